@@ -50,14 +50,14 @@ from longshore.model.run.report import ExitCodes, Failure, JobReport, Running, R
 from longshore.model.run.state import Cause, JobState
 from longshore.model.run.submission import RunCard
 from longshore.origin import Origin
-from longshore.world.read.site_profiles import Place
-from longshore.world.shipped_files import shipped
+from longshore.world.read.site_profiles import SiteFolderKind
+from longshore.world.shipped_files import shipped_path
 
 INPUTS = {"config", "site", "graph_file"}
 """Schemas of what people write; all others are of what we print."""
-KINDS = sorted({path.stem for path in shipped("etc", "schema").glob("*.json")} - INPUTS)
+KINDS = sorted({path.stem for path in shipped_path("etc", "schema").glob("*.json")} - INPUTS)
 SCHEMAS: Mapping[str, Any] = {
-    kind: json.loads(shipped("etc", "schema", f"{kind}.json").read_text("utf-8")) for kind in KINDS
+    kind: json.loads(shipped_path("etc", "schema", f"{kind}.json").read_text("utf-8")) for kind in KINDS
 }
 NOON = 1763640000.1239
 INSIGHT = {"elapsed_s", "left_s", "longest_running", "waits", "digest", "badput", "exit_codes"}
@@ -362,7 +362,7 @@ def test_every_lint_is_what_its_schema_says(findings: list[Finding], text: str, 
         name=odd_text,
         service=st.none() | odd_text,
         title=odd_text,
-        place=st.sampled_from([*Place, "configuration"]),
+        place=st.sampled_from([*SiteFolderKind, "configuration"]),
         origin=origins,
         error=st.none() | odd_text,
     ),

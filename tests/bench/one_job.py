@@ -28,7 +28,7 @@ from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.request import MIB, Request
 from longshore.model.workflow.workflow import Workflow
 from longshore.world.files.atomic import create_file
-from longshore.world.runs.run_directory import FORMAT, write_card
+from longshore.world.runs.run_directory import RUN_FORMAT, write_card
 
 VISITS, STACKS = 50_000, 171
 DONE = 0.94
@@ -64,7 +64,7 @@ def write_big_run(root: Path) -> RunPaths:
     write_card(
         run,
         RunCard(
-            format=FORMAT,
+            format=RUN_FORMAT,
             id="zzzzzz",
             name="big",
             service="local",

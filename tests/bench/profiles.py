@@ -28,7 +28,7 @@ from longshore.plan.clustering.single import cluster_single_tasks
 from longshore.plan.special_jobs import SpecialJobs
 from longshore.plan.transform import SharedSettings, compile_profiles, compositions, make_job, transform
 from longshore.world.read.yaml_file import parse_yaml, read_yaml
-from longshore.world.shipped_files import shipped
+from longshore.world.shipped_files import shipped_path
 
 LABELS = 12
 _PROFILE = """# A cluster of the campus.
@@ -89,7 +89,7 @@ def configuration() -> Config:
         "runQuantumCommand: 'work --visit {visit} --detector {detector} {options}'\noptions: '-v {label}'\n"
         f"requestWalltime: '1:00'\nqueue: long\nenvironment: {{WHERE: '{{queue}}'}}\npipetask:\n{sections}"
     )
-    defaults = Layer("defaults", LayerRank.DEFAULTS, read_yaml(shipped("etc", "defaults.yaml")))
+    defaults = Layer("defaults", LayerRank.DEFAULTS, read_yaml(shipped_path("etc", "defaults.yaml")))
     return Config(merge([defaults, Layer("run", LayerRank.FILE, parse_yaml(text, "run.yaml"))]))
 
 

@@ -20,7 +20,7 @@ from tests.bench.bigrun import SIZE, engine_lock, prepare, write_journal, write_
 from tests.bench.processes import installed_environment
 
 from longshore.contract.context import RunPaths
-from longshore.world.runs.registry import Entry, register
+from longshore.world.runs.registry import RegistryEntry, write_entry
 from longshore.world.runs.run_directory import read_card, write_card
 
 _RUNS = 1000
@@ -104,7 +104,9 @@ def register_runs(folder: Path) -> None:
         os.link(small.journal / "0001.jsonl", root / "journal" / "0001.jsonl")
         copy = msgspec.structs.replace(card, id=f"k{number:05}")
         write_card(RunPaths(root), copy)
-        register(Entry(id=copy.id, path=str(root), name=copy.name, service="local", created_at=float(number)))
+        write_entry(
+            RegistryEntry(id=copy.id, path=str(root), name=copy.name, service="local", created_at=float(number))
+        )
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ def told(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 def test_notes_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    with logging_setup.Teller() as tell:
+    with logging_setup.LogProgress() as tell:
         tell.note("look here")
         assert told(caplog) == ["look here"]
         assert caplog.records[0].levelno == logging.WARNING
@@ -33,7 +33,7 @@ def test_notes_at_once(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_short_stages_not_at_all(caplog: pytest.LogCaptureFixture) -> None:
     before = threading.active_count()
-    with logging_setup.Teller() as tell:
+    with logging_setup.LogProgress() as tell:
         tell.stage("one")
         tell.stage("two")
     for thread in threading.enumerate():
@@ -45,7 +45,7 @@ def test_short_stages_not_at_all(caplog: pytest.LogCaptureFixture) -> None:
 
 def test_long_stages(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logging_setup, "_LONG_S", 0.01)
-    with logging_setup.Teller() as tell:
+    with logging_setup.LogProgress() as tell:
         tell.stage("one")
         for thread in threading.enumerate():
             if isinstance(thread, threading.Timer):
@@ -55,7 +55,7 @@ def test_long_stages(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.Monke
 
 def test_all_stages_for_who_asks(caplog: pytest.LogCaptureFixture) -> None:
     logging_setup.LOGGER.setLevel(15)
-    with logging_setup.Teller() as tell:
+    with logging_setup.LogProgress() as tell:
         tell.stage("one")
         tell.stage("two")
     assert told(caplog) == ["one", "two"]

@@ -11,7 +11,7 @@ import longshore.services
 from longshore.app.configure.schemas import configuration_schema
 from longshore.config.values.merge import Layer, LayerRank
 from longshore.world.read.yaml_file import read_yaml
-from longshore.world.shipped_files import shipped
+from longshore.world.shipped_files import shipped_path
 
 SCHEMA: Final[dict[str, Any]] = configuration_schema()
 SERVICES: Final = Path(longshore.services.__file__).parent
@@ -23,7 +23,7 @@ _PROSE: Final = re.compile(r"^ *# (.*)$")
 
 
 def file_of(name: str) -> Path:
-    return SERVICES / name if "/" in name else shipped("etc", name)
+    return SERVICES / name if "/" in name else shipped_path("etc", name)
 
 
 def documented(name: str) -> Iterator[tuple[tuple[str, ...], str, str]]:

@@ -33,7 +33,7 @@ from longshore.engine.state.run_state import RunState
 from longshore.model.run.state import JobState
 from longshore.services.local.keeper_records import keeper_files
 from longshore.services.local.service import LocalService
-from longshore.world.host import is_same_process, processes_with
+from longshore.world.host import is_same_process, processes_with_variable
 from longshore.world.runs.run_directory import read_card
 
 CALLS = frozenset({"write", "fdatasync", "fsync", "link", "replace", "unlink", "fork_exec"})
@@ -89,7 +89,7 @@ class Fate:
             os.kill(os.getpid(), signal.SIGSTOP)
             return
         if victim == "tree":
-            for pid, _ in processes_with("LONGSHORE_JOB_RUN_MARK", read_card(self._run).run_token):
+            for pid, _ in processes_with_variable("LONGSHORE_JOB_RUN_MARK", read_card(self._run).run_token):
                 kill(pid)
         if victim in {"both", "tree", "keeper"}:
             for pid in keepers(self._run):

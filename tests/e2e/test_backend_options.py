@@ -11,7 +11,7 @@ from tests.command import Cli
 from tests.workflows import WriteRun
 
 from longshore.services.slurm.render.backend_options import BACKEND_HELP
-from longshore.world.shipped_files import shipped
+from longshore.world.shipped_files import shipped_path
 
 SITE = "site: {pool: {service: slurm}}\ncomputeSite: pool\nrequestCpus: 1\nrunQuantumCommand: 'true'\n"
 
@@ -24,7 +24,7 @@ def test_help_is_the_table(command: list[str], cli: Cli, write_run: WriteRun) ->
 
 def test_help_as_json(cli: Cli, write_run: WriteRun) -> None:
     done = cli("submit", write_run(SITE), "--backend-options=-p x -h", "--json")
-    schema = json.loads(shipped("etc", "schema", "backend_options.json").read_text("utf-8"))
+    schema = json.loads(shipped_path("etc", "schema", "backend_options.json").read_text("utf-8"))
     jsonschema.Draft202012Validator(schema).validate(done.json)
     assert done.json["text"] == BACKEND_HELP
 

@@ -14,7 +14,7 @@ from tests.depth import rounds
 from tests.waiting import engine_of
 from tests.workflows import Tasks, WriteRun, in_place
 
-from longshore.world.host import processes_with
+from longshore.world.host import processes_with_variable
 
 CHAIN: Tasks = {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", ["b"]), "d": ("D", []), "e": ("E", ["d"])}
 WIDE: Tasks = {f"w{number}": ("W", [f"w{number - 6}"] if number >= 6 else []) for number in range(30)}
@@ -29,7 +29,7 @@ def submitted(cli: Cli, path: Path, *options: str) -> str:
 
 def processes_of(run: str) -> list[int]:
     """Every process that belongs to a job of the run."""
-    return [pid for pid, _ in processes_with("LONGSHORE_JOB_RUN_DIR", run)]
+    return [pid for pid, _ in processes_with_variable("LONGSHORE_JOB_RUN_DIR", run)]
 
 
 def report(cli: Cli, run: str) -> dict[str, Any]:

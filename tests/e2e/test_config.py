@@ -19,14 +19,14 @@ from longshore.app.configure.configuration import read_draft
 from longshore.cli.run.submit import command as submit
 from longshore.cli.setup import config
 from longshore.config.values.search import Scope
-from longshore.world.shipped_files import shipped
+from longshore.world.shipped_files import shipped_path
 
 BAD = "wmsServiceClass: local\nrequestMemroy: 5\nrequestCpus: two\nqueue: a\nqueue: b\n"
 
 
 def check(kind: str, document: Any) -> None:
     """Hold a document to its schema."""
-    schema = json.loads(shipped("etc", "schema", f"{kind}.json").read_text("utf-8"))
+    schema = json.loads(shipped_path("etc", "schema", f"{kind}.json").read_text("utf-8"))
     jsonschema.Draft202012Validator(schema).validate(document)
 
 

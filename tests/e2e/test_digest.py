@@ -20,7 +20,7 @@ from tests.command import Cli
 from tests.workflows import Tasks, WriteRun
 
 from longshore.app.documents.document import to_json
-from longshore.world.shipped_files import shipped
+from longshore.world.shipped_files import shipped_path
 
 MANY: Tasks = {
     **{f"good_{number}": ("good", []) for number in range(3)},
@@ -50,7 +50,7 @@ def check_schema(document: Any) -> None:
 def jsonschema_of(kind: str) -> Any:
     import json
 
-    return json.loads(shipped("etc", "schema", f"{kind}.json").read_text("utf-8"))
+    return json.loads(shipped_path("etc", "schema", f"{kind}.json").read_text("utf-8"))
 
 
 def test_three_causes_on_the_first_screen(cli: Cli, write_run: WriteRun) -> None:

@@ -14,11 +14,11 @@ from tests.command import Cli
 from tests.workflows import Tasks, WriteRun
 
 from longshore.cli.main import COMMANDS, longshore
-from longshore.world.shipped_files import shipped
+from longshore.world.shipped_files import shipped_path
 
 SCHEMAS = {
     path.name.removesuffix(".json"): json.loads(path.read_text("utf-8"))
-    for path in Path(str(shipped("etc", "schema"))).iterdir()
+    for path in Path(str(shipped_path("etc", "schema"))).iterdir()
 }
 OF_INPUTS = {"config", "site", "graph_file"}
 """Schemas of what is read; tests of the configuration, of sites and of graph files hold them."""

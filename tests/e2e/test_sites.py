@@ -15,7 +15,7 @@ from tests.command import Cli, CommandResult
 from tests.e2e.conftest import LeftBehind
 from tests.workflows import Tasks, WriteRun
 
-from longshore.world.shipped_files import shipped
+from longshore.world.shipped_files import shipped_path
 
 CONFIGURATION = 3
 PREPARATION = 7
@@ -62,7 +62,7 @@ class Far(LocalService):
 """
     (tmp_path / "far.py").write_text(text, "utf-8")
     path = write_run("wmsServiceClass: far.Far\n")
-    source = str(Path(shipped("etc")).parent / "python")
+    source = str(Path(shipped_path("etc")).parent / "python")
     ran = cli("submit", path.name, env={"PYTHONPATH": f"{tmp_path}:{source}:{os.environ.get('PYTHONPATH', '')}"})
     assert ran.returncode == CONFIGURATION, ran.stderr
     assert "run.yaml:2:18: 'computeSite' must say at which site of 'far.Far' jobs are to run" in ran.stderr
@@ -288,7 +288,7 @@ def test_what_a_profile_says_in_vain(cli: Cli, write_run: WriteRun, write_site: 
 
 def checked(ran: CommandResult, kind: str) -> None:
     assert ran.returncode == 0, ran.stderr
-    jsonschema.validate(ran.json, json.loads(shipped("etc", "schema", f"{kind}.json").read_text("utf-8")))
+    jsonschema.validate(ran.json, json.loads(shipped_path("etc", "schema", f"{kind}.json").read_text("utf-8")))
 
 
 def test_a_list_of_sites(cli: Cli, write_site: SiteWriter, own_environment: Path) -> None:
@@ -337,7 +337,7 @@ def test_a_package_brings_sites(cli: Cli, write_run: WriteRun, tmp_path: Path) -
     about.mkdir()
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: campus-sites\nVersion: 1.0\n", "utf-8")
     (about / "entry_points.txt").write_text("[longshore.sites]\ncampus = campus_sites\n", "utf-8")
-    source = str(Path(shipped("etc")).parent / "python")
+    source = str(Path(shipped_path("etc")).parent / "python")
     env = {"PYTHONPATH": f"{tmp_path / 'lib'}:{source}"}
     ran = done(cli, write_run("runQuantumCommand: 'echo $WHERE'\n").name, "--compute-site", "quad", env=env)
     assert log(ran) == "quad\n"

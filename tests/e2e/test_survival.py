@@ -24,7 +24,7 @@ import longshore
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.journal import Journal, fruitless_lives
 from longshore.model.run.event import Life
-from longshore.world.host import processes_with
+from longshore.world.host import processes_with_variable
 from longshore.world.runs.run_directory import read_card
 
 PACKAGE_PARENT = Path(longshore.__file__).resolve().parent.parent
@@ -229,7 +229,7 @@ def test_a_reboot_is_seen_by_the_boot_and_not_by_numbers_of_processes(cli: Cli, 
     eventually(lambda: ended_jobs(run) >= JOBS // 4)
     kill(engine(run))
     kill(keeper(run))
-    for pid, _ in processes_with("LONGSHORE_JOB_RUN_MARK", run_token(run)):
+    for pid, _ in processes_with_variable("LONGSHORE_JOB_RUN_MARK", run_token(run)):
         kill(pid)
     with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
         for file in (run / "keeper").glob("*.jsonl"):
@@ -306,7 +306,7 @@ def test_what_may_live_on_another_host_is_not_started_again_without_being_told(c
     eventually(lambda: ended_jobs(run) >= 2)
     kill(engine(run))
     kill(keeper(run))
-    for pid, _ in processes_with("LONGSHORE_JOB_RUN_MARK", run_token(run)):
+    for pid, _ in processes_with_variable("LONGSHORE_JOB_RUN_MARK", run_token(run)):
         kill(pid)
     for file in (run / "keeper").glob("*.jsonl"):
         lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]

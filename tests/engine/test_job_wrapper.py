@@ -17,7 +17,7 @@ from longshore.contract.context import Context, RunPaths, Site
 from longshore.engine.job_wrapper import RUN_ONCE, WRAPPER, BatchFiles, EndRecord, signal_in, wrapper_file
 from longshore.model.run.state import Cause
 from longshore.model.tasks.task import Command
-from longshore.world.shipped_files import shipped
+from longshore.world.shipped_files import shipped_path
 
 anything = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1, max_size=30)
 
@@ -39,7 +39,7 @@ def files(tmp_path: Path) -> BatchFiles:
     """The files of a batch, in a run directory with a name that needs quoting."""
     run = RunPaths(tmp_path / "a 'run'")
     (run.root / WRAPPER).parent.mkdir(parents=True)
-    shutil.copy(shipped("bin", WRAPPER.name), run.root / WRAPPER)
+    shutil.copy(shipped_path("bin", WRAPPER.name), run.root / WRAPPER)
     return BatchFiles(run, "k7f3a-1-1")
 
 

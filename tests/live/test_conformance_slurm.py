@@ -19,7 +19,7 @@ from longshore.services.slurm.render.batch_script import TEMPLATE
 from longshore.services.slurm.service import SlurmService
 from longshore.testing.conformance import ExecutorConformance, ServiceConformance
 from longshore.world.plugins import template_texts
-from longshore.world.shipped_files import shipped
+from longshore.world.shipped_files import shipped_path
 
 pytestmark = pytest.mark.live
 
@@ -40,7 +40,7 @@ class TestSlurmExecutor(ExecutorConformance):
         root = tmp_path / "a 'run'"
         (root / "wms").mkdir(parents=True)
         (root / TEMPLATE).write_text(template_texts(SlurmService)["batch.sh"], "utf-8")
-        shutil.copy(shipped("bin", "longshore-job"), root / WRAPPER)
+        shutil.copy(shipped_path("bin", "longshore-job"), root / WRAPPER)
         return RunPaths(root)
 
 

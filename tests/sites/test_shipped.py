@@ -17,13 +17,13 @@ from longshore.origin import Origin
 from longshore.sites.limits import read_limits
 from longshore.sites.profile import SiteProfile, resolve_profile
 from longshore.world.read.site_profiles import SitePath
-from longshore.world.shipped_files import shipped
+from longshore.world.shipped_files import shipped_path
 
 SITE: dict[str, Any] = site_schema()
 CONFIG: dict[str, Any] = configuration_schema()
 NAMES = sorted(
     path.stem
-    for folder in (shipped("config", "sites"), *Path(longshore.services.__file__).parent.glob("*/sites"))
+    for folder in (shipped_path("config", "sites"), *Path(longshore.services.__file__).parent.glob("*/sites"))
     for path in folder.glob("*.yaml")
 )
 SITES = SitePath((), dict(os.environ))

@@ -14,8 +14,8 @@ from longshore.world.host import (
     host_name,
     is_same_process,
     physical_memory,
-    processes_with,
-    started_at,
+    process_start_s,
+    processes_with_variable,
     user_name,
 )
 
@@ -38,7 +38,7 @@ def test_a_user_without_a_name_has_a_number(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_process_is_known_by_when_it_started() -> None:
     before = time.clock_gettime(time.CLOCK_BOOTTIME)
     process = subprocess.Popen(["sleep", "30"])
-    up = started_at(process.pid)
+    up = process_start_s(process.pid)
     assert up is not None
     assert before - 0.1 <= up <= time.clock_gettime(time.CLOCK_BOOTTIME)
     assert is_same_process(process.pid, up)
@@ -46,12 +46,12 @@ def test_a_process_is_known_by_when_it_started() -> None:
     process.kill()
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     # Only its remains are left now.
-    assert started_at(process.pid) is None
-    assert started_at(process.pid, remains=True) == up
+    assert process_start_s(process.pid) is None
+    assert process_start_s(process.pid, include_zombies=True) == up
     assert not is_same_process(process.pid, up)
-    assert is_same_process(process.pid, up, remains=True)
+    assert is_same_process(process.pid, up, include_zombies=True)
     process.wait()
-    assert not is_same_process(process.pid, up, remains=True)
+    assert not is_same_process(process.pid, up, include_zombies=True)
 
 
 def test_a_process_may_have_any_name() -> None:
@@ -59,14 +59,14 @@ def test_a_process_may_have_any_name() -> None:
     process = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout
     process.stdout.readline()
-    up = started_at(process.pid)
+    up = process_start_s(process.pid)
     assert up is not None
     assert is_same_process(process.pid, up)
     process.communicate(b"\n")
 
 
 def test_there_is_no_process_of_such_a_number() -> None:
-    assert started_at(2**22 + 1) is None
+    assert process_start_s(2**22 + 1) is None
 
 
 def test_processes_are_found_by_their_environment() -> None:
@@ -74,12 +74,12 @@ def test_processes_are_found_by_their_environment() -> None:
     process = subprocess.Popen(["sleep", "30"], env={"MARK": value, "STRANGE": os.fsdecode(b"\xff"), "MARKS": "x"})
     try:
         deadline = time.monotonic() + 120
-        while not (found := dict(processes_with("MARK", value))):
+        while not (found := dict(processes_with_variable("MARK", value))):
             # Between fork and exec a process still has the environment of its parent.
             assert time.monotonic() < deadline
         assert list(found) == [process.pid]
         assert os.fsencode(found[process.pid]["STRANGE"]) == b"\xff"
-        assert dict(processes_with("MARK", value[:-1])) == {}
+        assert dict(processes_with_variable("MARK", value[:-1])) == {}
     finally:
         process.kill()
         process.wait()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from longshore.world.shipped_files import shipped
+from longshore.world.shipped_files import shipped_path
 
 
 def test_defaults_and_programs_are_there() -> None:
-    assert shipped("etc", "defaults.yaml").is_file()
-    assert os.access(shipped("bin", "longshore-job"), os.X_OK)
+    assert shipped_path("etc", "defaults.yaml").is_file()
+    assert os.access(shipped_path("bin", "longshore-job"), os.X_OK)

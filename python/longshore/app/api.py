@@ -908,9 +908,9 @@ def forget(reference: str, *, force: bool = False) -> Forgotten:
 
 def known_runs() -> list[tuple[str, str]]:
     """Return id and name of every known run, the newest first."""
-    from longshore.world.runs.registry import entries
+    from longshore.world.runs.registry import read_entries
 
-    known = sorted(entries(), key=lambda entry: (entry.created_at, entry.id), reverse=True)
+    known = sorted(read_entries(), key=lambda entry: (entry.created_at, entry.id), reverse=True)
     return [(entry.id, entry.name) for entry in known]
 
 

@@ -18,7 +18,7 @@ _EXTRA: Final = {"TRACE": 5, "VERBOSE": 15}
 """LSST's log levels beyond Python's own."""
 
 
-class Teller:
+class LogProgress:
     """Logs the progress of a use case: notes at once, stages when they take a while."""
 
     def __init__(self) -> None:
@@ -72,7 +72,9 @@ class _Json(logging.Formatter):
         return json.dumps(fields | ({"labels": dict(self._labels)} if self._labels else {}))
 
 
-def set_up(*, levels: Sequence[str], long: bool, files: Sequence[str], terminal: bool, labels: Sequence[str]) -> None:
+def set_up_logging(
+    *, levels: Sequence[str], long: bool, files: Sequence[str], terminal: bool, labels: Sequence[str]
+) -> None:
     """Set up logging for one run of the program.
 
     Raises

@@ -70,7 +70,7 @@ _FUNCTIONS: Final = {"set": "change"}
 """Function names of commands whose own names are unsuitable."""
 
 
-class ReaderGone(Exception):  # noqa: N818 - a state of affairs, not an error
+class OutputClosed(Exception):  # noqa: N818 - a state of affairs, not an error
     """Broken pipe: the reader closed the output amid a command; click would report the error itself as a failure."""
 
 
@@ -100,7 +100,7 @@ class LazyGroup(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError as error:
-            raise ReaderGone from error
+            raise OutputClosed from error
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         """Complete an option, or the name of a command without importing any."""
@@ -146,9 +146,9 @@ def longshore(
     *, log_level: tuple[str, ...], long_log: bool, log_file: tuple[str, ...], log_tty: bool, log_label: tuple[str, ...]
 ) -> None:
     """Load workflows onto compute sites: layered YAML in, jobs on a workload manager out."""
-    from longshore.cli.logging_setup import set_up
+    from longshore.cli.logging_setup import set_up_logging
 
-    set_up(levels=log_level, long=long_log, files=log_file, terminal=log_tty, labels=log_label)
+    set_up_logging(levels=log_level, long=long_log, files=log_file, terminal=log_tty, labels=log_label)
 
 
 def main(args: list[str] | None = None) -> None:
@@ -169,7 +169,7 @@ def main(args: list[str] | None = None) -> None:
         status = _tell(_usage(error), words)
     except (click.Abort, KeyboardInterrupt):
         status = _interrupted(words)
-    except (BrokenPipeError, ReaderGone):
+    except (BrokenPipeError, OutputClosed):
         # The reader closed the pipe.
         _drop_output()
         status = 0

@@ -40,7 +40,7 @@ class SearchOptions(OptionRecord, frozen=True, kw_only=True):
     hist: float | None
 
 
-def grouped(**records: type[OptionRecord]) -> Callable[[Command], Command]:
+def group_options(**records: type[OptionRecord]) -> Callable[[Command], Command]:
     """Pass options to a command as records, one parameter per record."""
 
     def decorate(command: Command) -> Command:

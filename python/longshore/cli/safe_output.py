@@ -10,7 +10,7 @@ _KEPT: Final = "\n\t"
 _HARMLESS: Final = str.maketrans("", "", _KEPT)
 
 
-class Output:
+class SafeOutput:
     """Standard output for untrusted text.
 
     Parameters

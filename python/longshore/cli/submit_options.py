@@ -49,8 +49,8 @@ class _File(click.Path):
         return super().convert(value, param, ctx)
 
 
-FILE: Final = _File(path_type=Path, readable=False)
-CONFIG_FILE: Final = click.argument("config_file", metavar="FILE", type=FILE)
+FILE_TYPE: Final = _File(path_type=Path, readable=False)
+CONFIG_FILE: Final = click.argument("config_file", metavar="FILE_TYPE", type=FILE_TYPE)
 
 _OF_PAYLOADS: Final = (
     click.option("-b", "--butler-config", metavar="PATH", help="Butler repository of the payload."),
@@ -58,8 +58,8 @@ _OF_PAYLOADS: Final = (
     click.option("-o", "--output", metavar="COLL", help="Output collection."),
     click.option("--output-run", metavar="COLL", help="Output run collection."),
     click.option("-d", "--data-query", metavar="QUERY", help="Which data to process."),
-    click.option("-p", "--pipeline", metavar="FILE", help="Pipeline file."),
-    click.option("-g", "--qgraph", metavar="FILE", help="File with a quantum graph."),
+    click.option("-p", "--pipeline", metavar="FILE_TYPE", help="Pipeline file."),
+    click.option("-g", "--qgraph", metavar="FILE_TYPE", help="File with a quantum graph."),
     click.option("--extra-qgraph-options", metavar="TEXT", help="Appended when a quantum graph is made."),
     click.option("--extra-update-qgraph-options", metavar="TEXT", help="Appended when a quantum graph is updated."),
     click.option("--extra-init-options", metavar="TEXT", help="Appended to the init job's command."),
@@ -111,26 +111,26 @@ def _joined(key: str, value: Any) -> Any:
     return (":" if key == "sitePath" else ",").join(value) if isinstance(value, tuple) else value
 
 
-def see_through(submitted: SubmittedRun, *, wait: bool, as_json: bool) -> int:
+def report_submission(submitted: SubmittedRun, *, wait: bool, as_json: bool) -> int:
     """Announce a run and, with `wait`, follow it to its end; return the exit status."""
     if not as_json:
-        announce(submitted)
-    report = watch(submitted) if wait else None
+        print_submission_lines(submitted)
+    report = follow_to_end(submitted) if wait else None
     if as_json:
         print_submission(submitted, report)
     if report:
-        return outcome(submitted, report, quiet=as_json)
+        return print_outcome(submitted, report, quiet=as_json)
     return INTERRUPTED if wait else 0
 
 
-def announce(submitted: SubmittedRun) -> None:
+def print_submission_lines(submitted: SubmittedRun) -> None:
     """Print BPS's three lines, which other programs read."""
     click.echo(f"Submit dir: {submitted.run.root}")
     click.echo(f"Run Id: {submitted.card.shown_id}")
     click.echo(f"Run Name: {submitted.card.name}")
 
 
-def watch(submitted: SubmittedRun) -> RunReport | None:
+def follow_to_end(submitted: SubmittedRun) -> RunReport | None:
     """Follow the run to its end; ``None`` when the user interrupts."""
     try:
         with RunProgress() as progress:
@@ -144,7 +144,7 @@ def watch(submitted: SubmittedRun) -> RunReport | None:
         return None
 
 
-def outcome(submitted: SubmittedRun, report: RunReport, *, quiet: bool) -> int:
+def print_outcome(submitted: SubmittedRun, report: RunReport, *, quiet: bool) -> int:
     """Print in a line how a run ended, and return the exit status of that state."""
     from longshore.cli.show.report_text import outcome_line
     from longshore.model.run.state import EXIT_STATUS, JobState

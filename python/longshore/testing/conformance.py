@@ -61,8 +61,8 @@ from longshore.model.workflow.request import MIB, Request
 from longshore.model.workflow.workflow import Workflow
 from longshore.world.files.atomic import create_file
 from longshore.world.plugins import template_texts
-from longshore.world.runs.run_directory import FORMAT, new_run_directory, write_card, write_rendered
-from longshore.world.shipped_files import shipped
+from longshore.world.runs.run_directory import RUN_FORMAT, create_run_directory, write_card, write_rendered
+from longshore.world.shipped_files import shipped_path
 
 Attempt: TypeAlias = tuple[int, int]
 MakeExecutor: TypeAlias = Callable[[], Executor]
@@ -590,7 +590,7 @@ class ServiceConformance:
             site=Site(name="conformance"),
             paths=RunPaths(root),
             templates=template_texts(type(service))
-            | {"longshore-job": shipped("bin", "longshore-job").read_text("utf-8")},
+            | {"longshore-job": shipped_path("bin", "longshore-job").read_text("utf-8")},
         )
         return msgspec.structs.replace(ctx, probe=service.ping(ctx))
 
@@ -605,7 +605,7 @@ class ServiceConformance:
         assert not [problem for problem in service.check(workflow, ctx) if problem.fatal]
         kind = type(service)
         card = RunCard(
-            format=FORMAT,
+            format=RUN_FORMAT,
             id="conf1",
             name=workflow.name,
             service=self.service_name or f"{kind.__module__}.{kind.__qualname__}",
@@ -614,7 +614,7 @@ class ServiceConformance:
             expected=len(workflow),
             labels=workflow.counts(),
         )
-        with new_run_directory(root) as draft:
+        with create_run_directory(root) as draft:
             create_file(draft.workflow, workflow_lines(workflow), durable=True)
             draft.journal.mkdir()
             if isinstance(service, LogDirectories):

@@ -51,7 +51,7 @@ from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.workflow import Workflow
 from longshore.world.files.atomic import create_file
-from longshore.world.runs.run_directory import FORMAT, new_run_directory, write_card, write_rendered
+from longshore.world.runs.run_directory import RUN_FORMAT, create_run_directory, write_card, write_rendered
 
 AttemptId: TypeAlias = tuple[int, int]
 """Index of a job, and number of its attempt."""
@@ -499,7 +499,7 @@ def write_run(
     )
     ctx = Context(settings=engine or {}, site=Site(name="fake"), paths=RunPaths(root), templates={})
     card = RunCard(
-        format=FORMAT,
+        format=RUN_FORMAT,
         id="fake1",
         name=root.name,
         service="fake",
@@ -508,7 +508,7 @@ def write_run(
         expected=len(workflow),
         labels=workflow.counts(),
     )
-    with new_run_directory(root) as draft:
+    with create_run_directory(root) as draft:
         create_file(draft.workflow, workflow_lines(workflow), durable=True)
         draft.journal.mkdir()
         write_rendered(draft, [engine_settings.rendered(ctx)])

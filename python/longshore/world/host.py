@@ -43,13 +43,13 @@ def physical_memory() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
-def started_at(pid: int, *, remains: bool = False) -> float | None:
+def process_start_s(pid: int, *, include_zombies: bool = False) -> float | None:
     """Return the seconds from boot to the start of a process; ``None`` when there is no such process.
 
-    With `remains`, a zombie (ended, not yet reaped by its parent) counts too.
+    With `include_zombies`, a zombie (ended, not yet reaped by its parent) counts too.
     """
     fields = _stat(pid)
-    if fields is None or (fields[0] in "ZX" and not remains):
+    if fields is None or (fields[0] in "ZX" and not include_zombies):
         return None
     return int(fields[_START_TICKS]) / os.sysconf("SC_CLK_TCK")
 
@@ -64,9 +64,9 @@ def _stat(pid: int) -> list[str] | None:
     return stat.rpartition(")")[2].split()
 
 
-def is_same_process(pid: int, up: float, *, remains: bool = False) -> bool:
+def is_same_process(pid: int, up: float, *, include_zombies: bool = False) -> bool:
     """Whether a process id still belongs to the process that started about `up` seconds after boot."""
-    start = started_at(pid, remains=remains)
+    start = process_start_s(pid, include_zombies=include_zombies)
     return start is not None and abs(start - up) < 1.0
 
 
@@ -78,7 +78,7 @@ def process_name(pid: int) -> str:
         return ""
 
 
-def command_of(pid: int) -> list[str]:
+def process_command(pid: int) -> list[str]:
     """Return a process's command line; empty when there is no such process."""
     try:
         return (_PROC / str(pid) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")[:-1]
@@ -102,7 +102,7 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def processes_with(variable: str, value: str) -> Iterator[tuple[int, dict[str, str]]]:
+def processes_with_variable(variable: str, value: str) -> Iterator[tuple[int, dict[str, str]]]:
     """Find the readable processes whose environment has a variable with this value; yields id and environment."""
     wanted = f"{variable}={value}".encode()
     for entry in os.listdir(_PROC):

@@ -9,6 +9,6 @@ _IN_WHEEL = _PACKAGE / "_shipped"
 _SHIPPED = _IN_WHEEL if _IN_WHEEL.is_dir() else _PACKAGE.parent.parent
 
 
-def shipped(*parts: str) -> Path:
+def shipped_path(*parts: str) -> Path:
     """Return the path of a shipped file or folder, such as ``shipped("etc", "defaults.yaml")``."""
     return _SHIPPED.joinpath(*parts)

@@ -21,7 +21,7 @@ from longshore.app.report.status import status_run
 from longshore.app.runs.event_log import RunEvents
 from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.open_run import OpenRun
-from longshore.cli.show.job_text import reasons
+from longshore.cli.show.job_text import state_reasons
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.intervention import RestartChanges
 from longshore.errors import RunNotFoundError, RunUnreadableError, UnreachableError
@@ -227,7 +227,7 @@ def test_whether_a_run_goes_on_is_not_known_where_nobody_can_be_asked(written: W
     explained = explain_job(opened, "j0")
     assert (explained.state, explained.engine, explained.stopped_at) == (JobState.UNKNOWN, None, None)
     said = "the workload manager cannot be asked, so what became of it since is not known"
-    assert said in reasons(explained, now=NOW)[0]
+    assert said in state_reasons(explained, now=NOW)[0]
     with pytest.raises(UnreachableError, match="still runs cannot be told: timed out"):
         plan_restart(opened, RestartChanges())
 

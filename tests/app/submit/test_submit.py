@@ -17,7 +17,7 @@ from longshore.contract.context import RunPaths
 from longshore.errors import FilesError, SubmissionRefusedError
 from longshore.model.run.submission import Submission
 from longshore.services.local.service import LocalService
-from longshore.world.runs.registry import entries, find_run
+from longshore.world.runs.registry import find_run, read_entries
 
 
 class Accepting(LocalService):
@@ -95,14 +95,14 @@ def test_a_run_that_was_refused(path: Path, told: ProgressNotes, tmp_path: Path)
     with pytest.raises(SubmissionRefusedError):
         submitted(path, told, Refusing, submitPath="run")
     assert not (tmp_path / "run").exists()
-    assert not list(entries())
+    assert not list(read_entries())
 
 
 def test_an_interrupt_while_a_run_is_handed_over(path: Path, told: ProgressNotes, tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         submitted(path, told, Interrupted, submitPath="run")
     assert (tmp_path / "run" / "run.json").exists(), "it may run already"
-    (entry,) = entries()
+    (entry,) = read_entries()
     assert told.notes == [
         f"interrupted while the run was handed over; it may go on. To end it: longshore cancel {entry.id}"
     ]
@@ -126,5 +126,5 @@ def test_nothing_is_left_of_a_run_that_cannot_be_prepared(path: Path, told: Prog
     (tmp_path / "taken").mkdir()
     with pytest.raises(FilesError):
         submitted(path, told, Accepting, submitPath="taken")
-    assert not list(entries())
+    assert not list(read_entries())
     assert sorted(each.name for each in tmp_path.iterdir()) == ["graph.json", "run.yaml", "taken"]

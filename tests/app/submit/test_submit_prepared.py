@@ -31,7 +31,7 @@ from longshore.errors import (
 )
 from longshore.model.run.submission import Submission
 from longshore.services.local.service import LocalService
-from longshore.world.runs.registry import Entry, entries, entry_of, register
+from longshore.world.runs.registry import RegistryEntry, read_entries, read_entry, write_entry
 from longshore.world.runs.run_directory import read_card, read_made_from, write_made_from
 
 YAML = """\
@@ -123,7 +123,7 @@ def test_a_run_is_handed_over_as_it_was_prepared(folder: Path) -> None:
     assert Taking.taken == [run]
     assert {path: path.read_bytes() for path in before} == before
     assert read_card(RunPaths(run)).submissions[0].user == "me"
-    assert entry_of(done.card.id) == next(entries())
+    assert read_entry(done.card.id) == next(read_entries())
     assert done.reference == done.card.id
     assert not RunPaths(run).submitting.exists()
     assert not told.notes
@@ -329,7 +329,7 @@ def test_a_run_that_was_refused_stays(folder: Path) -> None:
     for _ in range(2):
         with pytest.raises(SubmissionRefusedError, match="is not wanted"):
             submit_prepared(run, force=False, progress=ProgressNotes())
-    assert not list(entries())
+    assert not list(read_entries())
     assert not RunPaths(run).submitting.exists()
     assert folder in run.parents
 
@@ -411,12 +411,12 @@ def test_a_workflow_that_cannot_be_read(folder: Path) -> None:
 def test_an_id_that_another_run_has_here(folder: Path) -> None:
     run = prepared()
     card = read_card(RunPaths(run))
-    other = Entry(id=card.id, path="/another", name="n", service="local", created_at=1.0)
-    register(other)
+    other = RegistryEntry(id=card.id, path="/another", name="n", service="local", created_at=1.0)
+    write_entry(other)
     told = ProgressNotes()
     done = submit_prepared(run, force=False, progress=told)
     assert done.reference == str(run)
-    assert entry_of(card.id) == other
+    assert read_entry(card.id) == other
     assert any("by its directory" in note for note in told.notes)
     assert folder in run.parents
 
@@ -438,7 +438,7 @@ def test_a_directory_in_which_nothing_can_be_written_is_left_as_it_is(folder: Pa
         submit_prepared(run, force=False, progress=ProgressNotes())
     assert "nothing was started" in caught.value.hint
     assert not Taking.taken
-    assert not list(entries())
+    assert not list(read_entries())
     RunPaths(run).submitting.rmdir()
     submit_prepared(run, force=False, progress=ProgressNotes())
     assert Taking.taken == [run]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.cli.show.dot import box_lines, dot, mermaid
+from longshore.cli.show.dot import box_lines, to_dot, to_mermaid
 from longshore.model.run.picture import Arrow, Box, Picture
 from longshore.model.run.state import JobState
 
@@ -20,7 +20,7 @@ PICTURE = Picture(
 
 
 def test_graphviz() -> None:
-    assert dot(PICTURE).splitlines() == [
+    assert to_dot(PICTURE).splitlines() == [
         "digraph longshore {",
         r'  label="run \"x\""; labelloc=t; rankdir=TB;',
         '  node [shape=box, style="rounded,filled", fontname="Helvetica", fillcolor="#ffffff"];',
@@ -34,7 +34,7 @@ def test_graphviz() -> None:
 
 
 def test_mermaid() -> None:
-    assert mermaid(PICTURE).splitlines() == [
+    assert to_mermaid(PICTURE).splitlines() == [
         "flowchart TD",
         '  n0["isr<br/>1,200 jobs<br/>1,199 succeeded, 1 failed"]',
         "  style n0 fill:#f4b6b6",
@@ -57,10 +57,10 @@ def test_mermaid() -> None:
 )
 def test_boxes(box: Box, lines: list[str], colour: str) -> None:
     assert box_lines(box) == lines
-    assert colour in dot(Picture(title="", boxes=(box,), arrows=()))
+    assert colour in to_dot(Picture(title="", boxes=(box,), arrows=()))
 
 
 def test_names_of_any_kind_stay_within_their_boxes() -> None:
     box = Box(name='a"]\n--> n9["\\', label="l")
-    assert '"a#34;#93;#10;--#62; n9#91;#34;#92;<br/>l"' in mermaid(Picture(title="", boxes=(box,), arrows=()))
-    assert r'label="a\"] --> n9[\"\\\nl"' in dot(Picture(title="", boxes=(box,), arrows=()))
+    assert '"a#34;#93;#10;--#62; n9#91;#34;#92;<br/>l"' in to_mermaid(Picture(title="", boxes=(box,), arrows=()))
+    assert r'label="a\"] --> n9[\"\\\nl"' in to_dot(Picture(title="", boxes=(box,), arrows=()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from longshore.cli.show.event_text import event_text
-from longshore.cli.show.job_text import ending
+from longshore.cli.show.job_text import outcome_text
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.event import Ended
 from longshore.model.run.state import Cause
@@ -25,7 +25,7 @@ def test_a_reason_that_says_the_same_is_left_out(
     cause: Cause | None, code: int | None, signal: int | None, reason: str | None, shown: str, told: str | None
 ) -> None:
     attempt = Attempt(job=0, number=1, cause=cause, exit_code=code, signal=signal, reason=reason)
-    assert ending(attempt) == shown
+    assert outcome_text(attempt) == shown
     if cause is not None:
         event = Ended(n=1, t=0.0, j=0, a=1, exit=code, signal=signal, cause=cause, reason=reason)
         assert event_text(event, 0) == f"1970-01-01T00:00:00Z  attempt 1 ended badly, {cause.value}, {told}"

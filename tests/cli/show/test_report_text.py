@@ -17,17 +17,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.cli.show.format import duration, visible, why
-from longshore.cli.show.insight_text import insight_lines
+from longshore.cli.show.format import escape_controls, failure_text, format_duration
 from longshore.cli.show.report_text import (
-    detailed,
     error_text,
-    exit_codes,
+    exit_codes_table,
     fields_table,
     outcome_line,
     ping_text,
+    report_text,
     summary_table,
 )
+from longshore.cli.show.run_summary_text import run_summary_lines
 from longshore.contract.context import PingReport
 from longshore.errors import ConfigError, Fault, LongshoreError, RequestError, RunNotFoundError
 from longshore.model.run.report import ExitCodes, Failure, Running, RunReport, RunSummary, Spent
@@ -100,7 +100,7 @@ def test_the_summary_is_that_of_bps() -> None:
 
 
 def test_the_table_of_labels_is_that_of_bps() -> None:
-    assert captured("bps_labels.txt") in detailed(RUNS[0])
+    assert captured("bps_labels.txt") in report_text(RUNS[0])
 
 
 def test_a_summary_of_nothing_is_the_header() -> None:
@@ -154,11 +154,11 @@ def test_ids_are_sorted_as_numbers_where_they_are() -> None:
 def test_a_wide_name_is_not_cut() -> None:
     report = msgspec.structs.replace(run({"l" * 300: {JobState.READY: 1}}), name="n" * 500)
     assert "n" * 500 in summary_table([report])
-    assert "l" * 300 in detailed(report)
+    assert "l" * 300 in report_text(report)
 
 
 def test_a_run_that_runs() -> None:
-    golden("running.txt", detailed(msgspec.structs.replace(RUNS[0], submitted_at=NOON, started_at=NOON + 1.5)))
+    golden("running.txt", report_text(msgspec.structs.replace(RUNS[0], submitted_at=NOON, started_at=NOON + 1.5)))
 
 
 def failures() -> tuple[Failure, ...]:
@@ -213,11 +213,11 @@ def failed_run() -> RunReport:
 
 
 def test_a_run_that_failed() -> None:
-    golden("failed.txt", detailed(failed_run()))
+    golden("failed.txt", report_text(failed_run()))
 
 
 def test_every_cause_stands_above_what_the_logs_say() -> None:
-    lines = detailed(failed_run()).splitlines()
+    lines = report_text(failed_run()).splitlines()
     first_log = next(number for number, line in enumerate(lines) if line.startswith("  | "))
     headlines = [number for number, line in enumerate(lines) if re.match(r"  \d\. ", line)]
     assert len(headlines) == 5
@@ -234,30 +234,30 @@ def test_what_runs_and_waits() -> None:
         ),
         waits=("3 jobs are held",),
     )
-    assert insight_lines(insight, now=NOON) == [
+    assert run_summary_lines(insight, now=NOON) == [
         "",
         "Elapsed: 1 min 0 s, left: about 1 min 1 s to 2 h 0 min",
         "Longest running: a\\n for 30.0 s on h, b",
         "Waiting: 3 jobs are held",
     ]
-    assert insight_lines(RunSummary()) == []
+    assert run_summary_lines(RunSummary()) == []
 
 
 def test_signals_are_named() -> None:
     for number in signal.Signals:
-        assert why(None, None, number.value) == f"signal {number.name}"
+        assert failure_text(None, None, number.value) == f"signal {number.name}"
 
 
 def test_a_label_nobody_counted_has_minus_one_everywhere() -> None:
     report = run({"isr": {JobState.SUCCEEDED: 2}})
     report = msgspec.structs.replace(report, expected_labels={"isr": 2, "bar": 3}, expected=5)
-    (row,) = [line.split() for line in detailed(report).splitlines() if line.startswith("bar")]
+    (row,) = [line.split() for line in report_text(report).splitlines() if line.startswith("bar")]
     assert row == ["bar", *["-1"] * len(JobState), "3"]
 
 
 def test_jobs_nobody_counted_are_not_ready_yet() -> None:
     report = msgspec.structs.replace(run({"isr": {JobState.SUCCEEDED: 2}}), expected_labels={"isr": 5})
-    (row,) = [line.split() for line in detailed(report).splitlines() if line.startswith("isr")]
+    (row,) = [line.split() for line in report_text(report).splitlines() if line.startswith("isr")]
     names = [*(state.value for state in JobState), "EXPECTED"]
     numbers = dict(zip(names, row[1:], strict=True))
     assert {name: number for name, number in numbers.items() if number != "0"} == {
@@ -269,7 +269,7 @@ def test_jobs_nobody_counted_are_not_ready_yet() -> None:
 
 def test_labels_of_no_known_order_are_sorted() -> None:
     report = run({"isr": {JobState.SUCCEEDED: 2}, "bar": {JobState.FAILED: 1}})
-    text = detailed(msgspec.structs.replace(report, expected_labels=None))
+    text = report_text(msgspec.structs.replace(report, expected_labels=None))
     rows = [line.split() for line in text.splitlines()]
     assert [row[0] for row in rows if row and row[0] in {"isr", "bar"}] == ["bar", "isr"]
     assert [row[-1] for row in rows if row and row[0] in {"isr", "bar"}] == ["-1", "-1"]
@@ -277,7 +277,7 @@ def test_labels_of_no_known_order_are_sorted() -> None:
 
 
 def test_without_a_job_summary_there_is_the_total_only() -> None:
-    text = detailed(msgspec.structs.replace(run({}), labels={}, expected_labels=None))
+    text = report_text(msgspec.structs.replace(run({}), labels={}, expected_labels=None))
     assert "WARNING: Job summary for run 'k7f3a' not available, report may be incomplete." in text
 
 
@@ -296,7 +296,7 @@ def test_global_shows_global_ids() -> None:
 
 
 def test_a_time_no_calendar_has_is_left_out() -> None:
-    assert "Submitted" not in detailed(msgspec.structs.replace(RUNS[0], submitted_at=1e20))
+    assert "Submitted" not in report_text(msgspec.structs.replace(RUNS[0], submitted_at=1e20))
 
 
 def test_outcome() -> None:
@@ -331,7 +331,7 @@ def test_a_clock_set_back_makes_no_negative_time() -> None:
     ],
 )
 def test_duration(seconds: float, text: str) -> None:
-    assert duration(seconds) == text
+    assert format_duration(seconds) == text
 
 
 def test_errors() -> None:
@@ -363,7 +363,8 @@ def test_bytes(size: int, text: str) -> None:
 
 def test_what_a_terminal_obeys_is_spelled_out() -> None:
     assert (
-        visible("a\x1b[31m\n\t\x9b\x00\u202e\udcff é 日本 \\") == "a\\x1b[31m\\n\\t\\x9b\\x00\\u202e\\udcff é 日本 \\"
+        escape_controls("a\x1b[31m\n\t\x9b\x00\u202e\udcff é 日本 \\")
+        == "a\\x1b[31m\\n\\t\\x9b\\x00\\u202e\\udcff é 日本 \\"
     )
 
 
@@ -388,7 +389,7 @@ def test_no_text_gets_through_to_the_terminal(odd: str) -> None:
     )
     error = ConfigError(odd, origin=Origin(odd, 1, 1), hint=odd)
     ping = PingReport(service=odd, ok=False, message=odd, details={odd: odd}, capacity={odd: 1})
-    for text in (detailed(report), error_text(error), ping_text(ping)):
+    for text in (report_text(report), error_text(error), ping_text(ping)):
         assert text.replace("\n", "").isprintable()
         text.encode()
     assert len(summary_table([report]).splitlines()) == 3
@@ -402,7 +403,7 @@ def test_rows_73_and_74_exit_codes_are_those_of_the_payload_or_others() -> None:
         "baz": ExitCodes(),
     }
     report = run({label: dict.fromkeys(JobState, 0) for label in codes})
-    lines = exit_codes(msgspec.structs.replace(report, summary=RunSummary(exit_codes=codes))).splitlines()
+    lines = exit_codes_table(msgspec.structs.replace(report, summary=RunSummary(exit_codes=codes))).splitlines()
     assert "PAYLOAD ERROR COUNT" in lines[0]
     assert [line.split() for line in lines[2:5]] == [
         ["foo", "3", "1,", "2", "3", "3,", "4,", "9"],

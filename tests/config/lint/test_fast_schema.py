@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from longshore.app.configure.schemas import configuration_schema
 from longshore.config.lint.fast_schema import Quick
-from longshore.world.shipped_files import shipped
+from longshore.world.shipped_files import shipped_path
 
 SCHEMA: dict[str, Any] = configuration_schema()
 KEYS = st.sampled_from(
@@ -33,7 +33,7 @@ def test_what_fits_is_valid(values: dict[str, Any]) -> None:
 
 
 def test_the_defaults_fit() -> None:
-    assert QUICK.fits(yaml.safe_load(shipped("etc", "defaults.yaml").read_text("utf-8")))
+    assert QUICK.fits(yaml.safe_load(shipped_path("etc", "defaults.yaml").read_text("utf-8")))
     assert QUICK.fits({"pipetask": {"isr": {"requestMemory": "{mem}", "retryUnlessExit": [1, 2]}}, "mine": [1]})
 
 

@@ -19,7 +19,7 @@ from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import File
 from longshore.model.tasks.task import Command, Scalar, Task, TaskGraph
 from longshore.origin import Origin
-from longshore.world.shipped_files import shipped
+from longshore.world.shipped_files import shipped_path
 
 PLACE = Origin("g.jsonl")
 
@@ -72,7 +72,7 @@ def graphs(draw: st.DrawFn) -> TaskGraph:
     )
 
 
-SCHEMA = json.loads(shipped("etc", "schema", "graph_file.json").read_text("utf-8"))
+SCHEMA = json.loads(shipped_path("etc", "schema", "graph_file.json").read_text("utf-8"))
 LINES = ("header", "file", "task", "program")
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 

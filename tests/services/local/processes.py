@@ -16,7 +16,7 @@ from longshore.engine.keeper.protocol import MemberOrder
 from longshore.model.run.event import Ended, Lost, Started
 from longshore.services.local.client import LocalClient
 from longshore.services.local.keeper_records import KeeperFile
-from longshore.world.host import boot_id, host_name, started_at
+from longshore.world.host import boot_id, host_name, process_start_s
 
 Attempt = tuple[int, int]
 WRITTEN_BY_HAND = "0000.1.jsonl"
@@ -98,7 +98,7 @@ def tmp_folder(run: RunPaths) -> Path:
 
 
 def is_gone(pid: int) -> bool:
-    return started_at(pid) is None
+    return process_start_s(pid) is None
 
 
 def write_records(run: RunPaths, *records: dict[str, Any], boot: str | None = None, host: str | None = None) -> Path:
@@ -116,7 +116,7 @@ def write_records(run: RunPaths, *records: dict[str, Any], boot: str | None = No
 
 
 def up_of(pid: int) -> float:
-    up = started_at(pid)
+    up = process_start_s(pid)
     assert up is not None
     return up
 

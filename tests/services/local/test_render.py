@@ -28,7 +28,7 @@ from longshore.testing.conformance import HOSTILE, Life
 from longshore.world.files.atomic import create_file
 from longshore.world.plugins import template_texts
 from longshore.world.runs.run_directory import write_rendered
-from longshore.world.shipped_files import shipped
+from longshore.world.shipped_files import shipped_path
 
 SHELLS = [shell for shell in ("/bin/dash", "/bin/bash") if Path(shell).exists()]
 
@@ -53,7 +53,9 @@ def ordinary_process() -> Iterator[None]:
 
 
 def context(root: Path) -> Context:
-    templates = template_texts(LocalService) | {"longshore-job": shipped("bin", "longshore-job").read_text("utf-8")}
+    templates = template_texts(LocalService) | {
+        "longshore-job": shipped_path("bin", "longshore-job").read_text("utf-8")
+    }
     return Context(settings={}, site=Site(name="here"), paths=RunPaths(root), templates=templates)
 
 

@@ -12,7 +12,7 @@ from longshore.model.workflow.request import MIB
 from longshore.services.slurm.commands.client import SlurmClient
 from longshore.services.slurm.ping import PATIENCE_S, ping
 from longshore.services.slurm.site_checks import Wanted, associations, capacity, partitions, qualities, wrong_partitions
-from longshore.world.processes.shell import Answer
+from longshore.world.processes.shell import ProgramResult
 
 # As Slurm 22.05.8 prints it, some of it left out.
 CONFIG = """Configuration data as of 2026-11-20T09:00:00
@@ -50,18 +50,18 @@ class Replies:
         self.now = 0.0
         self.asked: list[tuple[str, ...]] = []
 
-    def run(self, argv: Sequence[str], *, env: Mapping[str, str], timeout_s: float, stdin: str = "") -> Answer:
+    def run(self, argv: Sequence[str], *, env: Mapping[str, str], timeout_s: float, stdin: str = "") -> ProgramResult:
         words = tuple(argv)
         self.asked.append(words)
         took = min(self.seconds, timeout_s)
         self.now += took
         found = next((self.answers[key] for key in self.answers if " ".join(words).startswith(key)), None)
         if self.seconds > timeout_s:
-            return Answer(argv=words, status=None, seconds=took)
+            return ProgramResult(argv=words, status=None, seconds=took)
         return (
-            Answer(argv=words, status=1, err="no such thing")
+            ProgramResult(argv=words, status=1, err="no such thing")
             if found is None
-            else Answer(argv=words, status=0, out=found)
+            else ProgramResult(argv=words, status=0, out=found)
         )
 
 

@@ -25,13 +25,13 @@ from longshore.services.slurm.render.sbatch_options import ALONE, INDEXED, OF_SI
 from longshore.services.slurm.service import SlurmService
 from longshore.world.plugins import template_texts
 from longshore.world.read.yaml_file import read_yaml
-from longshore.world.shipped_files import shipped
+from longshore.world.shipped_files import shipped_path
 
 FOLDER = Path(longshore.services.slurm.__file__).parent
 
 
 def context(site: Mapping[str, Any] | None = None, root: str = "/data/run", **more: Any) -> Context:
-    texts = template_texts(SlurmService) | {"longshore-job": shipped("bin", "longshore-job").read_text("utf-8")}
+    texts = template_texts(SlurmService) | {"longshore-job": shipped_path("bin", "longshore-job").read_text("utf-8")}
     return Context(
         settings={},
         site=Site(name="here", settings=site or {}),
@@ -194,5 +194,5 @@ def test_every_key_is_known_to_the_schema_and_documented_and_no_other() -> None:
     assert config["slurm"]["properties"] == schema
     documented = re.findall(r"^  #(\w+):", (FOLDER / "defaults.yaml").read_text("utf-8"), re.MULTILINE)
     assert set(documented) == known
-    page = (shipped("etc").parent / "doc" / "reference" / "slurm.md").read_text("utf-8")
+    page = (shipped_path("etc").parent / "doc" / "reference" / "slurm.md").read_text("utf-8")
     assert all(f"`{name}`" in page for name in known)

@@ -19,7 +19,7 @@ from longshore.services.slurm.arrays.watch import NOT_SAID, Watch, Watched
 from longshore.services.slurm.batch_records import BatchBook, Books
 from longshore.services.slurm.commands.parse import AccountRow, ClusterFacts, TaskId
 from longshore.services.slurm.commands.poll_interval import Pace, pace_of
-from longshore.world.processes.shared_answers import Told
+from longshore.world.processes.query_cache import CachedAnswer
 
 TAG = "k1-1-1"
 
@@ -44,8 +44,8 @@ def watching(books: Books, **fields: Any) -> Watch:
     return watch
 
 
-def told(*rows: str, at: float = 100.0) -> Told:
-    return Told(asked_at=at, text="".join(row + "\n" for row in rows))
+def told(*rows: str, at: float = 100.0) -> CachedAnswer:
+    return CachedAnswer(asked_at=at, text="".join(row + "\n" for row in rows))
 
 
 def row(task: str, state: str, reason: str = "None", node: str = "") -> str:

@@ -15,7 +15,7 @@ from longshore.world.files.atomic import (
     create_file,
     draft_path,
     file_system_time,
-    is_at,
+    is_file_at,
     open_to_read,
     read_record,
     write_atomically,
@@ -126,7 +126,7 @@ def test_what_could_not_be_appended_is_kept(tmp_path: Path) -> None:
         file.flush()
     file.commit()
     assert path.read_bytes() == b"0\n1\n2\n"
-    assert is_at(file.file, path)
+    assert is_file_at(file.file, path)
     write_atomically(path, b"")
-    assert not is_at(file.file, path)
+    assert not is_file_at(file.file, path)
     file.close()

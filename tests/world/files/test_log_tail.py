@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.world.files.log_tail import tail
+from longshore.world.files.log_tail import read_tail
 
 
 def written(tmp_path: Path, text: bytes) -> Path:
@@ -34,7 +34,7 @@ def written(tmp_path: Path, text: bytes) -> Path:
     ],
 )
 def test_last_lines(tmp_path: Path, text: bytes, lines: tuple[str, ...]) -> None:
-    assert tail(written(tmp_path, text), 2) == lines
+    assert read_tail(written(tmp_path, text), 2) == lines
 
 
 def test_of_five_gigabytes_only_the_end_is_read(tmp_path: Path) -> None:
@@ -43,26 +43,26 @@ def test_of_five_gigabytes_only_the_end_is_read(tmp_path: Path) -> None:
         file.truncate(5 << 30)
         file.seek(0, os.SEEK_END)
         file.write(b"\nlast but one\nlast\n")
-    assert tail(path, 2) == ("last but one", "last")
-    assert len(tail(path, 3) or ()) == 2, "what is cut is left out"
+    assert read_tail(path, 2) == ("last but one", "last")
+    assert len(read_tail(path, 3) or ()) == 2, "what is cut is left out"
 
 
 def test_a_long_line_is_cut(tmp_path: Path) -> None:
-    (line,) = tail(written(tmp_path, b"x" * 300_000), 20) or ()
+    (line,) = read_tail(written(tmp_path, b"x" * 300_000), 20) or ()
     assert len(line) == 500
     assert line.endswith("…")
 
 
 def test_what_is_no_file_cannot_be_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    assert tail(tmp_path / "pipe", 3) is None
-    assert tail(tmp_path, 3) is None
-    assert tail(tmp_path / "none", 3) is None
+    assert read_tail(tmp_path / "pipe", 3) is None
+    assert read_tail(tmp_path, 3) is None
+    assert read_tail(tmp_path / "none", 3) is None
 
 
 @given(st.binary(max_size=400), st.integers(1, 5))
 def test_any_bytes_give_few_short_lines(tmp_path_factory: pytest.TempPathFactory, text: bytes, number: int) -> None:
-    lines = tail(written(tmp_path_factory.mktemp("log"), text), number)
+    lines = read_tail(written(tmp_path_factory.mktemp("log"), text), number)
     assert lines is not None
     assert len(lines) <= number
     assert not any("\n" in line for line in lines)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from longshore.world.files.presence import is_surely_local, is_there
+from longshore.world.files.presence import exists_uncached, is_local_file_system
 
 MOUNT = "36 35 {device} / /somewhere rw,noatime master:1 - {kind} server:/export rw\n"
 
@@ -15,11 +15,11 @@ MOUNT = "36 35 {device} / /somewhere rw,noatime master:1 - {kind} server:/export
 def test_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
-    assert is_there(tmp_path / "file")
-    assert is_there(tmp_path / "link")
-    assert not is_there(tmp_path / "no file")
-    assert not is_there(tmp_path / "no folder" / "file")
-    assert not is_there(tmp_path / "file" / "file")
+    assert exists_uncached(tmp_path / "file")
+    assert exists_uncached(tmp_path / "link")
+    assert not exists_uncached(tmp_path / "no file")
+    assert not exists_uncached(tmp_path / "no folder" / "file")
+    assert not exists_uncached(tmp_path / "file" / "file")
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may look everywhere")
@@ -27,7 +27,7 @@ def test_what_cannot_be_told_is_not_absent(tmp_path: Path) -> None:
     folder = tmp_path / "closed"
     folder.mkdir(mode=0)
     with pytest.raises(PermissionError):
-        is_there(folder / "file")
+        exists_uncached(folder / "file")
 
 
 @pytest.mark.parametrize(
@@ -39,9 +39,9 @@ def test_only_what_is_known_to_be_local_is(tmp_path: Path, kinds: list[str], loc
     mounts = tmp_path / "mountinfo"
     lines = [MOUNT.format(device=number, kind=kind) for kind in kinds]
     mounts.write_text("".join([MOUNT.format(device="0:0", kind="nfs"), *lines, "nonsense\n"]))
-    assert is_surely_local(tmp_path, mounts=mounts) is local
+    assert is_local_file_system(tmp_path, mounts=mounts) is local
 
 
 def test_without_the_kernels_word_nothing_is_sure(tmp_path: Path) -> None:
-    assert not is_surely_local(tmp_path, mounts=tmp_path / "missing")
-    assert not is_surely_local(tmp_path / "missing")
+    assert not is_local_file_system(tmp_path, mounts=tmp_path / "missing")
+    assert not is_local_file_system(tmp_path / "missing")

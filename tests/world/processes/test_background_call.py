@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from longshore.world.processes.background_call import Aside
+from longshore.world.processes.background_call import BackgroundCall
 
 PATIENCE_S = 60.0
 
@@ -18,29 +18,29 @@ def test_whoever_asks_goes_on_meanwhile() -> None:
         assert go.wait(PATIENCE_S)
         return "so it is"
 
-    aside: Aside[str] = Aside()
-    assert aside.take() == []
-    aside.ask(question)
-    assert aside.take() == []
+    aside: BackgroundCall[str] = BackgroundCall()
+    assert aside.take_result() == []
+    aside.start(question)
+    assert aside.take_result() == []
     with pytest.raises(RuntimeError):
-        aside.ask(question)
+        aside.start(question)
     go.set()
-    assert aside.take(timeout_s=PATIENCE_S) == ["so it is"]
-    assert aside.take(timeout_s=PATIENCE_S) == []
+    assert aside.take_result(timeout_s=PATIENCE_S) == ["so it is"]
+    assert aside.take_result(timeout_s=PATIENCE_S) == []
 
 
 def test_an_answer_may_be_none() -> None:
-    aside: Aside[None] = Aside()
-    aside.ask(lambda: None)
-    assert aside.take(timeout_s=PATIENCE_S) == [None]
+    aside: BackgroundCall[None] = BackgroundCall()
+    aside.start(lambda: None)
+    assert aside.take_result(timeout_s=PATIENCE_S) == [None]
 
 
 def test_an_error_is_raised_where_the_answer_is_taken() -> None:
     def question() -> str:
         raise OSError("nobody is there")
 
-    aside: Aside[str] = Aside()
-    aside.ask(question)
+    aside: BackgroundCall[str] = BackgroundCall()
+    aside.start(question)
     with pytest.raises(OSError, match="nobody is there"):
-        aside.take(timeout_s=PATIENCE_S)
-    assert not aside.busy
+        aside.take_result(timeout_s=PATIENCE_S)
+    assert not aside.is_busy

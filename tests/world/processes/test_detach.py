@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from longshore.world.processes.detach import how_to_detach, start_detached
+from longshore.world.processes.detach import choose_detach_method, start_detached
 
 SCOPE = ("systemd-run", "--user", "--scope", "--quiet", "--collect", "--")
 
@@ -31,7 +31,7 @@ def program(folder: Path, name: str, text: str) -> None:
 
 
 def test_without_systemd_it_is_a_session(programs: Path) -> None:
-    how = how_to_detach()
+    how = choose_detach_method()
     assert how.prefix == ()
     assert "survives the terminal" in how.description
 
@@ -43,24 +43,24 @@ def test_a_user_who_does_not_linger_gets_a_session(
     monkeypatch.setattr("longshore.world.processes.detach._ASK_S", 0.3)
     program(programs, "loginctl", answer)
     program(programs, "systemd-run", "exit 1")
-    assert how_to_detach().prefix == ()
+    assert choose_detach_method().prefix == ()
 
 
 def test_a_user_who_lingers_gets_a_scope(programs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(programs, "loginctl", "echo yes")
     program(programs, "systemd-run", "exit 1")
-    how = how_to_detach()
+    how = choose_detach_method()
     assert how.prefix == SCOPE
     assert "survives logging out" in how.description
     monkeypatch.delenv("XDG_RUNTIME_DIR")
-    assert how_to_detach().prefix == ()
+    assert choose_detach_method().prefix == ()
 
 
 def test_a_loginctl_that_cannot_be_executed_is_none(programs: Path) -> None:
     (programs / "loginctl").write_text("no program\n", "utf-8")
     (programs / "loginctl").chmod(0o755)
     program(programs, "systemd-run", "exit 1")
-    assert how_to_detach().prefix == ()
+    assert choose_detach_method().prefix == ()
 
 
 def test_a_detached_process_has_a_session_and_a_log_and_no_input(tmp_path: Path, programs: Path) -> None:

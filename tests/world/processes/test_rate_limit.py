@@ -6,39 +6,39 @@ from pathlib import Path
 
 import pytest
 
-from longshore.world.processes.rate_limit import Turns
+from longshore.world.processes.rate_limit import RateLimit
 
 
 def test_as_many_at_once_as_a_second_has(tmp_path: Path) -> None:
     # So few a second that however slow the machine is, none comes to be free meanwhile that matters.
-    turns = Turns(tmp_path / "a" / "turns", 1 / 3600)
-    assert turns.free() == 1
-    assert turns.take() == 0.0
-    assert turns.free() == 0
-    assert 3000 < turns.take() <= 3600
+    turns = RateLimit(tmp_path / "a" / "turns", 1 / 3600)
+    assert turns.count_available() == 1
+    assert turns.acquire() == 0.0
+    assert turns.count_available() == 0
+    assert 3000 < turns.acquire() <= 3600
 
 
 def test_others_draw_on_the_same(tmp_path: Path) -> None:
-    assert Turns(tmp_path / "turns", 1 / 3600).take() == 0.0
-    assert Turns(tmp_path / "turns", 1 / 3600).free() == 0
-    assert Turns(tmp_path / "others", 1 / 3600).free() == 1
+    assert RateLimit(tmp_path / "turns", 1 / 3600).acquire() == 0.0
+    assert RateLimit(tmp_path / "turns", 1 / 3600).count_available() == 0
+    assert RateLimit(tmp_path / "others", 1 / 3600).count_available() == 1
 
 
 def test_many_a_second(tmp_path: Path) -> None:
-    turns = Turns(tmp_path / "turns", 1000.0)
-    assert turns.free() == 1000
-    assert turns.take() == 0.0
+    turns = RateLimit(tmp_path / "turns", 1000.0)
+    assert turns.count_available() == 1000
+    assert turns.acquire() == 0.0
 
 
 @pytest.mark.parametrize("damage", ["", "x", "other-boot 1e300", "nan nan"])
 def test_what_cannot_be_understood_holds_nobody_up(tmp_path: Path, damage: str) -> None:
     (tmp_path / "turns").write_text(damage, "utf-8")
-    turns = Turns(tmp_path / "turns", 0.001)
-    assert turns.free() == 1
-    assert turns.take() == 0.0
+    turns = RateLimit(tmp_path / "turns", 0.001)
+    assert turns.count_available() == 1
+    assert turns.acquire() == 0.0
 
 
 def test_a_folder_that_cannot_be_made_holds_nobody_up(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", "utf-8")
-    turns = Turns(tmp_path / "file" / "turns", 0.001)
-    assert (turns.take(), turns.take()) == (0.0, 0.0)
+    turns = RateLimit(tmp_path / "file" / "turns", 0.001)
+    assert (turns.acquire(), turns.acquire()) == (0.0, 0.0)

@@ -10,13 +10,13 @@ import pytest
 
 from longshore.errors import FilesError, GraphError
 from longshore.origin import Origin
-from longshore.world.read.graph_file import graph_file_lines, write_graph_file
+from longshore.world.read.graph_file import open_graph_file, write_graph_file
 
 LINES = [b"%d\n" % number for number in range(300_000)]
 
 
 def read(path: Path) -> list[bytes]:
-    with graph_file_lines(path) as lines:
+    with open_graph_file(path) as lines:
         return list(lines)
 
 
@@ -62,7 +62,7 @@ def test_a_packed_file_that_was_changed(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(FilesError) as caught, graph_file_lines(tmp_path / "x", Origin("run.yaml", 3, 1)):
+    with pytest.raises(FilesError) as caught, open_graph_file(tmp_path / "x", Origin("run.yaml", 3, 1)):
         pass
     assert str(caught.value) == f"run.yaml:3:1: '{tmp_path}/x' cannot be read: No such file or directory"
 

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from longshore.config.values.merge import Layer, LayerRank, Marker, Node, merge, plain, plain_map, tree
 from longshore.errors import ConfigError, LongshoreError, UsageError
 from longshore.origin import Origin
-from longshore.world.read.yaml_file import Loaded, load_layers, parse_yaml, read_yaml, set_layer
+from longshore.world.read.yaml_file import LoadedLayers, load_layers, parse_set_options, parse_yaml, read_yaml
 
 
 @pytest.fixture
@@ -32,11 +32,11 @@ def write(**texts: str) -> None:
         Path(f"{name}.yaml").write_text(text, "utf-8")
 
 
-def load(path: str = "main.yaml", **env: str) -> Loaded:
+def load(path: str = "main.yaml", **env: str) -> LoadedLayers:
     return load_layers(Path(path), env=env)
 
 
-def values(loaded: Loaded) -> Any:
+def values(loaded: LoadedLayers) -> Any:
     return plain(merge(loaded.layers))
 
 
@@ -479,7 +479,7 @@ class TestIncludes:
 
 class TestSet:
     def test_where_values_go(self) -> None:
-        layer = set_layer(
+        layer = parse_set_options(
             ["queue=long", "site.local.n=2", ".payload.a=x", "/b/c=[1, x]", "d.e={f: 1}", "_x=null", "y=", "z=a=b"]
         )
         assert layer.rank is LayerRank.COMMAND_LINE
@@ -492,30 +492,30 @@ class TestSet:
         }
 
     def test_the_last_wins_and_knows_the_first(self) -> None:
-        layer = set_layer(["a.b=1", "a.b=2"])
+        layer = parse_set_options(["a.b=1", "a.b=2"])
         assert isinstance(layer.root.value, dict)
         a = layer.root.value["a"]
         assert isinstance(a.value, dict)
         assert a.value["b"].overrode == Node(1, Origin("--set", layer="command line"))
 
     def test_deletion(self) -> None:
-        defaults = set_layer(["a.x=1", "a.y=1"])
-        assert plain(merge([defaults, set_layer(["a.x=!delete"])])) == {"a": {"y": 1}}
+        defaults = parse_set_options(["a.x=1", "a.y=1"])
+        assert plain(merge([defaults, parse_set_options(["a.x=!delete"])])) == {"a": {"y": 1}}
 
     def test_a_plain_key_at_the_root(self) -> None:
-        layer = set_layer([".queue={a: [x]}", "/n=1"])
+        layer = parse_set_options([".queue={a: [x]}", "/n=1"])
         assert plain(merge([layer])) == {"queue": {"a": ["x"]}, "n": 1}
         assert layer.root == tree({"queue": {"a": ["x"]}, "n": 1}, Origin("--set", layer="command line"))
 
     @pytest.mark.parametrize("pair", ["", "x", "=x", "a..b=1", ".=1", "a.=1", ".a.=2"])
     def test_no_pair(self, pair: str) -> None:
         with pytest.raises(UsageError, match="is not KEY=VALUE"):
-            set_layer([pair])
+            parse_set_options([pair])
 
     @pytest.mark.parametrize("pair", ["a=[1", "a=!include x", "a=!!python/name:os.system", "a=\ud800", "a=*x"])
     def test_no_value(self, pair: str) -> None:
         with pytest.raises(UsageError, match=r"the value in .* cannot be read: "):
-            set_layer([pair])
+            parse_set_options([pair])
 
 
 KEYS = st.text(max_size=6) | st.sampled_from(["includeConfigs", "<<", "a", "payload"])
@@ -539,7 +539,7 @@ def test_any_nested_yaml_is_read_or_refused_by_us(tmp_path: Path, tree: dict[str
     path = tmp_path / "any.yaml"
     path.write_text(yaml.safe_dump(tree), "utf-8")
     loaded = outcome(load_layers, path, env={}, cwd=tmp_path)
-    if isinstance(loaded, Loaded):
+    if isinstance(loaded, LoadedLayers):
         assert set(plain_map(merge(loaded.layers))) <= set(tree)
     else:
         assert len(str(loaded)) < 2000
@@ -558,10 +558,10 @@ def test_any_bytes_are_read_or_refused_by_us(tmp_path: Path, content: bytes) -> 
     path = tmp_path / "any.yaml"
     path.write_bytes(content)
     loaded = outcome(load_layers, path, env={}, cwd=tmp_path)
-    assert isinstance(loaded, Loaded) or str(loaded).startswith(str(path))
+    assert isinstance(loaded, LoadedLayers) or str(loaded).startswith(str(path))
 
 
 @given(st.text(max_size=20))
 def test_any_pair_is_read_or_refused_by_us(pair: str) -> None:
-    layer = outcome(set_layer, [pair, f"a={pair}"])
+    layer = outcome(parse_set_options, [pair, f"a={pair}"])
     assert isinstance(layer, Layer) or (isinstance(layer, UsageError) and len(str(layer)) < 1000)

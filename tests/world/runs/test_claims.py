@@ -15,12 +15,12 @@ from longshore.world.runs.claims import (
     ClaimUnreadableError,
     claims_folder,
     lock_claims,
-    other_claims,
+    read_other_claims,
 )
 
 
 def others(now: float = 0.0) -> list[tuple[str, bool]]:
-    return [(claim.run, claim.alive) for claim in other_claims(claims_folder(), "me", now=now)]
+    return [(claim.run, claim.alive) for claim in read_other_claims(claims_folder(), "me", now=now)]
 
 
 def held(run: str, keeper: str = "") -> ClaimFile:
@@ -33,7 +33,7 @@ def test_others_see_what_is_claimed_as_long_as_it_is() -> None:
     file, mine = held("a-1"), held("me")
     assert others() == [("a-1", True)]
     file.write(Claim(run="a-1", leased={"cpus": 1}))
-    (claim,) = other_claims(claims_folder(), "me", now=0.0)
+    (claim,) = read_other_claims(claims_folder(), "me", now=0.0)
     assert claim.leased == {"cpus": 1}, "shorter than before, and whole"
     file.release()
     assert others() == []

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from longshore.model.run.label_history import Success
-from longshore.world.runs.label_history import BusyError, add_to_history, history_folder, read_history
+from longshore.world.runs.label_history import HistoryBusyError, add_to_history, history_folder, read_history
 
 
 def some(label: str, *run_s: float, first: int = 0) -> list[Success]:
@@ -59,7 +59,7 @@ def test_nobody_waits_for_somebody_who_stopped_while_writing() -> None:
     folder.mkdir(parents=True)
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    with pytest.raises(BusyError):
+    with pytest.raises(HistoryBusyError):
         add_to_history("x", some("isr", 1.0))
     os.close(lock)
     add_to_history("x", some("isr", 1.0))
@@ -70,7 +70,7 @@ def _add_many(number: int) -> None:
     while left:
         try:
             add_to_history("many", some("isr", 1.0, first=number * 100 + left))
-        except BusyError:
+        except HistoryBusyError:
             continue
         left -= 1
 

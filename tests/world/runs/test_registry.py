@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 
 from longshore.errors import RunNotFoundError
 from longshore.world.runs.registry import (
-    LAST,
-    Entry,
-    entries,
+    LAST_RUN,
+    RegistryEntry,
     find_run,
-    forget,
-    register,
+    make_run_id,
+    read_entries,
+    remove_entry,
     reserve_id,
-    run_id,
     state_folder,
+    write_entry,
 )
 
 NOW = 1_795_166_820.0
@@ -29,13 +29,13 @@ EPOCH = 1_735_689_600
 def add(tmp_path: Path, name: str, *, at: float = NOW) -> Path:
     root = tmp_path / "runs" / name
     root.mkdir(parents=True)
-    assert register(Entry(id=name, path=str(root), name=name, service="local", created_at=at))
+    assert write_entry(RegistryEntry(id=name, path=str(root), name=name, service="local", created_at=at))
     return root
 
 
 @given(st.integers(EPOCH, EPOCH + 20 * 366 * 86400), st.integers(1, 10**8))
 def test_ids_sort_by_time(second: int, later: int) -> None:
-    one, two = run_id(second), run_id(min(second + later, EPOCH + 20 * 366 * 86400 + 10**6))
+    one, two = make_run_id(second), make_run_id(min(second + later, EPOCH + 20 * 366 * 86400 + 10**6))
     assert one < two
     assert one[0].isalpha()
     assert len(one) == 6
@@ -44,9 +44,9 @@ def test_ids_sort_by_time(second: int, later: int) -> None:
 
 
 def test_an_id_is_of_a_whole_second() -> None:
-    assert run_id(NOW) == run_id(NOW + 0.9) != run_id(NOW + 1)
+    assert make_run_id(NOW) == make_run_id(NOW + 0.9) != make_run_id(NOW + 1)
     # A clock that is wrong still gives one.
-    assert run_id(0.0) == run_id(EPOCH)
+    assert make_run_id(0.0) == make_run_id(EPOCH)
 
 
 def test_runs_of_one_second_get_different_ids() -> None:
@@ -56,7 +56,7 @@ def test_runs_of_one_second_get_different_ids() -> None:
     assert names == sorted(names)
     assert [moment for _, moment in reserved] == [NOW + number for number in range(5)]
     # They are nobody's runs yet.
-    assert list(entries()) == []
+    assert list(read_entries()) == []
 
 
 def test_a_registry_that_cannot_be_written_costs_only_the_entry(
@@ -64,10 +64,10 @@ def test_a_registry_that_cannot_be_written_costs_only_the_entry(
 ) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
-    assert reserve_id(NOW) == (run_id(NOW), NOW)
-    assert not register(Entry(id="k00000", path="/x", name="x", service="local", created_at=NOW))
-    forget("k00000")
-    assert list(entries()) == []
+    assert reserve_id(NOW) == (make_run_id(NOW), NOW)
+    assert not write_entry(RegistryEntry(id="k00000", path="/x", name="x", service="local", created_at=NOW))
+    remove_entry("k00000")
+    assert list(read_entries()) == []
     with pytest.raises(RunNotFoundError):
         find_run("k00000")
     assert find_run(str(tmp_path)).root == tmp_path
@@ -78,7 +78,7 @@ def test_a_failed_registration_leaves_nothing(tmp_path: Path) -> None:
     # A folder in the way is what an ordinary user and root both fail on.
     (state_folder() / "runs" / f"{name}.json").unlink()
     (state_folder() / "runs" / f"{name}.json").mkdir()
-    assert not register(Entry(id=name, path="/x", name="x", service="local", created_at=NOW))
+    assert not write_entry(RegistryEntry(id=name, path="/x", name="x", service="local", created_at=NOW))
     assert [path.name for path in (state_folder() / "runs").iterdir()] == [f"{name}.json"]
 
 
@@ -95,9 +95,9 @@ def test_entries_are_told_oldest_first_and_damage_is_passed_over(tmp_path: Path)
     (folder / "k00004.json").write_bytes(b'{"id": 5}')
     (folder / "k00005.json").mkdir()
     (folder / "note.txt").touch()
-    assert [entry.id for entry in entries()] == ["k00001", "k00002", "k00003"]
-    forget("k00002")
-    assert [entry.id for entry in entries()] == ["k00001", "k00003"]
+    assert [entry.id for entry in read_entries()] == ["k00001", "k00002", "k00003"]
+    remove_entry("k00002")
+    assert [entry.id for entry in read_entries()] == ["k00001", "k00003"]
 
 
 def test_a_run_is_found_by_id_beginning_path_and_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_a_run_is_found_by_id_beginning_path_and_last(tmp_path: Path, monkeypatc
     assert find_run("k7f3a1").root == one
     assert find_run("k7f").root == one
     assert find_run("k7g").root == two
-    assert find_run(LAST).root == one
+    assert find_run(LAST_RUN).root == one
     monkeypatch.chdir(two.parent)
     assert find_run("./k7g000").root == two
     assert find_run(str(one)).root == one
@@ -155,7 +155,7 @@ def test_a_slip_is_answered_with_what_was_perhaps_meant(tmp_path: Path) -> None:
 
 def test_without_runs_there_is_no_last(tmp_path: Path) -> None:
     with pytest.raises(RunNotFoundError, match="no last run"):
-        find_run(LAST)
+        find_run(LAST_RUN)
 
 
 @pytest.mark.parametrize("name", ["loop", "x" * 300])

@@ -16,10 +16,10 @@ from longshore.model.run.state import JobState
 from longshore.model.run.submission import RunCard
 from longshore.world.files.atomic import create_file
 from longshore.world.runs.run_directory import (
-    FORMAT,
-    add_to_new_folder,
-    new_folder,
-    new_run_directory,
+    RUN_FORMAT,
+    add_to_run_folder,
+    create_run_directory,
+    create_run_folder,
     read_card,
     read_snapshot,
     remove_run_directory,
@@ -29,7 +29,14 @@ from longshore.world.runs.run_directory import (
 )
 
 CARD = RunCard(
-    format=FORMAT, id="k7f3a1", name="n", service="local", longshore="0", created_at=1.0, expected=1, labels={"l": 1}
+    format=RUN_FORMAT,
+    id="k7f3a1",
+    name="n",
+    service="local",
+    longshore="0",
+    created_at=1.0,
+    expected=1,
+    labels={"l": 1},
 )
 
 
@@ -39,7 +46,7 @@ def names(folder: Path) -> list[str]:
 
 def test_a_run_directory_appears_when_it_is_whole(tmp_path: Path) -> None:
     target = tmp_path / "a" / "b" / "run"
-    with new_run_directory(target) as draft:
+    with create_run_directory(target) as draft:
         assert not target.exists()
         assert draft.root.parent == target.parent
         (draft.root / "file").write_text("x", "utf-8")
@@ -49,7 +56,7 @@ def test_a_run_directory_appears_when_it_is_whole(tmp_path: Path) -> None:
 def test_it_is_as_open_as_the_user_wants_it(tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:
-        with new_run_directory(tmp_path / "run"):
+        with create_run_directory(tmp_path / "run"):
             pass
     finally:
         os.umask(before)
@@ -64,7 +71,7 @@ class Accident(Exception):  # noqa: N818 - it is no error of anybody's
 def test_an_accident_leaves_nothing(tmp_path: Path, accident: type[BaseException]) -> None:
     (tmp_path / "there").mkdir()
     target = tmp_path / "there" / "a" / "b" / "run"
-    with pytest.raises(accident), new_run_directory(target) as draft:  # noqa: PT012
+    with pytest.raises(accident), create_run_directory(target) as draft:  # noqa: PT012
         (draft.root / "deep").mkdir()
         (draft.root / "deep" / "file").touch()
         raise accident
@@ -72,7 +79,7 @@ def test_an_accident_leaves_nothing(tmp_path: Path, accident: type[BaseException
 
 
 def test_folders_that_others_use_meanwhile_stay(tmp_path: Path) -> None:
-    with pytest.raises(Accident), new_run_directory(tmp_path / "a" / "b" / "run"):  # noqa: PT012
+    with pytest.raises(Accident), create_run_directory(tmp_path / "a" / "b" / "run"):  # noqa: PT012
         (tmp_path / "a" / "note").touch()
         raise Accident
     assert names(tmp_path) == ["a", "a/note"]
@@ -81,7 +88,7 @@ def test_folders_that_others_use_meanwhile_stay(tmp_path: Path) -> None:
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
 def test_a_full_disk_leaves_nothing_and_is_told(tmp_path: Path, code: int) -> None:
     error = OSError(code, os.strerror(code), "the/file")
-    with pytest.raises(FilesError, match="'the/file': ") as raised, new_run_directory(tmp_path / "a" / "run"):
+    with pytest.raises(FilesError, match="'the/file': ") as raised, create_run_directory(tmp_path / "a" / "run"):
         raise error
     assert names(tmp_path) == []
     assert os.strerror(code) in raised.value.message
@@ -89,7 +96,7 @@ def test_a_full_disk_leaves_nothing_and_is_told(tmp_path: Path, code: int) -> No
 
 
 def test_an_error_without_a_number_is_told_in_its_own_words(tmp_path: Path) -> None:
-    with pytest.raises(FilesError, match="something odd"), new_run_directory(tmp_path / "run"):
+    with pytest.raises(FilesError, match="something odd"), create_run_directory(tmp_path / "run"):
         raise OSError("something odd")
 
 
@@ -102,14 +109,14 @@ def test_what_is_there_is_never_overwritten(tmp_path: Path, kind: str) -> None:
         target.touch()
     else:
         target.symlink_to("/nowhere/x")
-    with pytest.raises(FilesError, match="already exists"), new_run_directory(target):
+    with pytest.raises(FilesError, match="already exists"), create_run_directory(target):
         pytest.fail("the body must not be run")
     assert names(tmp_path) == ["run"]
 
 
 def test_what_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     target = tmp_path / "run"
-    with pytest.raises(FilesError, match="already exists"), new_run_directory(target) as draft:  # noqa: PT012
+    with pytest.raises(FilesError, match="already exists"), create_run_directory(target) as draft:  # noqa: PT012
         (draft.root / "mine").touch()
         target.mkdir()
     assert names(tmp_path) == ["run"]
@@ -120,14 +127,14 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, parent: str) -> 
     (tmp_path / "file").touch()
     with (
         pytest.raises(FilesError, match="cannot write the run directory"),
-        new_run_directory(tmp_path / parent / "run"),
+        create_run_directory(tmp_path / parent / "run"),
     ):
         pytest.fail("the body must not be run")
     assert names(tmp_path) == ["file"]
 
 
 def test_a_name_that_is_too_long_leaves_nothing(tmp_path: Path) -> None:
-    with pytest.raises(FilesError), new_run_directory(tmp_path / "a" / ("x" * 300)):
+    with pytest.raises(FilesError), create_run_directory(tmp_path / "a" / ("x" * 300)):
         pass
     assert names(tmp_path) == []
 
@@ -144,13 +151,13 @@ def test_a_disk_that_fills_up_on_the_way_leaves_nothing(tmp_path: Path, monkeypa
         make(path, mode, **more)
 
     monkeypatch.setattr(os, "mkdir", full)
-    with pytest.raises(FilesError, match="No space left"), new_run_directory(tmp_path / "a" / "b" / "c" / "run"):
+    with pytest.raises(FilesError, match="No space left"), create_run_directory(tmp_path / "a" / "b" / "c" / "run"):
         pytest.fail("the body must not be run")
     assert names(tmp_path) == []
 
 
 def test_a_run_that_was_not_taken_is_removed(tmp_path: Path) -> None:
-    with new_run_directory(tmp_path / "run") as draft:
+    with create_run_directory(tmp_path / "run") as draft:
         (draft.root / "file").touch()
     run = RunPaths(tmp_path / "run")
     remove_run_directory(run)
@@ -257,9 +264,9 @@ def test_lines_are_written_to_a_new_file(tmp_path: Path) -> None:
 
 def test_what_took_long_to_make_is_there_first_and_goes_along(tmp_path: Path) -> None:
     target = tmp_path / "a" / "run"
-    new_folder(target)
+    create_run_folder(target)
     (target / "g.qg").write_text("graph", "utf-8")
-    with new_run_directory(target, made=["g.qg"]) as draft:
+    with create_run_directory(target, made=["g.qg"]) as draft:
         (draft.root / "file").touch()
     assert names(tmp_path) == ["a", "a/run", "a/run/file", "a/run/g.qg"]
     assert (target / "g.qg").read_text("utf-8") == "graph"
@@ -267,9 +274,9 @@ def test_what_took_long_to_make_is_there_first_and_goes_along(tmp_path: Path) ->
 
 def test_it_stays_where_it_was_after_an_accident(tmp_path: Path) -> None:
     target = tmp_path / "run"
-    new_folder(target)
+    create_run_folder(target)
     (target / "g.qg").touch()
-    with pytest.raises(Accident), new_run_directory(target, made=["g.qg"]) as draft:  # noqa: PT012
+    with pytest.raises(Accident), create_run_directory(target, made=["g.qg"]) as draft:  # noqa: PT012
         (draft.root / "file").touch()
         raise Accident
     assert names(tmp_path) == ["run", "run/g.qg"]
@@ -277,9 +284,9 @@ def test_it_stays_where_it_was_after_an_accident(tmp_path: Path) -> None:
 
 def test_it_stays_when_somebody_puts_something_beside_it(tmp_path: Path) -> None:
     target = tmp_path / "run"
-    new_folder(target)
+    create_run_folder(target)
     (target / "g.qg").touch()
-    with pytest.raises(FilesError), new_run_directory(target, made=["g.qg"]):
+    with pytest.raises(FilesError), create_run_directory(target, made=["g.qg"]):
         (target / "note").touch()
     assert names(tmp_path) == ["run", "run/g.qg", "run/note"]
 
@@ -287,10 +294,10 @@ def test_it_stays_when_somebody_puts_something_beside_it(tmp_path: Path) -> None
 def test_such_a_folder_is_new(tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     with pytest.raises(FilesError, match="run"):
-        new_folder(tmp_path / "run")
+        create_run_folder(tmp_path / "run")
     (tmp_path / "file").touch()
     with pytest.raises(FilesError, match="run"):
-        new_folder(tmp_path / "file" / "run")
+        create_run_folder(tmp_path / "file" / "run")
 
 
 def test_a_run_nobody_took_leaves_it(tmp_path: Path) -> None:
@@ -307,12 +314,12 @@ def test_a_run_nobody_took_leaves_it(tmp_path: Path) -> None:
 def test_files_beside_no_run_go_away_with_what_fails(tmp_path: Path, there: bool) -> None:
     target = tmp_path / "a" / "run"
     if there:
-        new_folder(target)
+        create_run_folder(target)
         (target / "graph.qg").write_text("graph", "utf-8")
     before = names(tmp_path)
 
     def fill() -> None:
-        with add_to_new_folder(target, ("one", "two"), there=there):
+        with add_to_run_folder(target, ("one", "two"), exists=there):
             (target / "one").write_text("1", "utf-8")
             raise OSError(errno.ENOSPC, "No space left on device", str(target / "two"))
 
@@ -323,7 +330,7 @@ def test_files_beside_no_run_go_away_with_what_fails(tmp_path: Path, there: bool
 
 def test_files_beside_no_run_stay_with_what_ends_well(tmp_path: Path) -> None:
     target = tmp_path / "a" / "run"
-    with add_to_new_folder(target, ("one",), there=False):
+    with add_to_run_folder(target, ("one",), exists=False):
         (target / "one").write_text("1", "utf-8")
     assert names(tmp_path) == ["a", "a/run", "a/run/one"]
 
@@ -337,7 +344,7 @@ def test_files_beside_no_run_stay_with_what_ends_well(tmp_path: Path) -> None:
     ],
 )
 def test_why_a_run_directory_cannot_be_written_is_said_in_a_line_that_can_be_read(target: str, said: str) -> None:
-    with pytest.raises(FilesError) as caught, new_run_directory(Path(target)):
+    with pytest.raises(FilesError) as caught, create_run_directory(Path(target)):
         pass
     assert said in caught.value.message
     assert "draft" not in caught.value.message

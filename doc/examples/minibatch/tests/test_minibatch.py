@@ -15,7 +15,7 @@ from longshore.contract.service import WmsService
 from longshore.engine.job_wrapper import WRAPPER
 from longshore.testing.conformance import ExecutorConformance, ServiceConformance
 from longshore.world.plugins import template_texts
-from longshore.world.shipped_files import shipped
+from longshore.world.shipped_files import shipped_path
 
 
 @pytest.fixture(autouse=True)
@@ -38,7 +38,7 @@ class TestMinibatchExecutor(ExecutorConformance):
         run = RunPaths(tmp_path / "a 'run'")
         run.wms.mkdir(parents=True)
         (run.root / TEMPLATE).write_text(template_texts(MinibatchService)["batch.sh"], "utf-8")
-        (run.root / WRAPPER).write_text(shipped("bin", WRAPPER.name).read_text("utf-8"), "utf-8")
+        (run.root / WRAPPER).write_text(shipped_path("bin", WRAPPER.name).read_text("utf-8"), "utf-8")
         return run
 
 

@@ -22,11 +22,11 @@ from longshore.graph.formats.quantum_graph import RUN_GRAPH, task_graph
 from longshore.model.tasks.file import File
 from longshore.origin import Origin
 from longshore.world.files.atomic import write_atomically
-from longshore.world.files.log_tail import tail
-from longshore.world.files.permissions import permissions
+from longshore.world.files.log_tail import read_tail
+from longshore.world.files.permissions import apply_umask
 from longshore.world.processes.program import run_to_file
-from longshore.world.read.quantum_graph import EXTRA, SUFFIXES, read_quantum_graph
-from longshore.world.runs.run_directory import new_folder
+from longshore.world.read.quantum_graph import LSST_EXTRA, QUANTUM_GRAPH_SUFFIXES, read_quantum_graph
+from longshore.world.runs.run_directory import create_run_folder
 
 _SAVE: Final = "whenSaveJobQgraph"
 _TAIL: Final = 12
@@ -72,8 +72,8 @@ def make_graph(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
             origin=configuration.origin("createQuantumGraph"),
             hint="It has a default: leave it out; or name a graph with 'qgraphFile'.",
         )
-    with permissions(configuration.resolved_site.umask):
-        new_folder(run.paths.root)
+    with apply_umask(configuration.resolved_site.umask):
+        create_run_folder(run.paths.root)
         _run(run, _CREATE, words, graph, progress)
     files = () if pipeline is None else (pipeline,)
     try:
@@ -101,8 +101,8 @@ def copy_graph(run: ResolvedRun, key: str, progress: Progress) -> AcquiredPayloa
     told = command is not None and _CHANGES in str(command.value)
     named = {"inputQgraphFile": original, "qgraphFile": original if told else copy, _CHANGES: copy}
     words = _words(configuration, _UPDATE, {key: str(path) for key, path in named.items()})
-    with permissions(configuration.resolved_site.umask):
-        new_folder(run.paths.root)
+    with apply_umask(configuration.resolved_site.umask):
+        create_run_folder(run.paths.root)
         _copy(given, original if words else copy, configuration.origin(key))
         if words:
             _run(run, _UPDATE, words, copy, progress)
@@ -137,9 +137,9 @@ def _pipeline(configuration: Configuration) -> Path | None:
 
 
 def _graph_name(configuration: Configuration, key: str, name: str) -> str:
-    if "/" in name or Path(name).suffix not in SUFFIXES or not Path(name).stem:
+    if "/" in name or Path(name).suffix not in QUANTUM_GRAPH_SUFFIXES or not Path(name).stem:
         raise ConfigError(
-            f"'{key}' must name a file that ends in {' or '.join(SUFFIXES)}, not '{name}'",
+            f"'{key}' must name a file that ends in {' or '.join(QUANTUM_GRAPH_SUFFIXES)}, not '{name}'",
             origin=configuration.origin(key),
         )
     return name
@@ -178,7 +178,7 @@ def _run(run: ResolvedRun, command: _Command, words: tuple[str, ...], graph: Pat
 
 
 def _failed(command: _Command, output: Path, what: str, *, status: int, origin: Origin | None) -> GraphCommandError:
-    said = tail(output, _TAIL) or ()
+    said = read_tail(output, _TAIL) or ()
     lines = "".join(f"\n  {line}" for line in said)
     return GraphCommandError(
         f"{command.doing} failed: '{command.key}' {what}" + (f"; its last lines were:{lines}" if lines else ""),
@@ -193,7 +193,7 @@ def _cannot_start(command: _Command, program: str, error: OSError, origin: Origi
     return FilesError(
         f"'{command.key}' runs '{program}', which cannot be started: {where}",
         origin=origin,
-        hint=f"Set up a release of LSST's, or install its packages: pip install '{EXTRA}'.",
+        hint=f"Set up a release of LSST's, or install its packages: pip install '{LSST_EXTRA}'.",
     )
 
 

@@ -29,7 +29,7 @@ from longshore.model.values import YamlValue
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.origin import Origin
 from longshore.world.plugins import GRAPH_SOURCES
-from longshore.world.shipped_files import shipped
+from longshore.world.shipped_files import shipped_path
 
 _REPLAY: Final = "programs/replay.py"
 _INLINE: Final = "pipeline"
@@ -169,7 +169,7 @@ def _wfformat(run: ResolvedRun, key: str, _progress: Progress) -> AcquiredPayloa
     except ConfigError as error:
         error.origin = error.origin or configuration.origin("replay")
         raise
-    programs = {**graph.programs, _REPLAY: shipped("bin", "replay.py").read_text("utf-8")}
+    programs = {**graph.programs, _REPLAY: shipped_path("bin", "replay.py").read_text("utf-8")}
     return AcquiredPayload(graph=msgspec.structs.replace(graph, programs=programs), files=(path,))
 
 

@@ -24,7 +24,7 @@ from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.sites.profile import ResolvedSiteProfile
 from longshore.world.read.site_profiles import SitePath
-from longshore.world.read.yaml_file import FileRead, given_values
+from longshore.world.read.yaml_file import SourceFile, parse_variables
 
 DEFAULT_LAYERS: Final = PACKAGED | {LayerRank.SITE.label}
 """Layers with values that no person chose for this run."""
@@ -72,7 +72,7 @@ class Configuration:
             return ResolvedSite(name="", settings={}, limits={})
         return resolve_site(self.config, self.site, self.profile, env=self.env, service=self.service)
 
-    def read_files(self) -> tuple[FileRead, ...]:
+    def read_files(self) -> tuple[SourceFile, ...]:
         """All files read: the user's, the machine's, and site profiles that are not shipped with a package."""
         return (*self.layers.files, *self.sites.files.values())
 
@@ -201,7 +201,7 @@ def explain(
     `current` holds BPS's current values that choose sections, such as ``curr_pipetask``; `given` holds further ones
     as ``NAME=VALUE``. Raises `UsageError` if such a pair is malformed.
     """
-    scope = Scope(current={**given_values(given), **current}, env=configuration.env)
+    scope = Scope(current={**parse_variables(given), **current}, env=configuration.env)
     return {key: explain_key(configuration.config, key, scope) for key in keys}
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from longshore.errors import FilesError
 from longshore.world.files.atomic import create_file
-from longshore.world.shipped_files import shipped
+from longshore.world.shipped_files import shipped_path
 
 STARTER_FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "pipeline": ("pipeline.yaml",),
@@ -42,7 +42,7 @@ def write_starter_files(kind: str, folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         for target in targets:
             # Exclusive creation: a file that appears at this moment is not overwritten either.
-            create_file(target, [shipped("etc", "starters", target.name).read_bytes()])
+            create_file(target, [shipped_path("etc", "starters", target.name).read_bytes()])
             if target.suffix == ".sh":
                 target.chmod(target.stat().st_mode | 0o111)
     except OSError as error:

@@ -20,8 +20,15 @@ from longshore.origin import Origin
 from longshore.world.clock import timestamp
 from longshore.world.host import user_name
 from longshore.world.read.site_profiles import system_folders, user_folder
-from longshore.world.read.yaml_file import FileRead, Loaded, load_layers, parse_yaml, read_yaml, set_layer
-from longshore.world.shipped_files import shipped
+from longshore.world.read.yaml_file import (
+    LoadedLayers,
+    SourceFile,
+    load_layers,
+    parse_set_options,
+    parse_yaml,
+    read_yaml,
+)
+from longshore.world.shipped_files import shipped_path
 
 SERVICE_VARIABLE: Final = "BPS_WMS_SERVICE_CLASS"
 FILE_NAME: Final = "longshore.yaml"
@@ -64,7 +71,7 @@ class Layers:
     now: float
     env: Mapping[str, str]
     stack: LayerStack
-    files: tuple[FileRead, ...]
+    files: tuple[SourceFile, ...]
     warnings: tuple[Finding, ...]
 
     def with_layers(self, layers: Iterable[Layer]) -> Layers:
@@ -80,7 +87,7 @@ def read_layers(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) 
     env = {**os.environ, "PWD": str(current_directory())}
     _refuse_odd_name(path.absolute())
     options_layer = layer_from_mapping({"bps_cmdline": dict(overrides.options)}, "command line", LayerRank.COMMAND_LINE)
-    over = (options_layer, set_layer(overrides.sets))
+    over = (options_layer, parse_set_options(overrides.sets))
     loaded = load_layers(path, env=env)
     below, files, warnings = read_base_layers(env)
     return Layers(
@@ -96,12 +103,12 @@ def read_layers(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) 
 
 def read_base_layers(
     env: Mapping[str, str],
-) -> tuple[tuple[Layer, ...], tuple[FileRead, ...], tuple[Finding, ...]]:
+) -> tuple[tuple[Layer, ...], tuple[SourceFile, ...], tuple[Finding, ...]]:
     """Read the layers outside of any run (defaults, machine, user, environment), their files and warnings.
 
     Raises `ConfigError` if an existing file cannot be read.
     """
-    defaults = file_layer("defaults", LayerRank.DEFAULTS, shipped("etc", "defaults.yaml"))
+    defaults = file_layer("defaults", LayerRank.DEFAULTS, shipped_path("etc", "defaults.yaml"))
     around = _machine_and_user(env)
     variables, warnings = _environment(env, defaults.root)
     return (defaults, *around.layers, variables), around.files, tuple(warnings)
@@ -141,10 +148,10 @@ def _computed(path: Path, now: float) -> Layer:
     return layer_from_mapping(values, "computed", LayerRank.DEFAULTS)
 
 
-def _machine_and_user(env: Mapping[str, str]) -> Loaded:
+def _machine_and_user(env: Mapping[str, str]) -> LoadedLayers:
     """Read the configuration of this machine and user, with its includes."""
     layers: list[Layer] = []
-    files: list[FileRead] = []
+    files: list[SourceFile] = []
     # Of several system folders the first has the highest rank, so it is merged last.
     places = [(LayerRank.SYSTEM, folder) for folder in reversed(system_folders(env))]
     for rank, folder in [*places, (LayerRank.USER, user_folder(env))]:
@@ -152,7 +159,7 @@ def _machine_and_user(env: Mapping[str, str]) -> Loaded:
             loaded = load_layers(path, env=env, rank=rank)
             layers += loaded.layers
             files += loaded.files
-    return Loaded(tuple(layers), tuple(files))
+    return LoadedLayers(tuple(layers), tuple(files))
 
 
 # --------------------------------------------------------------------------------------------------- the environment

@@ -25,9 +25,9 @@ from longshore.config.values.merge import Node, plain_map
 from longshore.errors import ConfigError
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.origin import Origin
-from longshore.world.read.yaml_file import FileRead, read_yaml
+from longshore.world.read.yaml_file import SourceFile, read_yaml
 from longshore.world.read.yaml_text import key_places
-from longshore.world.shipped_files import shipped
+from longshore.world.shipped_files import shipped_path
 
 _OF_PROFILES = frozenset({"inherits", "hosts", "limits", "service"})
 """Root keys that occur only in site profiles."""
@@ -170,7 +170,7 @@ def _in_order(findings: Iterable[Finding], texts: Mapping[str, str]) -> list[Fin
     return sorted(once.values(), key=position)
 
 
-def _texts(files: Iterable[FileRead]) -> dict[str, str]:
+def _texts(files: Iterable[SourceFile]) -> dict[str, str]:
     return {str(read.path): read.content.decode("utf-8-sig", "replace") for read in files}
 
 
@@ -198,6 +198,6 @@ def _bps_default() -> BpsDefault:
 
 def _later_defaults() -> frozenset[str]:
     """Return the keys that the defaults for quantum graphs define."""
-    names = plain_map(read_yaml(shipped("etc", "lsst.yaml")))
+    names = plain_map(read_yaml(shipped_path("etc", "lsst.yaml")))
     sections = (names.get(section) for section in ("payload", "finalJob"))
     return frozenset(names).union(*(section for section in sections if isinstance(section, dict)))

@@ -32,7 +32,7 @@ from longshore.origin import Origin
 from longshore.sites.inherited_environment import select_inherited
 from longshore.sites.limits import executor_limits
 from longshore.world.plugins import template_texts
-from longshore.world.shipped_files import shipped
+from longshore.world.shipped_files import shipped_path
 
 _Stage = TypeVar("_Stage", bound=Configuration)
 _Answer = TypeVar("_Answer")
@@ -189,7 +189,7 @@ def service_context(configuration: Configuration, service: WmsService, run: RunP
         site=Site(name=configuration.site, settings=said, origin=place.origin),
         paths=run,
         templates=template_texts(type(service))
-        | {"longshore-job": shipped("bin", "longshore-job").read_text("utf-8")}
+        | {"longshore-job": shipped_path("bin", "longshore-job").read_text("utf-8")}
         | _templates_of(place),
     )
     return msgspec.structs.replace(ctx, probe=service.ping(ctx))

@@ -12,7 +12,7 @@ import msgspec
 from longshore.errors import ConfigError
 from longshore.sites.profile import PROFILE_ONLY_KEYS, RENAMED_KEYS
 from longshore.world.plugins import SERVICES, Plugin, registered
-from longshore.world.shipped_files import shipped
+from longshore.world.shipped_files import shipped_path
 
 Properties: TypeAlias = dict[str, dict[str, Any]]
 """JSON Schema per key."""
@@ -79,8 +79,8 @@ def schema_fragment(plugin: Plugin) -> Fragment:
 @cache
 def _schemas(_path: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the configuration and profile schemas, cached per search path of packages."""
-    config: dict[str, Any] = msgspec.json.decode(shipped("etc", "schema", "config.json").read_bytes())
-    site: dict[str, Any] = msgspec.json.decode(shipped("etc", "schema", "site.json").read_bytes())
+    config: dict[str, Any] = msgspec.json.decode(shipped_path("etc", "schema", "config.json").read_bytes())
+    site: dict[str, Any] = msgspec.json.decode(shipped_path("etc", "schema", "site.json").read_bytes())
     definitions = config["$defs"]
     job, run = definitions["job"]["properties"], definitions["run"]["properties"]
     for fragment in map(schema_fragment, _services()):

@@ -20,7 +20,7 @@ from longshore.model.run.report import RunReport
 from longshore.model.run.state import TERMINAL, JobState
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.plan.special_jobs import FINAL_LABEL
-from longshore.world.runs.registry import entries
+from longshore.world.runs.registry import read_entries
 
 FORCE = "-forcex"
 """HTCondor option that drops unreachable jobs from the queue."""
@@ -83,7 +83,7 @@ def search_of(search: RunSearch) -> RunSearch:
 def runs_of(user: str) -> list[OpenRun]:
     """Return a user's unfinished runs, oldest first; runs that cannot be opened are left out."""
     found = []
-    for entry in entries():
+    for entry in read_entries():
         try:
             opened = open_run(entry.path)
             report = status_run(opened)

@@ -28,7 +28,7 @@ from longshore.model.run.state import TERMINAL, JobState
 from longshore.model.run.submission import RunCard, Submission
 from longshore.world.files.links import link_by_id
 from longshore.world.files.locks import lock_folder
-from longshore.world.runs.registry import Entry, path_of, register
+from longshore.world.runs.registry import RegistryEntry, registered_path, write_entry
 from longshore.world.runs.run_directory import read_card, write_card
 
 
@@ -98,8 +98,8 @@ def restart(opened: OpenRun, changes: RestartChanges) -> tuple[RunCard, list[str
             _add(opened, missed)
         submission = require_capability(opened.service, Restartable, "restart runs").restart(opened.run, changes)
         card = _add(opened, submission)
-    if card.other_ids and path_of(card.id) == str(opened.run.root):
-        register(Entry.of(card, str(opened.run.root)))
+    if card.other_ids and registered_path(card.id) == str(opened.run.root):
+        write_entry(RegistryEntry.of(card, str(opened.run.root)))
     notes = list(submission.notes)
     if card.id_links:
         notes.append(link_by_id(Path(card.id_links), submission.id, opened.run.root))

@@ -11,7 +11,7 @@ from longshore.contract.capabilities import Resumable
 from longshore.engine.run.service_capabilities import require_capability
 from longshore.errors import LongshoreError
 from longshore.model.run.state import JobState
-from longshore.world.runs.registry import entries
+from longshore.world.runs.registry import read_entries
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ def resume(opened: OpenRun, *, take_over: bool = False, force: bool = False) -> 
 def resume_all() -> list[tuple[OpenRun, Resumed]]:
     """Resume every known run without an engine; a failure does not stop the others."""
     outcomes = []
-    for entry in entries():
+    for entry in read_entries():
         try:
             opened = open_run(entry.path)
             if status_run(opened).state is not JobState.UNKNOWN:

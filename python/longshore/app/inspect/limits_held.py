@@ -10,7 +10,7 @@ from longshore.engine import settings as engine_settings
 from longshore.errors import LongshoreError
 from longshore.model.workflow.job import JobSettings
 from longshore.world.clock import SystemClock
-from longshore.world.runs.claims import limits_folder, other_claims
+from longshore.world.runs.claims import limits_folder, read_other_claims
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +33,7 @@ def limits_taken(run: RunPaths, settings: JobSettings) -> tuple[LimitTaken, ...]
         return ()
     try:
         most = engine_settings.read(run).concurrency_limits
-        claims = other_claims(limits_folder(), "", now=SystemClock().elapsed())
+        claims = read_other_claims(limits_folder(), "", now=SystemClock().elapsed())
     except (OSError, LongshoreError):
         # Runs of other services have none; without any named limit the host has no folder of claims.
         return ()

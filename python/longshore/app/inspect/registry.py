@@ -11,7 +11,16 @@ from longshore.app.runs.open_run import is_same_run, open_run
 from longshore.contract.context import RunPaths
 from longshore.errors import FilesError, LongshoreError, RunNotFoundError, SubmissionRefusedError
 from longshore.model.run.submission import RunCard
-from longshore.world.runs.registry import Entry, entries, entry_of, find_run, forget, is_known, path_of, register
+from longshore.world.runs.registry import (
+    RegistryEntry,
+    find_run,
+    has_entry,
+    read_entries,
+    read_entry,
+    registered_path,
+    remove_entry,
+    write_entry,
+)
 from longshore.world.runs.run_directory import read_card
 
 
@@ -54,8 +63,8 @@ def forget_run(reference: str, *, force: bool) -> Forgotten:
             f"run '{name}' is still running in '{root}'",
             hint=f"End it first: longshore cancel {name}. Or forget it all the same, with --force: it goes on.",
         )
-    forget(name)
-    if is_known(name):
+    remove_entry(name)
+    if has_entry(name):
         raise FilesError(f"the entry of run '{name}' cannot be removed")
     return Forgotten(id=name, path=root)
 
@@ -86,14 +95,14 @@ def _adopt_one(path: Path) -> Adopted:
     run = RunPaths(path)
     try:
         card = read_card(run)
-        was = path_of(card.id)
+        was = registered_path(card.id)
         if was is not None and was != str(path) and is_same_run(was, card) is False:
             raise SubmissionRefusedError(
                 f"run '{card.id}' in '{path}' is not the '{card.id}' in '{was}'",
                 hint=f"Name it by its path, or forget the other one first: longshore forget {card.id}",
             )
-        entry = Entry.of(card, str(path))
-        if not register(entry):
+        entry = RegistryEntry.of(card, str(path))
+        if not write_entry(entry):
             raise FilesError(f"the entry of run '{card.id}' cannot be written", hint="It can be named by its path.")
     except LongshoreError as error:
         return Adopted(path=path, error=error)
@@ -102,8 +111,8 @@ def _adopt_one(path: Path) -> Adopted:
 
 def _known(reference: str) -> tuple[str, str]:
     """Return id and path of a registered run, even if it cannot be read."""
-    if is_known(reference):
-        entry = entry_of(reference)
+    if has_entry(reference):
+        entry = read_entry(reference)
         return reference, entry.path if entry else ""
     root = find_run(reference).root
     try:
@@ -111,13 +120,13 @@ def _known(reference: str) -> tuple[str, str]:
     except LongshoreError:
         # An unreadable run may still be found by its id in the registry.
         name = next((each for each in _ids_at(str(root))), "")
-    if not is_known(name):
+    if not has_entry(name):
         raise RunNotFoundError(f"no run '{reference}' is known", hint="There is nothing to forget.")
     return name, str(root)
 
 
 def _ids_at(root: str) -> Iterator[str]:
-    return (entry.id for entry in entries() if entry.path == root)
+    return (entry.id for entry in read_entries() if entry.path == root)
 
 
 def _lives(root: str, name: str) -> bool:

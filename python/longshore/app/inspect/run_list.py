@@ -19,7 +19,7 @@ from longshore.contract.search import RemoteRuns, RunSearch
 from longshore.errors import LongshoreError
 from longshore.model.run.report import RunReport
 from longshore.model.run.state import JobState
-from longshore.world.runs.registry import Entry, known_runs, remember, stamp_of
+from longshore.world.runs.registry import RegistryEntry, journal_stamp, read_registry, store_report
 from longshore.world.runs.run_directory import read_card
 
 _MOST_GONE: Final = 8
@@ -93,7 +93,7 @@ def _all_runs() -> tuple[list[RunReport], list[str]]:
     reports = []
     broken = []
     gone = []
-    known = known_runs()
+    known = read_registry()
     for entry in known.entries:
         try:
             report = recorded(entry)
@@ -119,7 +119,7 @@ def _all_runs() -> tuple[list[RunReport], list[str]]:
     return reports, broken
 
 
-def recorded(entry: Entry) -> RunReport | None:
+def recorded(entry: RegistryEntry) -> RunReport | None:
     """Return the state of a registered run; a finished run's state is read from the registry.
 
     A run that was resumed or restarted since is read anew. Returns ``None`` if another run replaced it; raises
@@ -141,7 +141,7 @@ def recorded(entry: Entry) -> RunReport | None:
             specifics=(),
             summary=None,
         )
-        remember(replace(entry, report=kept, stamp=stamp))
+        store_report(replace(entry, report=kept, stamp=stamp))
     return report
 
 
@@ -151,6 +151,6 @@ def _without_zeros(counts: Mapping[JobState, int]) -> dict[JobState, int]:
 
 def _stamp(path: str) -> int:
     try:
-        return stamp_of(path)
+        return journal_stamp(path)
     except OSError:
         return 0

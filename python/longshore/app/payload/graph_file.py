@@ -14,7 +14,7 @@ from longshore.graph.formats.graph_lines import graph_lines
 from longshore.graph.formats.quantum_graph import RUN_GRAPH
 from longshore.model.tasks.task import Command, TaskGraph
 from longshore.origin import Origin
-from longshore.world.read.graph_file import graph_file_lines, write_graph_file
+from longshore.world.read.graph_file import open_graph_file, write_graph_file
 
 
 def read_tasks(path: Path, name: str, origin: Origin | None) -> AcquiredPayload:
@@ -23,7 +23,7 @@ def read_tasks(path: Path, name: str, origin: Origin | None) -> AcquiredPayload:
     `origin` is where the file was named. Raises `FilesError` or `GraphError` if it cannot be read or is wrong.
     """
     place = Origin(str(path))
-    with graph_file_lines(path, origin) as lines:
+    with open_graph_file(path, origin) as lines:
         found = read_graph_file(lines, place)
     graph = msgspec.structs.replace(found.graph, name=name or found.graph.name)
     first = Origin(place.file, 1, 1)
@@ -44,7 +44,7 @@ def write_tasks(acquired: AcquiredPayload, path: Path, root: Path) -> None:
 def holds_quanta(path: Path) -> bool:
     """Tell whether a graph file's tasks are quanta; an unreadable file is not (its reader reports the error)."""
     try:
-        with graph_file_lines(path) as lines:
+        with open_graph_file(path) as lines:
             return RUN_GRAPH in read_header(next(lines, b""), Origin(str(path))).values
     except LongshoreError:
         return False

@@ -17,7 +17,7 @@ from longshore.errors import ConfigError
 from longshore.graph.declaration.imports import read_imports
 from longshore.graph.declaration.pipeline_parts import PipelineKind, pipeline_kind
 from longshore.world.read.yaml_file import read_yaml
-from longshore.world.shipped_files import shipped
+from longshore.world.shipped_files import shipped_path
 
 _OTHERS: Final = ("pipelineYaml", "pipeline", "wfformat", "graphFile", "graphSource", "customJob")
 _QUANTUM_GRAPH: Final = "quantum_graph"
@@ -89,7 +89,7 @@ def is_lsst_pipeline(name: str, beside: Path) -> bool:
 
 def lsst_layer() -> Layer:
     """Return LSST's defaults, a layer above the package's."""
-    return Layer("lsst", LayerRank.DEFAULTS, read_yaml(shipped("etc", "lsst.yaml"), rank=LayerRank.DEFAULTS))
+    return Layer("lsst", LayerRank.DEFAULTS, read_yaml(shipped_path("etc", "lsst.yaml"), rank=LayerRank.DEFAULTS))
 
 
 @lru_cache(maxsize=16)

@@ -11,7 +11,7 @@ from longshore.contract.context import RunPaths
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.report import ExitCodes, Failure
 from longshore.model.run.state import Cause
-from longshore.world.files.log_tail import tail
+from longshore.world.files.log_tail import read_tail
 
 _LINES: Final = 20
 _LOGS_OF_A_KIND: Final = 40
@@ -134,7 +134,7 @@ class FailedJobs:
         attempt = job, end.a if end else 0
         if attempt not in self.read:
             log = self._log(job, name)
-            lines = (tail(self.run.root / log, _LINES) if log else None) or ()
+            lines = (read_tail(self.run.root / log, _LINES) if log else None) or ()
             self.read[attempt] = (signature(lines) or normalised(_reason(end) or ""), lines)
         return self.read[attempt]
 

@@ -20,7 +20,7 @@ from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableErro
 from longshore.model.run.event import Event, News
 from longshore.model.run.state import JobState
 from longshore.model.run.submission import RunCard
-from longshore.world.runs.registry import Entry, find_run, path_of, register
+from longshore.world.runs.registry import RegistryEntry, find_run, registered_path, write_entry
 from longshore.world.runs.run_directory import read_card
 
 _DAYS: Final = 2.0
@@ -100,15 +100,15 @@ def open_run(reference: str, *, service: str | None = None, everywhere: bool = F
             f"run '{card.id}' belongs to the service '{card.service}', not to '{service}'",
             hint="Leave --wms-service-class out: a run knows its service.",
         )
-    known = path_of(card.id)
-    if card.id != reference and path_of(reference) == str(run.root):
+    known = registered_path(card.id)
+    if card.id != reference and registered_path(reference) == str(run.root):
         raise RunNotFoundError(
             f"'{run.root}' was the directory of run '{reference}', and now is that of run '{card.id}'",
             hint=f"If run '{reference}' was removed: longshore forget {reference}",
         )
     if known != str(run.root) and card.submissions and (known is None or is_same_run(known, card) is None):
         # The run was moved or the registry was lost: registering it makes its id known again.
-        register(Entry.of(card, str(run.root)))
+        write_entry(RegistryEntry.of(card, str(run.root)))
     return OpenRun(run=run, card=card)
 
 

@@ -26,8 +26,8 @@ from longshore.model.run.fingerprint import Fingerprint, Footprint
 from longshore.model.run.submission import RunCard
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
-from longshore.world.files.footprint import footprint, what_became
-from longshore.world.runs.run_directory import MADE_FROM
+from longshore.world.files.file_fingerprint import describe_change, fingerprint_file
+from longshore.world.runs.run_directory import MADE_FROM_FORMAT
 
 _MOST_PROGRAMS: Final = 1000
 _OF_RUNS: Final = "bps_defined"
@@ -43,10 +43,10 @@ def take_fingerprint(plan: RunPlan, draft: RunPaths) -> Fingerprint:
     written = (draft.workflow, merged_config_path(draft, plan.workflow.name), draft.origins)
     names = [*(path.name for path in written), *plan.programs, *plan.copies]
     # Files made by earlier stages are moved here last.
-    own = [footprint(draft.root / name, name) for name in names]
-    own += [footprint(run.paths.root / name, name) for name in plan.made]
+    own = [fingerprint_file(draft.root / name, name) for name in names]
+    own += [fingerprint_file(run.paths.root / name, name) for name in plan.made]
     return Fingerprint(
-        v=MADE_FROM,
+        v=MADE_FROM_FORMAT,
         root=str(run.paths.root),
         folder=str(current_directory()),
         file=str(configuration.path),
@@ -55,8 +55,8 @@ def take_fingerprint(plan: RunPlan, draft: RunPaths) -> Fingerprint:
         site=configuration.site,
         umask=configuration.resolved_site.umask,
         limits=_limits(configuration),
-        payload=_there(map(footprint, dict.fromkeys(files))),
-        programs=_there(map(footprint, existing_programs(plan.workflow, configuration)[:_MOST_PROGRAMS])),
+        payload=_there(map(fingerprint_file, dict.fromkeys(files))),
+        programs=_there(map(fingerprint_file, existing_programs(plan.workflow, configuration)[:_MOST_PROGRAMS])),
         own=_there(own),
     )
 
@@ -67,7 +67,7 @@ def find_changes(run: RunPaths, card: RunCard, made: Fingerprint) -> Iterator[Pr
         yield _changed(f"this is Longshore {__version__}, and {card.longshore} prepared it")
     for files, which in ((made.payload, "the payload's file"), (made.programs, "the program"), (made.own, "its file")):
         for file in files:
-            if what := what_became(file, run.root):
+            if what := describe_change(file, run.root):
                 yield _changed(f"{which} '{file.path}' {what}")
     yield from _of_configuration(run, card, made)
 

@@ -19,15 +19,15 @@ from longshore.model.run.moment import timestamp
 from longshore.model.run.submission import RunCard, Submission
 from longshore.world.files.links import link_by_id
 from longshore.world.files.locks import lock_folder
-from longshore.world.files.permissions import permissions
+from longshore.world.files.permissions import apply_umask
 from longshore.world.host import host_name, user_name
-from longshore.world.runs.registry import Entry, entry_of, forget, register, state_folder
+from longshore.world.runs.registry import RegistryEntry, read_entry, remove_entry, state_folder, write_entry
 from longshore.world.runs.run_directory import (
-    note_submitting,
     read_card,
     read_submitting,
     remove_run_directory,
     write_card,
+    write_submitting,
 )
 
 
@@ -78,13 +78,13 @@ def hand_over(prepared: PreparedRun, progress: RecordingProgress) -> SubmittedRu
             submission = _submitted(prepared, card, progress, registered=registered)
         card = msgspec.structs.replace(card, submissions=(submission,))
         try:
-            with permissions(prepared.umask):
+            with apply_umask(prepared.umask):
                 write_card(run, card)
                 run.submitting.unlink(missing_ok=True)
         except OSError as error:
             progress.note(f"the run goes on, but '{run.card}' could not be brought up to date: {error.strerror}")
     if registered and card.other_ids:
-        register(Entry.of(card, str(run.root)))
+        write_entry(RegistryEntry.of(card, str(run.root)))
     for note in submission.notes:
         progress.note(note)
     if not registered:
@@ -111,7 +111,7 @@ def recovered(run: RunPaths, card: RunCard, service: WmsService, progress: Recor
 def _submitted(prepared: PreparedRun, card: RunCard, progress: RecordingProgress, *, registered: bool) -> Submission:
     run = prepared.run
     try:
-        with permissions(prepared.umask):
+        with apply_umask(prepared.umask):
             _note_submitting(run)
             return prepared.service.submit(run)
     except UnsureError:
@@ -169,7 +169,7 @@ def refuse_if_not_submitted(run: RunPaths, card: RunCard) -> None:
 
 def _note_submitting(run: RunPaths) -> None:
     try:
-        note_submitting(run, Started(at=time.time(), user=user_name(), host=host_name()))
+        write_submitting(run, Started(at=time.time(), user=user_name(), host=host_name()))
     except OSError as error:
         raise FilesError(
             f"'{run.root}' cannot be submitted, for nothing can be written there: {error.strerror}",
@@ -179,10 +179,10 @@ def _note_submitting(run: RunPaths) -> None:
 
 def _registered(run: RunPaths, card: RunCard) -> tuple[bool, str]:
     """Register a run; return whether its id will find it, and the reference for the user."""
-    entry = Entry.of(card, str(run.root))
-    known = entry_of(card.id)
+    entry = RegistryEntry.of(card, str(run.root))
+    known = read_entry(card.id)
     # A run prepared by another user may have the id of one of this user's runs.
-    registered = (known is None or known.path == entry.path) and register(entry)
+    registered = (known is None or known.path == entry.path) and write_entry(entry)
     return registered, card.id if registered else str(run.root)
 
 
@@ -194,4 +194,4 @@ def _take_back(prepared: PreparedRun, card: RunCard, *, registered: bool) -> Non
     else:
         remove_run_directory(prepared.run, made=prepared.made)
     if registered or not prepared.keep:
-        forget(card.id)
+        remove_entry(card.id)

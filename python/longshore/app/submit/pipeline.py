@@ -16,7 +16,7 @@ from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.submit.hand_over import PreparedRun, SubmittedRun, hand_over
 from longshore.app.submit.transform import RunPlan, plan_run
 from longshore.app.submit.write_run import write_run
-from longshore.world.runs.registry import forget, reserve_id
+from longshore.world.runs.registry import remove_entry, reserve_id
 
 
 class Stage(StrEnum):
@@ -96,7 +96,7 @@ def reserved_id() -> Iterator[tuple[str, float]]:
     try:
         yield run_id, now
     except BaseException:
-        forget(run_id)
+        remove_entry(run_id)
         raise
 
 

@@ -14,8 +14,8 @@ from longshore.model.tasks.cluster import ClusteredGraph
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.dot import cluster_dot, workflow_dot
 from longshore.world.files.atomic import create_file
-from longshore.world.files.permissions import permissions
-from longshore.world.runs.run_directory import add_to_new_folder
+from longshore.world.files.permissions import apply_umask
+from longshore.world.runs.run_directory import add_to_run_folder
 
 _CLUSTERED: Final = "bps_clustered_qgraph"
 _WORKFLOW: Final = "bps_generic_workflow"
@@ -58,8 +58,8 @@ def write_graphs_only(run: ResolvedRun, files: SavedGraphs, *, there: bool) -> b
     if not files:
         return False
     with (
-        permissions(run.configuration.resolved_site.umask),
-        add_to_new_folder(run.paths.root, tuple(files), there=there),
+        apply_umask(run.configuration.resolved_site.umask),
+        add_to_run_folder(run.paths.root, tuple(files), exists=there),
     ):
         write_saved(run.paths.root, files)
     return True

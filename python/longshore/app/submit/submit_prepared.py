@@ -24,7 +24,7 @@ from longshore.errors import Fault, RunNotFoundError, RunUnreadableError, Submis
 from longshore.model.run.fingerprint import Fingerprint
 from longshore.model.run.submission import RunCard
 from longshore.world.files.locks import lock_folder
-from longshore.world.read.quantum_graph import SUFFIXES
+from longshore.world.read.quantum_graph import QUANTUM_GRAPH_SUFFIXES
 from longshore.world.runs.run_directory import read_card, read_made_from, read_submitting
 
 _AGAIN: Final = "Prepare it again, or submit it as it was prepared, with --force."
@@ -65,7 +65,7 @@ def _card(run: RunPaths) -> RunCard:
     try:
         return read_card(run)
     except RunNotFoundError as error:
-        graphs = sorted(path for path in _files(run.root) if path.suffix in SUFFIXES)
+        graphs = sorted(path for path in _files(run.root) if path.suffix in QUANTUM_GRAPH_SUFFIXES)
         if type(error) is not RunNotFoundError:
             raise
         if ".draft-" in run.root.name:

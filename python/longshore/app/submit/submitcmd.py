@@ -24,7 +24,7 @@ from longshore.model.tasks.file import File
 from longshore.model.workflow.job import Job
 from longshore.model.workflow.workflow import Workflow
 from longshore.origin import Origin
-from longshore.world.runs.registry import forget
+from longshore.world.runs.registry import remove_entry
 
 LABEL: Final = "customJob"
 
@@ -52,7 +52,7 @@ def prepare_script(path: Path, overrides: Overrides = NO_OVERRIDES, *, progress:
     """Write the run directory of one script; its id is not registered."""
     with reserved_id() as (run_id, now):
         prepared = _prepare(path, overrides, run_id=run_id, now=now, progress=RecordingProgress(progress))
-    forget(run_id)
+    remove_entry(run_id)
     return prepared
 
 

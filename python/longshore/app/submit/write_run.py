@@ -21,15 +21,21 @@ from longshore.engine.run.service_capabilities import log_directories
 from longshore.model.lines.codec import workflow_lines
 from longshore.model.run.submission import RunCard
 from longshore.world.files.atomic import create_file
-from longshore.world.files.permissions import give_to_group, permissions
-from longshore.world.runs.run_directory import FORMAT, new_run_directory, write_card, write_made_from, write_rendered
+from longshore.world.files.permissions import apply_umask, set_group
+from longshore.world.runs.run_directory import (
+    RUN_FORMAT,
+    create_run_directory,
+    write_card,
+    write_made_from,
+    write_rendered,
+)
 
 
 def write_run(plan: RunPlan) -> PreparedRun:
     """Write the run directory; raises `FilesError` if that fails, and leaves nothing behind."""
     run, workflow = plan.run, plan.workflow
     card = RunCard(
-        format=FORMAT,
+        format=RUN_FORMAT,
         id=run.id,
         name=workflow.name,
         service=run.configuration.service,
@@ -42,9 +48,9 @@ def write_run(plan: RunPlan) -> PreparedRun:
         id_links=run.configuration.text("idLinkPath") if run.configuration.flag("makeIdLink") else None,
     )
     site = run.configuration.resolved_site
-    with permissions(site.umask), new_run_directory(run.paths.root, made=plan.made) as draft:
+    with apply_umask(site.umask), create_run_directory(run.paths.root, made=plan.made) as draft:
         if group := site.settings.get("group"):
-            give_to_group(draft.root, group)
+            set_group(draft.root, group)
         _fill(draft, plan, card.run_token)
         write_made_from(draft, take_fingerprint(plan, draft))
         write_card(draft, card)

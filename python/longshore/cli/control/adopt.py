@@ -17,7 +17,7 @@ from longshore.cli.options import JSON, print_json
 @click.pass_context
 def command(ctx: click.Context, /, paths: tuple[Path, ...], *, as_json: bool) -> None:
     """Make runs known that came from elsewhere: directories of runs, or directories that have some below them."""
-    from longshore.cli.show.format import visible
+    from longshore.cli.show.format import escape_controls
     from longshore.cli.show.registry import adopted_line
 
     outcomes = api.adopt(paths)
@@ -27,8 +27,8 @@ def command(ctx: click.Context, /, paths: tuple[Path, ...], *, as_json: bool) ->
         print_json(adopt_document(outcomes, as_of=time.time()))
     for outcome in outcomes:
         if outcome.error:
-            hint = f"\n  {visible(outcome.error.hint)}" if outcome.error.hint else ""
-            click.echo(f"longshore: error: {visible(outcome.error.message)}{hint}", err=True)
+            hint = f"\n  {escape_controls(outcome.error.hint)}" if outcome.error.hint else ""
+            click.echo(f"longshore: error: {escape_controls(outcome.error.message)}{hint}", err=True)
         elif not as_json:
             click.echo(adopted_line(outcome))
     ctx.exit(next((outcome.error.exit_status for outcome in outcomes if outcome.error), 0))

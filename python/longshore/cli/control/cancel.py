@@ -16,7 +16,7 @@ from longshore.cli.options import (
     PASS_THRU,
     SERVICE,
     OptionRecord,
-    grouped,
+    group_options,
     print_json,
     print_notes,
     run_option,
@@ -64,7 +64,7 @@ class SelectionOptions(OptionRecord, frozen=True, kw_only=True):
 @PASS_THRU
 @GLOBAL
 @JSON
-@grouped(options=CancelOptions, selected=SelectionOptions)
+@group_options(options=CancelOptions, selected=SelectionOptions)
 @click.pass_context
 def command(ctx: click.Context, /, *, run: str | None, options: CancelOptions, selected: SelectionOptions) -> None:
     """End a run: every job that runs is told to end, then killed; what never ran is DELETED."""

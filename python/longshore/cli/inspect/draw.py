@@ -46,9 +46,9 @@ def command(
         if job is not None:
             raise click.UsageError("--job is for a run; a configuration has no jobs yet.")
         from longshore.app.configure.layers import Overrides
-        from longshore.cli.logging_setup import Teller
+        from longshore.cli.logging_setup import LogProgress
 
-        with Teller() as progress:
+        with LogProgress() as progress:
             picture = api.draw_configuration(Path(run), Overrides(sets=sets), progress=progress)
     else:
         if sets:
@@ -60,10 +60,10 @@ def command(
 
         text = to_json(draw_document(picture, as_of=time.time()))
     else:
-        from longshore.cli.show.dot import dot, mermaid
+        from longshore.cli.show.dot import to_dot, to_mermaid
 
         form = form or _SUFFIXES.get(output.suffix.lower() if output else "", "dot")
-        text = mermaid(picture) if form == "mermaid" else dot(picture)
+        text = to_mermaid(picture) if form == "mermaid" else to_dot(picture)
         if form == "svg":
             text = _svg(text)
     if output is None:

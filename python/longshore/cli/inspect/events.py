@@ -18,12 +18,12 @@ def command(ctx: click.Context, /, *, run: str, follow: bool, since: str | None)
     """Print all that happened in a run as JSON Lines, one event a line, in order."""
     from longshore.app.documents.document import to_line
     from longshore.app.documents.event import event_document
-    from longshore.cli.safe_output import Output
+    from longshore.cli.safe_output import SafeOutput
 
     opened = api.open_run(run)
     events = api.events(opened, since=since)
     name_of = api.job_name_lookup(opened)
-    output = Output(raw=True)
+    output = SafeOutput(raw=True)
     for mark, event in events.follow() if follow else events:
         output.line(to_line(event_document(event, mark, run=opened.card.id, name_of=name_of)))
         if follow:

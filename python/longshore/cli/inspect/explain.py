@@ -20,10 +20,10 @@ def command(run: str, job: str, *, as_json: bool) -> None:
     explained = api.explain(api.open_run(run), job)
     if as_json:
         from longshore.app.documents.job import explain_job_document
-        from longshore.cli.show.job_text import reasons
+        from longshore.cli.show.job_text import state_reasons
 
-        print_json(explain_job_document(explained, reasons(explained, now=now), as_of=now))
+        print_json(explain_job_document(explained, state_reasons(explained, now=now), as_of=now))
         return
-    from longshore.cli.show.job_text import explained_text
+    from longshore.cli.show.job_text import explanation_text
 
-    click.echo(explained_text(explained, now=now))
+    click.echo(explanation_text(explained, now=now))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from longshore.app import api
-from longshore.cli.options import JSON, OptionRecord, grouped, print_notes
+from longshore.cli.options import JSON, OptionRecord, group_options, print_notes
 
 if TYPE_CHECKING:
     import re
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from longshore.app.inspect.logs import Log, Logs
     from longshore.app.runs.open_run import OpenRun
-    from longshore.cli.safe_output import Output
+    from longshore.cli.safe_output import SafeOutput
 
 _MOST: Final = 20
 
@@ -67,16 +67,16 @@ class LogOptions(OptionRecord, frozen=True, kw_only=True):
 @click.option("--paths", is_flag=True, help="Print where the logs are, and nothing of them.")
 @click.option("--raw", is_flag=True, help="Leave escapes that a terminal obeys as they are.")
 @JSON
-@grouped(options=LogOptions)
+@group_options(options=LogOptions)
 @click.pass_context
 def logs(ctx: click.Context, /, *, run: str, job: str | None, options: LogOptions) -> None:
     """Print the log of JOB (its name, the beginning of it, or its number), or those of several jobs."""
-    from longshore.cli.safe_output import Output
+    from longshore.cli.safe_output import SafeOutput
 
     _refuse(job, options)
     pattern = api.compile_pattern(options.grep) if options.grep is not None else None
     opened = api.open_run(run)
-    output = Output(raw=options.raw)
+    output = SafeOutput(raw=options.raw)
     if options.follow:
         assert job is not None
         ctx.exit(_follow(opened, job, output, tail=options.tail, pattern=pattern))
@@ -93,7 +93,7 @@ def _refuse(job: str | None, options: LogOptions) -> None:
 
 
 def _print(
-    opened: OpenRun, job: str | None, output: Output, pattern: re.Pattern[bytes] | None, options: LogOptions
+    opened: OpenRun, job: str | None, output: SafeOutput, pattern: re.Pattern[bytes] | None, options: LogOptions
 ) -> None:
     found = api.logs(
         opened,
@@ -120,12 +120,12 @@ def _print(
 
 
 def _header(job: str, attempt: int, path: str = "") -> str:
-    from longshore.cli.show.format import visible
+    from longshore.cli.show.format import escape_controls
 
-    return visible(" ".join(filter(None, ["==>", f"{job}, attempt {attempt}", path, "<=="])))
+    return escape_controls(" ".join(filter(None, ["==>", f"{job}, attempt {attempt}", path, "<=="])))
 
 
-def _print_one(log: Log, output: Output, *, tail: int | None, several: bool) -> None:
+def _print_one(log: Log, output: SafeOutput, *, tail: int | None, several: bool) -> None:
     for piece in _read(log, tail=tail, several=several):
         output.text(piece)
     output.text(b"", last=True)
@@ -171,7 +171,7 @@ def _json_lines(log: Log, *, pattern: re.Pattern[bytes] | None, tail: int | None
 class _Shown:
     """Output of a log that is followed."""
 
-    def __init__(self, job: str, output: Output, pattern: re.Pattern[bytes] | None) -> None:
+    def __init__(self, job: str, output: SafeOutput, pattern: re.Pattern[bytes] | None) -> None:
         self._job = job
         self._output = output
         self._matcher = api.line_matcher(pattern) if pattern else None
@@ -201,16 +201,18 @@ class _Shown:
         self._output.flush()
 
 
-def _show_lines(job: str, lines: Iterable[bytes], output: Output) -> None:
-    from longshore.cli.show.format import visible
+def _show_lines(job: str, lines: Iterable[bytes], output: SafeOutput) -> None:
+    from longshore.cli.show.format import escape_controls
 
-    name = visible(job).encode("utf-8", "backslashreplace")
+    name = escape_controls(job).encode("utf-8", "backslashreplace")
     for line in lines:
         output.text(b"%s: %s" % (name, line), last=True)
         output.end_line()
 
 
-def _follow(opened: OpenRun, job: str, output: Output, *, tail: int | None, pattern: re.Pattern[bytes] | None) -> int:
+def _follow(
+    opened: OpenRun, job: str, output: SafeOutput, *, tail: int | None, pattern: re.Pattern[bytes] | None
+) -> int:
     follower = api.follow_log(opened, job, tail=tail)
     shown = _Shown(follower.name, output, pattern)
     for growth in follower.growth():

@@ -15,7 +15,7 @@ from longshore.cli.options import (
     SERVICE,
     OptionRecord,
     SearchOptions,
-    grouped,
+    group_options,
     print_json,
     print_notes,
     run_option,
@@ -77,7 +77,7 @@ class DetailOptions(OptionRecord, frozen=True, kw_only=True):
 )
 @GLOBAL
 @JSON
-@grouped(search=SearchOptions, listing=ListOptions, detail=DetailOptions)
+@group_options(search=SearchOptions, listing=ListOptions, detail=DetailOptions)
 @click.pass_context
 def command(
     ctx: click.Context, /, *, run: str | None, search: SearchOptions, listing: ListOptions, detail: DetailOptions
@@ -93,7 +93,7 @@ def command(
 
 
 def _show_run(run: str, search: SearchOptions, detail: DetailOptions) -> int:
-    from longshore.cli.show.report_text import detailed, exit_codes
+    from longshore.cli.show.report_text import exit_codes_table, report_text
     from longshore.model.run.report import RunReport
 
     opened = api.find_run(run, service=search.wms_service_class, everywhere=search.is_global, days=search.hist or 0.0)
@@ -116,9 +116,9 @@ def _show_run(run: str, search: SearchOptions, detail: DetailOptions) -> int:
             # Not `click.echo`, which would flush a hundred thousand times.
             sys.stdout.writelines(report_pieces(report, as_of=now))
         return 0
-    text = detailed(report)
+    text = report_text(report)
     if detail.return_exit_codes:
-        text += f"\n\n\n{exit_codes(report)}"
+        text += f"\n\n\n{exit_codes_table(report)}"
     click.echo(text)
     return 0
 

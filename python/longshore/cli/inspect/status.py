@@ -7,7 +7,16 @@ import time
 import click
 
 from longshore.app import api
-from longshore.cli.options import GLOBAL, JSON, SERVICE, SearchOptions, grouped, print_json, print_notes, run_option
+from longshore.cli.options import (
+    GLOBAL,
+    JSON,
+    SERVICE,
+    SearchOptions,
+    group_options,
+    print_json,
+    print_notes,
+    run_option,
+)
 
 
 @click.command(epilog="Example: longshore status --id @last && echo all done")
@@ -18,7 +27,7 @@ from longshore.cli.options import GLOBAL, JSON, SERVICE, SearchOptions, grouped,
 )
 @GLOBAL
 @JSON
-@grouped(search=SearchOptions)
+@group_options(search=SearchOptions)
 @click.pass_context
 def command(ctx: click.Context, /, *, run: str, search: SearchOptions, as_json: bool) -> None:
     """Say how a run stands. Exit status: 0 SUCCEEDED, 10 UNKNOWN, 15 RUNNING, 16 DELETED, 17 HELD, 19 FAILED."""

@@ -14,9 +14,9 @@ import click
 from longshore.app import api
 from longshore.cli.options import INTERRUPTED
 from longshore.cli.run_progress import progress_line
-from longshore.cli.show.format import paragraph
-from longshore.cli.show.insight_text import insight_lines
-from longshore.cli.show.report_text import detailed, exit_codes, summary_table
+from longshore.cli.show.format import indent_paragraph
+from longshore.cli.show.report_text import exit_codes_table, report_text, summary_table
+from longshore.cli.show.run_summary_text import run_summary_lines
 from longshore.model.run.moment import timestamp
 from longshore.model.run.state import EXIT_STATUS
 
@@ -48,9 +48,9 @@ def watch(opened: OpenRun, *, codes: bool) -> int:
                     break
                 screen.show(report, now)
                 time.sleep(_LOOK_S)
-        click.echo(detailed(report))
+        click.echo(report_text(report))
         if codes:
-            click.echo(f"\n\n{exit_codes(report)}")
+            click.echo(f"\n\n{exit_codes_table(report)}")
     except KeyboardInterrupt:
         click.echo(f"longshore: no longer watching; run '{opened.card.id}' is as it was", err=True)
         return INTERRUPTED
@@ -61,12 +61,12 @@ def _is_terminal() -> bool:
     return bool(sys.stdout) and sys.stdout.isatty() and os.environ.get("TERM", "") not in {"", "dumb"}
 
 
-def screenful(report: RunReport, now: float) -> str:
+def screen_text(report: RunReport, now: float) -> str:
     """Text shown while a run is watched: its row, its activity and its failures, without logs."""
     lines = [summary_table([report]), "", progress_line(report)]
     if report.summary:
-        lines += insight_lines(report.summary, now=now, examples=False)
-    lines += [f"Note: {paragraph(note)}" for note in report.notes]
+        lines += run_summary_lines(report.summary, now=now, examples=False)
+    lines += [f"Note: {indent_paragraph(note)}" for note in report.notes]
     return "\n".join([*lines, "", f"{timestamp(now)}: Ctrl-C stops the watching, not the run."])
 
 
@@ -82,7 +82,7 @@ def _terminal() -> Iterator[_Screen]:
             self._live = live
 
         def show(self, report: RunReport, now: float) -> None:
-            self._live.update(Text(screenful(report, now), overflow="fold"), refresh=True)
+            self._live.update(Text(screen_text(report, now), overflow="fold"), refresh=True)
 
     with Live(console=Console(highlight=False), auto_refresh=False, transient=True) as live:
         yield Drawn(live)

@@ -20,9 +20,9 @@ from longshore.app import api
 @click.argument("folder", metavar="[DIR]", type=click.Path(path_type=Path, file_okay=False), default=Path())
 def command(kind: str, folder: Path) -> None:
     """Write a commented file to start from into DIR (the current directory); nothing is overwritten."""
-    from longshore.cli.show.format import visible
+    from longshore.cli.show.format import escape_controls
 
     written, following = api.write_starter(kind, folder)
     for path in written:
-        click.echo(visible(f"Wrote {path}"))
-    click.echo(visible(f"Next: {following}"))
+        click.echo(escape_controls(f"Wrote {path}"))
+    click.echo(escape_controls(f"Next: {following}"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from longshore.app import api
-from longshore.cli.options import JSON, SERVICE, OptionRecord, grouped, print_json, print_notes, run_option
+from longshore.cli.options import JSON, SERVICE, OptionRecord, group_options, print_json, print_notes, run_option
 
 if TYPE_CHECKING:
     from longshore.app.control.restart import RestartPlan
@@ -55,7 +55,7 @@ class ChangeOptions(OptionRecord, frozen=True, kw_only=True):
 @click.option("--job", "jobs", multiple=True, metavar="NAME", help="Set it only of that job.")
 @click.option("--dry-run", is_flag=True, help="Only say what would run again, and why.")
 @JSON
-@grouped(options=ChangeOptions)
+@group_options(options=ChangeOptions)
 def command(*, run: str, wms_service_class: str | None, options: ChangeOptions, dry_run: bool, as_json: bool) -> None:
     """Run again what did not succeed, in the same run directory. What succeeded is not run again, but for --from."""
     from longshore.app.documents.run import restart_document

@@ -61,18 +61,18 @@ def prepare(*, config_file: Path, overrides: Overrides, as_json: bool) -> None:
 
 def _run(last: str, config_file: Path, overrides: Overrides, *, save_graph: Path | None = None, as_json: bool) -> None:
     from longshore.app.documents.run import stages_document
-    from longshore.cli.logging_setup import Teller
-    from longshore.cli.show.format import visible
+    from longshore.cli.logging_setup import LogProgress
+    from longshore.cli.show.format import escape_controls
 
-    with Teller() as progress:
+    with LogProgress() as progress:
         stages, submit_dir = api.run_stages(config_file, last, overrides, save_graph=save_graph, progress=progress)
     if as_json:
         print_json(stages_document(stages, submit_dir, as_of=time.time()))
         return
     for done in stages:
-        click.echo(visible(_line(done)))
+        click.echo(escape_controls(_line(done)))
     for name, count in stages[-1].labels.items():
-        click.echo(visible(f"  {name}: {count}"))
+        click.echo(escape_controls(f"  {name}: {count}"))
     if submit_dir:
         click.echo(f"Submit dir: {submit_dir}")
 

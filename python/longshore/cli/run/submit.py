@@ -9,7 +9,7 @@ import click
 
 from longshore.app import api
 from longshore.cli.options import JSON
-from longshore.cli.submit_options import FILE, see_through, submission_options
+from longshore.cli.submit_options import FILE_TYPE, report_submission, submission_options
 
 if TYPE_CHECKING:
     from longshore.app.configure.layers import Overrides
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     epilog="Examples: longshore submit montage.yaml --set requestMemory=4096 --wait; "
     "longshore submit submit/u/me/montage/20260102T030405Z",
 )
-@click.argument("config_file", metavar="FILE|RUN_DIR", type=FILE)
+@click.argument("config_file", metavar="FILE|RUN_DIR", type=FILE_TYPE)
 @submission_options
 @click.option("--force", is_flag=True, help="Of RUN_DIR: even if what it was prepared from is different now.")
 @click.option("--wait", is_flag=True, help="Follow the run to its end; exit as 'status' does.")
@@ -32,8 +32,8 @@ def command(
 
     With the directory that 'prepare' wrote, hand that over as it is, if nothing it was made from has changed since.
     """
-    from longshore.cli.logging_setup import Teller
+    from longshore.cli.logging_setup import LogProgress
 
-    with Teller() as progress:
+    with LogProgress() as progress:
         submitted = api.submit(config_file, overrides, force=force, progress=progress)
-    ctx.exit(see_through(submitted, wait=wait, as_json=as_json))
+    ctx.exit(report_submission(submitted, wait=wait, as_json=as_json))

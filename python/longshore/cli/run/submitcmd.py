@@ -9,7 +9,7 @@ import click
 
 from longshore.app import api
 from longshore.cli.options import JSON, print_json
-from longshore.cli.submit_options import CONFIG_FILE, script_options, see_through
+from longshore.cli.submit_options import CONFIG_FILE, report_submission, script_options
 
 if TYPE_CHECKING:
     from longshore.app.configure.layers import Overrides
@@ -26,13 +26,13 @@ def command(
     ctx: click.Context, /, *, config_file: Path, overrides: Overrides, dry_run: bool, wait: bool, as_json: bool
 ) -> None:
     """Run one script of your own as a job: the section customJob of FILE, no graph needed."""
-    from longshore.cli.logging_setup import Teller
+    from longshore.cli.logging_setup import LogProgress
 
     if not dry_run:
-        with Teller() as progress:
+        with LogProgress() as progress:
             submitted = api.submit_script(config_file, overrides, progress=progress)
-        ctx.exit(see_through(submitted, wait=wait, as_json=as_json))
-    with Teller() as progress:
+        ctx.exit(report_submission(submitted, wait=wait, as_json=as_json))
+    with LogProgress() as progress:
         prepared = api.prepare_script(config_file, overrides, progress=progress)
     if as_json:
         import time

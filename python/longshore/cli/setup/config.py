@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from longshore.app import api
-from longshore.cli.options import JSON, OptionRecord, grouped, print_json
+from longshore.cli.options import JSON, OptionRecord, group_options, print_json
 from longshore.cli.submit_options import CONFIG_FILE, submission_options
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def show(*, config_file: Path, overrides: Overrides, origins: bool, as_json: boo
 )
 @JSON
 @submission_options
-@grouped(scope=ScopeOptions)
+@group_options(scope=ScopeOptions)
 @click.pass_context
 def explain(
     ctx: click.Context,

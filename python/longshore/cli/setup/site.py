@@ -34,12 +34,12 @@ def list_command(*, site_path: tuple[str, ...], as_json: bool) -> None:
 
         print_json(sites_document(found, as_of=time.time()))
         return
-    from longshore.cli.show.format import visible
+    from longshore.cli.show.format import escape_controls
 
     widths = [max(len(text) for text in texts) for texts in zip(*(_cells(each)[:2] for each in found), strict=True)]
     for each in found:
         name, service, rest = _cells(each)
-        click.echo(visible(f"{name:{widths[0]}}  {service:{widths[1]}}  {rest}".rstrip()))
+        click.echo(escape_controls(f"{name:{widths[0]}}  {service:{widths[1]}}  {rest}".rstrip()))
 
 
 @command.command("show", epilog="Example: longshore site show local")
@@ -54,10 +54,10 @@ def show_command(*, name: str, site_path: tuple[str, ...], as_json: bool) -> Non
 
         print_json(site_profile_document(shown, as_of=time.time()))
         return
-    from longshore.cli.show.format import visible
+    from longshore.cli.show.format import escape_controls
 
     for line in _lines(shown):
-        click.echo(visible(line))
+        click.echo(escape_controls(line))
 
 
 def _cells(site: KnownSite) -> tuple[str, str, str]:

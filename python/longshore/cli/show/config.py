@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import yaml
 
-from longshore.cli.show.format import visible
+from longshore.cli.show.format import escape_controls
 from longshore.config.lint.explain import Explained, Kind, Step
 from longshore.config.values.merge import Node, plain
 from longshore.origin import Origin
@@ -48,22 +48,23 @@ def explain_text(values: Mapping[str, Explained]) -> str:
 
 def _explained_lines(key: str, explained: Explained) -> Iterator[str]:
     if not explained.found:
-        yield f"{visible(key)}: not found"
+        yield f"{escape_controls(key)}: not found"
         return
     if explained.error:
         place = f"{explained.error.origin}: " if explained.error.origin else ""
-        yield f"{visible(key)}: cannot be worked out"
-        yield visible(f"  error: {place}{explained.error.message}")
+        yield f"{escape_controls(key)}: cannot be worked out"
+        yield escape_controls(f"  error: {place}{explained.error.message}")
         if explained.error.hint:
-            yield visible(f"    {explained.error.hint}")
+            yield escape_controls(f"    {explained.error.hint}")
     else:
-        yield f"{visible(key)}: {_shown(explained.value)}"
+        yield f"{escape_controls(key)}: {_shown(explained.value)}"
     yield f"  from {_place(explained.origin)}"
     yield from _step_lines(explained.steps)
     for replaced in explained.overrode:
         yield f"  overrode {_shown(replaced.value)} from {_place(replaced.origin)}"
     for replaced in explained.hides:
-        yield f"  hides {_shown(replaced.value)} in {visible(str(replaced.section))}, from {_place(replaced.origin)}"
+        section = escape_controls(str(replaced.section))
+        yield f"  hides {_shown(replaced.value)} in {section}, from {_place(replaced.origin)}"
 
 
 def _step_lines(steps: Sequence[Step]) -> Iterator[str]:
@@ -78,19 +79,23 @@ def _step_lines(steps: Sequence[Step]) -> Iterator[str]:
             case Kind.ENVIRONMENT:
                 yield f"{indent}with the environment {text}"
             case Kind.VARIABLE:
-                yield f"{indent}{{{visible(step.name)}}} is {text}, from {_place(step.origin)}"
+                yield f"{indent}{{{escape_controls(step.name)}}} is {text}, from {_place(step.origin)}"
             case Kind.UNDEFINED:
-                yield f"{indent}{{{visible(step.name)}}} is defined nowhere: {text}"
+                yield f"{indent}{{{escape_controls(step.name)}}} is defined nowhere: {text}"
             case Kind.VALUE:
                 yield f"{indent}gives {text}"
 
 
 def _shown(value: Any) -> str:
-    return visible(_flow(value)) if not isinstance(value, str) else visible(json.dumps(value, ensure_ascii=False))
+    return (
+        escape_controls(_flow(value))
+        if not isinstance(value, str)
+        else escape_controls(json.dumps(value, ensure_ascii=False))
+    )
 
 
 def _place(origin: Origin | None) -> str:
     if origin is None:
         return "a current value"
     layer = f" ({origin.layer})" if origin.layer else ""
-    return visible(f"{origin}{layer}")
+    return escape_controls(f"{origin}{layer}")

@@ -24,7 +24,7 @@ _PLAIN: Final = "#ffffff"
 _MERMAID_UNSAFE: Final = re.compile(r"[^\w .,:+/=-]")
 
 
-def dot(picture: Picture) -> str:
+def to_dot(picture: Picture) -> str:
     """Format a picture for Graphviz."""
     lines = [
         "digraph longshore {",
@@ -42,7 +42,7 @@ def dot(picture: Picture) -> str:
     return "\n".join([*lines, "}"])
 
 
-def mermaid(picture: Picture) -> str:
+def to_mermaid(picture: Picture) -> str:
     """Format a picture for Mermaid, as Markdown pages of several forges draw it."""
     lines = ["flowchart TD"]
     for number, box in enumerate(picture.boxes):

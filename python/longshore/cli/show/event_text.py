@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from longshore.cli.show.format import counted, duration, named_signal, size
+from longshore.cli.show.format import format_count, format_duration, format_signal, format_size
 from longshore.model.run.event import (
     Deleted,
     Ended,
@@ -50,12 +50,12 @@ def _started(event: Started, _: int) -> str:
 
 
 def _ended(event: Ended, _: int) -> str:
-    used = [f"after {duration(event.run_s)}"] if event.run_s is not None else []
-    used += [f"peak memory {size(event.rss_b)}"] if event.rss_b is not None else []
+    used = [f"after {format_duration(event.run_s)}"] if event.run_s is not None else []
+    used += [f"peak memory {format_size(event.rss_b)}"] if event.rss_b is not None else []
     rest = f" ({', '.join(used)})" if used else ""
     if event.cause is None:
         return f"attempt {event.a} succeeded{rest}"
-    how = named_signal(event.signal) if event.signal is not None else f"exit code {event.exit}"
+    how = format_signal(event.signal) if event.signal is not None else f"exit code {event.exit}"
     known = how if event.signal is not None or event.exit is not None else "no exit code"
     reason = f": {event.reason}" if event.reason and event.reason != known else ""
     return f"attempt {event.a} ended badly, {event.cause.value}, {known}{rest}{reason}"
@@ -79,7 +79,7 @@ def _steer(event: Steer, _: int) -> str:
     selected = "; ".join(f"{kind} {', '.join(names[:5])}" for kind, names in event.select.items())
     changed = ", ".join(f"{key}={value}" for key, value in event.set.items())
     rest = f" ({changed})" if changed else ""
-    whom = selected or ("the whole run" if event.jobs is None else counted(len(event.jobs), "job"))
+    whom = selected or ("the whole run" if event.jobs is None else format_count(len(event.jobs), "job"))
     return f"{event.who} ordered: {event.act} {whom}{rest}"
 
 

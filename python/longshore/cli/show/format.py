@@ -11,7 +11,7 @@ INDENT: Final = "  "
 KIB: Final = 1024
 
 
-def duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Format a duration in its two largest units, such as ``4 min 5 s``; below a minute in tenths of a second."""
     tenths = round(max(seconds, 0.0), 1)
     if tenths < 60:
@@ -26,7 +26,7 @@ def duration(seconds: float) -> str:
     return f"{days} d {hours} h"
 
 
-def size(amount: int) -> str:
+def format_size(amount: int) -> str:
     """Format a number of bytes in its largest unit, such as ``1.5 GiB``."""
     if amount < KIB:
         return f"{amount} B"
@@ -34,7 +34,7 @@ def size(amount: int) -> str:
     return f"{amount / KIB**power:.1f}".removesuffix(".0") + f" {'KMGTP'[power - 1]}iB"
 
 
-def visible(text: str) -> str:
+def escape_controls(text: str) -> str:
     r"""Escape terminal control characters and unprintable characters, as ``\x1b`` and the like."""
     if text.isprintable():
         return text
@@ -44,21 +44,21 @@ def visible(text: str) -> str:
     )
 
 
-def paragraph(text: str) -> str:
+def indent_paragraph(text: str) -> str:
     """Keep line breaks but indent the lines, so that no message can imitate a second one."""
-    return f"\n{INDENT}".join(visible(line) for line in text.strip().splitlines())
+    return f"\n{INDENT}".join(escape_controls(line) for line in text.strip().splitlines())
 
 
-def counted(number: int, noun: str) -> str:
+def format_count(number: int, noun: str) -> str:
     """A number and a noun, such as ``3 jobs``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-def why(cause: Cause | None, exit_code: int | None, signal_number: int | None) -> str:
+def failure_text(cause: Cause | None, exit_code: int | None, signal_number: int | None) -> str:
     """Format why an attempt failed, as short as possible."""
     known = []
     if signal_number is not None:
-        known.append(named_signal(signal_number))
+        known.append(format_signal(signal_number))
     elif exit_code is not None:
         known.append(f"exit code {exit_code}")
     if cause is not None and not (known and cause in {Cause.EXIT, Cause.SIGNAL}):
@@ -66,6 +66,6 @@ def why(cause: Cause | None, exit_code: int | None, signal_number: int | None) -
     return ", ".join(known) or (cause.value if cause else "cause unknown")
 
 
-def named_signal(number: int) -> str:
+def format_signal(number: int) -> str:
     """Format a signal, such as ``signal SIGKILL``."""
     return f"signal {signal_name(number).removeprefix('signal ')}"

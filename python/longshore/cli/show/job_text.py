@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from longshore.cli.show.event_text import event_text
-from longshore.cli.show.format import counted, duration, size, visible, why
+from longshore.cli.show.format import escape_controls, failure_text, format_count, format_duration, format_size
 from longshore.config.lint.secrets import hide_secrets
 from longshore.model.run.moment import moment
 from longshore.model.run.state import Cause, JobState
@@ -56,13 +56,13 @@ def job_text(job: ShownJob) -> str:
     lines += [_IN + line for line in shown_command(job.line).splitlines()]
     where = f"longshore show-job {job.run} {shlex.quote(job.name)} --attempt {job.attempt} --script | sh"
     lines += ["", f"By hand: {where}"]
-    return "\n".join(map(visible, lines))
+    return "\n".join(map(escape_controls, lines))
 
 
-def explained_text(job: Explained, *, now: float) -> str:
+def explanation_text(job: Explained, *, now: float) -> str:
     """Format the explanation of a job's state, as ``explain`` prints it."""
     lines = [f"{job.name} (number {job.index}, label {job.label}) of run {job.run} is {job.state}."]
-    lines += [f"{_IN}{reason}" for reason in reasons(job, now=now)]
+    lines += [f"{_IN}{reason}" for reason in state_reasons(job, now=now)]
     lines += ["", f"Request:  {request_text(job.request)}"]
     if job.room:
         lines.append(f"Room:     {_room(job.room)}")
@@ -75,10 +75,10 @@ def explained_text(job: Explained, *, now: float) -> str:
         if len(story) > _HISTORY:
             lines.append(f"{_IN}... {len(story) - _HISTORY} earlier: --json has them")
         lines += [_IN + line for line in story[-_HISTORY:]]
-    return "\n".join(map(visible, lines))
+    return "\n".join(map(escape_controls, lines))
 
 
-def reasons(job: Explained, *, now: float) -> list[str]:
+def state_reasons(job: Explained, *, now: float) -> list[str]:
     """Reasons for a job's state, a sentence each, the most important first."""
     return list(_reasons(job, now))
 
@@ -102,12 +102,12 @@ def _why_succeeded(job: Explained, _: float) -> Iterator[str]:
     for newest in job.attempts[-1:]:
         yield f"Its attempt {newest.number} succeeded{_after(newest)}."
     if bad := [attempt for attempt in job.attempts if attempt.cause]:
-        yield f"Before that, {_times(len(bad))} ended badly: {'; '.join(map(ending, bad[-_SHOWN:]))}."
+        yield f"Before that, {_times(len(bad))} ended badly: {'; '.join(map(outcome_text, bad[-_SHOWN:]))}."
 
 
 def _why_failed(job: Explained, _: float) -> Iterator[str]:
     for newest in job.attempts[-1:]:
-        yield f"Its attempt {newest.number} ended badly: {ending(newest)}."
+        yield f"Its attempt {newest.number} ended badly: {outcome_text(newest)}."
     if job.why_failed:
         yield f"It was not tried again: {job.why_failed}."
 
@@ -144,7 +144,7 @@ def _why_unready(job: Explained, _: float) -> Iterator[str]:
 def _behind(group: GroupAhead) -> str:
     verb = "has" if group.left == 1 else "have"
     still = f"{verb} not succeeded" if group.must_succeed else "is not over" if group.left == 1 else "are not over"
-    return f"It comes after the group {group.title}, of which {counted(group.left, 'last job')} {still} yet."
+    return f"It comes after the group {group.title}, of which {format_count(group.left, 'last job')} {still} yet."
 
 
 def _why_ready(job: Explained, now: float) -> Iterator[str]:
@@ -175,7 +175,7 @@ def _throttled(throttle: Throttle, run: str) -> str:
         ("", "") if throttle.label is None else (f" of label {throttle.label}", f" --label {throttle.label}")
     )
     return (
-        f"It is throttled: at most {counted(throttle.most, 'job')}{whose} may be active at once, and "
+        f"It is throttled: at most {format_count(throttle.most, 'job')}{whose} may be active at once, and "
         f"{throttle.active} {'is' if throttle.active == 1 else 'are'}: longshore throttle {run} --off{option}"
     )
 
@@ -197,7 +197,7 @@ def _why_running(job: Explained, now: float) -> Iterator[str]:
         where = f" on {attempt.host}" if attempt.host else ""
         since = f" since {moment(attempt.started_at)}" if attempt.started_at is not None else ""
         # Records never subtract the clocks of two hosts; text for people may.
-        long = f", for about {duration(now - attempt.started_at)}" if attempt.started_at is not None else ""
+        long = f", for about {format_duration(now - attempt.started_at)}" if attempt.started_at is not None else ""
         yield f"Its attempt {attempt.number} runs{where}{since}{long}."
 
 
@@ -209,17 +209,17 @@ def _why_pruned(job: Explained, _: float) -> Iterator[str]:
     more = len(job.causes) - _SHOWN
     yield f"It descends from {len(job.causes)} that did not succeed:" if job.causes[1:] else "It descends from:"
     for other in job.causes[:_SHOWN]:
-        how = f": {ending(other.attempt)}" if other.attempt and other.attempt.cause else ""
+        how = f": {outcome_text(other.attempt)}" if other.attempt and other.attempt.cause else ""
         log = f", log {other.log}" if other.log and other.attempt and other.attempt.cause is not Cause.SUBMIT else ""
         yield f"{_IN}{other.name} ({other.state}{how}{log})"
     if more > 0:
         yield f"{_IN}and {more} more"
 
 
-def ending(attempt: Attempt) -> str:
+def outcome_text(attempt: Attempt) -> str:
     """Format how an attempt ended, as short as possible."""
     told = attempt.cause is not None or attempt.signal is not None or attempt.exit_code is not None
-    words = why(attempt.cause, attempt.exit_code, attempt.signal) if told else "no outcome yet"
+    words = failure_text(attempt.cause, attempt.exit_code, attempt.signal) if told else "no outcome yet"
     # A reason without new information repeats the exit code.
     return f"{words} ({attempt.reason})" if attempt.reason and attempt.reason != words else words
 
@@ -228,16 +228,16 @@ def request_text(request: Request) -> str:
     """Format a request."""
     parts = [f"{request.cpus} cpu" + ("" if request.cpus == 1 else "s")]
     if request.memory_b is not None:
-        parts.append(f"{size(request.memory_b)} of memory")
+        parts.append(f"{format_size(request.memory_b)} of memory")
     if request.disk_b is not None:
-        parts.append(f"{size(request.disk_b)} of disk")
+        parts.append(f"{format_size(request.disk_b)} of disk")
     if request.walltime_s is not None:
-        parts.append(f"{duration(request.walltime_s)} of wall time")
+        parts.append(f"{format_duration(request.walltime_s)} of wall time")
     return ", ".join([*parts, *(f"{amount} of {name}" for name, amount in request.resources.items())])
 
 
 def _attempt_lines(attempt: Attempt, log: str | None) -> list[str]:
-    outcome = ending(attempt) if attempt.cause else "succeeded" if attempt.ended_at is not None else "not over"
+    outcome = outcome_text(attempt) if attempt.cause else "succeeded" if attempt.ended_at is not None else "not over"
     lines = [f"Attempt {attempt.number}: {outcome}"]
     times = [("handed over", attempt.submitted_at), ("started", attempt.started_at), ("ended", attempt.ended_at)]
     told = ", ".join(f"{what} {moment(at)}" for what, at in times if at is not None)
@@ -256,14 +256,16 @@ def _attempt_lines(attempt: Attempt, log: str | None) -> list[str]:
 def _used(attempt: Attempt) -> Iterator[str]:
     asked = attempt.requested
     if attempt.queue_s is not None:
-        yield f"waited {duration(attempt.queue_s)}"
+        yield f"waited {format_duration(attempt.queue_s)}"
     if attempt.run_s is not None:
-        yield f"ran {duration(attempt.run_s)}" + _share(attempt.run_s, asked.walltime_s if asked else None, duration)
+        yield f"ran {format_duration(attempt.run_s)}" + _share(
+            attempt.run_s, asked.walltime_s if asked else None, format_duration
+        )
     if attempt.cpu_s is not None:
-        yield f"{duration(attempt.cpu_s)} of processor"
+        yield f"{format_duration(attempt.cpu_s)} of processor"
     if attempt.peak_memory_b is not None:
-        yield f"peak memory {size(attempt.peak_memory_b)}" + _share(
-            attempt.peak_memory_b, asked.memory_b if asked else None, lambda amount: size(int(amount))
+        yield f"peak memory {format_size(attempt.peak_memory_b)}" + _share(
+            attempt.peak_memory_b, asked.memory_b if asked else None, lambda amount: format_size(int(amount))
         )
 
 
@@ -289,7 +291,7 @@ def _active(room: Room) -> str:
 
 
 def _amount(name: str, amount: int) -> str:
-    return size(amount) if name in {"memory", "disk"} else str(amount)
+    return format_size(amount) if name in {"memory", "disk"} else str(amount)
 
 
 def _retries(number: int, unless: Sequence[int]) -> str:
@@ -298,7 +300,7 @@ def _retries(number: int, unless: Sequence[int]) -> str:
 
 
 def _after(attempt: Attempt) -> str:
-    return f" after {duration(attempt.run_s)}" if attempt.run_s is not None else ""
+    return f" after {format_duration(attempt.run_s)}" if attempt.run_s is not None else ""
 
 
 def _times(number: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from longshore.cli.show.format import visible
+from longshore.cli.show.format import escape_controls
 from longshore.config.lint.schema_check import Finding, Severity
 
 if TYPE_CHECKING:
@@ -19,19 +19,19 @@ def lint_text(linted: LintResult, name: str) -> str:
     """Format each finding with its line and a caret, then the number of findings."""
     shown = [line for finding in linted.findings for line in _finding_lines(finding, linted.source(finding))]
     counts = [f"{linted.count(each)} {each.value}{'' if linted.count(each) == 1 else 's'}" for each in Severity]
-    return "\n".join([*shown, f"{visible(name)}: {', '.join(counts)}"])
+    return "\n".join([*shown, f"{escape_controls(name)}: {', '.join(counts)}"])
 
 
 def _finding_lines(finding: Finding, line: str | None) -> Iterator[str]:
-    yield visible(f"{finding.origin}: {finding.severity.value}: {finding.message}")
+    yield escape_controls(f"{finding.origin}: {finding.severity.value}: {finding.message}")
     if line is not None:
         column = finding.origin.column - 1
         begin = max(0, min(column - _WIDEST // 2, len(line) - _WIDEST)) if len(line) > _WIDEST else 0
         part = line[begin : begin + _WIDEST].replace("\t", " ")
-        yield f"    {visible(part)}"
-        yield f"    {' ' * len(visible(part[: column - begin]))}^"
+        yield f"    {escape_controls(part)}"
+        yield f"    {' ' * len(escape_controls(part[: column - begin]))}^"
     if finding.hint:
-        yield visible(f"    {finding.hint}")
+        yield escape_controls(f"    {finding.hint}")
 
 
 def lint_github(linted: LintResult) -> str:
@@ -44,11 +44,11 @@ def _annotation(finding: Finding) -> str:
     message = f"{finding.message}. {finding.hint}" if finding.hint else finding.message
     if not origin.line and origin.layer:
         # Findings about options or environment variables have no file that GitHub could show.
-        return visible(f"::{_COMMANDS[finding.severity]}::{_data(f'{origin}: {message}')}")
+        return escape_controls(f"::{_COMMANDS[finding.severity]}::{_data(f'{origin}: {message}')}")
     place = f"file={_property(origin.file)}"
     if origin.line:
         place += f",line={origin.line},col={origin.column}"
-    return visible(f"::{_COMMANDS[finding.severity]} {place}::{_data(message)}")
+    return escape_controls(f"::{_COMMANDS[finding.severity]} {place}::{_data(message)}")
 
 
 def _data(text: str) -> str:

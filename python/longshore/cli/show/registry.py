@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from longshore.cli.show.format import visible
+from longshore.cli.show.format import escape_controls
 
 if TYPE_CHECKING:
     from longshore.app.inspect.registry import Adopted, Forgotten
@@ -14,10 +14,10 @@ def adopted_line(outcome: Adopted) -> str:
     """Format the outcome of adopting a run directory."""
     assert outcome.card
     was = f" (its id led to '{outcome.was}' before)" if outcome.was else ""
-    return visible(f"Adopted run {outcome.card.id} ({outcome.card.name}) in '{outcome.path}'{was}")
+    return escape_controls(f"Adopted run {outcome.card.id} ({outcome.card.name}) in '{outcome.path}'{was}")
 
 
 def forgotten_line(outcome: Forgotten) -> str:
     """Format the outcome of forgetting a run."""
     stays = f"; its directory stays: {outcome.path}" if outcome.path else ""
-    return visible(f"Forgot run {outcome.id}{stays}")
+    return escape_controls(f"Forgot run {outcome.id}{stays}")

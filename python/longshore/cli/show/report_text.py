@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from longshore.app import api
-from longshore.cli.show.format import INDENT, KIB, duration, paragraph, size, visible
-from longshore.cli.show.insight_text import insight_lines
+from longshore.cli.show.format import INDENT, KIB, escape_controls, format_duration, format_size, indent_paragraph
+from longshore.cli.show.run_summary_text import run_summary_lines
 from longshore.contract.context import PingReport
 from longshore.errors import LongshoreError
 from longshore.model.run.moment import timestamp
@@ -37,49 +37,51 @@ _BLANK_LINES = ("", "")
 
 def summary_table(reports: Sequence[RunReport], *, global_ids: bool = False) -> str:
     """Format BPS's table of runs, a row each, sorted by id: numbers as numbers, then all others as text."""
-    rows = [_summary_row(report, global_ids=global_ids) for report in by_id(reports)]
-    return "\n".join(table(_SUMMARY_COLUMNS, rows))
+    rows = [_summary_row(report, global_ids=global_ids) for report in sort_by_id(reports)]
+    return "\n".join(format_table(_SUMMARY_COLUMNS, rows))
 
 
-def by_id(reports: Iterable[RunReport]) -> list[RunReport]:
+def sort_by_id(reports: Iterable[RunReport]) -> list[RunReport]:
     """Sort runs as the table of runs does."""
     return sorted(reports, key=lambda report: _id_order(report.id))
 
 
 def fields_table(reports: Iterable[RunReport], names: Sequence[str], *, header: bool = True, tsv: bool = False) -> str:
     """Format chosen fields of runs, a row each; with `tsv` separated by tabs, for programs."""
-    rows = [[_cell(value) for value in api.field_values(report, names)] for report in by_id(reports)]
+    rows = [[_cell(value) for value in api.field_values(report, names)] for report in sort_by_id(reports)]
     titles = [name.upper() for name in names]
     if not tsv:
-        lines = table(titles, rows)
+        lines = format_table(titles, rows)
         return "\n".join(lines if header else lines[2:])
-    return "\n".join("\t".join(map(visible, row)) for row in ([titles, *rows] if header else rows))
+    return "\n".join("\t".join(map(escape_controls, row)) for row in ([titles, *rows] if header else rows))
 
 
 def _cell(value: str | int | None) -> str:
     return "UNK" if value is None else str(value)
 
 
-def detailed(report: RunReport) -> str:
+def report_text(report: RunReport) -> str:
     """Format one run in detail: its row, its place, the states per label, failures, and notes."""
     lines = [summary_table([report]), *_BLANK_LINES, *_facts(report), *_BLANK_LINES, *_label_table(report)]
     if report.summary:
-        lines += insight_lines(report.summary)
+        lines += run_summary_lines(report.summary)
     if report.notes:
-        lines += ["", *(f"Note: {paragraph(note)}" for note in report.notes)]
+        lines += ["", *(f"Note: {indent_paragraph(note)}" for note in report.notes)]
     return "\n".join(lines)
 
 
-def exit_codes(report: RunReport) -> str:
+def exit_codes_table(report: RunReport) -> str:
     """Format exit codes of failed jobs per label, as BPS's ``--return-exit-codes`` does.
 
     BPS calls the codes 1 and 2 errors of the payload, and all others, signals included, errors of the infrastructure.
     """
     codes = report.summary.exit_codes if report.summary else {}
-    lines = table(_CODE_COLUMNS, [_code_row(label, these.codes) for label, these in codes.items()], first_left=True)
+    lines = format_table(
+        _CODE_COLUMNS, [_code_row(label, these.codes) for label, these in codes.items()], first_left=True
+    )
     unknown = [label for label, these in codes.items() if these.unknown]
     if unknown:
-        lines.append(f"WARNING: exit codes not available for job labels: {', '.join(map(visible, unknown))}")
+        lines.append(f"WARNING: exit codes not available for job labels: {', '.join(map(escape_controls, unknown))}")
     return "\n".join(lines)
 
 
@@ -98,7 +100,7 @@ def outcome_line(report: RunReport) -> str:
     parts += [f"{state.lower()} {report.counts.get(state, 0)}/{expected}" for state in _outcome_states(report)]
     seconds = report.wall_s
     if seconds is not None:
-        parts.append(f"wall time {duration(seconds)}")
+        parts.append(f"wall time {format_duration(seconds)}")
     return ", ".join(parts)
 
 
@@ -119,28 +121,30 @@ def error_text(error: LongshoreError) -> str:
 
 
 def _fault_text(origin: Origin | None, message: str, hint: str) -> str:
-    place = f"{visible(str(origin))}: " if origin else ""
-    text = f"longshore: error: {place}{paragraph(message)}"
-    return f"{text}\n{INDENT}{paragraph(hint)}" if hint else text
+    place = f"{escape_controls(str(origin))}: " if origin else ""
+    text = f"longshore: error: {place}{indent_paragraph(message)}"
+    return f"{text}\n{INDENT}{indent_paragraph(hint)}" if hint else text
 
 
 def ping_text(report: PingReport) -> str:
     """Format a service's answer to a ping: whether it is available, then its details."""
-    lines = [f"{visible(report.service)}: {'ok' if report.ok else 'not usable'}: {paragraph(report.message)}"]
-    lines += [f"{INDENT}{visible(name)}: {visible(value)}" for name, value in report.details.items()]
+    lines = [
+        f"{escape_controls(report.service)}: {'ok' if report.ok else 'not usable'}: {indent_paragraph(report.message)}"
+    ]
+    lines += [f"{INDENT}{escape_controls(name)}: {escape_controls(value)}" for name, value in report.details.items()]
     if report.capacity:
-        amounts = (f"{visible(name)} {_amount(name, amount)}" for name, amount in report.capacity.items())
+        amounts = (f"{escape_controls(name)} {_amount(name, amount)}" for name, amount in report.capacity.items())
         lines.append(f"{INDENT}largest job: {', '.join(amounts)}")
     return "\n".join(lines)
 
 
-def table(header: Sequence[str], rows: Iterable[Sequence[str]], *, first_left: bool = False) -> list[str]:
+def format_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, first_left: bool = False) -> list[str]:
     """Lines of a table in the layout of astropy's ``pformat``, which scripts around BPS cut by column.
 
     Headers are centred above a rule of at least three dashes. Values are right-aligned (the first column left-aligned
     with `first_left`), and every column is as wide as its widest cell: text that is cut off cannot be searched for.
     """
-    cells = [[visible(cell) for cell in row] for row in rows]
+    cells = [[escape_controls(cell) for cell in row] for row in rows]
     widths = [max(_SHORTEST_RULE, *map(len, column)) for column in zip(header, *cells, strict=True)]
     lines = [
         " ".join(name.center(width) for name, width in zip(header, widths, strict=True)),
@@ -186,7 +190,10 @@ def _facts(report: RunReport) -> list[str]:
         ("Finished", report.finished_at),
     ):
         facts.append((name, timestamp(at)))
-    return [*(f"{name}: {visible(value)}" for name, value in facts if value), *map(visible, report.specifics)]
+    return [
+        *(f"{name}: {escape_controls(value)}" for name, value in facts if value),
+        *map(escape_controls, report.specifics),
+    ]
 
 
 def _label_table(report: RunReport) -> list[str]:
@@ -196,10 +203,13 @@ def _label_table(report: RunReport) -> list[str]:
     for label in sorted(report.labels) if expected is None else dict.fromkeys((*expected, *report.labels)):
         number = -1 if expected is None else expected.get(label, sum(report.labels.get(label, {}).values()))
         rows.append(_label_row(label, report.labels.get(label), number))
-    lines = table(_DETAIL_COLUMNS, rows, first_left=True)
+    lines = format_table(_DETAIL_COLUMNS, rows, first_left=True)
     lines.insert(3, lines[1])
     if not report.labels:
-        lines += ["", f"WARNING: Job summary for run '{visible(report.id)}' not available, report may be incomplete."]
+        lines += [
+            "",
+            f"WARNING: Job summary for run '{escape_controls(report.id)}' not available, report may be incomplete.",
+        ]
     elif expected is None:
         lines += ["", "WARNING: Could not determine order of pipeline, instead sorted alphabetically."]
     return lines
@@ -221,4 +231,4 @@ def _outcome_states(report: RunReport) -> list[JobState]:
 
 def _amount(name: str, amount: int) -> str:
     """Amount of a resource; memory and disk are in bytes, all others are counts."""
-    return size(amount) if name in {"memory", "disk"} and amount >= KIB else str(amount)
+    return format_size(amount) if name in {"memory", "disk"} and amount >= KIB else str(amount)

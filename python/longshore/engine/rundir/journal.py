@@ -31,8 +31,8 @@ from longshore.model.run.event import (
     Started,
     Steer,
 )
-from longshore.world.files.atomic import AppendedFile, create_atomically, is_at
-from longshore.world.files.presence import is_surely_local, is_there
+from longshore.world.files.atomic import AppendedFile, create_atomically, is_file_at
+from longshore.world.files.presence import exists_uncached, is_local_file_system
 
 _SUFFIX: Final = ".jsonl"
 _PROGRESS: Final = (Started, Ended, Lost, Failed, Steer, Restarted, Finished)
@@ -60,7 +60,7 @@ class Journal:
                 hint="There is nothing to do: that engine runs it.",
             ) from None
         self._file = AppendedFile(path)
-        self._local = is_surely_local(folder)
+        self._local = is_local_file_system(folder)
         self._number = 0
 
     def seal(self, seen: Seal | None, *, now: float) -> list[Event]:
@@ -121,7 +121,7 @@ class Journal:
             The folder cannot be read, so that nothing may be done for now.
         """
         if not self._local:
-            return is_there(self._next)
+            return exists_uncached(self._next)
         try:
             self._next.stat()
         except FileNotFoundError:
@@ -138,9 +138,9 @@ class Journal:
             The path cannot be checked.
         """
         try:
-            return not is_at(self._file.file, self._path)
+            return not is_file_at(self._file.file, self._path)
         except FileNotFoundError:
-            return not is_there(self._path)
+            return not exists_uncached(self._path)
 
     def close(self) -> None:
         """Close the file."""

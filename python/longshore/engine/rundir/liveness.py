@@ -14,7 +14,7 @@ from longshore.errors import SubmissionRefusedError
 from longshore.model.run.snapshot import Snapshot
 from longshore.world.files.atomic import file_system_time, write_atomically
 from longshore.world.files.locks import Lock, is_locked, take_lock
-from longshore.world.host import boot_id, command_of, host_name
+from longshore.world.host import boot_id, host_name, process_command
 from longshore.world.runs.run_directory import read_snapshot
 
 _LOCK_S: Final = 2.0
@@ -90,7 +90,7 @@ def end_engine_here(run: RunPaths) -> bool:
     life = newest_life(run.journal)
     if life is None or life.host != host_name() or life.boot != boot_id() or not has_engine_here(run):
         return False
-    if "drive" not in command_of(life.pid):
+    if "drive" not in process_command(life.pid):
         # The number now belongs to another process.
         return False
     with suppress(ProcessLookupError, PermissionError):

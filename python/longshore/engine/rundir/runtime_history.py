@@ -14,7 +14,7 @@ from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Ended
 from longshore.model.run.label_history import LabelHistory, Success
 from longshore.world.clock import Clock
-from longshore.world.runs.label_history import BusyError, add_to_history, history_folder, read_history
+from longshore.world.runs.label_history import HistoryBusyError, add_to_history, history_folder, read_history
 
 _EVERY_S: Final = 60.0
 """Time between two writes: an engine that dies loses at most this much history."""
@@ -73,7 +73,7 @@ class RunHistory:
         ]
         try:
             add_to_history(self._identity, successes)
-        except BusyError:
+        except HistoryBusyError:
             # Another run of this payload is writing.
             self._new = new[-_MOST // 2 :] if not last else []
         except OSError as error:

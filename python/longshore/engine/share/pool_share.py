@@ -16,7 +16,7 @@ from longshore.engine.share import share_rules
 from longshore.engine.state.resource_pool import Pool
 from longshore.model.run.claim import Claim
 from longshore.world.clock import Clock
-from longshore.world.runs.claims import ClaimFile, claims_folder, limits_folder, lock_claims, other_claims
+from longshore.world.runs.claims import ClaimFile, claims_folder, limits_folder, lock_claims, read_other_claims
 
 _FRESH_S: Final = 10.0
 """Age at which an unchanged claim is written again, so that other runs do not take its engine for stopped."""
@@ -153,7 +153,7 @@ class PoolShare:
             self._file = None
 
     def _negotiate(self, file: ClaimFile, demand: Demand, now: float) -> None:
-        others = other_claims(self._folder, self._claim.run, now=now)
+        others = read_other_claims(self._folder, self._claim.run, now=now)
         held = self._pool.taken
         claim = self._claim_for(demand, held, now)
         part = share_rules.shares([*others, claim], now)[claim.run]

@@ -28,8 +28,8 @@ from longshore.services.local.keeper_records import Attempt, KeeperFile, keeper_
 from longshore.services.local.orphaned_attempts import Orphans, forget_folder
 from longshore.services.local.signals import signal_group, signal_process
 from longshore.sites.inherited_environment import InheritRule, select_inherited
-from longshore.world.files.presence import is_surely_local
-from longshore.world.host import descendants, host_name, is_same_process, process_name, processes_with
+from longshore.world.files.presence import is_local_file_system
+from longshore.world.host import descendants, host_name, is_same_process, process_name, processes_with_variable
 
 _RUN_VARIABLE: Final = "LONGSHORE_JOB_RUN_MARK"
 _JOB_VARIABLE: Final = "LONGSHORE_JOB_INDEX"
@@ -192,7 +192,7 @@ class LocalClient:
         """Kill the leftover processes of the run's jobs; return the ids of those found."""
         ended: dict[int, None] = {}
         for _ in range(_SWEEPS):
-            found = {pid for pid, _ in processes_with(_RUN_VARIABLE, self._run_token)} - {os.getpid()}
+            found = {pid for pid, _ in processes_with_variable(_RUN_VARIABLE, self._run_token)} - {os.getpid()}
             if self._keeper and self._own_and_alive():
                 # A process without its environment is still found: when orphaned, it becomes the keeper's child.
                 found.update(pid for pid in descendants(self._keeper.pid) if process_name(pid) != "rm")
@@ -282,7 +282,7 @@ class LocalClient:
 
     def _successor(self) -> tuple[str, str]:
         """Return the file that tells a keeper of a newer engine, and whether it is on a local disk."""
-        where = "near" if is_surely_local(self._run.root) else "far"
+        where = "near" if is_local_file_system(self._run.root) else "far"
         return str(path_of(self._run.journal, self._life + 1)), where
 
     def _own_and_alive(self) -> KeeperFile | None:
@@ -352,7 +352,7 @@ class LocalClient:
     def _kill_marked(self, attempts: Collection[Attempt]) -> None:
         """Kill every process of these attempts, identified by environment variables."""
         marks = {f"{job}.{number}" for job, number in attempts}
-        for pid, environment in processes_with(_RUN_VARIABLE, self._run_token):
+        for pid, environment in processes_with_variable(_RUN_VARIABLE, self._run_token):
             if environment.get(_JOB_VARIABLE) in marks:
                 signal_process(pid, signal.SIGKILL)
 

@@ -46,7 +46,7 @@ class Orphans:
             host = file.began.host if file.began else self._host
             what = "the machine was restarted while it ran" if host == self._host else f"it ran on '{host}'"
             return Lost(j=start.j, a=start.a, why=what)
-        if not is_same_process(start.pid, start.up, remains=True):
+        if not is_same_process(start.pid, start.up, include_zombies=True):
             return self._unseen(start, file)
         try:
             # As reaper of orphans this process is now the parent, if it was the keeper's. Until it is reaped, the

@@ -37,7 +37,7 @@ from longshore.services.local.end_records import PASSING
 from longshore.services.local.gpus import members_of
 from longshore.services.local.keeper_records import left_elsewhere
 from longshore.world.host import host_name, physical_memory, usable_cpus
-from longshore.world.processes.detach import how_to_detach
+from longshore.world.processes.detach import choose_detach_method
 from longshore.world.runs.registry import state_folder
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
         capacity = capacity_of(pool, identities)
         details = {name: _amount(name, amount) for name, amount in capacity.items()}
         details |= {name: f"{len(these)} ({', '.join(these)})" for name, these in identities.items() if these}
-        details |= {"host": host_name(), "state": str(state_folder()), "engine": how_to_detach().description}
+        details |= {"host": host_name(), "state": str(state_folder()), "engine": choose_detach_method().description}
         return PingReport(
             service="local",
             ok=True,

@@ -13,7 +13,7 @@ from longshore.services.slurm.commands.parse import ClusterFacts, cluster_facts
 from longshore.services.slurm.render.sbatch_options import spelled
 from longshore.services.slurm.site_checks import Wanted
 from longshore.world.host import user_name
-from longshore.world.processes.shell import Answer
+from longshore.world.processes.shell import ProgramResult
 
 PATIENCE_S: Final = 30.0
 """Time limit of all queries together, in seconds."""
@@ -36,10 +36,10 @@ class _Ask:
         self._clock = clock
         self._until = clock() + PATIENCE_S
 
-    def __call__(self, *words: str, of_cluster: bool = True) -> Answer:
+    def __call__(self, *words: str, of_cluster: bool = True) -> ProgramResult:
         left = self._until - self._clock()
         if left <= 0:
-            return Answer(argv=words, status=None, err=f"not asked: {PATIENCE_S:.0f} s are over")
+            return ProgramResult(argv=words, status=None, err=f"not asked: {PATIENCE_S:.0f} s are over")
         return self._client.ask(words, timeout_s=min(left, _EACH_S), of_cluster=of_cluster)
 
 
@@ -94,7 +94,7 @@ def _listed(value: Any) -> list[str]:
     return [str(each) for each in value] if isinstance(value, list) else str(value or "").split(",")
 
 
-def _versions(facts: ClusterFacts, programs: Answer) -> str:
+def _versions(facts: ClusterFacts, programs: ProgramResult) -> str:
     """Return the version of the controller, and that of the local programs when it differs."""
     here = programs.out.split()[-1:] if programs.ok else []
     if not here:
@@ -132,7 +132,7 @@ def _sources(ask: _Ask, facts: ClusterFacts) -> dict[str, str]:
     book = (
         ask("sacct", "--noheader", "--allocations", "--starttime=now", "--format=JobID")
         if facts.accounting
-        else Answer(argv=("sacct",), status=1, err="this cluster keeps no accounts")
+        else ProgramResult(argv=("sacct",), status=1, err="this cluster keeps no accounts")
     )
     remembered = f"remembers jobs that are over for {facts.min_job_age_s:.0f} s" if facts.min_job_age_s else "works"
     return {
@@ -143,5 +143,5 @@ def _sources(ask: _Ask, facts: ClusterFacts) -> dict[str, str]:
     }
 
 
-def _without(name: str, answer: Answer) -> str:
+def _without(name: str, answer: ProgramResult) -> str:
     return f"does not work ({answer.why}): {LOST[name]}"

@@ -117,7 +117,7 @@ def file_system_time(folder: Path) -> float:
         probe.unlink()
 
 
-def is_at(file: int, path: Path) -> bool:
+def is_file_at(file: int, path: Path) -> bool:
     """Whether an open file is still the one at a path.
 
     Raises `FileNotFoundError` when the path does not exist, and `OSError` when that cannot be determined.

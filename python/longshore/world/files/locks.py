@@ -14,8 +14,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from longshore.world.files.atomic import is_at
-from longshore.world.files.presence import is_there
+from longshore.world.files.atomic import is_file_at
+from longshore.world.files.presence import exists_uncached
 
 _POLL_S: Final = 0.02
 
@@ -49,7 +49,7 @@ def take_lock(path: Path, *, wait_s: float = 0.0, create: bool = True, mode: int
         try:
             _wait_for(file, latest)
             with suppress(FileNotFoundError):
-                if is_at(file, path):
+                if is_file_at(file, path):
                     return Lock(file)
         except BaseException:
             os.close(file)
@@ -74,7 +74,7 @@ def is_locked(path: Path) -> bool:
     try:
         file = os.open(path, os.O_RDONLY)
     except FileNotFoundError:
-        return is_there(path) and is_locked(path)
+        return exists_uncached(path) and is_locked(path)
     try:
         # A shared lock, so that two concurrent callers do not take each other for the holder.
         fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -17,7 +17,7 @@ _COLOUR: Final = re.compile(r"\x1b\[[0-9;:]*[mK]")
 """Escape sequences for colours and erasing, meaningless in a file."""
 
 
-def tail(path: Path, lines: int) -> tuple[str, ...] | None:
+def read_tail(path: Path, lines: int) -> tuple[str, ...] | None:
     r"""Return the last lines of a log without trailing empty ones; ``None`` if it cannot be read.
 
     Removes colours, and keeps only the last version of a line that was rewritten in place (``\r``). All other control

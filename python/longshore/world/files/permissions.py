@@ -12,7 +12,7 @@ from longshore.errors import FilesError
 
 
 @contextmanager
-def permissions(umask: int | None) -> Iterator[None]:
+def apply_umask(umask: int | None) -> Iterator[None]:
     """Apply a site's umask while the body runs; ``None`` keeps the user's."""
     if umask is None:
         yield
@@ -24,7 +24,7 @@ def permissions(umask: int | None) -> Iterator[None]:
         os.umask(before)
 
 
-def give_to_group(folder: Path, group: str) -> None:
+def set_group(folder: Path, group: str) -> None:
     """Give a new folder, and everything created in it later, to a group (name or number).
 
     Raises `FilesError` when there is no such group, or the user is not a member.

@@ -10,7 +10,7 @@ _LOCAL: Final = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "over
 _MOUNTS: Final = Path("/proc/self/mountinfo")
 
 
-def is_there(path: Path) -> bool:
+def exists_uncached(path: Path) -> bool:
     """Whether a path exists, asked so that a network file system checks again.
 
     Opening a directory makes NFS compare it with the server's; if it changed, NFS discards the names it had cached as
@@ -32,7 +32,7 @@ def is_there(path: Path) -> bool:
     return True
 
 
-def is_surely_local(folder: Path, *, mounts: Path = _MOUNTS) -> bool:
+def is_local_file_system(folder: Path, *, mounts: Path = _MOUNTS) -> bool:
     """Whether a folder is certainly on a local file system, which never caches missing names wrongly.
 
     `mounts` is the kernel's table of mounts; see proc(5).

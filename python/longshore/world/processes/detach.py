@@ -16,7 +16,7 @@ _ASK_S = 5.0
 """Seconds to wait for systemd's answer."""
 
 
-class Detaching(NamedTuple):
+class DetachMethod(NamedTuple):
     """A way to detach a process."""
 
     prefix: tuple[str, ...]
@@ -24,26 +24,26 @@ class Detaching(NamedTuple):
     description: str
 
 
-def how_to_detach() -> Detaching:
+def choose_detach_method() -> DetachMethod:
     """Choose the most robust way to detach that this host offers.
 
     A session of its own survives a closed terminal. Where systemd ends all processes of a user at logout, only a scope
     of a user with lingering enabled survives that too.
     """
     if _lingers():
-        return Detaching(
+        return DetachMethod(
             ("systemd-run", "--user", "--scope", "--quiet", "--collect", "--"),
             "in a systemd scope of its own; it survives logging out",
         )
-    return Detaching((), "in a session of its own; it survives the terminal")
+    return DetachMethod((), "in a session of its own; it survives the terminal")
 
 
-def start_detached(command: Sequence[str], *, log: Path) -> tuple[subprocess.Popen[bytes], Detaching]:
+def start_detached(command: Sequence[str], *, log: Path) -> tuple[subprocess.Popen[bytes], DetachMethod]:
     """Start a command in the background, with its output appended to a file.
 
     Raises `OSError` when the command cannot be started, or the file cannot be written.
     """
-    how = how_to_detach()
+    how = choose_detach_method()
     with open_to_append(log) as output:
         process = subprocess.Popen(
             [*how.prefix, *command],

@@ -8,10 +8,10 @@ from pathlib import Path
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.locks import take_lock
 from longshore.world.host import boot_id
-from longshore.world.processes.shared_answers import since_boot
+from longshore.world.processes.query_cache import seconds_since_boot
 
 
-class Turns:
+class RateLimit:
     """A rate limit of `per_s` actions per second; unused turns expire after a second, so that bursts stay small.
 
     `path` holds the time of the next free turn; each limited action has its own.
@@ -23,17 +23,17 @@ class Turns:
         self._ahead_s = (max(1, math.floor(per_s)) - 1) * self._each_s
         """How far ahead turns may be taken: as many as a second has, and at least one."""
 
-    def free(self) -> int:
+    def count_available(self) -> int:
         """Count the turns available now, provided that no other process takes them."""
-        now = since_boot()
+        now = seconds_since_boot()
         return max(0, math.floor((now + self._ahead_s - max(self._read(), now)) / self._each_s + 1e-6) + 1)
 
-    def take(self) -> float:
+    def acquire(self) -> float:
         """Take a turn and return 0; when none is free, return the seconds until the next."""
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with take_lock(self._path.with_suffix(".lock"), wait_s=math.inf):
-                now = since_boot()
+                now = seconds_since_boot()
                 due = max(self._read(), now)
                 wait_s = due - now - self._ahead_s
                 if wait_s > 1e-6:

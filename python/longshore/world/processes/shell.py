@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class ProgramResult(msgspec.Struct, frozen=True, kw_only=True):
     """Output, exit status and duration of a program.
 
     `status` is negative for a signal, and ``None`` when the program timed out or could not be started.
@@ -40,7 +40,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class Shell(Protocol):
     """Interface to external programs, which tests can replace."""
 
-    def run(self, argv: Sequence[str], *, env: Mapping[str, str], timeout_s: float, stdin: str = "") -> Answer:
+    def run(self, argv: Sequence[str], *, env: Mapping[str, str], timeout_s: float, stdin: str = "") -> ProgramResult:
         """Run a program to its end and return its output; never raises for a failure of the program."""
         ...
 
@@ -48,7 +48,7 @@ class Shell(Protocol):
 class SystemShell:
     """Runs real programs."""
 
-    def run(self, argv: Sequence[str], *, env: Mapping[str, str], timeout_s: float, stdin: str = "") -> Answer:
+    def run(self, argv: Sequence[str], *, env: Mapping[str, str], timeout_s: float, stdin: str = "") -> ProgramResult:
         """Run a program in its own process group, which is killed as a whole at the timeout."""
         began = time.monotonic()
         words = tuple(argv)
@@ -65,7 +65,7 @@ class SystemShell:
                 start_new_session=True,
             )
         except subprocess.TimeoutExpired as error:
-            return Answer(
+            return ProgramResult(
                 argv=words,
                 status=None,
                 out=_text(error.stdout),
@@ -73,8 +73,8 @@ class SystemShell:
                 seconds=time.monotonic() - began,
             )
         except OSError as error:
-            return Answer(argv=words, status=None, err=f"'{words[0]}' cannot be run: {error.strerror}")
-        return Answer(
+            return ProgramResult(argv=words, status=None, err=f"'{words[0]}' cannot be run: {error.strerror}")
+        return ProgramResult(
             argv=words, status=done.returncode, out=done.stdout, err=done.stderr, seconds=time.monotonic() - began
         )
 

@@ -18,12 +18,12 @@ _MAGIC: Final = b"\x1f\x8b"
 _BUFFER: Final = 1 << 20
 _LEVEL: Final = 3
 """gzip level: the levels above take several times as long, for a tenth less."""
-PACKED: Final = ".gz"
+GZIP_SUFFIX: Final = ".gz"
 """Suffix of a file that is written compressed; a file that is read is recognized by its first bytes."""
 
 
 @contextmanager
-def graph_file_lines(path: Path, origin: Origin | None = None) -> Iterator[Iterator[bytes]]:
+def open_graph_file(path: Path, origin: Origin | None = None) -> Iterator[Iterator[bytes]]:
     """Open a graph file and iterate over its lines, decompressing where needed.
 
     Raises `FilesError` when the file is unreadable, and `GraphError` when it is compressed and damaged.
@@ -55,7 +55,7 @@ def write_graph_file(path: Path, lines: Iterable[bytes]) -> None:
     """
     try:
         with atomic_file(path, durable=True) as file:
-            if path.suffix == PACKED:
+            if path.suffix == GZIP_SUFFIX:
                 # No name and no time in the gzip header.
                 with gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
                     packed.writelines(_joined(lines))

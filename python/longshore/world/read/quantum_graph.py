@@ -13,9 +13,9 @@ from longshore.errors import FilesError, GraphError, PreparationError
 from longshore.graph.formats.quantum_graph import LabelQuanta, QuantumGraphRecord
 from longshore.origin import Origin
 
-SUFFIXES: Final = (".qg", ".qgraph")
+QUANTUM_GRAPH_SUFFIXES: Final = (".qg", ".qgraph")
 """Suffixes of quantum graph files: of today's format, and of the older one."""
-EXTRA: Final = "longshore[lsst]"
+LSST_EXTRA: Final = "longshore[lsst]"
 _PACKAGE: Final = "lsst-pipe-base"
 _AGAIN: Final = "Make it again, or copy it once more."
 _CONVERT: Final = "'pipetask update-graph-run OLD.qgraph OUTPUT_RUN NEW.qg' makes one of today's format of it"
@@ -35,9 +35,9 @@ def read_quantum_graph(path: Path, origin: Origin | None = None) -> QuantumGraph
     damaged, and `PreparationError` when the packages that read it are not installed.
     """
     suffix = path.suffix
-    if suffix not in SUFFIXES:
+    if suffix not in QUANTUM_GRAPH_SUFFIXES:
         raise GraphError(
-            f"'{path}' does not end like the name of a quantum graph ({' or '.join(SUFFIXES)})",
+            f"'{path}' does not end like the name of a quantum graph ({' or '.join(QUANTUM_GRAPH_SUFFIXES)})",
             origin=origin,
             hint="Name a graph that 'pipetask qgraph --save-qgraph FILE.qg' made.",
         )
@@ -164,7 +164,7 @@ def _refuse_without_package(path: Path, error: ImportError, origin: Origin | Non
     raise PreparationError(
         f"'{path}' cannot be read: {what}",
         origin=origin,
-        hint=hint or f"Install it with: pip install '{EXTRA}'; or set up a release of LSST's.",
+        hint=hint or f"Install it with: pip install '{LSST_EXTRA}'; or set up a release of LSST's.",
     ) from error
 
 

@@ -20,14 +20,14 @@ from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.sites.profile import SiteProfile
 from longshore.world.plugins import SERVICES, SITES, Plugin, built_in, registered
-from longshore.world.read.yaml_file import FileRead, load_layers
-from longshore.world.shipped_files import shipped
+from longshore.world.read.yaml_file import SourceFile, load_layers
+from longshore.world.shipped_files import shipped_path
 
 _HEAD_KEYS: Final = ("service", "inherits", "hosts", "title")
 _TOP = re.compile(rb"^(?P<key>[A-Za-z_]\w*)[ \t]*:(?=\s)", re.MULTILINE)
 
 
-class Place(StrEnum):
+class SiteFolderKind(StrEnum):
     """Kinds of folders with site profiles, strongest first."""
 
     GIVEN = "site path"
@@ -42,15 +42,15 @@ class SiteFile(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     path: Path
-    place: Place
+    place: SiteFolderKind
 
     @property
     def personal(self) -> bool:
         """Whether the folder belongs to a user and not to an operator."""
-        return self.place in {Place.GIVEN, Place.USER}
+        return self.place in {SiteFolderKind.GIVEN, SiteFolderKind.USER}
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True):
+class ProfileHead(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a profile that a list of sites shows."""
 
     service: str = ""
@@ -68,19 +68,19 @@ class SitePath:
     def __init__(self, given: Sequence[Path], env: Mapping[str, str]) -> None:
         self._given = tuple(given)
         self._env = env
-        self._read: dict[Path, tuple[Node, tuple[FileRead, ...]]] = {}
-        self._heads: dict[Path, Head] = {}
-        self.files: dict[Path, FileRead] = {}
+        self._read: dict[Path, tuple[Node, tuple[SourceFile, ...]]] = {}
+        self._heads: dict[Path, ProfileHead] = {}
+        self.files: dict[Path, SourceFile] = {}
         """Every file that was read, includes too, except those that Longshore ships."""
 
-    def folders(self) -> Iterator[tuple[Place, Path]]:
+    def folders(self) -> Iterator[tuple[SiteFolderKind, Path]]:
         """Iterate over the folders, strongest first."""
-        yield from ((Place.GIVEN, folder) for folder in self._given)
-        yield Place.USER, user_folder(self._env) / "sites"
-        yield from ((Place.SYSTEM, folder / "sites") for folder in system_folders(self._env))
-        yield from ((Place.INSTALLED, folder) for folder in self._installed)
-        yield Place.PACKAGE, shipped("config", "sites")
-        yield from ((Place.PACKAGE, folder) for folder in _shipped_by(built_in(SERVICES).values()))
+        yield from ((SiteFolderKind.GIVEN, folder) for folder in self._given)
+        yield SiteFolderKind.USER, user_folder(self._env) / "sites"
+        yield from ((SiteFolderKind.SYSTEM, folder / "sites") for folder in system_folders(self._env))
+        yield from ((SiteFolderKind.INSTALLED, folder) for folder in self._installed)
+        yield SiteFolderKind.PACKAGE, shipped_path("config", "sites")
+        yield from ((SiteFolderKind.PACKAGE, folder) for folder in _shipped_by(built_in(SERVICES).values()))
 
     def find(self, name: str) -> SiteFile | None:
         """Find the strongest profile of a name; installed packages are searched only when needed."""
@@ -113,7 +113,7 @@ class SitePath:
             for layer in loaded.layers:
                 root = overlay(root, layer.root)
             self._read[file.path] = root, loaded.files
-            if file.place is not Place.PACKAGE:
+            if file.place is not SiteFolderKind.PACKAGE:
                 self.files |= {each.path: each for each in loaded.files}
         return SiteProfile(name=file.name, root=self._read[file.path][0], personal=file.personal)
 
@@ -129,7 +129,7 @@ class SitePath:
             raise ConfigError(f"'{file.path}' cannot be read: {error.strerror}") from error
         return self.head(file).hosts
 
-    def head(self, file: SiteFile) -> Head:
+    def head(self, file: SiteFile) -> ProfileHead:
         """Read the head of a profile, parsing no more of the file than needed.
 
         Raises `ConfigError` when the file is unreadable or no YAML.
@@ -201,8 +201,8 @@ def _quickly(text: bytes) -> dict[str, YamlValue] | None:
     return given if isinstance(given, dict) else None
 
 
-def _head(given: Mapping[str, YamlValue]) -> Head:
-    return Head(
+def _head(given: Mapping[str, YamlValue]) -> ProfileHead:
+    return ProfileHead(
         service=str(given.get("service") or ""),
         inherits=_texts(given.get("inherits")),
         hosts=_texts(given.get("hosts")),

@@ -17,14 +17,14 @@ from longshore.config.values.search import is_delimited
 from longshore.errors import ConfigError, UsageError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
-from longshore.world.read.yaml_text import DEEPEST, MOST_NODES, Sized, read_document
+from longshore.world.read.yaml_text import MAX_DEPTH, MAX_NODES, SizedTree, read_document
 
 _INCLUDE_KEY: Final = "includeConfigs"
 _MOST_INCLUDES: Final = 10_000
 _LARGEST_FILE: Final = 16 * 1024 * 1024
 
 
-class FileRead(msgspec.Struct, frozen=True):
+class SourceFile(msgspec.Struct, frozen=True):
     """A file that took part in a configuration, with its state when it was read.
 
     `notes` holds warnings about the text for its author; a duplicate key is among them, as an error.
@@ -35,7 +35,7 @@ class FileRead(msgspec.Struct, frozen=True):
     notes: tuple[Finding, ...] = ()
 
 
-class Loaded(msgspec.Struct, frozen=True):
+class LoadedLayers(msgspec.Struct, frozen=True):
     """The layers of a file and its includes.
 
     `layers` is ordered weakest first: includes, then the file itself, all of one rank. `files` lists every file that
@@ -43,7 +43,7 @@ class Loaded(msgspec.Struct, frozen=True):
     """
 
     layers: tuple[Layer, ...]
-    files: tuple[FileRead, ...]
+    files: tuple[SourceFile, ...]
 
 
 def read_yaml(path: Path, *, rank: LayerRank = LayerRank.FILE) -> Node:
@@ -59,21 +59,23 @@ def parse_yaml(text: str, name: str, *, rank: LayerRank = LayerRank.FILE) -> Nod
     return read_document(text, name, rank.label).node
 
 
-def load_layers(path: Path, *, env: Mapping[str, str], rank: LayerRank = LayerRank.FILE, cwd: Path = Path()) -> Loaded:
+def load_layers(
+    path: Path, *, env: Mapping[str, str], rank: LayerRank = LayerRank.FILE, cwd: Path = Path()
+) -> LoadedLayers:
     """Read a file and all its includes as layers.
 
     A file's own values win over its includes, and later includes over earlier ones. Included files are looked up in
     `cwd` first, then in the directory of the including file; `env` replaces variables in their names. A duplicate key
-    is a note of its file (see `FileRead`), no error, so that all of them can be reported.
+    is a note of its file (see `SourceFile`), no error, so that all of them can be reported.
 
     Raises `ConfigError` when a file is unreadable, no YAML, holds no map, or includes itself.
     """
     reader = _Reader(rank=rank, env=env, cwd=cwd)
     layers = tuple(reader.layers(path, None, (), ()))
-    return Loaded(layers, tuple(reader.files.values()))
+    return LoadedLayers(layers, tuple(reader.files.values()))
 
 
-def set_layer(pairs: Iterable[str], *, name: str = "--set") -> Layer:
+def parse_set_options(pairs: Iterable[str], *, name: str = "--set") -> Layer:
     """Build the layer of ``KEY=VALUE`` pairs from the command line.
 
     A plain key goes under ``bps_cmdline``; one with dots (``site.local.queue``), or with a delimiter in front
@@ -103,13 +105,13 @@ def set_layer(pairs: Iterable[str], *, name: str = "--set") -> Layer:
     return Layer(name, rank, respelled(root))
 
 
-def given_values(pairs: Iterable[str], *, name: str = "--var") -> dict[str, YamlValue]:
-    """Parse ``NAME=VALUE`` pairs from the command line; values are parsed as in `set_layer`.
+def parse_variables(pairs: Iterable[str], *, name: str = "--var") -> dict[str, YamlValue]:
+    """Parse ``NAME=VALUE`` pairs from the command line; values are parsed as in `parse_set_options`.
 
     Raises `UsageError` when a pair is malformed.
     """
     # In a section of their own, names are not interpreted as paths.
-    values = set_layer((f"/given/{pair}" for pair in pairs), name=name).root.value
+    values = parse_set_options((f"/given/{pair}" for pair in pairs), name=name).root.value
     return plain_map(values.get("given") if isinstance(values, dict) else None)
 
 
@@ -131,8 +133,8 @@ class _Reader:
         self.strict = strict
         self.env = env
         self.cwd = cwd
-        self.files: dict[Path, FileRead] = {}
-        self._documents: dict[Path, Sized] = {}
+        self.files: dict[Path, SourceFile] = {}
+        self._documents: dict[Path, SizedTree] = {}
         self._reading: list[Path] = []
         self._includes = 0
         self._size = 0
@@ -150,7 +152,7 @@ class _Reader:
             )
         return node
 
-    def _document(self, path: Path, origin: Origin | None, depth: int) -> Sized:
+    def _document(self, path: Path, origin: Origin | None, depth: int) -> SizedTree:
         """Parse a file that is included at the nesting depth `depth`."""
         identity = _identity(path)
         if identity in self._reading:
@@ -167,8 +169,8 @@ class _Reader:
                 self.files[identity] = msgspec.structs.replace(self.files[identity], notes=tuple(notes))
         found = self._documents[identity]
         self._size += found.size
-        if self._size > MOST_NODES:
-            raise ConfigError(f"included files make more than {MOST_NODES:,} values", origin=origin)
+        if self._size > MAX_NODES:
+            raise ConfigError(f"included files make more than {MAX_NODES:,} values", origin=origin)
         return found
 
     def _text(self, path: Path, identity: Path, origin: Origin | None) -> str:
@@ -183,7 +185,7 @@ class _Reader:
             content = path.read_bytes()
         except OSError as error:
             raise ConfigError(f"{shown(path, 200)} cannot be read: {error.strerror}", origin=origin) from error
-        self.files[identity] = FileRead(path, content)
+        self.files[identity] = SourceFile(path, content)
         return _decoded(content, Origin(str(path), 1, 1, self.rank.label))
 
     def layers(
@@ -193,8 +195,8 @@ class _Reader:
         identity = _identity(path)
         if identity in ring:
             raise _ring([*ring, identity], origin)
-        if len(ring) >= DEEPEST or len(section) >= DEEPEST:
-            raise ConfigError(f"files include each other more than {DEEPEST} deep", origin=origin)
+        if len(ring) >= MAX_DEPTH or len(section) >= MAX_DEPTH:
+            raise ConfigError(f"files include each other more than {MAX_DEPTH} deep", origin=origin)
         directives: list[_Directive] = []
         own = _without_includes(self.root(path, origin), (), directives)
         # The first directive of a file wins over the others: BPS handles them in this order and never overwrites.
@@ -227,7 +229,7 @@ class _Reader:
             hint=f"It was looked for as {' and '.join(shown(path, 200) for path in looked)}.",
         )
 
-    def _taken_in(self, name: Node, depth: int) -> Sized:
+    def _taken_in(self, name: Node, depth: int) -> SizedTree:
         """Read the file of an ``!include``, relative to the file that contains it."""
         if not isinstance(name.value, str) or not name.value or "\0" in name.value:
             raise ConfigError("'!include' must name a file", origin=name.origin)

@@ -21,8 +21,8 @@ try:
 except ImportError:  # pragma: no cover - PyYAML without libyaml reads the same, only slower
     from yaml import SafeLoader as _SafeLoader  # type: ignore[assignment]
 
-DEEPEST: Final = 100
-MOST_NODES: Final = 500_000
+MAX_DEPTH: Final = 100
+MAX_NODES: Final = 500_000
 """Maximum of values in a document with aliases expanded: nine lines of aliases can expand to billions."""
 
 _TAG: Final = "tag:yaml.org,2002:"
@@ -32,7 +32,7 @@ _INTEGER = re.compile(r"[-+]?(0b[01]+|0x[0-9a-f]+|[0-9]+)", re.IGNORECASE)
 _ODD_FLOATS: Final = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}
 
 
-class Sized(msgspec.Struct, frozen=True, gc=False):
+class SizedTree(msgspec.Struct, frozen=True, gc=False):
     """A tree, its number of values (each alias counts as its expansion), and its depth."""
 
     node: Node
@@ -40,11 +40,11 @@ class Sized(msgspec.Struct, frozen=True, gc=False):
     height: int = 0
 
 
-Include: TypeAlias = Callable[[Node, int], Sized]
+Include: TypeAlias = Callable[[Node, int], SizedTree]
 """Resolves ``!include``: takes the node with the file's name and the nesting depth."""
 
 
-def refuse_include(name: Node, _depth: int) -> Sized:
+def refuse_include(name: Node, _depth: int) -> SizedTree:
     """Refuse every ``!include``."""
     raise ConfigError("'!include' can only be used in a file", origin=name.origin)
 
@@ -57,7 +57,7 @@ def read_document(
     include: Include = refuse_include,
     depth: int = 0,
     notes: list[Finding] | None = None,
-) -> Sized:
+) -> SizedTree:
     """Parse a document into a tree; an empty one becomes null.
 
     `name` and `layer` go into origins and errors. `depth` is the document's own nesting depth in others. `notes`
@@ -79,7 +79,7 @@ def read_document(
         mark = error.mark
         raise ConfigError(str(error), origin=Origin(name, mark.line + 1, mark.column + 1, layer)) from error
     if top is None:
-        return Sized(Node(None, place))
+        return SizedTree(Node(None, place))
     return _Builder(name, layer, include, notes).build(top, depth)
 
 
@@ -126,10 +126,10 @@ class _Loader(_SafeLoader):
     def descend_resolver(self, current_node: yaml.Node | None, current_index: object) -> None:
         self.depth += 1
         self.count += 1
-        if current_node is not None and self.depth > DEEPEST:
-            raise _TooMuchError(f"values are nested more than {DEEPEST} deep", current_node.start_mark)
-        if current_node is not None and self.count > MOST_NODES:
-            raise _TooMuchError(f"there are more than {MOST_NODES:,} values", current_node.start_mark)
+        if current_node is not None and self.depth > MAX_DEPTH:
+            raise _TooMuchError(f"values are nested more than {MAX_DEPTH} deep", current_node.start_mark)
+        if current_node is not None and self.count > MAX_NODES:
+            raise _TooMuchError(f"there are more than {MAX_NODES:,} values", current_node.start_mark)
 
     def ascend_resolver(self) -> None:
         self.depth -= 1
@@ -143,14 +143,14 @@ class _Builder:
         self.layer = layer
         self.include = include
         self.notes = notes
-        self._done: dict[int, Sized] = {}
+        self._done: dict[int, SizedTree] = {}
         self._under_way: set[int] = set()
 
     def origin(self, node: yaml.Node) -> Origin:
         """Return the position of a node."""
         return Origin(self.name, node.start_mark.line + 1, node.start_mark.column + 1, self.layer)
 
-    def build(self, node: yaml.Node, depth: int) -> Sized:
+    def build(self, node: yaml.Node, depth: int) -> SizedTree:
         """Build the tree of a node."""
         if node.tag == "!include":
             name = Node(node.value if isinstance(node, yaml.ScalarNode) else None, self.origin(node))
@@ -160,27 +160,27 @@ class _Builder:
             value = self._scalar(node)
             if self.notes is not None and not node.style and (trap := trap_of(node.value, value)):
                 self.notes.append(msgspec.structs.replace(trap, origin=self.origin(node)))
-            return Sized(Node(value, self.origin(node)))
+            return SizedTree(Node(value, self.origin(node)))
         # PyYAML reuses the node for each alias: it is built once, but counted at each use.
         if id(node) in self._done:
             return self._not_too_deep(self._done[id(node)], node, depth)
         if id(node) in self._under_way:
             raise ConfigError("an alias stands for something that it is a part of", origin=self.origin(node))
-        self._not_too_deep(Sized(Node(None, self.origin(node))), node, depth)
+        self._not_too_deep(SizedTree(Node(None, self.origin(node))), node, depth)
         self._under_way.add(id(node))
         built = self._map(node, depth) if isinstance(node, yaml.MappingNode) else self._list(node, depth)
-        if built.size > MOST_NODES:
-            raise ConfigError(f"aliases make more than {MOST_NODES:,} values of this", origin=self.origin(node))
+        if built.size > MAX_NODES:
+            raise ConfigError(f"aliases make more than {MAX_NODES:,} values of this", origin=self.origin(node))
         self._under_way.remove(id(node))
         self._done[id(node)] = built
         return built
 
-    def _not_too_deep(self, built: Sized, node: yaml.Node, depth: int) -> Sized:
-        if depth + built.height > DEEPEST:
-            raise ConfigError(f"values are nested more than {DEEPEST} deep", origin=self.origin(node))
+    def _not_too_deep(self, built: SizedTree, node: yaml.Node, depth: int) -> SizedTree:
+        if depth + built.height > MAX_DEPTH:
+            raise ConfigError(f"values are nested more than {MAX_DEPTH} deep", origin=self.origin(node))
         return built
 
-    def _list(self, node: yaml.Node, depth: int) -> Sized:
+    def _list(self, node: yaml.Node, depth: int) -> SizedTree:
         if node.tag != f"{_TAG}seq":
             raise self._unknown_tag(node)
         items = [self.build(item, depth + 1) for item in node.value]
@@ -189,10 +189,10 @@ class _Builder:
                 raise ConfigError("'!delete' can only be the value of a key", origin=item.node.origin)
         return _whole(Node([item.node for item in items], self.origin(node)), items)
 
-    def _map(self, node: yaml.Node, depth: int) -> Sized:
+    def _map(self, node: yaml.Node, depth: int) -> SizedTree:
         if node.tag != f"{_TAG}map":
             raise self._unknown_tag(node)
-        own: dict[str, Sized] = {}
+        own: dict[str, SizedTree] = {}
         first: dict[str, yaml.Node] = {}
         merged: list[yaml.Node] = []
         for key, value in node.value:
@@ -217,15 +217,15 @@ class _Builder:
             raise ConfigError(message, origin=self.origin(key), hint=hint)
         self.notes.append(Finding(message=message, origin=self.origin(key), hint=hint))
 
-    def _merged_in(self, sources: list[yaml.Node], own: dict[str, Sized], depth: int) -> dict[str, Sized]:
+    def _merged_in(self, sources: list[yaml.Node], own: dict[str, SizedTree], depth: int) -> dict[str, SizedTree]:
         """Merge the maps listed under ``<<``; among several maps, the first wins."""
-        below: dict[str, Sized] = {}
+        below: dict[str, SizedTree] = {}
         for source in reversed(sources):
             built = self.build(source, depth + 1)
             if not isinstance(built.node.value, dict):
                 raise ConfigError("'<<' can only take in maps", origin=self.origin(source))
             # Size and depth of the parts of an alias are not kept; those of the whole are a safe upper bound.
-            below |= {name: Sized(item, built.size, built.height) for name, item in built.node.value.items()}
+            below |= {name: SizedTree(item, built.size, built.height) for name, item in built.node.value.items()}
         return below | own
 
     def _scalar(self, node: yaml.ScalarNode) -> Scalar | Marker:
@@ -260,10 +260,10 @@ class _Builder:
         )
 
 
-def _whole(node: Node, items: Collection[Sized]) -> Sized:
+def _whole(node: Node, items: Collection[SizedTree]) -> SizedTree:
     """Make a list or map with the size and depth of its items."""
     height = 1 + max((item.height for item in items), default=0)
-    return Sized(node, 1 + sum(item.size for item in items), height)
+    return SizedTree(node, 1 + sum(item.size for item in items), height)
 
 
 def _integer(text: str) -> int | str:

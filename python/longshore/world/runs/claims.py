@@ -81,7 +81,7 @@ def lock_claims(folder: Path) -> Lock:
     return take_lock(folder / _TABLE)
 
 
-def other_claims(folder: Path, own: str, *, now: float) -> list[Claim]:
+def read_other_claims(folder: Path, own: str, *, now: float) -> list[Claim]:
     """Read the valid claims of other runs, and remove dead ones.
 
     `own` is the token of the asking run, `now` the host's monotonic clock. Raises `OSError` when claims are unreadable.

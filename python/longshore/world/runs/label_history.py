@@ -22,7 +22,7 @@ from longshore.world.runs.registry import state_folder
 _LOCK: Final = "lock"
 
 
-class BusyError(OSError):
+class HistoryBusyError(OSError):
     """Another process is writing the same history."""
 
 
@@ -42,7 +42,7 @@ def read_history(identity: str, labels: Iterable[str]) -> dict[str, LabelHistory
 def add_to_history(identity: str, successes: Sequence[Success]) -> None:
     """Add successes to the histories, oldest first.
 
-    Raises `BusyError` when another process is writing, and `OSError` when writing fails.
+    Raises `HistoryBusyError` when another process is writing, and `OSError` when writing fails.
     """
     folder = history_folder(identity)
     folder.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def add_to_history(identity: str, successes: Sequence[Success]) -> None:
     try:
         lock = take_lock(folder / _LOCK)
     except BlockingIOError:
-        raise BusyError from None
+        raise HistoryBusyError from None
     with lock:
         _replace(folder, by_label)
 

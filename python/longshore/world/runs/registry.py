@@ -22,11 +22,11 @@ _SIGNS: Final = "0123456789" + _LETTERS
 """Digits of an id, in sort order, without i, l, o and u, which are easily misread (Crockford's base 32)."""
 _EPOCH: Final = 1_735_689_600
 """2025-01-01, the start of the ids' time scale."""
-LAST: Final = "@last"
+LAST_RUN: Final = "@last"
 """Reference to the last submitted run."""
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RegistryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A registry entry: id, directory, ids at the workload manager, and result of a run."""
 
     id: str
@@ -42,7 +42,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Stamp of the journal when the report was stored; another stamp means that the run was restarted or resumed."""
 
     @classmethod
-    def of(cls, card: RunCard, path: str) -> Entry:
+    def of(cls, card: RunCard, path: str) -> RegistryEntry:
         """Make an entry from a run's card and directory."""
         return cls(
             id=card.id,
@@ -54,14 +54,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
+class RegistryContent(msgspec.Struct, frozen=True, kw_only=True):
     """The content of the registry.
 
     `entries` are ordered oldest first. `torn` lists the ids whose files are unreadable, oldest first, without ids that
     are only reserved. `problem` says why the registry could not be read; empty when it could.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[RegistryEntry, ...]
     torn: tuple[str, ...]
     problem: str = ""
 
@@ -74,7 +74,7 @@ def state_folder() -> Path:
     return base / "longshore"
 
 
-def run_id(seconds: float) -> str:
+def make_run_id(seconds: float) -> str:
     """Make the id of a run that begins at a time: six characters, a letter first, sorted by time."""
     rest = max(0, int(seconds) - _EPOCH)
     signs = ""
@@ -92,7 +92,7 @@ def reserve_id(now: float) -> tuple[str, float]:
     folder = state_folder() / "runs"
     moment = now
     while True:
-        name = run_id(moment)
+        name = make_run_id(moment)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             create_file(folder / f"{name}.json", ())
@@ -104,7 +104,7 @@ def reserve_id(now: float) -> tuple[str, float]:
             return name, moment
 
 
-def register(entry: Entry) -> bool:
+def write_entry(entry: RegistryEntry) -> bool:
     """Write a run's entry; return whether that was possible."""
     path = state_folder() / "runs" / f"{entry.id}.json"
     try:
@@ -112,19 +112,19 @@ def register(entry: Entry) -> bool:
         write_atomically(path, msgspec.json.encode(entry) + b"\n")
     except OSError:
         # Removes the reservation too: a full disk allows new names, but no content.
-        forget(entry.id)
+        remove_entry(entry.id)
         return False
     return True
 
 
-def remember(entry: Entry) -> None:
+def store_report(entry: RegistryEntry) -> None:
     """Store a run's result in its entry; if that fails, the result is computed again later."""
     path = state_folder() / "runs" / f"{entry.id}.json"
     with suppress(OSError, UnicodeEncodeError):
         write_atomically(path, msgspec.json.encode(entry) + b"\n")
 
 
-def stamp_of(root: str) -> int:
+def journal_stamp(root: str) -> int:
     """Return a number that changes at each restart or resume: each engine's life adds a journal file.
 
     Raises `OSError` when the journal is missing or unreadable.
@@ -133,12 +133,12 @@ def stamp_of(root: str) -> int:
     return about.st_mtime_ns ^ about.st_ino
 
 
-def is_known(run: str) -> bool:
+def has_entry(run: str) -> bool:
     """Whether the registry has a file for an id, readable or not."""
     return bool(run) and "/" not in run and "\0" not in run and os.path.lexists(state_folder() / "runs" / f"{run}.json")
 
 
-def entry_of(run: str) -> Entry | None:
+def read_entry(run: str) -> RegistryEntry | None:
     """Read a run's entry; ``None`` when it is missing or unreadable."""
     if not run or "/" in run:
         # A path is no id, and must not lead out of the folder.
@@ -146,26 +146,26 @@ def entry_of(run: str) -> Entry | None:
     return _read(state_folder() / "runs" / f"{run}.json")
 
 
-def path_of(run: str) -> str | None:
+def registered_path(run: str) -> str | None:
     """Return a run's path by the registry; ``None`` for an unknown run."""
-    entry = entry_of(run)
+    entry = read_entry(run)
     return entry.path if entry else None
 
 
-def forget(run: str) -> None:
+def remove_entry(run: str) -> None:
     """Remove a run's entry."""
     _remove(state_folder() / "runs" / f"{run}.json")
 
 
-def entries() -> Iterator[Entry]:
+def read_entries() -> Iterator[RegistryEntry]:
     """Iterate over all registered runs, oldest first."""
-    return iter(known_runs().entries)
+    return iter(read_registry().entries)
 
 
-def known_runs() -> Known:
+def read_registry() -> RegistryContent:
     """Read the whole registry, each file once."""
     folder = state_folder() / "runs"
-    found: list[Entry] = []
+    found: list[RegistryEntry] = []
     torn = []
     names, problem = _listing(folder)
     for name in names:
@@ -176,7 +176,7 @@ def known_runs() -> Known:
             found.append(entry)
         elif text != b"":
             torn.append(name.removesuffix(".json"))
-    return Known(entries=tuple(found), torn=tuple(torn), problem=problem)
+    return RegistryContent(entries=tuple(found), torn=tuple(torn), problem=problem)
 
 
 def find_run(reference: str) -> RunPaths:
@@ -190,8 +190,8 @@ def find_run(reference: str) -> RunPaths:
     # `os.path`, unlike `Path`, gives an answer for names that are too long and for circular links.
     if "/" in reference or (reference and os.path.isdir(reference)):  # noqa: PTH112
         return RunPaths(Path(os.path.realpath(reference)))
-    known = list(entries())
-    if reference == LAST:
+    known = list(read_entries())
+    if reference == LAST_RUN:
         if known:
             return RunPaths(Path(max(known, key=lambda entry: (entry.created_at, entry.id)).path))
         raise RunNotFoundError("there is no last run: none is known to this user", hint=_HINT)
@@ -210,7 +210,7 @@ def find_run(reference: str) -> RunPaths:
     raise RunNotFoundError(f"no run '{reference}' is known", hint=hint)
 
 
-_decode = msgspec.json.Decoder(Entry).decode
+_decode = msgspec.json.Decoder(RegistryEntry).decode
 _HINT: Final = "A run is named by its id, the beginning of its id, the path of its submit directory, or @last."
 
 
@@ -232,7 +232,7 @@ def _remove(path: Path) -> None:
         return
 
 
-def _read(path: Path) -> Entry | None:
+def _read(path: Path) -> RegistryEntry | None:
     return _entry(_text(str(path)))
 
 
@@ -245,7 +245,7 @@ def _text(path: str) -> bytes | None:
         return None
 
 
-def _entry(text: bytes | None) -> Entry | None:
+def _entry(text: bytes | None) -> RegistryEntry | None:
     try:
         return _decode(text) if text else None
     except (msgspec.MsgspecError, UnicodeDecodeError, ValueError):

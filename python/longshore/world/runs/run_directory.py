@@ -20,9 +20,9 @@ from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.submission import RunCard
 from longshore.world.files.atomic import create_file, draft_path, move, read_record, write_atomically
 
-FORMAT: Final = 1
+RUN_FORMAT: Final = 1
 """Version of the run directory's layout."""
-MADE_FROM: Final = 1
+MADE_FROM_FORMAT: Final = 1
 """Version of ``made-from.json``."""
 
 _LONGEST_SHOWN: Final = 240
@@ -31,7 +31,7 @@ _LONGEST_SHOWN: Final = 240
 _Record = TypeVar("_Record")
 
 
-def new_folder(target: Path) -> None:
+def create_run_folder(target: Path) -> None:
     """Create a run's folder early, for files that take long to make and must survive a failure.
 
     Raises `FilesError` when the name is taken, or the folder cannot be created.
@@ -46,22 +46,22 @@ def new_folder(target: Path) -> None:
 
 
 @contextmanager
-def add_to_new_folder(target: Path, names: Collection[str], *, there: bool) -> Iterator[None]:
+def add_to_run_folder(target: Path, names: Collection[str], *, exists: bool) -> Iterator[None]:
     """Write files into the folder of a run not yet prepared; removes them if the body fails.
 
-    `there` says that the `new_folder` exists; otherwise it is created. Raises `FilesError` when a file exists already
-    or cannot be written.
+    `exists` says that the folder exists (see `create_run_folder`); otherwise it is created. Raises `FilesError` when a
+    file exists already or cannot be written.
     """
     missing = _first_missing(target.parent)
-    if not there:
-        new_folder(target)
+    if not exists:
+        create_run_folder(target)
     try:
         yield
     except BaseException as error:
         for name in names:
             with suppress(OSError):
                 (target / name).unlink()
-        if not there:
+        if not exists:
             _remove_empty(missing or target, target)
         if isinstance(error, OSError):
             raise _cannot_write(target, error) from error
@@ -69,11 +69,11 @@ def add_to_new_folder(target: Path, names: Collection[str], *, there: bool) -> I
 
 
 @contextmanager
-def new_run_directory(target: Path, *, made: Collection[str] = ()) -> Iterator[RunPaths]:
+def create_run_directory(target: Path, *, made: Collection[str] = ()) -> Iterator[RunPaths]:
     """Create a run directory: the body fills a draft, which is renamed on success and removed on failure.
 
-    `made` names files that are already in a `new_folder` of that name; they stay in any case. Raises `FilesError` when
-    the name is taken, the directory cannot be written, or the disk is full.
+    `made` names files that are already in a folder of that name (see `create_run_folder`); they always stay. Raises
+    `FilesError` when the name is taken, the directory cannot be written, or the disk is full.
     """
     if not made:
         _refuse_if_there(target)
@@ -154,9 +154,9 @@ def read_card(run: RunPaths) -> RunCard:
     except OSError as error:
         raise RunUnreadableError(f"'{run.card}' cannot be read: {error.strerror}") from error
     found = _decode(text, _Version, run.card).format
-    if found > FORMAT:
+    if found > RUN_FORMAT:
         raise RunUnreadableError(
-            f"'{run.root}' has format {found}; this Longshore reads up to {FORMAT}",
+            f"'{run.root}' has format {found}; this Longshore reads up to {RUN_FORMAT}",
             hint="Use the version that wrote it, or a newer one.",
         )
     return _decode(text, RunCard, run.card)
@@ -179,15 +179,15 @@ def read_made_from(run: RunPaths) -> Fingerprint | None:
     except OSError as error:
         raise RunUnreadableError(f"'{run.made_from}' cannot be read: {error.strerror}") from error
     found = _decode(text, _MadeFromVersion, run.made_from).v
-    if found > MADE_FROM:
+    if found > MADE_FROM_FORMAT:
         raise RunUnreadableError(
-            f"'{run.made_from}' has format {found}; this Longshore reads up to {MADE_FROM}",
+            f"'{run.made_from}' has format {found}; this Longshore reads up to {MADE_FROM_FORMAT}",
             hint="Use the version that wrote it, or a newer one.",
         )
     return _decode(text, Fingerprint, run.made_from)
 
 
-def note_submitting(run: RunPaths, started: Started) -> None:
+def write_submitting(run: RunPaths, started: Started) -> None:
     """Write ``submitting.json`` before a run is submitted."""
     write_atomically(run.submitting, msgspec.json.encode(started) + b"\n")
 

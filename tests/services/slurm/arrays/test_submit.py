@@ -31,8 +31,8 @@ from longshore.services.slurm.commands.client import SlurmClient
 from longshore.services.slurm.render.batch_script import TEMPLATE, on_submit_error
 from longshore.services.slurm.service import SlurmService
 from longshore.world.plugins import template_texts
-from longshore.world.processes.shell import Answer
-from longshore.world.shipped_files import shipped
+from longshore.world.processes.shell import ProgramResult
+from longshore.world.shipped_files import shipped_path
 
 LIMIT = "sbatch: error: QOSMaxSubmitJobPerUserLimit\nsbatch: error: Batch job submission failed: Job violates policy"
 CONFIG = "MaxArraySize = 1001\nSLURM_VERSION = 22.05.8\nPriorityParameters = time_origin=2026-01-01 00:00:00 +00:00\n"
@@ -43,23 +43,23 @@ class _Shell:
 
     def __init__(self) -> None:
         self.given: list[tuple[tuple[str, ...], str]] = []
-        self.sbatch: list[Answer] = []
+        self.sbatch: list[ProgramResult] = []
         self.queue = ""
         self.goes_on = threading.Event()
         """Programs hang until it is set."""
         self.goes_on.set()
 
-    def run(self, argv: Sequence[str], *, env: Mapping[str, str], timeout_s: float, stdin: str = "") -> Answer:
+    def run(self, argv: Sequence[str], *, env: Mapping[str, str], timeout_s: float, stdin: str = "") -> ProgramResult:
         self.given.append((tuple(argv), stdin))
         assert self.goes_on.wait(120)
         if argv[0] == "sbatch":
             return self.sbatch.pop(0)
         out = CONFIG if "config" in argv else self.queue if argv[0] == "squeue" else ""
-        return Answer(argv=tuple(argv), status=0, out=out)
+        return ProgramResult(argv=tuple(argv), status=0, out=out)
 
 
-def answer(status: int | None, *, out: str = "", err: str = "") -> Answer:
-    return Answer(argv=("sbatch",), status=status, out=out, err=err)
+def answer(status: int | None, *, out: str = "", err: str = "") -> ProgramResult:
+    return ProgramResult(argv=("sbatch",), status=status, out=out, err=err)
 
 
 class _Site:
@@ -69,14 +69,14 @@ class _Site:
         self.run = RunPaths(tmp_path / "run")
         (self.run.root / "wms").mkdir(parents=True)
         (self.run.root / TEMPLATE).write_text(template_texts(SlurmService)["batch.sh"], "utf-8")
-        shutil.copy(shipped("bin", "longshore-job"), self.run.root / WRAPPER)
+        shutil.copy(shipped_path("bin", "longshore-job"), self.run.root / WRAPPER)
         self.shell = _Shell()
         client = SlurmClient(slurm, shell=self.shell)
         self.executor = SlurmExecutor({"slurm": slurm, "limits": limits or {}}, client=client)
         self.executor.open(self.run, 1)
         self.executor.probe()
 
-    def submit(self, tag: str, size: int, *answers: Answer, urgency: Urgency | None = None) -> Any:
+    def submit(self, tag: str, size: int, *answers: ProgramResult, urgency: Urgency | None = None) -> Any:
         self.shell.sbatch += answers
         return self.executor.submit(batch(tag, size, urgency))
 
@@ -162,7 +162,7 @@ def test_what_a_refusal_ends_is_checked() -> None:
     [answer(None), answer(0, out="hm"), answer(1, err="Socket timed out on send/recv operation")],
     ids=["no end", "no id", "timed out"],
 )
-def test_what_was_not_answered_is_looked_up_and_found(tmp_path: Path, silence: Answer) -> None:
+def test_what_was_not_answered_is_looked_up_and_found(tmp_path: Path, silence: ProgramResult) -> None:
     site = _Site(tmp_path)
     assert isinstance(site.submit("k1-1-1", 2, silence), Unsure)
     unknown = site.executor.find(["k1-1-1"])

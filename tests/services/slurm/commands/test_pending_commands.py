@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from longshore.services.slurm.commands.pending_commands import Order, Orders
-from longshore.world.processes.shell import Answer
+from longshore.world.processes.shell import ProgramResult
 
-FAILED = Answer(argv=("scancel",), status=1, err="no")
+FAILED = ProgramResult(argv=("scancel",), status=1, err="no")
 
 
 class _Act:
     """Does something, as often as it must until it is taken."""
 
-    def __init__(self, *answers: Answer | None) -> None:
+    def __init__(self, *answers: ProgramResult | None) -> None:
         self._answers = list(answers)
         self.done = 0
         self.wanted = True
 
-    def __call__(self) -> Answer | None:
+    def __call__(self) -> ProgramResult | None:
         self.done += 1
         return self._answers.pop(0)
 

@@ -20,7 +20,7 @@ from longshore.services.slurm.commands.client import SlurmClient
 from longshore.services.slurm.commands.parse import AccountRow, ClusterFacts, TaskId, shown_row
 from longshore.services.slurm.commands.poll_interval import Pace
 from longshore.services.slurm.commands.states import Phase, phase_of
-from longshore.world.processes.background_call import Aside
+from longshore.world.processes.background_call import BackgroundCall
 
 LOG: Final = logging.getLogger("longshore.slurm")
 
@@ -61,7 +61,7 @@ class Ends:
         self._pace = pace
         self.gathers = gathers and self._accounting
         self._asked_at = -1e9
-        self._asking: Aside[_Said] = Aside()
+        self._asking: BackgroundCall[_Said] = BackgroundCall()
         """The background query about ends: busy accounting may take a minute to answer."""
         self._asked: list[Attempt] = []
 
@@ -69,10 +69,10 @@ class Ends:
         """Return the ends of those attempts whose outcome is certain by now."""
         # A fresh end is not in accounting yet, and asking twice is worse than asking late.
         due = [member for member in members if not self._accounting or now - member.wanted_at >= _WRITES_S]
-        if due and not self._asking.busy and now - self._asked_at >= self._pace.floor_s:
+        if due and not self._asking.is_busy and now - self._asked_at >= self._pace.floor_s:
             self._asked_at, self._asked = now, [member.attempt for member in due]
-            self._asking.ask(partial(self._ask, [(member.task, member.record is None) for member in due]))
-        for said in self._asking.take(timeout_s=_MOMENT_S):
+            self._asking.start(partial(self._ask, [(member.task, member.record is None) for member in due]))
+        for said in self._asking.take_result(timeout_s=_MOMENT_S):
             asked = set(self._asked)
             for member in due:
                 if member.attempt in asked and (end := self._of_one(member, said, now)) is not None:

@@ -37,8 +37,8 @@ from longshore.services.slurm.commands.parse import ClusterFacts
 from longshore.services.slurm.commands.pending_commands import Order, Orders
 from longshore.services.slurm.commands.poll_interval import pace_of
 from longshore.services.slurm.render.batch_script import Scripts, is_heterogeneous
-from longshore.world.processes.background_call import Aside
-from longshore.world.processes.shared_answers import Told, since_boot
+from longshore.world.processes.background_call import BackgroundCall
+from longshore.world.processes.query_cache import CachedAnswer, seconds_since_boot
 
 LOG: Final = logging.getLogger("longshore.slurm")
 
@@ -83,7 +83,7 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         self.limits = Limits(**limits)
         self._pace = pace_of(slurm, self.limits.poll_floor_s)
         self._gathers = slurm.get("gather") is not False
-        self._asking: Aside[Told | None] = Aside()
+        self._asking: BackgroundCall[CachedAnswer | None] = BackgroundCall()
         """The background query of the queue: a controller that is down takes half a minute to fail."""
         self._orders = Orders()
         self._open: _Open | None = None
@@ -162,7 +162,7 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         if values := self._served.handing.renice(urgencies):
             # Not retried: nothing depends on it.
             self._orders.give(Order(partial(self._renice, values), lambda: bool(values)))
-            self._orders.turn(since_boot())
+            self._orders.turn(seconds_since_boot())
 
     def _renice(self, values: dict[int, int]) -> None:
         self._client.renice(values)
@@ -177,9 +177,9 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         """Return new events: from the jobs' own records at each call, from Slurm once an interval."""
         watch = self._served.watch
         self._polls += 1
-        self._orders.turn(since_boot())
+        self._orders.turn(seconds_since_boot())
         events: list[MemberEvent] = []
-        now = since_boot()
+        now = seconds_since_boot()
         if now - self._looked_at >= _LOOK_S:
             self._looked_at = now
             events += watch.from_records()
@@ -196,8 +196,8 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
     def _ask(self, events: list[MemberEvent], now: float) -> str:
         """Query the queue when that is due, and process its answer; return why there was no answer, else nothing."""
         pace = self._pace
-        if not self._asking.busy and (self._served.watch.members or pace.silence) and pace.due(now):
-            self._asking.ask(
+        if not self._asking.is_busy and (self._served.watch.members or pace.silence) and pace.due(now):
+            self._asking.start(
                 partial(
                     self._client.queue,
                     max_age_s=pace.interval_s,
@@ -206,15 +206,15 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
                 )
             )
         # A healthy cluster answers in a few milliseconds; waiting that long avoids a second call.
-        for told in self._asking.take(timeout_s=_MOMENT_S):
+        for told in self._asking.take_result(timeout_s=_MOMENT_S):
             if told is not None:
                 return self._hear(told, events)
         return ""
 
-    def _hear(self, told: Told, events: list[MemberEvent]) -> str:
+    def _hear(self, told: CachedAnswer, events: list[MemberEvent]) -> str:
         pace, watch = self._pace, self._served.watch
         if told.text is None:
-            pace.silent(since_boot(), told.why)
+            pace.silent(seconds_since_boot(), told.why)
             LOG.warning("squeue does not answer: %s", told.why)
             return told.why
         if told.asked_at <= pace.asked_at:
@@ -231,12 +231,12 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
                     lambda: any(member.waits and member.attempt in watch.members for member in late),
                 )
             )
-            pace.want(since_boot())
+            pace.want(seconds_since_boot())
         return ""
 
     def _conclude(self) -> list[MemberEvent]:
         """Return the ends that are certain by now."""
-        served, now = self._served, since_boot()
+        served, now = self._served, seconds_since_boot()
         over = served.watch.over_by(now, gathers=served.ends.gathers)
         ends: list[Ended | Lost] = [ended(member.attempt, record=member.record) for member in over.told]
         ends += served.ends.of(over.asked, now)
@@ -252,8 +252,8 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         order = Order(lambda: self._client.cancel(tasks), lambda: any(attempt in watch.members for attempt in wanted))
         if tasks:
             self._orders.give(order, first=True)
-            self._orders.turn(since_boot(), timeout_s=_CANCEL_S)
-        self._pace.want(since_boot())
+            self._orders.turn(seconds_since_boot(), timeout_s=_CANCEL_S)
+        self._pace.want(seconds_since_boot())
         if self._orders.has(order):
             # Repeated until they are gone.
             return CancelOutcome(ended=0, alive=(f"{len(wanted)} jobs, of which scancel has not taken the order yet",))

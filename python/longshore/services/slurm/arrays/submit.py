@@ -39,9 +39,9 @@ from longshore.services.slurm.commands.parse import (
 )
 from longshore.services.slurm.commands.poll_interval import Pace
 from longshore.services.slurm.render.batch_script import Scripts
-from longshore.world.processes.background_call import Aside
-from longshore.world.processes.shared_answers import since_boot
-from longshore.world.processes.shell import Answer
+from longshore.world.processes.background_call import BackgroundCall
+from longshore.world.processes.query_cache import seconds_since_boot
+from longshore.world.processes.shell import ProgramResult
 
 _Number: TypeAlias = int | Unreachable | None
 
@@ -90,25 +90,25 @@ class Handing:
         self._stops_run = scripts.stops_run
         self._asked: dict[str, float] = {}
         """Since when a batch is being looked up, in seconds since boot."""
-        self._handing_over: Aside[Answer] = Aside()
+        self._handing_over: BackgroundCall[ProgramResult] = BackgroundCall()
         self._handed: BatchBook | None = None
         """The batch of the latest call of sbatch."""
-        self._looking_up: Aside[tuple[str, _Number]] = Aside()
+        self._looking_up: BackgroundCall[tuple[str, _Number]] = BackgroundCall()
 
     def openings(self) -> int | None:
         """Number of batches that may be submitted now; ``None`` for any number."""
-        if self._handing_over.busy:
+        if self._handing_over.is_busy:
             return 0
-        return self._turns.free() if self._turns else None
+        return self._turns.count_available() if self._turns else None
 
     def submit(self, batch: Batch) -> SubmitResult:
         """Submit a batch as one array."""
         if self._pace.silence:
             # Another query, of up to half a minute, would block the engine.
             return Throttled(f"the workload manager does not answer: {self._pace.silence}", _BACK_OFF_S)
-        if self._handing_over.busy and self._handed:
+        if self._handing_over.is_busy and self._handed:
             return Throttled(f"sbatch has not answered yet for the batch '{self._handed.tag}'", _MOMENT_S)
-        if self._turns and (wait_s := self._turns.take()):
+        if self._turns and (wait_s := self._turns.acquire()):
             return Throttled("other runs of yours submit as often as this site allows", wait_s)
         try:
             script = self._scripts.text(batch)
@@ -127,17 +127,17 @@ class Handing:
         except OSError as error:
             return Throttled(f"the batch cannot be written down: {error.strerror}", _BACK_OFF_S)
         self._handed = book
-        self._handing_over.ask(partial(self._client.submit, script))
+        self._handing_over.start(partial(self._client.submit, script))
         answer = self._hear(book, timeout_s=_MOMENT_S)
         return answer or Unsure(f"sbatch has not answered yet for the batch '{book.tag}'")
 
     def _hear(self, book: BatchBook, *, timeout_s: float = 0.0) -> SubmitResult | None:
         """Return sbatch's result for the latest batch; ``None`` while it is pending."""
-        for answer in self._handing_over.take(timeout_s=timeout_s):
+        for answer in self._handing_over.take_result(timeout_s=timeout_s):
             return self._judge(book, answer)
         return None
 
-    def _judge(self, book: BatchBook, answer: Answer) -> SubmitResult:
+    def _judge(self, book: BatchBook, answer: ProgramResult) -> SubmitResult:
         found = submitted_id(answer.out) if answer.ok else None
         if found:
             self._taken(book, found[0])
@@ -168,7 +168,7 @@ class Handing:
 
     def _taken(self, book: BatchBook, number: int) -> None:
         known = msgspec.structs.replace(book, id=number)
-        self._watch.follow(known, since_boot())
+        self._watch.follow(known, seconds_since_boot())
         self._pace.hurry()
         try:
             self._books.write(known)
@@ -191,7 +191,7 @@ class Handing:
         taken: dict[str, frozenset[Attempt]] = {}
         late: dict[str, Rejected | Throttled] = {}
         for tag in tags:
-            if self._handing_over.busy and self._handed and self._handed.tag == tag:
+            if self._handing_over.is_busy and self._handed and self._handed.tag == tag:
                 said = self._hear(self._handed)
                 if said is None:
                     return Unreachable(why=f"sbatch has not answered yet for the batch '{tag}'")
@@ -216,11 +216,11 @@ class Handing:
         """Find Slurm's id of a batch whose submission was never answered."""
         if self._pace.silence:
             return Unreachable(why=self._pace.silence)
-        if not self._looking_up.busy:
+        if not self._looking_up.is_busy:
             # Only a query begun after sbatch's time limit includes the result of sbatch.
-            self._asked.setdefault(book.tag, since_boot())
-            self._looking_up.ask(lambda: (book.tag, self._searched(book)))
-        for tag, number in self._looking_up.take(timeout_s=_MOMENT_S):
+            self._asked.setdefault(book.tag, seconds_since_boot())
+            self._looking_up.start(lambda: (book.tag, self._searched(book)))
+        for tag, number in self._looking_up.take_result(timeout_s=_MOMENT_S):
             if tag == book.tag:
                 return number
         return Unreachable(why=f"'{book.name}' is being looked up, for sbatch did not answer")

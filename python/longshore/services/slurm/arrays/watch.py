@@ -15,7 +15,7 @@ from longshore.services.slurm.batch_records import Attempt, BatchBook, Books
 from longshore.services.slurm.commands.parse import QueueRow, TaskId, queue_rows
 from longshore.services.slurm.commands.poll_interval import Pace
 from longshore.services.slurm.commands.states import HELD_REASONS, Phase, phase_of
-from longshore.world.processes.shared_answers import Told
+from longshore.world.processes.query_cache import CachedAnswer
 
 LOG: Final = logging.getLogger("longshore.slurm")
 
@@ -131,7 +131,7 @@ class Watch:
         if not silent:
             self._silent.pop(member.book.tag, None)
 
-    def from_queue(self, told: Told) -> Iterator[MemberEvent]:
+    def from_queue(self, told: CachedAnswer) -> Iterator[MemberEvent]:
         """Process an answer of the queue."""
         by_task = {row.id: row for row in queue_rows(told.text or "")}
         reasons: dict[str, list[int]] = {}

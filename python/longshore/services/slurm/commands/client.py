@@ -16,9 +16,9 @@ from longshore.services.slurm.commands import parse
 from longshore.services.slurm.commands.parse import AccountRow, ClusterFacts, TaskId
 from longshore.sites.inherited_environment import InheritRule, select_inherited
 from longshore.world.host import user_name
-from longshore.world.processes.rate_limit import Turns
-from longshore.world.processes.shared_answers import Told, newest
-from longshore.world.processes.shell import Answer, Shell, SystemShell
+from longshore.world.processes.query_cache import CachedAnswer, cached_answer
+from longshore.world.processes.rate_limit import RateLimit
+from longshore.world.processes.shell import ProgramResult, Shell, SystemShell
 from longshore.world.runs.registry import state_folder
 
 LOG: Final = logging.getLogger("longshore.slurm")
@@ -74,7 +74,7 @@ class SlurmClient:
 
     # ------------------------------------------------------------------------------------------------------ submit
 
-    def submit(self, script: str, *options: str) -> Answer:
+    def submit(self, script: str, *options: str) -> ProgramResult:
         """Submit a script on the standard input of ``sbatch``, with options beside those in the script."""
         words = ["sbatch", "--parsable"]
         if self._clusters:
@@ -83,9 +83,9 @@ class SlurmClient:
 
     # --------------------------------------------------------------------------------------------------------- ask
 
-    def queue(self, *, max_age_s: float, not_before: float = 0.0, floor_s: float = 0.0) -> Told | None:
-        """Return squeue's output for all jobs of this user, shared by all processes of this host; see `newest`."""
-        return newest(
+    def queue(self, *, max_age_s: float, not_before: float = 0.0, floor_s: float = 0.0) -> CachedAnswer | None:
+        """Return squeue's output for all of this user's jobs, shared by all processes here (`cached_answer`)."""
+        return cached_answer(
             self._queue_path, max_age_s=max_age_s, ask=self._ask_queue, not_before=not_before, floor_s=floor_s
         )
 
@@ -98,9 +98,9 @@ class SlurmClient:
     def _queue_path(self) -> Path:
         return state_folder() / "newest" / f"squeue-{self._which}.json"
 
-    def turns(self, per_s: float) -> Turns:
+    def turns(self, per_s: float) -> RateLimit:
         """Return the rate limit on sbatch for all processes of this user on this host."""
-        return Turns(state_folder() / "newest" / f"sbatch-{self._which}.turns", per_s)
+        return RateLimit(state_folder() / "newest" / f"sbatch-{self._which}.turns", per_s)
 
     @property
     def _which(self) -> str:
@@ -154,14 +154,14 @@ class SlurmClient:
         known = self.ask(["scontrol", "--oneliner", "show", "licenses"], timeout_s=_ASK_S / 4)
         return parse.with_licences(parse.cluster_facts(answer.out), known.out if known.ok else "")
 
-    def ask(self, words: Sequence[str], *, timeout_s: float, of_cluster: bool = True) -> Answer:
+    def ask(self, words: Sequence[str], *, timeout_s: float, of_cluster: bool = True) -> ProgramResult:
         """Run any other query, of the cluster or of the installation."""
         program, *rest = words
         return self._run([program, *(self._of_cluster if of_cluster else ()), *rest], timeout_s=timeout_s)
 
     # --------------------------------------------------------------------------------------------------------- act
 
-    def cancel(self, tasks: Iterable[TaskId]) -> Answer | None:
+    def cancel(self, tasks: Iterable[TaskId]) -> ProgramResult | None:
         """Cancel tasks; return the first failed call, or ``None``."""
         for some in _chunks([str(task) for task in tasks]):
             answer = self._run(["scancel", *self._of_cluster, *some])
@@ -169,11 +169,11 @@ class SlurmClient:
                 return answer
         return None
 
-    def cancel_named(self, name: str) -> Answer:
+    def cancel_named(self, name: str) -> ProgramResult:
         """Cancel all jobs of a name."""
         return self._run(["scancel", *self._of_cluster, f"--name={name}", f"--user={user_name()}"])
 
-    def release(self, jobs: Iterable[int]) -> Answer | None:
+    def release(self, jobs: Iterable[int]) -> ProgramResult | None:
         """Release held jobs; return the first failed call, or ``None``."""
         for some in _chunks([str(job) for job in jobs]):
             answer = self._run(["scontrol", *self._of_cluster, "release", ",".join(some)])
@@ -181,13 +181,13 @@ class SlurmClient:
                 return answer
         return None
 
-    def renice(self, values: Mapping[int, int]) -> Answer:
+    def renice(self, values: Mapping[int, int]) -> ProgramResult:
         """Change the nice value of waiting jobs in one call; ignores jobs that are gone."""
         # scontrol reads commands from its input, and continues after a failed one.
         lines = "".join(f"update JobId={job} Nice={nice}\n" for job, nice in values.items())
         return self._run(["scontrol", *self._of_cluster], stdin=lines)
 
-    def cancel_waiting(self, tasks: Iterable[TaskId]) -> Answer | None:
+    def cancel_waiting(self, tasks: Iterable[TaskId]) -> ProgramResult | None:
         """Cancel those tasks that have not started; return the first failed call, or ``None``."""
         for some in _chunks([str(task) for task in tasks]):
             answer = self._run(["scancel", *self._of_cluster, "--state=PENDING", *some])
@@ -203,7 +203,7 @@ class SlurmClient:
 
     def _run(
         self, words: Sequence[str], *, timeout_s: float = _ASK_S, stdin: str = "", env: Mapping[str, str] | None = None
-    ) -> Answer:
+    ) -> ProgramResult:
         self.calls[words[0]] = self.calls.get(words[0], 0) + 1
         argv: Sequence[str] = words
         if self._setup:

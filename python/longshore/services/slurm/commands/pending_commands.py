@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from longshore.world.processes.background_call import Aside
-from longshore.world.processes.shell import Answer
+from longshore.world.processes.background_call import BackgroundCall
+from longshore.world.processes.shell import ProgramResult
 
 LOG: Final = logging.getLogger("longshore.slurm")
 
@@ -24,7 +24,7 @@ class Order(msgspec.Struct, frozen=True):
     needed.
     """
 
-    act: Callable[[], Answer | None]
+    act: Callable[[], ProgramResult | None]
     wanted: Callable[[], bool]
 
 
@@ -33,7 +33,7 @@ class Orders:
 
     def __init__(self) -> None:
         self._left: list[Order] = []
-        self._acting: Aside[Answer | None] = Aside()
+        self._acting: BackgroundCall[ProgramResult | None] = BackgroundCall()
         self._under_way: Order | None = None
         self._again_at = 0.0
 
@@ -44,7 +44,7 @@ class Orders:
     def turn(self, now: float, *, timeout_s: float = 0.0) -> None:
         """Make progress, at a moment `now` (seconds since boot); waits for an answer up to `timeout_s`."""
         self._begin(now)
-        for failed in self._acting.take(timeout_s=timeout_s):
+        for failed in self._acting.take_result(timeout_s=timeout_s):
             order, self._under_way = self._under_way, None
             if failed is not None and order is not None:
                 LOG.warning("%s: %s", failed.argv[0], failed.why)
@@ -58,6 +58,6 @@ class Orders:
 
     def _begin(self, now: float) -> None:
         self._left = [order for order in self._left if order.wanted()]
-        if self._left and not self._acting.busy and now >= self._again_at:
+        if self._left and not self._acting.is_busy and now >= self._again_at:
             self._under_way = self._left.pop(0)
-            self._acting.ask(self._under_way.act)
+            self._acting.start(self._under_way.act)

@@ -24,7 +24,7 @@ from longshore.services.slurm.render.batch_script import choice, combined
 from longshore.services.slurm.render.sbatch_options import components, left_out, raw_lines
 from longshore.services.slurm.render.templates import Script, job_name, rendered
 from longshore.world.files.atomic import write_atomically
-from longshore.world.processes.shared_answers import since_boot
+from longshore.world.processes.query_cache import seconds_since_boot
 from longshore.world.runs.run_directory import read_card, read_snapshot
 
 TEMPLATE: Final = PurePosixPath("wms", "engine.sh.j2")
@@ -162,7 +162,7 @@ class EngineJob:
             # The engine has finished, and Slurm is only cleaning up.
             return Phase.OVER
         # An answer to a query before the submission does not include it.
-        handed_over = since_boot() - max(0.0, time.time() - book.at)
+        handed_over = seconds_since_boot() - max(0.0, time.time() - book.at)
         told = self._client.queue(max_age_s=_OLD_S, not_before=handed_over)
         if told is None or told.text is None:
             return Phase.UNKNOWN

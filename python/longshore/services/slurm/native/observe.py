@@ -20,7 +20,7 @@ from longshore.services.slurm.commands.parse import AccountRow, QueueRow, TaskId
 from longshore.services.slurm.commands.states import Phase, phase_of
 from longshore.services.slurm.native.to_events import Seen
 from longshore.world.files.atomic import read_record, write_atomically
-from longshore.world.processes.shared_answers import since_boot
+from longshore.world.processes.query_cache import seconds_since_boot
 
 _ENDS: Final = "native-ends.json"
 _OLD_S: Final = 5.0
@@ -168,7 +168,7 @@ class NativeLook:
 
     def queue(self) -> dict[TaskId, QueueRow] | Unreachable:
         """Return the queue's rows, queried by one process of this host for all."""
-        handed_over = since_boot() - max(0.0, time.time() - self._native.at)
+        handed_over = seconds_since_boot() - max(0.0, time.time() - self._native.at)
         told = self._client.queue(max_age_s=_OLD_S, not_before=handed_over)
         for _ in range(_LOOKS):
             if told is not None:

@@ -7,35 +7,35 @@ from pathlib import Path
 
 import pytest
 
-from longshore.world.files.footprint import footprint, what_became
+from longshore.world.files.file_fingerprint import describe_change, fingerprint_file
 
 
 def test_a_file_that_is_the_same(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("abc", "utf-8")
-    before = footprint(path)
+    before = fingerprint_file(path)
     assert before is not None
     assert (before.path, before.size) == (str(path), 3)
     assert before.sha256 == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-    assert what_became(before, Path("/")) == ""
+    assert describe_change(before, Path("/")) == ""
     os.utime(path, ns=(1, 1))
-    assert what_became(before, Path("/")) == ""
+    assert describe_change(before, Path("/")) == ""
 
 
 def test_a_name_of_its_own_is_seen_from_another_folder(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("abc", "utf-8")
-    before = footprint(path, "file")
+    before = fingerprint_file(path, "file")
     assert before is not None
     assert before.path == "file"
-    assert what_became(before, tmp_path) == ""
-    assert what_became(before, tmp_path / "elsewhere") == "is not there any more"
-    assert what_became(before, path) == "is not there any more"
+    assert describe_change(before, tmp_path) == ""
+    assert describe_change(before, tmp_path / "elsewhere") == "is not there any more"
+    assert describe_change(before, path) == "is not there any more"
 
 
 def test_what_is_no_file_has_none(tmp_path: Path) -> None:
-    assert footprint(tmp_path) is None
-    assert footprint(tmp_path / "nothing") is None
+    assert fingerprint_file(tmp_path) is None
+    assert fingerprint_file(tmp_path / "nothing") is None
 
 
 @pytest.mark.parametrize(
@@ -45,28 +45,28 @@ def test_what_is_no_file_has_none(tmp_path: Path) -> None:
 def test_a_file_that_is_another(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "file"
     path.write_text("abc", "utf-8")
-    before = footprint(path)
+    before = fingerprint_file(path)
     assert before is not None
     path.write_text(text, "utf-8")
     os.utime(path, ns=(1, 1))
-    assert what_became(before, Path("/")) == said
+    assert describe_change(before, Path("/")) == said
 
 
 def test_a_folder_in_its_place_can_no_longer_be_read(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"x" * 4096)
-    before = footprint(path)
+    before = fingerprint_file(path)
     assert before is not None
     path.unlink()
     path.mkdir()
-    assert what_became(before, Path("/")).startswith(("has another content", "can no longer be read"))
+    assert describe_change(before, Path("/")).startswith(("has another content", "can no longer be read"))
 
 
 def test_what_cannot_be_looked_at(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("abc", "utf-8")
-    before = footprint(path, "file")
+    before = fingerprint_file(path, "file")
     assert before is not None
     loop = tmp_path / "loop"
     loop.symlink_to(loop)
-    assert what_became(before, loop).startswith("cannot be looked at: ")
+    assert describe_change(before, loop).startswith("cannot be looked at: ")

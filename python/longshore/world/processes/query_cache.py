@@ -15,7 +15,7 @@ from longshore.world.files.locks import take_lock
 from longshore.world.host import boot_id
 
 
-class Told(msgspec.Struct, frozen=True):
+class CachedAnswer(msgspec.Struct, frozen=True):
     """A cached query result, or the reason for its failure.
 
     `asked_at` is when the query began, in seconds since boot; the result cannot include anything newer.
@@ -28,16 +28,18 @@ class Told(msgspec.Struct, frozen=True):
     boot: str = ""
 
 
-Ask: TypeAlias = Callable[[], tuple[str | None, str]]
+Query: TypeAlias = Callable[[], tuple[str | None, str]]
 """Runs the query; returns its result, or ``None`` and the reason."""
 
 
-def since_boot() -> float:
+def seconds_since_boot() -> float:
     """Return seconds since boot: monotonic, continues during sleep, equal in all processes."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-def newest(path: Path, *, max_age_s: float, ask: Ask, not_before: float = 0.0, floor_s: float = 0.0) -> Told | None:
+def cached_answer(
+    path: Path, *, max_age_s: float, ask: Query, not_before: float = 0.0, floor_s: float = 0.0
+) -> CachedAnswer | None:
     """Return the cached result of a query, refreshed when it is too old and no other process is refreshing it.
 
     `path` identifies the query: each query has its own. A result is too old when its age exceeds `max_age_s`, or when
@@ -72,21 +74,21 @@ def newest(path: Path, *, max_age_s: float, ask: Ask, not_before: float = 0.0, f
         return found
 
 
-def _asked(ask: Ask) -> Told:
-    at = since_boot()
+def _asked(ask: Query) -> CachedAnswer:
+    at = seconds_since_boot()
     text, why = ask()
-    return Told(asked_at=at, text=text, why=why, boot=boot_id())
+    return CachedAnswer(asked_at=at, text=text, why=why, boot=boot_id())
 
 
-def _read(path: Path) -> Told | None:
+def _read(path: Path) -> CachedAnswer | None:
     """Read the cached result; ``None`` unless it is of this boot."""
-    told = read_record(path, Told)
+    told = read_record(path, CachedAnswer)
     return told if told is not None and told.boot == boot_id() and _age(told) >= 0.0 else None
 
 
-def _age(told: Told) -> float:
-    return since_boot() - told.asked_at
+def _age(told: CachedAnswer) -> float:
+    return seconds_since_boot() - told.asked_at
 
 
-def _will_do(told: Told, max_age_s: float, not_before: float) -> bool:
+def _will_do(told: CachedAnswer, max_age_s: float, not_before: float) -> bool:
     return _age(told) <= max_age_s and told.asked_at >= not_before

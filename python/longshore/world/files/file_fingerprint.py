@@ -8,7 +8,7 @@ from pathlib import Path
 from longshore.model.run.fingerprint import Footprint
 
 
-def footprint(path: Path, name: str = "") -> Footprint | None:
+def fingerprint_file(path: Path, name: str = "") -> Footprint | None:
     """Take the fingerprint of a file; ``None`` when it is missing or unreadable.
 
     `name` replaces the file's absolute path in the fingerprint.
@@ -22,7 +22,7 @@ def footprint(path: Path, name: str = "") -> Footprint | None:
     return Footprint(path=name or str(path.absolute()), size=about.st_size, mtime_ns=about.st_mtime_ns, sha256=digest)
 
 
-def what_became(before: Footprint, root: Path) -> str:
+def describe_change(before: Footprint, root: Path) -> str:
     """Describe how a file differs from its fingerprint; empty when it is the same. Relative paths start at `root`."""
     path = root / before.path
     try:
@@ -36,7 +36,7 @@ def what_became(before: Footprint, root: Path) -> str:
     if about.st_mtime_ns == before.mtime_ns:
         # A change within one tick of the clock that keeps the length cannot be detected.
         return ""
-    now = footprint(path)
+    now = fingerprint_file(path)
     if now is None:
         return "can no longer be read"
     return "" if now.sha256 == before.sha256 else "has another content now, as long as before"
