@@ -10,7 +10,7 @@ import msgspec
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import RunPaths
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import shown_counts
+from longshore.engine.state.job_codes import count_states
 from longshore.engine.state.run_state import RunState
 from longshore.model.lines.codec import FORMAT, Header, StoredJob, encode_line
 from longshore.model.run.event import FORMAT as EVENTS
@@ -122,7 +122,7 @@ class WrittenRun:
                 boot="b",
                 state=run_state(totals, expected=6) if finished else JobState.RUNNING,
                 counts=totals,
-                labels={label: shown_counts(row) for label, row in zip(LABELS, self.state.counts, strict=True)},
+                labels={label: count_states(row) for label, row in zip(LABELS, self.state.counts, strict=True)},
                 finished=finished,
             ),
         )

@@ -21,7 +21,7 @@ from longshore.contract.context import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import Code, shown_counts
+from longshore.engine.state.job_codes import JobCode, count_states
 from longshore.engine.state.run_state import RunState
 from longshore.model.lines.codec import encode_line
 from longshore.model.run.event import (
@@ -148,7 +148,7 @@ def write_progress(run: RunPaths, state: RunState, stop: threading.Event, *, job
     assert snapshot
     assert state.life
     number, now = snapshot.n, time.time()
-    ready = [job for job in range(len(jobs)) if state.code[job] == Code.READY]
+    ready = [job for job in range(len(jobs)) if state.code[job] == JobCode.READY]
     with (run.journal / "0001.jsonl").open("ab", buffering=0) as file:
         while ready and not stop.wait(1.0):
             text = b""
@@ -166,7 +166,7 @@ def write_progress(run: RunPaths, state: RunState, stop: threading.Event, *, job
 
 def write_current_snapshot(run: RunPaths, state: RunState, jobs: JobTable, life: Life, number: int) -> None:
     """Write the snapshot of the current state."""
-    labels = {label: shown_counts(row) for label, row in zip(jobs.labels, state.counts, strict=True)}
+    labels = {label: count_states(row) for label, row in zip(jobs.labels, state.counts, strict=True)}
     snapshot = Snapshot(
         life=life.life,
         n=number,

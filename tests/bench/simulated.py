@@ -24,7 +24,7 @@ from longshore.engine.policy.retry import RetryRules
 from longshore.engine.schedule.lanes import Lanes
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import Code
+from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.resource_pool import Pool
 from longshore.engine.state.run_state import RunState
 from longshore.model.lines.codec import decode_event, encode_line
@@ -100,7 +100,7 @@ class Simulation:
         done = 0
         while not self.state.over:
             self.round()
-            done = self.state.counts[0][Code.SUCCEEDED]
+            done = self.state.counts[0][JobCode.SUCCEEDED]
             if deaths and done >= deaths[0]:
                 deaths.pop(0)
                 self.begin()

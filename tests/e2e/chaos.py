@@ -24,7 +24,7 @@ from types import FrameType
 from typing import Any
 
 from longshore.contract.context import RunPaths
-from longshore.engine.rundir import interventions
+from longshore.engine.rundir.interventions import InterventionRecord, read_interventions, write_intervention
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.journal import Journal
 from longshore.engine.rundir.read_journal import read_events
@@ -167,7 +167,7 @@ def leave_an_order(run: RunPaths, dice: Random) -> None:
             {"act": "throttle", "set": {"max": "1"}},
         )
     )
-    interventions.leave(run, interventions.Order(who="chaos", **given))
+    write_intervention(run, InterventionRecord(who="chaos", **given))
 
 
 def see_out(run: RunPaths, pids: list[int]) -> bool:
@@ -182,7 +182,7 @@ def see_out(run: RunPaths, pids: list[int]) -> bool:
         elif not pid:
             if stuck(run):
                 for act in ("unpause", "release"):
-                    interventions.leave(run, interventions.Order(who="chaos", act=act))
+                    write_intervention(run, InterventionRecord(who="chaos", act=act))
             if time.monotonic() > deadline:
                 raise TimeoutError(f"a life of '{run.root}' does not end")
             time.sleep(0.01)
@@ -191,7 +191,7 @@ def see_out(run: RunPaths, pids: list[int]) -> bool:
 
 def stuck(run: RunPaths) -> bool:
     """Return whether the run waits for an intervention."""
-    if interventions.waiting(run):
+    if read_interventions(run):
         return False
     state = state_of(run)
     return bool(state.paused) or state.stuck

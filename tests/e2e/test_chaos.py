@@ -19,7 +19,7 @@ from longshore.contract.context import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.read_journal import read_events
 from longshore.engine.rundir.replay import replay
-from longshore.engine.state.job_codes import Code
+from longshore.engine.state.job_codes import JobCode
 from longshore.model.run.event import Ended, Lost, Refused, Started, Submitting
 
 JOBS = 10
@@ -107,7 +107,7 @@ def check(root: Path) -> None:
     lines = [line.split() for line in (root / "notes").read_text("utf-8").splitlines()]
     said = [(what, number[int(name)], int(attempt)) for what, name, attempt in lines]
 
-    assert all(code == Code.SUCCEEDED for code in state.code)
+    assert all(code == JobCode.SUCCEEDED for code in state.code)
     assert sum(state.totals().values()) == state.size == JOBS
     assert not {line: count for line, count in Counter(said).items() if count > 1}, "no attempt is started twice"
 

@@ -22,7 +22,7 @@ from tests.waiting import eventually, whole_lines
 
 import longshore
 from longshore.contract.context import RunPaths
-from longshore.engine.rundir.journal import Journal, fruitless_lives
+from longshore.engine.rundir.journal import Journal, count_fruitless_lives
 from longshore.model.run.event import Life
 from longshore.world.host import processes_with_variable
 from longshore.world.runs.run_directory import read_card
@@ -331,7 +331,7 @@ def test_engines_that_achieve_nothing_are_not_begun_for_ever(cli: Cli, run_yaml:
     run = submitted(cli, run_yaml)
     kill(engine(run))
     for life in range(len(list((run / "journal").glob("*.jsonl"))) + 1, 100):
-        if life > 3 and fruitless_lives(run / "journal") >= 3:
+        if life > 3 and count_fruitless_lives(run / "journal") >= 3:
             break
         began = Life(v=1, life=life, t=1.0, host="h", pid=1, boot="b", by="resume")
         Journal(run / "journal", began).close()

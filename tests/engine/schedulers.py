@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from longshore.contract.batch import Limits
 from longshore.engine.schedule.lanes import Lanes
-from longshore.engine.schedule.runtime_estimates import Estimates
+from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.engine.state.resource_pool import Pool
 from longshore.engine.state.run_state import RunState
@@ -23,7 +23,7 @@ def make_scheduler(
     bounds: Sequence[Pool] = (),
     limits: Limits | None = None,
     tag: str = "t",
-    estimates: Estimates | None = None,
+    estimates: RuntimeEstimates | None = None,
 ) -> Scheduler:
     """A scheduler; all jobs are of the first profile unless told otherwise."""
     return Scheduler(

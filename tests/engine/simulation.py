@@ -11,12 +11,12 @@ from longshore.contract.batch import Batch, FindResult, Limits, PollResult, Subm
 from longshore.contract.context import Mark, Unreachable
 from longshore.contract.intervention import CancelOutcome
 from longshore.engine.run.loop import Engine
-from longshore.engine.rundir import interventions
+from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.read_journal import read_events
 from longshore.engine.rundir.replay import replay
-from longshore.engine.settings import read
-from longshore.engine.state.job_codes import Code
+from longshore.engine.settings import read_settings
+from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Ended, Event
 from longshore.model.run.snapshot import Snapshot
@@ -72,7 +72,7 @@ class Simulation:
         return Engine(
             self.run,
             executor or FakeExecutor(self.manager, limits=limits),
-            read(self.run),
+            read_settings(self.run),
             clock=clock or self.clock,
             by=by,
             say=self.said.append,
@@ -97,7 +97,7 @@ class Simulation:
         return replay(JobTable(self.run), self.events())
 
     def codes(self) -> list[str]:
-        return [Code(code).name for code in self.state().code]
+        return [JobCode(code).name for code in self.state().code]
 
     def check(self) -> RunState:
         """Hold a run that is over to the promise, and return its state."""
@@ -106,7 +106,7 @@ class Simulation:
         assert state.finished
         totals = state.totals()
         assert sum(totals.values()) == state.size
-        succeeded = {job for job in range(state.size) if state.code[job] == Code.SUCCEEDED}
+        succeeded = {job for job in range(state.size) if state.code[job] == JobCode.SUCCEEDED}
         assert self.manager.successes == Counter(dict.fromkeys(succeeded, 1)), "each success exactly once"
         assert not self.manager.running
         told = {(end.j, end.a) for end in self.of(Ended)} | self.lost()
@@ -192,6 +192,6 @@ def leave_at(
 ) -> Callable[[int], None]:
     def hook(number: int) -> None:
         if number == wait:
-            interventions.leave(sim.run, interventions.Order(who="me", act="cancel", jobs=jobs, labels=labels))
+            write_intervention(sim.run, InterventionRecord(who="me", act="cancel", jobs=jobs, labels=labels))
 
     return hook

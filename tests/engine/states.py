@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import Code
+from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Ended, Started, Submitted, Submitting
 from longshore.model.run.state import Cause
@@ -18,4 +18,4 @@ def run_job(state: RunState, job: int, exit_code: int = 0) -> None:
 
 
 def codes(state: RunState) -> list[str]:
-    return [Code(code).name for code in state.code]
+    return [JobCode(code).name for code in state.code]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.engine.simulation import Hooked, Simulation, fails
 
-from longshore.engine.rundir import interventions
+from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
 from longshore.model.run.event import Ended, Failed, Retry, Steer
 from longshore.model.run.state import Cause, JobState
 from longshore.model.workflow.attempt_rules import Backoff, Bounds, JobRules, Keep, RetryOn, SuccessIf
@@ -78,7 +78,7 @@ def test_a_host_that_fails_every_job_pauses_the_run_until_somebody_lets_it_go_on
         notes.append(sim.snapshot().note)
         if number == 200:
             broken = False
-            interventions.leave(sim.run, interventions.Order(who="me", act="unpause"))
+            write_intervention(sim.run, InterventionRecord(who="me", act="unpause"))
 
     assert sim.engine(executor=Hooked(sim, mend)).run() is JobState.FAILED
     totals = sim.check().totals()
@@ -111,7 +111,7 @@ def test_a_paused_run_can_be_cancelled_and_stays_paused_in_the_next_life(tmp_pat
 
     def cancel(number: int) -> None:
         if number == 20:
-            interventions.leave(sim.run, interventions.Order(who="me", act="cancel"))
+            write_intervention(sim.run, InterventionRecord(who="me", act="cancel"))
 
     assert sim.engine("resume", executor=Hooked(sim, cancel)).run() is JobState.DELETED
     assert len(sim.asked("submit")) == ended

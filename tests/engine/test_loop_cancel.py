@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from tests.engine.simulation import Crash, Hooked, Simulation, answers, leave_at
 
-from longshore.engine.rundir import interventions
+from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
 from longshore.engine.rundir.job_table import JobTable
-from longshore.engine.state.job_codes import Code
+from longshore.engine.state.job_codes import JobCode
 from longshore.model.run.event import Ended, Retry, Steer
 from longshore.model.run.state import Cause, JobState
 from longshore.testing.fakes import (
@@ -57,7 +57,7 @@ def test_a_label_is_cancelled_and_others_go_on(tmp_path: Path) -> None:
     assert sim.engine(executor=Hooked(sim, hook)).run() is JobState.FAILED
     state = sim.check()
     table = JobTable(sim.run)
-    codes = {table[job].name: Code(state.code[job]).name for job in range(4)}
+    codes = {table[job].name: JobCode(state.code[job]).name for job in range(4)}
     assert codes == {"a_0": "DELETED", "b_0": "SUCCEEDED", "c_0": "PRUNED", "c_1": "SUCCEEDED"}
     assert sim.of(Steer)[0].select == {"labels": ("a",)}
 
@@ -78,7 +78,7 @@ def test_an_unanswered_batch_is_ended_once_it_is_known_to_be_there(tmp_path: Pat
     def hook(number: int) -> None:
         if number == 1:
             sim.manager.be_silent(60.0)
-            interventions.leave(sim.run, interventions.Order(who="me", act="cancel"))
+            write_intervention(sim.run, InterventionRecord(who="me", act="cancel"))
 
     assert sim.engine(executor=Hooked(sim, hook, what="submit")).run() is JobState.DELETED
     sim.check()
@@ -93,7 +93,7 @@ def test_an_unanswered_batch_that_never_came_is_just_deleted(tmp_path: Path) -> 
     def hook(number: int) -> None:
         if number == 1:
             sim.manager.be_silent(1.0)
-            interventions.leave(sim.run, interventions.Order(who="me", act="cancel", jobs=("a_0",)))
+            write_intervention(sim.run, InterventionRecord(who="me", act="cancel", jobs=("a_0",)))
 
     assert sim.engine(executor=Hooked(sim, hook, what="submit")).run() is JobState.FAILED
     assert sim.codes() == ["DELETED", "PRUNED", "PRUNED"]
@@ -101,11 +101,11 @@ def test_an_unanswered_batch_that_never_came_is_just_deleted(tmp_path: Path) -> 
 
 def test_a_cancelled_run_stays_cancelled_when_its_engine_dies(tmp_path: Path) -> None:
     sim = Simulation(tmp_path, outcome=lambda _job, _attempt: Outcome(run_s=1e5, dies_s=5.0))
-    interventions.leave(sim.run, interventions.Order(who="me", act="cancel", jobs=("nobody",)))
+    write_intervention(sim.run, InterventionRecord(who="me", act="cancel", jobs=("nobody",)))
 
     def die(number: int) -> None:
         if number == 6:
-            interventions.leave(sim.run, interventions.Order(who="me", act="cancel"))
+            write_intervention(sim.run, InterventionRecord(who="me", act="cancel"))
         if sim.manager.asked[-1].what == "cancel":
             raise Crash
 

@@ -13,9 +13,9 @@ from longshore.contract.batch import Batch, FindResult, PollResult, SubmitResult
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.intervention import CancelOutcome
 from longshore.engine.run.loop import Engine, Superseded
-from longshore.engine.rundir import interventions
+from longshore.engine.rundir.interventions import InterventionRecord, read_interventions, write_intervention
 from longshore.engine.rundir.journal import lives
-from longshore.engine.state.job_codes import Code
+from longshore.engine.state.job_codes import JobCode
 from longshore.errors import SubmissionRefusedError
 from longshore.model.run.event import Ended, Steer
 from longshore.model.run.state import JobState
@@ -189,13 +189,16 @@ def test_a_cancelled_run_may_lose_its_engine_at_any_moment(tmp_path: Path) -> No
         root = tmp_path / str(moment)
         root.mkdir()
         sim = eventful_run(root)
-        sim.manager.at(0.5, partial(interventions.leave, sim.run, interventions.Order(who="me", act="cancel")))
+        sim.manager.at(
+            0.5,
+            partial(write_intervention, sim.run, InterventionRecord(who="me", act="cancel")),
+        )
         ended = live(sim, Fuse(moment), "submit")
         assert (ended or sim.engine("resume").run()) is JobState.DELETED, moment
         state = sim.check()
-        assert interventions.waiting(sim.run) == []
+        assert read_interventions(sim.run) == []
         assert state.totals()[JobState.DELETED]
-        assert state.code[11] == Code.SUCCEEDED
+        assert state.code[11] == JobCode.SUCCEEDED
 
 
 def test_a_superseded_engine_stops_wherever_it_is(tmp_path: Path) -> None:
@@ -238,11 +241,11 @@ def test_a_superseded_engine_leaves_orders_cancellations_and_snapshots_to_the_ne
     assert not older._round()
     newer.append(sim.engine("resume"))
     before = sim.run.status.read_bytes()
-    interventions.leave(sim.run, interventions.Order(who="me", act="cancel"))
+    write_intervention(sim.run, InterventionRecord(who="me", act="cancel"))
     sim.clock.advance(20.0)
     with pytest.raises(Superseded):
         older.run()
-    assert len(interventions.waiting(sim.run)) == 1
+    assert len(read_interventions(sim.run)) == 1
     assert sim.asked("cancel") == []
     assert sim.run.status.read_bytes() == before
     assert newer[0].run() is JobState.DELETED
@@ -300,7 +303,7 @@ def test_what_an_older_engine_does_while_a_newer_begins_is_not_done_again(tmp_pa
             return super().now()
 
     newer = sim.engine("resume", clock=Late())
-    assert newer.state.code[0] == Code.PENDING
+    assert newer.state.code[0] == JobCode.PENDING
     newer._clock = sim.clock
     assert newer.run() is JobState.SUCCEEDED
     sim.check()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.engine.simulation import Hooked, Simulation
 
-from longshore.engine.rundir import interventions
+from longshore.engine.rundir.interventions import InterventionRecord, read_interventions, write_intervention
 from longshore.engine.rundir.journal import lives
 from longshore.model.run.event import Finished, Steer
 from longshore.model.run.state import JobState
@@ -58,7 +58,7 @@ def test_an_order_on_a_full_disk_is_taken_once(tmp_path: Path) -> None:
 
     def hook(number: int) -> None:
         if number == 3:
-            interventions.leave(sim.run, interventions.Order(who="me", act="cancel"))
+            write_intervention(sim.run, InterventionRecord(who="me", act="cancel"))
         disk(number)
 
     try:
@@ -67,7 +67,7 @@ def test_an_order_on_a_full_disk_is_taken_once(tmp_path: Path) -> None:
         disk.end()
     sim.check()
     assert len(sim.of(Steer)) == 1
-    assert interventions.waiting(sim.run) == []
+    assert read_interventions(sim.run) == []
 
 
 class Locked:

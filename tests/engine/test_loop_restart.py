@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.engine.simulation import Hooked, Simulation, fails, leave_at
 
-from longshore.engine.rundir import interventions
+from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.event import Restarted, Steer
 from longshore.model.run.state import JobState
@@ -38,8 +38,8 @@ def test_a_restart_runs_what_is_named_and_writes_down_who_wanted_what(tmp_path: 
     sim = Simulation(tmp_path)
     sim.engine().run()
     label = JobTable(sim.run).labels[0]
-    order = interventions.Order(who="me", act="restart", set={"requestMemory": "8G"}, from_labels=(label,))
-    path = interventions.leave(sim.run, order)
+    order = InterventionRecord(who="me", act="restart", set={"requestMemory": "8G"}, from_labels=(label,))
+    path = write_intervention(sim.run, order)
     engine = sim.engine("restart")
     assert engine.restart() == 3
     assert path.exists(), "until what follows from it is durable"
@@ -56,7 +56,7 @@ def test_a_restart_runs_what_is_named_and_writes_down_who_wanted_what(tmp_path: 
 def test_a_restart_whose_engine_dies_before_it_is_written_down_is_done_by_the_next(tmp_path: Path) -> None:
     sim = Simulation(tmp_path, outcome=fails(1, until=2))
     sim.engine().run()
-    interventions.leave(sim.run, interventions.Order(who="me", act="restart"))
+    write_intervention(sim.run, InterventionRecord(who="me", act="restart"))
     assert sim.engine("restart").restart() == 2, "and nothing more: it died"
     assert sim.engine("resume").run() is JobState.SUCCEEDED
     assert list(sim.check().attempts) == [1, 2, 1]

@@ -12,12 +12,12 @@ from tests.depth import examples
 from tests.engine.schedulers import make_scheduler
 
 from longshore.contract.batch import Limits
-from longshore.engine.schedule.ready_queue import pressures
-from longshore.engine.schedule.runtime_estimates import Estimates
+from longshore.engine.schedule.ready_queue import compute_pressures
+from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
-from longshore.engine.share.share_rules import shares
+from longshore.engine.share.share_rules import compute_shares
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import Code
+from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.resource_pool import Pool
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.claim import Claim
@@ -47,7 +47,7 @@ def scheduler(
         range(state.size),
         pool=None if capacity is None else Pool(capacity),
         limits=limits,
-        estimates=Estimates(state.labels, (), dict(enumerate(run_s))),
+        estimates=RuntimeEstimates(state.labels, (), dict(enumerate(run_s))),
     )
 
 
@@ -86,7 +86,7 @@ DIAMOND_S = [2.0, 3.0, 4.0, 1.0]
 
 def test_pressure_is_summed_along_the_critical_path() -> None:
     state = RunState(DIAMOND, [0] * 4)
-    assert pressures(state.children, DIAMOND_S.__getitem__) == [6.0, 4.0, 5.0, 1.0]
+    assert compute_pressures(state.children, DIAMOND_S.__getitem__) == [6.0, 4.0, 5.0, 1.0]
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_the_run_that_ends_first_has_the_only_processor() -> None:
     noon, eleven = 12 * 3600.0, 11 * 3600.0
     first = Claim(run="run1", capacity=one, wants=one, next=one, end_at=noon)
     second = Claim(run="run2", capacity=one, wants=one, next=one, end_at=eleven)
-    assert shares([first, second], 0.0) == {"run1": {"cpus": 0}, "run2": {"cpus": 1}}
+    assert compute_shares([first, second], 0.0) == {"run1": {"cpus": 0}, "run2": {"cpus": 1}}
 
 
 def test_what_a_run_learns_changes_its_order() -> None:
@@ -217,7 +217,7 @@ def test_the_best_head_that_fits_starts(
 
     while not state.over:
         running = list(state.active)
-        ready = [job for job in range(state.size) if state.code[job] == Code.READY]
+        ready = [job for job in range(state.size) if state.code[job] == JobCode.READY]
         expected = []
         while True:
             heads = {bucket(job): job for job in sorted(ready, key=rank, reverse=True)}

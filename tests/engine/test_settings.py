@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from longshore.contract.context import Context, RunPaths, Site
-from longshore.engine.settings import PATH, EngineSettings, read, rendered
+from longshore.engine.settings import SETTINGS_PATH, EngineSettings, read_settings, render_settings
 from longshore.errors import RunUnreadableError
 from longshore.world.runs.run_directory import write_rendered
 
@@ -17,7 +17,7 @@ from longshore.world.runs.run_directory import write_rendered
 def written(root: Path, settings: dict[str, Any]) -> RunPaths:
     run = RunPaths(root)
     ctx = Context(settings=settings, site=Site(name="here"), paths=run, templates={})
-    assert write_rendered(run, [rendered(ctx)]) == 1
+    assert write_rendered(run, [render_settings(ctx)]) == 1
     return run
 
 
@@ -30,23 +30,23 @@ def written(root: Path, settings: dict[str, Any]) -> RunPaths:
     ],
 )
 def test_what_is_written_is_read(tmp_path: Path, settings: dict[str, Any]) -> None:
-    assert read(written(tmp_path, settings)) == msgspec.convert(settings, EngineSettings)
+    assert read_settings(written(tmp_path, settings)) == msgspec.convert(settings, EngineSettings)
 
 
 def test_the_same_settings_give_the_same_text(tmp_path: Path) -> None:
     texts = set()
     for number, names in enumerate(("ab", "ba")):
         run = written(tmp_path / str(number), {"executor": dict.fromkeys(names, 1)})
-        texts.add((run.root / PATH).read_text("utf-8"))
+        texts.add((run.root / SETTINGS_PATH).read_text("utf-8"))
     assert len(texts) == 1
     assert texts.pop().endswith("}\n")
 
 
 @pytest.mark.parametrize("text", [None, b"", b"{", b"[]", b'{"grace_s": "long"}', b'{"executor": {"\xff": 1}}'])
 def test_a_damaged_file_is_named(tmp_path: Path, text: bytes | None) -> None:
-    path = tmp_path / PATH
+    path = tmp_path / SETTINGS_PATH
     path.parent.mkdir()
     if text is not None:
         path.write_bytes(text)
     with pytest.raises(RunUnreadableError, match=r"wms/engine\.json' cannot be read"):
-        read(RunPaths(tmp_path))
+        read_settings(RunPaths(tmp_path))

@@ -13,7 +13,7 @@ from tests.live.pools import SlurmPool, slurm
 from tests.live.runs import SlurmSite
 
 from longshore.contract.context import RunPaths
-from longshore.engine.rundir.liveness import end_engine_here
+from longshore.engine.rundir.liveness import kill_local_engine
 
 
 @pytest.fixture(scope="session")
@@ -90,5 +90,5 @@ def _site(pool: SlurmPool, cli: Cli, folder: Path, home: Path) -> Iterator[Slurm
     yield site
     # What a test left, because it failed or because that was its point, must not be in the way of the next.
     for card in folder.glob("**/run.json"):
-        end_engine_here(RunPaths(card.parent))
+        kill_local_engine(RunPaths(card.parent))
     pool.run("scancel", "--quiet", "--user=root", check=False)

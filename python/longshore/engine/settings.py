@@ -11,7 +11,7 @@ import msgspec
 from longshore.contract.context import Context, RenderedFile, RunPaths
 from longshore.errors import RunUnreadableError
 
-PATH: Final = PurePosixPath("wms", "engine.json")
+SETTINGS_PATH: Final = PurePosixPath("wms", "engine.json")
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -52,14 +52,14 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     executor: Mapping[str, Any] = msgspec.field(default_factory=dict)
 
 
-def rendered(ctx: Context) -> RenderedFile:
+def render_settings(ctx: Context) -> RenderedFile:
     """Render the settings as a file of the run."""
     settings = msgspec.convert(ctx.settings, EngineSettings)
     text = msgspec.json.format(msgspec.json.encode(settings, order="sorted"), indent=2).decode() + "\n"
-    return RenderedFile.from_text(PATH, text)
+    return RenderedFile.from_text(SETTINGS_PATH, text)
 
 
-def read(run: RunPaths) -> EngineSettings:
+def read_settings(run: RunPaths) -> EngineSettings:
     """Read the settings of a run.
 
     Raises
@@ -67,7 +67,7 @@ def read(run: RunPaths) -> EngineSettings:
     RunUnreadableError
         The file is missing or damaged.
     """
-    path = run.root / PATH
+    path = run.root / SETTINGS_PATH
     try:
         return msgspec.json.decode(path.read_bytes(), type=EngineSettings)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:

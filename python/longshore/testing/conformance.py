@@ -47,7 +47,7 @@ from longshore.contract.service import StaleMarkError
 from longshore.engine.run.executor_capabilities import wait_for_news
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
-from longshore.engine.state.job_codes import SHOWN
+from longshore.engine.state.job_codes import JOB_STATES
 from longshore.engine.state.run_state import RunState
 from longshore.errors import LongshoreError, SubmissionRefusedError
 from longshore.model.lines.codec import workflow_lines
@@ -874,7 +874,7 @@ def _folded(run: RunPaths, events: Iterable[News]) -> RunState:
 
 
 def _states(run: RunPaths, state: RunState) -> dict[str, JobState]:
-    return {name: SHOWN[code] for name, code in zip(JobTable(run, "names").names, state.code, strict=True)}
+    return {name: JOB_STATES[code] for name, code in zip(JobTable(run, "names").names, state.code, strict=True)}
 
 
 @contextmanager

@@ -511,6 +511,6 @@ def write_run(
     with create_run_directory(root) as draft:
         create_file(draft.workflow, workflow_lines(workflow), durable=True)
         draft.journal.mkdir()
-        write_rendered(draft, [engine_settings.rendered(ctx)])
+        write_rendered(draft, [engine_settings.render_settings(ctx)])
         write_card(draft, card)
     return RunPaths(root)

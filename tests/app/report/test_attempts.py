@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from longshore.app.report.attempts import AttemptCollector, AttemptRecords, NewestAttempts
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import Code
+from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import (
     FORMAT,
@@ -47,24 +47,27 @@ SUBMIT = (
 def possible(state: RunState, kind: str, job: int, n: int) -> Event | None:
     """An event of that kind, if an engine could write it now."""
     code, attempt = state.code[job], state.attempts[job]
-    active = code in (Code.PENDING, Code.RUNNING)
+    active = code in (JobCode.PENDING, JobCode.RUNNING)
     b = state.active.get(job, "")
     events: dict[str, tuple[bool, Event]] = {
         "submitting": (
-            code == Code.READY,
+            code == JobCode.READY,
             Submitting(n=n, t=n, b=f"1.{n}", tag="t", jobs=((job, attempt + 1),)),
         ),
         "submitted": (b in state.batches, Submitted(n=n, t=n, b=b, id=b)),
-        "started": (code == Code.PENDING, Started(n=n, t=n, j=job, a=attempt, host="h", at=float(n))),
+        "started": (code == JobCode.PENDING, Started(n=n, t=n, j=job, a=attempt, host="h", at=float(n))),
         "fine": (active, Ended(n=n, t=n, j=job, a=attempt, exit=0, run_s=2.0)),
         "bad": (active, Ended(n=n, t=n, j=job, a=attempt, exit=3, cause=Cause.EXIT, run_s=3.0)),
         "lost": (active, Lost(n=n, t=n, j=job, a=attempt, why="gone")),
         "refused": (
-            b in state.batches and code == Code.PENDING,
+            b in state.batches and code == JobCode.PENDING,
             Refused(n=n, t=n, b=b, why="no", spent=bool(n % 2)),
         ),
-        "retry": (code == Code.UNDECIDED, Retry(n=n, t=n, j=job, a=attempt + 1, cause=Cause.EXIT, not_before=n + 5.0)),
-        "failed": (code == Code.UNDECIDED, Failed(n=n, t=n, j=job, why="no attempt is left")),
+        "retry": (
+            code == JobCode.UNDECIDED,
+            Retry(n=n, t=n, j=job, a=attempt + 1, cause=Cause.EXIT, not_before=n + 5.0),
+        ),
+        "failed": (code == JobCode.UNDECIDED, Failed(n=n, t=n, j=job, why="no attempt is left")),
         "deleted": (True, Deleted(n=n, t=n, jobs=(job,))),
         "restart": (not state.active, Restarted(n=n, t=n, jobs=tuple(state.not_succeeded()))),
     }
@@ -88,9 +91,9 @@ def test_it_agrees_with_the_states(steps: list[tuple[str, int]]) -> None:
         bad += kind in {"bad", "lost"} or spent
         apply_event(state, event)
         attempts.take([event])
-        assert set(attempts.failed) == {each for each in range(6) if state.code[each] == Code.FAILED}
+        assert set(attempts.failed) == {each for each in range(6) if state.code[each] == JobCode.FAILED}
         assert all(each in attempts.bad_ends for each in attempts.failed)
-        assert set(attempts.running) == {each for each in range(6) if state.code[each] == Code.RUNNING}
+        assert set(attempts.running) == {each for each in range(6) if state.code[each] == JobCode.RUNNING}
         assert sum(map(len, attempts.run_s)) == fine
         assert sum(count for count, _ in attempts.badput.values()) == bad
     assert list(attempts.ended_at) == sorted(attempts.ended_at)

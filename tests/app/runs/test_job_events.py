@@ -19,7 +19,7 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.read_journal import read_events
 from longshore.engine.rundir.replay import replay
 from longshore.engine.settings import EngineSettings
-from longshore.engine.state.job_codes import Code
+from longshore.engine.state.job_codes import JobCode
 from longshore.errors import RunUnreadableError
 from longshore.model.lines.codec import encode_line
 from longshore.model.run.event import Ended, Refused, Submitting
@@ -70,8 +70,8 @@ def test_the_fold_of_a_part_is_that_of_the_whole(
         assert [attempt.number for attempt in known] == list(range(1, whole.attempts[job] + 1))
         assert all(attempt.ended_at is not None for attempt in known)
         if known:
-            assert (known[-1].cause is None) == (whole.code[job] == Code.SUCCEEDED)
-    assert set(jobs_failed_once(blocks)) >= {job for job in range(len(table)) if whole.code[job] == Code.FAILED}
+            assert (known[-1].cause is None) == (whole.code[job] == JobCode.SUCCEEDED)
+    assert set(jobs_failed_once(blocks)) >= {job for job in range(len(table)) if whole.code[job] == JobCode.FAILED}
 
 
 def test_what_is_active_is_known(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from longshore.contract.batch import AttemptLimits
-from longshore.engine.policy.attempt_limits import limits_of
+from longshore.engine.policy.attempt_limits import make_attempt_limits
 from longshore.model.workflow.attempt_rules import Bounds, Keep
 from longshore.model.workflow.request import MIB, Request
 
@@ -13,7 +13,7 @@ ASKED = Request(memory_b=1000 * MIB)
 
 
 def test_a_request_that_nobody_made_is_no_limit() -> None:
-    assert limits_of(Bounds(), ASKED) is None
+    assert make_attempt_limits(Bounds(), ASKED) is None
 
 
 @pytest.mark.parametrize(
@@ -26,14 +26,14 @@ def test_a_request_that_nobody_made_is_no_limit() -> None:
     ],
 )
 def test_memory_may_go_a_little_beyond_the_request(bounds: Bounds, most: int) -> None:
-    assert limits_of(bounds, ASKED) == AttemptLimits(memory_b=most, asked_b=1000 * MIB)
+    assert make_attempt_limits(bounds, ASKED) == AttemptLimits(memory_b=most, asked_b=1000 * MIB)
 
 
 def test_where_nothing_is_asked_nothing_is_held() -> None:
-    assert limits_of(Bounds(memory=True), Request()) is None
+    assert make_attempt_limits(Bounds(memory=True), Request()) is None
 
 
 def test_time_log_and_what_is_kept() -> None:
-    assert limits_of(Bounds(), Request(walltime_s=5.0)) == AttemptLimits(walltime_s=5.0)
-    assert limits_of(Bounds(log_b=7), Request()) == AttemptLimits(log_b=7)
-    assert limits_of(Bounds(tmp=Keep.FAILED), Request()) == AttemptLimits(keep_tmp=Keep.FAILED)
+    assert make_attempt_limits(Bounds(), Request(walltime_s=5.0)) == AttemptLimits(walltime_s=5.0)
+    assert make_attempt_limits(Bounds(log_b=7), Request()) == AttemptLimits(log_b=7)
+    assert make_attempt_limits(Bounds(tmp=Keep.FAILED), Request()) == AttemptLimits(keep_tmp=Keep.FAILED)

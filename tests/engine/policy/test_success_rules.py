@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.engine.policy.success_rules import Facts, judged, may_succeed, needs_log
+from longshore.engine.policy.success_rules import AttemptOutputs, apply_success_rules, may_succeed, needs_log
 from longshore.model.run.event import Ended
 from longshore.model.run.state import Cause
 from longshore.model.workflow.attempt_rules import RetryOn, SuccessIf, Value
@@ -90,7 +90,7 @@ ROWS: dict[str, tuple[dict[str, Any], SuccessIf, str | None]] = {
 
 @pytest.mark.parametrize(("ending", "rules", "unmet"), ROWS.values(), ids=ROWS.keys())
 def test_predicates(ending: dict[str, Any], rules: SuccessIf, unmet: str | None) -> None:
-    verdict = judged(Ended(j=1, a=1, **ending), rules, None, Facts(log=LOG, file="x_7"))
+    verdict = apply_success_rules(Ended(j=1, a=1, **ending), rules, None, AttemptOutputs(log=LOG, file="x_7"))
     assert (verdict.cause, verdict.reason) == (None if unmet is None else Cause.PREDICATE, unmet)
     assert verdict.exit == ending.get("exit")
 
@@ -98,22 +98,26 @@ def test_predicates(ending: dict[str, Any], rules: SuccessIf, unmet: str | None)
 @pytest.mark.parametrize("ending", [KILLED, EXIT_3, OOM])
 def test_a_failure_stays_the_failure_it_was(ending: dict[str, Any]) -> None:
     end = Ended(j=1, a=1, **ending)
-    assert judged(end, SuccessIf(exit=(0, 9), log="done", file="x"), None, Facts(log=LOG)) is end
+    assert apply_success_rules(end, SuccessIf(exit=(0, 9), log="done", file="x"), None, AttemptOutputs(log=LOG)) is end
 
 
 def test_not_a_number_is_out_of_bounds() -> None:
     rules = SuccessIf(value=Value(regex="x=(.*)", least=0.0, most=1.0))
-    assert judged(Ended(j=1, a=1, exit=0), rules, None, Facts(log="x=nan")).cause is Cause.PREDICATE
+    assert (
+        apply_success_rules(Ended(j=1, a=1, exit=0), rules, None, AttemptOutputs(log="x=nan")).cause is Cause.PREDICATE
+    )
 
 
 def test_words_in_the_log_that_are_worth_another_attempt() -> None:
     on = RetryOn(log="all d.ne")
     end = Ended(j=1, a=1, **EXIT_3)
-    assert judged(end, None, on, Facts(log=LOG)).matched
-    assert not judged(end, None, RetryOn(log="no"), Facts(log=LOG)).matched
-    assert not judged(end, None, RetryOn(exit=(3,)), Facts(log=LOG)).matched
-    assert not judged(Ended(j=1, a=1, exit=0), None, on, Facts(log=LOG)).matched, "a success is not tried again"
-    assert judged(Ended(j=1, a=1, exit=0), SuccessIf(file="x"), on, Facts(log=LOG)).matched
+    assert apply_success_rules(end, None, on, AttemptOutputs(log=LOG)).matched
+    assert not apply_success_rules(end, None, RetryOn(log="no"), AttemptOutputs(log=LOG)).matched
+    assert not apply_success_rules(end, None, RetryOn(exit=(3,)), AttemptOutputs(log=LOG)).matched
+    assert not apply_success_rules(Ended(j=1, a=1, exit=0), None, on, AttemptOutputs(log=LOG)).matched, (
+        "a success is not tried again"
+    )
+    assert apply_success_rules(Ended(j=1, a=1, exit=0), SuccessIf(file="x"), on, AttemptOutputs(log=LOG)).matched
 
 
 def test_the_log_is_read_only_where_it_decides() -> None:
@@ -132,13 +136,13 @@ def test_the_log_is_read_only_where_it_decides() -> None:
 def test_with_an_exit_list_the_list_alone_decides(code: int, codes: list[int], run_s: float) -> None:
     end = Ended(j=1, a=1, exit=code, cause=Cause.EXIT if code else None, run_s=run_s)
     rules = SuccessIf(exit=tuple(codes))
-    assert (judged(end, rules, None, Facts()).cause is None) == (code in codes)
+    assert (apply_success_rules(end, rules, None, AttemptOutputs()).cause is None) == (code in codes)
     assert may_succeed(end, rules) == (code == 0 or code in codes)
 
 
 def test_a_failure_of_which_nothing_is_met_stays_what_it_was() -> None:
     end = Ended(j=1, a=1, **KILLED)
-    found = judged(end, SuccessIf(exit=(0,), any_of=True), None, Facts())
+    found = apply_success_rules(end, SuccessIf(exit=(0,), any_of=True), None, AttemptOutputs())
     assert found.cause is Cause.SIGNAL
     assert found.reason == "killed by SIGKILL; it has no exit code, which 'returncode' asks for"
 
@@ -146,4 +150,4 @@ def test_a_failure_of_which_nothing_is_met_stays_what_it_was() -> None:
 @pytest.mark.parametrize("cause", [Cause.CANCELLED, Cause.LOST, Cause.PREEMPTED])
 def test_what_others_ended_is_no_success_whatever_is_met(cause: Cause) -> None:
     end = Ended(j=1, a=1, exit=3, cause=cause)
-    assert judged(end, SuccessIf(exit=(3,), any_of=True), None, Facts()) == end
+    assert apply_success_rules(end, SuccessIf(exit=(3,), any_of=True), None, AttemptOutputs()) == end

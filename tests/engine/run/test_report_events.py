@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from longshore.contract.service import JobStatus, StatusReport
 from longshore.engine.run.report_events import KnownRun, derive_events
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import SHOWN
+from longshore.engine.state.job_codes import JOB_STATES
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import (
     FORMAT,
@@ -56,7 +56,7 @@ def report(*jobs: JobStatus, state: JobState = JobState.RUNNING) -> StatusReport
 
 
 def shown(known: KnownRun) -> list[JobState]:
-    return [SHOWN[code] for code in known.state.code]
+    return [JOB_STATES[code] for code in known.state.code]
 
 
 def derived(known: KnownRun, *jobs: JobStatus, state: JobState = JobState.RUNNING, life: Life = LIFE) -> list[Event]:

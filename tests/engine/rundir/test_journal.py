@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.depth import examples
 from tests.disk import room_for
 
-from longshore.engine.rundir.journal import Journal, fruitless_lives, lives, next_life
+from longshore.engine.rundir.journal import Journal, count_fruitless_lives, lives, next_life
 from longshore.engine.rundir.read_journal import read_events
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.lines.codec import encode_line
@@ -270,17 +270,17 @@ def test_a_seal_that_was_written_too_late_is_void_itself(tmp_path: Path) -> None
 
 
 def test_lives_without_news_of_any_job_are_counted(tmp_path: Path) -> None:
-    assert fruitless_lives(tmp_path) == 0
+    assert count_fruitless_lives(tmp_path) == 0
     for _ in range(2):
         write_life(tmp_path, [])
-    assert fruitless_lives(tmp_path) == 2
+    assert count_fruitless_lives(tmp_path) == 2
     write_life(tmp_path, [1])
-    assert fruitless_lives(tmp_path) == 0
+    assert count_fruitless_lives(tmp_path) == 0
     for _ in range(3):
         journal, seen = begun(tmp_path)
         journal.seal(seen, now=1.0)
         journal.commit()
-    assert fruitless_lives(tmp_path) == 3
+    assert count_fruitless_lives(tmp_path) == 3
 
 
 def test_journals_that_were_sealed_by_their_first_event_are_read(tmp_path: Path) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from longshore.engine.run.loop import Engine
 from longshore.engine.rundir.job_table import JobTable
-from longshore.engine.rundir.runtime_history import RunHistory
-from longshore.engine.settings import read
+from longshore.engine.rundir.runtime_history import RuntimeHistory
+from longshore.engine.settings import read_settings
 from longshore.engine.state.apply_event import apply_event
 from longshore.model.run.event import Ended, Submitting
 from longshore.model.run.label_history import Success
@@ -32,7 +32,7 @@ def live(folder: Path, *, identity: str = IDENTITY, fails: int = -1) -> tuple[Fa
         capacity={"cpus": 1},
     )
     run = write_run(folder, JOBS, engine={"history": identity})
-    engine = Engine(run, FakeExecutor(manager), read(run), clock=manager.clock, by="submit", say=said.append)
+    engine = Engine(run, FakeExecutor(manager), read_settings(run), clock=manager.clock, by="submit", say=said.append)
     engine.run()
     return manager, said
 
@@ -74,7 +74,7 @@ def test_a_state_directory_that_cannot_be_written_costs_the_history_alone(tmp_pa
 def test_what_is_learnt_is_written_every_minute(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", JOBS)
     table, clock = JobTable(run), FakeClock()
-    history = RunHistory(IDENTITY, table, clock=clock, say=print)
+    history = RuntimeHistory(IDENTITY, table, clock=clock, say=print)
     for job in range(2):
         history.note(Ended(j=job, a=1, exit=0, run_s=1.0))
         history.add()
@@ -92,7 +92,7 @@ def test_somebody_who_writes_the_same_history_is_not_waited_for(tmp_path: Path) 
     add_to_history(IDENTITY, [Success(label="a", job="a_0", run_s=5.0)])
     run = write_run(tmp_path / "run", JOBS)
     table, clock = JobTable(run), FakeClock()
-    history = RunHistory(IDENTITY, table, clock=clock, say=print)
+    history = RuntimeHistory(IDENTITY, table, clock=clock, say=print)
     lock = os.open(history_folder(IDENTITY) / "lock", os.O_RDWR)
     fcntl.flock(lock, fcntl.LOCK_EX)
     history.note(Ended(j=1, a=1, exit=0, run_s=1.0))
@@ -108,9 +108,9 @@ def test_an_engine_says_when_its_run_will_be_over(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", JOBS)
     add_to_history(IDENTITY, [Success(label="a", job=f"a_{job}", run_s=10.0) for job in range(9)])
     manager = FakeManager(FakeClock(), capacity={"cpus": 1})
-    engine = Engine(run, FakeExecutor(manager), read(run), clock=manager.clock, by="submit", say=print)
+    engine = Engine(run, FakeExecutor(manager), read_settings(run), clock=manager.clock, by="submit", say=print)
     table = JobTable(run)
-    history = RunHistory(IDENTITY, table, clock=manager.clock, say=print)
+    history = RuntimeHistory(IDENTITY, table, clock=manager.clock, say=print)
     assert history.rest_s(engine.state, 2) == 25.0
     apply_event(engine.state, Submitting(b="b", tag="b", jobs=((0, 1),)))
     assert history.rest_s(engine.state, 2) == 22.5, "half of what runs is done"
@@ -132,6 +132,6 @@ def test_priority_goes_before_what_waits_behind_a_job(tmp_path: Path) -> None:
         {"a_1": (), "a_2": ("a_1",), "b_1": ()},
         profiles={"b": {"attributes": {"priority": 10}}},
     )
-    Engine(run, FakeExecutor(manager), read(run), clock=manager.clock, by="submit", say=print).run()
+    Engine(run, FakeExecutor(manager), read_settings(run), clock=manager.clock, by="submit", say=print).run()
     table = JobTable(run)
     assert [table[job].name for job in order(manager)] == ["b_1", "a_1", "a_2"]

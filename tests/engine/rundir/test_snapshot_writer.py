@@ -9,8 +9,8 @@ import pytest
 
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.journal import Journal
-from longshore.engine.rundir.snapshot_writer import Snapshots
-from longshore.engine.rundir.wait_notes import Notes
+from longshore.engine.rundir.snapshot_writer import SnapshotWriter
+from longshore.engine.rundir.wait_notes import WaitNotes
 from longshore.model.run.event import FORMAT, Life, Lost
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.state import JobState
@@ -34,8 +34,8 @@ def snapshot(note: str = "") -> Snapshot:
 
 def test_news_is_written_soon_and_the_rest_now_and_then(journal: Journal, tmp_path: Path) -> None:
     clock = FakeClock()
-    notes = Notes(clock, lambda _: None)
-    snapshots = Snapshots(RunPaths(tmp_path), journal, clock)
+    notes = WaitNotes(clock, lambda _: None)
+    snapshots = SnapshotWriter(RunPaths(tmp_path), journal, clock)
     assert snapshots.is_due(notes), "the first is due at once"
     snapshots.write(snapshot())
     assert read_snapshot(RunPaths(tmp_path)) == snapshot()
@@ -57,8 +57,8 @@ def test_news_is_written_soon_and_the_rest_now_and_then(journal: Journal, tmp_pa
 
 def test_one_that_cannot_be_written_is_not_tried_again_at_once(journal: Journal, tmp_path: Path) -> None:
     clock = FakeClock()
-    snapshots = Snapshots(RunPaths(tmp_path / "gone"), journal, clock)
+    snapshots = SnapshotWriter(RunPaths(tmp_path / "gone"), journal, clock)
     with pytest.raises(OSError, match="gone"):
         snapshots.write(snapshot())
     clock.advance(1.0)
-    assert not snapshots.is_due(Notes(clock, lambda _: None))
+    assert not snapshots.is_due(WaitNotes(clock, lambda _: None))

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from longshore.contract.batch import Urgency, WaitReasons
 from longshore.contract.context import RunPaths
-from longshore.engine.rundir.wait_notes import Notes
-from longshore.engine.rundir.wait_reasons import WaitingJobs, held_jobs
-from longshore.engine.schedule.priorities import Urgencies
+from longshore.engine.rundir.wait_notes import WaitNotes
+from longshore.engine.rundir.wait_reasons import WaitReasonsWriter, find_held_jobs
+from longshore.engine.schedule.priorities import BatchUrgencies
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.run_state import RunState
-from longshore.engine.state.snapshot_of import snapshot_of
+from longshore.engine.state.snapshot_of import make_snapshot
 from longshore.model.run.event import Life, Started, Submitting
 from longshore.model.run.state import JobState
 from longshore.testing.fakes import FakeClock
@@ -33,12 +33,12 @@ def pending(size: int = 3) -> RunState:
 
 def test_what_is_held_is_shown_as_that(tmp_path: Path) -> None:
     state = pending()
-    waiting = WaitingJobs(RunPaths(tmp_path), state)
+    waiting = WaitReasonsWriter(RunPaths(tmp_path), state)
     assert waiting.note == ""
     waiting.take(HELD)
     assert waiting.held == {0, 2}
     assert waiting.note == "2 jobs are held by the workload manager (JobHeldUser); release it"
-    shown = snapshot_of(state, ["a"], life=LIFE, number=1, now=0.0, note="", held=waiting.held)
+    shown = make_snapshot(state, ["a"], life=LIFE, number=1, now=0.0, note="", held=waiting.held)
     assert (shown.counts[JobState.HELD], shown.counts[JobState.PENDING], shown.state) == (2, 1, JobState.RUNNING)
     assert shown.labels["a"] == shown.counts
     assert sum(shown.counts.values()) == 3
@@ -46,28 +46,28 @@ def test_what_is_held_is_shown_as_that(tmp_path: Path) -> None:
 
 def test_what_moved_since_is_held_no_longer(tmp_path: Path) -> None:
     state = pending()
-    waiting = WaitingJobs(RunPaths(tmp_path), state)
+    waiting = WaitReasonsWriter(RunPaths(tmp_path), state)
     waiting.take(HELD)
     apply_event(state, Started(j=0, a=1))
     assert waiting.held == {2}
     assert waiting.note.startswith("1 job is held")
-    assert held_jobs(HELD, state.code[:1]) == frozenset()
+    assert find_held_jobs(HELD, state.code[:1]) == frozenset()
 
 
 def test_a_run_of_which_all_is_held_is_held(tmp_path: Path) -> None:
     state = pending(1)
-    waiting = WaitingJobs(RunPaths(tmp_path), state)
+    waiting = WaitReasonsWriter(RunPaths(tmp_path), state)
     waiting.take(HELD)
-    assert snapshot_of(state, ["a"], life=LIFE, number=1, now=0.0, note="", held=waiting.held).state is JobState.HELD
+    assert make_snapshot(state, ["a"], life=LIFE, number=1, now=0.0, note="", held=waiting.held).state is JobState.HELD
     state.cancelled = True
-    shown = snapshot_of(state, ["a"], life=LIFE, number=1, now=0.0, note="", held=waiting.held)
+    shown = make_snapshot(state, ["a"], life=LIFE, number=1, now=0.0, note="", held=waiting.held)
     assert shown.state is JobState.RUNNING
 
 
 def test_readers_find_it_and_may_lose_it(tmp_path: Path) -> None:
     run = RunPaths(tmp_path)
     assert read_waiting(run) == WaitReasons()
-    waiting = WaitingJobs(run, pending())
+    waiting = WaitReasonsWriter(run, pending())
     waiting.take(HELD)
     assert read_waiting(run) == HELD
     (run.cache / "waiting.json").write_bytes(b"{")
@@ -79,9 +79,9 @@ def test_readers_find_it_and_may_lose_it(tmp_path: Path) -> None:
 
 def test_urgency_is_that_of_the_most_urgent_member() -> None:
     pressures = [5.0, 20.0, 7.0]
-    urgencies = Urgencies(pending(), pressures.__getitem__, lambda: 100.0)
+    urgencies = BatchUrgencies(pending(), pressures.__getitem__, lambda: 100.0)
     assert urgencies.of("b9", (0, 1), 1000.0) == Urgency(pressure_s=20.0, end_at=1100.0)
-    late = Urgencies(pending(), pressures.__getitem__, lambda: 1.0)
+    late = BatchUrgencies(pending(), pressures.__getitem__, lambda: 1.0)
     # The end is that of the run, and so the same for all.
     assert [late.of("b9", (job,), 1000.0).end_at for job in (0, 1)] == [1020.0, 1020.0]
 
@@ -89,7 +89,7 @@ def test_urgency_is_that_of_the_most_urgent_member() -> None:
 def test_only_what_moved_by_more_than_a_tenth_is_told_and_seldom() -> None:
     pressures = [100.0, 100.0, 100.0]
     state = pending()
-    urgencies = Urgencies(state, pressures.__getitem__, lambda: 0.0)
+    urgencies = BatchUrgencies(state, pressures.__getitem__, lambda: 0.0)
     assert urgencies.moved(0.0, 1000.0) == {}
     pressures[:] = [109.0, 120.0, 50.0]
     assert urgencies.moved(29.0, 1000.0) == {}
@@ -104,7 +104,7 @@ def test_only_what_moved_by_more_than_a_tenth_is_told_and_seldom() -> None:
 
 def test_notes_are_shown_while_they_hold_and_said_once() -> None:
     clock, said = FakeClock(), list[str]()
-    notes = Notes(clock, said.append)
+    notes = WaitNotes(clock, said.append)
     for _ in range(5):
         notes.begin("it pauses")
         notes.add("nobody answers")

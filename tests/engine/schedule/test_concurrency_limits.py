@@ -8,7 +8,7 @@ import pytest
 from tests.engine.schedulers import make_scheduler
 
 from longshore.contract.batch import Limits
-from longshore.engine.schedule.concurrency_limits import Bounds, unbounded
+from longshore.engine.schedule.concurrency_limits import ConcurrencyLimits, find_missing_limits
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.engine.settings import EngineSettings
 from longshore.engine.state.apply_event import apply_event
@@ -47,8 +47,10 @@ def test_what_names_no_limit(text: str) -> None:
         named_limits(f"fine, {text}")
 
 
-def scheduler(profile_of: Sequence[int], *, pool: Pool | None, waiting: int | None = None) -> tuple[Scheduler, Bounds]:
-    bounds = Bounds(SETTINGS, PROFILES)
+def scheduler(
+    profile_of: Sequence[int], *, pool: Pool | None, waiting: int | None = None
+) -> tuple[Scheduler, ConcurrencyLimits]:
+    bounds = ConcurrencyLimits(SETTINGS, PROFILES)
     profiles = [
         SchedulerProfile(takes=takes, kind=profile.label if pool is None else None)
         for profile, takes in zip(PROFILES, bounds.takes, strict=True)
@@ -117,7 +119,7 @@ def test_a_job_may_take_more_than_one_and_a_category_counts_jobs_of_the_run() ->
 
 def test_a_job_that_asks_for_more_than_there_is_takes_all_there_is() -> None:
     greedy = [JobSettings(label="g", attributes={"concurrencyLimit": "db_limit:9"})]
-    bounds = Bounds(SETTINGS, greedy)
+    bounds = ConcurrencyLimits(SETTINGS, greedy)
     assert bounds.limits.clamp(bounds.takes[0]) == {"db_limit": 3}
 
 
@@ -126,7 +128,7 @@ def test_a_later_life_counts_what_runs_already() -> None:
     state = RunState([()] * 5, [1] * 5)
     for batch in made.starts(0.0):
         apply_event(state, batch)
-    bounds = Bounds(SETTINGS, PROFILES)
+    bounds = ConcurrencyLimits(SETTINGS, PROFILES)
     again = make_scheduler(
         state,
         [SchedulerProfile(takes=takes) for takes in bounds.takes],
@@ -146,11 +148,11 @@ def test_names_without_numbers_are_told_of_once_and_bps_own_default_is_not() -> 
     jobs = [Job(name=f"{number}", label=each.label, command="x", settings=each) for number, each in enumerate(PROFILES)]
     more = Job(name="more", label="two", command="x", settings=PROFILES[2])
     workflow = Workflow("w", Dag.by_name([*jobs, more]))
-    assert [problem.message.partition("see ")[2] for problem in unbounded(workflow, {})] == [
+    assert [problem.message.partition("see ")[2] for problem in find_missing_limits(workflow, {})] == [
         "'concurrencyLimits: {db_limit: N}'",
         "'concurrencyLimits: {tape: N}'",
         "'maxJobs: {heavy: N}'",
     ]
     settings = {"concurrency_limits": {"db_limit": 1, "tape": 1}, "max_jobs": {"heavy": 1}}
-    assert not list(unbounded(workflow, settings))
-    assert not list(unbounded(Workflow("w", Dag.by_name(jobs[3:])), {}))
+    assert not list(find_missing_limits(workflow, settings))
+    assert not list(find_missing_limits(Workflow("w", Dag.by_name(jobs[3:])), {}))

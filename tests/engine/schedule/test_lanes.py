@@ -16,7 +16,7 @@ from tests.depth import examples
 from tests.engine.schedulers import make_scheduler
 
 from longshore.contract.batch import Limits
-from longshore.engine.keeper.attempts import Attempts
+from longshore.engine.keeper.attempts import AttemptRunner
 from longshore.engine.keeper.processes import Processes
 from longshore.engine.keeper.protocol import MemberOrder
 from longshore.engine.keeper.records import Records
@@ -93,7 +93,7 @@ class PaperRecords(Records):
         return True
 
 
-class PaperKeeper(Attempts):
+class PaperKeeper(AttemptRunner):
     """The keeper's own rules, with processes that exist on paper.
 
     Parameters

@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from longshore.engine.schedule.runtime_estimates import GUESS_S, Estimates
+from longshore.engine.schedule.runtime_estimates import GUESS_S, RuntimeEstimates
 
 
 def test_its_own_last_time_then_its_labels_mean_then_that_of_the_others() -> None:
-    estimates = Estimates([0, 0, 1, 2], [(10.0, 3), (30.0, 1), (0.0, 0)], {1: 7.0})
+    estimates = RuntimeEstimates([0, 0, 1, 2], [(10.0, 3), (30.0, 1), (0.0, 0)], {1: 7.0})
     assert [estimates.expected_s(job) for job in range(4)] == [10.0, 7.0, 30.0, 20.0]
 
 
 def test_a_run_without_history_takes_all_jobs_to_be_alike() -> None:
-    estimates = Estimates([0, 1, 1])
+    estimates = RuntimeEstimates([0, 1, 1])
     assert [estimates.expected_s(job) for job in range(3)] == [GUESS_S] * 3
 
 
 def test_no_jobs_are_no_trouble() -> None:
-    assert not Estimates([]).moved()
+    assert not RuntimeEstimates([]).moved()
 
 
 def test_what_is_learnt_counts_once_it_is_settled() -> None:
-    estimates = Estimates([0, 1], [(10.0, 100), (10.0, 100)])
+    estimates = RuntimeEstimates([0, 1], [(10.0, 100), (10.0, 100)])
     estimates.learn(0, 120.0)
     assert estimates.label_s(0) == 11.1
     assert estimates.expected_s(0) == 10.0
@@ -29,11 +29,11 @@ def test_what_is_learnt_counts_once_it_is_settled() -> None:
 
 
 def test_only_a_relevant_change_is_worth_a_new_order() -> None:
-    estimates = Estimates([0, 0, 1, 1], [(10.0, 100), (10.0, 100)])
+    estimates = RuntimeEstimates([0, 0, 1, 1], [(10.0, 100), (10.0, 100)])
     estimates.learn(0, 60.0)
     assert estimates.label_s(0) == 10.5
     assert not estimates.moved(), "by a twentieth"
-    fresh = Estimates([0, 0, 1, 1])
+    fresh = RuntimeEstimates([0, 0, 1, 1])
     fresh.learn(0, 60.0)
     assert fresh.moved()
     fresh.settle()
@@ -42,7 +42,7 @@ def test_only_a_relevant_change_is_worth_a_new_order() -> None:
 
 def test_looks_are_rare_in_a_large_run_however_much_moves() -> None:
     size = 100_000
-    estimates = Estimates([0] * size)
+    estimates = RuntimeEstimates([0] * size)
     looks = 0
     for number in range(size):
         estimates.learn(number, float(3 ** (number % 12)))

@@ -14,10 +14,10 @@ from tests.engine.schedulers import make_scheduler
 
 from longshore.contract.batch import Limits
 from longshore.engine.policy.retry import RetryRules
-from longshore.engine.schedule.ready_queue import pressures
+from longshore.engine.schedule.ready_queue import compute_pressures
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import Code
+from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.resource_pool import Pool
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import (
@@ -98,10 +98,10 @@ def runs(draw: st.DrawFn) -> tuple[RunState, dict[str, Any]]:
 
 def best_first(state: RunState, given: dict[str, Any], used: dict[str, int]) -> list[tuple[int, ...]]:
     """The batches that the rule asks for, found the slow way: the highest pressure that fits, again and again."""
-    pressure = pressures(state.children, lambda _: 1.0)
+    pressure = compute_pressures(state.children, lambda _: 1.0)
     capacity, limits = given["capacity"], given["limits"]
-    waiting = sum(code == Code.PENDING for code in state.code)
-    ready = [job for job in range(state.size) if state.code[job] == Code.READY]
+    waiting = sum(code == JobCode.PENDING for code in state.code)
+    ready = [job for job in range(state.size) if state.code[job] == JobCode.READY]
     batches: list[tuple[int, ...]] = []
 
     def fits(job: int) -> bool:

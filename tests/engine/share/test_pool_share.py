@@ -8,7 +8,7 @@ from random import Random
 
 import pytest
 
-from longshore.engine.share.pool_share import Demand, PoolShare, this_machine
+from longshore.engine.share.pool_share import Demand, PoolShare, machine_resources
 from longshore.engine.state.resource_pool import Identities, Pool
 from longshore.model.run.claim import Claim
 from longshore.testing.fakes import FakeClock
@@ -27,7 +27,11 @@ class Run:
         self.jobs: list[tuple[dict[str, int], Identities]] = []
         self.clock = clock
         self.share = PoolShare(
-            Claim(run=name, keeper=str(tmp_path / name)), self.pool, this_machine(), clock=clock, say=self.said.append
+            Claim(run=name, keeper=str(tmp_path / name)),
+            self.pool,
+            machine_resources(),
+            clock=clock,
+            say=self.said.append,
         )
 
     def demand(self) -> Demand:

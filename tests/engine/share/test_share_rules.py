@@ -9,7 +9,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.engine.share.share_rules import PATIENCE_S, members, room, shares
+from longshore.engine.share.share_rules import PATIENCE_S, choose_identities, claimable_amounts, compute_shares
 from longshore.model.run.claim import Claim
 
 MACHINE = {"cpus": 4}
@@ -21,7 +21,7 @@ def claim(run: str, **more: Any) -> Claim:
 
 
 def cpus(claims: Sequence[Claim], now: float = 0.0) -> dict[str, int]:
-    return {run: amounts.get("cpus", 0) for run, amounts in shares(claims, now).items()}
+    return {run: amounts.get("cpus", 0) for run, amounts in compute_shares(claims, now).items()}
 
 
 def test_alone_a_run_has_it_all() -> None:
@@ -52,14 +52,14 @@ def test_a_run_whose_jobs_are_large_does_not_starve() -> None:
 
 def test_there_is_room_for_what_others_have_not_claimed() -> None:
     others = [claim("a", leased={"cpus": 1}), claim("dead", alive=False, leased={"cpus": 4}, holds={"cpus": 2})]
-    assert room(others, claim("me")) == {"cpus": 1}
-    assert room([*others, claim("b", leased={"cpus": 3})], claim("me")) == {"cpus": 0}
+    assert claimable_amounts(others, claim("me")) == {"cpus": 1}
+    assert claimable_amounts([*others, claim("b", leased={"cpus": 3})], claim("me")) == {"cpus": 0}
 
 
 def test_members_that_are_had_are_kept_and_those_of_others_left() -> None:
-    assert members(("0", "1", "2", "3"), ["2"], ["0"], 2) == ("2", "1")
-    assert members(("0", "1"), [], ["0", "1"], 2) == ()
-    assert members(("0", "1"), ["0", "1"], [], 1) == ("0", "1"), "what is in use cannot be taken back"
+    assert choose_identities(("0", "1", "2", "3"), ["2"], ["0"], 2) == ("2", "1")
+    assert choose_identities(("0", "1"), [], ["0", "1"], 2) == ()
+    assert choose_identities(("0", "1"), ["0", "1"], [], 1) == ("0", "1"), "what is in use cannot be taken back"
 
 
 amounts = st.fixed_dictionaries({"cpus": st.integers(0, 8), "memory": st.integers(0, 20)})
@@ -86,12 +86,12 @@ def parties(draw: st.DrawFn) -> list[Claim]:
 
 @given(parties(), st.randoms(use_true_random=False))
 def test_all_is_given_and_nothing_twice_whoever_works_it_out(claims: list[Claim], dice: Any) -> None:
-    found = shares(claims, 100.0)
+    found = compute_shares(claims, 100.0)
     for name, most in claims[0].capacity.items():
         assert sum(each.get(name, 0) for each in found.values()) == most
         assert all(each.get(name, 0) >= 0 for each in found.values())
     dice.shuffle(claims)
-    assert shares(claims, 100.0) == found
+    assert compute_shares(claims, 100.0) == found
 
 
 @given(parties(), st.lists(st.tuples(st.integers(0, 4), st.randoms(use_true_random=False)), max_size=40))
@@ -103,7 +103,7 @@ def test_claims_never_come_to_more_than_there_is(claims: list[Claim], turns: lis
         others = [claim for run, claim in table.items() if run != own]
         before = table[own]
         held = {name: dice.randint(0, before.leased.get(name, 0)) for name in before.capacity}
-        share, most = shares(table.values(), 100.0)[own], room(others, before)
+        share, most = compute_shares(table.values(), 100.0)[own], claimable_amounts(others, before)
         leased = {name: max(held[name], min(share.get(name, 0), most[name])) for name in before.capacity}
         table[own] = msgspec.structs.replace(before, leased=leased, holds=held)
         for name, most_of_all in before.capacity.items():

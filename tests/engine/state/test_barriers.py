@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from longshore.engine.schedule.ready_queue import pressures
+from longshore.engine.schedule.ready_queue import compute_pressures
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.barriers import Barriers
-from longshore.engine.state.job_codes import Code
+from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Ended, Failed, Restarted, Submitting
 from longshore.model.run.state import Cause
@@ -33,7 +33,7 @@ def run(state: RunState, job: int, *, ok: bool = True, aborts: bool = False) -> 
 
 def codes(state: RunState) -> str:
     """A letter per job."""
-    return "".join(Code(code).name[0] for code in state.code)
+    return "".join(JobCode(code).name[0] for code in state.code)
 
 
 def test_the_next_group_is_ready_once_the_last_job_before_it_is_over() -> None:
@@ -97,6 +97,6 @@ def test_what_ends_the_run_cancels_all_that_is_not_over() -> None:
 def test_pressure_runs_through_barriers() -> None:
     barriers = Barriers(chain(3, 2, blocking=False))
     run_s = [1.0, 5.0, 1.0, 2.0, 10.0, 1.0]
-    assert pressures([[]] * 6, run_s.__getitem__, barriers) == [13.0, 17.0, 11.0, 12.0, 10.0, 1.0]
+    assert compute_pressures([[]] * 6, run_s.__getitem__, barriers) == [13.0, 17.0, 11.0, 12.0, 10.0, 1.0]
     assert [barrier.name for barrier in RunState([()] * 6, [0] * 6, barriers=barriers.all).barriers.holds(4)] == ["1"]
     assert not Barriers(())

@@ -10,7 +10,7 @@ from tests.depth import examples
 from tests.engine.states import codes, run_job
 
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import OVER, Code
+from longshore.engine.state.job_codes import OVER, JobCode
 from longshore.engine.state.restart_selection import RestartReason as Why
 from longshore.engine.state.restart_selection import select_for_restart
 from longshore.engine.state.run_state import RunState
@@ -29,7 +29,7 @@ def done(*bad: int, final: bool = False) -> RunState:
 
 def run_out(state: RunState, bad: Sequence[int] = ()) -> None:
     for job in range(state.size):
-        if state.code[job] == Code.READY:
+        if state.code[job] == JobCode.READY:
             run_job(state, job, exit_code=job in bad)
             if job in bad:
                 apply_event(state, Failed(j=job, why="no attempt left"))
@@ -94,8 +94,8 @@ def test_whatever_is_named_every_job_runs_after_its_parents_and_the_run_comes_to
         for job in range(size):
             again = labels[job] in named or any(parent in chosen.anew for parent in parents[job])
             assert (job in chosen.anew) == again
-            assert state.waiting[job] == sum(state.code[parent] != Code.SUCCEEDED for parent in parents[job])
-            assert not again or state.code[job] in (Code.READY, Code.UNREADY)
+            assert state.waiting[job] == sum(state.code[parent] != JobCode.SUCCEEDED for parent in parents[job])
+            assert not again or state.code[job] in (JobCode.READY, JobCode.UNREADY)
         run_out(state)
         assert set(codes(state)) == {"SUCCEEDED"}
         assert all((state.attempts[job] > before[job]) == (job in chosen.jobs) for job in range(size))

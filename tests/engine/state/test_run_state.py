@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.depth import examples
 
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import SHOWN, Code, shown_counts
+from longshore.engine.state.job_codes import JOB_STATES, JobCode, count_states
 from longshore.engine.state.run_state import RunState
 from longshore.model.lines.codec import decode_event, encode_line
 from longshore.model.run.event import (
@@ -35,9 +35,9 @@ from longshore.model.run.state import Cause, JobState
 from longshore.model.workflow.job_groups import Barrier
 from longshore.model.workflow.request import Request
 
-OVER = {Code.SUCCEEDED, Code.FAILED, Code.DELETED, Code.PRUNED}
-ACTIVE = {Code.PENDING, Code.RUNNING}
-BAD = {Code.FAILED, Code.DELETED, Code.PRUNED}
+OVER = {JobCode.SUCCEEDED, JobCode.FAILED, JobCode.DELETED, JobCode.PRUNED}
+ACTIVE = {JobCode.PENDING, JobCode.RUNNING}
+BAD = {JobCode.FAILED, JobCode.DELETED, JobCode.PRUNED}
 LIFE = Life(v=1, life=1, t=0.0, host="h", pid=1, boot="b", by="resume")
 
 
@@ -79,15 +79,15 @@ def ordered_graphs(draw: st.DrawFn) -> Graph:
     return graph._replace(barriers=tuple(found))
 
 
-def is_passed(barrier: Barrier, codes: Sequence[Code]) -> bool:
-    return all(codes[job] in ({Code.SUCCEEDED} if barrier.blocking else OVER) for job in barrier.after)
+def is_passed(barrier: Barrier, codes: Sequence[JobCode]) -> bool:
+    return all(codes[job] in ({JobCode.SUCCEEDED} if barrier.blocking else OVER) for job in barrier.after)
 
 
 def moves(state: RunState, number: int) -> list[Event]:
     """Every event that may come next."""
     found: list[Event] = []
     batch = f"b{number}"
-    ready = [job for job in range(state.size) if state.code[job] == Code.READY]
+    ready = [job for job in range(state.size) if state.code[job] == JobCode.READY]
     for some in (ready[:1], ready[-1:], ready):
         jobs = tuple((job, state.attempts[job] + 1) for job in some)
         found += [Submitting(b=batch, tag=batch, jobs=jobs)] if jobs else []
@@ -144,41 +144,41 @@ def history(data: st.DataObject, graph: Graph, steps: int) -> tuple[RunState, li
 
 def check(state: RunState, graph: Graph) -> None:
     """Hold a state to all that is true of every state."""
-    codes = [Code(code) for code in state.code]
+    codes = [JobCode(code) for code in state.code]
     jobs = range(state.size)
     for label, row in enumerate(state.counts):
         of_label = Counter(codes[job] for job in jobs if graph.labels[job] == label)
-        assert row == [of_label[code] for code in Code]
+        assert row == [of_label[code] for code in JobCode]
     assert sum(state.totals().values()) == state.size
     assert state.over == all(code in OVER for code in codes)
     assert set(state.active) == {job for job in jobs if codes[job] in ACTIVE}
     assert state.cancelling <= set(state.active)
-    assert set(state.undecided) == {job for job in jobs if codes[job] == Code.UNDECIDED}
+    assert set(state.undecided) == {job for job in jobs if codes[job] == JobCode.UNDECIDED}
     assert state.not_succeeded() == [job for job in jobs if codes[job] in BAD]
     final = state.size - 1 if graph.final else -1
     for job in jobs:
         parents = [codes[parent] for parent in graph.parents[job]]
         before = graph.waits_for(job)
         closed = sum(not is_passed(barrier, codes) for barrier in before)
-        assert state.waiting[job] == sum(code != Code.SUCCEEDED for code in parents) + closed
+        assert state.waiting[job] == sum(code != JobCode.SUCCEEDED for code in parents) + closed
         assert len(state.barriers.holds(job)) == closed
         bad_parent = any(code in BAD for code in parents) or any(
             barrier.blocking and any(codes[each] in BAD for each in barrier.after) for barrier in before
         )
         if bad_parent:
-            assert codes[job] in {Code.PRUNED, Code.DELETED}
-        if codes[job] == Code.PRUNED:
+            assert codes[job] in {JobCode.PRUNED, JobCode.DELETED}
+        if codes[job] == JobCode.PRUNED:
             assert bad_parent
-        if codes[job] == Code.UNREADY and job != final:
+        if codes[job] == JobCode.UNREADY and job != final:
             assert state.waiting[job]
         # What a restart runs again holds back those of the next group that are to come, and not what they have done.
-        missing = state.waiting[job] - (0 if codes[job] == Code.READY else closed)
-        if codes[job] not in {Code.UNREADY, Code.PRUNED, Code.DELETED}:
+        missing = state.waiting[job] - (0 if codes[job] == JobCode.READY else closed)
+        if codes[job] not in {JobCode.UNREADY, JobCode.PRUNED, JobCode.DELETED}:
             assert not missing
     if final >= 0:
         others_over = all(code in OVER for code in codes[:-1])
-        assert (codes[final] == Code.UNREADY) <= (not others_over)
-        assert (codes[final] in {Code.READY, Code.UNDECIDED} | ACTIVE) <= others_over
+        assert (codes[final] == JobCode.UNREADY) <= (not others_over)
+        assert (codes[final] in {JobCode.READY, JobCode.UNDECIDED} | ACTIVE) <= others_over
 
 
 def picture(state: RunState) -> dict[str, Any]:
@@ -245,14 +245,14 @@ def test_exactly_the_descendants_of_failed_jobs_are_pruned(graph: Graph, dice: A
     number = 0
     while not state.over:
         number += 1
-        job = dice.choice([job for job in range(state.size) if state.code[job] == Code.READY])
+        job = dice.choice([job for job in range(state.size) if state.code[job] == JobCode.READY])
         run(state, job, *([Failed(j=job, why="no more")] if dice.random() < 0.3 else []), ok=False)
-    failed = {job for job in range(state.size) if state.code[job] == Code.FAILED}
+    failed = {job for job in range(state.size) if state.code[job] == JobCode.FAILED}
     below: set[int] = set()
     for job, parents in enumerate(graph.parents):
         if any(parent in failed | below for parent in parents):
             below.add(job)
-    assert {job for job in range(state.size) if state.code[job] == Code.PRUNED} == below
+    assert {job for job in range(state.size) if state.code[job] == JobCode.PRUNED} == below
 
 
 def run(state: RunState, job: int, *then: Event, ok: bool = True) -> None:
@@ -267,7 +267,7 @@ def run(state: RunState, job: int, *then: Event, ok: bool = True) -> None:
 
 
 def states(state: RunState) -> list[str]:
-    return [Code(code).name for code in state.code]
+    return [JobCode(code).name for code in state.code]
 
 
 CHAIN: Sequence[Sequence[int]] = [(), (0,), (1,), ()]
@@ -414,10 +414,10 @@ def test_a_new_life_takes_the_end_of_a_run_back() -> None:
 
 
 def test_users_see_eleven_states_and_an_undecided_job_as_ready() -> None:
-    assert SHOWN[Code.UNDECIDED] is JobState.READY
-    counts = shown_counts([1] * len(Code))
+    assert JOB_STATES[JobCode.UNDECIDED] is JobState.READY
+    counts = count_states([1] * len(JobCode))
     assert set(counts) == set(JobState)
-    assert (counts[JobState.READY], sum(counts.values())) == (2, len(Code))
+    assert (counts[JobState.READY], sum(counts.values())) == (2, len(JobCode))
 
 
 def test_what_a_retry_asks_for_outlives_a_restart_and_not_a_success() -> None:

@@ -14,15 +14,15 @@ from tests.engine.schedulers import make_scheduler
 from tests.engine.simulation import CHAIN, Hooked, Simulation, answers, fails
 from tests.engine.states import codes, run_job
 
-from longshore.engine.policy.set_request import SETTABLE, changed
-from longshore.engine.run.apply_interventions import events_of
-from longshore.engine.rundir import interventions
+from longshore.engine.policy.set_request import SETTABLE_KEYS, change_request
+from longshore.engine.run.apply_interventions import make_intervention_events
+from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.resource_pool import Pool
 from longshore.engine.state.run_state import RunState
-from longshore.engine.state.steering import WHOLE_RUN, throttled
+from longshore.engine.state.steering import WHOLE_RUN, describe_throttles
 from longshore.errors import ConfigError, UsageError
 from longshore.model.lines.codec import decode_event, encode_line
 from longshore.model.run.event import Ended, Failed, Restarted, Retry, Started, Steer, Submitted, Submitting
@@ -268,8 +268,8 @@ def test_what_is_set_one_after_another_of_a_job_that_runs_counts_all_together(tm
     )
     assert started(made) == [0]
     for key, value in (("requestCpus", "2"), ("requestMemory", "3"), ("requestWalltime", "60")):
-        order = interventions.Order(who="me", act="set", set={key: value})
-        for event in events_of(order, jobs, state, request_of=made.coming_request_of):
+        order = InterventionRecord(who="me", act="set", set={key: value})
+        for event in make_intervention_events(order, jobs, state, request_of=made.coming_request_of):
             apply_event(state, event)
     assert made.request_of(0) == Request(cpus=1, memory_b=MIB), "as it runs"
     apply_event(state, Ended(j=0, a=1, exit=1, cause=Cause.EXIT))
@@ -304,17 +304,17 @@ def test_a_retry_waits_no_longer_than_was_meant_when_the_clock_is_set_back() -> 
     ],
 )
 def test_what_can_be_set(key: str, text: str, field: str, value: object) -> None:
-    assert getattr(changed(Request(), {key: text}), field) == value
+    assert getattr(change_request(Request(), {key: text}), field) == value
 
 
 def test_what_cannot_be_set_is_told_with_the_nearest() -> None:
     with pytest.raises(UsageError) as told:
-        changed(Request(), {"requestMemroy": "1"})
+        change_request(Request(), {"requestMemroy": "1"})
     assert "'requestMemroy'" in told.value.message
     assert "Did you mean 'requestMemory'?" in told.value.hint
-    assert all(key in told.value.hint for key in SETTABLE)
+    assert all(key in told.value.hint for key in SETTABLE_KEYS)
     with pytest.raises(ConfigError, match="'requestCpus' must be a whole number of at least 1"):
-        changed(Request(), {"requestCpus": "0"})
+        change_request(Request(), {"requestCpus": "0"})
 
 
 # ---------------------------------------------------------------------------------------------------------- whole lives
@@ -326,7 +326,7 @@ def ordering(sim: Simulation, *given: tuple[int, str, dict[str, Any]]) -> Callab
     def hook(number: int) -> None:
         for at, act, more in given:
             if number == at:
-                interventions.leave(sim.run, interventions.Order(who="me", act=act, **more))  # type: ignore[arg-type]
+                write_intervention(sim.run, InterventionRecord(who="me", act=act, **more))  # type: ignore[arg-type]
 
     return hook
 
@@ -341,10 +341,10 @@ def test_an_engine_obeys_within_a_nap(tmp_path: Path) -> None:
 
     def hook(number: int) -> None:
         if number == 2:
-            interventions.leave(sim.run, interventions.Order(who="ann", act="pause", set={"why": "lunch"}))
+            write_intervention(sim.run, InterventionRecord(who="ann", act="pause", set={"why": "lunch"}))
         if number == 40:
             notes.append(sim.snapshot().note)
-            interventions.leave(sim.run, interventions.Order(who="ann", act="unpause"))
+            write_intervention(sim.run, InterventionRecord(who="ann", act="unpause"))
 
     assert sim.engine(executor=Hooked(sim, hook)).run() is JobState.SUCCEEDED
     sim.check()
@@ -363,10 +363,10 @@ def test_a_run_of_which_all_that_is_left_is_held_says_so_and_goes_on_when_releas
 
     def hook(number: int) -> None:
         if number == 2:
-            interventions.leave(sim.run, interventions.Order(who="me", act="hold", jobs=("a_1",)))
+            write_intervention(sim.run, InterventionRecord(who="me", act="hold", jobs=("a_1",)))
         if number == 60:
             states.append(sim.snapshot().state)
-            interventions.leave(sim.run, interventions.Order(who="me", act="release"))
+            write_intervention(sim.run, InterventionRecord(who="me", act="release"))
 
     assert sim.engine(executor=Hooked(sim, hook)).run() is JobState.SUCCEEDED
     sim.check()
@@ -381,7 +381,7 @@ def test_what_was_said_holds_in_the_next_life(tmp_path: Path) -> None:
 
     def die(number: int) -> None:
         if number == 2:
-            interventions.leave(sim.run, interventions.Order(who="me", act="hold", labels=("a",)))
+            write_intervention(sim.run, InterventionRecord(who="me", act="hold", labels=("a",)))
         if number == 30:
             raise Stop
 
@@ -395,7 +395,7 @@ def test_what_was_said_holds_in_the_next_life(tmp_path: Path) -> None:
 
 def test_an_order_that_no_engine_took_is_taken_by_the_next(tmp_path: Path) -> None:
     sim = Simulation(tmp_path, outcome=slow)
-    interventions.leave(sim.run, interventions.Order(who="me", act="pause"))
+    write_intervention(sim.run, InterventionRecord(who="me", act="pause"))
     hook = ordering(sim, (20, "unpause", {}))
     assert sim.engine(executor=Hooked(sim, hook)).run() is JobState.SUCCEEDED
     sim.check()
@@ -413,7 +413,7 @@ def test_what_is_set_reaches_the_manager(tmp_path: Path) -> None:
 
 def test_more_retries_can_be_given(tmp_path: Path) -> None:
     sim = Simulation(tmp_path, outcome=fails(1, until=3))
-    interventions.leave(sim.run, interventions.Order(who="me", act="set", set={"numberOfRetries": "5"}))
+    write_intervention(sim.run, InterventionRecord(who="me", act="set", set={"numberOfRetries": "5"}))
     assert sim.engine().run() is JobState.SUCCEEDED
     assert list(sim.check().attempts) == [1, 3, 1]
 
@@ -422,8 +422,8 @@ WIDE: Mapping[str, Sequence[str]] = {f"{label}_{number}": () for number in range
 
 
 def test_how_narrow_a_run_was_made_is_said() -> None:
-    assert not throttled({}, ["a", "b"])
-    assert throttled({1: 3, WHOLE_RUN: 7, 0: 2}, ["a", "b"]) == (
+    assert not describe_throttles({}, ["a", "b"])
+    assert describe_throttles({1: 3, WHOLE_RUN: 7, 0: 2}, ["a", "b"]) == (
         "throttled: at most 7 in all, 2 of 'a', 3 of 'b' at once; 'longshore throttle --off' lifts it"
     )
 
@@ -431,8 +431,8 @@ def test_how_narrow_a_run_was_made_is_said() -> None:
 def test_a_throttle_by_label(tmp_path: Path) -> None:
     sim = Simulation(tmp_path, WIDE, slow, capacity={"cpus": 8})
     running: list[int] = []
-    interventions.leave(sim.run, interventions.Order(who="me", act="throttle", labels=("b",), set={"max": "1"}))
-    interventions.leave(sim.run, interventions.Order(who="me", act="throttle", labels=("nobody",), set={"max": "1"}))
+    write_intervention(sim.run, InterventionRecord(who="me", act="throttle", labels=("b",), set={"max": "1"}))
+    write_intervention(sim.run, InterventionRecord(who="me", act="throttle", labels=("nobody",), set={"max": "1"}))
 
     def look(_: int) -> None:
         state = sim.state()
@@ -445,10 +445,10 @@ def test_a_throttle_by_label(tmp_path: Path) -> None:
 
 def test_the_newest_order_wins_even_when_the_clock_was_set_back(tmp_path: Path) -> None:
     sim = Simulation(tmp_path, outcome=slow)
-    first = interventions.leave(sim.run, interventions.Order(who="me", act="pause"))
+    first = write_intervention(sim.run, InterventionRecord(who="me", act="pause"))
     # As if it had been given by a clock an hour ahead.
     ahead = first.rename(first.with_name(f"{int(first.name[:20]) + 3600 * 10**9:020}-1.json"))
-    last = interventions.leave(sim.run, interventions.Order(who="me", act="unpause"))
+    last = write_intervention(sim.run, InterventionRecord(who="me", act="unpause"))
     assert last.name > ahead.name
     assert sim.engine().run() is JobState.SUCCEEDED
 

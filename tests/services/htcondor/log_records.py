@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import SHOWN
+from longshore.engine.state.job_codes import JOB_STATES
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Event
 from longshore.services.htcondor.events.job_phases import Standing
@@ -58,7 +58,7 @@ class RecordedRun:
 
     @property
     def shown(self) -> str:
-        return " ".join(SHOWN[code].value for code in self.state.code)
+        return " ".join(JOB_STATES[code].value for code in self.state.code)
 
     def of(self, kind: type[Event]) -> list[Event]:
         return [event for event in self.events if isinstance(event, kind)]

@@ -17,7 +17,7 @@ import pytest
 from tests.services.local.processes import ENGINE, WRITTEN_BY_HAND, Inbox, up_of
 
 from longshore.contract.context import RunPaths
-from longshore.engine.keeper.kernel import send
+from longshore.engine.keeper.kernel import signal_group
 from longshore.services.local.client import LocalClient
 from longshore.services.local.keeper_records import KeeperFile
 from longshore.world.host import is_same_process
@@ -45,7 +45,7 @@ def run(tmp_path: Path) -> Iterator[RunPaths]:
         file.read()
         for start in file.running.values():
             if start.pid > 1 and is_same_process(start.pid, start.up):
-                send(start.pid, signal.SIGKILL)
+                signal_group(start.pid, signal.SIGKILL)
 
 
 @pytest.fixture

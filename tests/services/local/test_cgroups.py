@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from longshore.engine.keeper.cgroups import Groups, Kernel, delegated
+from longshore.engine.keeper.cgroups import AttemptCgroups, CgroupFiles, make_attempt_cgroups
 from longshore.engine.keeper.processes import Processes
 from longshore.engine.keeper.watchdog import Watchdog
 
@@ -22,7 +22,7 @@ MIB = 1 << 20
 ME, PARENT = os.getpid(), os.getppid()
 
 
-class Files(Kernel):
+class Files(CgroupFiles):
     """A hierarchy of plain files, in which new groups have theirs.
 
     Parameters
@@ -84,7 +84,7 @@ class Files(Kernel):
 
 def test_what_is_delegated_is_divided(tmp_path: Path) -> None:
     kernel = Files(tmp_path)
-    groups = delegated(kernel)
+    groups = make_attempt_cgroups(kernel)
     assert groups
     assert groups.own == str(kernel.own)
     assert (kernel.own / "cgroup.subtree_control").read_text("utf-8") == "+memory"
@@ -103,7 +103,7 @@ LEFT_ALONE: dict[str, dict[str, Any]] = {
 def test_what_is_not_ours_is_left_alone(tmp_path: Path, options: dict[str, Any]) -> None:
     kernel = Files(tmp_path, **options)
     before = sorted(path.name for path in kernel.own.iterdir())
-    assert delegated(kernel) is None
+    assert make_attempt_cgroups(kernel) is None
     assert sorted(path.name for path in kernel.own.iterdir()) == before
     assert (kernel.own / "cgroup.subtree_control").read_text("utf-8") == ""
 
@@ -111,13 +111,13 @@ def test_what_is_not_ours_is_left_alone(tmp_path: Path, options: dict[str, Any])
 def test_without_version_2_there_is_nothing(tmp_path: Path) -> None:
     kernel = Files(tmp_path)
     kernel.membership.write_text("4:memory:/x\n", "utf-8")
-    assert delegated(kernel) is None
+    assert make_attempt_cgroups(kernel) is None
 
 
 def test_an_attempt_in_a_group_of_its_own(tmp_path: Path) -> None:
     kernel = Files(tmp_path)
     log = tmp_path / "a.1.log"
-    dog = Watchdog(Processes(), Groups(str(kernel.own), kernel))
+    dog = Watchdog(Processes(), AttemptCgroups(str(kernel.own), kernel))
     dog.begin(777, {"mem": 110 * MIB, "asked": 100 * MIB}, str(log))
     group = kernel.own / "a.1.log-777"
     assert (group / "memory.max").read_text("utf-8") == str(110 * MIB)
@@ -134,7 +134,7 @@ def test_an_attempt_in_a_group_of_its_own(tmp_path: Path) -> None:
 
 
 def test_where_a_group_cannot_be_had_memory_is_sampled(tmp_path: Path) -> None:
-    dog = Watchdog(Processes(), Groups(str(tmp_path / "gone"), Kernel()))
+    dog = Watchdog(Processes(), AttemptCgroups(str(tmp_path / "gone"), CgroupFiles()))
     dog.begin(777, {"mem": 1}, "log")
     assert dog.sampled.keys() == {777}
     assert dog.due() is not None

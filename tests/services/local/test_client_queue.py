@@ -11,7 +11,7 @@ import pytest
 from tests.services.local.processes import Inbox, kill_keeper, member, write_records
 
 from longshore.contract.context import RunPaths
-from longshore.engine.policy.retry import Past, RetryRules, judge
+from longshore.engine.policy.retry import BadEnds, RetryRules, decide_retry
 from longshore.model.run.event import Ended, Failed, Started
 from longshore.services.local.client import LocalClient
 
@@ -117,7 +117,7 @@ def test_what_can_never_start_is_not_tried_again(run: RunPaths, inbox: Inbox, wo
     end = inbox.end(1)
     assert isinstance(end, Ended)
     assert end.hopeless
-    verdict = judge(end, past=Past(tries=1), rules=RetryRules(retries=5))
+    verdict = decide_retry(end, past=BadEnds(tries=1), rules=RetryRules(retries=5))
     assert isinstance(verdict, Failed)
     assert "trying again cannot mend it" in verdict.why
 

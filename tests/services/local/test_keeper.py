@@ -18,8 +18,8 @@ import pytest
 from tests.services.local.keeper_process import Keeper
 
 from longshore.engine.keeper import FOLDER
-from longshore.engine.keeper.attempts import Attempts
-from longshore.engine.keeper.kernel import boot_id, send
+from longshore.engine.keeper.attempts import AttemptRunner
+from longshore.engine.keeper.kernel import boot_id, signal_group
 from longshore.engine.keeper.processes import Processes
 from longshore.engine.keeper.records import Records
 from longshore.engine.keeper.watchdog import Watchdog
@@ -38,7 +38,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Keeper]]:
     for keeper in made:
         for start in keeper.said("start"):
             if start["pid"] > 1 and is_same_process(start["pid"], start["up"]):
-                send(start["pid"], signal.SIGKILL)
+                signal_group(start["pid"], signal.SIGKILL)
         keeper.process.kill()
         keeper.process.wait()
         for pipe in (keeper.process.stdin, keeper.process.stdout):
@@ -332,7 +332,7 @@ def test_a_temporary_directory_is_given_on_only_when_nothing_was_put_into_it(kee
 
 def test_without_a_spawner_everything_starts_all_the_same(tmp_path: Path) -> None:
     records = Records(str(tmp_path / "records"))
-    keeper = Attempts(records, str(tmp_path), Watchdog(Processes()))
+    keeper = AttemptRunner(records, str(tmp_path), Watchdog(Processes()))
     keeper.obey(json.dumps({"o": "env", "id": 0, "env": {"PATH": os.environ["PATH"]}}).encode())
     words = ["/bin/sh", "-c", "pwd; exit 4"]
     member = {"j": 1, "a": 1, "argv": words, "e": 0, "v": {}, "cwd": "/usr", "log": str(tmp_path / "log")}

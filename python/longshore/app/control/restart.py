@@ -20,7 +20,7 @@ from longshore.contract.intervention import RestartChanges
 from longshore.engine.run.service_capabilities import recovered_submission, require_capability
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
-from longshore.engine.state.job_codes import OVER, SHOWN, Code
+from longshore.engine.state.job_codes import JOB_STATES, OVER, JobCode
 from longshore.engine.state.restart_selection import RestartReason, RestartSelection, select_for_restart
 from longshore.engine.state.run_state import RunState
 from longshore.errors import SubmissionRefusedError, UnreachableError
@@ -71,7 +71,7 @@ def plan_restart(opened: OpenRun, changes: RestartChanges) -> RestartPlan:
     reasons: dict[str, Counter[RestartReason]] = {}
     for job, why in chosen.jobs.items():
         label = jobs.labels[state.labels[job]]
-        labels.setdefault(label, Counter())[SHOWN[state.code[job]]] += 1
+        labels.setdefault(label, Counter())[JOB_STATES[state.code[job]]] += 1
         reasons.setdefault(label, Counter())[why] += 1
     left = [job for job, code in enumerate(state.code) if code not in OVER]
     meant = [job for job in (*chosen.jobs, *left) if selected is None or job in selected] if changes.set else []
@@ -80,7 +80,7 @@ def plan_restart(opened: OpenRun, changes: RestartChanges) -> RestartPlan:
     return RestartPlan(
         labels=labels,
         reasons=reasons,
-        unfinished=sum(state.code[job] != Code.HELD for job in left),
+        unfinished=sum(state.code[job] != JobCode.HELD for job in left),
         set_of=len(meant),
         changes=changes,
     )

@@ -47,7 +47,7 @@ def parsed(pairs: tuple[str, ...]) -> Mapping[str, str]:
     Raises `UsageError` if a pair is malformed or its key cannot be set, `ConfigError` if the value does not fit the
     key.
     """
-    from longshore.engine.policy.set_request import changed
+    from longshore.engine.policy.set_request import change_request
 
     found: dict[str, str] = {}
     for pair in pairs:
@@ -55,7 +55,7 @@ def parsed(pairs: tuple[str, ...]) -> Mapping[str, str]:
         if not equals or not key.strip():
             raise UsageError(f"'{pair}' is no KEY=VALUE", hint="As in: longshore set @last requestMemory=8G")
         found[key.strip()] = text.strip()
-    changed(Request(), found)
+    change_request(Request(), found)
     return found
 
 

@@ -19,7 +19,7 @@ from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.app.submit.pipeline import advance_run
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
-from longshore.engine.state.job_codes import SHOWN
+from longshore.engine.state.job_codes import JOB_STATES
 from longshore.errors import PreparationError
 from longshore.model.run.picture import Picture
 from longshore.model.run.state import JobState
@@ -101,4 +101,4 @@ def _states(opened: OpenRun, jobs: JobTable, shown: Iterable[int]) -> Mapping[in
     line = jobs.ancestors(*wanted)
     events = events_of_jobs(event_blocks(opened), range(len(jobs)) if len(line) == len(jobs) else set(line))
     state = replay(jobs, events, line)
-    return {each: SHOWN[state.code[each]] for each in wanted}
+    return {each: JOB_STATES[state.code[each]] for each in wanted}

@@ -15,7 +15,7 @@ from longshore.app.runs.open_run import OpenRun, of_one_run
 from longshore.contract.executor import ResourceProbe
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
-from longshore.engine.state.job_codes import OVER, SHOWN, Code
+from longshore.engine.state.job_codes import JOB_STATES, OVER, JobCode
 from longshore.engine.state.resource_pool import Pool
 from longshore.engine.state.steering import WHOLE_RUN
 from longshore.errors import LongshoreError
@@ -28,8 +28,8 @@ from longshore.world.runs.run_directory import read_snapshot, read_waiting
 
 _FEW = 1000
 """Jobs below which events are not read a second time."""
-_MOVING = (Code.PENDING, Code.RUNNING)
-_BLOCKED = frozenset({Code.UNREADY, Code.PRUNED})
+_MOVING = (JobCode.PENDING, JobCode.RUNNING)
+_BLOCKED = frozenset({JobCode.UNREADY, JobCode.PRUNED})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -203,14 +203,14 @@ class _Look:
         unwatched = self._alive is not True and not finished
         stopped = unwatched and self._alive is False
         asks = state.requests.get(job) or (mine[-1].requested if mine else None) or settings.request
-        waiting, held = self._waiting() if code == Code.PENDING and not unwatched else ("", False)
+        waiting, held = self._waiting() if code == JobCode.PENDING and not unwatched else ("", False)
         return Explained(
             run=self._opened.card.id,
             name=table.names[job],
             index=job,
             label=settings.label,
-            state=JobState.UNKNOWN if unwatched and code in _MOVING else JobState.HELD if held else SHOWN[code],
-            undecided=code == Code.UNDECIDED,
+            state=JobState.UNKNOWN if unwatched and code in _MOVING else JobState.HELD if held else JOB_STATES[code],
+            undecided=code == JobCode.UNDECIDED,
             is_final=job == table.final,
             parents=len(table.parents[job]),
             waits_for=tuple(self._other(each) for each in waits_for),
@@ -226,13 +226,13 @@ class _Look:
             not_before=state.not_before.get(job),
             note=snapshot.note if snapshot and not unwatched and not finished else "",
             others=snapshot.counts if snapshot else {},
-            room=self._room(asks) if code == Code.READY and not finished else None,
+            room=self._room(asks) if code == JobCode.READY and not finished else None,
             throttles=() if finished else tuple(self._throttles(settings.label, snapshot)),
             engine=self._alive,
-            stopped_at=self._stopped_at(snapshot) if stopped and SHOWN[code] not in TERMINAL else None,
+            stopped_at=self._stopped_at(snapshot) if stopped and JOB_STATES[code] not in TERMINAL else None,
             finished=finished,
             waits_at_manager=waiting,
-            limits=limits_taken(self._opened.run, settings) if code == Code.READY and not finished else (),
+            limits=limits_taken(self._opened.run, settings) if code == JobCode.READY and not finished else (),
         )
 
     def _waiting(self) -> tuple[str, bool]:
@@ -264,13 +264,13 @@ class _Look:
     def _waits_for(self) -> list[int]:
         """Return the parents that have not succeeded; for the final job, all jobs that are not over."""
         if self._job == self._table.final:
-            return [job for job in range(self._job) if SHOWN[self._code(job)] not in TERMINAL]
-        return [parent for parent in self._table.parents[self._job] if self._code(parent) != Code.SUCCEEDED]
+            return [job for job in range(self._job) if JOB_STATES[self._code(job)] not in TERMINAL]
+        return [parent for parent in self._table.parents[self._job] if self._code(parent) != JobCode.SUCCEEDED]
 
     def _groups_ahead(self) -> Iterator[GroupAhead]:
         """Yield the groups that block the job, with the number of their unfinished jobs."""
         for barrier in self._table.barriers_before(self._job):
-            done = (Code.SUCCEEDED,) if barrier.blocking else OVER
+            done = (JobCode.SUCCEEDED,) if barrier.blocking else OVER
             if left := sum(self._code(each) not in done for each in barrier.after):
                 yield GroupAhead(title=barrier.title, must_succeed=barrier.blocking, left=left)
 
@@ -280,9 +280,9 @@ class _Look:
         if own not in _BLOCKED or self._job == self._table.final:
             return []
         wanted: Callable[[int], bool] = (
-            (lambda code: code in (Code.FAILED, Code.DELETED))
-            if own == Code.PRUNED
-            else (lambda code: code not in _BLOCKED and code != Code.SUCCEEDED)
+            (lambda code: code in (JobCode.FAILED, JobCode.DELETED))
+            if own == JobCode.PRUNED
+            else (lambda code: code not in _BLOCKED and code != JobCode.SUCCEEDED)
         )
         found: list[int] = []
         seen = {self._job}
@@ -305,7 +305,7 @@ class _Look:
         newest = all_of_them[-1] if all_of_them else None
         return Other(
             name=self._table.names[job],
-            state=SHOWN[self._code(job)],
+            state=JOB_STATES[self._code(job)],
             attempt=newest,
             log=self._log(job, newest.number) if newest else None,
         )
@@ -353,7 +353,7 @@ class _Look:
         service = self._opened.service
         if not isinstance(service, EngineService) or not service.traits.runs_on_submit_host:
             return None
-        executor = service.executor(engine_settings.read(self._opened.run).executor)
+        executor = service.executor(engine_settings.read_settings(self._opened.run).executor)
         capacity = executor.probe().capacity if isinstance(executor, ResourceProbe) else None
         if capacity is None:
             return None

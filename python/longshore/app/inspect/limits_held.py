@@ -32,7 +32,7 @@ def limits_taken(run: RunPaths, settings: JobSettings) -> tuple[LimitTaken, ...]
     if not settings.concurrency:
         return ()
     try:
-        most = engine_settings.read(run).concurrency_limits
+        most = engine_settings.read_settings(run).concurrency_limits
         claims = read_other_claims(limits_folder(), "", now=SystemClock().elapsed())
     except (OSError, LongshoreError):
         # Runs of other services have none; without any named limit the host has no folder of claims.

@@ -21,7 +21,7 @@ from longshore.engine.run.service_capabilities import log_locator
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state, replay
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import Code
+from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
 from longshore.model.run.event import Event, Finished, Life, Restarted
@@ -30,7 +30,7 @@ _LOOK_S: Final = 0.2
 """Seconds between polls of a followed log."""
 _REST: Final = 4.0
 """Pause after a poll, in multiples of its duration, to leave most of the machine to others."""
-_OVER: Final = (Code.SUCCEEDED, Code.FAILED, Code.DELETED, Code.PRUNED)
+_OVER: Final = (JobCode.SUCCEEDED, JobCode.FAILED, JobCode.DELETED, JobCode.PRUNED)
 
 
 class Log(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,7 +190,7 @@ def _failed(opened: OpenRun, table: JobTable, among: Sequence[int]) -> list[int]
     with of_one_run(opened.run):
         jobs = table.ancestors(*once)
         state = replay(table, events_of_jobs(blocks, set(jobs)), jobs)
-    failed = {job for job in once if state.code[job] == Code.FAILED}
+    failed = {job for job in once if state.code[job] == JobCode.FAILED}
     return [job for job in among if job in failed]
 
 

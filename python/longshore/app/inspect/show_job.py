@@ -161,7 +161,7 @@ def _used(names: Sequence[str], paths: Mapping[str, str]) -> tuple[UsedFile, ...
 
 def _umask(opened: OpenRun) -> int | None:
     try:
-        return engine_settings.read(opened.run).umask
+        return engine_settings.read_settings(opened.run).umask
     except RunUnreadableError:
         # Runs of other services have no such file.
         return None

@@ -21,7 +21,7 @@ from longshore.config.values.merge import Node
 from longshore.config.values.search import Scope
 from longshore.contract.context import Problem
 from longshore.contract.service import WmsService
-from longshore.engine.policy.retry import lowered_at_first
+from longshore.engine.policy.retry import lowered_first_memory
 from longshore.engine.run.service_capabilities import launcher_line
 from longshore.errors import ConfigError
 from longshore.model.tasks.cluster import ClusteredGraph, Composition, Member
@@ -184,7 +184,7 @@ def capped_memory_notes(workflow: Workflow) -> Iterator[Problem]:
     """Yield a note per label whose memory request exceeds its maximum: the request is capped."""
     said: set[str] = set()
     for settings in {id(job.settings): job.settings for job in workflow}.values():
-        first = lowered_at_first(settings)
+        first = lowered_first_memory(settings)
         if first is not None and settings.label not in said:
             said.add(settings.label)
             yield Problem(

@@ -11,7 +11,7 @@ from msgspec import structs
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import Unreachable
 from longshore.engine.rundir.journal import lives
-from longshore.engine.rundir.liveness import silent_since
+from longshore.engine.rundir.liveness import find_stall_start
 from longshore.model.run.moment import moment
 from longshore.model.run.report import RunReport
 from longshore.model.run.snapshot import Snapshot
@@ -61,7 +61,7 @@ def status_of(opened: OpenRun, snapshot: Snapshot, now: float) -> RunStatus:
 
 def silence_notes(opened: OpenRun, snapshot: Snapshot | None, now: float) -> tuple[str, ...]:
     """Return warnings about a live engine that no longer writes snapshots."""
-    since = silent_since(opened.run, snapshot, now)
+    since = find_stall_start(opened.run, snapshot, now)
     if since is None:
         return ()
     take_over = f"longshore resume {opened.card.id} --take-over"

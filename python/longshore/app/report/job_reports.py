@@ -8,13 +8,13 @@ from typing import Final, overload
 
 from longshore.app.report.attempts import NewestAttempts
 from longshore.contract.context import log_path
-from longshore.engine.state.job_codes import Code
+from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Lost
 from longshore.model.run.report import JobReport
 from longshore.model.run.state import Cause, JobState
 
-UNWATCHED: Final = (Code.PENDING, Code.RUNNING)
+UNWATCHED: Final = (JobCode.PENDING, JobCode.RUNNING)
 """States that are unknown without an engine."""
 
 

@@ -13,10 +13,10 @@ from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import Mark, Unreachable, log_path
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state
-from longshore.engine.rundir.wait_reasons import held_jobs
+from longshore.engine.rundir.wait_reasons import find_held_jobs
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import SHOWN, Code, shown_counts
-from longshore.engine.state.snapshot_of import show_held, stuck_with
+from longshore.engine.state.job_codes import JOB_STATES, JobCode, count_states
+from longshore.engine.state.snapshot_of import count_held, is_stuck
 from longshore.model.run.event import Life, News, Passed
 from longshore.model.run.state import JobState, run_state
 from longshore.model.workflow.collection_pause import collection_paused
@@ -54,9 +54,9 @@ class Replay:
         lost = bool(opened.card.submissions) and alive is not True
         self.silent = not has_events and (bool(self.unreachable) or lost)
         self.unwatched = alive is not True and not self.state.finished
-        self._shown = [self._shown_for(code) for code in Code]
+        self._shown = [self._shown_for(code) for code in JobCode]
         watched = not self.unwatched and not self.silent
-        self.held = held_jobs(read_waiting(opened.run), self.state.code) if watched else frozenset()
+        self.held = find_held_jobs(read_waiting(opened.run), self.state.code) if watched else frozenset()
 
     def _take(self, events: Iterable[News]) -> bool:
         """Process events; return whether there were any."""
@@ -78,12 +78,12 @@ class Replay:
         """Return the state to show for a code: unknown for jobs that no engine watches."""
         if self.silent or (self.unwatched and code in UNWATCHED):
             return JobState.UNKNOWN
-        return SHOWN[code]
+        return JOB_STATES[code]
 
     def status(self, notes: Iterable[str] = ()) -> RunStatus:
         """Return the run's status with some notes."""
         rows = list(map(self._shown_row, self.state.counts))
-        show_held(rows, self.state, self.held)
+        count_held(rows, self.state, self.held)
         labels = dict(zip(self.jobs.labels, rows, strict=True))
         for label, reported in self._opened.reported_counts.items():
             if label in labels:
@@ -98,7 +98,7 @@ class Replay:
         )
 
     def _shown_row(self, row: Iterable[int]) -> dict[JobState, int]:
-        counts = shown_counts([])
+        counts = count_states([])
         for code, number in enumerate(row):
             counts[self._shown[code]] += number
         return counts
@@ -108,7 +108,7 @@ class Replay:
         if self.unwatched or self.silent:
             return JobState.UNKNOWN
         overall = run_state(counts, expected=self._opened.card.expected, cancelled=state.cancelled)
-        if self.held and stuck_with(state, self.held):
+        if self.held and is_stuck(state, self.held):
             return JobState.HELD
         if state.overall() is JobState.HELD and overall is not JobState.UNKNOWN:
             return JobState.HELD

@@ -45,7 +45,7 @@ def time_left(
     # Imported late: every command that reports on runs imports this module, and few need estimates.
     from statistics import fmean, median
 
-    from longshore.engine.schedule.eta import LabelWork, eta
+    from longshore.engine.schedule.eta import LabelWork, estimate_eta
 
     work = []
     for number, times, runs in zip(left, run_s, running_s or [()] * len(left), strict=True):
@@ -65,7 +65,7 @@ def time_left(
                 )
             )
     # Only ended attempts count: the value may be too low at the start of long jobs, never too high.
-    return eta(work, max(paces)).earliest_s, eta(work, min(paces)).latest_s
+    return estimate_eta(work, max(paces)).earliest_s, estimate_eta(work, min(paces)).latest_s
 
 
 def _paces(now: float, elapsed: float, ended_at: Sequence[float], busy_s: Sequence[float]) -> list[float]:

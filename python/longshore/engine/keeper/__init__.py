@@ -11,7 +11,7 @@ FILES: Final = (
     "kernel.py",
     "environments.py",
     "records.py",
-    "rows.py",
+    "keeper_lanes.py",
     "scratch.py",
     "spawner.py",
     "watchdog.py",

@@ -1,7 +1,7 @@
 """Attempts: starts jobs' processes from orders, reaps them, and records their starts and ends.
 
 Like the keeper it knows nothing of Longshore, uses the standard library alone, and is copied into the run directory.
-Nothing is started before it is recorded: `Attempts.choose` writes, `Attempts.start_chosen` starts.
+Nothing is started before it is recorded: `AttemptRunner.choose` writes, `AttemptRunner.start_chosen` starts.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ import time
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "attempts":
     from longshore.engine.keeper.environments import Environments
-    from longshore.engine.keeper.kernel import open_log, peak_memory, say_in_log, send
+    from longshore.engine.keeper.keeper_lanes import KeeperLanes
+    from longshore.engine.keeper.kernel import append_to_log, open_log, peak_memory, signal_group
     from longshore.engine.keeper.records import Records
-    from longshore.engine.keeper.rows import Rows
     from longshore.engine.keeper.scratch import Scratch
-    from longshore.engine.keeper.spawner import Spawner, pair
+    from longshore.engine.keeper.spawner import Spawner, encode_variable
 else:
     # The copy beside the keeper is not in a package.
     from environments import Environments
-    from kernel import open_log, peak_memory, say_in_log, send
+    from keeper_lanes import KeeperLanes
+    from kernel import append_to_log, open_log, peak_memory, signal_group
     from records import Records
-    from rows import Rows
     from scratch import Scratch
-    from spawner import Spawner, pair
+    from spawner import Spawner, encode_variable
 
 if TYPE_CHECKING:
     import resource
     from collections.abc import Callable, Sequence
 
+    from longshore.engine.keeper.keeper_lanes import Chosen, Unwanted
     from longshore.engine.keeper.protocol import EndNotes, MemberOrder, Order, RunOrder
-    from longshore.engine.keeper.rows import Chosen, Unwanted
     from longshore.engine.keeper.watchdog import Watchdog
 
 _RESET = (signal.SIGPIPE, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGXFSZ)
@@ -46,7 +46,7 @@ _TIDY_S = 0.05
 """Idle time before spare folders are removed."""
 
 
-class Attempts:
+class AttemptRunner:
     """Attempts that wait, are being started, or run.
 
     Nothing is started once the file `successor` exists. It means that another engine has replaced the one that gave
@@ -74,7 +74,7 @@ class Attempts:
         """Attempts that are being started, each with the signal to send once it has started, or 0."""
         self.running: dict[int, tuple[int, int, float, str, str | None]] = {}
         """Job, attempt, start time, temporary directory and lane, by process number."""
-        self.rows = Rows()
+        self.lanes = KeeperLanes()
         self.chosen: list[tuple[str | None, MemberOrder]] = []
         """Lane and attempt to start once the record that says so is written."""
         self.preparing = False
@@ -112,7 +112,7 @@ class Attempts:
                 self.starting[attempt_id] = order["sig"]
             for pid, (job, attempt, _, _, _) in self.running.items():
                 if (job, attempt) in wanted:
-                    send(pid, order["sig"])
+                    signal_group(pid, order["sig"])
 
     def take(self, order: RunOrder) -> None:
         """Choose the members of a run order to start at once, and put the rest into its lane."""
@@ -120,8 +120,8 @@ class Attempts:
         if lane is None:
             self.choose(None, tag, order["m"])
             return
-        self.choose_next(self.rows.add(lane, order["n"], tag, order["m"]))
-        self.enough = len(self.rows) // 2
+        self.choose_next(self.lanes.add(lane, order["n"], tag, order["m"]))
+        self.enough = len(self.lanes) // 2
 
     def choose(self, lane: str | None, tag: str, members: Sequence[MemberOrder]) -> None:
         """Record members that are about to be started."""
@@ -136,13 +136,13 @@ class Attempts:
 
     def leave(self, lane: str | None) -> None:
         """Make room for the next member of a lane after one ended."""
-        chosen, free = self.rows.leave(lane)
+        chosen, free = self.lanes.leave(lane)
         self.choose_next(chosen)
         self.urgent = self.urgent or free
 
     def turn_away(self, unwanted: Unwanted) -> None:
         """Remove unwanted attempts from their lanes, and record that they will never start."""
-        self.note_never(self.rows.turn_away(unwanted))
+        self.note_never(self.lanes.turn_away(unwanted))
 
     def note_never(self, gone: list[MemberOrder]) -> None:
         """Record that waiting attempts will never start."""
@@ -186,7 +186,7 @@ class Attempts:
         if not self.records.news:
             self.urgent = False
             return None
-        if self.urgent or len(self.rows) <= self.enough:
+        if self.urgent or len(self.lanes) <= self.enough:
             self.urgent = False
             self.records.wake()
             return None
@@ -201,8 +201,8 @@ class Attempts:
             self.scratch.make(tmp)
             self.preparing = False
             if self.spawner and member["e"] in self.environments.pairs:
-                own = {name: pair(name, value) for name, value in member["v"].items()}
-                environment = {**self.environments.pairs[member["e"]], **own, "TMPDIR": pair("TMPDIR", tmp)}
+                own = {name: encode_variable(name, value) for name, value in member["v"].items()}
+                environment = {**self.environments.pairs[member["e"]], **own, "TMPDIR": encode_variable("TMPDIR", tmp)}
                 self.spawner.start(
                     (member, lane, tmp),
                     self.environments.program(member),
@@ -259,7 +259,7 @@ class Attempts:
         record = '{"r":"start","j":%d,"a":%d,"pid":%d,"t":%.6f,"up":%.6f%s}\n'
         self.records.take(record % (job, attempt, pid, time.time(), up, rest))
         if number := self.starting.pop((job, attempt), 0):
-            send(pid, number)
+            signal_group(pid, number)
 
     def take_started(self) -> None:
         """Record the spawner's starts, and retry its failures here, where the error is known."""
@@ -278,7 +278,7 @@ class Attempts:
         why = "cannot %s '%s': %s" % ("make" if self.preparing else "start", named, text)
         if getattr(error, "errno", None) == errno.ENOEXEC:
             why += " (its first line must name an interpreter, as in #!/bin/sh)"
-        say_in_log(member["log"], why)
+        append_to_log(member["log"], why)
         self.scratch.clean(tmp)
         number = getattr(error, "errno", None)
         end = {"r": "end", "j": member["j"], "a": member["a"], "t": time.time(), "err": why, "no": number}
@@ -305,7 +305,7 @@ class Attempts:
                 # Perhaps one that was started this moment: its spawner thread soon reports it, and wakes the keeper.
                 break
             if pid in self.running:
-                send(pid, signal.SIGKILL)
+                signal_group(pid, signal.SIGKILL)
             try:
                 _, status, usage = os.wait4(pid, 0)
             except ChildProcessError:
@@ -345,7 +345,7 @@ class Attempts:
 
     def pause(self) -> float | None:
         """Return the seconds to sleep unless there is news; ``None`` for no limit."""
-        impatient, patience_s = self.rows.turn_impatient_away()
+        impatient, patience_s = self.lanes.turn_impatient_away()
         self.note_never(impatient)
         pauses = [patience_s, self.wake_engine(), self.watchdog.due()]
         if self.records.unwritten:

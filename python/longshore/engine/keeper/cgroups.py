@@ -17,7 +17,7 @@ else:
     from kernel import number_after
 
 
-class Kernel:
+class CgroupFiles:
     """The kernel's control group files: makes and removes groups.
 
     Parameters
@@ -48,7 +48,7 @@ class Kernel:
             return False
 
 
-class Groups:
+class AttemptCgroups:
     """Control groups of attempts, below the keeper's own.
 
     Parameters
@@ -59,7 +59,7 @@ class Groups:
         Makes and removes groups.
     """
 
-    def __init__(self, own: str, kernel: Kernel) -> None:
+    def __init__(self, own: str, kernel: CgroupFiles) -> None:
         self.own = own
         self.kernel = kernel
         self.left: set[str] = set()
@@ -113,10 +113,10 @@ class Groups:
                 self.left.discard(each)
 
 
-def delegated(kernel: Kernel | None = None) -> Groups | None:
+def make_attempt_cgroups(kernel: CgroupFiles | None = None) -> AttemptCgroups | None:
     """Prepare this process's control group for attempts; ``None`` if it was not delegated."""
-    kernel = kernel or Kernel()
-    own = own_group(kernel)
+    kernel = kernel or CgroupFiles()
+    own = find_own_cgroup(kernel)
     if own is None or not kernel.marks(own) or b"memory" not in read(own, "cgroup.controllers").split():
         return None
     leaf = os.path.join(own, "keeper-%d" % os.getpid())
@@ -133,10 +133,10 @@ def delegated(kernel: Kernel | None = None) -> Groups | None:
     except OSError:
         move_back(own, leaf, moved, kernel)
         return None
-    return Groups(own, kernel)
+    return AttemptCgroups(own, kernel)
 
 
-def own_group(kernel: Kernel) -> str | None:
+def find_own_cgroup(kernel: CgroupFiles) -> str | None:
     """Return the path of this process's control group; ``None`` without version 2."""
     for line in read(kernel.proc, "self/cgroup").splitlines():
         if line.startswith(b"0::/"):
@@ -144,7 +144,7 @@ def own_group(kernel: Kernel) -> str | None:
     return None
 
 
-def move_back(own: str, leaf: str, pids: list[bytes], kernel: Kernel) -> None:
+def move_back(own: str, leaf: str, pids: list[bytes], kernel: CgroupFiles) -> None:
     """Undo the preparation of a delegated group."""
     for pid in pids:
         try:

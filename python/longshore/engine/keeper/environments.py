@@ -10,10 +10,10 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "environments":
-    from longshore.engine.keeper.spawner import pair
+    from longshore.engine.keeper.spawner import encode_variable
 else:
     # The copy beside the keeper is not in a package.
-    from spawner import pair
+    from spawner import encode_variable
 
 if TYPE_CHECKING:
     from longshore.engine.keeper.protocol import EnvironmentOrder, MemberOrder
@@ -34,7 +34,7 @@ class Environments:
         number = order["id"]
         self.variables[number] = {**self.variables.get(order.get("on", -1), {}), **order["env"]}
         try:
-            self.pairs[number] = {name: pair(name, value) for name, value in self.variables[number].items()}
+            self.pairs[number] = {name: encode_variable(name, value) for name, value in self.variables[number].items()}
         except ValueError:
             # Starts with this environment use the standard library, which reports the error.
             self.pairs.pop(number, None)

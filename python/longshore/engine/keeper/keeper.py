@@ -43,16 +43,16 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "__main__":
-    from longshore.engine.keeper.attempts import Attempts
-    from longshore.engine.keeper.kernel import boot_id, orphans_come_home
+    from longshore.engine.keeper.attempts import AttemptRunner
+    from longshore.engine.keeper.kernel import become_subreaper, boot_id
     from longshore.engine.keeper.records import Records
     from longshore.engine.keeper.scratch import remove_empty
 else:
     # Run as a program, it finds only the standard library and the modules that were copied beside it.
     sys.dont_write_bytecode = True
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    from attempts import Attempts
-    from kernel import boot_id, orphans_come_home
+    from attempts import AttemptRunner
+    from kernel import become_subreaper, boot_id
     from records import Records
     from scratch import remove_empty
 
@@ -60,10 +60,10 @@ if TYPE_CHECKING:
     from longshore.engine.keeper.watchdog import Watchdog
 
 
-def watchdog_beside() -> Watchdog:
+def make_watchdog() -> Watchdog:
     """Make the watchdog, from the copies of its modules beside this one."""
     watchdog, processes, cgroups = map(__import__, ("watchdog", "processes", "cgroups"))
-    made: Watchdog = watchdog.Watchdog(processes.Processes(), cgroups.delegated())
+    made: Watchdog = watchdog.Watchdog(processes.Processes(), cgroups.make_attempt_cgroups())
     return made
 
 
@@ -79,7 +79,7 @@ def main() -> None:
     os.set_blocking(1, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    orphans_come_home()
+    become_subreaper()
     records = Records(sys.argv[1])
     tmp = sys.argv[2]
     records.add({"r": "keeper", "pid": os.getpid(), "host": os.uname().nodename, "boot": boot_id(), "tmp": tmp})
@@ -88,13 +88,13 @@ def main() -> None:
     # The spawner's results must not wait until the keeper is done with a long loop.
     sys.setswitchinterval(0.0005)
     successor, where = (*sys.argv[3:5], "", "near")[:2]
-    attempts = Attempts(
-        records, tmp, watchdog_beside(), wake=lambda: poke(wake), successor=successor, near=where == "near"
+    attempts = AttemptRunner(
+        records, tmp, make_watchdog(), wake=lambda: write_wake_byte(wake), successor=successor, near=where == "near"
     )
     serve(attempts, woken)
 
 
-def poke(pipe: int) -> None:
+def write_wake_byte(pipe: int) -> None:
     """Write a byte to a pipe; a full pipe wakes its reader as well."""
     try:
         os.write(pipe, b"\n")
@@ -102,7 +102,7 @@ def poke(pipe: int) -> None:
         pass
 
 
-def serve(attempts: Attempts, woken: int) -> None:
+def serve(attempts: AttemptRunner, woken: int) -> None:
     """Carry out orders and reap processes until the input is closed and nothing runs."""
     records = attempts.records
     unread = b""

@@ -21,7 +21,7 @@ def open_log(path: str) -> int:
         return os.open(path, flags, 0o666)
 
 
-def say_in_log(path: str, text: str) -> None:
+def append_to_log(path: str, text: str) -> None:
     """Append a line on the fate of an attempt to its log."""
     try:
         with open(path, "a", encoding="utf-8", errors="backslashreplace") as log:
@@ -39,7 +39,7 @@ def number_after(word: bytes, text: bytes) -> int | None:
     return None
 
 
-def send(group: int, number: int) -> None:
+def signal_group(group: int, number: int) -> None:
     """Send a signal to a process group that may be gone."""
     try:
         os.killpg(group, number)
@@ -65,6 +65,6 @@ def boot_id() -> str:
         return file.read().strip()
 
 
-def orphans_come_home() -> None:
+def become_subreaper() -> None:
     """Make this process the child subreaper: processes whose parents die become its children, and it can reap them."""
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -92,7 +92,7 @@ class Spawner:
         program, argv, folder
             Path of the program, its arguments, and its working directory.
         environment
-            Pairs NAME=VALUE per name, as `pair` makes them.
+            Pairs NAME=VALUE per name, as `encode_variable` makes them.
         log
             Path of a file to which its output and its errors are appended; its folder must exist.
 
@@ -101,13 +101,13 @@ class Spawner:
         ValueError
             An argument cannot be passed to a process.
         """
-        words = [encoded(word) for word in argv]
+        words = [encode_word(word) for word in argv]
         self._asked.put(
             (
                 ticket,
-                encoded(program),
-                encoded(log),
-                encoded(folder),
+                encode_word(program),
+                encode_word(log),
+                encode_word(folder),
                 (ctypes.c_char_p * (len(words) + 1))(*words, None),
                 (ctypes.c_char_p * (len(environment) + 1))(*environment.values(), None),
             )
@@ -143,7 +143,7 @@ class Spawner:
                 self._wake()
 
 
-def encoded(word: str) -> bytes:
+def encode_word(word: str) -> bytes:
     """Encode a string for the C library.
 
     Raises
@@ -157,7 +157,7 @@ def encoded(word: str) -> bytes:
     return text
 
 
-def pair(name: str, value: str) -> bytes:
+def encode_variable(name: str, value: str) -> bytes:
     """Encode an environment variable for the C library.
 
     Raises
@@ -167,4 +167,4 @@ def pair(name: str, value: str) -> bytes:
     """
     if not name or "=" in name:
         raise ValueError("illegal environment variable name")
-    return encoded(f"{name}={value}")
+    return encode_word(f"{name}={value}")

@@ -21,13 +21,13 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "watchdog":
-    from longshore.engine.keeper.kernel import number_after, say_in_log, send
+    from longshore.engine.keeper.kernel import append_to_log, number_after, signal_group
 else:
     # The copy beside the keeper is not in a package.
-    from kernel import number_after, say_in_log, send
+    from kernel import append_to_log, number_after, signal_group
 
 if TYPE_CHECKING:
-    from longshore.engine.keeper.cgroups import Groups
+    from longshore.engine.keeper.cgroups import AttemptCgroups
     from longshore.engine.keeper.processes import Processes
     from longshore.engine.keeper.protocol import EndNotes, LimitsOrder
 
@@ -43,7 +43,7 @@ _EXIT_KILLED = 128 + signal.SIGKILL
 """Exit status of a shell whose command was killed."""
 
 
-class Watched:
+class WatchedAttempt:
     """One attempt that is watched.
 
     Parameters
@@ -88,13 +88,13 @@ class Watchdog:
         Control groups for memory limits; ``None`` where they are unavailable.
     """
 
-    def __init__(self, processes: Processes, groups: Groups | None = None) -> None:
+    def __init__(self, processes: Processes, groups: AttemptCgroups | None = None) -> None:
         self.processes = processes
         self.groups = groups
-        self.watched: dict[int, Watched] = {}
-        self.sampled: dict[int, Watched] = {}
+        self.watched: dict[int, WatchedAttempt] = {}
+        self.sampled: dict[int, WatchedAttempt] = {}
         """Attempts whose memory is sampled."""
-        self.logged: dict[int, Watched] = {}
+        self.logged: dict[int, WatchedAttempt] = {}
         """Attempts whose log size is checked."""
         self.timers: list[tuple[float, int]] = []
         """Due times of attempts, soonest first; outdated ones are skipped."""
@@ -108,7 +108,7 @@ class Watchdog:
     def begin(self, pid: int, limits: LimitsOrder, log: str, *, ran: float = 0.0) -> None:
         """Watch an attempt, which has already run for `ran` seconds."""
         now = time.monotonic()
-        watched = self.watched[pid] = Watched(pid, limits, log)
+        watched = self.watched[pid] = WatchedAttempt(pid, limits, log)
         if watched.wall < _NO_LIMIT:
             self.set_timer(watched, now - ran + watched.wall)
         if watched.most_log < _NO_LIMIT:
@@ -152,7 +152,7 @@ class Watchdog:
             fields["say"] = "the kernel killed it, or a process of it, for want of memory"
         return fields
 
-    def leave_group(self, watched: Watched) -> None:
+    def leave_group(self, watched: WatchedAttempt) -> None:
         """Read an attempt's peak memory and OOM kill from its control group, and remove the group."""
         if self.groups is None or watched.group is None:
             return
@@ -163,7 +163,7 @@ class Watchdog:
                 watched.asked / _MIB,
                 watched.memory / _MIB,
             )
-            say_in_log(watched.log, "%s: %s" % (watched.why, watched.say))
+            append_to_log(watched.log, "%s: %s" % (watched.why, watched.say))
         self.groups.end(watched.group)
 
     def concerns(self, pid: int, status: int) -> bool:
@@ -179,7 +179,7 @@ class Watchdog:
 
     def say(self, pid: int, text: str) -> None:
         """Append a line to the log of an attempt; call it before `ended`."""
-        say_in_log(self.watched[pid].log, text)
+        append_to_log(self.watched[pid].log, text)
 
     # ------------------------------------------------------------------------------------------------------- checks
 
@@ -197,7 +197,7 @@ class Watchdog:
         watched = self.watched.get(pid)
         return watched is not None and watched.due == due
 
-    def set_timer(self, watched: Watched, due: float) -> None:
+    def set_timer(self, watched: WatchedAttempt, due: float) -> None:
         """Set the timer of an attempt."""
         watched.due = due
         heapq.heappush(self.timers, (due, watched.pid))
@@ -221,14 +221,14 @@ class Watchdog:
         worked = time.thread_time() - worked
         self.next_look = time.monotonic() + min(max(_SHORTEST_S, worked * _SHARE), _LONGEST_S)
 
-    def overdue(self, watched: Watched, now: float) -> None:
+    def overdue(self, watched: WatchedAttempt, now: float) -> None:
         """End an attempt whose run time is over, or send the next signal after one without effect."""
         if not watched.why:
             self.end(watched, "WALLTIME", "it ran for %g s, as long as it had asked for" % watched.wall, now)
         else:
             self.signal_next(watched, now)
 
-    def look_at_log(self, watched: Watched, now: float) -> None:
+    def look_at_log(self, watched: WatchedAttempt, now: float) -> None:
         """End an attempt whose log is too large."""
         try:
             size = os.stat(watched.log).st_size
@@ -257,7 +257,7 @@ class Watchdog:
 
     # -------------------------------------------------------------------------------------------------------- ending
 
-    def end(self, watched: Watched, why: str, say: str, now: float) -> None:
+    def end(self, watched: WatchedAttempt, why: str, say: str, now: float) -> None:
         """Begin to end an attempt, unless it has just ended by itself."""
         try:
             if os.waitid(os.P_PID, watched.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
@@ -266,16 +266,16 @@ class Watchdog:
             # It is not a child of this process: it is signalled like any other.
             pass
         watched.why, watched.say = why, say
-        say_in_log(watched.log, "%s: %s" % (why, say))
+        append_to_log(watched.log, "%s: %s" % (why, say))
         self.signal_next(watched, now)
 
-    def signal_next(self, watched: Watched, now: float) -> None:
+    def signal_next(self, watched: WatchedAttempt, now: float) -> None:
         """Send the next signal; after the last of them, kill."""
         if watched.signals:
-            send(watched.pid, watched.signals.pop(0))
+            signal_group(watched.pid, watched.signals.pop(0))
             self.set_timer(watched, now + watched.grace)
             return
-        send(watched.pid, signal.SIGKILL)
+        signal_group(watched.pid, signal.SIGKILL)
         self.processes.kill(self.processes.of(watched.pid))
         self.set_timer(watched, now + _AGAIN_S)
 

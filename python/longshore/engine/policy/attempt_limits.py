@@ -7,7 +7,7 @@ from longshore.model.workflow.attempt_rules import Bounds, Keep
 from longshore.model.workflow.request import Request
 
 
-def limits_of(bounds: Bounds, request: Request) -> AttemptLimits | None:
+def make_attempt_limits(bounds: Bounds, request: Request) -> AttemptLimits | None:
     """Return the limits of an attempt, from its request and its profile; ``None`` without any, as is usual."""
     memory = None
     if bounds.memory and request.memory_b is not None:

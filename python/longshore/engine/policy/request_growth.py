@@ -13,7 +13,7 @@ _LARGEST: Final = 2**62
 """Bytes or seconds beyond which nothing grows: a factor to a high power overflows."""
 
 
-def grown_memory(
+def compute_memory_b(
     first_b: int,
     factor: float,
     ends: int,
@@ -49,7 +49,7 @@ def grown_memory(
     return whole if most_b is None else min(whole, most_b)
 
 
-def grown_walltime(first_s: float, factor: float, ends: int, *, most_s: float | None = None) -> float:
+def compute_walltime_s(first_s: float, factor: float, ends: int, *, most_s: float | None = None) -> float:
     """Return the seconds to request after a number of ends for lack of time."""
     wanted = _power(first_s, factor, ends)
     return wanted if most_s is None else min(wanted, most_s)
@@ -62,7 +62,7 @@ def _power(first: float, factor: float, ends: int) -> float:
         return float(_LARGEST)
 
 
-def more_memory(
+def grow_memory(
     asked: Request,
     first: Request,
     *,
@@ -75,7 +75,7 @@ def more_memory(
     """Return the next request of a job that ran out of memory; ``None`` if it already had the most allowed.
 
     `asked` is the request of the attempt that ended, `first` that of the first attempt; the rest is as for
-    `grown_memory`.
+    `compute_memory_b`.
     """
     had = asked.memory_b
     if had is not None and most_b is not None and had >= most_b:
@@ -84,14 +84,14 @@ def more_memory(
     if start is None:
         # No memory was requested or measured, so that a factor has nothing to multiply.
         return asked
-    wanted = grown_memory(start, factor, ends, peak_b=peak_b, most_b=most_b, of_usage=of_usage)
+    wanted = compute_memory_b(start, factor, ends, peak_b=peak_b, most_b=most_b, of_usage=of_usage)
     if had is not None and wanted <= had:
         # A person raised it beyond the series meanwhile, or the peak was missed: it grows from there.
-        wanted = grown_memory(had, factor, 1, most_b=most_b)
+        wanted = compute_memory_b(had, factor, 1, most_b=most_b)
     return msgspec.structs.replace(asked, memory_b=wanted)
 
 
-def more_walltime(asked: Request, first: Request, *, factor: float, ends: int, most_s: float | None) -> Request | None:
+def grow_walltime(asked: Request, first: Request, *, factor: float, ends: int, most_s: float | None) -> Request | None:
     """Return the next request of a job that ran out of time; ``None`` if it already had the most allowed."""
     had = asked.walltime_s
     if had is None:
@@ -99,7 +99,7 @@ def more_walltime(asked: Request, first: Request, *, factor: float, ends: int, m
         return asked
     if most_s is not None and had >= most_s:
         return None
-    wanted = grown_walltime(first.walltime_s or had, factor, ends, most_s=most_s)
+    wanted = compute_walltime_s(first.walltime_s or had, factor, ends, most_s=most_s)
     if wanted <= had:
-        wanted = grown_walltime(had, factor, 1, most_s=most_s)
+        wanted = compute_walltime_s(had, factor, 1, most_s=most_s)
     return msgspec.structs.replace(asked, walltime_s=wanted)

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.engine.policy.request_growth import more_memory, more_walltime
+from longshore.engine.policy.request_growth import grow_memory, grow_walltime
 from longshore.model.run.event import Ended, Failed, Lost, Retry
 from longshore.model.run.state import Cause
 from longshore.model.tasks.task import Scalar
@@ -19,7 +19,7 @@ from longshore.model.workflow.attempt_rules import Backoff, RetryOn
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
 
-COUNTED_APART: Final = frozenset({Cause.OOM, Cause.WALLTIME, Cause.PREEMPTED})
+COUNTED_CAUSES: Final = frozenset({Cause.OOM, Cause.WALLTIME, Cause.PREEMPTED})
 """Causes whose ends are counted per job, for a rule of their own."""
 _SIGNALLED: Final = 128
 
@@ -61,7 +61,7 @@ class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
     backoff: Backoff | None = None
 
 
-class Past(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class BadEnds(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Bad ends of a job, the newest included.
 
     Attributes
@@ -81,7 +81,7 @@ class Past(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     overtimes: int = 0
 
 
-def rules_of(settings: JobSettings, *, retries_on_lost: int, capacity: Mapping[str, int] | None) -> RetryRules:
+def make_retry_rules(settings: JobSettings, *, retries_on_lost: int, capacity: Mapping[str, int] | None) -> RetryRules:
     """Return the retry rules of a profile.
 
     Parameters
@@ -118,22 +118,22 @@ def _number(value: Scalar | None) -> int | None:
     return None if value is None else int(value)
 
 
-def first_request(request: Request, rules: RetryRules) -> Request:
+def limit_first_request(request: Request, rules: RetryRules) -> Request:
     """Return the request of the first attempt: where memory may grow, never more than its limit."""
     if rules.memory_factor is None or rules.memory_most_b is None or request.memory_b is None:
         return request
     return msgspec.structs.replace(request, memory_b=min(request.memory_b, rules.memory_most_b))
 
 
-def lowered_at_first(settings: JobSettings) -> int | None:
+def lowered_first_memory(settings: JobSettings) -> int | None:
     """Return the bytes of a first request that `memory_most_b` lowers on any service; ``None`` if unchanged."""
-    rules = rules_of(settings, retries_on_lost=0, capacity=None)
-    first = first_request(settings.request, rules).memory_b
+    rules = make_retry_rules(settings, retries_on_lost=0, capacity=None)
+    first = limit_first_request(settings.request, rules).memory_b
     return None if first == settings.request.memory_b else first
 
 
-def judge(
-    end: Ended | Lost, *, past: Past, rules: RetryRules, asked: Request | None = None, first: Request | None = None
+def decide_retry(
+    end: Ended | Lost, *, past: BadEnds, rules: RetryRules, asked: Request | None = None, first: Request | None = None
 ) -> Retry | Failed:
     """Decide after a bad end whether to retry a job or to fail it.
 
@@ -170,10 +170,10 @@ def judge(
             return _by_the_user(end, past, rules)
 
 
-def _after_oom(end: Ended, past: Past, rules: RetryRules, asked: Request, first: Request) -> Retry | Failed:
+def _after_oom(end: Ended, past: BadEnds, rules: RetryRules, asked: Request, first: Request) -> Retry | Failed:
     if rules.memory_factor is None:
         return _while_any_is_left(end, past, rules)
-    more = more_memory(
+    more = grow_memory(
         asked,
         first,
         factor=rules.memory_factor,
@@ -188,24 +188,24 @@ def _after_oom(end: Ended, past: Past, rules: RetryRules, asked: Request, first:
     return _while_any_is_left(end, past, rules, request=more)
 
 
-def _after_walltime(end: Ended, past: Past, rules: RetryRules, asked: Request, first: Request) -> Retry | Failed:
+def _after_walltime(end: Ended, past: BadEnds, rules: RetryRules, asked: Request, first: Request) -> Retry | Failed:
     if rules.walltime_factor is None:
         # With the same time it would come no further, only later.
         return Failed(j=end.j, why=f"out of time, and there is no walltimeMultiplier to give it more{_said(end)}")
-    more = more_walltime(asked, first, factor=rules.walltime_factor, ends=past.overtimes, most_s=rules.walltime_most_s)
+    more = grow_walltime(asked, first, factor=rules.walltime_factor, ends=past.overtimes, most_s=rules.walltime_most_s)
     if more is None:
         return Failed(j=end.j, why=f"out of time with {asked.walltime_s:.0f} s, the most it may have{_said(end)}")
     return _while_any_is_left(end, past, rules, request=more)
 
 
-def _after_preemption(end: Ended, past: Past, rules: RetryRules) -> Retry | Failed:
+def _after_preemption(end: Ended, past: BadEnds, rules: RetryRules) -> Retry | Failed:
     if past.preempted <= rules.retries_on_preempted:
         return Retry(j=end.j, a=end.a + 1, cause=Cause.PREEMPTED)
     why = f"preempted {past.preempted} times, and retryOnPreempted is {rules.retries_on_preempted}"
     return Failed(j=end.j, why=f"{why}{_said(end)}")
 
 
-def _by_the_user(end: Ended, past: Past, rules: RetryRules) -> Retry | Failed:
+def _by_the_user(end: Ended, past: BadEnds, rules: RetryRules) -> Retry | Failed:
     wanted = rules.on is not None and _matches(rules.on, end)
     if not wanted:
         if rules.on is not None and rules.on.only:
@@ -224,7 +224,7 @@ def _matches(on: RetryOn, end: Ended) -> bool:
 
 
 def _while_any_is_left(
-    end: Ended, past: Past, rules: RetryRules, *, request: Request | None = None, wait: bool = False
+    end: Ended, past: BadEnds, rules: RetryRules, *, request: Request | None = None, wait: bool = False
 ) -> Retry | Failed:
     """Retry a job while the budget that most causes share lasts, else fail it."""
     counted = past.tries - past.lost - past.preempted

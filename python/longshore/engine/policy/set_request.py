@@ -25,11 +25,11 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[str, str], int | float]]]] = {
 }
 _RETRIES: Final = "numberOfRetries"
 _OTHERS: Final = "requestResources."
-SETTABLE: Final = (*_FIELDS, f"{_OTHERS}NAME", _RETRIES)
+SETTABLE_KEYS: Final = (*_FIELDS, f"{_OTHERS}NAME", _RETRIES)
 """Keys that can be changed for jobs that have not started."""
 
 
-def changed(request: Request, changes: Mapping[str, str]) -> Request:
+def change_request(request: Request, changes: Mapping[str, str]) -> Request:
     """Return a request with a user's changes: text per key, where 0 removes a limit, as in a configuration.
 
     Raises
@@ -56,5 +56,7 @@ def changed(request: Request, changes: Mapping[str, str]) -> Request:
 
 
 def _unknown(key: str) -> UsageError:
-    hint = f"{did_you_mean(key, SETTABLE, likeness=NAME_LIKENESS)} What can be: {', '.join(SETTABLE)}.".lstrip()
+    hint = (
+        f"{did_you_mean(key, SETTABLE_KEYS, likeness=NAME_LIKENESS)} What can be: {', '.join(SETTABLE_KEYS)}.".lstrip()
+    )
     return UsageError(f"'{key}' cannot be set of a live run", hint=hint)

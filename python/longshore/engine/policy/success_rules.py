@@ -13,11 +13,11 @@ from longshore.model.run.event import Ended
 from longshore.model.run.state import Cause, JobState
 from longshore.model.workflow.attempt_rules import RetryOn, SuccessIf, Value
 
-WELL = JobState.SUCCEEDED.value
+SUCCESS_STATE = JobState.SUCCEEDED.value
 """Value of ``successIf.state`` for an end without a cause."""
 
 
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
+class AttemptOutputs(msgspec.Struct, frozen=True, kw_only=True):
     """Log and file that an attempt left behind.
 
     Attributes
@@ -60,7 +60,7 @@ def may_succeed(end: Ended, rules: SuccessIf | None) -> bool:
 _OWN_ENDS: Final = frozenset({Cause.EXIT, Cause.SIGNAL, Cause.OOM, Cause.WALLTIME, Cause.OUTPUT})
 
 
-def judged(end: Ended, rules: SuccessIf | None, on: RetryOn | None, facts: Facts) -> Ended:
+def apply_success_rules(end: Ended, rules: SuccessIf | None, on: RetryOn | None, facts: AttemptOutputs) -> Ended:
     """Return an end with its outcome: a success, an unmet predicate, or its original failure.
 
     Parameters
@@ -82,14 +82,14 @@ def judged(end: Ended, rules: SuccessIf | None, on: RetryOn | None, facts: Facts
     return _matched(end, on, facts)
 
 
-def _matched(end: Ended, on: RetryOn | None, facts: Facts) -> Ended:
+def _matched(end: Ended, on: RetryOn | None, facts: AttemptOutputs) -> Ended:
     """Return the end, marked where its log matches a text of the retry rules."""
     if end.cause is not None and on is not None and on.log is not None and _found(on.log, facts.log):
         end = msgspec.structs.replace(end, matched=True)
     return end
 
 
-def _judged_by_any(end: Ended, rules: SuccessIf, facts: Facts) -> Ended:
+def _judged_by_any(end: Ended, rules: SuccessIf, facts: AttemptOutputs) -> Ended:
     """Judge an end for which any one predicate suffices; a failure that meets none keeps its cause."""
     asked = [
         msgspec.structs.replace(rules, **{name: None for name in _PREDICATES if name not in kept}, any_of=False)
@@ -119,9 +119,9 @@ def _unjudged(end: Ended, alone: SuccessIf) -> str:
     return ""
 
 
-def _unmet(end: Ended, rules: SuccessIf, facts: Facts) -> Iterator[str]:
+def _unmet(end: Ended, rules: SuccessIf, facts: AttemptOutputs) -> Iterator[str]:
     """Yield a description of each requirement that is not met."""
-    ended = end.cause.value if end.cause else WELL
+    ended = end.cause.value if end.cause else SUCCESS_STATE
     if rules.state is not None and ended not in rules.state and not (rules.exit and end.exit in rules.exit):
         yield f"it ended as {ended}, and successIf.state is {', '.join(rules.state)}"
     if rules.exit is not None and end.exit is not None and end.exit not in rules.exit:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from longshore.engine.rundir.interventions import Order
+from longshore.engine.rundir.interventions import InterventionRecord
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.job_codes import OVER
 from longshore.engine.state.run_state import RunState
-from longshore.engine.state.steering import set_events
+from longshore.engine.state.steering import make_set_events
 from longshore.model.run.event import Deleted, Event, Restarted, Steer
 from longshore.model.workflow.request import Request
 
 
-def events_of(
-    order: Order, jobs: JobTable, state: RunState, *, request_of: Callable[[int], Request]
+def make_intervention_events(
+    order: InterventionRecord, jobs: JobTable, state: RunState, *, request_of: Callable[[int], Request]
 ) -> Sequence[Steer | Deleted]:
     """Return the events of an intervention, the first of which names the user.
 
@@ -26,7 +26,7 @@ def events_of(
     if order.act == "set":
         meant = range(len(jobs)) if chosen is None else chosen
         left = [job for job in meant if state.code[job] not in OVER]
-        return set_events(order.who, order.set, left, select=select, request_of=request_of)
+        return make_set_events(order.who, order.set, left, select=select, request_of=request_of)
     if order.act == "cancel":
         said = Steer(who=order.who, act=order.act, select=select, set=order.set)
         return [said] if chosen is None else [said, Deleted(jobs=chosen)]
@@ -38,14 +38,14 @@ def events_of(
     return [Steer(who=order.who, act=order.act, select=select, set=order.set, jobs=chosen, labels=throttled)]
 
 
-def restarted(order: Order, jobs: Iterable[int]) -> Restarted:
+def make_restart_event(order: InterventionRecord, jobs: Iterable[int]) -> Restarted:
     """Return the event of a restart that runs these jobs again."""
     # Values set for some jobs only have events of their own, for these jobs alone.
     values = {} if order.jobs or order.labels else order.set
     return Restarted(jobs=tuple(jobs), set=values, who=order.who, from_labels=order.from_labels)
 
 
-def described(event: Event) -> str:
+def describe_intervention(event: Event) -> str:
     """Describe an intervention for the engine's log; empty for an event that only follows from one."""
     if not isinstance(event, Steer):
         return ""

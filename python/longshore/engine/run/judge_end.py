@@ -12,7 +12,7 @@ import msgspec
 
 from longshore.config.values.interpolate import Template, parse
 from longshore.contract.context import RunPaths
-from longshore.engine.policy.success_rules import Facts, judged, may_succeed, needs_log
+from longshore.engine.policy.success_rules import AttemptOutputs, apply_success_rules, may_succeed, needs_log
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import ConfigError
 from longshore.model.run.event import Ended
@@ -23,7 +23,7 @@ LOG_TAIL_B: Final = 1 << 20
 """Bytes searched at the end of a log: a log may have gigabytes, and the engine waits meanwhile."""
 
 
-class Evidence:
+class EndJudge:
     """Logs and files by which an engine judges ends; `say` takes a line for the engine's log."""
 
     def __init__(self, run: RunPaths, jobs: JobTable, say: Callable[[str], None]) -> None:
@@ -58,12 +58,12 @@ class Evidence:
     def _judged(self, end: Ended) -> Ended:
         rules = self._jobs.settings(end.j).rules
         wanted = rules.success_if
-        log = tail(self._log(end)) if needs_log(end, wanted, rules.retry_on) else ""
+        log = read_tail(self._log(end)) if needs_log(end, wanted, rules.retry_on) else ""
         file = None
         if wanted is not None and wanted.file is not None and may_succeed(end, wanted):
             file = self._path(end.j, wanted.file)
         there = file is not None and os.path.lexists(file)
-        return judged(end, wanted, rules.retry_on, Facts(log=log, file=file, there=there))
+        return apply_success_rules(end, wanted, rules.retry_on, AttemptOutputs(log=log, file=file, there=there))
 
     def _as_far_as_it_came(self, end: Ended) -> Ended:
         """Return the bad end of a job of several tasks with the number of tasks that are done."""
@@ -102,7 +102,7 @@ def forget_tasks(run: RunPaths, jobs: Iterable[int]) -> None:
         (run.root / task_record_path(job)).unlink(missing_ok=True)
 
 
-def tail(path: Path) -> str:
+def read_tail(path: Path) -> str:
     """Return the end of a log; empty where it cannot be read."""
     try:
         with path.open("rb") as file:

@@ -20,7 +20,7 @@ from longshore.contract.batch import Accepted, Batch, MemberEvent, Rejected, Sub
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.executor import Executor
 from longshore.engine.policy.fast_failures import FastFailures
-from longshore.engine.run.apply_interventions import described, events_of, restarted
+from longshore.engine.run.apply_interventions import describe_intervention, make_intervention_events, make_restart_event
 from longshore.engine.run.executor_capabilities import (
     discard_ends,
     end_leftovers,
@@ -28,28 +28,28 @@ from longshore.engine.run.executor_capabilities import (
     reprioritise,
     wait_for_news,
 )
-from longshore.engine.run.judge_end import Evidence, forget_tasks
+from longshore.engine.run.judge_end import EndJudge, forget_tasks
 from longshore.engine.run.make_scheduler import make_scheduler
 from longshore.engine.run.members import MemberBuilder
-from longshore.engine.rundir import interventions
+from longshore.engine.rundir.interventions import InterventionRecord, read_interventions
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.journal import Journal, next_life
 from longshore.engine.rundir.read_journal import read_events
 from longshore.engine.rundir.replay import initial_state
-from longshore.engine.rundir.runtime_history import RunHistory
-from longshore.engine.rundir.snapshot_writer import Snapshots
-from longshore.engine.rundir.wait_notes import Notes
-from longshore.engine.rundir.wait_reasons import WaitingJobs
-from longshore.engine.schedule.concurrency_limits import Bounds
-from longshore.engine.schedule.priorities import Urgencies
+from longshore.engine.rundir.runtime_history import RuntimeHistory
+from longshore.engine.rundir.snapshot_writer import SnapshotWriter
+from longshore.engine.rundir.wait_notes import WaitNotes
+from longshore.engine.rundir.wait_reasons import WaitReasonsWriter
+from longshore.engine.schedule.concurrency_limits import ConcurrencyLimits
+from longshore.engine.schedule.priorities import BatchUrgencies
 from longshore.engine.settings import EngineSettings
-from longshore.engine.share.sharing import Sharing
+from longshore.engine.share.sharing import RunShares
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import OVER
 from longshore.engine.state.resource_pool import NO_IDENTITIES
 from longshore.engine.state.restart_selection import select_for_restart
-from longshore.engine.state.snapshot_of import snapshot_of
-from longshore.engine.state.steering import throttled
+from longshore.engine.state.snapshot_of import make_snapshot
+from longshore.engine.state.steering import describe_throttles
 from longshore.errors import RunUnreadableError
 from longshore.model.run.claim import Claim
 from longshore.model.run.event import (
@@ -125,7 +125,7 @@ class Engine:
         for event in read_events(run.journal, seal=seal):
             apply_event(self.state, event)
             self._guard.take(event)
-        self._evidence = Evidence(run, jobs, say)
+        self._evidence = EndJudge(run, jobs, say)
         self._began = clock.elapsed()
         self._unsettled: list[tuple[int, int]] = []
         """Attempts whose ends were polled, and perhaps are not durable yet."""
@@ -139,8 +139,8 @@ class Engine:
             apply_event(self.state, event)
         apply_event(self.state, self.life)
         self._mark: Mark = ""
-        self._notes = Notes(clock, say)
-        self._waiting = WaitingJobs(run, self.state)
+        self._notes = WaitNotes(clock, say)
+        self._waiting = WaitReasonsWriter(run, self.state)
         self._pause = (0.0, "")
         """Monotonic time until which nothing is started, and the reason."""
         self._doubtful = set(self.state.active.values())
@@ -149,18 +149,18 @@ class Engine:
         """Attempts that the executor was asked to end."""
         self._looked_at = -_NAP_S
         """When interventions were last looked for."""
-        self._snapshots = Snapshots(run, self._journal, clock)
+        self._snapshots = SnapshotWriter(run, self._journal, clock)
         executor.open(run, number)
-        self._history = history = RunHistory(settings.history, jobs, clock=clock, say=say)
-        bounds = Bounds(settings, jobs.header.settings)
+        self._history = history = RuntimeHistory(settings.history, jobs, clock=clock, say=say)
+        bounds = ConcurrencyLimits(settings, jobs.header.settings)
         claim = Claim(run=read_card(run).run_token, keeper=str(run.keeper))
         tag = f"{claim.run}-{number}"
         self._scheduler = scheduler = make_scheduler(
             self.state, jobs, bounds, settings, executor=executor, estimates=history.estimates, tag=tag
         )
-        self._urgencies = Urgencies(self.state, scheduler.pressure_of, self._rest_s)
+        self._urgencies = BatchUrgencies(self.state, scheduler.pressure_of, self._rest_s)
         machine = settings.share_machine
-        self._sharing = Sharing(claim, scheduler, bounds, history, machine=machine, clock=clock, say=say)
+        self._sharing = RunShares(claim, scheduler, bounds, history, machine=machine, clock=clock, say=say)
 
     def run(self) -> JobState:
         """Work until nothing of the run can move any more, and return the run's state.
@@ -185,18 +185,18 @@ class Engine:
 
     def restart(self) -> int:
         """Run every job again that did not succeed or that the intervention names; return their number."""
-        left = [(path, order) for path, order in interventions.waiting(self._run) if order.act == "restart"]
+        left = [(path, order) for path, order in read_interventions(self._run) if order.act == "restart"]
         # Removed as all interventions are, once the events that follow from them are durable.
         self._obeyed |= {path for path, _ in left}
-        return self._restart(left[-1][1] if left else interventions.Order(who="", act="restart"))
+        return self._restart(left[-1][1] if left else InterventionRecord(who="", act="restart"))
 
-    def _restart(self, order: interventions.Order) -> int:
+    def _restart(self, order: InterventionRecord) -> int:
         named = {number for number, label in enumerate(self._jobs.labels) if label in order.from_labels}
         chosen = select_for_restart(self.state, named)
         # Before the restart is recorded: if this life dies in between, the next one only repeats it.
         forget_tasks(self._run, chosen.anew)
         if chosen.jobs:
-            event = restarted(order, chosen.jobs)
+            event = make_restart_event(order, chosen.jobs)
             self._say(f"{order.who or 'somebody'} orders: restart, {len(event.jobs)} jobs run again")
             self._note_event(event)
         if order.set:
@@ -262,7 +262,7 @@ class Engine:
             self._note_event(Steer(who="longshore", act="pause", set={"why": self._guard.why}))
         if self.state.paused:
             self._notes.add(f"paused: {self.state.paused}; 'longshore unpause' goes on")
-        elif not self.state.over and (narrow := throttled(self.state.throttles, self._jobs.labels)):
+        elif not self.state.over and (narrow := describe_throttles(self.state.throttles, self._jobs.labels)):
             self._notes.add(narrow)
 
     def _share(self) -> None:
@@ -394,7 +394,7 @@ class Engine:
         if self._clock.elapsed() - self._looked_at < _NAP_S:
             return
         self._looked_at = self._clock.elapsed()
-        for path, order in interventions.waiting(self._run):
+        for path, order in read_interventions(self._run):
             if path not in self._obeyed:
                 self._obeyed.add(path)
                 self._take_order(order)
@@ -402,13 +402,15 @@ class Engine:
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
 
-    def _take_order(self, order: interventions.Order) -> None:
+    def _take_order(self, order: InterventionRecord) -> None:
         if order.act == "restart":
             # The life that was begun for this restart died before carrying it out.
             self._restart(order)
             return
-        for event in events_of(order, self._jobs, self.state, request_of=self._scheduler.coming_request_of):
-            if words := described(event):
+        for event in make_intervention_events(
+            order, self._jobs, self.state, request_of=self._scheduler.coming_request_of
+        ):
+            if words := describe_intervention(event):
                 self._say(words)
             self._note_event(event)
 
@@ -488,7 +490,7 @@ class Engine:
 
     def snapshot(self) -> Snapshot:
         """Return the snapshot of the run."""
-        return snapshot_of(
+        return make_snapshot(
             self.state,
             self._jobs.labels,
             life=self.life,

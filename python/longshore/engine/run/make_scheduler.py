@@ -5,12 +5,12 @@ from __future__ import annotations
 from functools import partial
 
 from longshore.contract.executor import Executor
-from longshore.engine.policy.retry import first_request, rules_of
+from longshore.engine.policy.retry import limit_first_request, make_retry_rules
 from longshore.engine.run.executor_capabilities import max_batch_for, probe_resources
 from longshore.engine.rundir.job_table import JobTable
-from longshore.engine.schedule.concurrency_limits import Bounds
+from longshore.engine.schedule.concurrency_limits import ConcurrencyLimits
 from longshore.engine.schedule.lanes import Lanes
-from longshore.engine.schedule.runtime_estimates import Estimates
+from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.engine.settings import EngineSettings
 from longshore.engine.state.resource_pool import Pool
@@ -20,11 +20,11 @@ from longshore.engine.state.run_state import RunState
 def make_scheduler(
     state: RunState,
     jobs: JobTable,
-    bounds: Bounds,
+    bounds: ConcurrencyLimits,
     settings: EngineSettings,
     *,
     executor: Executor,
-    estimates: Estimates,
+    estimates: RuntimeEstimates,
     tag: str,
 ) -> Scheduler:
     """Make the scheduler; its batches have tags that begin with `tag`."""
@@ -32,12 +32,12 @@ def make_scheduler(
     has_batches = executor.limits.max_batch > 1
     profiles = []
     for profile, takes in zip(jobs.header.settings, bounds.takes, strict=True):
-        rules = rules_of(profile, retries_on_lost=settings.retries_on_lost, capacity=probe.capacity)
+        rules = make_retry_rules(profile, retries_on_lost=settings.retries_on_lost, capacity=probe.capacity)
         # All jobs of a batch share the values that the manager gets beside the request.
         told = (tuple(sorted((name, str(value)) for name, value in profile.attributes.items())), repr(profile.own))
         profiles.append(
             SchedulerProfile(
-                request=first_request(profile.request, rules),
+                request=limit_first_request(profile.request, rules),
                 rules=rules,
                 priority=profile.priority,
                 kind=told if has_batches else None,

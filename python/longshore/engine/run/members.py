@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from longshore.contract.batch import BatchMember
-from longshore.engine.policy.attempt_limits import limits_of
+from longshore.engine.policy.attempt_limits import make_attempt_limits
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.resource_pool import NO_IDENTITIES, Identities
 from longshore.model.workflow.request import Request
@@ -68,7 +68,7 @@ class MemberBuilder:
             working_directory=folder,
             log=self._jobs.log_path(job, stored, attempt),
             shared=self._shared_by(job, request) if request == settings.request else {},
-            limits=limits_of(settings.rules.bounds, request),
+            limits=make_attempt_limits(settings.rules.bounds, request),
         )
 
     def _shared_by(self, job: int, request: Request) -> Mapping[str, str]:

@@ -13,7 +13,7 @@ from longshore.contract.service import EventSource, JobStatus, ReportSource, Sta
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import ACTIVE, BAD_ENDS, OVER, Code
+from longshore.engine.state.job_codes import ACTIVE, BAD_ENDS, OVER, JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import (
     FORMAT,
@@ -193,7 +193,7 @@ class _Derivation:
 
     def _runs_again(self, job: int, again: set[int]) -> bool:
         code, status = self._state.code[job], self._status.get(job)
-        if code == Code.PRUNED:
+        if code == JobCode.PRUNED:
             # It waits again once all jobs run again whose failures pruned it.
             bad = [parent for parent in self._state.parents[job] if self._state.code[parent] in BAD_ENDS]
             return bool(bad) and again.issuperset(bad)
@@ -201,7 +201,7 @@ class _Derivation:
             return False
         if status.state not in TERMINAL:
             return True
-        return self._is_newer(job, status) or (status.state is JobState.SUCCEEDED) != (code == Code.SUCCEEDED)
+        return self._is_newer(job, status) or (status.state is JobState.SUCCEEDED) != (code == JobCode.SUCCEEDED)
 
     def _is_newer(self, job: int, status: JobStatus) -> bool:
         """Return whether a job ended once more than is known."""
@@ -221,7 +221,7 @@ class _Derivation:
     def advance_all(self) -> None:
         """Bring the reported jobs to their new states: first those that ended, by the time of their ends."""
         for job, status in self._status.items():
-            waits = self._state.code[job] in (Code.UNREADY, Code.READY)
+            waits = self._state.code[job] in (JobCode.UNREADY, JobCode.READY)
             parents = (self._status.get(parent) for parent in self._state.parents[job])
             if waits and status.state in _GOES_ON and any(map(_is_bad, parents)):
                 # The workload manager went on in spite of the failures.
@@ -240,16 +240,16 @@ class _Derivation:
         code, state = self._state.code[job], status.state
         if code in OVER or state in _SAYS_NOTHING:
             return
-        if code == Code.UNDECIDED and (not _is_bad(status) or self._is_newer(job, status)):
+        if code == JobCode.UNDECIDED and (not _is_bad(status) or self._is_newer(job, status)):
             self._tell(Retry(j=job, a=self._state.attempts[job] + 1, cause=Cause.LOST))
-        if code == Code.HELD and state is not JobState.HELD:
+        if code == JobCode.HELD and state is not JobState.HELD:
             self._tell(Steer(who=self._known.who, act="release", jobs=(job,)))
         if advance := self._ADVANCE.get(state):
             advance(self, job, status)
 
     def _pending(self, job: int, status: JobStatus) -> None:
         code = self._state.code[job]
-        if code == Code.RUNNING and status.state is JobState.PENDING:
+        if code == JobCode.RUNNING and status.state is JobState.PENDING:
             self._take_back(job, "it waits again")
         elif code in ACTIVE or code in OVER:
             return
@@ -262,7 +262,7 @@ class _Derivation:
 
     def _running(self, job: int, status: JobStatus) -> None:
         self._pending(job, status)
-        if self._state.code[job] == Code.PENDING:
+        if self._state.code[job] == JobCode.PENDING:
             at = status.start or self._now
             self._tell(Started(j=job, a=self._state.attempts[job], host=status.host, at=at, t=at))
 
@@ -276,7 +276,7 @@ class _Derivation:
             self._tell(Failed(j=job, why=status.reason or "the service reports it as failed", t=status.end or 0.0))
 
     def _held(self, job: int, status: JobStatus) -> None:
-        if self._state.code[job] == Code.HELD:
+        if self._state.code[job] == JobCode.HELD:
             return
         why = status.reason or "held"
         self._tell(Steer(who=self._known.who, act="hold", jobs=(job,), set={"why": why}))

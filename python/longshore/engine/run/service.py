@@ -29,15 +29,20 @@ from longshore.contract.intervention import CancelOutcome, Intervention, JobSele
 from longshore.contract.service import EventSource, WmsService
 from longshore.engine import settings as engine_settings
 from longshore.engine.run.executor_capabilities import probe_resources
-from longshore.engine.rundir import interventions
-from longshore.engine.rundir.journal import fruitless_lives, lives
+from longshore.engine.rundir.interventions import (
+    InterventionKind,
+    InterventionRecord,
+    discard_interventions,
+    write_intervention,
+)
+from longshore.engine.rundir.journal import count_fruitless_lives, lives
 from longshore.engine.rundir.liveness import (
-    beats_elsewhere,
-    end_engine_here,
-    has_engine_here,
-    last_words,
+    find_stall_start,
+    has_local_engine,
+    has_remote_heartbeat,
+    kill_local_engine,
+    last_log_line,
     lock_run,
-    silent_since,
 )
 from longshore.engine.rundir.read_journal import read_events, read_since
 from longshore.errors import RequestError, SubmissionRefusedError
@@ -97,7 +102,7 @@ class EngineService(
 
     def render(self, workflow: Workflow, ctx: Context) -> Iterable[RenderedFile]:
         """Return the engine's settings and `render_extra`."""
-        yield engine_settings.rendered(ctx)
+        yield engine_settings.render_settings(ctx)
         yield from self.render_extra(workflow, ctx)
 
     def submit(self, run: RunPaths) -> Submission:
@@ -107,7 +112,7 @@ class EngineService(
     def resume(self, run: RunPaths, *, take_over: bool = False, force: bool = False) -> Submission | None:
         """Start another engine for a run whose engine died, or, with `take_over`, seems to live."""
         if take_over:
-            end_engine_here(run)
+            kill_local_engine(run)
         else:
             self._refuse_if_alive(run)
         if self._finished(run):
@@ -126,9 +131,9 @@ class EngineService(
         if changes.set:
             self._refuse_beyond(run, changes.set)
         # Earlier interventions were meant for the submission that is over.
-        interventions.discard(run)
+        discard_interventions(run)
         selection = changes.selection
-        order = interventions.Order(
+        order = InterventionRecord(
             who=user_name(),
             act="restart",
             jobs=selection.jobs,
@@ -136,7 +141,7 @@ class EngineService(
             set=changes.set,
             from_labels=changes.from_labels,
         )
-        path = interventions.leave(run, order)
+        path = write_intervention(run, order)
         try:
             return self._begin(run, "restart")
         except SubmissionRefusedError:
@@ -152,21 +157,21 @@ class EngineService(
         if not self.is_alive(run):
             # An order left behind would be carried out by the next process that takes the run over.
             self._refuse_if_elsewhere(run)
-        order = interventions.Order(
+        order = InterventionRecord(
             who=user_name(),
             act="cancel",
             jobs=selection.jobs,
             labels=selection.labels,
             set={"final": "no"} if selection.final_too else {},
         )
-        path = interventions.leave(run, order)
+        path = write_intervention(run, order)
         begun = 0
         while path.exists():
             if self.is_alive(run):
                 time.sleep(_POLL_S)
             elif self._finished(run):
                 # The run ended by itself before the intervention was taken.
-                interventions.discard(run)
+                discard_interventions(run)
             elif begun == MOST_FRUITLESS:
                 _refuse_if_fruitless(run)
             else:
@@ -182,11 +187,11 @@ class EngineService(
             )
         if intervention.act == "set":
             self._refuse_beyond(run, intervention.set)
-        path = interventions.leave(
+        path = write_intervention(
             run,
-            interventions.Order(
+            InterventionRecord(
                 who=user_name(),
-                act=msgspec.convert(intervention.act, interventions.Act),
+                act=msgspec.convert(intervention.act, InterventionKind),
                 jobs=intervention.selection.jobs,
                 labels=intervention.selection.labels,
                 set=intervention.set,
@@ -205,13 +210,13 @@ class EngineService(
 
     def is_alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether an engine holds the run's lock, or another host's engine wrote a snapshot a moment ago."""
-        return has_engine_here(run) or beats_elsewhere(run)
+        return has_local_engine(run) or has_remote_heartbeat(run)
 
     def log_locator(self, run: RunPaths) -> LogLocator | None:
         """Return the locator of logs, if the user chose their directories."""
-        from longshore.engine.rundir.log_paths import places_of
+        from longshore.engine.rundir.log_paths import make_log_locator
 
-        return places_of(run)
+        return make_log_locator(run)
 
     def ping(self, ctx: Context) -> PingReport:
         """Return the report of the executor's probe. A service whose executor has none should implement this method."""
@@ -224,7 +229,7 @@ class EngineService(
         from longshore.engine.run.loop import Engine, Superseded
 
         with lock_run(run, anew=by == "take-over"):
-            settings = engine_settings.read(run)
+            settings = engine_settings.read_settings(run)
             if settings.umask is not None:
                 # Of this process, and so of its keepers and their jobs.
                 os.umask(settings.umask)
@@ -279,7 +284,7 @@ class EngineService(
         return f"the engine runs {how.description}"
 
     def _refuse_if_elsewhere(self, run: RunPaths) -> None:
-        executor = self.executor(engine_settings.read(run).executor)
+        executor = self.executor(engine_settings.read_settings(run).executor)
         if isinstance(executor, HostBound) and (left := executor.unseen_processes(run)):
             raise SubmissionRefusedError(
                 f"of '{run.root}' there may still live {left}, which cannot be seen from '{host_name()}'",
@@ -288,15 +293,15 @@ class EngineService(
 
     def _refuse_beyond(self, run: RunPaths, values: Mapping[str, str]) -> None:
         """Refuse requests of jobs that can never be granted."""
-        from longshore.engine.policy.set_request import changed
+        from longshore.engine.policy.set_request import change_request
 
         snapshot = read_snapshot(run)
         if snapshot is not None and snapshot.host != host_name():
             # The resources elsewhere are not known here.
             return
         said = " ".join(f"{key}={value}" for key, value in values.items())
-        settings = engine_settings.read(run).executor
-        for problem in self.request_problems(changed(Request(), values), said, settings):
+        settings = engine_settings.read_settings(run).executor
+        for problem in self.request_problems(change_request(Request(), values), said, settings):
             raise RequestError(problem.message, hint=problem.hint)
 
     def _refuse_if_alive(self, run: RunPaths) -> None:
@@ -310,7 +315,7 @@ class EngineService(
                     f"{run.root} --take-over",
                 )
             hint = "Wait for it, or cancel the run first."
-            if silent_since(run, snapshot, time.time()):
+            if find_stall_start(run, snapshot, time.time()):
                 hint = f"It has written nothing for a while. If it hangs: longshore resume {run.root} --take-over"
             raise SubmissionRefusedError(f"'{run.root}' is {state}: its engine is alive", hint=hint)
 
@@ -354,9 +359,9 @@ _TAKEN_S: Final = 10.0
 
 def _refuse_if_fruitless(run: RunPaths) -> None:
     """Refuse to begin another engine after several that died at once."""
-    number = fruitless_lives(run.journal)
+    number = count_fruitless_lives(run.journal)
     if number >= MOST_FRUITLESS:
-        words = last_words(run)
+        words = last_log_line(run)
         raise SubmissionRefusedError(
             f"the last {number} engines of '{run.root}' died without achieving anything"
             + (f": {words}" if words else ""),

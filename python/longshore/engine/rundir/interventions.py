@@ -16,15 +16,15 @@ from longshore.errors import SubmissionRefusedError
 from longshore.world.files.atomic import move, write_atomically
 
 _SUFFIX: Final = ".json"
-Act = Literal["cancel", "pause", "unpause", "throttle", "hold", "release", "set", "restart"]
+InterventionKind = Literal["cancel", "pause", "unpause", "throttle", "hold", "release", "set", "restart"]
 """Kind of intervention."""
 
 
-class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class InterventionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Intervention by a user; an empty selection means the whole run."""
 
     who: str
-    act: Act
+    act: InterventionKind
     jobs: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     set: Mapping[str, str] = msgspec.field(default_factory=dict)
@@ -32,7 +32,7 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """For a restart: labels whose jobs run again even if they succeeded."""
 
 
-def leave(run: RunPaths, order: Order) -> Path:
+def write_intervention(run: RunPaths, order: InterventionRecord) -> Path:
     """Write an intervention for the engine, atomically, and return its path, which exists until the engine takes it.
 
     Raises
@@ -57,13 +57,13 @@ def _next_number(run: RunPaths) -> int:
     return max(time.time_ns(), int(newest) + 1 if newest.isdigit() else 0)
 
 
-def discard(run: RunPaths) -> None:
+def discard_interventions(run: RunPaths) -> None:
     """Remove all pending interventions."""
-    for path, _ in waiting(run):
+    for path, _ in read_interventions(run):
         path.unlink(missing_ok=True)
 
 
-def waiting(run: RunPaths) -> list[tuple[Path, Order]]:
+def read_interventions(run: RunPaths) -> list[tuple[Path, InterventionRecord]]:
     """Return the pending interventions, oldest first; set an unreadable one aside instead of carrying it out."""
     try:
         names = sorted(name for name in os.listdir(run.steer) if name.endswith(_SUFFIX))
@@ -74,7 +74,7 @@ def waiting(run: RunPaths) -> list[tuple[Path, Order]]:
     for name in names:
         path = run.steer / name
         try:
-            orders.append((path, msgspec.json.decode(path.read_bytes(), type=Order)))
+            orders.append((path, msgspec.json.decode(path.read_bytes(), type=InterventionRecord)))
         except OSError:
             # Another engine has taken over the run and this intervention, or the file is unreadable for now.
             continue

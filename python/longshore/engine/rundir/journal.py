@@ -50,8 +50,8 @@ class Journal:
 
     def __init__(self, folder: Path, life: Life) -> None:
         self._folder = folder
-        self._next = path_of(folder, life.life + 1)
-        self._path = path = path_of(folder, life.life)
+        self._next = life_path(folder, life.life + 1)
+        self._path = path = life_path(folder, life.life)
         try:
             create_atomically(path, encode_line(life))
         except FileExistsError:
@@ -70,7 +70,7 @@ class Journal:
         """
         if seen is None:
             return []
-        path = path_of(self._folder, seen.life)
+        path = life_path(self._folder, seen.life)
         with path.open("rb") as file:
             file.seek(seen.bytes)
             rest = file.read()
@@ -147,7 +147,7 @@ class Journal:
         self._file.close()
 
 
-def path_of(folder: Path, life: int) -> Path:
+def life_path(folder: Path, life: int) -> Path:
     """Return the path of a life's file."""
     return folder / _file_name(life)
 
@@ -196,10 +196,10 @@ def first_event(path: Path) -> Life:
         The first event is not a `Life`, is missing, or has a newer format.
     """
     with path.open("rb") as file:
-        return _life(file.readline(), path)
+        return _decode_life(file.readline(), path)
 
 
-def _life(line: bytes, path: Path) -> Life:
+def _decode_life(line: bytes, path: Path) -> Life:
     first = _decode(line, path)
     if not isinstance(first, Life):
         raise RunUnreadableError(f"'{path}' does not begin with the event 'life'")
@@ -211,7 +211,7 @@ def _life(line: bytes, path: Path) -> Life:
     return first
 
 
-def fruitless_lives(folder: Path) -> int:
+def count_fruitless_lives(folder: Path) -> int:
     """Count the newest lives in a row that died without any news of a job or any intervention carried out.
 
     Raises
@@ -242,7 +242,7 @@ def sealed_lengths(files: Sequence[tuple[int, Path]], seal: Seal | None = None) 
     for number, path in reversed(files):
         with path.open("rb") as file:
             line, next_line = file.readline(), file.readline()
-        first = _life(line, path)
+        first = _decode_life(line, path)
         end = len(line) + len(next_line)
         second = _decode(next_line, path) if next_line.endswith(b"\n") and end <= seals.get(number, end) else None
         for each in (*((first.seals,) if first.seals else ()), *(second.lives if isinstance(second, Sealed) else ())):

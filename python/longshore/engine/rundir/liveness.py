@@ -26,7 +26,7 @@ _END_S: Final = 10.0
 """Time that a killed engine may take to disappear."""
 
 
-def has_engine_here(run: RunPaths) -> bool:
+def has_local_engine(run: RunPaths) -> bool:
     """Return whether an engine of this host, or of one whose locks are visible here, holds the run's lock."""
     try:
         return is_locked(run.engine_lock)
@@ -34,7 +34,7 @@ def has_engine_here(run: RunPaths) -> bool:
         return False
 
 
-def beats_elsewhere(run: RunPaths) -> bool:
+def has_remote_heartbeat(run: RunPaths) -> bool:
     """Return whether another host's engine wrote a snapshot a moment ago."""
     snapshot = read_snapshot(run)
     if snapshot is None or snapshot.finished or snapshot.host == host_name():
@@ -51,7 +51,7 @@ def beats_elsewhere(run: RunPaths) -> bool:
     return age < _FRESH_S
 
 
-def silent_since(run: RunPaths, snapshot: Snapshot | None, now: float) -> float | None:
+def find_stall_start(run: RunPaths, snapshot: Snapshot | None, now: float) -> float | None:
     """Return when this host's engine last wrote a snapshot, if a healthy one would have written one since.
 
     The times are seconds since the epoch; ``None`` means that the engine is not overdue.
@@ -82,13 +82,13 @@ def lock_run(run: RunPaths, *, anew: bool = False) -> Lock:
         raise SubmissionRefusedError(f"'{run.root}' already has an engine on this host") from None
 
 
-def end_engine_here(run: RunPaths) -> bool:
+def kill_local_engine(run: RunPaths) -> bool:
     """Kill a run's newest engine if it is on this host and holds the lock; return whether it existed.
 
     An engine that hangs or is suspended would keep its keeper waiting for orders for ever.
     """
     life = newest_life(run.journal)
-    if life is None or life.host != host_name() or life.boot != boot_id() or not has_engine_here(run):
+    if life is None or life.host != host_name() or life.boot != boot_id() or not has_local_engine(run):
         return False
     if "drive" not in process_command(life.pid):
         # The number now belongs to another process.
@@ -96,12 +96,12 @@ def end_engine_here(run: RunPaths) -> bool:
     with suppress(ProcessLookupError, PermissionError):
         os.kill(life.pid, signal.SIGKILL)
     deadline = time.monotonic() + _END_S
-    while has_engine_here(run) and time.monotonic() < deadline:
+    while has_local_engine(run) and time.monotonic() < deadline:
         time.sleep(_POLL_S)
     return True
 
 
-def last_words(run: RunPaths) -> str:
+def last_log_line(run: RunPaths) -> str:
     """Return the last line of the engine's log."""
     try:
         lines = run.engine_log.read_bytes()[-4096:].decode("utf-8", "replace").strip().splitlines()

@@ -16,17 +16,17 @@ from longshore.plan.log_folders import attempt_log_path
 _NUMBER: Final = re.compile(r"\.([0-9]+)\.log")
 
 
-def places_of(run: RunPaths) -> EngineLogs | None:
+def make_log_locator(run: RunPaths) -> EngineLogLocator | None:
     """Return the locator of a run's logs; ``None`` if they have their usual paths."""
     try:
         header = read_header(run)
     except RunUnreadableError:
         # Other readers of the run report the error.
         return None
-    return EngineLogs(run, header.log_folders) if header.log_folders else None
+    return EngineLogLocator(run, header.log_folders) if header.log_folders else None
 
 
-class EngineLogs(LogLocator):
+class EngineLogLocator(LogLocator):
     """Locator of attempts' logs; `template` is the folder of a job's logs below that of all logs."""
 
     def __init__(self, run: RunPaths, template: str) -> None:

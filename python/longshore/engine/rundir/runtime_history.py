@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import Final
 
 from longshore.engine.rundir.job_table import JobTable
-from longshore.engine.schedule.eta import LabelWork, eta
-from longshore.engine.schedule.runtime_estimates import Estimates
-from longshore.engine.state.job_codes import Code
+from longshore.engine.schedule.eta import LabelWork, estimate_eta
+from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
+from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Ended
 from longshore.model.run.label_history import LabelHistory, Success
@@ -20,10 +20,10 @@ _EVERY_S: Final = 60.0
 """Time between two writes: an engine that dies loses at most this much history."""
 _MOST: Final = 5_000
 """Most successes that are buffered."""
-_OPEN: Final = (Code.UNREADY, Code.READY, Code.PENDING, Code.RUNNING, Code.UNDECIDED, Code.HELD)
+_OPEN: Final = (JobCode.UNREADY, JobCode.READY, JobCode.PENDING, JobCode.RUNNING, JobCode.UNDECIDED, JobCode.HELD)
 
 
-class RunHistory:
+class RuntimeHistory:
     """History of a run's payload.
 
     An empty `identity` means that nothing is remembered; `say` takes a line for the engine's log.
@@ -41,7 +41,7 @@ class RunHistory:
         self._label_of = jobs.label_of
         nothing = LabelHistory(label="")
         means = [(found.get(label, nothing).run_s, found.get(label, nothing).weight) for label in jobs.labels]
-        self.estimates = Estimates(self._label_of, means, self._last_s(found))
+        self.estimates = RuntimeEstimates(self._label_of, means, self._last_s(found))
         self._cpus = self._cpus_per_label()
 
     def note(self, end: Ended) -> None:
@@ -90,7 +90,7 @@ class RunHistory:
         work = []
         for label, row in enumerate(state.counts):
             run_s = self.estimates.label_s(label)
-            running = row[Code.RUNNING] + row[Code.PENDING]
+            running = row[JobCode.RUNNING] + row[JobCode.PENDING]
             work.append(
                 LabelWork(
                     open=sum(row[code] for code in _OPEN),
@@ -101,7 +101,7 @@ class RunHistory:
                     run_s=run_s,
                 )
             )
-        return eta(work, cpus).expected_s
+        return estimate_eta(work, cpus).expected_s
 
     def _last_s(self, found: Mapping[str, LabelHistory]) -> dict[int, float]:
         """Return the seconds of each job's last success, reading lines only of labels with known successes."""

@@ -6,7 +6,7 @@ from typing import Final
 
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.journal import Journal
-from longshore.engine.rundir.wait_notes import Notes
+from longshore.engine.rundir.wait_notes import WaitNotes
 from longshore.model.run.snapshot import Snapshot
 from longshore.world.clock import Clock
 from longshore.world.runs.run_directory import write_snapshot
@@ -17,7 +17,7 @@ _HEARTBEAT_S: Final = 10.0
 """Time between two snapshots without news."""
 
 
-class Snapshots:
+class SnapshotWriter:
     """Writer of the snapshots of one life; its journal is never behind a snapshot."""
 
     def __init__(self, run: RunPaths, journal: Journal, clock: Clock) -> None:
@@ -28,7 +28,7 @@ class Snapshots:
         self._number = -1
         self._note = ""
 
-    def is_due(self, notes: Notes) -> bool:
+    def is_due(self, notes: WaitNotes) -> bool:
         """Return whether it is time for another snapshot, which would carry these notes."""
         age = self._clock.elapsed() - self._at
         news = self._journal.number != self._number or str(notes) != self._note

@@ -11,7 +11,7 @@ _PASSED_S: Final = 60.0
 """Time after which an absent reason has passed, so that it is logged again when it comes back."""
 
 
-class Notes:
+class WaitNotes:
     """Reasons why the engine waits, as of this round; `say` takes a line for the engine's log."""
 
     def __init__(self, clock: Clock, say: Callable[[str], None]) -> None:

@@ -7,12 +7,12 @@ from contextlib import suppress
 
 from longshore.contract.batch import WaitReasons
 from longshore.contract.context import RunPaths
-from longshore.engine.state.job_codes import Code
+from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.world.runs.run_directory import write_waiting
 
 
-class WaitingJobs:
+class WaitReasonsWriter:
     """Reasons why submitted jobs wait, as of the manager's newest answer; readers find them in the run directory."""
 
     def __init__(self, run: RunPaths, state: RunState) -> None:
@@ -32,7 +32,7 @@ class WaitingJobs:
     @property
     def held(self) -> frozenset[int]:
         """Jobs that only a person can release."""
-        return held_jobs(self._newest, self._state.code)
+        return find_held_jobs(self._newest, self._state.code)
 
     @property
     def note(self) -> str:
@@ -46,7 +46,7 @@ class WaitingJobs:
         return f"{jobs} held by the workload manager ({reasons}){hint}"
 
 
-def held_jobs(waiting: WaitReasons, code: Sequence[int]) -> frozenset[int]:
+def find_held_jobs(waiting: WaitReasons, code: Sequence[int]) -> frozenset[int]:
     """Return the jobs that the manager holds and that have not changed their state since it answered."""
     named = (job for reason in waiting.held for job in waiting.reasons.get(reason, ()))
-    return frozenset(job for job in named if job < len(code) and code[job] == Code.PENDING)
+    return frozenset(job for job in named if job < len(code) and code[job] == JobCode.PENDING)

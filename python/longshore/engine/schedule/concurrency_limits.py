@@ -22,7 +22,7 @@ _CATEGORY: Final = "category:"
 """Prefix of a category's name; no limit has a colon in its name."""
 
 
-def unbounded(workflow: Workflow, settings: Mapping[str, Any]) -> Iterator[Problem]:
+def find_missing_limits(workflow: Workflow, settings: Mapping[str, Any]) -> Iterator[Problem]:
     """Yield a note per limit or category that jobs name and no setting gives a number.
 
     `settings` are the future `EngineSettings`, by field name.
@@ -39,7 +39,7 @@ def unbounded(workflow: Workflow, settings: Mapping[str, Any]) -> Iterator[Probl
         yield Problem(message=f"any number of jobs may run at once that should be limited; see '{words}'", fatal=False)
 
 
-class Bounds:
+class ConcurrencyLimits:
     """Limits and categories that hold jobs back, beside the resources of the machine.
 
     Parameters

@@ -51,7 +51,7 @@ class Eta(msgspec.Struct, frozen=True, kw_only=True):
     latest_s: float
 
 
-def eta(work: Iterable[LabelWork], cpus: float) -> Eta:
+def estimate_eta(work: Iterable[LabelWork], cpus: float) -> Eta:
     """Estimate the rest of a run that only resources limit: dependencies between jobs are left out.
 
     Parameters
@@ -80,7 +80,7 @@ def _span(labels: list[tuple[LabelWork, float]], cpus: float) -> float:
     return max(total / (cpus if cpus > 0.0 else 1.0), longest)
 
 
-def told_anew(before: float | None, now: float, *, at: float) -> bool:
+def is_relevant_change(before: float | None, now: float, *, at: float) -> bool:
     """Return whether a new estimate of the end differs from the reported one by enough to report it.
 
     Both are times on one clock, which now shows `at`; ``None`` means that none was reported.
@@ -121,7 +121,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     cpus: int | None = None
 
 
-def advice(history: LabelHistory, asked: Request, *, margin: float = 1.1) -> Advice:
+def make_advice(history: LabelHistory, asked: Request, *, margin: float = 1.1) -> Advice:
     """Return the request to advise for a label, from the use of its successes.
 
     `margin` multiplies the most memory of any job.

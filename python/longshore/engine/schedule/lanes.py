@@ -13,7 +13,7 @@ from typing import Final
 from longshore.engine.state.resource_pool import NO_IDENTITIES, Identities, Pool
 from longshore.model.workflow.request import Request
 
-NOTHING: Final[Mapping[str, int]] = {}
+NO_AMOUNTS: Final[Mapping[str, int]] = {}
 _MOST_PER_SLOT = 16
 """Members ahead per slot, however short they are: more would gain nothing, and delay their events."""
 _SHORTEST_S = 1e-4
@@ -71,7 +71,7 @@ class Lane:
         self.expected_s = max(run_s, before + _FORGET * (run_s - before))
 
 
-_NO_LANE: Final = Lane(-1, NOTHING, ahead=False)
+_NO_LANE: Final = Lane(-1, NO_AMOUNTS, ahead=False)
 
 
 class Lanes:
@@ -104,7 +104,7 @@ class Lanes:
         """Return whether a job is submitted and not over."""
         return job in self._of or job in self._alone
 
-    def learn(self, request: Request, takes: Mapping[str, int] = NOTHING) -> Lane:
+    def learn(self, request: Request, takes: Mapping[str, int] = NO_AMOUNTS) -> Lane:
         """Return the lane of a request, made at its first use; `takes` are amounts from other pools."""
         bounds = [(pool, amounts) for pool in self._others if (amounts := pool.clamp(takes))]
         key = (request.key(), tuple(sorted(takes.items())) if bounds else ())

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from longshore.contract.batch import Urgency
-from longshore.engine.state.job_codes import Code
+from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 
 _RELEVANT: Final = 0.1
@@ -17,7 +17,7 @@ _MOST: Final = 100
 """Most batches in one reprioritisation; those that moved most go first."""
 
 
-class Urgencies:
+class BatchUrgencies:
     """Urgency of each batch, as last sent to the manager.
 
     Parameters
@@ -82,6 +82,6 @@ class Urgencies:
         found: dict[str, float] = {}
         code = self._state.code
         for job, batch in self._state.active.items():
-            if code[job] == Code.PENDING:
+            if code[job] == JobCode.PENDING:
                 found[batch] = max(found.get(batch, 0.0), self._pressure_of(job))
         return found

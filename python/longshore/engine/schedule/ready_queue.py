@@ -18,7 +18,7 @@ _Entry: TypeAlias = tuple[float, float, int]
 """Priority and pressure, both with their sign turned, and the job."""
 
 
-def pressures(
+def compute_pressures(
     children: Sequence[Sequence[int]], expected_s: Callable[[int], float], barriers: Barriers | None = None
 ) -> list[float]:
     """Compute the pressure of every job: seconds of its own expected run time and of the longest chain behind it.

@@ -15,7 +15,7 @@ _OFTEN: Final = 64
 """Fewest successes between two checks, in a run that is large enough for the checks to cost anything."""
 
 
-class Estimates:
+class RuntimeEstimates:
     """Expected run time of every job of a run, updated from its successes.
 
     Parameters

@@ -9,19 +9,19 @@ from heapq import heappop, heappush
 import msgspec
 
 from longshore.contract.batch import Limits
-from longshore.engine.policy.retry import Past, RetryRules, judge
-from longshore.engine.schedule.lanes import NOTHING, Lane, Lanes
-from longshore.engine.schedule.ready_queue import ReadyQueue, pressures
-from longshore.engine.schedule.runtime_estimates import Estimates
-from longshore.engine.state.job_codes import Code
+from longshore.engine.policy.retry import BadEnds, RetryRules, decide_retry
+from longshore.engine.schedule.lanes import NO_AMOUNTS, Lane, Lanes
+from longshore.engine.schedule.ready_queue import ReadyQueue, compute_pressures
+from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
+from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.resource_pool import NO_IDENTITIES, Pool
 from longshore.engine.state.run_state import RunState
-from longshore.engine.state.steering import Valve
+from longshore.engine.state.steering import Throttle
 from longshore.model.run.event import Failed, Finished, Retry, Submitting
 from longshore.model.run.state import Cause
 from longshore.model.workflow.request import Request, rounded
 
-_READY = int(Code.READY)
+_READY = int(JobCode.READY)
 _ONE_AT_A_TIME = 64
 """Starts decided in one round, so that ends do not wait behind many starts."""
 
@@ -48,7 +48,7 @@ class SchedulerProfile(msgspec.Struct, frozen=True, kw_only=True):
     """Priority, which goes before pressure."""
     kind: Hashable = None
     """Key that all jobs of a batch share, beside the request."""
-    takes: Mapping[str, int] = NOTHING
+    takes: Mapping[str, int] = NO_AMOUNTS
     """Amounts that a job takes of limits and categories."""
     max_batch: Callable[[], int] | None = None
     """Most members of one batch; ``None`` means the executor's limit."""
@@ -84,7 +84,7 @@ class Scheduler:
         lanes: Lanes,
         limits: Limits,
         tag: str,
-        estimates: Estimates | None = None,
+        estimates: RuntimeEstimates | None = None,
     ) -> None:
         self.state = state
         self.pool = lanes.pool
@@ -98,15 +98,15 @@ class Scheduler:
         """Jobs submitted and not yet running, including those of this round."""
         self.more = False
         """Whether the newest round ended before all jobs that fit were started."""
-        self.estimates = estimates or Estimates(state.labels)
+        self.estimates = estimates or RuntimeEstimates(state.labels)
         self._queue = ReadyQueue(
-            pressures(state.children, self.estimates.expected_s, state.barriers),
+            compute_pressures(state.children, self.estimates.expected_s, state.barriers),
             (lambda job: self._profile(job).priority) if any(each.priority for each in profiles) else None,
         )
         self._later: list[tuple[float, int]] = []
         self._reads_history = True
         """Whether the newly ready jobs come from the replay of an earlier life."""
-        self._valve = Valve(state, state.labels)
+        self._valve = Throttle(state, state.labels)
         self._lanes = lanes
         self._asked: dict[Hashable, _Asked] = {}
         self._by_profile = [self._learn(profile.request, profile) for profile in profiles]
@@ -136,7 +136,7 @@ class Scheduler:
         """Decide about the jobs that ended badly."""
         state = self.state
         return [
-            judge(
+            decide_retry(
                 end,
                 past=self._past(job),
                 rules=self._rules_of(job),
@@ -151,9 +151,9 @@ class Scheduler:
         retries = self.state.set_retries.get(job)
         return rules if retries is None else msgspec.structs.replace(rules, retries=retries)
 
-    def _past(self, job: int) -> Past:
+    def _past(self, job: int) -> BadEnds:
         state = self.state
-        return Past(
+        return BadEnds(
             tries=state.tries[job],
             lost=state.lost[job],
             preempted=state.cause_counts.get((job, Cause.PREEMPTED), 0),
@@ -250,14 +250,14 @@ class Scheduler:
     def _follow_estimates(self) -> None:
         if self.estimates.moved():
             self.estimates.settle()
-            self._queue.reorder(pressures(self.state.children, self.estimates.expected_s, self.state.barriers))
+            self._queue.reorder(compute_pressures(self.state.children, self.estimates.expected_s, self.state.barriers))
 
     def _count_waiting(self) -> None:
-        self._waiting = sum(row[Code.PENDING] for row in self.state.counts)
+        self._waiting = sum(row[JobCode.PENDING] for row in self.state.counts)
         if self.limits.max_waiting_alike is not None:
             code = self.state.code
             self._waiting_alike = Counter(
-                self._asked_of(job).bucket for job in self.state.active if code[job] == Code.PENDING
+                self._asked_of(job).bucket for job in self.state.active if code[job] == JobCode.PENDING
             )
 
     def _next_batch(self) -> Submitting | None:
@@ -387,7 +387,7 @@ class Scheduler:
         self._reads_history = False
         while self._later and self._later[0][0] <= now:
             _, job = heappop(self._later)
-            if state.code[job] == Code.READY:
+            if state.code[job] == JobCode.READY:
                 self._enqueue(job)
 
     def _enqueue(self, job: int) -> None:

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from longshore.engine.rundir.runtime_history import RunHistory
-from longshore.engine.schedule.eta import told_anew
+from longshore.engine.rundir.runtime_history import RuntimeHistory
+from longshore.engine.schedule.eta import is_relevant_change
 from longshore.engine.schedule.scheduler import Scheduler
 from longshore.engine.share import share_rules
 from longshore.engine.state.resource_pool import Pool
@@ -40,7 +40,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
     rest_s: float
 
 
-def demand_of(scheduler: Scheduler, history: RunHistory, now: float) -> Demand:
+def compute_demand(scheduler: Scheduler, history: RuntimeHistory, now: float) -> Demand:
     """Compute a run's demand from its scheduler and its history."""
     cpus = scheduler.pool.capacity.get("cpus", 1) if scheduler.pool else 1
     return Demand(
@@ -48,7 +48,7 @@ def demand_of(scheduler: Scheduler, history: RunHistory, now: float) -> Demand:
     )
 
 
-class SharedPlace(NamedTuple):
+class SharedResources(NamedTuple):
     """Folder in which runs negotiate over one set of resources."""
 
     folder: Path
@@ -59,14 +59,14 @@ class SharedPlace(NamedTuple):
     """Least seconds between two negotiations."""
 
 
-def this_machine() -> SharedPlace:
+def machine_resources() -> SharedResources:
     """Return the place where the runs of this host share its resources."""
-    return SharedPlace(claims_folder(), "this machine is", 1.0)
+    return SharedResources(claims_folder(), "this machine is", 1.0)
 
 
-def job_limits() -> SharedPlace:
+def limit_resources() -> SharedResources:
     """Return the place where runs share concurrency limits; its interval is short so that free slots are soon used."""
-    return SharedPlace(limits_folder(), "limits on jobs that run at once are", 0.25)
+    return SharedResources(limits_folder(), "limits on jobs that run at once are", 0.25)
 
 
 class PoolShare:
@@ -87,7 +87,7 @@ class PoolShare:
     """
 
     def __init__(
-        self, claim: Claim, pool: Pool, place: SharedPlace, *, clock: Clock, say: Callable[[str], None]
+        self, claim: Claim, pool: Pool, place: SharedResources, *, clock: Clock, say: Callable[[str], None]
     ) -> None:
         self._pool = pool
         self._folder, self._what, self._every_s = place
@@ -156,8 +156,8 @@ class PoolShare:
         others = read_other_claims(self._folder, self._claim.run, now=now)
         held = self._pool.taken
         claim = self._claim_for(demand, held, now)
-        part = share_rules.shares([*others, claim], now)[claim.run]
-        most = share_rules.room(others, claim)
+        part = share_rules.compute_shares([*others, claim], now)[claim.run]
+        most = share_rules.claimable_amounts(others, claim)
         due = {name: min(part.get(name, 0), most[name]) for name in claim.capacity}
         # A job's resources are claimed until it ends, but not taken again after that: they belong to another run.
         leased = {name: max(held.get(name, 0), amount) for name, amount in due.items()}
@@ -165,7 +165,7 @@ class PoolShare:
         for name, everybody in self._pool.identities.items():
             had = self._pool.had[name]
             taken = [each for other in others for each in (other.members if other.alive else other.held).get(name, ())]
-            members[name] = share_rules.members(everybody, had, taken, leased[name])
+            members[name] = share_rules.choose_identities(everybody, had, taken, leased[name])
             leased[name] = len(members[name])
             due[name] = min(due[name], leased[name])
         claim = msgspec.structs.replace(claim, leased=leased, members=members)
@@ -188,7 +188,7 @@ class PoolShare:
             held={name: these for name, these in self._pool.had.items() if these},
             wants=wants,
             next=dict(demand.next),
-            end_at=end_at if told_anew(claim.end_at or None, end_at, at=now) else claim.end_at,
+            end_at=end_at if is_relevant_change(claim.end_at or None, end_at, at=now) else claim.end_at,
             idle_since=None if busy else claim.idle_since if claim.idle_since is not None else now,
         )
 

@@ -13,7 +13,7 @@ PATIENCE_S: Final = 60.0
 Amounts = Mapping[str, int]
 
 
-def shares(claims: Iterable[Claim], now: float) -> dict[str, dict[str, int]]:
+def compute_shares(claims: Iterable[Claim], now: float) -> dict[str, dict[str, int]]:
     """Compute the share of each run, by run and resource.
 
     First every run gets the amounts of one of its jobs: runs that have waited long go first, the rest by their expected
@@ -45,7 +45,7 @@ def shares(claims: Iterable[Claim], now: float) -> dict[str, dict[str, int]]:
     return given
 
 
-def room(claims: Iterable[Claim], own: Claim) -> dict[str, int]:
+def claimable_amounts(claims: Iterable[Claim], own: Claim) -> dict[str, int]:
     """Return the most that a run can claim beside the claims of others, by resource."""
     others = list(claims)
     left = _total([*others, own])
@@ -55,7 +55,9 @@ def room(claims: Iterable[Claim], own: Claim) -> dict[str, int]:
     return {name: max(0, min(left[name], amount)) for name, amount in own.capacity.items()}
 
 
-def members(everybody: Sequence[str], had: Iterable[str], taken: Iterable[str], amount: int) -> tuple[str, ...]:
+def choose_identities(
+    everybody: Sequence[str], had: Iterable[str], taken: Iterable[str], amount: int
+) -> tuple[str, ...]:
     """Choose the members of a resource that a run claims: those it has, then those that no other claims.
 
     Parameters

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from longshore.engine.rundir.runtime_history import RunHistory
-from longshore.engine.schedule.concurrency_limits import Bounds
+from longshore.engine.rundir.runtime_history import RuntimeHistory
+from longshore.engine.schedule.concurrency_limits import ConcurrencyLimits
 from longshore.engine.schedule.scheduler import Scheduler
-from longshore.engine.share.pool_share import Demand, PoolShare, demand_of, job_limits, this_machine
+from longshore.engine.share.pool_share import Demand, PoolShare, compute_demand, limit_resources, machine_resources
 from longshore.model.run.claim import Claim
 from longshore.world.clock import Clock
 
 
-class Sharing:
+class RunShares:
     """Shares of one run in the machine and in concurrency limits.
 
     Parameters
@@ -37,8 +37,8 @@ class Sharing:
         self,
         claim: Claim,
         scheduler: Scheduler,
-        bounds: Bounds,
-        history: RunHistory,
+        bounds: ConcurrencyLimits,
+        history: RuntimeHistory,
         *,
         machine: bool,
         clock: Clock,
@@ -51,14 +51,14 @@ class Sharing:
         self._machine: PoolShare | None = None
         self._limits: PoolShare | None = None
         if machine and scheduler.pool:
-            self._machine = PoolShare(claim, scheduler.pool, this_machine(), clock=clock, say=say)
+            self._machine = PoolShare(claim, scheduler.pool, machine_resources(), clock=clock, say=say)
         if bounds.limits.capacity:
-            self._limits = PoolShare(claim, bounds.limits, job_limits(), clock=clock, say=say)
+            self._limits = PoolShare(claim, bounds.limits, limit_resources(), clock=clock, say=say)
 
     def turn(self) -> Iterator[str]:
         """Negotiate shares with other runs; yield the reasons why jobs wait for them."""
         if self._machine:
-            self._machine.turn(lambda: demand_of(self._scheduler, self._history, self._clock.now()))
+            self._machine.turn(lambda: compute_demand(self._scheduler, self._history, self._clock.now()))
             if self._machine.idle:
                 yield "other runs of yours have this machine"
         if self._limits:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from longshore.engine.state.job_codes import Code
+from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import apply_steer
 from longshore.model.run.event import (
@@ -31,8 +31,8 @@ from longshore.model.run.event import (
 )
 from longshore.model.run.state import Cause
 
-_PENDING: Final = int(Code.PENDING)
-_RUNNING: Final = int(Code.RUNNING)
+_PENDING: Final = int(JobCode.PENDING)
+_RUNNING: Final = int(JobCode.RUNNING)
 
 
 def apply_event(state: RunState, event: News) -> None:
@@ -140,7 +140,7 @@ def _retry(state: RunState, event: Retry) -> None:
 
 def _failed(state: RunState, event: Failed) -> None:
     # A manager that holds jobs may give up a job that the engine was to retry.
-    is_held = 0 <= event.j < state.size and state.code[event.j] == Code.HELD
+    is_held = 0 <= event.j < state.size and state.code[event.j] == JobCode.HELD
     if state.undecided.pop(event.j, None) is None and not is_held:
         return
     state.fail(event.j)

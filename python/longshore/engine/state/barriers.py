@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from longshore.engine.state.job_codes import BAD_ENDS, OVER, Code
+from longshore.engine.state.job_codes import BAD_ENDS, OVER, JobCode
 from longshore.model.workflow.job_groups import Barrier
 
 
@@ -48,7 +48,7 @@ class Barriers:
         """Yield the barriers that open (true), or shut for good (false), because a job ended with a code."""
         for number in self.behind.get(job, ()):
             barrier = self.all[number]
-            if barrier.blocking and code != Code.SUCCEEDED:
+            if barrier.blocking and code != JobCode.SUCCEEDED:
                 if number not in self._shut:
                     self._shut.add(number)
                     yield barrier, False
@@ -73,7 +73,7 @@ class Barriers:
         self.crossed.clear()
         self._shut.clear()
         for number, barrier in enumerate(self.all):
-            done = (Code.SUCCEEDED,) if barrier.blocking else OVER
+            done = (JobCode.SUCCEEDED,) if barrier.blocking else OVER
             left = sum(code[job] not in done for job in barrier.after)
             if barrier.blocking and any(code[job] in BAD_ENDS for job in barrier.after):
                 self._shut.add(number)

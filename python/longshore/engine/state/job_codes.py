@@ -8,7 +8,7 @@ from enum import IntEnum
 from longshore.model.run.state import JobState
 
 
-class Code(IntEnum):
+class JobCode(IntEnum):
     """State of a job in one byte."""
 
     UNREADY = 0
@@ -24,20 +24,22 @@ class Code(IntEnum):
     PRUNED = 9
 
 
-SHOWN: dict[int, JobState] = {code: JobState.READY if code == Code.UNDECIDED else JobState[code.name] for code in Code}
+JOB_STATES: dict[int, JobState] = {
+    code: JobState.READY if code == JobCode.UNDECIDED else JobState[code.name] for code in JobCode
+}
 """State that users see, per code."""
 
-ACTIVE = (Code.PENDING, Code.RUNNING)
-OVER = (Code.SUCCEEDED, Code.FAILED, Code.DELETED, Code.PRUNED)
-BAD_ENDS = (Code.FAILED, Code.DELETED, Code.PRUNED)
+ACTIVE = (JobCode.PENDING, JobCode.RUNNING)
+OVER = (JobCode.SUCCEEDED, JobCode.FAILED, JobCode.DELETED, JobCode.PRUNED)
+BAD_ENDS = (JobCode.FAILED, JobCode.DELETED, JobCode.PRUNED)
 """Ends that are not success."""
-MOVING = (Code.READY, Code.PENDING, Code.RUNNING, Code.UNDECIDED)
+UNBLOCKED = (JobCode.READY, JobCode.PENDING, JobCode.RUNNING, JobCode.UNDECIDED)
 """States that change without a person's help."""
 
 
-def shown_counts(codes: Iterable[int]) -> dict[JobState, int]:
+def count_states(codes: Iterable[int]) -> dict[JobState, int]:
     """Convert counts per code to counts per state that users see, with all states named."""
     counts = dict.fromkeys(JobState, 0)
     for code, number in enumerate(codes):
-        counts[SHOWN[code]] += number
+        counts[JOB_STATES[code]] += number
     return counts

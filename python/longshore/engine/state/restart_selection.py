@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from longshore.engine.state.job_codes import ACTIVE, OVER, Code
+from longshore.engine.state.job_codes import ACTIVE, OVER, JobCode
 from longshore.engine.state.run_state import RunState
 
 
@@ -26,11 +26,11 @@ class RestartReason(StrEnum):
 
 
 _BAD_ENDS: Final[Mapping[int, RestartReason]] = {
-    Code.FAILED: RestartReason.FAILED,
-    Code.DELETED: RestartReason.CANCELLED,
-    Code.PRUNED: RestartReason.PRUNED,
+    JobCode.FAILED: RestartReason.FAILED,
+    JobCode.DELETED: RestartReason.CANCELLED,
+    JobCode.PRUNED: RestartReason.PRUNED,
 }
-_UNDER_WAY: Final = (*ACTIVE, Code.UNDECIDED)
+_UNFINISHED: Final = (*ACTIVE, JobCode.UNDECIDED)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,10 +58,10 @@ def select_for_restart(state: RunState, labels: Container[int] = ()) -> RestartS
         # Its parents come before it, and so are marked by now.
         below[job] = named or any(below[parent] for parent in state.parents[job])
         if below[job]:
-            (busy if code in _UNDER_WAY else anew).append(job)
+            (busy if code in _UNFINISHED else anew).append(job)
         if reason := _BAD_ENDS.get(code):
             again[job] = reason
-        elif below[job] and code == Code.SUCCEEDED:
+        elif below[job] and code == JobCode.SUCCEEDED:
             again[job] = RestartReason.NAMED if named else RestartReason.DESCENDS
     if state.final >= 0:
         _select_final(state, again, anew, named=state.labels[state.final] in labels)

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from longshore.engine.policy.retry import COUNTED_APART
+from longshore.engine.policy.retry import COUNTED_CAUSES
 from longshore.engine.state.barriers import Barriers
-from longshore.engine.state.job_codes import ACTIVE, BAD_ENDS, MOVING, OVER, Code, shown_counts
+from longshore.engine.state.job_codes import ACTIVE, BAD_ENDS, OVER, UNBLOCKED, JobCode, count_states
 from longshore.model.run.event import Ended, Finished, Life, Lost, Steer, Submitting
 from longshore.model.run.state import Cause, JobState, run_state
 from longshore.model.tasks.dag import sparse_children
@@ -22,11 +22,11 @@ from longshore.model.workflow.request import Request
 
 # Operations done several times per job use plain numbers: otherwise comparing members of an enumeration takes most
 # of the time of a replay.
-_IS_ACTIVE: Final = bytes(code in ACTIVE for code in Code)
-_IS_OVER: Final = bytes(code in OVER for code in Code)
-_UNREADY: Final = int(Code.UNREADY)
-_READY: Final = int(Code.READY)
-_SUCCEEDED: Final = int(Code.SUCCEEDED)
+_IS_ACTIVE: Final = bytes(code in ACTIVE for code in JobCode)
+_IS_OVER: Final = bytes(code in OVER for code in JobCode)
+_UNREADY: Final = int(JobCode.UNREADY)
+_READY: Final = int(JobCode.READY)
+_SUCCEEDED: Final = int(JobCode.SUCCEEDED)
 
 
 class AttemptState:
@@ -59,7 +59,7 @@ class AttemptState:
         """Delay of each waiting retry, in case the time of day has jumped."""
 
 
-class Interventions:
+class ActiveInterventions:
     """Users' interventions in a live run that are still in effect."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Interventions:
         """Retries of a job, in place of the number of its profile."""
 
 
-class RunState(AttemptState, Interventions):
+class RunState(AttemptState, ActiveInterventions):
     """State of every job of a run.
 
     Parameters
@@ -101,7 +101,7 @@ class RunState(AttemptState, Interventions):
         barriers: Sequence[Barrier] = (),
     ) -> None:
         AttemptState.__init__(self, len(parents))
-        Interventions.__init__(self)
+        ActiveInterventions.__init__(self)
         self.size = size = len(parents)
         self.final = size - 1 if final else -1
         self.labels = labels
@@ -110,7 +110,7 @@ class RunState(AttemptState, Interventions):
         self.code = bytearray(size)
         self.waiting = array("l", map(len, parents))
         """Number of parents that have not succeeded and of barriers that are not open, per job."""
-        self.counts: list[list[int]] = [[0] * len(Code) for _ in range(max(labels, default=-1) + 1)]
+        self.counts: list[list[int]] = [[0] * len(JobCode) for _ in range(max(labels, default=-1) + 1)]
         """Number of jobs per label and code."""
         self.open = size - (1 if final else 0)
         """Number of jobs, without the final one, that are not over."""
@@ -154,7 +154,7 @@ class RunState(AttemptState, Interventions):
     @property
     def stuck(self) -> bool:
         """Whether every remaining job is held or waits for a held job."""
-        return not self.over and not any(row[code] for row in self.counts for code in MOVING)
+        return not self.over and not any(row[code] for row in self.counts for code in UNBLOCKED)
 
     def overall(self) -> JobState:
         """State of the run."""
@@ -164,7 +164,7 @@ class RunState(AttemptState, Interventions):
 
     def totals(self) -> dict[JobState, int]:
         """Number of jobs per state that users see."""
-        return shown_counts([sum(column) for column in zip(*self.counts, strict=True)] if self.counts else [])
+        return count_states([sum(column) for column in zip(*self.counts, strict=True)] if self.counts else [])
 
     def not_succeeded(self) -> list[int]:
         """Every job that is over and did not succeed."""
@@ -192,7 +192,7 @@ class RunState(AttemptState, Interventions):
         """Make a job ready that waits for nothing, unless it is held."""
         for event in self.later_sets.pop(job, ()):
             self.set_request(job, event)
-        self.become(job, Code.HELD if job in self.held else Code.READY)
+        self.become(job, JobCode.HELD if job in self.held else JobCode.READY)
 
     def release_final(self) -> None:
         """Make the final job ready if all others are over."""
@@ -203,16 +203,16 @@ class RunState(AttemptState, Interventions):
         """Keep a job from starting, now or again; one that is over stays over."""
         if self.code[job] not in OVER:
             self.held.add(job)
-            if self.code[job] in (Code.UNREADY, Code.READY):
-                self.become(job, Code.HELD)
+            if self.code[job] in (JobCode.UNREADY, JobCode.READY):
+                self.become(job, JobCode.HELD)
 
     def release(self, job: int) -> None:
         """End the hold of a job."""
         self.held.discard(job)
-        if self.code[job] == Code.HELD:
-            self.become(job, Code.UNREADY)
+        if self.code[job] == JobCode.HELD:
+            self.become(job, JobCode.UNREADY)
             if not self.waiting[job] and job != self.final:
-                self.become(job, Code.READY)
+                self.become(job, JobCode.READY)
             self.release_final()
 
     def set_request(self, job: int, event: Steer) -> None:
@@ -223,11 +223,11 @@ class RunState(AttemptState, Interventions):
             # From now on it grows from the value that was set.
             self.cause_counts.pop((job, Cause.OOM), None)
         if (grown := self.requests.get(job)) is not None:
-            from longshore.engine.policy.set_request import changed
+            from longshore.engine.policy.set_request import change_request
 
             # A value that a retry raised stays raised, unless it is the one that was set.
-            self.requests[job] = changed(grown, event.set)
-        if self.code[job] == Code.READY:
+            self.requests[job] = change_request(grown, event.set)
+        if self.code[job] == JobCode.READY:
             # It waits in the bucket of its old request.
             self.newly_ready.append(job)
 
@@ -258,18 +258,18 @@ class RunState(AttemptState, Interventions):
     def end_badly(self, job: int, event: Ended | Lost) -> None:
         """End an attempt badly; a retry is decided later, unless the job is being cancelled."""
         self.tries[job] += 1
-        if isinstance(event, Ended) and event.cause in COUNTED_APART:
+        if isinstance(event, Ended) and event.cause in COUNTED_CAUSES:
             self.cause_counts[job, event.cause] = self.cause_counts.get((job, event.cause), 0) + 1
         if job in self.cancelling:
             self._end_cancelled(job)
         else:
             self.undecided[job] = event
-            self.become(job, Code.UNDECIDED)
+            self.become(job, JobCode.UNDECIDED)
 
     def fail(self, job: int) -> None:
         """Fail a job, and prune its descendants."""
         self.held.discard(job)
-        self.become(job, Code.FAILED)
+        self.become(job, JobCode.FAILED)
         self.prune_below(job)
 
     def delete(self, job: int) -> bool:
@@ -278,7 +278,7 @@ class RunState(AttemptState, Interventions):
             self.cancelling.add(job)
         elif self.code[job] not in OVER:
             self.undecided.pop(job, None)
-            self.become(job, Code.DELETED)
+            self.become(job, JobCode.DELETED)
             return True
         return False
 
@@ -290,8 +290,8 @@ class RunState(AttemptState, Interventions):
 
     def prune(self, job: int) -> None:
         """Prune a job that waits for a failed one, and its descendants."""
-        if self.code[job] in (Code.UNREADY, Code.READY, Code.HELD):
-            self.become(job, Code.PRUNED)
+        if self.code[job] in (JobCode.UNREADY, JobCode.READY, JobCode.HELD):
+            self.become(job, JobCode.PRUNED)
             self.prune_below(job)
 
     def prune_below(self, job: int) -> None:
@@ -300,8 +300,8 @@ class RunState(AttemptState, Interventions):
         while stack:
             below = stack.pop()
             # A held job can never run either, and would keep the run from its end.
-            if self.code[below] in (Code.UNREADY, Code.READY, Code.HELD):
-                self.become(below, Code.PRUNED)
+            if self.code[below] in (JobCode.UNREADY, JobCode.READY, JobCode.HELD):
+                self.become(below, JobCode.PRUNED)
                 stack.extend(self.children[below])
 
     def pass_barriers(self) -> None:
@@ -335,7 +335,7 @@ class RunState(AttemptState, Interventions):
                 self.make_ready(job)
             elif self.barriers.is_shut(job) or any(self.code[parent] in BAD_ENDS for parent in self.parents[job]):
                 # A job whose ancestor stays failed must not keep the run from its end.
-                self.become(job, Code.PRUNED)
+                self.become(job, JobCode.PRUNED)
         self.release_final()
 
     def _renew(self, job: int) -> None:
@@ -347,7 +347,7 @@ class RunState(AttemptState, Interventions):
         # Its grown request stays, and so do the counts of the ends that made it grow.
         self.cause_counts.pop((job, Cause.PREEMPTED), None)
         self.held.discard(job)
-        self.become(job, Code.UNREADY)
+        self.become(job, JobCode.UNREADY)
 
     def _wait_for_more(self, job: int, number: int) -> None:
         self.waiting[job] += number
@@ -356,7 +356,7 @@ class RunState(AttemptState, Interventions):
 
     def _end_cancelled(self, job: int) -> None:
         self.cancelling.discard(job)
-        self.become(job, Code.DELETED)
+        self.become(job, JobCode.DELETED)
         self.prune_below(job)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from longshore.engine.state.job_codes import MOVING, shown_counts
+from longshore.engine.state.job_codes import UNBLOCKED, count_states
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Life
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.state import JobState
 
 
-def snapshot_of(
+def make_snapshot(
     state: RunState,
     labels: Sequence[str],
     *,
@@ -35,9 +35,9 @@ def snapshot_of(
         Jobs at the workload manager that only a person can release.
     """
     overall = state.overall()
-    rows = [shown_counts(row) for row in state.counts]
-    show_held(rows, state, held)
-    if held and stuck_with(state, held):
+    rows = [count_states(row) for row in state.counts]
+    count_held(rows, state, held)
+    if held and is_stuck(state, held):
         overall = JobState.HELD
     if not state.finished and overall not in (JobState.UNKNOWN, JobState.HELD):
         overall = JobState.RUNNING
@@ -56,13 +56,15 @@ def snapshot_of(
     )
 
 
-def show_held(rows: Sequence[dict[JobState, int]], state: RunState, held: Collection[int]) -> None:
+def count_held(rows: Sequence[dict[JobState, int]], state: RunState, held: Collection[int]) -> None:
     """Count jobs that the workload manager holds as held, per label."""
     for job in held:
         rows[state.labels[job]][JobState.PENDING] -= 1
         rows[state.labels[job]][JobState.HELD] += 1
 
 
-def stuck_with(state: RunState, held: Collection[int]) -> bool:
+def is_stuck(state: RunState, held: Collection[int]) -> bool:
     """Return whether nothing of a run moves until a person releases the jobs that the workload manager holds."""
-    return bool(held) and not state.cancelled and sum(row[code] for row in state.counts for code in MOVING) == len(held)
+    return (
+        bool(held) and not state.cancelled and sum(row[code] for row in state.counts for code in UNBLOCKED) == len(held)
+    )

@@ -61,7 +61,7 @@ def _apply_set(state: RunState, event: Steer) -> None:
             state.set_request(job, event)
 
 
-def throttled(throttles: Mapping[int, int], labels: Sequence[str]) -> str:
+def describe_throttles(throttles: Mapping[int, int], labels: Sequence[str]) -> str:
     """Describe a run's throttles, per label and for the whole run; empty without any."""
     if not throttles:
         return ""
@@ -70,7 +70,7 @@ def throttled(throttles: Mapping[int, int], labels: Sequence[str]) -> str:
     return f"throttled: at most {', '.join(whole + parts)} at once; 'longshore throttle --off' lifts it"
 
 
-def set_events(
+def make_set_events(
     who: str,
     changes: Mapping[str, str],
     jobs: Iterable[int],
@@ -91,7 +91,7 @@ def set_events(
     request_of
         Request that an earlier intervention set for a job, else that of its first attempt.
     """
-    from longshore.engine.policy.set_request import changed
+    from longshore.engine.policy.set_request import change_request
 
     alike: dict[tuple[object, ...], list[int]] = {}
     requests: dict[tuple[object, ...], Request] = {}
@@ -107,13 +107,13 @@ def set_events(
             select=select,
             set=changes,
             jobs=tuple(members),
-            request=None if only_retries else changed(requests[key], changes),
+            request=None if only_retries else change_request(requests[key], changes),
         )
         for key, members in alike.items()
     ]
 
 
-class Valve:
+class Throttle:
     """Applies throttles of a run and its labels to jobs that start; `labels` is the label index per job."""
 
     def __init__(self, state: RunState, labels: Sequence[int]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from longshore.contract.context import Context, Problem
-from longshore.engine.policy.retry import rules_of
+from longshore.engine.policy.retry import make_retry_rules
 from longshore.errors import ConfigError
 from longshore.model.workflow.attempt_rules import Keep
 from longshore.model.workflow.job import JobSettings
@@ -206,7 +206,7 @@ def _note(settings: JobSettings, key: str) -> Problem:
 
 def _grows_without_end(settings: JobSettings, ctx: Context) -> bool:
     capacity = ctx.probe.capacity if ctx.probe else None
-    rules = rules_of(settings, retries_on_lost=0, capacity=capacity)
+    rules = make_retry_rules(settings, retries_on_lost=0, capacity=capacity)
     return rules.memory_factor is not None and rules.memory_most_b is None and settings.request.memory_b is not None
 
 

@@ -18,9 +18,9 @@ from typing import Final
 from longshore.contract.batch import MemberEvent
 from longshore.contract.context import RunPaths
 from longshore.engine import keeper
-from longshore.engine.keeper.kernel import orphans_come_home
+from longshore.engine.keeper.kernel import become_subreaper
 from longshore.engine.keeper.protocol import MemberOrder, RunOrder
-from longshore.engine.rundir.journal import path_of
+from longshore.engine.rundir.journal import life_path
 from longshore.model.run.event import Lost
 from longshore.services.local.end_records import EndRecord, Never, StartRecord, ended, started
 from longshore.services.local.keeper_program import copy_whole, encoded, run_token, temporary_prefix
@@ -84,7 +84,7 @@ class LocalClient:
         """Batches with members that were not started for a temporary reason."""
         self.busy = ""
         """The latest temporary reason."""
-        orphans_come_home()
+        become_subreaper()
 
     def environment(self, shared: Mapping[str, str]) -> int:
         """Return the number by which attempts refer to an environment on top of the inherited one."""
@@ -283,7 +283,7 @@ class LocalClient:
     def _successor(self) -> tuple[str, str]:
         """Return the file that tells a keeper of a newer engine, and whether it is on a local disk."""
         where = "near" if is_local_file_system(self._run.root) else "far"
-        return str(path_of(self._run.journal, self._life + 1)), where
+        return str(life_path(self._run.journal, self._life + 1)), where
 
     def _own_and_alive(self) -> KeeperFile | None:
         if self._keeper and self._keeper.poll() is not None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from longshore.contract.batch import MemberEvent
-from longshore.engine.keeper.kernel import say_in_log
+from longshore.engine.keeper.kernel import append_to_log
 from longshore.engine.keeper.processes import Processes
 from longshore.engine.keeper.scratch import Scratch
 from longshore.engine.keeper.watchdog import Watchdog
@@ -137,7 +137,7 @@ def keep_folder(start: StartRecord, file: KeeperFile, *, bad: bool) -> str | Non
     scratch = Scratch(str(folder), str)
     kept = scratch.keep(scratch.path(start.j, start.a))
     if kept:
-        say_in_log(start.log, f"TMPDIR is kept: {kept}")
+        append_to_log(start.log, f"TMPDIR is kept: {kept}")
     return kept
 
 

@@ -27,7 +27,7 @@ from longshore.contract.intervention import CancelOutcome
 from longshore.contract.service import ServiceTraits
 from longshore.engine.keeper.protocol import LimitsOrder, MemberOrder
 from longshore.engine.run.service import EngineService
-from longshore.engine.schedule.concurrency_limits import unbounded
+from longshore.engine.schedule.concurrency_limits import find_missing_limits
 from longshore.plan.allotted_resources import GPU_RESOURCES, GPU_VARIABLES
 from longshore.plan.ignored_requests import ignored_requests
 from longshore.plan.job_commands import command_argv
@@ -215,7 +215,7 @@ class LocalService(EngineService):
         problems = [
             *_unused(ctx.site),
             *ignored_requests(workflow, _UNHEEDED, "the local service"),
-            *unbounded(workflow, ctx.settings),
+            *find_missing_limits(workflow, ctx.settings),
         ]
         if capacity is None:
             return problems

@@ -18,7 +18,7 @@ from longshore.engine import settings as engine_settings
 from longshore.engine.job_wrapper import wrapper_file
 from longshore.engine.run.service import EngineService, engine_command
 from longshore.engine.rundir.liveness import lock_run
-from longshore.engine.schedule.concurrency_limits import unbounded
+from longshore.engine.schedule.concurrency_limits import find_missing_limits
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.lines.codec import encode_line
 from longshore.model.run.event import Event
@@ -75,7 +75,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
             problems += unfit(workflow, ctx)
         problems += needs_engine(workflow, ctx)
         problems += ignored_requests(workflow, UNHEEDED, "Slurm")
-        problems += unbounded(workflow, ctx.settings)
+        problems += find_missing_limits(workflow, ctx.settings)
         problems += too_large(workflow, (ctx.probe.capacity if ctx.probe else None) or {})
         return problems
 
@@ -96,7 +96,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
 
     def start_engine(self, run: RunPaths, by: str) -> str:
         """Start an engine here or as a Slurm job, or submit the whole graph, as the site's settings say."""
-        settings = engine_settings.read(run).executor
+        settings = engine_settings.read_settings(run).executor
         if by == "submit" and wants_native(settings):
             return Native(run, _client(settings), settings).submit(engine_command(run))
         # A run that is being cancelled must not wait in a queue for an engine.
@@ -109,7 +109,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
 
         A run with an engine needs no recovery: the engine reports its own state.
         """
-        settings = engine_settings.read(run).executor
+        settings = engine_settings.read_settings(run).executor
         card = read_card(run)
         if card.submissions or not wants_native(settings):
             return None
@@ -219,7 +219,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
     def _native(self, run: RunPaths) -> Native | None:
         """The run's native graph; ``None`` with an engine, or once the journal records the run's end."""
         try:
-            settings = engine_settings.read(run).executor
+            settings = engine_settings.read_settings(run).executor
         except RunUnreadableError:
             return None
         native = Native(run, _client(settings), settings)
@@ -227,7 +227,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
 
     def _engine_job(self, run: RunPaths) -> EngineJob | None:
         try:
-            settings = engine_settings.read(run).executor
+            settings = engine_settings.read_settings(run).executor
         except RunUnreadableError:
             return None
         return EngineJob(run, _client(settings)) if wants_job(settings) else None

@@ -16,7 +16,7 @@ from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.service import StaleMarkError
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
-from longshore.engine.state.job_codes import SHOWN
+from longshore.engine.state.job_codes import JOB_STATES
 from longshore.model.lines.codec import encode_line, workflow_lines
 from longshore.model.run.event import FORMAT, Deleted, Event, Failed, Finished, Life, News, Passed, Restarted, Steer
 from longshore.model.run.state import JobState
@@ -88,7 +88,7 @@ def told(run: RunPaths, **more: Callable[[], bool]) -> list[Event]:
 
 
 def shown(run: RunPaths, events: Sequence[News]) -> str:
-    return " ".join(SHOWN[code].value for code in replay(JobTable(run), events).code)
+    return " ".join(JOB_STATES[code].value for code in replay(JobTable(run), events).code)
 
 
 ALL = "SUCCEEDED FAILED FAILED SUCCEEDED DELETED SUCCEEDED DELETED FAILED"

@@ -11,7 +11,7 @@ from tests.services.htcondor.log_records import BY_HAND, BY_RULE, ENDED, HELD, O
 
 from longshore.app.report.attempts import AttemptCollector
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import Code
+from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import News, Passed, Started
 from longshore.services.htcondor.events.job_phases import Standing
@@ -71,7 +71,7 @@ class Run:
 def left_behind(state: RunState, attempts: AttemptCollector) -> tuple[object, ...]:
     """All of it that is not a matter of the order in which attempts began."""
     return (
-        [Code(code) for code in state.code],
+        [JobCode(code) for code in state.code],
         state.counts,
         list(state.waiting),
         list(state.attempts),
@@ -216,7 +216,7 @@ def test_whatever_happens_to_jobs_of_a_graph(
     cluster, active = 1, dict[int, bool]()
     for choice in choices:
         _, _, state, _ = run.told(short=False)
-        ready = [job for job in range(7) if state.code[job] == Code.READY and not state.attempts[job]]
+        ready = [job for job in range(7) if state.code[job] == JobCode.READY and not state.attempts[job]]
         which = choice % (len(ready) + len(active) or 1)
         if which < len(ready):
             cluster += 1

@@ -18,7 +18,7 @@ from tests.depth import examples
 from tests.services.htcondor.rendering import context, job, rendered
 
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import Code
+from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Ended, Failed, Started, Submitted, Submitting
 from longshore.model.run.state import Cause
@@ -177,14 +177,14 @@ def test_it_opens_when_the_engine_would_let_the_next_group_begin(data: st.DataOb
     folder, gate = Folder(tmp_path, text), Gate(node, tmp_path)
     state = RunState(order.parents, [0] * len(order.parents), barriers=order.barriers)
     waits = [each.name for each in workflow].index("next")
-    while ready := [each for each in range(len(state.code)) if state.code[each] == Code.READY and each != waits]:
-        assert gate.is_open() == (state.code[waits] == Code.READY)
+    while ready := [each for each in range(len(state.code)) if state.code[each] == JobCode.READY and each != waits]:
+        assert gate.is_open() == (state.code[waits] == JobCode.READY)
         chosen = data.draw(st.sampled_from(sorted(ready)))
         code = data.draw(st.sampled_from([0, 0, 1]))
         folder.ended(f"j{chosen}", code)
         _end(state, chosen, code)
     assert gate.is_open()
-    assert state.code[waits] == Code.READY
+    assert state.code[waits] == JobCode.READY
 
 
 def _end(state: RunState, number: int, code: int) -> None:

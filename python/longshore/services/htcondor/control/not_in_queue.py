@@ -8,13 +8,13 @@ from typing import Final
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
-from longshore.engine.state.job_codes import Code
+from longshore.engine.state.job_codes import JobCode
 from longshore.errors import LongshoreError
 from longshore.services.htcondor.events.event_source import Reading
 from longshore.services.htcondor.submissions import read_book
 
-_TO_COME: Final = (Code.UNREADY, Code.READY, Code.UNDECIDED)
-_IN_QUEUE: Final = (Code.PENDING, Code.RUNNING, Code.HELD)
+_TO_COME: Final = (JobCode.UNREADY, JobCode.READY, JobCode.UNDECIDED)
+_IN_QUEUE: Final = (JobCode.PENDING, JobCode.RUNNING, JobCode.HELD)
 
 
 def told(run: RunPaths, meant: Collection[int], act: str) -> tuple[str, ...]:

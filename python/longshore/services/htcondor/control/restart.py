@@ -11,14 +11,14 @@ import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.contract.intervention import RestartChanges
-from longshore.engine.policy.set_request import changed
+from longshore.engine.policy.set_request import change_request
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import OVER, Code
+from longshore.engine.state.job_codes import OVER, JobCode
 from longshore.engine.state.restart_selection import select_for_restart
 from longshore.engine.state.run_state import RunState
-from longshore.engine.state.steering import set_events
+from longshore.engine.state.steering import make_set_events
 from longshore.errors import SubmissionRefusedError
 from longshore.model.run.event import Ended, Event, Restarted, Steer
 from longshore.model.run.state import Cause
@@ -66,7 +66,7 @@ def what_again(run: RunPaths, events: Iterable[Event], changes: RestartChanges, 
     )
     overrides = _kept_memory(jobs, past.grown, again)
     steers = _set(jobs, past, _meant(run, changes, again), changes.set, overrides)
-    done = {job for job, code in enumerate(past.state.code) if code == Code.SUCCEEDED and job not in again}
+    done = {job for job, code in enumerate(past.state.code) if code == JobCode.SUCCEEDED and job not in again}
     return Again(
         restarted=restarted,
         steers=tuple(msgspec.structs.replace(steer, t=now) for steer in steers),
@@ -126,8 +126,8 @@ def _set(
     for job, request in requests.items():
         own = overrides.setdefault(job, {})
         for key in said:
-            own |= _macro(key, jobs.settings(job), request, changed(request, said))
-    return set_events(user_name(), said, requests, select={}, request_of=requests.__getitem__)
+            own |= _macro(key, jobs.settings(job), request, change_request(request, said))
+    return make_set_events(user_name(), said, requests, select={}, request_of=requests.__getitem__)
 
 
 def _macro(key: str, first: JobSettings, before: Request, after: Request) -> dict[str, str]:

@@ -18,7 +18,7 @@ from longshore.contract.batch import WaitReasons
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.service import StaleMarkError
 from longshore.engine.rundir.job_table import JobTable, read_header
-from longshore.engine.rundir.journal import path_of
+from longshore.engine.rundir.journal import life_path
 from longshore.engine.rundir.read_journal import read_since
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.apply_event import apply_event
@@ -183,7 +183,7 @@ class Reading:
             whole = told.format == FORMAT and told.lives <= len(self._book.handed)
             whole = whole and told.orders <= len(self._book.taken)
             for number, size in enumerate(told.sizes, 1):
-                path = path_of(self._folder, number)
+                path = life_path(self._folder, number)
                 there = path.stat().st_size
                 whole = whole and there >= size
                 if there > size:
@@ -241,7 +241,7 @@ class Reading:
                     file = None
                 if file is None:
                     life = self._told.lives
-                    file = open_to_append(path_of(self._folder, life))
+                    file = open_to_append(life_path(self._folder, life))
                 lines.append(encode_line(event))
                 if len(lines) >= _AT_ONCE:
                     self._flush(file, life, lines)

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from longshore.contract.context import Context
-from longshore.engine.policy.retry import RetryRules, rules_of
+from longshore.engine.policy.retry import RetryRules, make_retry_rules
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
 from longshore.plan.allotted_resources import GPU_RESOURCES, thread_variables
@@ -188,7 +188,7 @@ def amounts(request: Request, settings: JobSettings, ctx: Context) -> dict[str, 
 
 
 def _rules(settings: JobSettings, ctx: Context) -> RetryRules:
-    rules = rules_of(settings, retries_on_lost=0, capacity=ctx.probe.capacity if ctx.probe else None)
+    rules = make_retry_rules(settings, retries_on_lost=0, capacity=ctx.probe.capacity if ctx.probe else None)
     # The exit code that aborts the run is not retried.
     if (value := settings.attributes.get("abortOnValue")) is not None:
         rules = msgspec.structs.replace(rules, unless_exit=(*rules.unless_exit, int(value)))

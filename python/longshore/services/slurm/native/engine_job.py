@@ -14,7 +14,7 @@ from longshore.config.values.quantities import walltime
 from longshore.contract.batch import Batch
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.rundir.journal import lives
-from longshore.engine.rundir.liveness import last_words
+from longshore.engine.rundir.liveness import last_log_line
 from longshore.errors import ConfigError, SubmissionRefusedError
 from longshore.model.workflow.request import MIB, Request
 from longshore.services.slurm.commands.client import SlurmClient
@@ -146,7 +146,7 @@ class EngineJob:
                 if phase_of(state) is Phase.OVER and len(lives(self._run.journal)) == before:
                     raise SubmissionRefusedError(
                         f"the engine of '{self._run.root}', job {number} of Slurm, did not begin: "
-                        f"{last_words(self._run) or state}",
+                        f"{last_log_line(self._run) or state}",
                         hint=f"Its words are in '{self._run.engine_log}'.",
                     )
             time.sleep(_LOOK_S)

@@ -22,7 +22,7 @@ _PATIENCE_S = 0.25
 """Longest wait of an attempt in its lane; it was sent ahead because those before it should be short."""
 
 
-class Lane:
+class KeeperLane:
     """Attempts of one request that take each other's place as they end."""
 
     def __init__(self) -> None:
@@ -32,11 +32,11 @@ class Lane:
         """Time of arrival, tag of the batch, and attempt."""
 
 
-class Rows:
+class KeeperLanes:
     """All lanes, by name."""
 
     def __init__(self) -> None:
-        self.lanes: dict[str, Lane] = {}
+        self.lanes: dict[str, KeeperLane] = {}
 
     def __len__(self) -> int:
         """Return the number of waiting attempts."""
@@ -44,7 +44,7 @@ class Rows:
 
     def add(self, name: str, slots: int, tag: str, members: Sequence[MemberOrder]) -> list[Chosen]:
         """Append attempts to a lane and set its slots; return those to start at once."""
-        lane = self.lanes.setdefault(name, Lane())
+        lane = self.lanes.setdefault(name, KeeperLane())
         lane.slots = slots
         now = time.monotonic()
         lane.waiting.extend((now, tag, member) for member in members)
@@ -85,7 +85,7 @@ class Rows:
         return self.turn_away(lambda since, _: since <= limit), 0.001
 
 
-def fill(name: str, lane: Lane) -> list[Chosen]:
+def fill(name: str, lane: KeeperLane) -> list[Chosen]:
     """Choose the next attempts of a lane while it has room."""
     chosen: list[Chosen] = []
     while lane.waiting and lane.running < lane.slots:
