@@ -109,18 +109,18 @@ def test_programs_that_cannot_be_loaded_do_not_take_the_keeper_along(keeper: Kee
 QUICKER = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
-from attempts import Attempts
+from attempts import AttemptRunner
 from records import Records
 
-class Attempts(Attempts):
+class QuickerRunner(AttemptRunner):
     def take_started(self):
         # What the C library does in the thread that could not load a program.
         os.waitpid(failed, 0)
 
-watched = Attempts(Records(sys.argv[2]), sys.argv[3], None)
+runner = QuickerRunner(Records(sys.argv[2]), sys.argv[3], None)
 failed = os.posix_spawn("/bin/sh", ["sh", "-c", "exit 127"], {})
 os.waitid(os.P_PID, failed, os.WEXITED | os.WNOWAIT)
-watched.reap()
+runner.reap()
 print("goes on")
 """
 
