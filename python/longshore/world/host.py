@@ -48,13 +48,13 @@ def process_start_s(pid: int, *, include_zombies: bool = False) -> float | None:
 
     With `include_zombies`, a zombie (ended, not yet reaped by its parent) counts too.
     """
-    fields = _stat(pid)
+    fields = _read_stat(pid)
     if fields is None or (fields[0] in "ZX" and not include_zombies):
         return None
     return int(fields[_START_TICKS]) / os.sysconf("SC_CLK_TCK")
 
 
-def _stat(pid: int) -> list[str] | None:
+def _read_stat(pid: int) -> list[str] | None:
     """Return the fields of ``/proc/PID/stat`` from the state on; ``None`` when there is no such process."""
     try:
         stat = (_PROC / str(pid) / "stat").read_text("utf-8", errors="replace")
@@ -64,10 +64,10 @@ def _stat(pid: int) -> list[str] | None:
     return stat.rpartition(")")[2].split()
 
 
-def is_same_process(pid: int, up: float, *, include_zombies: bool = False) -> bool:
-    """Whether a process id still belongs to the process that started about `up` seconds after boot."""
+def is_same_process(pid: int, start_s: float, *, include_zombies: bool = False) -> bool:
+    """Whether a process id still belongs to the process that started about `start_s` seconds after boot."""
     start = process_start_s(pid, include_zombies=include_zombies)
-    return start is not None and abs(start - up) < 1.0
+    return start is not None and abs(start - start_s) < 1.0
 
 
 def process_name(pid: int) -> str:
@@ -90,21 +90,21 @@ def descendants(pid: int) -> list[int]:
     """List all descendants of a process, without zombies."""
     children: dict[int, list[int]] = {}
     for entry in os.listdir(_PROC):
-        fields = _stat(int(entry)) if entry.isdigit() else None
+        fields = _read_stat(int(entry)) if entry.isdigit() else None
         if fields is not None and fields[0] not in "ZX":
             children.setdefault(int(fields[1]), []).append(int(entry))
     found: list[int] = []
     stack = [pid]
     while stack:
-        made = children.get(stack.pop(), [])
-        found += made
-        stack += made
+        child_ids = children.get(stack.pop(), [])
+        found += child_ids
+        stack += child_ids
     return found
 
 
 def processes_with_variable(variable: str, value: str) -> Iterator[tuple[int, dict[str, str]]]:
     """Find the readable processes whose environment has a variable with this value; yields id and environment."""
-    wanted = f"{variable}={value}".encode()
+    assignment = f"{variable}={value}".encode()
     for entry in os.listdir(_PROC):
         if not entry.isdigit():
             continue
@@ -112,6 +112,6 @@ def processes_with_variable(variable: str, value: str) -> Iterator[tuple[int, di
             words = (_PROC / entry / "environ").read_bytes().split(b"\0")
         except OSError:
             continue
-        if wanted in words:
+        if assignment in words:
             pairs = (word.decode(errors="surrogateescape").partition("=") for word in words if word)
             yield int(entry), {name: text for name, _, text in pairs}

@@ -40,7 +40,7 @@ def test_without_systemd_it_is_a_session(programs: Path) -> None:
 def test_a_user_who_does_not_linger_gets_a_session(
     programs: Path, answer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("longshore.world.processes.detach._ASK_S", 0.3)
+    monkeypatch.setattr("longshore.world.processes.detach._SYSTEMD_TIMEOUT_S", 0.3)
     program(programs, "loginctl", answer)
     program(programs, "systemd-run", "exit 1")
     assert choose_detach_method().prefix == ()

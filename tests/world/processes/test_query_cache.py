@@ -28,38 +28,38 @@ def path(tmp_path: Path) -> Path:
 
 def test_a_young_answer_is_given_again(path: Path) -> None:
     ask = _Asked()
-    first = cached_answer(path, max_age_s=1000, ask=ask)
+    first = cached_answer(path, max_age_s=1000, query=ask)
     assert first is not None
-    assert cached_answer(path, max_age_s=1000, ask=ask) == first
+    assert cached_answer(path, max_age_s=1000, query=ask) == first
     assert (ask.number, first.text) == (1, "answer 1")
 
 
 def test_an_old_one_is_not(path: Path) -> None:
     ask = _Asked()
-    cached_answer(path, max_age_s=1000, ask=ask)
-    again = cached_answer(path, max_age_s=0.0, ask=ask)
+    cached_answer(path, max_age_s=1000, query=ask)
+    again = cached_answer(path, max_age_s=0.0, query=ask)
     assert again is not None
     assert again.text == "answer 2"
-    later = cached_answer(path, max_age_s=1000, ask=ask, not_before=seconds_since_boot())
+    later = cached_answer(path, max_age_s=1000, query=ask, not_before=seconds_since_boot())
     assert later is not None
     assert later.text == "answer 3"
 
 
 def test_nobody_asks_more_often_than_the_floor(path: Path) -> None:
     ask = _Asked()
-    cached_answer(path, max_age_s=1000, ask=ask)
-    assert cached_answer(path, max_age_s=1000, ask=ask, not_before=seconds_since_boot(), floor_s=1000) is None
-    assert cached_answer(path, max_age_s=0.0, ask=ask, floor_s=1000) is None
+    cached_answer(path, max_age_s=1000, query=ask)
+    assert cached_answer(path, max_age_s=1000, query=ask, not_before=seconds_since_boot(), min_interval_s=1000) is None
+    assert cached_answer(path, max_age_s=0.0, query=ask, min_interval_s=1000) is None
     assert ask.number == 1
 
 
 def test_nobody_asks_while_another_does(path: Path) -> None:
     ask = _Asked()
-    cached_answer(path, max_age_s=1000, ask=ask)
+    cached_answer(path, max_age_s=1000, query=ask)
     with path.with_suffix(".lock").open("rb") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert cached_answer(path, max_age_s=0.0, ask=ask) is None
-        assert cached_answer(path, max_age_s=1000, ask=ask) is not None
+        assert cached_answer(path, max_age_s=0.0, query=ask) is None
+        assert cached_answer(path, max_age_s=1000, query=ask) is not None
     assert ask.number == 1
 
 
@@ -67,8 +67,8 @@ def test_that_there_was_no_answer_is_told_to_all(path: Path) -> None:
     def silent() -> tuple[None, str]:
         return None, "nobody is there"
 
-    first = cached_answer(path, max_age_s=1000, ask=silent)
-    assert cached_answer(path, max_age_s=1000, ask=_Asked()) == first
+    first = cached_answer(path, max_age_s=1000, query=silent)
+    assert cached_answer(path, max_age_s=1000, query=_Asked()) == first
     assert isinstance(first, CachedAnswer)
     assert (first.text, first.why) == (None, "nobody is there")
 
@@ -76,14 +76,14 @@ def test_that_there_was_no_answer_is_told_to_all(path: Path) -> None:
 @pytest.mark.parametrize("damage", [b"", b"{", b'{"asked_at": 1e18, "text": "", "boot": ""}', b"\xff"])
 def test_a_damaged_or_foreign_answer_is_none(path: Path, damage: bytes) -> None:
     ask = _Asked()
-    cached_answer(path, max_age_s=1000, ask=ask)
+    cached_answer(path, max_age_s=1000, query=ask)
     path.write_bytes(damage)
-    cached_answer(path, max_age_s=1000, ask=ask, floor_s=1000)
+    cached_answer(path, max_age_s=1000, query=ask, min_interval_s=1000)
     assert ask.number == 2
 
 
 def test_a_folder_that_cannot_be_made_is_no_reason_to_know_nothing(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("", "utf-8")
-    told = cached_answer(tmp_path / "state" / "queue.json", max_age_s=0.0, ask=_Asked())
+    told = cached_answer(tmp_path / "state" / "queue.json", max_age_s=0.0, query=_Asked())
     assert told is not None
     assert told.text == "answer 1"

@@ -266,7 +266,7 @@ def test_what_took_long_to_make_is_there_first_and_goes_along(tmp_path: Path) ->
     target = tmp_path / "a" / "run"
     create_run_folder(target)
     (target / "g.qg").write_text("graph", "utf-8")
-    with create_run_directory(target, made=["g.qg"]) as draft:
+    with create_run_directory(target, kept=["g.qg"]) as draft:
         (draft.root / "file").touch()
     assert names(tmp_path) == ["a", "a/run", "a/run/file", "a/run/g.qg"]
     assert (target / "g.qg").read_text("utf-8") == "graph"
@@ -276,7 +276,7 @@ def test_it_stays_where_it_was_after_an_accident(tmp_path: Path) -> None:
     target = tmp_path / "run"
     create_run_folder(target)
     (target / "g.qg").touch()
-    with pytest.raises(Accident), create_run_directory(target, made=["g.qg"]) as draft:  # noqa: PT012
+    with pytest.raises(Accident), create_run_directory(target, kept=["g.qg"]) as draft:  # noqa: PT012
         (draft.root / "file").touch()
         raise Accident
     assert names(tmp_path) == ["run", "run/g.qg"]
@@ -286,7 +286,7 @@ def test_it_stays_when_somebody_puts_something_beside_it(tmp_path: Path) -> None
     target = tmp_path / "run"
     create_run_folder(target)
     (target / "g.qg").touch()
-    with pytest.raises(FilesError), create_run_directory(target, made=["g.qg"]):
+    with pytest.raises(FilesError), create_run_directory(target, kept=["g.qg"]):
         (target / "note").touch()
     assert names(tmp_path) == ["run", "run/g.qg", "run/note"]
 
@@ -306,7 +306,7 @@ def test_a_run_nobody_took_leaves_it(tmp_path: Path) -> None:
     (run.root / "wms" / "x").touch()
     (run.root / "g.qg").touch()
     write_card(run, CARD)
-    remove_run_directory(run, made=("g.qg", "g.out"))
+    remove_run_directory(run, kept=("g.qg", "g.out"))
     assert names(tmp_path) == ["run", "run/g.qg"]
 
 

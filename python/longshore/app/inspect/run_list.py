@@ -108,7 +108,7 @@ def _all_runs() -> tuple[list[RunReport], list[str]]:
         else:
             reports.append(report)
     broken += [
-        f"run '{run}' cannot be shown: its entry is torn; to mend it: longshore adopt PATH" for run in known.torn
+        f"run '{run}' cannot be shown: its entry is torn; to mend it: longshore adopt PATH" for run in known.unreadable
     ]
     if known.problem:
         broken.append(known.problem)

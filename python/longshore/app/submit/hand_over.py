@@ -192,6 +192,6 @@ def _take_back(prepared: PreparedRun, card: RunCard, *, registered: bool) -> Non
         with suppress(OSError):
             prepared.run.submitting.unlink()
     else:
-        remove_run_directory(prepared.run, made=prepared.made)
+        remove_run_directory(prepared.run, kept=prepared.made)
     if registered or not prepared.keep:
         remove_entry(card.id)

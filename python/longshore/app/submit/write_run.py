@@ -48,7 +48,7 @@ def write_run(plan: RunPlan) -> PreparedRun:
         id_links=run.configuration.text("idLinkPath") if run.configuration.flag("makeIdLink") else None,
     )
     site = run.configuration.resolved_site
-    with apply_umask(site.umask), create_run_directory(run.paths.root, made=plan.made) as draft:
+    with apply_umask(site.umask), create_run_directory(run.paths.root, kept=plan.made) as draft:
         if group := site.settings.get("group"):
             set_group(draft.root, group)
         _fill(draft, plan, card.run_token)

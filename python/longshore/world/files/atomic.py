@@ -35,7 +35,7 @@ def atomic_file(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
         with draft.open("xb", _BUFFER) as file:
             yield file
             if durable:
-                _sync(file)
+                _flush_to_disk(file)
         draft.replace(path)
     except BaseException:
         with suppress(OSError):
@@ -65,15 +65,15 @@ def create_atomically(path: Path, content: bytes) -> None:
         os.close(folder)
 
 
-def create_file(path: Path, pieces: Iterable[bytes], *, durable: bool = False) -> None:
+def create_file(path: Path, chunks: Iterable[bytes], *, durable: bool = False) -> None:
     """Create a file and write it in place, for folders that have no readers yet.
 
     Raises `FileExistsError` when the file exists.
     """
     with path.open("xb", _BUFFER) as file:
-        file.writelines(pieces)
+        file.writelines(chunks)
         if durable:
-            _sync(file)
+            _flush_to_disk(file)
 
 
 def move(source: Path, target: Path) -> None:
@@ -156,6 +156,6 @@ class AppendedFile:
         os.close(self.file)
 
 
-def _sync(file: BinaryIO) -> None:
+def _flush_to_disk(file: BinaryIO) -> None:
     file.flush()
     os.fsync(file.fileno())

@@ -14,26 +14,26 @@ def fingerprint_file(path: Path, name: str = "") -> Footprint | None:
     `name` replaces the file's absolute path in the fingerprint.
     """
     try:
-        about = path.stat()
+        status = path.stat()
         with path.open("rb") as file:
             digest = file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
-    return Footprint(path=name or str(path.absolute()), size=about.st_size, mtime_ns=about.st_mtime_ns, sha256=digest)
+    return Footprint(path=name or str(path.absolute()), size=status.st_size, mtime_ns=status.st_mtime_ns, sha256=digest)
 
 
 def describe_change(before: Footprint, root: Path) -> str:
     """Describe how a file differs from its fingerprint; empty when it is the same. Relative paths start at `root`."""
     path = root / before.path
     try:
-        about = path.stat()
+        status = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return "is not there any more"
     except OSError as error:
         return f"cannot be looked at: {error.strerror}"
-    if about.st_size != before.size:
-        return f"has another content now: {about.st_size:,} bytes, and {before.size:,} then"
-    if about.st_mtime_ns == before.mtime_ns:
+    if status.st_size != before.size:
+        return f"has another content now: {status.st_size:,} bytes, and {before.size:,} then"
+    if status.st_mtime_ns == before.mtime_ns:
         # A change within one tick of the clock that keeps the length cannot be detected.
         return ""
     now = fingerprint_file(path)

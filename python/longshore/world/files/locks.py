@@ -43,11 +43,11 @@ def take_lock(path: Path, *, wait_s: float = 0.0, create: bool = True, mode: int
     A missing file is created with the permissions `mode`, unless `create` is false. Raises `BlockingIOError` when
     another holder has the lock, and `OSError` when the file cannot be opened or its file system has no locks.
     """
-    latest = time.monotonic() + wait_s
+    deadline = time.monotonic() + wait_s
     while True:
         file = os.open(path, os.O_RDWR | os.O_CREAT if create else os.O_RDWR, mode)
         try:
-            _wait_for(file, latest)
+            _take_flock(file, deadline)
             with suppress(FileNotFoundError):
                 if is_file_at(file, path):
                     return Lock(file)
@@ -85,15 +85,15 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-def _wait_for(file: int, latest: float) -> None:
-    if math.isinf(latest):
+def _take_flock(file: int, deadline: float) -> None:
+    if math.isinf(deadline):
         fcntl.flock(file, fcntl.LOCK_EX)
         return
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            if time.monotonic() >= latest:
+            if time.monotonic() >= deadline:
                 raise
             time.sleep(_POLL_S)
         else:

@@ -9,9 +9,9 @@ from typing import Final
 
 from longshore.world.files.atomic import open_to_read
 
-_MOST_B: Final = 64 * 1024
+_MAX_READ_B: Final = 64 * 1024
 """Bytes read from the end of a log; a longer line is cut."""
-_LONGEST: Final = 500
+_MAX_LINE_LENGTH: Final = 500
 """Characters of a line that are shown."""
 _COLOUR: Final = re.compile(r"\x1b\[[0-9;:]*[mK]")
 """Escape sequences for colours and erasing, meaningless in a file."""
@@ -28,19 +28,19 @@ def read_tail(path: Path, lines: int) -> tuple[str, ...] | None:
     except OSError:
         return None
     try:
-        begin = max(0, os.fstat(file).st_size - _MOST_B)
-        text = os.pread(file, _MOST_B, begin).decode("utf-8", "replace")
+        offset = max(0, os.fstat(file).st_size - _MAX_READ_B)
+        text = os.pread(file, _MAX_READ_B, offset).decode("utf-8", "replace")
     except OSError:
         return None
     finally:
         os.close(file)
-    found = text.rstrip().split("\n")
-    if begin and found[1:]:
+    rows = text.rstrip().split("\n")
+    if offset and rows[1:]:
         # The first line is probably cut.
-        del found[0]
-    return tuple(map(_one_line, found[-lines:])) if text.strip() else ()
+        del rows[0]
+    return tuple(map(_clean_line, rows[-lines:])) if text.strip() else ()
 
 
-def _one_line(line: str) -> str:
-    plain = _COLOUR.sub("", line).rstrip().rpartition("\r")[2].expandtabs()
-    return plain if len(plain) <= _LONGEST else f"{plain[: _LONGEST - 1]}…"
+def _clean_line(line: str) -> str:
+    cleaned = _COLOUR.sub("", line).rstrip().rpartition("\r")[2].expandtabs()
+    return cleaned if len(cleaned) <= _MAX_LINE_LENGTH else f"{cleaned[: _MAX_LINE_LENGTH - 1]}…"

@@ -17,11 +17,11 @@ def apply_umask(umask: int | None) -> Iterator[None]:
     if umask is None:
         yield
         return
-    before = os.umask(umask)
+    previous = os.umask(umask)
     try:
         yield
     finally:
-        os.umask(before)
+        os.umask(previous)
 
 
 def set_group(folder: Path, group: str) -> None:

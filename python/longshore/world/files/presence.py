@@ -6,8 +6,10 @@ import os
 from pathlib import Path
 from typing import Final
 
-_LOCAL: Final = frozenset({"btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"})
-_MOUNTS: Final = Path("/proc/self/mountinfo")
+_LOCAL_FILE_SYSTEMS: Final = frozenset(
+    {"btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"}
+)
+_MOUNT_TABLE: Final = Path("/proc/self/mountinfo")
 
 
 def exists_uncached(path: Path) -> bool:
@@ -32,7 +34,7 @@ def exists_uncached(path: Path) -> bool:
     return True
 
 
-def is_local_file_system(folder: Path, *, mounts: Path = _MOUNTS) -> bool:
+def is_local_file_system(folder: Path, *, mounts: Path = _MOUNT_TABLE) -> bool:
     """Whether a folder is certainly on a local file system, which never caches missing names wrongly.
 
     `mounts` is the kernel's table of mounts; see proc(5).
@@ -42,6 +44,6 @@ def is_local_file_system(folder: Path, *, mounts: Path = _MOUNTS) -> bool:
         lines = mounts.read_text("utf-8", errors="replace").splitlines()
     except OSError:
         return False
-    number = f"{os.major(device)}:{os.minor(device)}"
-    kinds = {line.partition(" - ")[2].partition(" ")[0] for line in lines if line.split(" ", 3)[2:3] == [number]}
-    return bool(kinds) and kinds <= _LOCAL
+    device_number = f"{os.major(device)}:{os.minor(device)}"
+    types = {line.partition(" - ")[2].partition(" ")[0] for line in lines if line.split(" ", 3)[2:3] == [device_number]}
+    return bool(types) and types <= _LOCAL_FILE_SYSTEMS

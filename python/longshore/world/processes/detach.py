@@ -12,7 +12,7 @@ from typing import NamedTuple
 from longshore.world.files.atomic import open_to_append
 from longshore.world.host import user_name
 
-_ASK_S = 5.0
+_SYSTEMD_TIMEOUT_S = 5.0
 """Seconds to wait for systemd's answer."""
 
 
@@ -30,7 +30,7 @@ def choose_detach_method() -> DetachMethod:
     A session of its own survives a closed terminal. Where systemd ends all processes of a user at logout, only a scope
     of a user with lingering enabled survives that too.
     """
-    if _lingers():
+    if _has_lingering():
         return DetachMethod(
             ("systemd-run", "--user", "--scope", "--quiet", "--collect", "--"),
             "in a systemd scope of its own; it survives logging out",
@@ -43,25 +43,25 @@ def start_detached(command: Sequence[str], *, log: Path) -> tuple[subprocess.Pop
 
     Raises `OSError` when the command cannot be started, or the file cannot be written.
     """
-    how = choose_detach_method()
+    method = choose_detach_method()
     with open_to_append(log) as output:
         process = subprocess.Popen(
-            [*how.prefix, *command],
+            [*method.prefix, *command],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
             cwd=log.parent,
             start_new_session=True,
         )
-    return process, how
+    return process, method
 
 
-def _lingers() -> bool:
+def _has_lingering() -> bool:
     if not (os.environ.get("XDG_RUNTIME_DIR") and shutil.which("systemd-run") and shutil.which("loginctl")):
         return False
-    question = ["loginctl", "show-user", user_name(), "--property=Linger", "--value"]
+    query = ["loginctl", "show-user", user_name(), "--property=Linger", "--value"]
     try:
-        answer = subprocess.run(question, capture_output=True, text=True, timeout=_ASK_S, check=False)
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=_SYSTEMD_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return False
     return answer.returncode == 0 and answer.stdout.strip() == "yes"

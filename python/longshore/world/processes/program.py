@@ -16,7 +16,7 @@ from longshore.world.files.atomic import open_to_append
 
 _GRACE_S: Final = 10.0
 """Seconds from the request to end (SIGTERM) until the program is killed."""
-_LOOK_S: Final = 0.05
+_POLL_S: Final = 0.05
 
 
 def run_to_file(words: Sequence[str], output: Path, *, env: Mapping[str, str]) -> int:
@@ -30,7 +30,7 @@ def run_to_file(words: Sequence[str], output: Path, *, env: Mapping[str, str]) -
     with open_to_append(output) as log, ThreadPoolExecutor(1) as starter:
 
         def start() -> None:
-            # In a session of its own: an interrupt reaches only us, and `_end` ends the program's children too.
+            # In a session of its own: an interrupt reaches only us, and `_end_group` ends the program's children too.
             started.append(
                 subprocess.Popen(
                     words, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=env, start_new_session=True
@@ -45,24 +45,25 @@ def run_to_file(words: Sequence[str], output: Path, *, env: Mapping[str, str]) -
         except BaseException:
             starter.shutdown()
             for process in started:
-                _end(process)
+                _end_group(process)
             raise
     return 128 - status if status < 0 else status
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a program and all processes in its group: first SIGTERM, then SIGKILL."""
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """End a program and its process group: SIGTERM, then SIGKILL after a grace period or at another interrupt."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGTERM)
-    latest = time.monotonic() + _GRACE_S
-    while time.monotonic() < latest and (process.poll() is None or _others(process.pid)):
-        time.sleep(_LOOK_S)
+    deadline = time.monotonic() + _GRACE_S
+    with suppress(KeyboardInterrupt):
+        while time.monotonic() < deadline and (process.poll() is None or _group_exists(process.pid)):
+            time.sleep(_POLL_S)
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
-def _others(group: int) -> bool:
+def _group_exists(group: int) -> bool:
     """Whether any process is left in a process group."""
     try:
         os.killpg(group, 0)

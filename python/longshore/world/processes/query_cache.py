@@ -38,20 +38,20 @@ def seconds_since_boot() -> float:
 
 
 def cached_answer(
-    path: Path, *, max_age_s: float, ask: Query, not_before: float = 0.0, floor_s: float = 0.0
+    path: Path, *, max_age_s: float, query: Query, not_before: float = 0.0, min_interval_s: float = 0.0
 ) -> CachedAnswer | None:
     """Return the cached result of a query, refreshed when it is too old and no other process is refreshing it.
 
     `path` identifies the query: each query has its own. A result is too old when its age exceeds `max_age_s`, or when
-    its query began before `not_before` (seconds since boot). All processes together query at most every `floor_s`
-    seconds.
+    its query began before `not_before` (seconds since boot). All processes together query at most once in
+    `min_interval_s` seconds.
 
     Returns ``None`` when no result is young enough and a new query is either too early or under way in another
     process: call again soon.
     """
-    known = _read(path)
-    if known is not None and _will_do(known, max_age_s, not_before):
-        return known
+    cached = _read_cache(path)
+    if cached is not None and _is_fresh(cached, max_age_s, not_before):
+        return cached
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock = take_lock(path.with_suffix(".lock"))
@@ -59,36 +59,36 @@ def cached_answer(
         return None
     except OSError:
         # Without a writable home the query still works; only the other processes cannot share its result.
-        return _asked(ask)
+        return _run_query(query)
     with lock:
         # Another process may have refreshed it between our read and our lock.
-        known = _read(path)
-        if known is not None:
-            if _will_do(known, max_age_s, not_before):
-                return known
-            if _age(known) < floor_s:
+        cached = _read_cache(path)
+        if cached is not None:
+            if _is_fresh(cached, max_age_s, not_before):
+                return cached
+            if _age_s(cached) < min_interval_s:
                 return None
-        found = _asked(ask)
+        cached = _run_query(query)
         with suppress(OSError):
-            write_atomically(path, msgspec.json.encode(found))
-        return found
+            write_atomically(path, msgspec.json.encode(cached))
+        return cached
 
 
-def _asked(ask: Query) -> CachedAnswer:
-    at = seconds_since_boot()
-    text, why = ask()
-    return CachedAnswer(asked_at=at, text=text, why=why, boot=boot_id())
+def _run_query(query: Query) -> CachedAnswer:
+    began_s = seconds_since_boot()
+    text, why = query()
+    return CachedAnswer(asked_at=began_s, text=text, why=why, boot=boot_id())
 
 
-def _read(path: Path) -> CachedAnswer | None:
+def _read_cache(path: Path) -> CachedAnswer | None:
     """Read the cached result; ``None`` unless it is of this boot."""
-    told = read_record(path, CachedAnswer)
-    return told if told is not None and told.boot == boot_id() and _age(told) >= 0.0 else None
+    cached = read_record(path, CachedAnswer)
+    return cached if cached is not None and cached.boot == boot_id() and _age_s(cached) >= 0.0 else None
 
 
-def _age(told: CachedAnswer) -> float:
-    return seconds_since_boot() - told.asked_at
+def _age_s(cached: CachedAnswer) -> float:
+    return seconds_since_boot() - cached.asked_at
 
 
-def _will_do(told: CachedAnswer, max_age_s: float, not_before: float) -> bool:
-    return _age(told) <= max_age_s and told.asked_at >= not_before
+def _is_fresh(cached: CachedAnswer, max_age_s: float, not_before: float) -> bool:
+    return _age_s(cached) <= max_age_s and cached.asked_at >= not_before

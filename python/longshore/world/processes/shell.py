@@ -31,10 +31,10 @@ class ProgramResult(msgspec.Struct, frozen=True, kw_only=True):
     def why(self) -> str:
         """The reason of a failure, from the program's own output where it has any."""
         lines = [line.strip() for line in (self.err or self.out).splitlines() if line.strip()]
-        said = "; ".join(lines[-3:])
+        output = "; ".join(lines[-3:])
         if self.status is None:
-            return said or f"'{self.argv[0]}' did not answer within {self.seconds:.0f} s"
-        return said or f"'{self.argv[0]}' ended with status {self.status}"
+            return output or f"'{self.argv[0]}' did not answer within {self.seconds:.0f} s"
+        return output or f"'{self.argv[0]}' ended with status {self.status}"
 
 
 class Shell(Protocol):
@@ -50,10 +50,10 @@ class SystemShell:
 
     def run(self, argv: Sequence[str], *, env: Mapping[str, str], timeout_s: float, stdin: str = "") -> ProgramResult:
         """Run a program in its own process group, which is killed as a whole at the timeout."""
-        began = time.monotonic()
+        began_at_s = time.monotonic()
         words = tuple(argv)
         try:
-            done = subprocess.run(
+            process = subprocess.run(
                 words,
                 input=stdin,
                 env=dict(env),
@@ -70,12 +70,16 @@ class SystemShell:
                 status=None,
                 out=_text(error.stdout),
                 err=_text(error.stderr),
-                seconds=time.monotonic() - began,
+                seconds=time.monotonic() - began_at_s,
             )
         except OSError as error:
             return ProgramResult(argv=words, status=None, err=f"'{words[0]}' cannot be run: {error.strerror}")
         return ProgramResult(
-            argv=words, status=done.returncode, out=done.stdout, err=done.stderr, seconds=time.monotonic() - began
+            argv=words,
+            status=process.returncode,
+            out=process.stdout,
+            err=process.stderr,
+            seconds=time.monotonic() - began_at_s,
         )
 
 

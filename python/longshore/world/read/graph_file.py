@@ -14,9 +14,9 @@ from longshore.errors import FilesError, GraphError
 from longshore.origin import Origin
 from longshore.world.files.atomic import atomic_file
 
-_MAGIC: Final = b"\x1f\x8b"
-_BUFFER: Final = 1 << 20
-_LEVEL: Final = 3
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_BUFFER_B: Final = 1 << 20
+_GZIP_LEVEL: Final = 3
 """gzip level: the levels above take several times as long, for a tenth less."""
 GZIP_SUFFIX: Final = ".gz"
 """Suffix of a file that is written compressed; a file that is read is recognized by its first bytes."""
@@ -29,18 +29,18 @@ def open_graph_file(path: Path, origin: Origin | None = None) -> Iterator[Iterat
     Raises `FilesError` when the file is unreadable, and `GraphError` when it is compressed and damaged.
     """
     try:
-        with path.open("rb", _BUFFER) as file:
-            packed = file.read(len(_MAGIC)) == _MAGIC
+        with path.open("rb", _BUFFER_B) as file:
+            compressed = file.read(len(_GZIP_MAGIC)) == _GZIP_MAGIC
             file.seek(0)
-            yield _unpacked(file, path) if packed else iter(file)
+            yield _decompressed_lines(file, path) if compressed else iter(file)
     except OSError as error:
         raise FilesError(f"'{path}' cannot be read: {error.strerror}", origin=origin) from error
 
 
-def _unpacked(file: IO[bytes], path: Path) -> Iterator[bytes]:
+def _decompressed_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
     try:
-        with gzip.open(file) as unpacked:
-            yield from io.BufferedReader(unpacked, _BUFFER)
+        with gzip.open(file) as decompressed:
+            yield from io.BufferedReader(decompressed, _BUFFER_B)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         why = "it was cut short" if isinstance(error, EOFError) else str(error)
         raise GraphError(
@@ -57,22 +57,22 @@ def write_graph_file(path: Path, lines: Iterable[bytes]) -> None:
         with atomic_file(path, durable=True) as file:
             if path.suffix == GZIP_SUFFIX:
                 # No name and no time in the gzip header.
-                with gzip.GzipFile("", "wb", _LEVEL, file, mtime=0) as packed:
-                    packed.writelines(_joined(lines))
+                with gzip.GzipFile("", "wb", _GZIP_LEVEL, file, mtime=0) as compressed:
+                    compressed.writelines(_join_lines(lines))
             else:
                 file.writelines(lines)
     except OSError as error:
         raise FilesError(f"'{path}' cannot be written: {error.strerror}") from error
 
 
-def _joined(lines: Iterable[bytes]) -> Iterator[bytes]:
+def _join_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
     """Join lines into larger chunks, because each write to gzip has a cost."""
-    pieces: list[bytes] = []
+    chunk: list[bytes] = []
     size = 0
     for line in lines:
-        pieces.append(line)
+        chunk.append(line)
         size += len(line)
-        if size >= _BUFFER:
-            yield b"".join(pieces)
-            pieces, size = [], 0
-    yield b"".join(pieces)
+        if size >= _BUFFER_B:
+            yield b"".join(chunk)
+            chunk, size = [], 0
+    yield b"".join(chunk)

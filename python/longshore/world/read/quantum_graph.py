@@ -16,9 +16,9 @@ from longshore.origin import Origin
 QUANTUM_GRAPH_SUFFIXES: Final = (".qg", ".qgraph")
 """Suffixes of quantum graph files: of today's format, and of the older one."""
 LSST_EXTRA: Final = "longshore[lsst]"
-_PACKAGE: Final = "lsst-pipe-base"
-_AGAIN: Final = "Make it again, or copy it once more."
-_CONVERT: Final = "'pipetask update-graph-run OLD.qgraph OUTPUT_RUN NEW.qg' makes one of today's format of it"
+_LSST_PACKAGE: Final = "lsst-pipe-base"
+_RECREATE_HINT: Final = "Make it again, or copy it once more."
+_CONVERT_HINT: Final = "'pipetask update-graph-run OLD.qgraph OUTPUT_RUN NEW.qg' makes one of today's format of it"
 
 
 class _Header(msgspec.Struct):
@@ -46,44 +46,47 @@ def read_quantum_graph(path: Path, origin: Origin | None = None) -> QuantumGraph
             start = file.read(4)
     except OSError as error:
         raise FilesError(f"'{path}' cannot be read: {error.strerror}", origin=origin) from error
-    return _read_old(path, origin) if suffix == ".qgraph" else _read(path, start, origin)
+    return _read_old_format(path, origin) if suffix == ".qgraph" else _read_current_format(path, start, origin)
 
 
-def _read(path: Path, start: bytes, origin: Origin | None) -> QuantumGraphRecord:
+def _read_current_format(path: Path, start: bytes, origin: Origin | None) -> QuantumGraphRecord:
     if start[:2] != b"PK":
-        raise GraphError(f"'{path}' is no quantum graph, whatever its name", origin=origin, hint=_AGAIN)
+        raise GraphError(f"'{path}' is no quantum graph, whatever its name", origin=origin, hint=_RECREATE_HINT)
     try:
         from lsst.pipe.base.pipeline_graph import TaskImportMode
         from lsst.pipe.base.quantum_graph import FORMAT_VERSION, PredictedQuantumGraph
     except ImportError as error:
-        _refuse_without_package(path, error, origin)
+        _raise_missing_package(path, error, origin)
     _check_header(path, FORMAT_VERSION, origin)
     try:
         with PredictedQuantumGraph.open(str(path), import_mode=TaskImportMode.DO_NOT_IMPORT) as reader:
             reader.read_thin_graph()
-            return _record(reader)
+            return _record_of_graph(reader)
     except Exception as error:  # any error of those packages
-        raise _damaged(path, error, origin) from error
+        raise _damage_error(path, error, origin) from error
 
 
-def _record(reader: Any) -> QuantumGraphRecord:
-    thin = reader.components.thin_graph
+def _record_of_graph(reader: Any) -> QuantumGraphRecord:
+    thin_graph = reader.components.thin_graph
     tasks = reader.pipeline_graph.tasks
     # Convert each UUID to text once; edges share the same text object.
-    spelled: dict[Any, str] = {}
+    uuid_texts: dict[Any, str] = {}
     labels: dict[str, LabelQuanta] = {}
-    for label, quanta in thin.quanta.items():
+    for label, quanta in thin_graph.quanta.items():
         dimensions = tasks[label].dimensions
         rows = []
         for quantum in quanta:
-            uuid = spelled[quantum.quantum_id] = str(quantum.quantum_id)
+            uuid = uuid_texts[quantum.quantum_id] = str(quantum.quantum_id)
             rows.append((uuid, tuple(quantum.data_coordinate)))
         labels[label] = LabelQuanta(required=tuple(dimensions.required), implied=tuple(dimensions.implied), quanta=rows)
-    edges = [(spelled.get(parent) or str(parent), spelled.get(child) or str(child)) for parent, child in thin.edges]
+    edges = [
+        (uuid_texts.get(parent) or str(parent), uuid_texts.get(child) or str(child))
+        for parent, child in thin_graph.edges
+    ]
     return QuantumGraphRecord(labels=labels, edges=edges)
 
 
-def _check_header(path: Path, newest: int, origin: Origin | None) -> None:
+def _check_header(path: Path, newest_version: int, origin: Origin | None) -> None:
     """Refuse files that the library would reject with an obscure message."""
     import zstandard  # a dependency of those packages
 
@@ -92,51 +95,53 @@ def _check_header(path: Path, newest: int, origin: Origin | None) -> None:
             names = set(archive.namelist())
             if "header.json.zst" not in names:
                 raise GraphError(
-                    f"'{path}' is a zip archive, and no quantum graph: it has no header", origin=origin, hint=_AGAIN
+                    f"'{path}' is a zip archive, and no quantum graph: it has no header",
+                    origin=origin,
+                    hint=_RECREATE_HINT,
                 )
-            words = archive.read("compression_dict") if "compression_dict" in names else None
-            decompressor = zstandard.ZstdDecompressor(zstandard.ZstdCompressionDict(words) if words else None)
+            dictionary = archive.read("compression_dict") if "compression_dict" in names else None
+            decompressor = zstandard.ZstdDecompressor(zstandard.ZstdCompressionDict(dictionary) if dictionary else None)
             header = msgspec.json.decode(decompressor.decompress(archive.read("header.json.zst")), type=_Header)
     except (zipfile.BadZipFile, EOFError, zstandard.ZstdError, msgspec.MsgspecError, OSError) as error:
-        raise _damaged(path, error, origin) from error
+        raise _damage_error(path, error, origin) from error
     if header.graph_type != "predicted":
         raise GraphError(
             f"'{path}' holds a quantum graph of the type '{header.graph_type}', and only 'predicted' ones can be run",
             origin=origin,
             hint="A graph with the provenance of a run that is over is to look into, not to run.",
         )
-    if header.version > newest:
+    if header.version > newest_version:
         raise GraphError(
-            f"'{path}' has format {header.version}; {_PACKAGE} {_version()} reads up to {newest}",
+            f"'{path}' has format {header.version}; {_LSST_PACKAGE} {_package_version()} reads up to {newest_version}",
             origin=origin,
             hint="Make it with the packages that are installed here, or install newer ones.",
         )
 
 
-def _read_old(path: Path, origin: Origin | None) -> QuantumGraphRecord:
+def _read_old_format(path: Path, origin: Origin | None) -> QuantumGraphRecord:
     try:
         from lsst.pipe.base import QuantumGraph
     except ImportError as error:
-        _refuse_without_package(path, error, origin, hint=f"With another release of LSST's, {_CONVERT}.")
+        _raise_missing_package(path, error, origin, hint=f"With another release of LSST's, {_CONVERT_HINT}.")
     try:
         graph = QuantumGraph.loadUri(str(path))
-        return _old_record(graph)
+        return _record_of_old_graph(graph)
     except ImportError as error:
         # The older format cannot be read without the classes of its tasks.
         raise GraphError(
             f"'{path}' is in the older format, which cannot be read without its tasks: {_first_line(error)}",
             origin=origin,
-            hint=f"Set their release up (PYTHONPATH), or convert the graph where it is: {_CONVERT}.",
+            hint=f"Set their release up (PYTHONPATH), or convert the graph where it is: {_CONVERT_HINT}.",
         ) from error
     except Exception as error:
         raise GraphError(
-            f"'{path}' cannot be read by {_PACKAGE} {_version()}: {_first_line(error)}",
+            f"'{path}' cannot be read by {_LSST_PACKAGE} {_package_version()}: {_first_line(error)}",
             origin=origin,
-            hint=f"If it is no damage: where the release that wrote it is set up, {_CONVERT}.",
+            hint=f"If it is no damage: where the release that wrote it is set up, {_CONVERT_HINT}.",
         ) from error
 
 
-def _old_record(graph: Any) -> QuantumGraphRecord:
+def _record_of_old_graph(graph: Any) -> QuantumGraphRecord:
     labels: dict[str, LabelQuanta] = {}
     rows: dict[str, list[tuple[str, tuple[Any, ...]]]] = {}
     for node in graph:
@@ -153,14 +158,14 @@ def _old_record(graph: Any) -> QuantumGraphRecord:
     return QuantumGraphRecord(labels=labels, edges=edges, graph_id=str(graph.graphID))
 
 
-def _refuse_without_package(path: Path, error: ImportError, origin: Origin | None, hint: str = "") -> NoReturn:
-    installed = _version()
+def _raise_missing_package(path: Path, error: ImportError, origin: Origin | None, hint: str = "") -> NoReturn:
+    installed = _package_version()
     if installed and not hint:
-        what = f"{_PACKAGE} {installed} is installed and cannot be used: {_first_line(error)}"
+        what = f"{_LSST_PACKAGE} {installed} is installed and cannot be used: {_first_line(error)}"
     elif installed:
-        what = f"{_PACKAGE} {installed} does not read its format any more"
+        what = f"{_LSST_PACKAGE} {installed} does not read its format any more"
     else:
-        what, hint = f"that needs LSST's package '{_PACKAGE}', which is not installed", ""
+        what, hint = f"that needs LSST's package '{_LSST_PACKAGE}', which is not installed", ""
     raise PreparationError(
         f"'{path}' cannot be read: {what}",
         origin=origin,
@@ -168,10 +173,10 @@ def _refuse_without_package(path: Path, error: ImportError, origin: Origin | Non
     ) from error
 
 
-def _damaged(path: Path, error: Exception, origin: Origin | None) -> GraphError:
+def _damage_error(path: Path, error: Exception, origin: Origin | None) -> GraphError:
     # A zip archive has its list of contents at the end.
     why = "it was cut short" if "not a zip file" in str(error) else _first_line(error)
-    return GraphError(f"'{path}' is damaged: {why}", origin=origin, hint=_AGAIN)
+    return GraphError(f"'{path}' is damaged: {why}", origin=origin, hint=_RECREATE_HINT)
 
 
 def _first_line(error: Exception) -> str:
@@ -179,8 +184,8 @@ def _first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {lines[0][:200]}" if lines else type(error).__name__
 
 
-def _version() -> str:
+def _package_version() -> str:
     try:
-        return version(_PACKAGE)
+        return version(_LSST_PACKAGE)
     except PackageNotFoundError:
         return ""

@@ -24,13 +24,13 @@ from longshore.world.read.yaml_file import SourceFile, load_layers
 from longshore.world.shipped_files import shipped_path
 
 _HEAD_KEYS: Final = ("service", "inherits", "hosts", "title")
-_TOP = re.compile(rb"^(?P<key>[A-Za-z_]\w*)[ \t]*:(?=\s)", re.MULTILINE)
+_TOP_LEVEL_KEY = re.compile(rb"^(?P<key>[A-Za-z_]\w*)[ \t]*:(?=\s)", re.MULTILINE)
 
 
 class SiteFolderKind(StrEnum):
     """Kinds of folders with site profiles, strongest first."""
 
-    GIVEN = "site path"
+    COMMAND_LINE = "site path"
     USER = "user"
     SYSTEM = "system"
     INSTALLED = "installed"
@@ -47,7 +47,7 @@ class SiteFile(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def personal(self) -> bool:
         """Whether the folder belongs to a user and not to an operator."""
-        return self.place in {SiteFolderKind.GIVEN, SiteFolderKind.USER}
+        return self.place in {SiteFolderKind.COMMAND_LINE, SiteFolderKind.USER}
 
 
 class ProfileHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,21 +66,21 @@ class SitePath:
     """
 
     def __init__(self, given: Sequence[Path], env: Mapping[str, str]) -> None:
-        self._given = tuple(given)
+        self._command_line_folders = tuple(given)
         self._env = env
-        self._read: dict[Path, tuple[Node, tuple[SourceFile, ...]]] = {}
+        self._roots: dict[Path, tuple[Node, tuple[SourceFile, ...]]] = {}
         self._heads: dict[Path, ProfileHead] = {}
         self.files: dict[Path, SourceFile] = {}
         """Every file that was read, includes too, except those that Longshore ships."""
 
     def folders(self) -> Iterator[tuple[SiteFolderKind, Path]]:
         """Iterate over the folders, strongest first."""
-        yield from ((SiteFolderKind.GIVEN, folder) for folder in self._given)
+        yield from ((SiteFolderKind.COMMAND_LINE, folder) for folder in self._command_line_folders)
         yield SiteFolderKind.USER, user_folder(self._env) / "sites"
         yield from ((SiteFolderKind.SYSTEM, folder / "sites") for folder in system_folders(self._env))
-        yield from ((SiteFolderKind.INSTALLED, folder) for folder in self._installed)
+        yield from ((SiteFolderKind.INSTALLED, folder) for folder in self._installed_folders)
         yield SiteFolderKind.PACKAGE, shipped_path("config", "sites")
-        yield from ((SiteFolderKind.PACKAGE, folder) for folder in _shipped_by(built_in(SERVICES).values()))
+        yield from ((SiteFolderKind.PACKAGE, folder) for folder in _plugin_site_folders(built_in(SERVICES).values()))
 
     def find(self, name: str) -> SiteFile | None:
         """Find the strongest profile of a name; installed packages are searched only when needed."""
@@ -97,7 +97,7 @@ class SitePath:
         """Find the strongest profile of each name, sorted by name; reads none of them."""
         found: dict[str, SiteFile] = {}
         for place, folder in self.folders():
-            for file in _listed(folder):
+            for file in _yaml_files(folder):
                 name = file.removesuffix(".yaml")
                 found.setdefault(name, SiteFile(name=name, path=folder / file, place=place))
         return dict(sorted(found.items()))
@@ -107,15 +107,15 @@ class SitePath:
 
         Raises `ConfigError` when it is unreadable or no YAML.
         """
-        if file.path not in self._read:
+        if file.path not in self._roots:
             loaded = load_layers(file.path, env=self._env, rank=LayerRank.SITE)
             root = Node({}, Origin(str(file.path), 1, 1, LayerRank.SITE.label))
             for layer in loaded.layers:
                 root = overlay(root, layer.root)
-            self._read[file.path] = root, loaded.files
+            self._roots[file.path] = root, loaded.files
             if file.place is not SiteFolderKind.PACKAGE:
                 self.files |= {each.path: each for each in loaded.files}
-        return SiteProfile(name=file.name, root=self._read[file.path][0], personal=file.personal)
+        return SiteProfile(name=file.name, root=self._roots[file.path][0], personal=file.personal)
 
     def hosts(self, file: SiteFile) -> tuple[str, ...]:
         """Read the host patterns of a profile; a profile without any is not parsed in full.
@@ -139,14 +139,14 @@ class SitePath:
                 text = file.path.read_bytes()
             except OSError as error:
                 raise ConfigError(f"'{file.path}' cannot be read: {error.strerror}") from error
-            given = _quickly(text)
-            self._heads[file.path] = _head(
+            given = _parse_head(text)
+            self._heads[file.path] = _make_head(
                 plain_map(without_deleted(self.profile(file).root)) if given is None else given
             )
         return self._heads[file.path]
 
     @cached_property
-    def _installed(self) -> tuple[Path, ...]:
+    def _installed_folders(self) -> tuple[Path, ...]:
         folders: list[Path] = []
         for _, plugin in sorted(registered(SITES).items()):
             try:
@@ -155,10 +155,10 @@ class SitePath:
             except (ImportError, ValueError, AttributeError) as error:
                 raise ConfigError(f"the sites of the package '{plugin.module}' are not there: {error}") from error
             folders += map(Path, (spec.submodule_search_locations or ()) if spec else ())
-        return (*folders, *_shipped_by(each for each in registered(SERVICES).values() if not each.built_in))
+        return (*folders, *_plugin_site_folders(each for each in registered(SERVICES).values() if not each.built_in))
 
 
-def _shipped_by(plugins: Iterable[Plugin]) -> tuple[Path, ...]:
+def _plugin_site_folders(plugins: Iterable[Plugin]) -> tuple[Path, ...]:
     """Folders in which the packages of services ship profiles, without duplicates."""
     return tuple(dict.fromkeys(plugin.folder / "sites" for plugin in plugins if plugin.folder))
 
@@ -176,40 +176,40 @@ def system_folders(env: Mapping[str, str]) -> list[Path]:
     return [Path(name) / "longshore" for name in names if name.startswith("/")]
 
 
-def _listed(folder: Path) -> list[str]:
+def _yaml_files(folder: Path) -> list[str]:
     try:
         return sorted(name for name in os.listdir(folder) if name.endswith(".yaml") and not name.startswith("."))
     except OSError:
         return []
 
 
-_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+_YAML_LOADER: Final[Any] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def _quickly(text: bytes) -> dict[str, YamlValue] | None:
+def _parse_head(text: bytes) -> dict[str, YamlValue] | None:
     """Parse only the head's keys; ``None`` when that needs the whole file."""
-    tops = list(_TOP.finditer(text))
-    if not tops or b"includeConfigs" in text or b"!include" in text:
+    keys = list(_TOP_LEVEL_KEY.finditer(text))
+    if not keys or b"includeConfigs" in text or b"!include" in text:
         return None
-    ends = [*(top.start() for top in tops[1:]), len(text)]
-    pieces = [text[top.start() : end] for top, end in zip(tops, ends, strict=True) if top["key"].decode() in _HEAD_KEYS]
+    ends = [*(key.start() for key in keys[1:]), len(text)]
+    pieces = [text[key.start() : end] for key, end in zip(keys, ends, strict=True) if key["key"].decode() in _HEAD_KEYS]
     try:
-        given = yaml.load(b"".join(pieces) or b"{}", Loader=_LOADER)  # noqa: S506 - a safe loader
+        given = yaml.load(b"".join(pieces) or b"{}", Loader=_YAML_LOADER)  # noqa: S506 - a safe loader
     except (yaml.YAMLError, ValueError):
         # For example an alias whose anchor is in another part of the file.
         return None
     return given if isinstance(given, dict) else None
 
 
-def _head(given: Mapping[str, YamlValue]) -> ProfileHead:
+def _make_head(given: Mapping[str, YamlValue]) -> ProfileHead:
     return ProfileHead(
         service=str(given.get("service") or ""),
-        inherits=_texts(given.get("inherits")),
-        hosts=_texts(given.get("hosts")),
+        inherits=_to_texts(given.get("inherits")),
+        hosts=_to_texts(given.get("hosts")),
         title=str(given.get("title") or ""),
     )
 
 
-def _texts(value: YamlValue) -> tuple[str, ...]:
+def _to_texts(value: YamlValue) -> tuple[str, ...]:
     """Convert a text or a list of texts to a tuple."""
     return tuple(map(str, value)) if isinstance(value, list) else (value,) if isinstance(value, str) else ()

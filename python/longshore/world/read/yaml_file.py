@@ -20,8 +20,8 @@ from longshore.origin import Origin
 from longshore.world.read.yaml_text import MAX_DEPTH, MAX_NODES, SizedTree, read_document
 
 _INCLUDE_KEY: Final = "includeConfigs"
-_MOST_INCLUDES: Final = 10_000
-_LARGEST_FILE: Final = 16 * 1024 * 1024
+_MAX_INCLUDES: Final = 10_000
+_MAX_FILE_B: Final = 16 * 1024 * 1024
 
 
 class SourceFile(msgspec.Struct, frozen=True):
@@ -51,7 +51,7 @@ def read_yaml(path: Path, *, rank: LayerRank = LayerRank.FILE) -> Node:
 
     Raises `ConfigError` when it is unreadable, no YAML, or does not hold a map.
     """
-    return _Reader(rank=rank, env={}, cwd=Path(), strict=True).root(path, None)
+    return _IncludeReader(rank=rank, env={}, cwd=Path(), strict=True).root(path, None)
 
 
 def parse_yaml(text: str, name: str, *, rank: LayerRank = LayerRank.FILE) -> Node:
@@ -70,7 +70,7 @@ def load_layers(
 
     Raises `ConfigError` when a file is unreadable, no YAML, holds no map, or includes itself.
     """
-    reader = _Reader(rank=rank, env=env, cwd=cwd)
+    reader = _IncludeReader(rank=rank, env=env, cwd=cwd)
     layers = tuple(reader.layers(path, None, (), ()))
     return LoadedLayers(layers, tuple(reader.files.values()))
 
@@ -101,7 +101,7 @@ def parse_set_options(pairs: Iterable[str], *, name: str = "--set") -> Layer:
         except ConfigError as error:
             raise UsageError(f"the value in {shown(pair)} cannot be read: {error.message}", hint=error.hint) from error
         place = path if len(path) > 1 or is_delimited(key) else ["bps_cmdline", *path]
-        root = overlay(root, _wrapped(value, place))
+        root = overlay(root, _nest(value, place))
     return Layer(name, rank, respelled(root))
 
 
@@ -118,14 +118,14 @@ def parse_variables(pairs: Iterable[str], *, name: str = "--var") -> dict[str, Y
 # ------------------------------------------------------------------------------------------------- files and includes
 
 
-class _Directive(msgspec.Struct, frozen=True):
+class _IncludeDirective(msgspec.Struct, frozen=True):
     """An ``includeConfigs`` and its section."""
 
     section: tuple[str, ...]
     names: tuple[Node, ...]
 
 
-class _Reader:
+class _IncludeReader:
     """Reads each file once, and resolves its includes."""
 
     def __init__(self, *, rank: LayerRank, env: Mapping[str, str], cwd: Path, strict: bool = False) -> None:
@@ -141,7 +141,7 @@ class _Reader:
 
     def root(self, path: Path, origin: Origin | None) -> Node:
         """Read the map in a file."""
-        node = self._document(path, origin, 0).node
+        node = self._read_document(path, origin, 0).node
         if node.value is None:
             return Node({}, node.origin)
         if not isinstance(node.value, dict):
@@ -152,17 +152,17 @@ class _Reader:
             )
         return node
 
-    def _document(self, path: Path, origin: Origin | None, depth: int) -> SizedTree:
+    def _read_document(self, path: Path, origin: Origin | None, depth: int) -> SizedTree:
         """Parse a file that is included at the nesting depth `depth`."""
-        identity = _identity(path)
+        identity = _canonical_path(path)
         if identity in self._reading:
-            raise _ring([*self._reading, identity], origin)
+            raise _include_cycle_error([*self._reading, identity], origin)
         if identity not in self._documents:
-            text = self._text(path, identity, origin)
+            text = self._read_text(path, identity, origin)
             notes: list[Finding] | None = None if self.strict else []
             self._reading.append(identity)
             self._documents[identity] = read_document(
-                text, str(path), self.rank.label, include=self._taken_in, depth=depth, notes=notes
+                text, str(path), self.rank.label, include=self._read_include_tag, depth=depth, notes=notes
             )
             self._reading.pop()
             if notes:
@@ -173,110 +173,112 @@ class _Reader:
             raise ConfigError(f"included files make more than {MAX_NODES:,} values", origin=origin)
         return found
 
-    def _text(self, path: Path, identity: Path, origin: Origin | None) -> str:
+    def _read_text(self, path: Path, identity: Path, origin: Origin | None) -> str:
         try:
             if not path.exists():
                 raise ConfigError(f"there is no file {shown(path, 200)}", origin=origin)
             if not path.is_file():
                 kind = "a file but a directory" if path.is_dir() else "a file"
                 raise ConfigError(f"{shown(path, 200)} is not {kind}", origin=origin)
-            if path.stat().st_size > _LARGEST_FILE:
-                raise ConfigError(f"{shown(path, 200)} is larger than {_LARGEST_FILE // 1024**2} MiB", origin=origin)
+            if path.stat().st_size > _MAX_FILE_B:
+                raise ConfigError(f"{shown(path, 200)} is larger than {_MAX_FILE_B // 1024**2} MiB", origin=origin)
             content = path.read_bytes()
         except OSError as error:
             raise ConfigError(f"{shown(path, 200)} cannot be read: {error.strerror}", origin=origin) from error
         self.files[identity] = SourceFile(path, content)
-        return _decoded(content, Origin(str(path), 1, 1, self.rank.label))
+        return _decode(content, Origin(str(path), 1, 1, self.rank.label))
 
     def layers(
-        self, path: Path, origin: Origin | None, section: tuple[str, ...], ring: tuple[Path, ...]
+        self, path: Path, origin: Origin | None, section: tuple[str, ...], chain: tuple[Path, ...]
     ) -> Iterator[Layer]:
         """Read the layers of a file that is included in a section, weakest first."""
-        identity = _identity(path)
-        if identity in ring:
-            raise _ring([*ring, identity], origin)
-        if len(ring) >= MAX_DEPTH or len(section) >= MAX_DEPTH:
+        identity = _canonical_path(path)
+        if identity in chain:
+            raise _include_cycle_error([*chain, identity], origin)
+        if len(chain) >= MAX_DEPTH or len(section) >= MAX_DEPTH:
             raise ConfigError(f"files include each other more than {MAX_DEPTH} deep", origin=origin)
-        directives: list[_Directive] = []
-        own = _without_includes(self.root(path, origin), (), directives)
+        directives: list[_IncludeDirective] = []
+        own_values = _split_includes(self.root(path, origin), (), directives)
         # The first directive of a file wins over the others: BPS handles them in this order and never overwrites.
         for directive in reversed(directives):
             for name in directive.names:
-                yield from self.layers(self._find(name), name.origin, section + directive.section, (*ring, identity))
-        yield Layer(str(path), self.rank, respelled(_wrapped(own, section)))
+                yield from self.layers(
+                    self._find_include(name), name.origin, section + directive.section, (*chain, identity)
+                )
+        yield Layer(str(path), self.rank, respelled(_nest(own_values, section)))
 
-    def _find(self, name: Node) -> Path:
+    def _find_include(self, name: Node) -> Path:
         """Find the file that an include names."""
-        if not isinstance(name.value, str) or not name.value or "\0" in name.value:
-            raise ConfigError(f"'{_INCLUDE_KEY}' must name a file or a list of files", origin=name.origin)
-        self._includes += 1
-        if self._includes > _MOST_INCLUDES:
-            raise ConfigError(f"more than {_MOST_INCLUDES:,} files are included", origin=name.origin)
-        wanted = Path(expand_env(name.value, self.env))
+        file_name = self._included_name(name, f"'{_INCLUDE_KEY}' must name a file or a list of files")
         # `/` keeps an absolute path as it is.
-        beside = Path(name.origin.file).parent / wanted
-        candidates = [self.cwd / wanted, beside]
+        candidates = [self.cwd / file_name, Path(name.origin.file).parent / file_name]
         try:
             for candidate in candidates:
                 if candidate.exists():
                     return candidate
         except OSError as error:
-            raise ConfigError(f"{shown(wanted, 200)} cannot be read: {error.strerror}", origin=name.origin) from error
-        looked = dict.fromkeys(candidate.absolute() for candidate in candidates)
+            raise ConfigError(
+                f"{shown(file_name, 200)} cannot be read: {error.strerror}", origin=name.origin
+            ) from error
+        searched = dict.fromkeys(candidate.absolute() for candidate in candidates)
         raise ConfigError(
-            f"the included file {shown(wanted, 200)} does not exist",
+            f"the included file {shown(file_name, 200)} does not exist",
             origin=name.origin,
-            hint=f"It was looked for as {' and '.join(shown(path, 200) for path in looked)}.",
+            hint=f"Searched: {' and '.join(shown(path, 200) for path in searched)}.",
         )
 
-    def _taken_in(self, name: Node, depth: int) -> SizedTree:
+    def _read_include_tag(self, name: Node, depth: int) -> SizedTree:
         """Read the file of an ``!include``, relative to the file that contains it."""
+        file_name = self._included_name(name, "'!include' must name a file")
+        return self._read_document(Path(name.origin.file).parent / file_name, name.origin, depth)
+
+    def _included_name(self, name: Node, complaint: str) -> Path:
+        """Expand and count the name of an included file."""
         if not isinstance(name.value, str) or not name.value or "\0" in name.value:
-            raise ConfigError("'!include' must name a file", origin=name.origin)
+            raise ConfigError(complaint, origin=name.origin)
         self._includes += 1
-        if self._includes > _MOST_INCLUDES:
-            raise ConfigError(f"more than {_MOST_INCLUDES:,} files are included", origin=name.origin)
-        path = Path(name.origin.file).parent / expand_env(name.value, self.env)
-        return self._document(path, name.origin, depth)
+        if self._includes > _MAX_INCLUDES:
+            raise ConfigError(f"more than {_MAX_INCLUDES:,} files are included", origin=name.origin)
+        return Path(expand_env(name.value, self.env))
 
 
-def _identity(path: Path) -> Path:
+def _canonical_path(path: Path) -> Path:
     """Return one canonical path for all spellings of it."""
     # Not `Path.resolve`: until Python 3.13 that fails for circular links.
     return Path(os.path.realpath(path))
 
 
-def _ring(files: list[Path], origin: Origin | None) -> ConfigError:
-    ring = files[files.index(files[-1]) :]
+def _include_cycle_error(files: list[Path], origin: Origin | None) -> ConfigError:
+    chain = files[files.index(files[-1]) :]
     return ConfigError(
-        f"the file {shown(ring[-1], 200)} includes itself: " + " -> ".join(shown(each.name) for each in ring),
+        f"the file {shown(chain[-1], 200)} includes itself: " + " -> ".join(shown(each.name) for each in chain),
         origin=origin,
     )
 
 
-def _without_includes(node: Node, section: tuple[str, ...], directives: list[_Directive]) -> Node:
+def _split_includes(node: Node, section: tuple[str, ...], directives: list[_IncludeDirective]) -> Node:
     """Remove ``includeConfigs`` at every level; append them to the directives, in document order."""
     if not isinstance(node.value, dict):
         return node
-    kept: dict[str, Node] = {}
+    values: dict[str, Node] = {}
     for key, item in node.value.items():
         if key == _INCLUDE_KEY:
             if item.value is not None:
                 names = item.value if isinstance(item.value, list) else [item]
-                directives.append(_Directive(section, tuple(names)))
+                directives.append(_IncludeDirective(section, tuple(names)))
         else:
-            kept[key] = _without_includes(item, (*section, key), directives)
-    return Node(kept, node.origin, node.overrode)
+            values[key] = _split_includes(item, (*section, key), directives)
+    return Node(values, node.origin, node.overrode)
 
 
-def _wrapped(node: Node, section: Iterable[str]) -> Node:
+def _nest(node: Node, section: Iterable[str]) -> Node:
     """Nest a value in the maps that lead to its section."""
     for key in reversed(list(section)):
         node = Node({key: node}, node.origin)
     return node
 
 
-def _decoded(content: bytes, origin: Origin) -> str:
+def _decode(content: bytes, origin: Origin) -> str:
     """Decode a file's text."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")) or b"\0" in content[:4096]:
         raise ConfigError("the file is not UTF-8 text", origin=origin, hint="Save it as UTF-8.")

@@ -29,7 +29,7 @@ _TAG: Final = "tag:yaml.org,2002:"
 _TRUE: Final = frozenset({"yes", "true", "on"})
 _BOOLEAN = re.compile(r"yes|no|true|false|on|off", re.IGNORECASE)
 _INTEGER = re.compile(r"[-+]?(0b[01]+|0x[0-9a-f]+|[0-9]+)", re.IGNORECASE)
-_ODD_FLOATS: Final = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}
+_SPECIAL_FLOATS: Final = {".inf": "inf", "+.inf": "inf", "-.inf": "-inf", ".nan": "nan"}
 
 
 class SizedTree(msgspec.Struct, frozen=True, gc=False):
@@ -75,12 +75,12 @@ def read_document(
         raise _character_error(error, text, place) from error
     except UnicodeEncodeError as error:
         raise ConfigError("the text is not Unicode", origin=place) from error
-    except _TooMuchError as error:
+    except _LimitError as error:
         mark = error.mark
         raise ConfigError(str(error), origin=Origin(name, mark.line + 1, mark.column + 1, layer)) from error
     if top is None:
         return SizedTree(Node(None, place))
-    return _Builder(name, layer, include, notes).build(top, depth)
+    return _TreeBuilder(name, layer, include, notes).build(top, depth)
 
 
 KeyPlaces: TypeAlias = dict[tuple[int, int, str], tuple[int, int]]
@@ -91,17 +91,17 @@ def key_places(text: str) -> KeyPlaces:
     """Find the position of each key in a valid document; anchors, tags and comments may separate it from its value."""
     places: KeyPlaces = {}
     seen: set[int] = set()
-    rest = [yaml.compose(text, Loader=_Loader)]
-    while rest:
-        node = rest.pop()
+    stack = [yaml.compose(text, Loader=_Loader)]
+    while stack:
+        node = stack.pop()
         if not isinstance(node, yaml.CollectionNode) or id(node) in seen:
             continue
         seen.add(id(node))
         if isinstance(node, yaml.SequenceNode):
-            rest += node.value
+            stack += node.value
             continue
         for key, value in node.value:
-            rest.append(value)
+            stack.append(value)
             if isinstance(key, yaml.ScalarNode):
                 mark = value.start_mark
                 place = (key.start_mark.line + 1, key.start_mark.column + 1)
@@ -109,7 +109,7 @@ def key_places(text: str) -> KeyPlaces:
     return places
 
 
-class _TooMuchError(Exception):
+class _LimitError(Exception):
     """The document is deeper or larger than allowed."""
 
     def __init__(self, message: str, mark: yaml.Mark) -> None:
@@ -127,15 +127,15 @@ class _Loader(_SafeLoader):
         self.depth += 1
         self.count += 1
         if current_node is not None and self.depth > MAX_DEPTH:
-            raise _TooMuchError(f"values are nested more than {MAX_DEPTH} deep", current_node.start_mark)
+            raise _LimitError(f"values are nested more than {MAX_DEPTH} deep", current_node.start_mark)
         if current_node is not None and self.count > MAX_NODES:
-            raise _TooMuchError(f"there are more than {MAX_NODES:,} values", current_node.start_mark)
+            raise _LimitError(f"there are more than {MAX_NODES:,} values", current_node.start_mark)
 
     def ascend_resolver(self) -> None:
         self.depth -= 1
 
 
-class _Builder:
+class _TreeBuilder:
     """Converts PyYAML's nodes to ours."""
 
     def __init__(self, name: str, layer: str, include: Include, notes: list[Finding] | None) -> None:
@@ -143,8 +143,8 @@ class _Builder:
         self.layer = layer
         self.include = include
         self.notes = notes
-        self._done: dict[int, SizedTree] = {}
-        self._under_way: set[int] = set()
+        self._built: dict[int, SizedTree] = {}
+        self._open: set[int] = set()
 
     def origin(self, node: yaml.Node) -> Origin:
         """Return the position of a node."""
@@ -155,44 +155,44 @@ class _Builder:
         if node.tag == "!include":
             name = Node(node.value if isinstance(node, yaml.ScalarNode) else None, self.origin(node))
             # An included file counts as a level even when it adds none, which bounds chains of includes.
-            return self._not_too_deep(self.include(name, depth + 1), node, depth)
+            return self._check_depth(self.include(name, depth + 1), node, depth)
         if isinstance(node, yaml.ScalarNode):
-            value = self._scalar(node)
+            value = self._parse_scalar(node)
             if self.notes is not None and not node.style and (trap := trap_of(node.value, value)):
                 self.notes.append(msgspec.structs.replace(trap, origin=self.origin(node)))
             return SizedTree(Node(value, self.origin(node)))
         # PyYAML reuses the node for each alias: it is built once, but counted at each use.
-        if id(node) in self._done:
-            return self._not_too_deep(self._done[id(node)], node, depth)
-        if id(node) in self._under_way:
+        if id(node) in self._built:
+            return self._check_depth(self._built[id(node)], node, depth)
+        if id(node) in self._open:
             raise ConfigError("an alias stands for something that it is a part of", origin=self.origin(node))
-        self._not_too_deep(SizedTree(Node(None, self.origin(node))), node, depth)
-        self._under_way.add(id(node))
-        built = self._map(node, depth) if isinstance(node, yaml.MappingNode) else self._list(node, depth)
+        self._check_depth(SizedTree(Node(None, self.origin(node))), node, depth)
+        self._open.add(id(node))
+        built = self._build_map(node, depth) if isinstance(node, yaml.MappingNode) else self._build_list(node, depth)
         if built.size > MAX_NODES:
             raise ConfigError(f"aliases make more than {MAX_NODES:,} values of this", origin=self.origin(node))
-        self._under_way.remove(id(node))
-        self._done[id(node)] = built
+        self._open.remove(id(node))
+        self._built[id(node)] = built
         return built
 
-    def _not_too_deep(self, built: SizedTree, node: yaml.Node, depth: int) -> SizedTree:
+    def _check_depth(self, built: SizedTree, node: yaml.Node, depth: int) -> SizedTree:
         if depth + built.height > MAX_DEPTH:
             raise ConfigError(f"values are nested more than {MAX_DEPTH} deep", origin=self.origin(node))
         return built
 
-    def _list(self, node: yaml.Node, depth: int) -> SizedTree:
+    def _build_list(self, node: yaml.Node, depth: int) -> SizedTree:
         if node.tag != f"{_TAG}seq":
             raise self._unknown_tag(node)
         items = [self.build(item, depth + 1) for item in node.value]
         for item in items:
             if item.node.value is Marker.DELETE:
                 raise ConfigError("'!delete' can only be the value of a key", origin=item.node.origin)
-        return _whole(Node([item.node for item in items], self.origin(node)), items)
+        return _make_collection(Node([item.node for item in items], self.origin(node)), items)
 
-    def _map(self, node: yaml.Node, depth: int) -> SizedTree:
+    def _build_map(self, node: yaml.Node, depth: int) -> SizedTree:
         if node.tag != f"{_TAG}map":
             raise self._unknown_tag(node)
-        own: dict[str, SizedTree] = {}
+        entries: dict[str, SizedTree] = {}
         first: dict[str, yaml.Node] = {}
         merged: list[yaml.Node] = []
         for key, value in node.value:
@@ -204,31 +204,35 @@ class _Builder:
             # Keys are the text as written: `no: 1` and `010: 1` have the keys 'no' and '010'.
             name = key.value
             if name in first:
-                self._given_twice(key, first[name])
+                self._report_duplicate_key(key, first[name])
             first[name] = key
-            own[name] = self.build(value, depth + 1)
-        items = self._merged_in(merged, own, depth) if merged else own
-        return _whole(Node({name: item.node for name, item in items.items()}, self.origin(node)), items.values())
+            entries[name] = self.build(value, depth + 1)
+        items = self._merge_maps(merged, entries, depth) if merged else entries
+        return _make_collection(
+            Node({name: item.node for name, item in items.items()}, self.origin(node)), items.values()
+        )
 
-    def _given_twice(self, key: yaml.Node, first: yaml.Node) -> None:
+    def _report_duplicate_key(self, key: yaml.Node, first: yaml.Node) -> None:
         message = f"the key {shown(key.value)} is given twice"
         hint = f"It was given first at {self.origin(first)}; remove one of the two."
         if self.notes is None:
             raise ConfigError(message, origin=self.origin(key), hint=hint)
         self.notes.append(Finding(message=message, origin=self.origin(key), hint=hint))
 
-    def _merged_in(self, sources: list[yaml.Node], own: dict[str, SizedTree], depth: int) -> dict[str, SizedTree]:
+    def _merge_maps(self, sources: list[yaml.Node], entries: dict[str, SizedTree], depth: int) -> dict[str, SizedTree]:
         """Merge the maps listed under ``<<``; among several maps, the first wins."""
-        below: dict[str, SizedTree] = {}
+        merged_entries: dict[str, SizedTree] = {}
         for source in reversed(sources):
             built = self.build(source, depth + 1)
             if not isinstance(built.node.value, dict):
                 raise ConfigError("'<<' can only take in maps", origin=self.origin(source))
             # Size and depth of the parts of an alias are not kept; those of the whole are a safe upper bound.
-            below |= {name: SizedTree(item, built.size, built.height) for name, item in built.node.value.items()}
-        return below | own
+            merged_entries |= {
+                name: SizedTree(item, built.size, built.height) for name, item in built.node.value.items()
+            }
+        return merged_entries | entries
 
-    def _scalar(self, node: yaml.ScalarNode) -> Scalar | Marker:
+    def _parse_scalar(self, node: yaml.ScalarNode) -> Scalar | Marker:
         text: str = node.value
         kind = node.tag.removeprefix(_TAG)
         try:
@@ -240,9 +244,9 @@ class _Builder:
                 case "bool" if _BOOLEAN.fullmatch(text):
                     return text.lower() in _TRUE
                 case "int":
-                    return _integer(text)
+                    return _parse_integer(text)
                 case "float":
-                    return _number(text)
+                    return _parse_float(text)
                 case "!delete":
                     return Marker.DELETE
         except ValueError:
@@ -260,13 +264,13 @@ class _Builder:
         )
 
 
-def _whole(node: Node, items: Collection[SizedTree]) -> SizedTree:
+def _make_collection(node: Node, items: Collection[SizedTree]) -> SizedTree:
     """Make a list or map with the size and depth of its items."""
     height = 1 + max((item.height for item in items), default=0)
     return SizedTree(node, 1 + sum(item.size for item in items), height)
 
 
-def _integer(text: str) -> int | str:
+def _parse_integer(text: str) -> int | str:
     """Parse an integer by YAML 1.1, except that ``12:30:45`` stays the time it means, not 45045."""
     digits = text.replace("_", "")
     if ":" in digits:
@@ -281,16 +285,16 @@ def _integer(text: str) -> int | str:
     return -number if digits.startswith("-") else number
 
 
-def _number(text: str) -> float | str:
+def _parse_float(text: str) -> float | str:
     """Parse a number by YAML 1.1, except that ``1:30.5`` stays text."""
     digits = text.replace("_", "").lower()
-    return text if ":" in digits else float(_ODD_FLOATS.get(digits, digits))
+    return text if ":" in digits else float(_SPECIAL_FLOATS.get(digits, digits))
 
 
 def _syntax_error(error: yaml.MarkedYAMLError, text: str, place: Origin) -> ConfigError:
     mark = error.problem_mark or error.context_mark
     problem = (error.problem or "it has an error")[:200]
-    said = f"this is not YAML: {problem}" + (f" ({error.context[:100]})" if error.context else "")
+    message = f"this is not YAML: {problem}" + (f" ({error.context[:100]})" if error.context else "")
     # Counts lines as libyaml does, unlike Python's splitlines. libyaml reports the end of a text one line too late.
     lines = re.split("\r\n|[\r\n\x85\u2028\u2029]", text)
     at, column = (mark.line, mark.column) if mark else (0, 0)
@@ -306,7 +310,7 @@ def _syntax_error(error: yaml.MarkedYAMLError, text: str, place: Origin) -> Conf
         hint = "There must be a space behind a tag such as '!delete'."
     elif "cannot start any token" in problem:
         hint = "Text that begins with '%', '@' or '`' must be quoted."
-    return ConfigError(said, origin=origin, hint=hint)
+    return ConfigError(message, origin=origin, hint=hint)
 
 
 def _character_error(error: yaml.reader.ReaderError, text: str, place: Origin) -> ConfigError:

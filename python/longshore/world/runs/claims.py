@@ -20,9 +20,9 @@ from longshore.world.host import host_name
 from longshore.world.runs.registry import state_folder
 
 _SUFFIX: Final = ".claim"
-_TABLE: Final = "lock"
-_BLOCK: Final = 4096
-_LOOK_S: Final = 1.0
+_LOCK_FILE: Final = "lock"
+_BLOCK_B: Final = 4096
+_LOCK_WAIT_S: Final = 1.0
 """Seconds another run may hold the lock while it reads a claim."""
 STALE_S: Final = 60.0
 """Age after which a live engine's claim counts only its jobs: the engine is suspended."""
@@ -55,14 +55,14 @@ class ClaimFile:
     def __init__(self, folder: Path, run: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.path = folder / f"{file_name(run)}{_SUFFIX}"
-        self._lock = take_lock(self.path, wait_s=_LOOK_S)
+        self._lock = take_lock(self.path, wait_s=_LOCK_WAIT_S)
         self._length = os.fstat(self._lock.file).st_size
 
     def write(self, claim: Claim) -> None:
         """Replace the content of the claim; raises `OSError` when the disk is full, for example."""
         text = _encode(claim)
         # One write, never shorter than the last: a concurrent reader sees the old claim or the new.
-        self._length = max(self._length, -(-len(text) // _BLOCK) * _BLOCK)
+        self._length = max(self._length, -(-len(text) // _BLOCK_B) * _BLOCK_B)
         os.pwrite(self._lock.file, text.ljust(self._length), 0)
 
     def release(self) -> None:
@@ -78,7 +78,7 @@ class ClaimFile:
 
 def lock_claims(folder: Path) -> Lock:
     """Lock the folder so that no other run changes its claim; raises `BlockingIOError` while another run does."""
-    return take_lock(folder / _TABLE)
+    return take_lock(folder / _LOCK_FILE)
 
 
 def read_other_claims(folder: Path, own: str, *, now: float) -> list[Claim]:
@@ -86,12 +86,12 @@ def read_other_claims(folder: Path, own: str, *, now: float) -> list[Claim]:
 
     `own` is the token of the asking run, `now` the host's monotonic clock. Raises `OSError` when claims are unreadable.
     """
-    mine = f"{file_name(own)}{_SUFFIX}"
-    names = [name for name in sorted(os.listdir(folder)) if name.endswith(_SUFFIX) and name != mine]
-    return [claim for name in names if (claim := _counting(folder / name, now))]
+    own_name = f"{file_name(own)}{_SUFFIX}"
+    names = [name for name in sorted(os.listdir(folder)) if name.endswith(_SUFFIX) and name != own_name]
+    return [claim for name in names if (claim := _read_valid_claim(folder / name, now))]
 
 
-def _counting(path: Path, now: float) -> Claim | None:
+def _read_valid_claim(path: Path, now: float) -> Claim | None:
     try:
         text = path.read_bytes()
         lock = take_lock(path, create=False)
@@ -99,29 +99,29 @@ def _counting(path: Path, now: float) -> Claim | None:
         return None
     except BlockingIOError:
         # An empty file is new and claims nothing yet.
-        claim = _decoded(text, path) if text else None
+        claim = _decode_claim(text, path) if text else None
         return claim and msgspec.structs.replace(claim, alive=abs(now - claim.at) < STALE_S)
     with lock:
         with suppress(ClaimUnreadableError):
-            claim = _decoded(text, path)
-            if _keeper_lives(Path(claim.keeper)):
+            claim = _decode_claim(text, path)
+            if _is_keeper_alive(Path(claim.keeper)):
                 return msgspec.structs.replace(claim, alive=False)
         path.unlink(missing_ok=True)
     return None
 
 
-def _decoded(text: bytes, path: Path) -> Claim:
+def _decode_claim(text: bytes, path: Path) -> Claim:
     try:
         return _decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise ClaimUnreadableError(f"'{path}' cannot be read: {error}") from error
 
 
-def _keeper_lives(folder: Path) -> bool:
-    return bool(folder.name) and any(map(_is_held, folder.glob("*.jsonl")))
+def _is_keeper_alive(folder: Path) -> bool:
+    return bool(folder.name) and any(map(_holds_lock, folder.glob("*.jsonl")))
 
 
-def _is_held(path: Path) -> bool:
+def _holds_lock(path: Path) -> bool:
     try:
         return is_locked(path)
     except OSError:

@@ -28,14 +28,14 @@ class HistoryBusyError(OSError):
 
 def history_folder(identity: str) -> Path:
     """Return the folder of a payload's histories, with a name that people recognize."""
-    plain = re.sub(r"[^\w.-]+", "_", identity).strip("_.")[-60:]
-    return state_folder() / "history" / f"{plain}-{sha256(identity.encode()).hexdigest()[:10]}"
+    readable = re.sub(r"[^\w.-]+", "_", identity).strip("_.")[-60:]
+    return state_folder() / "history" / f"{readable}-{sha256(identity.encode()).hexdigest()[:10]}"
 
 
 def read_history(identity: str, labels: Iterable[str]) -> dict[str, LabelHistory]:
     """Read the stored history of each label; labels without any are left out."""
     folder = history_folder(identity)
-    found = {label: _read(_path(folder, label)) for label in labels}
+    found = {label: _read_file(_history_path(folder, label)) for label in labels}
     return {label: history for label, history in found.items() if history is not None and history.label == label}
 
 
@@ -55,22 +55,22 @@ def add_to_history(identity: str, successes: Sequence[Success]) -> None:
     except BlockingIOError:
         raise HistoryBusyError from None
     with lock:
-        _replace(folder, by_label)
+        _update_files(folder, by_label)
 
 
-def _replace(folder: Path, by_label: Mapping[str, Sequence[Success]]) -> None:
+def _update_files(folder: Path, by_label: Mapping[str, Sequence[Success]]) -> None:
     for label, successes in by_label.items():
-        path = _path(folder, label)
-        before = _read(path)
-        if before is None or before.label != label:
-            before = LabelHistory(label=label)
-        write_atomically(path, msgspec.json.encode(learned(before, successes)) + b"\n")
+        path = _history_path(folder, label)
+        history = _read_file(path)
+        if history is None or history.label != label:
+            history = LabelHistory(label=label)
+        write_atomically(path, msgspec.json.encode(learned(history, successes)) + b"\n")
 
 
-def _path(folder: Path, label: str) -> Path:
+def _history_path(folder: Path, label: str) -> Path:
     return folder / f"{file_name(label)}.json"
 
 
-def _read(path: Path) -> LabelHistory | None:
+def _read_file(path: Path) -> LabelHistory | None:
     history = read_record(path, LabelHistory)
     return history if history is not None and history.v <= FORMAT else None

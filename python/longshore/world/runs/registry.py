@@ -18,15 +18,15 @@ from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.world.files.atomic import create_file, write_atomically
 
 _LETTERS: Final = "abcdefghjkmnpqrstvwxyz"
-_SIGNS: Final = "0123456789" + _LETTERS
+_DIGITS: Final = "0123456789" + _LETTERS
 """Digits of an id, in sort order, without i, l, o and u, which are easily misread (Crockford's base 32)."""
-_EPOCH: Final = 1_735_689_600
+_EPOCH_S: Final = 1_735_689_600
 """2025-01-01, the start of the ids' time scale."""
 LAST_RUN: Final = "@last"
 """Reference to the last submitted run."""
 
 
-class RegistryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RegistryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"other_ids": "others"}):
     """A registry entry: id, directory, ids at the workload manager, and result of a run."""
 
     id: str
@@ -36,7 +36,7 @@ class RegistryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     created_at: float
     report: RunReport | None = None
     """The final report of a finished run, so that its directory need not be read."""
-    others: tuple[str, ...] = ()
+    other_ids: tuple[str, ...] = ()
     """The workload manager's ids of the run."""
     stamp: int = 0
     """Stamp of the journal when the report was stored; another stamp means that the run was restarted or resumed."""
@@ -50,19 +50,19 @@ class RegistryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
             name=card.name,
             service=card.service,
             created_at=card.created_at,
-            others=card.other_ids,
+            other_ids=card.other_ids,
         )
 
 
 class RegistryContent(msgspec.Struct, frozen=True, kw_only=True):
     """The content of the registry.
 
-    `entries` are ordered oldest first. `torn` lists the ids whose files are unreadable, oldest first, without ids that
+    `entries` are ordered oldest first. `unreadable` lists the ids of unreadable files, oldest first, without ids that
     are only reserved. `problem` says why the registry could not be read; empty when it could.
     """
 
     entries: tuple[RegistryEntry, ...]
-    torn: tuple[str, ...]
+    unreadable: tuple[str, ...]
     problem: str = ""
 
 
@@ -76,12 +76,12 @@ def state_folder() -> Path:
 
 def make_run_id(seconds: float) -> str:
     """Make the id of a run that begins at a time: six characters, a letter first, sorted by time."""
-    rest = max(0, int(seconds) - _EPOCH)
-    signs = ""
+    seconds_left = max(0, int(seconds) - _EPOCH_S)
+    digits = ""
     for _ in range(5):
-        rest, digit = divmod(rest, len(_SIGNS))
-        signs = _SIGNS[digit] + signs
-    return _LETTERS[rest % len(_LETTERS)] + signs
+        seconds_left, digit = divmod(seconds_left, len(_DIGITS))
+        digits = _DIGITS[digit] + digits
+    return _LETTERS[seconds_left % len(_LETTERS)] + digits
 
 
 def reserve_id(now: float) -> tuple[str, float]:
@@ -90,18 +90,18 @@ def reserve_id(now: float) -> tuple[str, float]:
     When the state directory is not writable, the run is not registered but goes on; its path then names it.
     """
     folder = state_folder() / "runs"
-    moment = now
+    time_s = now
     while True:
-        name = make_run_id(moment)
+        name = make_run_id(time_s)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             create_file(folder / f"{name}.json", ())
         except FileExistsError:
-            moment += 1
+            time_s += 1
         except OSError:
-            return name, moment
+            return name, time_s
         else:
-            return name, moment
+            return name, time_s
 
 
 def write_entry(entry: RegistryEntry) -> bool:
@@ -129,8 +129,8 @@ def journal_stamp(root: str) -> int:
 
     Raises `OSError` when the journal is missing or unreadable.
     """
-    about = os.stat(f"{root}/journal")  # noqa: PTH116 - a thousand of them are read
-    return about.st_mtime_ns ^ about.st_ino
+    status = os.stat(f"{root}/journal")  # noqa: PTH116 - a thousand of them are read
+    return status.st_mtime_ns ^ status.st_ino
 
 
 def has_entry(run: str) -> bool:
@@ -143,7 +143,7 @@ def read_entry(run: str) -> RegistryEntry | None:
     if not run or "/" in run:
         # A path is no id, and must not lead out of the folder.
         return None
-    return _read(state_folder() / "runs" / f"{run}.json")
+    return _read_file(state_folder() / "runs" / f"{run}.json")
 
 
 def registered_path(run: str) -> str | None:
@@ -154,7 +154,7 @@ def registered_path(run: str) -> str | None:
 
 def remove_entry(run: str) -> None:
     """Remove a run's entry."""
-    _remove(state_folder() / "runs" / f"{run}.json")
+    _remove_file(state_folder() / "runs" / f"{run}.json")
 
 
 def read_entries() -> Iterator[RegistryEntry]:
@@ -166,17 +166,17 @@ def read_registry() -> RegistryContent:
     """Read the whole registry, each file once."""
     folder = state_folder() / "runs"
     found: list[RegistryEntry] = []
-    torn = []
-    names, problem = _listing(folder)
+    unreadable = []
+    names, problem = _list_names(folder)
     for name in names:
         path = f"{folder}/{name}"
-        text = _text(path)
-        entry = _entry(text)
+        text = _read_bytes(path)
+        entry = _decode_entry(text)
         if entry:
             found.append(entry)
         elif text != b"":
-            torn.append(name.removesuffix(".json"))
-    return RegistryContent(entries=tuple(found), torn=tuple(torn), problem=problem)
+            unreadable.append(name.removesuffix(".json"))
+    return RegistryContent(entries=tuple(found), unreadable=tuple(unreadable), problem=problem)
 
 
 def find_run(reference: str) -> RunPaths:
@@ -184,9 +184,9 @@ def find_run(reference: str) -> RunPaths:
 
     Raises `RunNotFoundError` when no run, or more than one, matches.
     """
-    exact = _read(state_folder() / "runs" / f"{reference}.json") if reference.isalnum() else None
-    if exact:
-        return RunPaths(Path(exact.path))
+    by_id = _read_file(state_folder() / "runs" / f"{reference}.json") if reference.isalnum() else None
+    if by_id:
+        return RunPaths(Path(by_id.path))
     # `os.path`, unlike `Path`, gives an answer for names that are too long and for circular links.
     if "/" in reference or (reference and os.path.isdir(reference)):  # noqa: PTH112
         return RunPaths(Path(os.path.realpath(reference)))
@@ -194,27 +194,29 @@ def find_run(reference: str) -> RunPaths:
     if reference == LAST_RUN:
         if known:
             return RunPaths(Path(max(known, key=lambda entry: (entry.created_at, entry.id)).path))
-        raise RunNotFoundError("there is no last run: none is known to this user", hint=_HINT)
-    if theirs := [entry for entry in known if reference in entry.others or f"{reference}.0" in entry.others]:
+        raise RunNotFoundError("there is no last run: the registry is empty", hint=_REFERENCE_HINT)
+    if by_other_id := [entry for entry in known if not {reference, f"{reference}.0"}.isdisjoint(entry.other_ids)]:
         # A workload manager that was reinstalled counts its ids from the beginning again.
-        return RunPaths(Path(max(theirs, key=lambda entry: (entry.created_at, entry.id)).path))
-    fitting = [entry for entry in known if reference and entry.id.startswith(reference)]
-    if len(fitting) == 1:
-        return RunPaths(Path(fitting[0].path))
-    if fitting:
+        return RunPaths(Path(max(by_other_id, key=lambda entry: (entry.created_at, entry.id)).path))
+    by_prefix = [entry for entry in known if reference and entry.id.startswith(reference)]
+    if len(by_prefix) == 1:
+        return RunPaths(Path(by_prefix[0].path))
+    if by_prefix:
+        ids = ", ".join(entry.id for entry in by_prefix[:8])
         raise RunNotFoundError(
-            f"'{reference}' is the beginning of {len(fitting)} run ids: {', '.join(entry.id for entry in fitting[:8])}",
-            hint="Give more of the id.",
+            f"'{reference}' is the beginning of {len(by_prefix)} run ids: {ids}", hint="Give more of the id."
         )
-    hint = did_you_mean(reference, (entry.id for entry in known), likeness=NAME_LIKENESS) or _HINT
+    hint = did_you_mean(reference, (entry.id for entry in known), likeness=NAME_LIKENESS) or _REFERENCE_HINT
     raise RunNotFoundError(f"no run '{reference}' is known", hint=hint)
 
 
 _decode = msgspec.json.Decoder(RegistryEntry).decode
-_HINT: Final = "A run is named by its id, the beginning of its id, the path of its submit directory, or @last."
+_REFERENCE_HINT: Final = (
+    "A run is named by its id, the beginning of its id, the path of its submit directory, or @last."
+)
 
 
-def _listing(folder: Path) -> tuple[list[str], str]:
+def _list_names(folder: Path) -> tuple[list[str], str]:
     """List the names of the registry's files, and the reason when that fails."""
     try:
         names = os.listdir(folder)
@@ -225,18 +227,18 @@ def _listing(folder: Path) -> tuple[list[str], str]:
     return sorted(name for name in names if name.endswith(".json") and not name.startswith(".")), ""
 
 
-def _remove(path: Path) -> None:
+def _remove_file(path: Path) -> None:
     try:
         path.unlink()
     except OSError:
         return
 
 
-def _read(path: Path) -> RegistryEntry | None:
-    return _entry(_text(str(path)))
+def _read_file(path: Path) -> RegistryEntry | None:
+    return _decode_entry(_read_bytes(str(path)))
 
 
-def _text(path: str) -> bytes | None:
+def _read_bytes(path: str) -> bytes | None:
     try:
         # `Path` is too slow for a thousand files.
         with open(path, "rb") as file:  # noqa: PTH123
@@ -245,7 +247,7 @@ def _text(path: str) -> bytes | None:
         return None
 
 
-def _entry(text: bytes | None) -> RegistryEntry | None:
+def _decode_entry(text: bytes | None) -> RegistryEntry | None:
     try:
         return _decode(text) if text else None
     except (msgspec.MsgspecError, UnicodeDecodeError, ValueError):

@@ -25,7 +25,7 @@ RUN_FORMAT: Final = 1
 MADE_FROM_FORMAT: Final = 1
 """Version of ``made-from.json``."""
 
-_LONGEST_SHOWN: Final = 240
+_MAX_SHOWN_PATH: Final = 240
 """Characters of a path in a message."""
 
 _Record = TypeVar("_Record")
@@ -36,13 +36,13 @@ def create_run_folder(target: Path) -> None:
 
     Raises `FilesError` when the name is taken, or the folder cannot be created.
     """
-    _refuse_if_there(target)
-    made = _first_missing(target.parent)
+    _require_absent(target)
+    kept = _first_missing(target.parent)
     try:
         target.mkdir(parents=True)
     except OSError as error:
-        _remove_empty(made, target.parent)
-        raise _cannot_write(target, error) from error
+        _remove_empty_folders(kept, target.parent)
+        raise _write_error(target, error) from error
 
 
 @contextmanager
@@ -62,58 +62,58 @@ def add_to_run_folder(target: Path, names: Collection[str], *, exists: bool) -> 
             with suppress(OSError):
                 (target / name).unlink()
         if not exists:
-            _remove_empty(missing or target, target)
+            _remove_empty_folders(missing or target, target)
         if isinstance(error, OSError):
-            raise _cannot_write(target, error) from error
+            raise _write_error(target, error) from error
         raise
 
 
 @contextmanager
-def create_run_directory(target: Path, *, made: Collection[str] = ()) -> Iterator[RunPaths]:
+def create_run_directory(target: Path, *, kept: Collection[str] = ()) -> Iterator[RunPaths]:
     """Create a run directory: the body fills a draft, which is renamed on success and removed on failure.
 
-    `made` names files that are already in a folder of that name (see `create_run_folder`); they always stay. Raises
+    `kept` names files that are already in a folder of that name (see `create_run_folder`); they always stay. Raises
     `FilesError` when the name is taken, the directory cannot be written, or the disk is full.
     """
-    if not made:
-        _refuse_if_there(target)
+    if not kept:
+        _require_absent(target)
     missing = _first_missing(target.parent)
     draft = draft_path(target)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         draft.mkdir()
     except OSError as error:
-        _remove_empty(missing, target.parent)
-        raise _cannot_write(target, error) from error
+        _remove_empty_folders(missing, target.parent)
+        raise _write_error(target, error) from error
     try:
         yield RunPaths(draft)
-        if made:
-            _move(made, target, draft)
+        if kept:
+            _move_files(kept, target, draft)
             target.rmdir()
-        _refuse_if_there(target)
+        _require_absent(target)
         move(draft, target)
     except BaseException as error:
-        taken = [name for name in made if (draft / name).exists()]
+        moved = [name for name in kept if (draft / name).exists()]
         with suppress(OSError):
-            if taken:
+            if moved:
                 target.mkdir(exist_ok=True)
-            _move(taken, draft, target)
-        if not any((draft / name).exists() for name in taken):
+            _move_files(moved, draft, target)
+        if not any((draft / name).exists() for name in moved):
             shutil.rmtree(draft, ignore_errors=True)
-        _remove_empty(missing, target.parent)
+        _remove_empty_folders(missing, target.parent)
         if isinstance(error, OSError):
-            raise _cannot_write(target, error) from error
+            raise _write_error(target, error) from error
         raise
 
 
-def remove_run_directory(run: RunPaths, *, made: Collection[str] = ()) -> None:
-    """Remove a run directory that was prepared but never submitted, except the files in `made`."""
-    if not made:
+def remove_run_directory(run: RunPaths, *, kept: Collection[str] = ()) -> None:
+    """Remove a run directory that was prepared but never submitted, except the files in `kept`."""
+    if not kept:
         shutil.rmtree(run.root, ignore_errors=True)
         return
     # The card goes first: without it this is no run, even if the rest cannot be removed.
     for path in sorted(run.root.iterdir(), key=lambda path: path != run.card):
-        if path.name in made:
+        if path.name in kept:
             continue
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
@@ -153,18 +153,18 @@ def read_card(run: RunPaths) -> RunCard:
         ) from None
     except OSError as error:
         raise RunUnreadableError(f"'{run.card}' cannot be read: {error.strerror}") from error
-    found = _decode(text, _Version, run.card).format
-    if found > RUN_FORMAT:
+    version = _decode(text, _RunFormat, run.card).format
+    if version > RUN_FORMAT:
         raise RunUnreadableError(
-            f"'{run.root}' has format {found}; this Longshore reads up to {RUN_FORMAT}",
+            f"'{run.root}' has format {version}; this Longshore reads up to {RUN_FORMAT}",
             hint="Use the version that wrote it, or a newer one.",
         )
     return _decode(text, RunCard, run.card)
 
 
-def write_made_from(run: RunPaths, made: Fingerprint) -> None:
+def write_made_from(run: RunPaths, kept: Fingerprint) -> None:
     """Write ``made-from.json`` atomically."""
-    write_atomically(run.made_from, msgspec.json.format(msgspec.json.encode(made), indent=1) + b"\n")
+    write_atomically(run.made_from, msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n")
 
 
 def read_made_from(run: RunPaths) -> Fingerprint | None:
@@ -178,10 +178,10 @@ def read_made_from(run: RunPaths) -> Fingerprint | None:
         return None
     except OSError as error:
         raise RunUnreadableError(f"'{run.made_from}' cannot be read: {error.strerror}") from error
-    found = _decode(text, _MadeFromVersion, run.made_from).v
-    if found > MADE_FROM_FORMAT:
+    version = _decode(text, _MadeFromFormat, run.made_from).v
+    if version > MADE_FROM_FORMAT:
         raise RunUnreadableError(
-            f"'{run.made_from}' has format {found}; this Longshore reads up to {MADE_FROM_FORMAT}",
+            f"'{run.made_from}' has format {version}; this Longshore reads up to {MADE_FROM_FORMAT}",
             hint="Use the version that wrote it, or a newer one.",
         )
     return _decode(text, Fingerprint, run.made_from)
@@ -240,11 +240,11 @@ def read_cached(run: RunPaths, name: str) -> bytes:
         return b""
 
 
-class _Version(msgspec.Struct):
+class _RunFormat(msgspec.Struct):
     format: int
 
 
-class _MadeFromVersion(msgspec.Struct):
+class _MadeFromFormat(msgspec.Struct):
     v: int
 
 
@@ -255,7 +255,7 @@ def _decode(text: bytes, kind: type[_Record], path: Path) -> _Record:
         raise RunUnreadableError(f"'{path}' cannot be read: {error}") from error
 
 
-def _refuse_if_there(target: Path) -> None:
+def _require_absent(target: Path) -> None:
     if os.path.lexists(target):
         raise FilesError(
             f"cannot create directory '{target}': directory already exists",
@@ -263,21 +263,23 @@ def _refuse_if_there(target: Path) -> None:
         )
 
 
-def _cannot_write(target: Path, error: OSError) -> FilesError:
-    named, where = _short(str(target)), str(error.filename or target)
+def _write_error(target: Path, error: OSError) -> FilesError:
+    shown, failed_path = _shorten(str(target)), str(error.filename or target)
     # The message names the directory, because users do not know its draft.
-    below = "" if where == str(target) or f"/.{target.name[:200]}." in where else f"'{_short(where)}': "
+    detail = (
+        "" if failed_path == str(target) or f"/.{target.name[:200]}." in failed_path else f"'{_shorten(failed_path)}': "
+    )
     hint = "Choose another place with 'submitPath'."
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        hint = f"Make room on that disk, or choose another place with 'submitPath'. '{named}' was not made."
+        hint = f"Make room on that disk, or choose another place with 'submitPath'. '{shown}' was not made."
     # A file, for example, may be where a folder is to be created.
-    why = "Not a directory" if below and isinstance(error, FileExistsError) else error.strerror or error
-    return FilesError(f"cannot write the run directory '{named}': {below}{why}", hint=hint)
+    why = "Not a directory" if detail and isinstance(error, FileExistsError) else error.strerror or error
+    return FilesError(f"cannot write the run directory '{shown}': {detail}{why}", hint=hint)
 
 
-def _short(path: str) -> str:
+def _shorten(path: str) -> str:
     """Shorten a path for a message."""
-    return path if len(path) <= _LONGEST_SHOWN else f"{path[: _LONGEST_SHOWN // 2]}...{path[-_LONGEST_SHOWN // 2 :]}"
+    return path if len(path) <= _MAX_SHOWN_PATH else f"{path[: _MAX_SHOWN_PATH // 2]}...{path[-_MAX_SHOWN_PATH // 2 :]}"
 
 
 def _first_missing(folder: Path) -> Path | None:
@@ -288,12 +290,12 @@ def _first_missing(folder: Path) -> Path | None:
     return missing
 
 
-def _move(names: Iterable[str], source: Path, target: Path) -> None:
+def _move_files(names: Iterable[str], source: Path, target: Path) -> None:
     for name in names:
         move(source / name, target / name)
 
 
-def _remove_empty(first: Path | None, last: Path) -> None:
+def _remove_empty_folders(first: Path | None, last: Path) -> None:
     """Remove the folders created above a run directory that are still empty."""
     if first is None:
         return

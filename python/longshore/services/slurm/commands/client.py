@@ -86,7 +86,7 @@ class SlurmClient:
     def queue(self, *, max_age_s: float, not_before: float = 0.0, floor_s: float = 0.0) -> CachedAnswer | None:
         """Return squeue's output for all of this user's jobs, shared by all processes here (`cached_answer`)."""
         return cached_answer(
-            self._queue_path, max_age_s=max_age_s, ask=self._ask_queue, not_before=not_before, floor_s=floor_s
+            self._queue_path, max_age_s=max_age_s, query=self._ask_queue, not_before=not_before, min_interval_s=floor_s
         )
 
     def _ask_queue(self) -> tuple[str | None, str]:
