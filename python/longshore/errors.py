@@ -6,11 +6,11 @@
     +-- UsageError                 2   the command line is at fault
     +-- ConfigError                3   the YAML is at fault
     |   +-- UndefinedVariableError 3   ... it names a variable that nothing defines
-    |   +-- ReferenceRingError     3   ... a variable is defined by itself
+    |   +-- ReferenceCycleError    3   ... a variable is defined by itself
     +-- ServiceError               4   the workload manager cannot be used
     |   +-- UnknownServiceError    4   ... there is none of that name
     |   +-- UnreachableError       4   ... it said nothing; trying again may help
-    |       +-- UnsureError        4   ...... and may have taken what it was given
+    |       +-- SubmissionUncertainError  4
     +-- RunNotFoundError           5   no run of that name
     |   +-- RunUnreadableError     5   ... or its directory is torn, or too new for us
     +-- SubmissionRefusedError     6   the workload manager, or we, said no
@@ -30,7 +30,7 @@ from typing import ClassVar, NamedTuple
 from longshore.origin import Origin
 
 
-class Fault(NamedTuple):
+class ErrorDetail(NamedTuple):
     """One of the things that are wrong, where all of them are told at once.
 
     Attributes
@@ -68,7 +68,7 @@ class LongshoreError(Exception):
 
     exit_status: int = 1
     code: ClassVar[str] = "unexpected"
-    faults: tuple[Fault, ...] = ()
+    faults: tuple[ErrorDetail, ...] = ()
     """All that is wrong, where that was looked for all at once; the message is then that of the first."""
 
     def __init__(self, message: str, *, origin: Origin | None = None, hint: str = "") -> None:
@@ -102,7 +102,7 @@ class UndefinedVariableError(ConfigError):
     code = "undefined_variable"
 
 
-class ReferenceRingError(ConfigError):
+class ReferenceCycleError(ConfigError):
     """A value is defined in terms of itself."""
 
     code = "reference_ring"
@@ -127,7 +127,7 @@ class UnreachableError(ServiceError):
     code = "unreachable"
 
 
-class UnsureError(UnreachableError):
+class SubmissionUncertainError(UnreachableError):
     """A workload manager stopped answering while it was given a run: nobody knows whether it took it."""
 
     code = "unsure"
@@ -208,5 +208,5 @@ class FilesError(PreparationError):
     code = "files"
 
 
-class HelpWanted(Exception):  # noqa: N818 - somebody asked, and nothing is wrong
+class OptionHelpRequest(Exception):  # noqa: N818 - somebody asked, and nothing is wrong
     """Options of a service ask which options there are; the text says it."""

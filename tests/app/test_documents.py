@@ -38,17 +38,17 @@ from longshore.app.inspect.registry import Adopted, Forgotten
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.submit.pipeline import Stage
 from longshore.app.submit.stage_results import StageResult
-from longshore.config.lint.explain import Explained, Kind, Replaced, Step
+from longshore.config.lint.explain import InterpolationStep, KeyExplanation, OverriddenValue, StepKind
 from longshore.config.lint.schema_check import Finding, Severity
-from longshore.config.values.merge import tree
+from longshore.config.values.merge import to_node
 from longshore.contract.context import PingReport, RunPaths
 from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
 from longshore.engine.state.restart_selection import RestartReason
-from longshore.errors import ConfigError, CycleError, Fault, GraphCommandError, LongshoreError
-from longshore.model.run.picture import Arrow, Box, Picture
-from longshore.model.run.report import ExitCodes, Failure, JobReport, Running, RunReport, RunSummary, Spent
+from longshore.errors import ConfigError, CycleError, ErrorDetail, GraphCommandError, LongshoreError
+from longshore.model.run.picture import Drawing, DrawingEdge, DrawingNode
+from longshore.model.run.report import Badput, ExitCodes, Failure, JobReport, RunningJob, RunReport, RunSummary
 from longshore.model.run.state import Cause, JobState
-from longshore.model.run.submission import RunCard
+from longshore.model.run.submission import RunIdentity
 from longshore.origin import Origin
 from longshore.world.read.site_profiles import SiteFolderKind
 from longshore.world.shipped_files import shipped_path
@@ -126,13 +126,13 @@ insights = st.builds(
     elapsed_s=amounts,
     left_s=st.none() | st.tuples(finite, finite),
     running=st.lists(
-        st.builds(Running, name=odd_text, label=odd_text, host=st.none() | odd_text, started_at=times),
+        st.builds(RunningJob, name=odd_text, label=odd_text, host=st.none() | odd_text, started_at=times),
         max_size=2,
     ).map(tuple),
     waits=st.lists(odd_text, max_size=2).map(tuple),
     failures=st.lists(failures, max_size=2).map(tuple),
     badput=st.dictionaries(
-        st.sampled_from(Cause), st.builds(Spent, attempts=st.integers(1, 99), seconds=finite), max_size=2
+        st.sampled_from(Cause), st.builds(Badput, attempts=st.integers(1, 99), seconds=finite), max_size=2
     ),
     exit_codes=st.dictionaries(
         odd_text,
@@ -248,7 +248,7 @@ def test_every_status_is_what_its_schema_says(report: RunReport) -> None:
 
 
 def opened(odd: str) -> OpenRun:
-    card = RunCard(format=1, id=odd, name=odd, service=odd, longshore="0", created_at=0.0, expected=3, labels={})
+    card = RunIdentity(format=1, id=odd, name=odd, service=odd, longshore="0", created_at=0.0, expected=3, labels={})
     return OpenRun(run=RunPaths(Path("/runs") / odd.replace("\0", "")), card=card)
 
 
@@ -299,23 +299,27 @@ errors = st.builds(ConfigError, odd_text, origin=st.none() | origins, hint=odd_t
 def test_every_configuration_is_what_its_schema_says(
     written: dict[str, Any], origin: Origin, with_origins: bool
 ) -> None:
-    document = check("config_show", config_show_document(tree(written, origin), origins=with_origins))
+    document = check("config_show", config_show_document(to_node(written, origin), origins=with_origins))
     assert ("origins" in document) == with_origins
 
 
 @given(
     st.builds(
-        Explained,
+        KeyExplanation,
         found=st.booleans(),
         value=values,
         origin=st.none() | origins,
         written=values,
-        overrode=st.lists(st.builds(Replaced, value=values, origin=origins, section=st.none()), max_size=2).map(tuple),
-        hides=st.lists(st.builds(Replaced, value=values, origin=origins, section=odd_text), max_size=2).map(tuple),
+        overrode=st.lists(st.builds(OverriddenValue, value=values, origin=origins, section=st.none()), max_size=2).map(
+            tuple
+        ),
+        hides=st.lists(st.builds(OverriddenValue, value=values, origin=origins, section=odd_text), max_size=2).map(
+            tuple
+        ),
         steps=st.lists(
             st.builds(
-                Step,
-                kind=st.sampled_from(Kind),
+                InterpolationStep,
+                kind=st.sampled_from(StepKind),
                 depth=st.integers(0, 9),
                 name=odd_text,
                 text=odd_text,
@@ -327,8 +331,8 @@ def test_every_configuration_is_what_its_schema_says(
     ),
     odd_text,
 )
-def test_every_explanation_is_what_its_schema_says(explained: Explained, key: str) -> None:
-    document = check("explain", explain_document({key: explained, "nope": Explained(found=False, value="")}))
+def test_every_explanation_is_what_its_schema_says(explained: KeyExplanation, key: str) -> None:
+    document = check("explain", explain_document({key: explained, "nope": KeyExplanation(found=False, value="")}))
     assert ("error" in document["values"][read(key)]) == (explained.error is not None and key != "nope")
 
 
@@ -459,8 +463,8 @@ def test_an_error_in_full() -> None:
         },
     }
     faults = (
-        Fault("request", "too much", Origin("a.yaml", 3, 5, "user"), "Ask for less.", "isr", 7),
-        Fault("files", "x"),
+        ErrorDetail("request", "too much", Origin("a.yaml", 3, 5, "user"), "Ask for less.", "isr", 7),
+        ErrorDetail("files", "x"),
     )
     error.faults = faults
     document = check("error", error_document(error))
@@ -511,7 +515,7 @@ def test_names_stay_readable() -> None:
 
 
 def test_the_documents_of_the_registry_are_what_their_schemas_say() -> None:
-    card = RunCard(
+    card = RunIdentity(
         format=1, id="k7f3a", name="n", service="local", longshore="0", created_at=0.0, expected=1, labels={}
     )
     outcomes = [
@@ -525,9 +529,9 @@ def test_the_documents_of_the_registry_are_what_their_schemas_say() -> None:
 
 def test_the_document_of_a_picture_is_what_its_schema_says() -> None:
     boxes = (
-        Box(name="a", label="a", jobs=3, counts={JobState.FAILED: 1, JobState.SUCCEEDED: 2}),
-        Box(name="b1", label="b", here=True),
-        Box(name="7 more", label="b", jobs=7, more=True),
+        DrawingNode(name="a", label="a", jobs=3, counts={JobState.FAILED: 1, JobState.SUCCEEDED: 2}),
+        DrawingNode(name="b1", label="b", here=True),
+        DrawingNode(name="7 more", label="b", jobs=7, more=True),
     )
-    picture = Picture(title="t", boxes=boxes, arrows=(Arrow(start=0, end=1, jobs=2), Arrow(start=0, end=2)))
+    picture = Drawing(title="t", boxes=boxes, arrows=(DrawingEdge(start=0, end=1, jobs=2), DrawingEdge(start=0, end=2)))
     check("draw", draw_document(picture, as_of=NOON))

@@ -13,7 +13,7 @@ from longshore.app.configure.configuration import Draft, read_draft
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import resolve_configuration
 from longshore.app.configure.user_functions import call_builtin_or_imported
-from longshore.config.values.bps_eval import Call
+from longshore.config.values.bps_eval import FunctionCall
 from longshore.errors import ConfigError
 
 
@@ -44,7 +44,7 @@ def test_a_layer_that_forbids_holds(tmp_path: Path) -> None:
 )
 def test_functions_that_are_none_or_fail(name: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        call_builtin_or_imported(Call(name, ("/no/such/file",), {}, f"bpsEval({name})"))
+        call_builtin_or_imported(FunctionCall(name, ("/no/such/file",), {}, f"bpsEval({name})"))
 
 
 def test_forbidding_cannot_be_deleted(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from longshore.contract.context import RunPaths
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import count_states
 from longshore.engine.state.run_state import RunState
-from longshore.model.lines.codec import FORMAT, Header, StoredJob, encode_line
+from longshore.model.lines.codec import FORMAT, StoredJob, WorkflowHeader, encode_line
 from longshore.model.run.event import FORMAT as EVENTS
 from longshore.model.run.event import (
     Ended,
@@ -28,7 +28,7 @@ from longshore.model.run.event import (
 )
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.state import Cause, JobState, run_state
-from longshore.model.run.submission import RunCard
+from longshore.model.run.submission import RunIdentity
 from longshore.model.workflow.job import JobSettings
 from longshore.world.runs.run_directory import write_card, write_snapshot
 
@@ -68,10 +68,10 @@ class WrittenRun:
         self.run = RunPaths(root)
         self.run.journal.mkdir(parents=True)
         settings = tuple(JobSettings(label=label) for label in LABELS)
-        header = Header(v=FORMAT, name="w", jobs=6, files=0, final=False, settings=settings, attributes={})
+        header = WorkflowHeader(v=FORMAT, name="w", jobs=6, files=0, final=False, settings=settings, attributes={})
         jobs = [StoredJob(name=f"j{number}", s=number // 3, p=PARENTS[number], c="true") for number in range(6)]
         self.run.workflow.write_bytes(b"".join(map(encode_line, [header, *jobs])))
-        card = RunCard(
+        card = RunIdentity(
             format=1,
             id="k7f3aa",
             name="w",

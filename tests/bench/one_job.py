@@ -22,7 +22,7 @@ from longshore.contract.context import RunPaths
 from longshore.model.lines.codec import encode_line, workflow_lines
 from longshore.model.run.event import Ended, Event, Failed, Life, Retry, Started, Submitted, Submitting
 from longshore.model.run.state import Cause
-from longshore.model.run.submission import RunCard, Submission
+from longshore.model.run.submission import RunIdentity, Submission
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.request import MIB, Request
@@ -63,7 +63,7 @@ def write_big_run(root: Path) -> RunPaths:
     labels = {"calibrate": VISITS, "measure": VISITS, "stack": STACKS, "publish": 1}
     write_card(
         run,
-        RunCard(
+        RunIdentity(
             format=RUN_FORMAT,
             id="zzzzzz",
             name="big",

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from longshore.config.profile.combine import ClusterProfile
 from longshore.config.profile.profile import JobProfile, compile_profile
-from longshore.config.values.merge import Layer, LayerRank, merge
+from longshore.config.values.merge import Layer, LayerRank, merge_layers
 from longshore.config.values.search import Config, Scope
 from longshore.contract.clustering import ClusteringSettings
-from longshore.model.tasks.cluster import Cluster, ClusteredGraph, Composition, Member
+from longshore.model.tasks.cluster import Cluster, ClusteredGraph, ClusterMember, Composition
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Task, TaskGraph
 from longshore.plan.clustering.single import cluster_single_tasks
@@ -90,13 +90,13 @@ def configuration() -> Config:
         f"requestWalltime: '1:00'\nqueue: long\nenvironment: {{WHERE: '{{queue}}'}}\npipetask:\n{sections}"
     )
     defaults = Layer("defaults", LayerRank.DEFAULTS, read_yaml(shipped_path("etc", "defaults.yaml")))
-    return Config(merge([defaults, Layer("run", LayerRank.FILE, parse_yaml(text, "run.yaml"))]))
+    return Config(merge_layers([defaults, Layer("run", LayerRank.FILE, parse_yaml(text, "run.yaml"))]))
 
 
 def cluster_profiles(clustered: ClusteredGraph, config: Config) -> dict[Composition, ClusterProfile]:
     """Return the profile of each composition of clusters."""
 
-    def compiled(member: Member, free: frozenset[str]) -> JobProfile:
+    def compiled(member: ClusterMember, free: frozenset[str]) -> JobProfile:
         env = {"PWD": "/somewhere"}
         return compile_profile(config, member.label, Scope(free=free, env=env), cluster=member.section)
 

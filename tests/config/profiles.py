@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from longshore.config.profile.profile import JobProfile, compile_profile
-from longshore.config.values.merge import Layer, LayerRank, merge
+from longshore.config.values.merge import Layer, LayerRank, merge_layers
 from longshore.config.values.search import Config, Scope
 from longshore.world.read.yaml_file import parse_yaml
 
@@ -16,7 +16,7 @@ ENV = {"HOME": "/home/me", "PWD": "/here", "FOO": "fooval"}
 def config_of(text: str, *, defaults: str = "{}", service: str = "{}") -> Config:
     texts = {LayerRank.DEFAULTS: defaults, LayerRank.SERVICE: service, LayerRank.FILE: text}
     return Config(
-        merge(
+        merge_layers(
             Layer(rank.label, rank, parse_yaml(each, f"{rank.label}.yaml", rank=rank)) for rank, each in texts.items()
         )
     )

@@ -7,9 +7,9 @@ from typing import Any, Final
 import pytest
 from tests.config.documented_keys import ALL_FILES, DOCUMENTED, SCHEMA, layer
 
-from longshore.config.lint.schema_check import check, unknown_keys
-from longshore.config.values.merge import merge
-from longshore.config.values.search import ANYWHERE, Config
+from longshore.config.lint.schema_check import check_schema, find_unknown_keys
+from longshore.config.values.merge import merge_layers
+from longshore.config.values.search import DEFAULT_SCOPE, Config
 from longshore.world.read.yaml_file import parse_yaml
 
 COMMANDS: Final = "createQuantumGraph runQuantumCommand updateQuantumGraph pipetask.pipetaskInit.runQuantumCommand"
@@ -131,13 +131,13 @@ def as_yaml(key: str) -> str:
 @pytest.mark.parametrize("key", [*KEYS, *ELSEWHERE])
 def test_the_schema_knows_every_key_of_bps(key: str) -> None:
     root = parse_yaml(as_yaml(key), "f.yaml")
-    assert list(unknown_keys(root, SCHEMA, SCHEMA)) == []
-    assert check(root, SCHEMA) == []
+    assert list(find_unknown_keys(root, SCHEMA, SCHEMA)) == []
+    assert check_schema(root, SCHEMA) == []
 
 
 def test_the_schema_does_not_know_every_key() -> None:
     for key in ("noKey", "provisioning.noKey", "cluster.NAME.noKey", "ordering.NAME.noKey", "customJob.noKey"):
-        assert list(unknown_keys(parse_yaml(as_yaml(key), "f.yaml"), SCHEMA, SCHEMA)), key
+        assert list(find_unknown_keys(parse_yaml(as_yaml(key), "f.yaml"), SCHEMA, SCHEMA)), key
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -148,14 +148,14 @@ def test_every_key_of_bps_is_documented(key: str) -> None:
 
 @pytest.mark.parametrize("key", BPS)
 def test_defaults_are_those_of_bps(key: str) -> None:
-    config = Config(merge(map(layer, ALL_FILES)))
-    hit = config.lookup(key, ANYWHERE)
+    config = Config(merge_layers(map(layer, ALL_FILES)))
+    hit = config.lookup(key, DEFAULT_SCOPE)
     assert hit is not None
-    assert hit.plain() == BPS[key]
+    assert hit.plain_value() == BPS[key]
 
 
 def test_what_is_one_sites_is_no_default() -> None:
-    config = Config(merge(map(layer, ALL_FILES)))
+    config = Config(merge_layers(map(layer, ALL_FILES)))
     for key in ("memoryLimit", "provisioningQueue", "provisioningAccountingUser", "provisioningPlatform"):
         assert not config.search(key).found
         assert not config.search(f".provisioning.{key}").found

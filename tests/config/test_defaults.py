@@ -9,10 +9,10 @@ import pytest
 from jsonschema import Draft202012Validator
 from tests.config.documented_keys import ALL_FILES, DOCUMENTED, FILES, SCHEMA, SERVICES, file_of, layer
 
-from longshore.config.lint.schema_check import check
+from longshore.config.lint.schema_check import check_schema
 from longshore.config.profile.profile import JobProfile, compile_profile
 from longshore.config.values.interpolate import Template
-from longshore.config.values.merge import Layer, LayerRank, Node, merge, plain
+from longshore.config.values.merge import Layer, LayerRank, Node, merge_layers, plain_value
 from longshore.config.values.quantities import parse_pool
 from longshore.config.values.search import Config, Scope
 from longshore.model.values import YamlValue
@@ -49,7 +49,7 @@ def keys_of(value: Any, place: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]
 
 def config_of(*names: str, text: str = "{}") -> Config:
     mine = Layer("mine", LayerRank.FILE, parse_yaml(text, "mine.yaml"))
-    return Config(merge([*map(layer, names), mine]))
+    return Config(merge_layers([*map(layer, names), mine]))
 
 
 @pytest.mark.parametrize(("name", "place", "comment", "line"), DOCUMENTED)
@@ -64,14 +64,14 @@ def test_every_key_has_a_comment_which_the_schema_repeats(
 
 @pytest.mark.parametrize("name", ALL_FILES)
 def test_every_key_that_is_read_was_seen_as_documented(name: str) -> None:
-    assert set(keys_of(plain(layer(name).root))) <= {place for _, place, _, _ in DOCUMENTED}
+    assert set(keys_of(plain_value(layer(name).root))) <= {place for _, place, _, _ in DOCUMENTED}
 
 
 @pytest.mark.parametrize(("name", "place", "comment", "line"), DOCUMENTED)
 def test_every_example_is_a_right_value(name: str, place: tuple[str, ...], comment: str, line: str) -> None:
     text = "\n".join([*("  " * i + f"{key}:" for i, key in enumerate(place[:-1])), "  " * (len(place) - 1) + line])
     if not line.endswith((": ", ">-")):
-        assert check(parse_yaml(text, name), SCHEMA) == []
+        assert check_schema(parse_yaml(text, name), SCHEMA) == []
 
 
 def test_the_schema_is_one_and_everything_in_it_is_described() -> None:
@@ -86,14 +86,14 @@ def test_the_schema_is_one_and_everything_in_it_is_described() -> None:
 
 @pytest.mark.parametrize("names", [["defaults.yaml"], FILES, ALL_FILES])
 def test_the_defaults_are_right(names: list[str]) -> None:
-    assert check(merge(map(layer, names)), SCHEMA) == []
+    assert check_schema(merge_layers(map(layer, names)), SCHEMA) == []
 
 
 def test_service_and_site_files_are_read() -> None:
-    assert plain(read_yaml(file_of("local/defaults.yaml"))) == {}
+    assert plain_value(read_yaml(file_of("local/defaults.yaml"))) == {}
     site = read_yaml(SERVICES / "local" / "sites" / "local.yaml")
-    assert plain(site) == {"title": "This machine", "service": "local"}
-    assert check(Node({"site": Node({"local": site}, site.origin)}, site.origin), SCHEMA) == []
+    assert plain_value(site) == {"title": "This machine", "service": "local"}
+    assert check_schema(Node({"site": Node({"local": site}, site.origin)}, site.origin), SCHEMA) == []
 
 
 def test_the_example_of_a_pool_is_one() -> None:

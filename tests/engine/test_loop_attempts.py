@@ -10,7 +10,7 @@ from tests.engine.simulation import Hooked, Simulation, fails
 from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
 from longshore.model.run.event import Ended, Failed, Retry, Steer
 from longshore.model.run.state import Cause, JobState
-from longshore.model.workflow.attempt_rules import Backoff, Bounds, JobRules, Keep, RetryOn, SuccessIf
+from longshore.model.workflow.attempt_rules import Backoff, JobRules, KeepPolicy, LimitRules, RetryOn, SuccessIf
 from longshore.model.workflow.request import MIB, Request
 from longshore.testing.fakes import (
     Outcome,
@@ -121,7 +121,7 @@ def test_an_end_is_judged_by_what_the_attempt_left_behind(tmp_path: Path) -> Non
     wanted = JobRules(
         success_if=SuccessIf(exit=(0, 3), log="^done$", file="out/{jobName}.txt"),
         retry_on=RetryOn(log="connection lost", only=True),
-        bounds=Bounds(logs=Keep.FAILED),
+        bounds=LimitRules(logs=KeepPolicy.FAILED),
         backoff=Backoff(first_s=0.0),
     )
     logs: list[Path] = []

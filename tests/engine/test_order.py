@@ -20,9 +20,9 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.resource_pool import Pool
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.claim import Claim
+from longshore.model.run.claim import ResourceClaim
 from longshore.model.run.event import Ended, Started, Submitted, Submitting
-from longshore.model.workflow.request import MIB, Request, rounded
+from longshore.model.workflow.request import MIB, Request, round_up
 
 
 def scheduler(
@@ -111,14 +111,14 @@ def test_a_job_that_fits_does_not_wait_for_one_that_does_not() -> None:
 
 def test_amounts_are_rounded_up_to_four_steps_per_octave() -> None:
     amounts = (8, 9, 11, 17, 33, 100, 1000, 1025, 2049, 4097)
-    assert [rounded(amount) for amount in amounts] == [8, 10, 12, 20, 40, 112, 1024, 1280, 2560, 5120]
-    assert len({rounded(amount) for amount in range(1, 2**20 + 1, 7)}) <= 76
+    assert [round_up(amount) for amount in amounts] == [8, 10, 12, 20, 40, 112, 1024, 1280, 2560, 5120]
+    assert len({round_up(amount) for amount in range(1, 2**20 + 1, 7)}) <= 76
 
 
 @given(st.integers(0, 2**60))
 def test_rounding_adds_a_quarter_at_most(amount: int) -> None:
-    assert amount <= rounded(amount) <= amount * 5 // 4
-    assert rounded(rounded(amount)) == rounded(amount)
+    assert amount <= round_up(amount) <= amount * 5 // 4
+    assert round_up(round_up(amount)) == round_up(amount)
 
 
 def test_few_of_a_kind_wait_and_those_of_another_do_not_hold_them_up() -> None:
@@ -161,8 +161,8 @@ def test_an_array_keeps_to_the_limit_of_its_kind() -> None:
 def test_the_run_that_ends_first_has_the_only_processor() -> None:
     one = {"cpus": 1}
     noon, eleven = 12 * 3600.0, 11 * 3600.0
-    first = Claim(run="run1", capacity=one, wants=one, next=one, end_at=noon)
-    second = Claim(run="run2", capacity=one, wants=one, next=one, end_at=eleven)
+    first = ResourceClaim(run="run1", capacity=one, wants=one, next=one, end_at=noon)
+    second = ResourceClaim(run="run2", capacity=one, wants=one, next=one, end_at=eleven)
     assert compute_shares([first, second], 0.0) == {"run1": {"cpus": 0}, "run2": {"cpus": 1}}
 
 
@@ -204,7 +204,7 @@ def test_the_best_head_that_fits_starts(
 
     def bucket(job: int) -> tuple[tuple[str, int], ...]:
         asked = requests[job].amounts()
-        return tuple((name, min(rounded(amount), capacity[name])) for name, amount in asked.items())
+        return tuple((name, min(round_up(amount), capacity[name])) for name, amount in asked.items())
 
     def rank(job: int) -> tuple[float, float, int]:
         return (-priorities[job], -longest(state.children, run_s, job), job)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from longshore.app.configure.schemas import site_schema
-from longshore.config.profile.buildtest_status import STATES
+from longshore.config.profile.buildtest_status import SLURM_STATES
 from longshore.services.slurm.ping import LOST, PATIENCE_S
 from longshore.services.slurm.render.backend_options import BACKEND_HELP
 from longshore.services.slurm.render.sbatch_options import INDEXED, OF_SITES, SPELLINGS
@@ -135,7 +135,7 @@ def _rest() -> Iterator[str]:
     yield "`requestDisk` of all jobs, and grow like these at a retry.\n"
     yield _TEMPLATE
     yield _STATES.rstrip("\n")
-    for name, states in STATES.items():
+    for name, states in SLURM_STATES.items():
         yield f"| `{name}` | {' or '.join(f'`{state}`' for state in states)} |"
     yield "\n## What ping checks\n"
     yield f"`ping` takes at most {PATIENCE_S:.0f} s for all queries together, and submits nothing. It shows which"

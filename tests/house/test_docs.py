@@ -14,7 +14,7 @@ from tests.pages import fences, program, typed
 
 from longshore.cli.options import INTERRUPTED
 from longshore.errors import LongshoreError
-from longshore.model.run.state import EXIT_STATUS
+from longshore.model.run.state import STATE_EXIT_STATUS
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "doc" / "examples"
@@ -65,8 +65,8 @@ def exit_rows(table: str) -> dict[int, str]:
 def test_every_exit_status_is_explained_and_no_other() -> None:
     page = (ROOT / "doc" / "reference" / "exit-status.md").read_text("utf-8")
     states, errors = map(exit_rows, page.split("Every other command"))
-    assert states.keys() == set(EXIT_STATUS.values())
-    for state, number in EXIT_STATUS.items():
+    assert states.keys() == set(STATE_EXIT_STATUS.values())
+    for state, number in STATE_EXIT_STATUS.items():
         assert state in states[number].partition("|")[0]
     kinds = [LongshoreError]
     for kind in kinds:

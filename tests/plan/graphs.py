@@ -8,9 +8,9 @@ from typing import Any
 
 from longshore.config.profile.profile import JobProfile, compile_profile
 from longshore.config.select.ordering_rules import OrderingRule
-from longshore.config.values.merge import tree
+from longshore.config.values.merge import to_node
 from longshore.config.values.search import Config, Scope
-from longshore.model.tasks.cluster import ClusteredGraph, Member
+from longshore.model.tasks.cluster import ClusteredGraph, ClusterMember
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Task, TaskGraph
 from longshore.model.workflow.workflow import Workflow
@@ -41,9 +41,9 @@ def workflow_of(
     special: SpecialJobs | None = None,
     orderings: Sequence[OrderingRule] = (),
 ) -> Workflow:
-    config = Config(tree(dict(settings), Origin("here.yaml", 1, 1, "file")))
+    config = Config(to_node(dict(settings), Origin("here.yaml", 1, 1, "file")))
 
-    def compiled(member: Member, free: frozenset[str]) -> JobProfile:
+    def compiled(member: ClusterMember, free: frozenset[str]) -> JobProfile:
         return compile_profile(config, member.label, Scope(free=free), cluster=member.section)
 
     profiles = compile_profiles(clustered, compiled)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.depth import examples
 
 from longshore.config.profile.profile import compile_profile
-from longshore.config.values.merge import tree
+from longshore.config.values.merge import to_node
 from longshore.config.values.search import Config, Scope
 from longshore.contract.clustering import ClusteringSettings
 from longshore.model.tasks.dag import Dag
@@ -39,7 +39,7 @@ def jobs_of(command: Any, data_id: dict[str, Any], paths: dict[str, tuple[str, .
     """The one job of a task with that command."""
     task = Task(name="t", label="T", data_id=data_id, paths=paths)
     clustered = cluster_single_tasks(TaskGraph(name="g", dag=Dag([task], [])), ClusteringSettings())
-    config = Config(tree({"runQuantumCommand": command}, HERE))
+    config = Config(to_node({"runQuantumCommand": command}, HERE))
     profiles = compile_profiles(clustered, lambda member, free: compile_profile(config, member.label, Scope(free=free)))
     workflow = transform(clustered, profiles, name="w", attributes={}, special=SpecialJobs())
     return workflow["t"]

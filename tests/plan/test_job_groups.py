@@ -16,7 +16,7 @@ from longshore.model.lines.codec import decode_header, decode_job, workflow_line
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Task, TaskGraph
-from longshore.model.workflow.job_groups import Barrier, Implementation, barriers, numbered
+from longshore.model.workflow.job_groups import Barrier, Implementation, find_barriers, number_jobs
 from longshore.model.workflow.workflow import Workflow
 from longshore.origin import Origin
 from longshore.plan.clustering.single import cluster_single_tasks
@@ -40,7 +40,7 @@ def ordered(*rules: OrderingRule, of: ClusteredGraph = JOBS) -> Workflow:
 def between(workflow: Workflow) -> list[Barrier]:
     index = {job.name: number for number, job in enumerate(workflow)}
     parents = [[index[parent] for parent in workflow.parents(job.name)] for job in workflow]
-    return list(barriers([numbered(each, index) for each in workflow.orderings], parents))
+    return list(find_barriers([number_jobs(each, index) for each in workflow.orderings], parents))
 
 
 def in_words(workflow: Workflow) -> dict[str, tuple[set[str], set[str]]]:

@@ -7,7 +7,7 @@ from collections import Counter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.model.run.picture import Arrow, Box
+from longshore.model.run.picture import DrawingEdge, DrawingNode
 from longshore.model.run.state import JobState
 from longshore.plan.outline import MAX_DRAWN, JobOutline, draw_labels, draw_neighborhood, find_neighborhood
 
@@ -22,11 +22,11 @@ def test_labels_stand_for_their_jobs() -> None:
         outline([[], [], [0, 1], [0, 1], [2, 3]], "bbaac"), {"a": {JobState.FAILED: 1, JobState.READY: 0}}
     )
     assert picture.boxes == (
-        Box(name="b", label="b", jobs=2),
-        Box(name="a", label="a", jobs=2, counts={JobState.FAILED: 1}),
-        Box(name="c", label="c", jobs=1),
+        DrawingNode(name="b", label="b", jobs=2),
+        DrawingNode(name="a", label="a", jobs=2, counts={JobState.FAILED: 1}),
+        DrawingNode(name="c", label="c", jobs=1),
     )
-    assert picture.arrows == (Arrow(start=0, end=1, jobs=4), Arrow(start=1, end=2, jobs=2))
+    assert picture.arrows == (DrawingEdge(start=0, end=1, jobs=4), DrawingEdge(start=1, end=2, jobs=2))
 
 
 def test_neighborhood_of_a_job() -> None:
@@ -46,7 +46,9 @@ def test_excess_jobs_are_counted_in_one_box() -> None:
         picture = draw_neighborhood(
             graph, near, job, {each: f"j{each}" for each in near.jobs}, {near.jobs[0]: JobState.READY}
         )
-        assert picture.boxes[-1] == Box(name=f"{size - MAX_DRAWN} more", label="b", jobs=size - MAX_DRAWN, more=True)
+        assert picture.boxes[-1] == DrawingNode(
+            name=f"{size - MAX_DRAWN} more", label="b", jobs=size - MAX_DRAWN, more=True
+        )
         assert (picture.arrows[-1].start, picture.arrows[-1].end) == arrow
         assert [box.name for box in picture.boxes if box.here] == [f"j{job}"]
         assert picture.boxes[0].counts == {JobState.READY: 1}

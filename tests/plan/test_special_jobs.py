@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.plan.graphs import graph, workflow_of
 
-from longshore.config.profile.final_job import WhenRun, final_commands, when_run
+from longshore.config.profile.final_job import WhenRun, read_final_commands, read_when_run
 from longshore.config.profile.profile import JobProfile
-from longshore.config.values.merge import LayerRank, layer_from_mapping, merge
-from longshore.config.values.search import ANYWHERE, Config
+from longshore.config.values.merge import LayerRank, make_layer, merge_layers
+from longshore.config.values.search import DEFAULT_SCOPE, Config
 from longshore.contract.clustering import ClusteringSettings
 from longshore.errors import ConfigError, PreparationError
 from longshore.model.workflow.job import JobSettings
@@ -23,7 +23,7 @@ FINAL_JOB = final_job(
 
 
 def config(**final: object) -> Config:
-    return Config(merge([layer_from_mapping({"finalJob": final}, "run.yaml", LayerRank.USER)]))
+    return Config(merge_layers([make_layer({"finalJob": final}, "run.yaml", LayerRank.USER)]))
 
 
 def workflow(special: SpecialJobs) -> Workflow:
@@ -31,7 +31,7 @@ def workflow(special: SpecialJobs) -> Workflow:
 
 
 def test_the_final_script() -> None:
-    lines = final_commands(config(command1="gather ${qgraphFile}", command2="", command3="end"), ANYWHERE)
+    lines = read_final_commands(config(command1="gather ${qgraphFile}", command2="", command3="end"), DEFAULT_SCOPE)
     assert final_script(lines, ["qgraphFile", "butlerConfig"]) == (
         "#!/bin/bash\n\nset -e\nset -x\nqgraphFile=$1\nbutlerConfig=$2\ngather ${qgraphFile}\n\nend\n"
     )
@@ -40,7 +40,7 @@ def test_the_final_script() -> None:
 
 def test_a_final_job_without_a_command() -> None:
     with pytest.raises(PreparationError, match="the final job has no command") as caught:
-        final_commands(config(command1="", whenRun="ALWAYS"), ANYWHERE)
+        read_final_commands(config(command1="", whenRun="ALWAYS"), DEFAULT_SCOPE)
     assert "finalJob.whenRun" in caught.value.hint
 
 
@@ -64,10 +64,10 @@ def test_init_job_precedes_all_roots() -> None:
 
 @pytest.mark.parametrize("when", WhenRun)
 def test_when_it_runs(when: WhenRun) -> None:
-    assert when_run(config(whenRun=when.value, command1="x")) is when
+    assert read_when_run(config(whenRun=when.value, command1="x")) is when
 
 
 def test_a_workflow_in_its_place_is_refused() -> None:
-    assert when_run(config(implementation="JOB", command1="x")) is WhenRun.ALWAYS
+    assert read_when_run(config(implementation="JOB", command1="x")) is WhenRun.ALWAYS
     with pytest.raises(ConfigError, match=r"'finalJob\.implementation' must be JOB, not 'WORKFLOW'"):
-        when_run(config(implementation="WORKFLOW", command1="x"))
+        read_when_run(config(implementation="WORKFLOW", command1="x"))

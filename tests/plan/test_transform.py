@@ -8,11 +8,11 @@ import pytest
 from tests.plan.graphs import workflow_of
 
 from longshore.config.profile.profile import JobProfile, compile_profile
-from longshore.config.values.merge import tree
+from longshore.config.values.merge import to_node
 from longshore.config.values.search import Config, Scope
 from longshore.contract.clustering import ClusteringSettings
 from longshore.errors import ConfigError, PreparationError
-from longshore.model.tasks.cluster import Cluster, ClusteredGraph, Member
+from longshore.model.tasks.cluster import Cluster, ClusteredGraph, ClusterMember
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import File
 from longshore.model.tasks.task import Task, TaskGraph
@@ -216,9 +216,9 @@ def test_values_are_looked_up_per_kind_and_not_per_cluster() -> None:
         clusters.append(Cluster(name=f"c{number}", label="c", tasks=tuple(these)))
     graph = TaskGraph(name="g", dag=Dag([task for cluster in clusters for task in cluster.tasks], []))
     clustered = ClusteredGraph(name="g", dag=Dag(clusters, []), source=graph)
-    config = Config(tree({"pipetask": {"isr": {"requestDisk": 10}, "cal": {"requestDisk": 1}}}, HERE))
+    config = Config(to_node({"pipetask": {"isr": {"requestDisk": 10}, "cal": {"requestDisk": 1}}}, HERE))
 
-    def compiled(member: Member, free: frozenset[str]) -> JobProfile:
+    def compiled(member: ClusterMember, free: frozenset[str]) -> JobProfile:
         looked_up.append(member.label)
         return compile_profile(config, member.label, Scope(free=free), cluster=member.section)
 

@@ -8,7 +8,7 @@ import pytest
 from longshore.contract.batch import Limits as ExecutorLimits
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
-from longshore.model.workflow.attempt_rules import Growth, JobRules
+from longshore.model.workflow.attempt_rules import JobRules, RequestGrowth
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
 from longshore.sites.limits import (
@@ -140,9 +140,9 @@ def test_memory_never_grows_beyond_its_ceiling() -> None:
 
 @pytest.mark.parametrize(("asked", "most"), [(None, 3600.0), (1800.0, 1800.0), (7200.0, 3600.0)])
 def test_time_never_grows_beyond_its_ceiling(asked: float | None, most: float) -> None:
-    growing = JobSettings(label="a", rules=JobRules(growth=Growth(walltime=2.0, walltime_most_s=asked)))
+    growing = JobSettings(label="a", rules=JobRules(growth=RequestGrowth(walltime=2.0, walltime_most_s=asked)))
     held, notes = lower_to_limits(growing, limits("walltime: 1h"), [], "campus")
-    assert held.rules.growth == Growth(walltime=2.0, walltime_most_s=most)
+    assert held.rules.growth == RequestGrowth(walltime=2.0, walltime_most_s=most)
     assert not notes
     fixed = JobSettings(label="a")
     assert lower_to_limits(fixed, limits("walltime: 1h"), [], "campus")[0] is fixed

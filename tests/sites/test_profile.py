@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.config.values.merge import Node, plain
+from longshore.config.values.merge import Node, plain_value
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 from longshore.sites.host_match import host_matches, only_site
@@ -30,7 +30,7 @@ def test_own_keys_win_and_maps_merge() -> None:
         a="{service: slurm, slurm: {x: 1, y: 1}, partitions: [{name: p}], requestCpus: 2}",
         b="{inherits: a, slurm: {y: 2}, partitions: [{name: q}]}",
     )
-    found = plain(root)
+    found = plain_value(root)
     assert found == {
         "inherits": "a",
         "service": "slurm",
@@ -44,19 +44,19 @@ def test_inherited_key_can_be_deleted() -> None:
     a = "{modules: [gcc], limits: {cpus: 4, running: 5}, slurm: {x: 1, y: 1}}"
     known = profiles(a=a, b="{inherits: a, modules: !delete , limits: {cpus: !delete }, slurm: {x: !delete }}")
     whole = resolve_profile(known["b"], lambda parent, _: known[parent])
-    assert plain(whole.root) == {"inherits": "a", "limits": {"running": 5}, "slurm": {"y": 1}}
+    assert plain_value(whole.root) == {"inherits": "a", "limits": {"running": 5}, "slurm": {"y": 1}}
     limits = whole.limits(personal=False)
     assert limits
-    assert plain(limits) == {"running": 5}
+    assert plain_value(limits) == {"running": 5}
 
 
 def test_later_parent_wins() -> None:
     root = resolved("c", a="{x: 1, y: 1}", b="{y: 2}", c="{inherits: [a, b]}")
-    assert plain(root) == {"inherits": ["a", "b"], "x": 1, "y": 2}
+    assert plain_value(root) == {"inherits": ["a", "b"], "x": 1, "y": 2}
 
 
 def test_hosts_and_titles_are_not_inherited() -> None:
-    assert plain(resolved("b", a="{hosts: [h], title: A, x: 1}", b="inherits: a")) == {"inherits": "a", "x": 1}
+    assert plain_value(resolved("b", a="{hosts: [h], title: A, x: 1}", b="inherits: a")) == {"inherits": "a", "x": 1}
 
 
 def test_a_ring_is_named_with_its_place() -> None:
@@ -75,12 +75,12 @@ def test_profile_layer_uses_bps_names_without_profile_only_keys() -> None:
     root = profile_layer(
         resolved("a", a="{service: slurm, account: me, limits: {cpus: 1}, hosts: [h], title: T, queue: q}")
     )
-    assert plain(root) == {"wmsServiceClass": "slurm", "accountingGroup": "me", "queue": "q"}
+    assert plain_value(root) == {"wmsServiceClass": "slurm", "accountingGroup": "me", "queue": "q"}
 
 
 def test_the_longer_name_wins() -> None:
     root = profile_layer(resolved("a", a="{service: slurm, wmsServiceClass: sge, account: null}"))
-    assert plain(root) == {"wmsServiceClass": "sge"}
+    assert plain_value(root) == {"wmsServiceClass": "sge"}
 
 
 def test_limits_of_users_and_operators_stay_apart() -> None:
@@ -91,8 +91,8 @@ def test_limits_of_users_and_operators_stay_apart() -> None:
     operators, own = whole.limits(personal=False), whole.limits(personal=True)
     assert operators
     assert own
-    assert plain(operators) == {"cpus": 8, "running": 5}
-    assert plain(own) == {"cpus": 99}
+    assert plain_value(operators) == {"cpus": 8, "running": 5}
+    assert plain_value(own) == {"cpus": 99}
 
 
 @pytest.mark.parametrize(

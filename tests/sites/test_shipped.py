@@ -12,7 +12,7 @@ from tests.house.site_reference import PAGE, page
 
 import longshore.services
 from longshore.app.configure.schemas import configuration_schema, profile_schema, site_schema
-from longshore.config.lint.schema_check import check
+from longshore.config.lint.schema_check import check_schema
 from longshore.origin import Origin
 from longshore.sites.limits import read_limits
 from longshore.sites.profile import SiteProfile, resolve_profile
@@ -38,7 +38,7 @@ def profile(name: str, _origin: Origin | None = None) -> SiteProfile:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_shipped_profile_holds_to_the_schema(name: str) -> None:
     resolved = resolve_profile(profile(name), profile)
-    assert check(resolved.root, profile_schema()) == []
+    assert check_schema(resolved.root, profile_schema()) == []
     limits = resolved.root.value["limits"] if isinstance(resolved.root.value, dict) and name != "local" else None
     assert bool(read_limits(limits)) is (name != "local")
 
@@ -73,7 +73,7 @@ def test_a_profile_may_have_any_key_of_a_configuration(tmp_path: Path) -> None:
     sites = SitePath([tmp_path], dict(os.environ))
     file = sites.find("x")
     assert file
-    (finding,) = check(sites.profile(file).root, profile_schema())
+    (finding,) = check_schema(sites.profile(file).root, profile_schema())
     assert str(finding.origin).endswith("x.yaml:2:14")
 
 

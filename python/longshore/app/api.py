@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     from longshore.app.runs.open_run import OpenRun
     from longshore.app.submit.hand_over import PreparedRun, SubmittedRun
     from longshore.app.submit.stage_results import StageResult
-    from longshore.config.lint.explain import Explained as ExplainedValue
+    from longshore.config.lint.explain import KeyExplanation
     from longshore.contract.context import PingReport
     from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
-    from longshore.model.run.picture import Picture
+    from longshore.model.run.picture import Drawing
     from longshore.model.run.report import JobReport, RunReport
-    from longshore.model.run.submission import RunCard
+    from longshore.model.run.submission import RunIdentity
 
 _CANCEL_WAIT_S = 60.0
 """How long a cancelled run is watched by default."""
@@ -646,7 +646,7 @@ def show_job(run: OpenRun, job: str, *, attempt: int | None = None) -> ShownJob:
     return implementation.show_job(run, job, attempt=attempt)
 
 
-def draw_run(reference: str, *, job: str | None = None, depth: int = 1) -> Picture:
+def draw_run(reference: str, *, job: str | None = None, depth: int = 1) -> Drawing:
     """Draw the labels of a run, or the jobs near one job.
 
     Parameters
@@ -668,7 +668,7 @@ def draw_run(reference: str, *, job: str | None = None, depth: int = 1) -> Pictu
     return draw.draw_run(reference, job=job, depth=depth)
 
 
-def draw_configuration(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> Picture:
+def draw_configuration(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> Drawing:
     """Draw the labels of the jobs that a configuration would make.
 
     Parameters
@@ -724,13 +724,13 @@ def cancel(
     from longshore.app.control import cancel as implementation
     from longshore.errors import UsageError
     from longshore.model.run.report import RunReport
-    from longshore.model.run.state import TERMINAL
+    from longshore.model.run.state import TERMINAL_STATES
 
     if not isinstance(run, RunReport):
         return implementation.cancel(run, selection, wait_s=wait_s, show=show)
     if not selection.everything or selection.final_too:
         raise UsageError(f"only the whole of '{run.id}' can be cancelled: its directory is not here")
-    if run.state in TERMINAL:
+    if run.state in TERMINAL_STATES:
         return run
     return implementation.cancel_remote(
         run, pass_thru=selection.pass_thru, runs_only=runs_only, wait_s=wait_s, show=show
@@ -759,7 +759,7 @@ def plan_restart(run: OpenRun, changes: RestartChanges) -> RestartPlan:
     return implementation.plan_restart(run, changes)
 
 
-def restart(run: OpenRun, plan: RestartPlan) -> tuple[RunCard, list[str]]:
+def restart(run: OpenRun, plan: RestartPlan) -> tuple[RunIdentity, list[str]]:
     """Run again what did not succeed, in the same run directory.
 
     Parameters
@@ -938,7 +938,7 @@ def explain_values(
     *,
     current: Mapping[str, str] | None = None,
     given: Iterable[str] = (),
-) -> dict[str, ExplainedValue]:
+) -> dict[str, KeyExplanation]:
     """Search for keys of a configuration, and explain how each value came about.
 
     Parameters

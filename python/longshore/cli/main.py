@@ -14,7 +14,7 @@ import click
 
 from longshore import __version__
 from longshore.cli.options import INTERRUPTED, print_json
-from longshore.errors import HelpWanted, LongshoreError, UsageError
+from longshore.errors import LongshoreError, OptionHelpRequest, UsageError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ def _called(words: list[str]) -> Any:
     """Call the command, or show a service's options where the user requested them."""
     try:
         return longshore.main(words, prog_name="longshore", standalone_mode=False)
-    except HelpWanted as wanted:
+    except OptionHelpRequest as wanted:
         text = str(wanted)
         if "--json" in words:
             from longshore.app.documents.site import backend_options_document

@@ -147,14 +147,14 @@ def follow_to_end(submitted: SubmittedRun) -> RunReport | None:
 def print_outcome(submitted: SubmittedRun, report: RunReport, *, quiet: bool) -> int:
     """Print in a line how a run ended, and return the exit status of that state."""
     from longshore.cli.show.report_text import outcome_line
-    from longshore.model.run.state import EXIT_STATUS, JobState
+    from longshore.model.run.state import STATE_EXIT_STATUS, JobState
 
     if not quiet:
         click.echo(outcome_line(report))
         print_notes(report.notes)
         if report.counts.get(JobState.FAILED):
             click.echo(f"longshore: what failed, and the logs: longshore report {submitted.reference}", err=True)
-    return EXIT_STATUS[report.state]
+    return STATE_EXIT_STATUS[report.state]
 
 
 def print_submission(submitted: SubmittedRun, report: RunReport | None) -> None:

@@ -10,7 +10,7 @@ import msgspec
 from longshore.contract.context import Mark
 from longshore.model.run.event import Ended, Lost, Started
 from longshore.model.tasks.task import Command, Scalar
-from longshore.model.workflow.attempt_rules import Keep
+from longshore.model.workflow.attempt_rules import KeepPolicy
 from longshore.model.workflow.request import Request
 
 AttemptId: TypeAlias = tuple[int, int]
@@ -56,7 +56,7 @@ class AttemptLimits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     asked_b: int | None = None
     walltime_s: float | None = None
     log_b: int | None = None
-    keep_tmp: Keep = Keep.NONE
+    keep_tmp: KeepPolicy = KeepPolicy.NONE
 
 
 class BatchMember(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
 from longshore.contract.search import RemoteRuns, RunSearch
-from longshore.model.run.event import News
+from longshore.model.run.event import BriefEvent
 from longshore.model.run.submission import Submission
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class BriefEvents(ABC):
     """Tells events in short, for readers who need only the state that they lead to."""
 
     @abstractmethod
-    def brief_events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[News], Mark] | Unreachable:
+    def brief_events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[BriefEvent], Mark] | Unreachable:
         """Like `EventSource.events`, but an attempt that succeeded may be one event. Marks of its own.
 
         The order of the events of a job is kept, and that of all ends.
@@ -258,6 +258,6 @@ class BackendOptions(ABC):
         ------
         ConfigError
             An option is unknown.
-        HelpWanted
+        OptionHelpRequest
             The text asks which options there are.
         """

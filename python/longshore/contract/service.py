@@ -100,7 +100,7 @@ class WmsService(ABC):
             It was not taken; nothing is left running.
         UnreachableError
             The workload manager does not answer; nothing is left running.
-        UnsureError
+        SubmissionUncertainError
             It may have been taken.
         """
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from longshore.config.values.interpolate import Template, parse
+from longshore.config.values.interpolate import Template, split_fields
 from longshore.contract.context import file_name, log_path
 from longshore.model.tasks.task import DataId
 
@@ -32,4 +32,4 @@ def _folder(template: str, label: str, name: str, tags: DataId) -> str:
 
 @lru_cache(maxsize=8)
 def _parse_cached(template: str) -> Template:
-    return Template(parse(template))
+    return Template(split_fields(template))

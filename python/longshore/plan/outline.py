@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.model.run.picture import Arrow, Box, Picture
+from longshore.model.run.picture import Drawing, DrawingEdge, DrawingNode
 from longshore.model.run.state import JobState
 
 MAX_DRAWN: Final = 12
@@ -26,7 +26,7 @@ class JobOutline(msgspec.Struct, frozen=True, kw_only=True):
     labels: Sequence[str]
 
 
-def draw_labels(outline: JobOutline, counts: Mapping[str, Mapping[JobState, int]] | None = None) -> Picture:
+def draw_labels(outline: JobOutline, counts: Mapping[str, Mapping[JobState, int]] | None = None) -> Drawing:
     """Picture with a box per label, in the order in which their first jobs can run."""
     jobs: Counter[int] = Counter(outline.label_of)
     place = {label: number for number, label in enumerate(jobs)}
@@ -34,10 +34,10 @@ def draw_labels(outline: JobOutline, counts: Mapping[str, Mapping[JobState, int]
     for job, parents in enumerate(outline.parents):
         label = place[outline.label_of[job]]
         pairs.update((place[outline.label_of[parent]], label) for parent in parents)
-    return Picture(
+    return Drawing(
         title=outline.title,
         boxes=tuple(
-            Box(
+            DrawingNode(
                 name=outline.labels[label],
                 label=outline.labels[label],
                 jobs=number,
@@ -47,7 +47,7 @@ def draw_labels(outline: JobOutline, counts: Mapping[str, Mapping[JobState, int]
             )
             for label, number in jobs.items()
         ),
-        arrows=tuple(Arrow(start=start, end=end, jobs=number) for (start, end), number in sorted(pairs.items())),
+        arrows=tuple(DrawingEdge(start=start, end=end, jobs=number) for (start, end), number in sorted(pairs.items())),
     )
 
 
@@ -89,10 +89,10 @@ def find_neighborhood(outline: JobOutline, job: int, depth: int) -> Neighborhood
 
 def draw_neighborhood(
     outline: JobOutline, near: Neighborhood, job: int, names: Mapping[int, str], states: Mapping[int, JobState]
-) -> Picture:
+) -> Drawing:
     """Picture of the jobs near a job, with one box for all further jobs of a label."""
     boxes = [
-        Box(
+        DrawingNode(
             name=names[each],
             label=outline.labels[outline.label_of[each]],
             counts={states[each]: 1} if each in states else {},
@@ -101,13 +101,13 @@ def draw_neighborhood(
         for each in near.jobs
     ]
     place = {each: number for number, each in enumerate(near.jobs)}
-    arrows = [Arrow(start=place[start], end=place[end]) for start, end in near.arrows]
+    arrows = [DrawingEdge(start=place[start], end=place[end]) for start, end in near.arrows]
     for (each, before, label), number in near.left_out.items():
         rest = len(boxes)
-        boxes.append(Box(name=f"{number} more", label=outline.labels[label], jobs=number, more=True))
+        boxes.append(DrawingNode(name=f"{number} more", label=outline.labels[label], jobs=number, more=True))
         start, end = (rest, place[each]) if before else (place[each], rest)
-        arrows.append(Arrow(start=start, end=end, jobs=number))
-    return Picture(title=f"{outline.title}: {names[job]}", boxes=tuple(boxes), arrows=tuple(arrows))
+        arrows.append(DrawingEdge(start=start, end=end, jobs=number))
+    return Drawing(title=f"{outline.title}: {names[job]}", boxes=tuple(boxes), arrows=tuple(arrows))
 
 
 def _children(outline: JobOutline, job: int, depth: int) -> dict[int, list[int]]:

@@ -8,12 +8,12 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, TypeAlias
 
-from longshore.config.profile.combine import ClusterProfile, cluster_profile
+from longshore.config.profile.combine import ClusterProfile, combine_profiles
 from longshore.config.profile.profile import JobProfile
 from longshore.config.select.ordering_rules import OrderingRule
 from longshore.config.values.interpolate import Field, Template
 from longshore.errors import ConfigError, CycleError, PreparationError
-from longshore.model.tasks.cluster import Cluster, ClusteredGraph, Composition, Member
+from longshore.model.tasks.cluster import Cluster, ClusteredGraph, ClusterMember, Composition
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Command, Task
 from longshore.model.workflow.job import Job, JobSettings
@@ -34,7 +34,7 @@ MAX_NODE_IDS = 2000
 """Maximum ids in one command: Linux limits an argument to 128 KiB."""
 
 
-def free_names(clustered: ClusteredGraph) -> dict[Member, frozenset[str]]:
+def free_names(clustered: ClusteredGraph) -> dict[ClusterMember, frozenset[str]]:
     """Names with a value per task, for each label of tasks in each kind of cluster."""
     # Plain tuples, and no update that adds nothing: this is done for every task there is.
     names: dict[tuple[str, str, str], set[str]] = {}
@@ -52,7 +52,7 @@ def free_names(clustered: ClusteredGraph) -> dict[Member, frozenset[str]]:
                 these.update(task.paths)
             if task.node_id:
                 these.add(NODE_ID)
-    return {Member(*key): frozenset(these) for key, these in names.items()}
+    return {ClusterMember(*key): frozenset(these) for key, these in names.items()}
 
 
 def compositions(clusters: Iterable[Cluster]) -> Iterator[Composition]:
@@ -71,7 +71,7 @@ def compositions(clusters: Iterable[Cluster]) -> Iterator[Composition]:
 
 
 def compile_profiles(
-    clustered: ClusteredGraph, compiled: Callable[[Member, frozenset[str]], JobProfile]
+    clustered: ClusteredGraph, compiled: Callable[[ClusterMember, frozenset[str]], JobProfile]
 ) -> dict[Composition, ClusterProfile]:
     """Profile per composition of clusters; the cost grows with the compositions, not with the clusters.
 
@@ -82,7 +82,7 @@ def compile_profiles(
     members = {member: compiled(member, free) for member, free in free_names(clustered).items()}
     kinds = dict.fromkeys(compositions(clustered.dag.nodes))
     return {
-        kind: cluster_profile(
+        kind: combine_profiles(
             kind.section, kind.label, kind.tasks, {member.label: members[member] for member in kind.members()}
         )
         for kind in kinds

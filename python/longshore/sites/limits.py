@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.values.interpolate import shown
-from longshore.config.values.merge import Node, plain
-from longshore.config.values.quantities import count, memory, walltime
+from longshore.config.values.interpolate import quote_value
+from longshore.config.values.merge import Node, plain_value
+from longshore.config.values.quantities import parse_count, parse_memory, parse_walltime
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.workflow.job import JobSettings
@@ -49,14 +49,14 @@ def read_limits(node: Node | None) -> SiteLimits:
     if node is None or node.value is None:
         return {}
     if not isinstance(node.value, dict):
-        raise ConfigError(f"'limits' must be a map, not {shown(node.value)}", origin=node.origin)
+        raise ConfigError(f"'limits' must be a map, not {quote_value(node.value)}", origin=node.origin)
     found: SiteLimits = {}
     for name, item in node.value.items():
         read = _READERS.get(name)
         if read is None:
             raise ConfigError(f"unknown limit '{name}'", origin=item.origin, hint=f"There are {', '.join(_READERS)}.")
         if item.value is not None:
-            amount = float(read(plain(item), f"limits.{name}", item.origin))
+            amount = float(read(plain_value(item), f"limits.{name}", item.origin))
             found[name] = SiteLimit(amount=amount, written=str(item.value), origin=item.origin)
     return found
 
@@ -70,7 +70,7 @@ def parse_rate(value: YamlValue, key: str, origin: Origin | None = None) -> floa
     seconds = int(found[2] or 1) * _RATE_UNITS[found[3][0]] if found and found[3] else 1
     if not found or not float(found[1]) or not seconds:
         raise ConfigError(
-            f"'{key}' must be a number of submissions in a time, not {shown(value)}",
+            f"'{key}' must be a number of submissions in a time, not {quote_value(value)}",
             origin=origin,
             hint="Accepted are a number per second (10), and such as 10/s, 30/min, 500/h.",
         )
@@ -78,18 +78,18 @@ def parse_rate(value: YamlValue, key: str, origin: Origin | None = None) -> floa
 
 
 def _read_count(value: YamlValue, key: str, origin: Origin | None) -> int:
-    return count(value, key, origin, least=1)
+    return parse_count(value, key, origin, least=1)
 
 
 _READERS: Final[dict[str, Callable[[YamlValue, str, Origin | None], float]]] = {
     "cpus": _read_count,
-    "memory": memory,
-    "walltime": walltime,
+    "memory": parse_memory,
+    "walltime": parse_walltime,
     "queued": _read_count,
     "running": _read_count,
     "arraySize": _read_count,
     "submitRate": parse_rate,
-    "pollFloor": walltime,
+    "pollFloor": parse_walltime,
 }
 
 

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.values.interpolate import shown
-from longshore.config.values.merge import Node, overlay, without_deleted
+from longshore.config.values.interpolate import quote_value
+from longshore.config.values.merge import Node, drop_deleted_keys, overlay
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 
@@ -50,7 +50,7 @@ class ResolvedSiteProfile(msgspec.Struct, frozen=True, kw_only=True):
             node = _map(profile.root).get("limits")
             if node is not None and profile.personal is personal:
                 merged = node if merged is None else overlay(merged, node)
-        return without_deleted(merged) if merged else None
+        return drop_deleted_keys(merged) if merged else None
 
 
 def resolve_profile(profile: SiteProfile, find: Callable[[str, Origin], SiteProfile]) -> ResolvedSiteProfile:
@@ -63,7 +63,7 @@ def resolve_profile(profile: SiteProfile, find: Callable[[str, Origin], SiteProf
     for part in chain:
         kept = {key: node for key, node in _map(part.root).items() if part is profile or key not in _OWN_KEYS}
         root = overlay(root, Node(kept, part.root.origin))
-    return ResolvedSiteProfile(name=profile.name, root=without_deleted(root), marked=root, chain=chain)
+    return ResolvedSiteProfile(name=profile.name, root=drop_deleted_keys(root), marked=root, chain=chain)
 
 
 def _chain(
@@ -91,7 +91,7 @@ def parent_names(node: Node | None) -> tuple[str, ...]:
     for name in names:
         if not isinstance(name.value, str) or not name.value:
             raise ConfigError(
-                f"'inherits' must name a site or a list of sites, not {shown(name.value)}", origin=name.origin
+                f"'inherits' must name a site or a list of sites, not {quote_value(name.value)}", origin=name.origin
             )
     return tuple(str(name.value) for name in names)
 

@@ -51,9 +51,9 @@ from longshore.engine.state.job_codes import JOB_STATES
 from longshore.engine.state.run_state import RunState
 from longshore.errors import LongshoreError, SubmissionRefusedError
 from longshore.model.lines.codec import workflow_lines
-from longshore.model.run.event import Ended, Event, Finished, Lost, News, Started
+from longshore.model.run.event import BriefEvent, Ended, Event, Finished, Lost, Started
 from longshore.model.run.state import JobState
-from longshore.model.run.submission import RunCard
+from longshore.model.run.submission import RunIdentity
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Command
 from longshore.model.workflow.job import Job, JobSettings
@@ -604,7 +604,7 @@ class ServiceConformance:
         ctx = self.context(service, root)
         assert not [problem for problem in service.check(workflow, ctx) if problem.fatal]
         kind = type(service)
-        card = RunCard(
+        card = RunIdentity(
             format=RUN_FORMAT,
             id="conf1",
             name=workflow.name,
@@ -866,7 +866,7 @@ def _events(service: FullService, run: RunPaths) -> list[Event]:
     return [] if isinstance(answer, Unreachable) else list(answer[0])
 
 
-def _folded(run: RunPaths, events: Iterable[News]) -> RunState:
+def _folded(run: RunPaths, events: Iterable[BriefEvent]) -> RunState:
     jobs = JobTable(run, "parents")
     state = replay(jobs, events)
     assert sum(state.totals().values()) == len(jobs)

@@ -46,7 +46,7 @@ from longshore.engine import settings as engine_settings
 from longshore.model.lines.codec import workflow_lines
 from longshore.model.run.event import Ended, Lost, Started
 from longshore.model.run.state import Cause
-from longshore.model.run.submission import RunCard
+from longshore.model.run.submission import RunIdentity
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.workflow import Workflow
@@ -498,7 +498,7 @@ def write_run(
         final=job(final) if final else None,
     )
     ctx = Context(settings=engine or {}, site=Site(name="fake"), paths=RunPaths(root), templates={})
-    card = RunCard(
+    card = RunIdentity(
         format=RUN_FORMAT,
         id="fake1",
         name=root.name,

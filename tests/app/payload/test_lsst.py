@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from longshore.app.payload.lsst import is_lsst, is_lsst_pipeline
-from longshore.config.values.merge import tree
+from longshore.config.values.merge import to_node
 from longshore.config.values.search import Config
 from longshore.origin import Origin
 
@@ -55,7 +55,7 @@ def folder(tmp_path: Path) -> Path:
     ],
 )
 def test_whose_it_is(folder: Path, settings: dict[str, Any], theirs: bool) -> None:
-    config = Config(tree(settings, Origin("x")))
+    config = Config(to_node(settings, Origin("x")))
     assert is_lsst(config, site="", env={}, beside=folder) is theirs
 
 

@@ -14,11 +14,11 @@ from longshore.contract.context import RunPaths
 from longshore.errors import RunNotFoundError, RunUnreadableError
 from longshore.model.run.report import RunReport
 from longshore.model.run.state import JobState
-from longshore.model.run.submission import RunCard
+from longshore.model.run.submission import RunIdentity
 
 
 def opened(root: Path) -> OpenRun:
-    card = RunCard(
+    card = RunIdentity(
         format=1, id="abcdef", name="n", service="local", longshore="0", created_at=0.0, expected=1, labels={}
     )
     return OpenRun(run=RunPaths(root), card=card)

@@ -10,7 +10,7 @@ from tests.app.silent_service import silent_run
 from longshore.app.report.report import report_run
 from longshore.cli.inspect import watch
 from longshore.cli.run_progress import RunProgress
-from longshore.model.run.state import EXIT_STATUS, JobState
+from longshore.model.run.state import STATE_EXIT_STATUS, JobState
 
 
 @pytest.mark.parametrize("silent", [1, 2, 3, 4])
@@ -18,7 +18,7 @@ def test_a_manager_that_does_not_answer_is_told_of_and_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], silent: int
 ) -> None:
     monkeypatch.setattr(watch, "_LOOK_S", 0.0)
-    assert watch.watch(silent_run(tmp_path / "run", silent), codes=False) == EXIT_STATUS[JobState.FAILED]
+    assert watch.watch(silent_run(tmp_path / "run", silent), codes=False) == STATE_EXIT_STATUS[JobState.FAILED]
     said = capsys.readouterr().out
     assert said.count("the workload manager does not answer") == (1 if silent > 1 else 0)
     assert "FAILED" in said

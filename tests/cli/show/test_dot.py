@@ -5,17 +5,17 @@ from __future__ import annotations
 import pytest
 
 from longshore.cli.show.dot import box_lines, to_dot, to_mermaid
-from longshore.model.run.picture import Arrow, Box, Picture
+from longshore.model.run.picture import Drawing, DrawingEdge, DrawingNode
 from longshore.model.run.state import JobState
 
-PICTURE = Picture(
+PICTURE = Drawing(
     title='run "x"',
     boxes=(
-        Box(name="isr", label="isr", jobs=1200, counts={JobState.SUCCEEDED: 1199, JobState.FAILED: 1}),
-        Box(name="coadd_7", label="coadd", counts={JobState.PRUNED: 1}, here=True),
-        Box(name="88 more", label="coadd", jobs=88, more=True),
+        DrawingNode(name="isr", label="isr", jobs=1200, counts={JobState.SUCCEEDED: 1199, JobState.FAILED: 1}),
+        DrawingNode(name="coadd_7", label="coadd", counts={JobState.PRUNED: 1}, here=True),
+        DrawingNode(name="88 more", label="coadd", jobs=88, more=True),
     ),
-    arrows=(Arrow(start=0, end=1), Arrow(start=0, end=2, jobs=1088)),
+    arrows=(DrawingEdge(start=0, end=1), DrawingEdge(start=0, end=2, jobs=1088)),
 )
 
 
@@ -49,18 +49,22 @@ def test_mermaid() -> None:
 @pytest.mark.parametrize(
     ("box", "lines", "colour"),
     [
-        (Box(name="a", label="a", jobs=2, counts={JobState.SUCCEEDED: 2}), ["a", "2 jobs", "succeeded"], "#c4e6c0"),
-        (Box(name="a", label="a", jobs=2, counts={JobState.READY: 2}), ["a", "2 jobs", "ready"], "#ffffff"),
-        (Box(name="a", label="a", counts={JobState.RUNNING: 1}), ["a", "1 job", "running"], "#b9d7f5"),
-        (Box(name="a", label="a"), ["a", "1 job"], "#ffffff"),
+        (
+            DrawingNode(name="a", label="a", jobs=2, counts={JobState.SUCCEEDED: 2}),
+            ["a", "2 jobs", "succeeded"],
+            "#c4e6c0",
+        ),
+        (DrawingNode(name="a", label="a", jobs=2, counts={JobState.READY: 2}), ["a", "2 jobs", "ready"], "#ffffff"),
+        (DrawingNode(name="a", label="a", counts={JobState.RUNNING: 1}), ["a", "1 job", "running"], "#b9d7f5"),
+        (DrawingNode(name="a", label="a"), ["a", "1 job"], "#ffffff"),
     ],
 )
-def test_boxes(box: Box, lines: list[str], colour: str) -> None:
+def test_boxes(box: DrawingNode, lines: list[str], colour: str) -> None:
     assert box_lines(box) == lines
-    assert colour in to_dot(Picture(title="", boxes=(box,), arrows=()))
+    assert colour in to_dot(Drawing(title="", boxes=(box,), arrows=()))
 
 
 def test_names_of_any_kind_stay_within_their_boxes() -> None:
-    box = Box(name='a"]\n--> n9["\\', label="l")
-    assert '"a#34;#93;#10;--#62; n9#91;#34;#92;<br/>l"' in to_mermaid(Picture(title="", boxes=(box,), arrows=()))
-    assert r'label="a\"] --> n9[\"\\\nl"' in to_dot(Picture(title="", boxes=(box,), arrows=()))
+    box = DrawingNode(name='a"]\n--> n9["\\', label="l")
+    assert '"a#34;#93;#10;--#62; n9#91;#34;#92;<br/>l"' in to_mermaid(Drawing(title="", boxes=(box,), arrows=()))
+    assert r'label="a\"] --> n9[\"\\\nl"' in to_dot(Drawing(title="", boxes=(box,), arrows=()))

@@ -29,8 +29,8 @@ from longshore.cli.show.report_text import (
 )
 from longshore.cli.show.run_summary_text import run_summary_lines
 from longshore.contract.context import PingReport
-from longshore.errors import ConfigError, Fault, LongshoreError, RequestError, RunNotFoundError
-from longshore.model.run.report import ExitCodes, Failure, Running, RunReport, RunSummary, Spent
+from longshore.errors import ConfigError, ErrorDetail, LongshoreError, RequestError, RunNotFoundError
+from longshore.model.run.report import Badput, ExitCodes, Failure, RunningJob, RunReport, RunSummary
 from longshore.model.run.state import Cause, JobState
 from longshore.origin import Origin
 
@@ -202,7 +202,7 @@ def failed_run() -> RunReport:
         summary=RunSummary(
             elapsed_s=3725.0,
             failures=failures(),
-            badput={Cause.EXIT: Spent(attempts=7, seconds=70.25), Cause.LOST: Spent(attempts=1, seconds=0.0)},
+            badput={Cause.EXIT: Badput(attempts=7, seconds=70.25), Cause.LOST: Badput(attempts=1, seconds=0.0)},
         ),
         submitted_at=NOON,
         started_at=NOON + 1,
@@ -229,8 +229,8 @@ def test_what_runs_and_waits() -> None:
         elapsed_s=60.0,
         left_s=(61.0, 7200.0),
         running=(
-            Running(name="a\n", label="isr", host="h", started_at=NOON - 30),
-            Running(name="b", label="isr"),
+            RunningJob(name="a\n", label="isr", host="h", started_at=NOON - 30),
+            RunningJob(name="b", label="isr"),
         ),
         waits=("3 jobs are held",),
     )
@@ -371,7 +371,7 @@ def test_what_a_terminal_obeys_is_spelled_out() -> None:
 @given(st.text(st.characters(exclude_categories=[])))
 def test_no_text_gets_through_to_the_terminal(odd: str) -> None:
     failure = Failure(label=odd, message=odd, count=1, job=odd, host=odd, reason=odd, log=odd, tail=(odd,), by_hand=odd)
-    insight = RunSummary(running=(Running(name=odd, label=odd, host=odd),), waits=(odd,), failures=(failure,))
+    insight = RunSummary(running=(RunningJob(name=odd, label=odd, host=odd),), waits=(odd,), failures=(failure,))
     report = RunReport(
         id=odd,
         name=odd,
@@ -415,7 +415,7 @@ def test_rows_73_and_74_exit_codes_are_those_of_the_payload_or_others() -> None:
 
 def test_an_error_of_many_problems_shows_some_and_counts_all() -> None:
     error = RequestError("first (and 41 more)")
-    error.faults = tuple(Fault("request", f"number {n}", Origin("a.yaml", n, 1), "Do so.") for n in range(1, 43))
+    error.faults = tuple(ErrorDetail("request", f"number {n}", Origin("a.yaml", n, 1), "Do so.") for n in range(1, 43))
     lines = error_text(error).splitlines()
     assert lines[:2] == ["longshore: error: a.yaml:1:1: number 1", "longshore: error: a.yaml:2:1: number 2"]
     assert lines.count("  Do so.") == 1

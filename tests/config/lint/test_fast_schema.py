@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from longshore.app.configure.schemas import configuration_schema
-from longshore.config.lint.fast_schema import Quick
+from longshore.config.lint.fast_schema import FastSchema
 from longshore.world.shipped_files import shipped_path
 
 SCHEMA: dict[str, Any] = configuration_schema()
@@ -22,7 +22,7 @@ VALUES = st.recursive(
     lambda below: st.lists(below, max_size=2) | st.dictionaries(KEYS | st.just("command1"), below, max_size=3),
     max_leaves=6,
 )
-QUICK = Quick(SCHEMA)
+QUICK = FastSchema(SCHEMA)
 VALIDATOR = Draft202012Validator(SCHEMA)
 
 
@@ -38,7 +38,7 @@ def test_the_defaults_fit() -> None:
 
 
 def test_what_is_not_known_is_left_to_others() -> None:
-    assert not Quick({"uniqueItems": True}).fits([1])
-    assert not Quick({"properties": {"a": False}}).fits({"a": 1})
+    assert not FastSchema({"uniqueItems": True}).fits([1])
+    assert not FastSchema({"properties": {"a": False}}).fits({"a": 1})
     assert not QUICK.fits({"requestCpus": 0})
     assert not QUICK.fits([])

@@ -15,10 +15,10 @@ from tests.depth import examples
 
 from longshore.app.configure.configuration import explain, read_draft
 from longshore.app.configure.lint import lint_file
-from longshore.config.lint.bps_aliases import respelled
+from longshore.config.lint.bps_aliases import add_intended_keys
 from longshore.config.lint.schema_check import Severity
-from longshore.config.lint.variable_checks import Surroundings
-from longshore.config.lint.yaml11 import trap_of
+from longshore.config.lint.variable_checks import LintContext
+from longshore.config.lint.yaml11 import check_unquoted_word
 from longshore.config.values.search import Config, Scope
 from longshore.errors import LongshoreError
 from longshore.world.read.yaml_file import parse_yaml
@@ -27,7 +27,7 @@ HERE = "wmsServiceClass: local\n"
 PACKED = "clusterAlgorithm: lsst.ctrl.bps.quantum_clustering_funcs.dimension_clustering\n"
 
 
-def said(text: str, around: Surroundings = PLAIN, labels: frozenset[str] | None = None) -> list[str]:
+def said(text: str, around: LintContext = PLAIN, labels: frozenset[str] | None = None) -> list[str]:
     return [f"{each.severity}: {each.message}" for each in findings_of(HERE + text, around, labels)]
 
 
@@ -89,7 +89,7 @@ def test_nothing_to_say(text: str) -> None:
 
 
 def test_what_a_command_may_use_is_known_when_the_payload_is() -> None:
-    known = Surroundings(payload_names=frozenset({"visit"}), payload_uses=frozenset())
+    known = LintContext(payload_names=frozenset({"visit"}), payload_uses=frozenset())
     assert said("runQuantumCommand: 'echo {visit}'", known) == []
     assert said("runQuantumCommand: 'echo {visti}'", known) == [
         "error: the command uses '{visti}', which nothing defines"
@@ -199,13 +199,13 @@ def test_bps_would_use_htcondor() -> None:
 
 
 def test_misspelt_keys_are_read() -> None:
-    root = respelled(parse_yaml("pipetasks: {isr: {requestCpus: 2, concurrency_limit: y}}\ngqraphFile: g", "f"))
+    root = add_intended_keys(parse_yaml("pipetasks: {isr: {requestCpus: 2, concurrency_limit: y}}\ngqraphFile: g", "f"))
     config = Config(root)
     current = {"curr_pipetask": "isr"}
     assert config.search("requestCpus", Scope(current=current)).value == 2
     assert config.search("concurrencyLimit", Scope(current=current)).value == "y"
     assert config.search("qgraphFile").value == "g"
-    both = respelled(parse_yaml("pipetasks: {a: {queue: 1, x: 1}}\npipetask: {a: {queue: 2}}", "f"))
+    both = add_intended_keys(parse_yaml("pipetasks: {a: {queue: 1, x: 1}}\npipetask: {a: {queue: 2}}", "f"))
     assert Config(both).search(".pipetask.a.queue").value == 2
     assert Config(both).search(".pipetask.a.x").value == 1
 
@@ -240,7 +240,7 @@ def test_traps(tmp_path: Path, text: str, hint: str | None) -> None:
     path.write_text(f"{HERE}project: {text}\n", "utf-8")
     hints = [each.hint for each in lint_file(path, now=0).findings if " be 'text'" not in each.hint]
     assert len([each for each in hints if hint and each.startswith(hint)]) == bool(hint)
-    assert trap_of("word", "word") is None
+    assert check_unquoted_word("word", "word") is None
 
 
 def test_a_key_given_twice_is_an_error_beside_others(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from tests.depth import examples
 
 from longshore.app.configure.schemas import configuration_schema
-from longshore.config.lint.schema_check import Finding, Severity, check
-from longshore.config.values.merge import LayerRank, layer_from_mapping, merge
+from longshore.config.lint.schema_check import Finding, Severity, check_schema
+from longshore.config.values.merge import LayerRank, make_layer, merge_layers
 from longshore.world.read.yaml_file import parse_yaml
 
 SCHEMA: dict[str, Any] = configuration_schema()
@@ -22,7 +22,7 @@ KNOWN: Final = sorted(
 
 
 def findings_of(text: str, rank: LayerRank = LayerRank.FILE) -> list[Finding]:
-    return check(parse_yaml(text, "f.yaml", rank=rank), SCHEMA)
+    return check_schema(parse_yaml(text, "f.yaml", rank=rank), SCHEMA)
 
 
 def said(text: str) -> list[str]:
@@ -158,9 +158,9 @@ def test_variables_of_ones_own_are_no_misspellings() -> None:
 
 
 def test_a_finding_points_into_the_layer_that_won() -> None:
-    weak = layer_from_mapping({"requestCpus": "two"}, "weak", LayerRank.DEFAULTS)
-    strong = layer_from_mapping({"requestCpus": "three"}, "strong", LayerRank.FILE)
-    (finding,) = check(merge([weak, strong]), SCHEMA)
+    weak = make_layer({"requestCpus": "two"}, "weak", LayerRank.DEFAULTS)
+    strong = make_layer({"requestCpus": "three"}, "strong", LayerRank.FILE)
+    (finding,) = check_schema(merge_layers([weak, strong]), SCHEMA)
     assert (finding.origin.file, finding.message) == ("strong", "'requestCpus' cannot be 'three'")
 
 
@@ -175,14 +175,14 @@ def test_rules_we_have_no_words_for() -> None:
             "e": {"exclusiveMaximum": 5},
         },
     }
-    assert [finding.message for finding in check(root, schema)] == [
+    assert [finding.message for finding in check_schema(root, schema)] == [
         "'a': [1, 1] has non-unique elements",
         "'b' must be more than 5, not '5'",
         "'c' lacks 'd'",
         "'d' must be at most 5, not '6'",
         "'e' must be less than 5, not '5'",
     ]
-    assert check(root, {"properties": {"a": False}})[0].hint == ""
+    assert check_schema(root, {"properties": {"a": False}})[0].hint == ""
 
 
 def test_no_map_at_all() -> None:
@@ -208,6 +208,6 @@ VALUES = st.recursive(
 
 @given(st.dictionaries(NAMES, VALUES, max_size=4))
 def test_anything_can_be_checked(values: dict[str, Any]) -> None:
-    for finding in check(layer_from_mapping(values, "x", LayerRank.FILE).root, SCHEMA):
+    for finding in check_schema(make_layer(values, "x", LayerRank.FILE).root, SCHEMA):
         assert finding.message
         assert len(finding.message) < 500

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.config.profile.combine import ClusterProfile, Part, cluster_profile, combined
+from longshore.config.profile.combine import ClusterProfile, TaskGroup, combine_profiles, combine_settings
 from longshore.config.profile.profile import compile_profile
-from longshore.config.values.merge import Layer, LayerRank, merge
+from longshore.config.values.merge import Layer, LayerRank, merge_layers
 from longshore.config.values.search import Config, Scope
 from longshore.errors import ConfigError
 from longshore.model.workflow.job import JobSettings
@@ -25,11 +25,11 @@ HERE = Origin("here.yaml", 1, 1)
 
 def profile_of(text: str, tasks: Mapping[str, int] | None = None, *, free: str = "") -> ClusterProfile:
     """The profile of a cluster `X` of one task of each of two labels, unless told otherwise."""
-    config = Config(merge([Layer("here.yaml", LayerRank.FILE, parse_yaml(dedent(text), "here.yaml"))]))
+    config = Config(merge_layers([Layer("here.yaml", LayerRank.FILE, parse_yaml(dedent(text), "here.yaml"))]))
     tasks = tasks or {"T1": 1, "T2": 1}
     names = frozenset(["label", "jobName", "jobLabel", *free.split()])
     parts = {label: compile_profile(config, label, Scope(free=names), cluster="X") for label in tasks}
-    return cluster_profile("X", "X", list(tasks.items()), parts)
+    return combine_profiles("X", "X", list(tasks.items()), parts)
 
 
 def settings_of(text: str, tasks: Mapping[str, int] | None = None) -> JobSettings:
@@ -76,9 +76,9 @@ class TestRequest:
             ),
             Layer("f", LayerRank.FILE, parse_yaml("pipetask: {T1: {requestCpus: 2}}", "f")),
         ]
-        config = Config(merge(layers))
+        config = Config(merge_layers(layers))
         parts = {label: compile_profile(config, label, cluster="X") for label in ("T1", "T2")}
-        assert cluster_profile("X", "X", [("T1", 1), ("T2", 1)], parts).settings.defaulted == ("requestMemory",)
+        assert combine_profiles("X", "X", [("T1", 1), ("T2", 1)], parts).settings.defaulted == ("requestMemory",)
 
 
 class TestRetries:
@@ -222,7 +222,7 @@ multipliers = st.none() | st.sampled_from([1.5, 2.0, 4.0])
 
 
 @st.composite
-def kinds(draw: st.DrawFn) -> Part:
+def kinds(draw: st.DrawFn) -> TaskGroup:
     multiplier = draw(multipliers)
     settings = JobSettings(
         label="T",
@@ -230,19 +230,19 @@ def kinds(draw: st.DrawFn) -> Part:
         number_of_retries=draw(st.integers(0, 9)),
         attributes={} if multiplier is None else {"memoryMultiplier": multiplier},
     )
-    return Part(label="T", settings=settings, tasks=draw(st.integers(1, 5)), given={})
+    return TaskGroup(label="T", settings=settings, tasks=draw(st.integers(1, 5)), given={})
 
 
 @given(st.lists(kinds(), min_size=1, max_size=5), st.randoms())
-def test_the_order_of_labels_does_not_matter(parts: Sequence[Part], random: Any) -> None:
+def test_the_order_of_labels_does_not_matter(parts: Sequence[TaskGroup], random: Any) -> None:
     shuffled = list(parts)
     random.shuffle(shuffled)
-    assert combined("X", "X", parts) == combined("X", "X", shuffled)
+    assert combine_settings("X", "X", parts) == combine_settings("X", "X", shuffled)
 
 
 @given(st.lists(kinds(), min_size=1, max_size=5))
-def test_a_job_can_do_what_each_of_its_tasks_can(parts: Sequence[Part]) -> None:
-    job = combined("X", "X", parts)
+def test_a_job_can_do_what_each_of_its_tasks_can(parts: Sequence[TaskGroup]) -> None:
+    job = combine_settings("X", "X", parts)
     for part in parts:
         asked = part.settings.request
         assert job.request.cpus >= asked.cpus
@@ -258,7 +258,7 @@ def test_a_job_can_do_what_each_of_its_tasks_can(parts: Sequence[Part]) -> None:
 
 
 @given(kinds(), st.integers(1, 4), st.integers(1, 4))
-def test_tasks_can_be_counted_in_any_portions(part: Part, one: int, two: int) -> None:
-    split = [Part(label="T", settings=part.settings, tasks=number, given={}) for number in (one, two)]
-    whole = Part(label="T", settings=part.settings, tasks=one + two, given={})
-    assert combined("X", "X", split) == combined("X", "X", [whole])
+def test_tasks_can_be_counted_in_any_portions(part: TaskGroup, one: int, two: int) -> None:
+    split = [TaskGroup(label="T", settings=part.settings, tasks=number, given={}) for number in (one, two)]
+    whole = TaskGroup(label="T", settings=part.settings, tasks=one + two, given={})
+    assert combine_settings("X", "X", split) == combine_settings("X", "X", [whole])

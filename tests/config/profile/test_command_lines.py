@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.config.profile.command_lines import command_template, found_on_path, words_now
+from longshore.config.profile.command_lines import read_command_template, read_command_words, replace_program_paths
 from longshore.config.values.interpolate import Template
-from longshore.config.values.merge import tree
+from longshore.config.values.merge import to_node
 from longshore.config.values.search import Config, Scope
 from longshore.errors import ConfigError, UndefinedVariableError
 from longshore.origin import Origin
@@ -22,7 +22,7 @@ PIPETASK = "${CTRL_MPEXEC_DIR}/bin/pipetask"
 
 
 def words(command: Any, env: Mapping[str, str] | None = None, **settings: Any) -> tuple[str, ...]:
-    return words_now(Config(tree({"do": command, **settings}, HERE)), "do", Scope(env=env or {}))
+    return read_command_words(Config(to_node({"do": command, **settings}, HERE)), "do", Scope(env=env or {}))
 
 
 def test_a_command_is_divided_as_a_shell_would() -> None:
@@ -32,7 +32,7 @@ def test_a_command_is_divided_as_a_shell_would() -> None:
 @pytest.mark.parametrize("command", [None, ""])
 def test_no_command_has_no_words(command: str | None) -> None:
     assert words(command) == ()
-    assert words_now(Config(tree({}, HERE)), "do", Scope()) == ()
+    assert read_command_words(Config(to_node({}, HERE)), "do", Scope()) == ()
 
 
 def test_what_cannot_be_divided() -> None:
@@ -68,7 +68,7 @@ def test_quoted_words_are_what_they_are(given_words: list[str]) -> None:
 def test_programs_go_by_their_names_where_nothing_says_where_they_are(
     text: str, env: Mapping[str, str], found: str
 ) -> None:
-    assert found_on_path(text, env) == found
+    assert replace_program_paths(text, env) == found
 
 
 @pytest.mark.parametrize(("spelling", "env"), [(PIPETASK, {}), ("<ENV:CTRL_MPEXEC_DIR>/bin/pipetask", {})])
@@ -79,8 +79,8 @@ def test_so_do_those_that_are_run_at_once(spelling: str, env: Mapping[str, str])
 
 
 def line(command: Any, env: Mapping[str, str] | None = None, **settings: Any) -> Any:
-    config = Config(tree({"runQuantumCommand": command, **settings}, HERE))
-    found = command_template(config, Scope(env=env or {}), None)
+    config = Config(to_node({"runQuantumCommand": command, **settings}, HERE))
+    found = read_command_template(config, Scope(env=env or {}), None)
     return found.render({}) if isinstance(found, Template) else tuple(word.render({}) for word in found or ())
 
 

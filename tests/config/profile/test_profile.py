@@ -11,7 +11,7 @@ from tests.config.profiles import config_of, profile_of, scope_of
 from longshore.config.profile.profile import JobProfile, compile_profile
 from longshore.config.values.interpolate import Field, Template
 from longshore.config.values.search import Scope
-from longshore.errors import ConfigError, ReferenceRingError, UndefinedVariableError
+from longshore.errors import ConfigError, ReferenceCycleError, UndefinedVariableError
 from longshore.model.workflow.request import MIB, Request
 
 
@@ -325,7 +325,7 @@ class TestCommand:
         assert line_of(profile_of(text)).parts == ("x .",)
 
     def test_a_ring(self) -> None:
-        with pytest.raises(ReferenceRingError, match="'runQuantumCommand' -> 'runQuantumCommand'"):
+        with pytest.raises(ReferenceCycleError, match="'runQuantumCommand' -> 'runQuantumCommand'"):
             profile_of("runQuantumCommand: 'x {runQuantumCommand}'")
 
     @pytest.mark.parametrize(

@@ -8,9 +8,18 @@ import pytest
 from tests.config.findings import findings_of
 from tests.config.profiles import profile_of
 
-from longshore.config.profile.retry_rules import memory_grace, signals
+from longshore.config.profile.retry_rules import parse_memory_grace, parse_signals
 from longshore.errors import ConfigError
-from longshore.model.workflow.attempt_rules import Backoff, Bounds, Growth, JobRules, Keep, RetryOn, SuccessIf, Value
+from longshore.model.workflow.attempt_rules import (
+    Backoff,
+    JobRules,
+    KeepPolicy,
+    LimitRules,
+    LogValue,
+    RequestGrowth,
+    RetryOn,
+    SuccessIf,
+)
 from longshore.model.workflow.request import MIB
 
 
@@ -19,7 +28,7 @@ def rules_of(text: str, **options: Any) -> JobRules:
 
 
 def test_nothing_said() -> None:
-    assert rules_of("{}") == JobRules(bounds=Bounds(memory=True, grace_share=0.1))
+    assert rules_of("{}") == JobRules(bounds=LimitRules(memory=True, grace_share=0.1))
 
 
 def test_everything_said() -> None:
@@ -43,22 +52,24 @@ def test_everything_said() -> None:
     assert rules == JobRules(
         retry_on=RetryOn(exit=(75, 2), signal=(7, 10, 10), log="lost|reset", only=True),
         retries_on_preempted=3,
-        growth=Growth(of_usage=True, memory_limit_b=4096 * MIB, walltime=1.5, walltime_most_s=21600.0),
+        growth=RequestGrowth(of_usage=True, memory_limit_b=4096 * MIB, walltime=1.5, walltime_most_s=21600.0),
         backoff=Backoff(first_s=2.0, most_s=5400.0),
-        bounds=Bounds(memory=True, grace_b=100 * MIB, log_b=1024 * MIB, tmp=Keep.FAILED, logs=Keep.FAILED),
+        bounds=LimitRules(
+            memory=True, grace_b=100 * MIB, log_b=1024 * MIB, tmp=KeepPolicy.FAILED, logs=KeepPolicy.FAILED
+        ),
     )
 
 
 @pytest.mark.parametrize(
     ("text", "bounds"),
     [
-        ("{keepTmp: true, keepLogs: all, maxLogSize: 0}", Bounds(memory=True, grace_share=0.1, tmp=Keep.ALL)),
-        ("{keepTmp: false, memoryGrace: 0%, enforceMemory: none}", Bounds()),
-        ("{memoryGrace: 0}", Bounds(memory=True)),
-        ("{memoryGrace: ' 12.5% '}", Bounds(memory=True, grace_share=0.125)),
+        ("{keepTmp: true, keepLogs: all, maxLogSize: 0}", LimitRules(memory=True, grace_share=0.1, tmp=KeepPolicy.ALL)),
+        ("{keepTmp: false, memoryGrace: 0%, enforceMemory: none}", LimitRules()),
+        ("{memoryGrace: 0}", LimitRules(memory=True)),
+        ("{memoryGrace: ' 12.5% '}", LimitRules(memory=True, grace_share=0.125)),
     ],
 )
-def test_bounds(text: str, bounds: Bounds) -> None:
+def test_bounds(text: str, bounds: LimitRules) -> None:
     assert rules_of(text).bounds == bounds
 
 
@@ -92,7 +103,7 @@ def test_success() -> None:
         log="^all {{3}} done$",
         file="results/{visit:05d}_{{x}}_{label}",
         most_s=3600.0,
-        value=Value(regex=r"chi2=(\S+)", least=-1.0, most=2.5),
+        value=LogValue(regex=r"chi2=(\S+)", least=-1.0, most=2.5),
         state=("SUCCEEDED", "OOM"),
     )
 
@@ -239,14 +250,14 @@ def test_what_is_right_is_passed_over() -> None:
 
 
 def test_signals_and_grace() -> None:
-    assert signals(["SIGTERM", "int", 12], "k") == (15, 2, 12)
-    assert signals("TERM", "k") == (15,)
-    assert memory_grace("5%", "k") == (0.05, 0)
-    assert memory_grace("1 GiB", "k") == (0.0, 1024 * MIB)
+    assert parse_signals(["SIGTERM", "int", 12], "k") == (15, 2, 12)
+    assert parse_signals("TERM", "k") == (15,)
+    assert parse_memory_grace("5%", "k") == (0.05, 0)
+    assert parse_memory_grace("1 GiB", "k") == (0.0, 1024 * MIB)
     with pytest.raises(ConfigError):
-        signals([True], "k")
+        parse_signals([True], "k")
     with pytest.raises(ConfigError):
-        signals([65], "k")
+        parse_signals([65], "k")
 
 
 def test_a_rule_is_the_same_for_all_jobs_of_a_label() -> None:

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 from tests.config.profiles import scope_of
 
-from longshore.config.profile.combine import cluster_profile
+from longshore.config.profile.combine import combine_profiles
 from longshore.config.profile.profile import JobProfile, compile_profile
-from longshore.config.profile.service_settings import Words
+from longshore.config.profile.service_settings import ServiceKeys
 from longshore.config.values.merge import LayerRank
 from longshore.config.values.search import Config, Scope
 from longshore.errors import ConfigError
 from longshore.world.read.yaml_file import parse_yaml
 
-WORDS = Words("slurm", ("directives", "sbatch"))
+WORDS = ServiceKeys("slurm", ("directives", "sbatch"))
 
 
 def profile(text: str, label: str = "a", *, site: str = "", cluster: str | None = None) -> JobProfile:
@@ -58,7 +58,7 @@ cluster: {a: {directives: ["--cluster"]}}
 
 
 def test_single_keys_and_further_maps_go_along() -> None:
-    words = Words("htcondor", keys=("nodeset", "overwrite"), maps=("attrs", "profile.condor"))
+    words = ServiceKeys("htcondor", keys=("nodeset", "overwrite"), maps=("attrs", "profile.condor"))
     text = """
 nodeset: "{who}_set"
 who: me
@@ -93,7 +93,7 @@ def test_variables_are_filled_in_and_jobs_have_their_own() -> None:
     assert found.settings.own == {}
     assert found.own["wckey"] == "me_a"
     assert found.own_of({"visit": 3}) == {"wckey": "me_a", "directives": ["--comment=3"]}
-    whole = cluster_profile("a", "a", [("a", 1)], {"a": found})
+    whole = combine_profiles("a", "a", [("a", 1)], {"a": found})
     assert whole.differs
     assert whole.settings_of([("a", {"visit": 4})]).own["directives"] == ["--comment=4"]
 
@@ -111,9 +111,9 @@ def test_a_section_of_a_job_of_its_own_wins_and_maps_may_be_nested() -> None:
 def test_labels_of_a_cluster_must_agree() -> None:
     text = "pipetask: {a: {slurm: {qos: high}}, b: {slurm: {partition: p}}, c: {slurm: {qos: low}}}"
     parts = {label: profile(text, label, cluster="k") for label in "abc"}
-    assert cluster_profile("k", "k", [("a", 1), ("b", 1)], parts).settings.own == {"qos": "high", "partition": "p"}
+    assert combine_profiles("k", "k", [("a", 1), ("b", 1)], parts).settings.own == {"qos": "high", "partition": "p"}
     with pytest.raises(ConfigError, match="Inconsistent value for qos in cluster k"):
-        cluster_profile("k", "k", [("a", 1), ("c", 1)], parts)
+        combine_profiles("k", "k", [("a", 1), ("c", 1)], parts)
 
 
 @pytest.mark.parametrize(

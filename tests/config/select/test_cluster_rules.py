@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.config.select.cluster_rules import cluster_rules
-from longshore.config.values.merge import LayerRank, layer_from_mapping, merge
-from longshore.config.values.search import ANYWHERE, Config
+from longshore.config.select.cluster_rules import parse_cluster_rules
+from longshore.config.values.merge import LayerRank, make_layer, merge_layers
+from longshore.config.values.search import DEFAULT_SCOPE, Config
 from longshore.contract.clustering import ClusterRule, Partition, Start
 from longshore.errors import ConfigError
 
 
 def rules(cluster: object, **root: object) -> tuple[ClusterRule, ...]:
-    layer = layer_from_mapping({"cluster": cluster, **root}, "run.yaml", LayerRank.USER)
-    return cluster_rules(Config(merge([layer])), ANYWHERE, frozenset({"visit", "detector"}))
+    layer = make_layer({"cluster": cluster, **root}, "run.yaml", LayerRank.USER)
+    return parse_cluster_rules(Config(merge_layers([layer])), DEFAULT_SCOPE, frozenset({"visit", "detector"}))
 
 
 def test_a_section_is_a_rule() -> None:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.config.select.ordering_rules import OrderingRule, ordering_rules
-from longshore.config.values.merge import LayerRank, layer_from_mapping, merge
-from longshore.config.values.search import ANYWHERE, Config
+from longshore.config.select.ordering_rules import OrderingRule, parse_ordering_rules
+from longshore.config.values.merge import LayerRank, make_layer, merge_layers
+from longshore.config.values.search import DEFAULT_SCOPE, Config
 from longshore.contract.clustering import Start
 from longshore.errors import ConfigError
 from longshore.model.workflow.job_groups import Implementation
 
 
 def rules(ordering: object, **root: object) -> tuple[OrderingRule, ...]:
-    layer = layer_from_mapping({"ordering": ordering, **root}, "run.yaml", LayerRank.USER)
-    return ordering_rules(Config(merge([layer])), ANYWHERE)
+    layer = make_layer({"ordering": ordering, **root}, "run.yaml", LayerRank.USER)
+    return parse_ordering_rules(Config(merge_layers([layer])), DEFAULT_SCOPE)
 
 
 def test_a_section_is_a_rule() -> None:

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.config.values.bps_eval import Call, calls, worked_out
+from longshore.config.values.bps_eval import FunctionCall, evaluate_calls, impure_calls
 from longshore.config.values.interpolate import Template
-from longshore.config.values.merge import LayerRank, layer_from_mapping
+from longshore.config.values.merge import LayerRank, make_layer
 from longshore.config.values.search import Config, Scope
 from longshore.errors import ConfigError, LongshoreError
 
@@ -34,7 +34,7 @@ from longshore.errors import ConfigError, LongshoreError
     ],
 )
 def test_calls(text: str, expected: str) -> None:
-    assert worked_out(text, None, None) == expected
+    assert evaluate_calls(text, None, None) == expected
 
 
 @pytest.mark.parametrize(
@@ -59,24 +59,24 @@ def test_calls(text: str, expected: str) -> None:
 )
 def test_what_is_no_call(text: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        worked_out(text, None, None)
+        evaluate_calls(text, None, None)
 
 
 def test_other_functions_go_to_whoever_calls_them() -> None:
-    seen: list[Call] = []
+    seen: list[FunctionCall] = []
 
-    def caller(call: Call) -> object:
+    def caller(call: FunctionCall) -> object:
         seen.append(call)
         return 5
 
     text = "a bpsEval(my.f, [1, bpsEval(max, 2, 3)], x='y') b"
-    assert worked_out(text, None, caller) == "a 5 b"
+    assert evaluate_calls(text, None, caller) == "a 5 b"
     assert [(call.name, call.arguments, call.options) for call in seen] == [("my.f", ([1, 3],), {"x": "y"})]
-    assert list(calls(text)) == ["my.f"]
+    assert list(impure_calls(text)) == ["my.f"]
 
 
 def config_of(caller: object = None, **values: object) -> Config:
-    return Config(layer_from_mapping(values, "x", LayerRank.FILE).root, caller)  # type: ignore[arg-type]
+    return Config(make_layer(values, "x", LayerRank.FILE).root, caller)  # type: ignore[arg-type]
 
 
 def test_variables_are_filled_in_first() -> None:
@@ -97,4 +97,4 @@ def test_what_differs_from_job_to_job_cannot_be_worked_out_yet() -> None:
 @given(st.text("bpsEval(max, [1'\"])\\{}x", max_size=40).map(lambda text: f"bpsEval({text}"))
 def test_any_text_is_worked_out_or_refused_by_us(text: str) -> None:
     with suppress(LongshoreError):
-        worked_out(text, None, None)
+        evaluate_calls(text, None, None)

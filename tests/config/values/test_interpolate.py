@@ -17,12 +17,12 @@ from longshore.config.values.interpolate import (
     delay_env,
     expand_env,
     format_value,
-    joined,
-    parse,
-    shown,
-    undelayed_env,
-    unparse,
-    with_fields_as_text,
+    join_parts,
+    parts_text,
+    quote_value,
+    split_fields,
+    undelay_env,
+    unparse_fields,
     wms_placeholder,
 )
 from longshore.errors import ConfigError, LongshoreError, UndefinedVariableError
@@ -60,15 +60,15 @@ PARSED: list[tuple[str, list[Part]]] = [
 
 @pytest.mark.parametrize(("text", "parts"), PARSED)
 def test_parse(text: str, parts: list[Part]) -> None:
-    assert list(parse(text)) == parts
+    assert list(split_fields(text)) == parts
 
 
 @given(st.text("{}a.:$ b0", max_size=20))
 @example("{a}}}")
 @example("{{{{")
 def test_what_is_parsed_can_be_written_and_parsed_again(text: str) -> None:
-    parts = parse(text)
-    assert parse(unparse(parts)) == parts
+    parts = split_fields(text)
+    assert split_fields(unparse_fields(parts)) == parts
     assert all(part for part in parts)
 
 
@@ -78,13 +78,13 @@ LITERALS = st.text(min_size=1, max_size=8).filter(lambda text: not text.endswith
 
 @given(st.lists(LITERALS | st.builds(Field, NAMES, st.sampled_from(["", "03", ">5", "d"])), max_size=8))
 def test_any_parts_can_be_written_and_parsed(parts: list[Part]) -> None:
-    whole = joined(parts)
-    assert parse(unparse(whole)) == whole
+    whole = join_parts(parts)
+    assert split_fields(unparse_fields(whole)) == whole
 
 
 @given(st.text(st.characters(exclude_characters="{}"), max_size=30))
 def test_text_without_braces_is_itself(text: str) -> None:
-    assert with_fields_as_text(parse(text)) == text
+    assert parts_text(split_fields(text)) == text
 
 
 ENV = {"FOO": "fooval", "EMPTY": "", "A": "$FOO"}
@@ -117,7 +117,7 @@ def test_delay_env(text: str, expected: str) -> None:
 
 
 def test_delayed_env_for_the_shell() -> None:
-    assert undelayed_env("<ENV:A>/b<ENV:1>") == "${A}/b<ENV:1>"
+    assert undelay_env("<ENV:A>/b<ENV:1>") == "${A}/b<ENV:1>"
 
 
 @pytest.mark.parametrize(
@@ -144,25 +144,25 @@ def test_a_format_that_does_not_suit(value: object, spec: str) -> None:
 
 
 def test_long_values_are_cut_in_messages() -> None:
-    assert shown("x" * 100) == "'" + "x" * 57 + "...'"
-    assert shown(3) == "'3'"
+    assert quote_value("x" * 100) == "'" + "x" * 57 + "...'"
+    assert quote_value(3) == "'3'"
 
 
 class TestTemplate:
     def test_render(self) -> None:
-        template = Template(parse("run {a} --n={n:03} 100% {{a}} {a}"))
+        template = Template(split_fields("run {a} --n={n:03} 100% {{a}} {a}"))
         assert template.names == {"a", "n"}
         assert template.render({"a": "x y", "n": 7, "other": 1}) == "run x y --n=007 100% {a} x y"
         assert template.render({"a": "x y", "n": 7}, shlex.quote) == "run 'x y' --n=007 100% {a} 'x y'"
         assert str(template) == "run {a} --n={n:03} 100% {{a}} {a}"
 
     def test_plain_fields(self) -> None:
-        assert Template(parse("{a}%s{b}")).render({"a": 1, "b": None}) == "1%sNone"
-        assert Template(parse("{a}")).render({"a": "$(rm -r /)"}, shlex.quote) == "'$(rm -r /)'"
+        assert Template(split_fields("{a}%s{b}")).render({"a": 1, "b": None}) == "1%sNone"
+        assert Template(split_fields("{a}")).render({"a": "$(rm -r /)"}, shlex.quote) == "'$(rm -r /)'"
         assert Template(()).render({}) == ""
 
     def test_a_missing_value(self) -> None:
-        template = Template(parse("{a}/{b:03}"), Origin("f", 3, 4))
+        template = Template(split_fields("{a}/{b:03}"), Origin("f", 3, 4))
         with pytest.raises(UndefinedVariableError, match=r"'{b}' has no value here") as caught:
             template.render({"a": 1})
         assert caught.value.origin == Origin("f", 3, 4)
@@ -172,10 +172,10 @@ class TestTemplate:
 
     def test_a_value_that_cannot_be_formatted(self) -> None:
         with pytest.raises(ConfigError, match="f:3:4"):
-            Template(parse("{b:03d}"), Origin("f", 3, 4)).render({"b": "x"})
+            Template(split_fields("{b:03d}"), Origin("f", 3, 4)).render({"b": "x"})
 
     def test_origins_do_not_tell_templates_apart(self) -> None:
-        assert Template(parse("{a}"), Origin("x")) == Template(parse("{a}"), Origin("y"))
+        assert Template(split_fields("{a}"), Origin("x")) == Template(split_fields("{a}"), Origin("y"))
 
     @given(
         st.lists(st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"])), min_size=1, max_size=4)
@@ -183,13 +183,13 @@ class TestTemplate:
     @example(["'", '"; rm -rf /; "', "$(id)\n`id`", "-n"])
     def test_quoted_values_reach_a_program_as_they_are(self, values: list[str]) -> None:
         names = [f"v{i}" for i in range(len(values))]
-        template = Template(parse("printf '%s\\0' " + " ".join(f"{{{name}}}" for name in names)))
+        template = Template(split_fields("printf '%s\\0' " + " ".join(f"{{{name}}}" for name in names)))
         line = template.render(dict(zip(names, values, strict=True)), shlex.quote)
         assert shlex.split(line)[2:] == values
 
     def test_a_shell_agrees(self) -> None:
         values = {"a": "x y'z\n$HOME `id`", "b": ""}
-        line = Template(parse("printf '%s|' {a} {b}")).render(values, shlex.quote)
+        line = Template(split_fields("printf '%s|' {a} {b}")).render(values, shlex.quote)
         assert (
             subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True).stdout
             == "x y'z\n$HOME `id`||"
@@ -197,7 +197,7 @@ class TestTemplate:
 
     @given(st.text("{}a%$ ", max_size=20), st.text(max_size=5))
     def test_rendering_is_putting_values_between_literals(self, text: str, value: str) -> None:
-        parts = parse(text)
+        parts = split_fields(text)
         values: dict[str, Any] = dict.fromkeys((part.name for part in parts if isinstance(part, Field)), value)
         try:
             rendered = Template(parts).render(values)

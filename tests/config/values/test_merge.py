@@ -15,21 +15,21 @@ from longshore.config.values.merge import (
     LayerStack,
     Marker,
     Node,
-    layer_from_mapping,
-    merge,
+    drop_deleted_keys,
+    make_layer,
+    merge_layers,
     merge_over,
     overlay,
-    plain,
     plain_map,
-    tree,
-    without_deleted,
+    plain_value,
+    to_node,
 )
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 
 
 def layer(rank: LayerRank, **values: Any) -> Layer:
-    return layer_from_mapping(values, rank.label, rank)
+    return make_layer(values, rank.label, rank)
 
 
 def test_ranks_go_from_weak_to_strong() -> None:
@@ -40,7 +40,7 @@ def test_ranks_go_from_weak_to_strong() -> None:
 def test_maps_merge_and_all_else_is_replaced() -> None:
     weak = layer(LayerRank.DEFAULTS, a={"x": 1, "y": [1, 2]}, b={"z": 1}, c=1)
     strong = layer(LayerRank.FILE, a={"y": [3], "n": None}, b=5, c={"d": 1})
-    assert plain(merge([weak, strong])) == {"a": {"x": 1, "y": [3], "n": None}, "b": 5, "c": {"d": 1}}
+    assert plain_value(merge_layers([weak, strong])) == {"a": {"x": 1, "y": [3], "n": None}, "b": 5, "c": {"d": 1}}
 
 
 def test_rank_decides_before_order_and_order_among_equals() -> None:
@@ -50,25 +50,25 @@ def test_rank_decides_before_order_and_order_among_equals() -> None:
         layer(LayerRank.FILE, a="second", c="second"),
         layer(LayerRank.DEFAULTS, a="default", d="default"),
     ]
-    assert plain(merge(layers)) == {"a": "set", "b": "set", "c": "second", "d": "default"}
+    assert plain_value(merge_layers(layers)) == {"a": "set", "b": "set", "c": "second", "d": "default"}
 
 
 def test_a_weak_layer_may_be_added_after_a_strong_one() -> None:
     strong = LayerStack().with_layers(layer(LayerRank.FILE, a="file", b={"x": 1}))
     both = strong.with_layers(layer(LayerRank.SITE, a="site", b={"y": 2}), layer(LayerRank.DEFAULTS, c=3))
-    assert plain(both.root()) == {"a": "file", "b": {"x": 1, "y": 2}, "c": 3}
-    assert plain(strong.root()) == {"a": "file", "b": {"x": 1}}
+    assert plain_value(both.root()) == {"a": "file", "b": {"x": 1, "y": 2}, "c": 3}
+    assert plain_value(strong.root()) == {"a": "file", "b": {"x": 1}}
     assert [each.rank for each in both.layers] == [LayerRank.FILE, LayerRank.SITE, LayerRank.DEFAULTS]
 
 
 def test_a_layer_over_all_others_may_delete() -> None:
-    root = merge([layer(LayerRank.FILE, a=1, b={"c": 2, "d": 3})])
+    root = merge_layers([layer(LayerRank.FILE, a=1, b={"c": 2, "d": 3})])
     last = layer(LayerRank.COMMAND_LINE, a=Marker.DELETE, b={"c": Marker.DELETE, "e": 4})
-    assert plain(merge_over(root, last)) == {"b": {"d": 3, "e": 4}}
+    assert plain_value(merge_over(root, last)) == {"b": {"d": 3, "e": 4}}
 
 
 def test_a_value_knows_all_it_replaced() -> None:
-    node: Node | None = merge([layer(rank, a=int(rank)) for rank in LayerRank])
+    node: Node | None = merge_layers([layer(rank, a=int(rank)) for rank in LayerRank])
     assert node is not None
     assert isinstance(node.value, dict)
     node = node.value["a"]
@@ -82,9 +82,9 @@ def test_a_value_knows_all_it_replaced() -> None:
 def test_deleted_keys_are_gone_and_may_come_back() -> None:
     defaults = layer(LayerRank.DEFAULTS, a={"x": 1, "y": 2}, b=1, c=1)
     user = layer(LayerRank.FILE, a={"x": Marker.DELETE}, b=Marker.DELETE, never=Marker.DELETE)
-    assert plain(merge([defaults, user])) == {"a": {"y": 2}, "c": 1}
+    assert plain_value(merge_layers([defaults, user])) == {"a": {"y": 2}, "c": 1}
     again = layer(LayerRank.COMMAND_LINE, b={"new": 1})
-    assert plain_map(merge([defaults, user, again]))["b"] == {"new": 1}
+    assert plain_map(merge_layers([defaults, user, again]))["b"] == {"new": 1}
 
 
 def test_a_map_after_a_deletion_takes_nothing_from_before() -> None:
@@ -93,32 +93,32 @@ def test_a_map_after_a_deletion_takes_nothing_from_before() -> None:
         layer(LayerRank.USER, a=Marker.DELETE),
         layer(LayerRank.FILE, a={"new": 1}),
     ]
-    assert plain(merge(layers)) == {"a": {"new": 1}}
+    assert plain_value(merge_layers(layers)) == {"a": {"new": 1}}
 
 
 def test_nothing_merges_to_nothing() -> None:
-    assert plain(merge([])) == {}
+    assert plain_value(merge_layers([])) == {}
 
 
 def test_the_top_of_a_layer_is_a_map() -> None:
     with pytest.raises(ConfigError, match="'x' must hold keys"):
-        merge([Layer("x", LayerRank.FILE, Node(3, Origin("x")))])
+        merge_layers([Layer("x", LayerRank.FILE, Node(3, Origin("x")))])
 
 
 def test_values_from_no_file() -> None:
-    made = layer_from_mapping({"a": (1, PurePosixPath("/x")), 2: {"b": None}}, "--site", LayerRank.COMMAND_LINE)  # type: ignore[dict-item]
-    assert plain(made.root) == {"a": [1, "/x"], "2": {"b": None}}
+    made = make_layer({"a": (1, PurePosixPath("/x")), 2: {"b": None}}, "--site", LayerRank.COMMAND_LINE)  # type: ignore[dict-item]
+    assert plain_value(made.root) == {"a": [1, "/x"], "2": {"b": None}}
     assert made.root.origin == Origin("--site", layer="command line")
-    named = layer_from_mapping({}, "x", LayerRank.SITE, Origin("y"))
+    named = make_layer({}, "x", LayerRank.SITE, Origin("y"))
     assert named.root.origin == Origin("y")
 
 
 def test_plain_is_a_copy() -> None:
-    node = tree({"a": [1]}, Origin("x"))
+    node = to_node({"a": [1]}, Origin("x"))
     copy = plain_map(node)["a"]
     assert isinstance(copy, list)
     copy.append(2)
-    assert plain(node) == {"a": [1]}
+    assert plain_value(node) == {"a": [1]}
 
 
 SCALARS = st.none() | st.booleans() | st.integers(0, 3) | st.text("ab", max_size=2)
@@ -135,20 +135,20 @@ TREES = st.dictionaries(
 
 @given(TREES, TREES, TREES)
 def test_grouping_does_not_matter(a: dict[str, Any], b: dict[str, Any], c: dict[str, Any]) -> None:
-    first, second, third = (tree(value, Origin(name)) for value, name in ((a, "a"), (b, "b"), (c, "c")))
+    first, second, third = (to_node(value, Origin(name)) for value, name in ((a, "a"), (b, "b"), (c, "c")))
     assert overlay(overlay(first, second), third) == overlay(first, overlay(second, third))
 
 
 @given(TREES)
 def test_a_layer_over_nothing_is_itself(a: dict[str, Any]) -> None:
-    only = layer_from_mapping(a, "a", LayerRank.FILE)
-    assert plain(merge([only])) == plain(without_deleted(only.root))
-    assert plain(merge([only, only])) == plain(merge([only]))
+    only = make_layer(a, "a", LayerRank.FILE)
+    assert plain_value(merge_layers([only])) == plain_value(drop_deleted_keys(only.root))
+    assert plain_value(merge_layers([only, only])) == plain_value(merge_layers([only]))
 
 
 @given(TREES, TREES)
 def test_inputs_are_left_alone(a: dict[str, Any], b: dict[str, Any]) -> None:
-    layers = [layer_from_mapping(a, "a", LayerRank.FILE), layer_from_mapping(b, "b", LayerRank.FILE)]
-    merge(layers)
-    assert plain(layers[0].root) == plain(tree(a, Origin("a")))
-    assert plain(layers[1].root) == plain(tree(b, Origin("b")))
+    layers = [make_layer(a, "a", LayerRank.FILE), make_layer(b, "b", LayerRank.FILE)]
+    merge_layers(layers)
+    assert plain_value(layers[0].root) == plain_value(to_node(a, Origin("a")))
+    assert plain_value(layers[1].root) == plain_value(to_node(b, Origin("b")))

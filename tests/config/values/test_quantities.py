@@ -11,8 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.config.values.merge import tree
-from longshore.config.values.quantities import count, exit_codes, memory, parse_pool, requested, resource_name, walltime
+from longshore.config.values.merge import to_node
+from longshore.config.values.quantities import (
+    check_resource_name,
+    parse_count,
+    parse_exit_codes,
+    parse_memory,
+    parse_pool,
+    parse_resource_request,
+    parse_walltime,
+)
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 
@@ -44,7 +52,7 @@ HERE = Origin("f.yaml", 3, 7)
     ],
 )
 def test_memory(value: Any, expected: int) -> None:
-    assert memory(value, "requestMemory") == expected
+    assert parse_memory(value, "requestMemory") == expected
 
 
 @pytest.mark.parametrize(
@@ -73,7 +81,7 @@ def test_memory(value: Any, expected: int) -> None:
 )
 def test_no_memory(value: Any) -> None:
     with pytest.raises(ConfigError, match="'requestMemory' must be an amount") as caught:
-        memory(value, "requestMemory", HERE)
+        parse_memory(value, "requestMemory", HERE)
     assert caught.value.origin == HERE
     assert "'4 GiB'" in caught.value.hint
 
@@ -82,7 +90,7 @@ def test_no_memory(value: Any) -> None:
 def test_requests_round_up_and_capacities_down(amount: Fraction, unit: str) -> None:
     text = f"{float(amount):.6f}{unit}"
     exact = Fraction(text[:-1]) * 1024 ** ("kmgt".index(unit) + 1)
-    up, down = memory(text, "x"), memory(text, "x", round_down=True)
+    up, down = parse_memory(text, "x"), parse_memory(text, "x", round_down=True)
     assert down <= exact <= up
     assert up - down == (0 if exact.denominator == 1 else 1)
 
@@ -110,7 +118,7 @@ def test_requests_round_up_and_capacities_down(amount: Fraction, unit: str) -> N
     ],
 )
 def test_walltime(value: Any, seconds: float) -> None:
-    assert walltime(value, "requestWalltime") == seconds
+    assert parse_walltime(value, "requestWalltime") == seconds
 
 
 @pytest.mark.parametrize(
@@ -136,26 +144,26 @@ def test_walltime(value: Any, seconds: float) -> None:
 )
 def test_no_walltime(value: Any) -> None:
     with pytest.raises(ConfigError, match="'requestWalltime' must be a time span") as caught:
-        walltime(value, "requestWalltime", HERE)
+        parse_walltime(value, "requestWalltime", HERE)
     assert caught.value.origin == HERE
     assert "hours:minutes" in caught.value.hint
 
 
 @pytest.mark.parametrize(("value", "expected"), [(3, 3), ("3", 3), (" +3 ", 3), (3.0, 3)])
 def test_count(value: Any, expected: int) -> None:
-    assert count(value, "x") == expected
+    assert parse_count(value, "x") == expected
 
 
 @pytest.mark.parametrize("value", [1.5, True, None, "two", "1.0", -1, "-1", [1], math.inf, 2**63, ""])
 def test_no_count(value: Any) -> None:
     with pytest.raises(ConfigError, match="'x' must be a whole number, 0 or more"):
-        count(value, "x", HERE)
+        parse_count(value, "x", HERE)
 
 
 def test_count_with_a_least() -> None:
     with pytest.raises(ConfigError, match="'x' must be a whole number of at least 1, not '0'"):
-        count(0, "x", least=1)
-    assert count(2.9, "x", round_down=True) == 2
+        parse_count(0, "x", least=1)
+    assert parse_count(2.9, "x", round_down=True) == 2
 
 
 @pytest.mark.parametrize(
@@ -163,31 +171,34 @@ def test_count_with_a_least() -> None:
     [(1, (1,)), ([1, 2], (1, 2)), ([2, 2, 1], (2, 1)), (0, ()), ([], ()), (None, ()), ([0, 3], (3,)), (255, (255,))],
 )
 def test_exit_codes(value: Any, codes: tuple[int, ...]) -> None:
-    assert exit_codes(value, "retryUnlessExit") == codes
+    assert parse_exit_codes(value, "retryUnlessExit") == codes
 
 
 @pytest.mark.parametrize("value", ["1", ["1"], True, 256, -1, {"a": 1}, [None], 1.0])
 def test_no_exit_codes(value: Any) -> None:
     with pytest.raises(ConfigError, match="must be an exit code"):
-        exit_codes(value, "retryUnlessExit")
+        parse_exit_codes(value, "retryUnlessExit")
 
 
 def test_requested_resources() -> None:
-    assert requested({"gpu:a100": 2, "licence": "1", "none": None}, "requestResources") == {"gpu:a100": 2, "licence": 1}
+    assert parse_resource_request({"gpu:a100": 2, "licence": "1", "none": None}, "requestResources") == {
+        "gpu:a100": 2,
+        "licence": 1,
+    }
 
 
 @pytest.mark.parametrize(("name", "key"), [("cpus", "requestCpus"), ("mem", "requestMemory"), ("tmp", "requestDisk")])
 def test_resources_with_keys_of_their_own(name: str, key: str) -> None:
     with pytest.raises(ConfigError, match=f"'{name}' is asked for by '{key}'"):
-        resource_name(name, "requestResources")
+        check_resource_name(name, "requestResources")
 
 
 @pytest.mark.parametrize("name", ["", "a b", "a=1", "a,b", "a\n"])
 def test_names_no_resource_can_have(name: str) -> None:
     with pytest.raises(ConfigError, match="cannot be the name of a resource"):
-        resource_name(name, "requestResources")
+        check_resource_name(name, "requestResources")
     with pytest.raises(ConfigError, match="cannot be the name of a resource"):
-        parse_pool(tree({name: 1}, HERE))
+        parse_pool(to_node({name: 1}, HERE))
 
 
 @pytest.mark.parametrize(
@@ -202,7 +213,7 @@ def test_names_no_resource_can_have(name: str) -> None:
     ],
 )
 def test_pool(resources: Any, pool: dict[str, int]) -> None:
-    assert parse_pool(tree(resources, HERE)) == pool
+    assert parse_pool(to_node(resources, HERE)) == pool
 
 
 @pytest.mark.parametrize(
@@ -220,7 +231,7 @@ def test_pool(resources: Any, pool: dict[str, int]) -> None:
 )
 def test_no_pool(resources: Any, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as caught:
-        parse_pool(tree(resources, HERE))
+        parse_pool(to_node(resources, HERE))
     assert caught.value.origin == HERE
 
 
@@ -241,8 +252,8 @@ def refusal(parse: Callable[..., object], *arguments: Any) -> ConfigError | None
 
 @given(ANYTHING)
 def test_anything_is_a_number_or_our_error(value: Any) -> None:
-    for parse in (memory, walltime, count, exit_codes):
+    for parse in (parse_memory, parse_walltime, parse_count, parse_exit_codes):
         error = refusal(parse, value, "x")
         assert error is None or len(error.message) < 200
-    error = refusal(parse_pool, tree(value, HERE))
+    error = refusal(parse_pool, to_node(value, HERE))
     assert error is None or error.origin == HERE

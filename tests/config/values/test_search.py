@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.config.values.interpolate import Field
-from longshore.config.values.merge import LayerRank, layer_from_mapping, merge, tree
-from longshore.config.values.search import Config, Expander, Scope, empty, tidy_path
-from longshore.errors import ConfigError, LongshoreError, ReferenceRingError
+from longshore.config.values.merge import LayerRank, make_layer, merge_layers, to_node
+from longshore.config.values.search import Config, Interpolator, Scope, empty_text, normalize_path
+from longshore.errors import ConfigError, LongshoreError, ReferenceCycleError
 from longshore.origin import Origin
 
 BASE: dict[str, Any] = {
@@ -27,7 +27,7 @@ ENV = {"FOO": "fooval"}
 
 
 def config_of(values: dict[str, Any]) -> Config:
-    return Config(merge([layer_from_mapping(values, "test", LayerRank.FILE)]))
+    return Config(merge_layers([make_layer(values, "test", LayerRank.FILE)]))
 
 
 def with_values(**values: Any) -> Config:
@@ -54,7 +54,7 @@ ROWS: list[tuple[int, str, dict[str, Any], tuple[bool, Any]]] = [
     (10, "a2", {}, (True, "x")),
     (11, "mem", {"searchobj": {"mem": 99}}, (True, 99)),
     (11, "mem", {"searchobj": {"mem": 99}, **at(mem=1)}, (True, 1)),
-    (11, "mem", {"searchobj": tree({"mem": 99}, Origin("x"))}, (True, 99)),
+    (11, "mem", {"searchobj": to_node({"mem": 99}, Origin("x"))}, (True, 99)),
 ]
 
 
@@ -160,10 +160,10 @@ def test_current_values_of_the_configuration_itself() -> None:
 
 def test_where_a_value_was_written() -> None:
     layers = [
-        layer_from_mapping({"x": 1}, "a.yaml", LayerRank.DEFAULTS),
-        layer_from_mapping({"x": 2}, "b", LayerRank.FILE),
+        make_layer({"x": 1}, "a.yaml", LayerRank.DEFAULTS),
+        make_layer({"x": 2}, "b", LayerRank.FILE),
     ]
-    found = Config(merge(layers)).search("x")
+    found = Config(merge_layers(layers)).search("x")
     assert found.origin == Origin("b", layer="file")
     assert found.written is not None
     assert found.written.overrode is not None
@@ -183,19 +183,19 @@ def test_contains_and_places() -> None:
 
 class TestRings:
     def test_a_value_defined_by_itself(self) -> None:
-        with pytest.raises(ReferenceRingError, match="'x' -> 'x'") as caught:
+        with pytest.raises(ReferenceCycleError, match="'x' -> 'x'") as caught:
             with_values(x="a{x}").search("x")
         assert caught.value.origin == Origin("test", layer="file")
 
     def test_a_longer_ring_is_named_without_what_leads_to_it(self) -> None:
-        with pytest.raises(ReferenceRingError, match="itself: 'x' -> 'y' -> 'z' -> 'x'"):
+        with pytest.raises(ReferenceCycleError, match="itself: 'x' -> 'y' -> 'z' -> 'x'"):
             with_values(start="{x}", x="{y}", y="{z}", z="{x}").search("start")
 
     def test_twice_is_no_ring(self) -> None:
         assert with_values(x="{y}{y}{z}", y="{z}", z="1").search("x").value == "111"
 
     def test_a_weaker_value_of_the_same_name_is_a_ring_too(self) -> None:
-        with pytest.raises(ReferenceRingError):
+        with pytest.raises(ReferenceCycleError):
             with_values(payload={"x": "{x}"}, x=1).search("x")
 
     def test_skipped_names_break_a_ring(self) -> None:
@@ -263,9 +263,9 @@ class TestTemplates:
 
         def undefined(name: str, origin: Origin | None) -> str:
             asked.append(name)
-            return empty(name, origin)
+            return empty_text(name, origin)
 
-        expander = Expander(config_of({"x": "{y}{y}", "y": "[{nope}]"}), Scope(undefined=undefined))
+        expander = Interpolator(config_of({"x": "{y}{y}", "y": "[{nope}]"}), Scope(undefined=undefined))
         assert expander.template("{x}{y}", None).parts == ("[][][]",)
         assert asked == ["nope"]
 
@@ -278,8 +278,8 @@ def test_names_a_variable_could_have() -> None:
 
 
 def test_tidy_path() -> None:
-    assert tidy_path("a//b/./c/../d/") == "a/b/d"
-    assert tidy_path("a//b", slash=True) == "a/b/"
+    assert normalize_path("a//b/./c/../d/") == "a/b/d"
+    assert normalize_path("a//b", slash=True) == "a/b/"
 
 
 TEXT = st.text("{}ab.:$<>03 ", max_size=12)

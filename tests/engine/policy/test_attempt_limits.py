@@ -6,34 +6,36 @@ import pytest
 
 from longshore.contract.batch import AttemptLimits
 from longshore.engine.policy.attempt_limits import make_attempt_limits
-from longshore.model.workflow.attempt_rules import Bounds, Keep
+from longshore.model.workflow.attempt_rules import KeepPolicy, LimitRules
 from longshore.model.workflow.request import MIB, Request
 
 ASKED = Request(memory_b=1000 * MIB)
 
 
 def test_a_request_that_nobody_made_is_no_limit() -> None:
-    assert make_attempt_limits(Bounds(), ASKED) is None
+    assert make_attempt_limits(LimitRules(), ASKED) is None
 
 
 @pytest.mark.parametrize(
     ("bounds", "most"),
     [
-        (Bounds(memory=True), 1000 * MIB),
-        (Bounds(memory=True, grace_share=0.25), 1250 * MIB),
-        (Bounds(memory=True, grace_b=50 * MIB), 1050 * MIB),
-        (Bounds(memory=True, grace_share=0.25, grace_b=50 * MIB), 1300 * MIB),
+        (LimitRules(memory=True), 1000 * MIB),
+        (LimitRules(memory=True, grace_share=0.25), 1250 * MIB),
+        (LimitRules(memory=True, grace_b=50 * MIB), 1050 * MIB),
+        (LimitRules(memory=True, grace_share=0.25, grace_b=50 * MIB), 1300 * MIB),
     ],
 )
-def test_memory_may_go_a_little_beyond_the_request(bounds: Bounds, most: int) -> None:
+def test_memory_may_go_a_little_beyond_the_request(bounds: LimitRules, most: int) -> None:
     assert make_attempt_limits(bounds, ASKED) == AttemptLimits(memory_b=most, asked_b=1000 * MIB)
 
 
 def test_where_nothing_is_asked_nothing_is_held() -> None:
-    assert make_attempt_limits(Bounds(memory=True), Request()) is None
+    assert make_attempt_limits(LimitRules(memory=True), Request()) is None
 
 
 def test_time_log_and_what_is_kept() -> None:
-    assert make_attempt_limits(Bounds(), Request(walltime_s=5.0)) == AttemptLimits(walltime_s=5.0)
-    assert make_attempt_limits(Bounds(log_b=7), Request()) == AttemptLimits(log_b=7)
-    assert make_attempt_limits(Bounds(tmp=Keep.FAILED), Request()) == AttemptLimits(keep_tmp=Keep.FAILED)
+    assert make_attempt_limits(LimitRules(), Request(walltime_s=5.0)) == AttemptLimits(walltime_s=5.0)
+    assert make_attempt_limits(LimitRules(log_b=7), Request()) == AttemptLimits(log_b=7)
+    assert make_attempt_limits(LimitRules(tmp=KeepPolicy.FAILED), Request()) == AttemptLimits(
+        keep_tmp=KeepPolicy.FAILED
+    )

@@ -18,7 +18,7 @@ from longshore.engine.policy.retry import (
 )
 from longshore.model.run.event import Ended, Failed, Lost, Retry
 from longshore.model.run.state import Cause
-from longshore.model.workflow.attempt_rules import Backoff, Growth, JobRules, RetryOn
+from longshore.model.workflow.attempt_rules import Backoff, JobRules, RequestGrowth, RetryOn
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
 
@@ -306,7 +306,7 @@ def test_the_smallest_cap_that_is_known_holds() -> None:
         label="a",
         request=Request(memory_b=50 * MIB),
         attributes={"memoryMultiplier": 2.0, "requestMemoryMax": 30 * MIB},
-        rules=JobRules(growth=Growth(memory_limit_b=20 * MIB)),
+        rules=JobRules(growth=RequestGrowth(memory_limit_b=20 * MIB)),
     )
     for capacity, most in (({"memory": 10 * MIB}, 10), ({"cpus": 3}, 20), (None, 20)):
         rules = make_retry_rules(settings, retries_on_lost=1, capacity=capacity)

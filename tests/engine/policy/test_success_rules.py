@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from longshore.engine.policy.success_rules import AttemptOutputs, apply_success_rules, may_succeed, needs_log
 from longshore.model.run.event import Ended
 from longshore.model.run.state import Cause
-from longshore.model.workflow.attempt_rules import RetryOn, SuccessIf, Value
+from longshore.model.workflow.attempt_rules import LogValue, RetryOn, SuccessIf
 
 LOG = "start\nresidual = 3.5\nresidual = 0.25\nall done\n"
 WELL: dict[str, Any] = {"exit": 0}
@@ -55,21 +55,25 @@ ROWS: dict[str, tuple[dict[str, Any], SuccessIf, str | None]] = {
         SuccessIf(most_s=2.5),
         "it ran for 9.0 s, and successIf.walltime is at most 2.5 s",
     ),
-    "the last value counts": (WELL, SuccessIf(value=Value(regex=r"residual = (\S+)", most=1.0)), None),
+    "the last value counts": (WELL, SuccessIf(value=LogValue(regex=r"residual = (\S+)", most=1.0)), None),
     "too large": (
         WELL,
-        SuccessIf(value=Value(regex=r"residual = (\S+)", most=0.2)),
+        SuccessIf(value=LogValue(regex=r"residual = (\S+)", most=0.2)),
         "successIf.value found 0.25, more than 0.2",
     ),
     "too small": (
         WELL,
-        SuccessIf(value=Value(regex=r"residual = (\S+)", least=0.3)),
+        SuccessIf(value=LogValue(regex=r"residual = (\S+)", least=0.3)),
         "successIf.value found 0.25, less than 0.3",
     ),
-    "no number": (WELL, SuccessIf(value=Value(regex="all (done)")), "successIf.value found 'done', which is no number"),
+    "no number": (
+        WELL,
+        SuccessIf(value=LogValue(regex="all (done)")),
+        "successIf.value found 'done', which is no number",
+    ),
     "no value": (
         WELL,
-        SuccessIf(value=Value(regex="chi2=(.*)")),
+        SuccessIf(value=LogValue(regex="chi2=(.*)")),
         "its log has nothing that matches successIf.value 'chi2=(.*)'",
     ),
     "a state": (OOM, SuccessIf(state=("OOM",)), None),
@@ -102,7 +106,7 @@ def test_a_failure_stays_the_failure_it_was(ending: dict[str, Any]) -> None:
 
 
 def test_not_a_number_is_out_of_bounds() -> None:
-    rules = SuccessIf(value=Value(regex="x=(.*)", least=0.0, most=1.0))
+    rules = SuccessIf(value=LogValue(regex="x=(.*)", least=0.0, most=1.0))
     assert (
         apply_success_rules(Ended(j=1, a=1, exit=0), rules, None, AttemptOutputs(log="x=nan")).cause is Cause.PREDICATE
     )
@@ -123,7 +127,7 @@ def test_words_in_the_log_that_are_worth_another_attempt() -> None:
 def test_the_log_is_read_only_where_it_decides() -> None:
     well, exit_3 = Ended(j=1, a=1, exit=0), Ended(j=1, a=1, **EXIT_3)
     assert needs_log(well, SuccessIf(log="x"), None)
-    assert needs_log(well, SuccessIf(value=Value(regex="x")), None)
+    assert needs_log(well, SuccessIf(value=LogValue(regex="x")), None)
     assert not needs_log(well, SuccessIf(file="x", least_s=1.0), None)
     assert not needs_log(exit_3, SuccessIf(log="x"), None)
     assert needs_log(exit_3, None, RetryOn(log="x"))

@@ -13,7 +13,7 @@ from longshore.engine.rundir.runtime_history import RuntimeHistory
 from longshore.engine.settings import read_settings
 from longshore.engine.state.apply_event import apply_event
 from longshore.model.run.event import Ended, Submitting
-from longshore.model.run.label_history import Success
+from longshore.model.run.label_history import AttemptUsage
 from longshore.model.run.state import JobState
 from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager, Outcome, write_run
 from longshore.world.runs.label_history import add_to_history, history_folder, read_history
@@ -89,7 +89,7 @@ def test_what_is_learnt_is_written_every_minute(tmp_path: Path) -> None:
 def test_somebody_who_writes_the_same_history_is_not_waited_for(tmp_path: Path) -> None:
     import fcntl
 
-    add_to_history(IDENTITY, [Success(label="a", job="a_0", run_s=5.0)])
+    add_to_history(IDENTITY, [AttemptUsage(label="a", job="a_0", run_s=5.0)])
     run = write_run(tmp_path / "run", JOBS)
     table, clock = JobTable(run), FakeClock()
     history = RuntimeHistory(IDENTITY, table, clock=clock, say=print)
@@ -106,7 +106,7 @@ def test_somebody_who_writes_the_same_history_is_not_waited_for(tmp_path: Path) 
 
 def test_an_engine_says_when_its_run_will_be_over(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", JOBS)
-    add_to_history(IDENTITY, [Success(label="a", job=f"a_{job}", run_s=10.0) for job in range(9)])
+    add_to_history(IDENTITY, [AttemptUsage(label="a", job=f"a_{job}", run_s=10.0) for job in range(9)])
     manager = FakeManager(FakeClock(), capacity={"cpus": 1})
     engine = Engine(run, FakeExecutor(manager), read_settings(run), clock=manager.clock, by="submit", say=print)
     table = JobTable(run)

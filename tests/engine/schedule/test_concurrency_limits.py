@@ -16,7 +16,7 @@ from longshore.engine.state.resource_pool import Pool
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Ended
 from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.job import Job, JobSettings, named_limits
+from longshore.model.workflow.job import Job, JobSettings, parse_concurrency_limits
 from longshore.model.workflow.workflow import Workflow
 
 PROFILES = [
@@ -38,13 +38,13 @@ SETTINGS = EngineSettings(concurrency_limits={"db_limit": 3, "unused": 1}, max_j
     ],
 )
 def test_what_a_job_takes(text: str, taken: dict[str, int]) -> None:
-    assert named_limits(text) == taken
+    assert parse_concurrency_limits(text) == taken
 
 
 @pytest.mark.parametrize("text", ["a b", "a:0", "a:x", ":1", "a:1:2", "a;b"])
 def test_what_names_no_limit(text: str) -> None:
     with pytest.raises(ValueError, match=r"[ab:]"):
-        named_limits(f"fine, {text}")
+        parse_concurrency_limits(f"fine, {text}")
 
 
 def scheduler(

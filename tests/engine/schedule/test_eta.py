@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.engine.schedule.eta import Eta, LabelWork, estimate_eta, is_relevant_change, make_advice
-from longshore.model.run.label_history import LabelHistory, Success, learned
+from longshore.model.run.label_history import AttemptUsage, LabelHistory, update_history
 from longshore.model.workflow.request import MIB, Request
 
 
@@ -60,11 +60,11 @@ def test_an_estimate_is_told_anew_when_it_moves_by_a_sixteenth(before: float | N
 
 def test_advice_goes_by_what_jobs_used() -> None:
     successes = [
-        Success(label="m", job=f"m_{job}", run_s=10.0, cpu_s=15.0, peak_memory_b=(100 + job) * MIB)
+        AttemptUsage(label="m", job=f"m_{job}", run_s=10.0, cpu_s=15.0, peak_memory_b=(100 + job) * MIB)
         for job in range(100)
     ]
     asked = Request(cpus=4, memory_b=4096 * MIB)
-    found = make_advice(learned(LabelHistory(label="m"), successes), asked)
+    found = make_advice(update_history(LabelHistory(label="m"), successes), asked)
     assert (found.label, found.successes, found.asked, found.run_s) == ("m", 100, asked, 10.0)
     assert found.memory_max_b == 199 * MIB
     assert found.memory_b == 224 * MIB, "a tenth more, rounded up"
@@ -74,5 +74,7 @@ def test_advice_goes_by_what_jobs_used() -> None:
 
 
 def test_of_what_nobody_measured_nothing_is_advised() -> None:
-    found = make_advice(learned(LabelHistory(label="m"), [Success(label="m", job="m_1", run_s=1.0)]), Request())
+    found = make_advice(
+        update_history(LabelHistory(label="m"), [AttemptUsage(label="m", job="m_1", run_s=1.0)]), Request()
+    )
     assert (found.memory_b, found.memory_max_b, found.memory_p95_b, found.cpus) == (None, None, None, None)

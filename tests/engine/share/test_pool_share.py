@@ -10,7 +10,7 @@ import pytest
 
 from longshore.engine.share.pool_share import Demand, PoolShare, machine_resources
 from longshore.engine.state.resource_pool import Identities, Pool
-from longshore.model.run.claim import Claim
+from longshore.model.run.claim import ResourceClaim
 from longshore.testing.fakes import FakeClock
 from longshore.world.runs.claims import claims_folder
 
@@ -27,7 +27,7 @@ class Run:
         self.jobs: list[tuple[dict[str, int], Identities]] = []
         self.clock = clock
         self.share = PoolShare(
-            Claim(run=name, keeper=str(tmp_path / name)),
+            ResourceClaim(run=name, keeper=str(tmp_path / name)),
             self.pool,
             machine_resources(),
             clock=clock,

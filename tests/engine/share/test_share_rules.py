@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.engine.share.share_rules import PATIENCE_S, choose_identities, claimable_amounts, compute_shares
-from longshore.model.run.claim import Claim
+from longshore.model.run.claim import ResourceClaim
 
 MACHINE = {"cpus": 4}
 
 
-def claim(run: str, **more: Any) -> Claim:
+def claim(run: str, **more: Any) -> ResourceClaim:
     given_: dict[str, Any] = {"capacity": MACHINE, "wants": MACHINE, "next": {"cpus": 1}, **more}
-    return Claim(run=run, **given_)
+    return ResourceClaim(run=run, **given_)
 
 
-def cpus(claims: Sequence[Claim], now: float = 0.0) -> dict[str, int]:
+def cpus(claims: Sequence[ResourceClaim], now: float = 0.0) -> dict[str, int]:
     return {run: amounts.get("cpus", 0) for run, amounts in compute_shares(claims, now).items()}
 
 
@@ -66,13 +66,13 @@ amounts = st.fixed_dictionaries({"cpus": st.integers(0, 8), "memory": st.integer
 
 
 @st.composite
-def parties(draw: st.DrawFn) -> list[Claim]:
+def parties(draw: st.DrawFn) -> list[ResourceClaim]:
     capacity = {"cpus": draw(st.integers(1, 8)), "memory": draw(st.integers(1, 20))}
     found = []
     for number in range(draw(st.integers(1, 5))):
         some = st.fixed_dictionaries({name: st.integers(0, most) for name, most in capacity.items()})
         found.append(
-            Claim(
+            ResourceClaim(
                 run=f"run{number}",
                 capacity=capacity,
                 wants=draw(some),
@@ -85,7 +85,7 @@ def parties(draw: st.DrawFn) -> list[Claim]:
 
 
 @given(parties(), st.randoms(use_true_random=False))
-def test_all_is_given_and_nothing_twice_whoever_works_it_out(claims: list[Claim], dice: Any) -> None:
+def test_all_is_given_and_nothing_twice_whoever_works_it_out(claims: list[ResourceClaim], dice: Any) -> None:
     found = compute_shares(claims, 100.0)
     for name, most in claims[0].capacity.items():
         assert sum(each.get(name, 0) for each in found.values()) == most
@@ -95,7 +95,7 @@ def test_all_is_given_and_nothing_twice_whoever_works_it_out(claims: list[Claim]
 
 
 @given(parties(), st.lists(st.tuples(st.integers(0, 4), st.randoms(use_true_random=False)), max_size=40))
-def test_claims_never_come_to_more_than_there_is(claims: list[Claim], turns: list[tuple[int, Any]]) -> None:
+def test_claims_never_come_to_more_than_there_is(claims: list[ResourceClaim], turns: list[tuple[int, Any]]) -> None:
     """Each in its turn, with jobs that end or not in between, as `PoolShare` does it."""
     table = {claim.run: claim for claim in claims}
     for number, dice in turns:

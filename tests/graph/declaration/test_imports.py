@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.config.values.interpolate import with_values
-from longshore.config.values.merge import Node, plain, tree
+from longshore.config.values.interpolate import substitute_values
+from longshore.config.values.merge import Node, plain_value, to_node
 from longshore.errors import ConfigError, LongshoreError
 from longshore.graph.declaration.description import read_declaration
 from longshore.graph.declaration.imports import merge_imports, read_imports, select_imported, substitute_parameters
@@ -30,14 +30,18 @@ BASE: dict[str, Any] = {
 
 def imported(pipeline: Any, *others: Any, **how: Any) -> Any:
     """The pipeline as it is with what it imports."""
-    (item,) = read_imports(tree({"imports": {"location": "base.yaml", **how}}, HERE))
-    parts = [select_imported(tree(other, origin), item) for other, origin in zip(others, (THERE, OTHER), strict=False)]
-    return plain(merge_imports(tree(pipeline, HERE), parts))
+    (item,) = read_imports(to_node({"imports": {"location": "base.yaml", **how}}, HERE))
+    parts = [
+        select_imported(to_node(other, origin), item) for other, origin in zip(others, (THERE, OTHER), strict=False)
+    ]
+    return plain_value(merge_imports(to_node(pipeline, HERE), parts))
 
 
 def test_all_of_a_pipeline_is_taken() -> None:
     assert imported({}, BASE) == {**BASE}
-    assert plain(merge_imports(tree({"imports": "x", "description": "mine"}, HERE), [])) == {"description": "mine"}
+    assert plain_value(merge_imports(to_node({"imports": "x", "description": "mine"}, HERE), [])) == {
+        "description": "mine"
+    }
 
 
 def test_importing_pipeline_overrides_imports() -> None:
@@ -62,7 +66,7 @@ def test_a_part_of_a_pipeline(how: dict[str, Any], labels: list[str], subsets: l
     found = imported({}, BASE, **how)
     assert list(found["tasks"]) == labels
     assert list(found.get("subsets", {})) == subsets
-    assert read_declaration(tree(found, HERE)).tasks.keys() == set(labels), "nothing waits for what was left out"
+    assert read_declaration(to_node(found, HERE)).tasks.keys() == set(labels), "nothing waits for what was left out"
 
 
 def test_a_label_that_is_left_out_can_be_defined_anew() -> None:
@@ -107,7 +111,7 @@ def test_conflicting_imports_are_refused(section: str, one: Any, other: Any) -> 
 )
 def test_an_import_that_is_wrong(imports: Any, says: str) -> None:
     with pytest.raises(ConfigError) as caught:
-        read_imports(tree({"imports": imports}, HERE))
+        read_imports(to_node({"imports": imports}, HERE))
     assert str(caught.value).startswith(f"p.yaml:1:1: {says}")
 
 
@@ -120,7 +124,7 @@ def test_unknown_label_is_refused() -> None:
 
 
 def filled(parameters: Any, **pipeline: Any) -> Any:
-    return plain(substitute_parameters(tree({"parameters": parameters, **pipeline}, HERE)))
+    return plain_value(substitute_parameters(to_node({"parameters": parameters, **pipeline}, HERE)))
 
 
 def test_parameters_stand_for_their_values() -> None:
@@ -158,13 +162,13 @@ def test_parameters_that_are_wrong(parameters: Any, says: str) -> None:
 
 
 def test_pipeline_without_parameters_is_unchanged() -> None:
-    node = tree(BASE, HERE)
-    assert plain(substitute_parameters(node)) == BASE
+    node = to_node(BASE, HERE)
+    assert plain_value(substitute_parameters(node)) == BASE
 
 
 @given(st.text(alphabet="{}$a:0 x", max_size=30))
 def test_text_without_a_parameter_is_unchanged(text: str) -> None:
-    assert with_values(text, {"zzz": 1}) == text
+    assert substitute_values(text, {"zzz": 1}) == text
 
 
 trees = st.recursive(
@@ -180,8 +184,8 @@ trees = st.recursive(
 @given(trees, trees)
 def test_any_import_gives_a_result_or_a_longshore_error(one: Any, other: Any) -> None:
     try:
-        items = read_imports(tree(one, HERE))
-        parts = [select_imported(tree(other, THERE), item) for item in items]
-        assert isinstance(substitute_parameters(merge_imports(tree(one, HERE), parts)), Node)
+        items = read_imports(to_node(one, HERE))
+        parts = [select_imported(to_node(other, THERE), item) for item in items]
+        assert isinstance(substitute_parameters(merge_imports(to_node(one, HERE), parts)), Node)
     except LongshoreError as error:
         assert error.origin is not None  # noqa: PT017 - either is right

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.config.values.merge import tree
+from longshore.config.values.merge import to_node
 from longshore.errors import ConfigError, GraphError, LongshoreError
 from longshore.graph.declaration.description import read_declaration
 from longshore.graph.dimensions.dimensions import column_resolver, read_dimensions, read_relations
@@ -41,7 +41,7 @@ def universe(
     limit: int = 100_000,
 ) -> Universe:
     pipeline = {"dimensions": dimensions, "relations": relations, "tasks": {"t": {"command": "true"}}}
-    description = read_declaration(tree(pipeline, HERE))
+    description = read_declaration(to_node(pipeline, HERE))
     values = read_dimensions(description, tables or {}, limit=limit)
     joined = read_relations(description, values, tables or {})
     return Universe(values, joined, bind_conditions(parse_query(query), column_resolver(values, None)), limit=limit)

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.config.values.interpolate import Field, Template, parse
-from longshore.config.values.merge import Node, plain, tree
+from longshore.config.values.interpolate import Field, Template, split_fields
+from longshore.config.values.merge import Node, plain_value, to_node
 from longshore.errors import ConfigError, CycleError, FilesError, GraphError, LongshoreError
 from longshore.graph.declaration.description import FileKind
 from longshore.graph.declaration.pipeline_parts import PipelineKind, needed_files, pipeline_kind, select_tasks
@@ -77,7 +77,7 @@ def changed(*path: str, to: object) -> dict[str, Any]:
 def read(pipeline: object, query: str = "", **options: Any) -> Pipeline:
     tables = options.pop("tables", TABLES)
     settings = PipelineSettings(query=query, query_origin=Origin("run.yaml", 3, 5), **options)
-    return read_pipeline(tree(pipeline, HERE), tables, settings)
+    return read_pipeline(to_node(pipeline, HERE), tables, settings)
 
 
 def names(pipeline: Pipeline, label: str = "") -> list[str]:
@@ -126,7 +126,7 @@ def test_survey_pipeline_gives_tasks_files_and_edges() -> None:
 
 def test_commands_keep_their_text_and_their_place() -> None:
     found = read(SURVEY)
-    assert {label: plain(node) for label, node in found.commands.items()} == {
+    assert {label: plain_value(node) for label, node in found.commands.items()} == {
         label: task["command"] for label, task in SURVEY["tasks"].items()
     }
     assert all(node.origin == HERE for node in found.commands.values())
@@ -240,7 +240,7 @@ def test_value_in_a_path_is_one_component(value: str) -> None:
 
 def test_caller_fills_in_variables_of_a_path() -> None:
     def expand(node: Node, free: frozenset[str]) -> Template:
-        parts = parse(str(node.value))
+        parts = split_fields(str(node.value))
         return Template(
             tuple("scratch" if isinstance(p, Field) and p.name not in free else p for p in parts), node.origin
         )
@@ -253,7 +253,7 @@ def test_caller_fills_in_variables_of_a_path() -> None:
 
 def test_patterns_and_tables_are_named_before_they_are_read() -> None:
     pipeline = changed("dimensions", "exposure", to={"glob": "raw/{night}/{exposure}.fits"})
-    assert [(file.kind, file.name) for file in needed_files(tree(pipeline, HERE))] == [
+    assert [(file.kind, file.name) for file in needed_files(to_node(pipeline, HERE))] == [
         (FileKind.TABLE, "tables/overlap.csv"),
         (FileKind.GLOB, "raw/{night}/{exposure}.fits"),
     ]
@@ -390,15 +390,15 @@ def test_too_many_edges_are_counted_and_not_made() -> None:
 )
 def test_whose_pipeline_it_is(pipeline: object, kind: PipelineKind | str) -> None:
     if isinstance(kind, PipelineKind):
-        assert pipeline_kind(tree(pipeline, HERE)) is kind
+        assert pipeline_kind(to_node(pipeline, HERE)) is kind
     else:
         with pytest.raises(ConfigError) as caught:
-            pipeline_kind(tree(pipeline, HERE))
+            pipeline_kind(to_node(pipeline, HERE))
         assert kind in caught.value.message
 
 
 def test_a_subset_keeps_its_labels_and_nothing_else() -> None:
-    node = tree(SURVEY, HERE)
+    node = to_node(SURVEY, HERE)
     for chosen, expected in {
         ("calibrate",): {"calibrate"},
         ("single", "publish"): {"calibrate", "publish"},
@@ -425,7 +425,7 @@ def test_a_subset_keeps_its_labels_and_nothing_else() -> None:
     ],
 )
 def test_range_selects_labels_on_paths_between_its_ends(written: str, labels: set[str]) -> None:
-    found = read_pipeline(select_tasks(tree(SURVEY, HERE), [written]), TABLES)
+    found = read_pipeline(select_tasks(to_node(SURVEY, HERE), [written]), TABLES)
     assert {task.label for task in found.graph.dag} == labels
 
 
@@ -438,7 +438,7 @@ def test_range_is_independent_of_the_order_of_tasks() -> None:
         "first": {"command": "x", "outputs": {"o": "out"}},
     }
     for order in (tasks, dict(reversed(tasks.items()))):
-        found = read_pipeline(select_tasks(tree({"tasks": order}, HERE), ["first..last"]), {})
+        found = read_pipeline(select_tasks(to_node({"tasks": order}, HERE), ["first..last"]), {})
         assert {task.label for task in found.graph.dag} == {"first", "left", "right", "last"}
 
 
@@ -462,7 +462,7 @@ def test_invalid_range_is_reported(names: list[str], message: str, hint: str) ->
     if "beside" in names[0]:
         pipeline["tasks"]["beside"] = {"command": "x", "dimensions": []}
     with pytest.raises(ConfigError) as caught:
-        select_tasks(tree(pipeline, HERE), names, Origin("run.yaml", 2, 3))
+        select_tasks(to_node(pipeline, HERE), names, Origin("run.yaml", 2, 3))
     assert message in caught.value.message
     assert hint in (caught.value.hint or "")
     assert caught.value.origin == Origin("run.yaml", 2, 3)
@@ -471,7 +471,7 @@ def test_invalid_range_is_reported(names: list[str], message: str, hint: str) ->
 def test_a_subset_knows_datasets_that_other_tasks_define() -> None:
     pipeline = study({"x": [1]}, outputs={"o": "out/{x}"})
     pipeline["tasks"]["use"] = {"dimensions": ["x"], "command": "use {o}", "inputs": ["o"]}
-    found = read_pipeline(select_tasks(tree(pipeline, HERE), ["use"]), {})
+    found = read_pipeline(select_tasks(to_node(pipeline, HERE), ["use"]), {})
     assert found.external[0].paths == {"out/1": "use_1"}
 
 
@@ -485,7 +485,7 @@ def test_a_subset_knows_datasets_that_other_tasks_define() -> None:
 )
 def test_invalid_subset_is_reported(subsets: object, says: str) -> None:
     with pytest.raises(ConfigError, match=says):
-        select_tasks(tree(changed("subsets", to=subsets), HERE), ["stack"])
+        select_tasks(to_node(changed("subsets", to=subsets), HERE), ["stack"])
 
 
 # ------------------------------------------------------------------------------------------------- against brute force
@@ -565,7 +565,7 @@ def scribbled(draw: st.DrawFn) -> object:
 
 @given(st.one_of(VALUES, scribbled()))
 def test_any_pipeline_gives_a_graph_or_a_longshore_error(pipeline: object) -> None:
-    node = tree(pipeline, HERE)
+    node = to_node(pipeline, HERE)
     try:
         pipeline_kind(node)
         needed_files(node)

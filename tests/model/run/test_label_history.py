@@ -7,35 +7,42 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.model.run import label_history as module
-from longshore.model.run.label_history import MOST_JOBS, LabelHistory, Success, averaged, learned, quantile
+from longshore.model.run.label_history import (
+    MAX_JOBS,
+    AttemptUsage,
+    LabelHistory,
+    quantile,
+    update_history,
+    update_mean,
+)
 from longshore.model.workflow.request import MIB
 
 NOTHING = LabelHistory(label="measure")
 
 
-def success(job: str = "measure_1", run_s: float = 1.0, **more: float) -> Success:
-    return Success(label="measure", job=job, run_s=run_s, **more)  # type: ignore[arg-type]
+def success(job: str = "measure_1", run_s: float = 1.0, **more: float) -> AttemptUsage:
+    return AttemptUsage(label="measure", job=job, run_s=run_s, **more)  # type: ignore[arg-type]
 
 
 def test_a_mean_is_plain_for_a_hundred_values_and_moves_from_then_on() -> None:
     mean, weight = 0.0, 0
     for value in (10.0, 20.0, 30.0):
-        mean, weight = averaged(mean, weight, value)
+        mean, weight = update_mean(mean, weight, value)
     assert (mean, weight) == (20.0, 3)
-    assert averaged(20.0, 100, 120.0) == (21.0, 100)
+    assert update_mean(20.0, 100, 120.0) == (21.0, 100)
 
 
 @given(st.lists(st.floats(0.0, 1e6), min_size=1, max_size=100))
 def test_the_mean_of_few_is_their_mean(values: list[float]) -> None:
     mean, weight = 0.0, 0
     for value in values:
-        mean, weight = averaged(mean, weight, value)
+        mean, weight = update_mean(mean, weight, value)
     assert weight == len(values)
     assert mean == pytest.approx(sum(values) / len(values), rel=1e-9, abs=1e-6)
 
 
 def test_successes_teach_time_memory_and_processors() -> None:
-    history = learned(
+    history = update_history(
         NOTHING,
         [
             success("measure_1", 10.0, cpu_s=20.0, peak_memory_b=100 * MIB),
@@ -52,23 +59,25 @@ def test_successes_teach_time_memory_and_processors() -> None:
 
 def test_folding_at_once_or_in_parts_is_the_same() -> None:
     all_of_them = [success(f"measure_{job}", 1.0 + job) for job in range(30)]
-    assert learned(NOTHING, all_of_them) == learned(learned(NOTHING, all_of_them[:11]), all_of_them[11:])
+    assert update_history(NOTHING, all_of_them) == update_history(
+        update_history(NOTHING, all_of_them[:11]), all_of_them[11:]
+    )
 
 
 def test_a_history_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST_JOBS", 5)
     monkeypatch.setattr(module, "_MOST_COUNTED", 50)
-    history = learned(NOTHING, [success(f"measure_{job}", 1.0) for job in range(200)])
+    history = update_history(NOTHING, [success(f"measure_{job}", 1.0) for job in range(200)])
     assert len(history.jobs) == 5
     assert sum(history.run_ms.values()) <= 50
-    assert learned(history, [success("measure_3", 9.0)]).jobs["measure_3"] == 9.0, "those that are known go on"
-    assert MOST_JOBS > 1000
+    assert update_history(history, [success("measure_3", 9.0)]).jobs["measure_3"] == 9.0, "those that are known go on"
+    assert MAX_JOBS > 1000
 
 
 def test_what_is_old_counts_for_less(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_COUNTED", 20)
-    slow = learned(NOTHING, [success(run_s=100.0)] * 20)
-    fast = learned(slow, [success(run_s=1.0)] * 60)
+    slow = update_history(NOTHING, [success(run_s=100.0)] * 20)
+    fast = update_history(slow, [success(run_s=1.0)] * 60)
     assert quantile(slow.run_ms, 0.5) == 114688
     assert quantile(fast.run_ms, 0.5) == 1024
 

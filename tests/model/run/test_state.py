@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.model.run.state import EXIT_STATUS, TERMINAL, Cause, JobState, run_state
+from longshore.model.run.state import STATE_EXIT_STATUS, TERMINAL_STATES, Cause, JobState, run_state
 
 S = JobState
 
@@ -29,8 +29,8 @@ BPS = {
 
 
 def test_exit_codes_are_those_of_bps() -> None:
-    assert {state.value: code for state, code in EXIT_STATUS.items()} == BPS
-    assert set(EXIT_STATUS) == set(JobState)
+    assert {state.value: code for state, code in STATE_EXIT_STATUS.items()} == BPS
+    assert set(STATE_EXIT_STATUS) == set(JobState)
 
 
 @pytest.mark.parametrize("kind", [JobState, Cause])
@@ -73,5 +73,5 @@ def test_a_run_is_over_exactly_when_no_job_can_move(states: list[JobState], canc
     if S.UNKNOWN in states:
         assert state is S.UNKNOWN
     else:
-        assert (state is S.RUNNING) == any(each not in TERMINAL | {S.HELD} for each in states)
+        assert (state is S.RUNNING) == any(each not in TERMINAL_STATES | {S.HELD} for each in states)
         assert state in {S.RUNNING, S.DELETED, S.FAILED, S.HELD, S.SUCCEEDED}

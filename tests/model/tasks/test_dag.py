@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from longshore.errors import CycleError, GraphError
-from longshore.model.tasks.dag import Dag, find_ring, index_by_name, topological_order
+from longshore.model.tasks.dag import Dag, find_cycle, index_by_name, topological_order
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def test_nodes_that_a_ring_holds_up_are_not_in_it() -> None:
     parents, children = [[1], [0], [1], [2]], [[1], [0, 2], [3], []]
     order = topological_order(parents, children)
     assert order == []
-    assert set(find_ring(parents, done=order)) == {0, 1}
+    assert set(find_cycle(parents, done=order)) == {0, 1}
 
 
 def test_nodes_that_become_free_together_keep_their_order() -> None:

@@ -10,7 +10,7 @@ from tests.services.htcondor.rendering import context, job, rendered
 from longshore.config.profile.profile import ATTRIBUTE_KEYS, REQUEST_KEYS
 from longshore.contract.context import Context, PingReport, Problem
 from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.attempt_rules import Bounds, JobRules, Keep, RetryOn, SuccessIf
+from longshore.model.workflow.attempt_rules import JobRules, KeepPolicy, LimitRules, RetryOn, SuccessIf
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.request import MIB, Request
 from longshore.model.workflow.workflow import Workflow
@@ -49,9 +49,9 @@ def test_what_is_ordinary_is_no_problem() -> None:
         ({"attributes": {"queue": "long"}}, False, "'queue' of 'a' has no effect: HTCondor has no queues"),
         ({"rules": JobRules(success_if=SuccessIf(exit=(0, 3)))}, True, "only exit code 0 is a success"),
         ({"rules": JobRules(retry_on=RetryOn(log="x"))}, True, "'retryOn.log'"),
-        ({"rules": JobRules(bounds=Bounds(log_b=5))}, False, "'maxLogSize'"),
-        ({"rules": JobRules(bounds=Bounds(tmp=Keep.ALL))}, False, "'keepTmp'"),
-        ({"rules": JobRules(bounds=Bounds(logs=Keep.FAILED))}, False, "'keepLogs'"),
+        ({"rules": JobRules(bounds=LimitRules(log_b=5))}, False, "'maxLogSize'"),
+        ({"rules": JobRules(bounds=LimitRules(tmp=KeepPolicy.ALL))}, False, "'keepTmp'"),
+        ({"rules": JobRules(bounds=LimitRules(logs=KeepPolicy.FAILED))}, False, "'keepLogs'"),
         ({"own": {"nodecount": 2}}, True, "'htcondor' has no key 'nodecount'"),
         ({"own": {"nodeCount": 1}}, True, "'htcondor' has no key 'nodeCount'"),
         (

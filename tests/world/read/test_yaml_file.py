@@ -14,7 +14,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.config.values.merge import Layer, LayerRank, Marker, Node, merge, plain, plain_map, tree
+from longshore.config.values.merge import Layer, LayerRank, Marker, Node, merge_layers, plain_map, plain_value, to_node
 from longshore.errors import ConfigError, LongshoreError, UsageError
 from longshore.origin import Origin
 from longshore.world.read.yaml_file import LoadedLayers, load_layers, parse_set_options, parse_yaml, read_yaml
@@ -37,11 +37,11 @@ def load(path: str = "main.yaml", **env: str) -> LoadedLayers:
 
 
 def values(loaded: LoadedLayers) -> Any:
-    return plain(merge(loaded.layers))
+    return plain_value(merge_layers(loaded.layers))
 
 
 def of(text: str) -> Any:
-    return plain(parse_yaml(text, "f.yaml"))
+    return plain_value(parse_yaml(text, "f.yaml"))
 
 
 def error_of(text: str) -> str:
@@ -220,12 +220,12 @@ class TestFiles:
     def test_an_empty_file_is_an_empty_map(self, folder: Path) -> None:
         for text in ("", "# nothing\n", "---\n", "null"):
             write(main=text)
-            assert plain(read_yaml(Path("main.yaml"))) == {}
+            assert plain_value(read_yaml(Path("main.yaml"))) == {}
 
     def test_other_names_for_yaml(self, folder: Path) -> None:
         Path("a.json").write_text(json.dumps({"a": {"b": [1, True, None, "x/y"]}}, indent="\t"))
         Path("b.yml").write_text("a: 1")
-        assert plain(read_yaml(Path("a.json"))) == {"a": {"b": [1, True, None, "x/y"]}}
+        assert plain_value(read_yaml(Path("a.json"))) == {"a": {"b": [1, True, None, "x/y"]}}
         assert values(load("b.yml")) == {"a": 1}
 
     def test_byte_order_mark(self, folder: Path) -> None:
@@ -360,7 +360,7 @@ class TestIncludes:
 
     def test_where_a_value_came_from_and_what_it_replaced(self, folder: Path) -> None:
         write(main="includeConfigs: one.yaml\na: 2", one="\n\na: 1")
-        top = merge(load().layers).value
+        top = merge_layers(load().layers).value
         assert isinstance(top, dict)
         node = top["a"]
         assert str(node.origin) == "main.yaml:2:4"
@@ -483,7 +483,7 @@ class TestSet:
             ["queue=long", "site.local.n=2", ".payload.a=x", "/b/c=[1, x]", "d.e={f: 1}", "_x=null", "y=", "z=a=b"]
         )
         assert layer.rank is LayerRank.COMMAND_LINE
-        assert plain(merge([layer])) == {
+        assert plain_value(merge_layers([layer])) == {
             "bps_cmdline": {"queue": "long", "_x": None, "y": "", "z": "a=b"},
             "site": {"local": {"n": 2}},
             "payload": {"a": "x"},
@@ -500,12 +500,12 @@ class TestSet:
 
     def test_deletion(self) -> None:
         defaults = parse_set_options(["a.x=1", "a.y=1"])
-        assert plain(merge([defaults, parse_set_options(["a.x=!delete"])])) == {"a": {"y": 1}}
+        assert plain_value(merge_layers([defaults, parse_set_options(["a.x=!delete"])])) == {"a": {"y": 1}}
 
     def test_a_plain_key_at_the_root(self) -> None:
         layer = parse_set_options([".queue={a: [x]}", "/n=1"])
-        assert plain(merge([layer])) == {"queue": {"a": ["x"]}, "n": 1}
-        assert layer.root == tree({"queue": {"a": ["x"]}, "n": 1}, Origin("--set", layer="command line"))
+        assert plain_value(merge_layers([layer])) == {"queue": {"a": ["x"]}, "n": 1}
+        assert layer.root == to_node({"queue": {"a": ["x"]}, "n": 1}, Origin("--set", layer="command line"))
 
     @pytest.mark.parametrize("pair", ["", "x", "=x", "a..b=1", ".=1", "a.=1", ".a.=2"])
     def test_no_pair(self, pair: str) -> None:
@@ -540,7 +540,7 @@ def test_any_nested_yaml_is_read_or_refused_by_us(tmp_path: Path, tree: dict[str
     path.write_text(yaml.safe_dump(tree), "utf-8")
     loaded = outcome(load_layers, path, env={}, cwd=tmp_path)
     if isinstance(loaded, LoadedLayers):
-        assert set(plain_map(merge(loaded.layers))) <= set(tree)
+        assert set(plain_map(merge_layers(loaded.layers))) <= set(to_node)
     else:
         assert len(str(loaded)) < 2000
 
@@ -550,7 +550,7 @@ def test_any_text_is_read_or_refused_by_us(text: str) -> None:
     node = outcome(parse_yaml, text, "f.yaml")
     assert node.origin.line >= 1
     if isinstance(node, Node):
-        plain(node)
+        plain_value(node)
 
 
 @given(st.binary(max_size=60))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from longshore.model.run.claim import Claim
+from longshore.model.run.claim import ResourceClaim
 from longshore.world.runs.claims import (
     STALE_S,
     ClaimFile,
@@ -25,14 +25,14 @@ def others(now: float = 0.0) -> list[tuple[str, bool]]:
 
 def held(run: str, keeper: str = "") -> ClaimFile:
     file = ClaimFile(claims_folder(), run)
-    file.write(Claim(run=run, keeper=keeper, leased={"cpus": 2}))
+    file.write(ResourceClaim(run=run, keeper=keeper, leased={"cpus": 2}))
     return file
 
 
 def test_others_see_what_is_claimed_as_long_as_it_is() -> None:
     file, mine = held("a-1"), held("me")
     assert others() == [("a-1", True)]
-    file.write(Claim(run="a-1", leased={"cpus": 1}))
+    file.write(ResourceClaim(run="a-1", leased={"cpus": 1}))
     (claim,) = read_other_claims(claims_folder(), "me", now=0.0)
     assert claim.leased == {"cpus": 1}, "shorter than before, and whole"
     file.release()

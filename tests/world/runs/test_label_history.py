@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from longshore.model.run.label_history import Success
+from longshore.model.run.label_history import AttemptUsage
 from longshore.world.runs.label_history import HistoryBusyError, add_to_history, history_folder, read_history
 
 
-def some(label: str, *run_s: float, first: int = 0) -> list[Success]:
-    return [Success(label=label, job=f"{label}_{number}", run_s=seconds) for number, seconds in enumerate(run_s, first)]
+def some(label: str, *run_s: float, first: int = 0) -> list[AttemptUsage]:
+    return [
+        AttemptUsage(label=label, job=f"{label}_{number}", run_s=seconds) for number, seconds in enumerate(run_s, first)
+    ]
 
 
 def test_what_was_added_is_read_again() -> None:

@@ -13,7 +13,7 @@ from longshore.contract.context import RenderedFile, RunPaths
 from longshore.errors import FilesError, RunNotFoundError, RunUnreadableError
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.state import JobState
-from longshore.model.run.submission import RunCard
+from longshore.model.run.submission import RunIdentity
 from longshore.world.files.atomic import create_file
 from longshore.world.runs.run_directory import (
     RUN_FORMAT,
@@ -28,7 +28,7 @@ from longshore.world.runs.run_directory import (
     write_snapshot,
 )
 
-CARD = RunCard(
+CARD = RunIdentity(
     format=RUN_FORMAT,
     id="k7f3a1",
     name="n",

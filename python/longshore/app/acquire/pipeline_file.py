@@ -11,10 +11,10 @@ from typing import Final
 from longshore.app.acquire.find_files import find_file, read_file
 from longshore.app.configure.configuration import Configuration
 from longshore.app.payload.pipeline_imports import ImportReader, pipeline_node
-from longshore.config.values.interpolate import Template, with_fields_as_text
+from longshore.config.values.interpolate import Template, parts_text
 from longshore.config.values.merge import Node
-from longshore.config.values.quantities import count
-from longshore.config.values.search import Expander
+from longshore.config.values.quantities import parse_count
+from longshore.config.values.search import Interpolator
 from longshore.errors import ConfigError, PreparationError
 from longshore.graph.declaration.description import FileKind, NeededFile
 from longshore.graph.declaration.imports import substitute_parameters
@@ -73,7 +73,7 @@ def _read(
     settings = PipelineSettings(
         query=configuration.text("dataQuery"),
         query_origin=configuration.origin("dataQuery"),
-        limit=count(most, "maxTasks", configuration.origin("maxTasks"), least=1) if most else DEFAULT_LIMIT,
+        limit=parse_count(most, "maxTasks", configuration.origin("maxTasks"), least=1) if most else DEFAULT_LIMIT,
         name=configuration.text("payloadName"),
         directory=folder,
         expand=lambda text, names: _template(configuration, text, names),
@@ -85,7 +85,7 @@ def _read(
 
 def _imported(configuration: Configuration, name: Node, beside: Path) -> Path:
     """Return the file of an imported pipeline: in the current directory, else beside the importing file."""
-    written = with_fields_as_text(_template(configuration, name, frozenset()).parts)
+    written = parts_text(_template(configuration, name, frozenset()).parts)
     return find_file(configuration, written, "an import", name.origin, beside=beside)
 
 
@@ -107,7 +107,7 @@ def _tables(configuration: Configuration, node: Node) -> tuple[dict[str, Table],
 def _template(configuration: Configuration, text: Node, names: frozenset[str]) -> Template:
     """Return a template in which only the given names are still variables."""
     scope = replace(configuration.scope(), free=names)
-    return Expander(configuration.config, scope).template(str(text.value), text.origin)
+    return Interpolator(configuration.config, scope).template(str(text.value), text.origin)
 
 
 def _filled(configuration: Configuration, needed: NeededFile) -> str:
@@ -120,7 +120,7 @@ def _filled(configuration: Configuration, needed: NeededFile) -> str:
             if configuration.config.lookup(name, configuration.scope()) is None
         )
     template = _template(configuration, Node(needed.name, needed.origin), free)
-    return with_fields_as_text(template.parts)
+    return parts_text(template.parts)
 
 
 def _found(configuration: Configuration, needed: NeededFile) -> Table:

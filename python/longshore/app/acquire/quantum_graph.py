@@ -14,8 +14,8 @@ from longshore.app.configure.configuration import Configuration
 from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.payload.payload import AcquiredPayload, note_kept_graph
 from longshore.app.progress import Progress
-from longshore.config.profile.command_lines import words_now
-from longshore.config.values.merge import PACKAGED, Node
+from longshore.config.profile.command_lines import read_command_words
+from longshore.config.values.merge import PACKAGED_LAYERS, Node
 from longshore.config.values.search import Scope
 from longshore.errors import ConfigError, FilesError, GraphCommandError, PreparationError
 from longshore.graph.formats.quantum_graph import RUN_GRAPH, task_graph
@@ -146,7 +146,7 @@ def _graph_name(configuration: Configuration, key: str, name: str) -> str:
 
 
 def _words(configuration: Configuration, command: _Command, current: dict[str, str]) -> tuple[str, ...]:
-    return words_now(configuration.config, command.key, configuration.scope(**current))
+    return read_command_words(configuration.config, command.key, configuration.scope(**current))
 
 
 def _copy(source: Path, target: Path, origin: Origin | None) -> None:
@@ -160,7 +160,7 @@ def _run(run: ResolvedRun, command: _Command, words: tuple[str, ...], graph: Pat
     """Run a command and require that it writes a graph."""
     output = run.paths.root / command.output
     origin = run.configuration.origin(command.key)
-    if origin is not None and origin.layer in PACKAGED:
+    if origin is not None and origin.layer in PACKAGED_LAYERS:
         origin = None  # no file to correct
     progress.stage(f"{command.doing} (what is said about it: '{output}')")
     failed = partial(_failed, command, output, origin=origin)

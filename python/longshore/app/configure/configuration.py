@@ -13,10 +13,10 @@ from longshore.app.configure.layers import NO_OVERRIDES, Layers, Overrides, file
 from longshore.app.configure.service_lookup import find_service, find_service_plugin, short_name
 from longshore.app.configure.site import ResolvedSite, choose_site, resolve_site, site_folders, site_layers
 from longshore.app.payload.lsst import is_lsst, lsst_layer
-from longshore.config.lint.explain import Explained, explain_key
-from longshore.config.values.bps_eval import Caller
-from longshore.config.values.merge import PACKAGED, Layer, LayerRank, layer_from_mapping, merge_over
-from longshore.config.values.quantities import truth
+from longshore.config.lint.explain import KeyExplanation, explain_key
+from longshore.config.values.bps_eval import FunctionCaller
+from longshore.config.values.merge import PACKAGED_LAYERS, Layer, LayerRank, make_layer, merge_over
+from longshore.config.values.quantities import parse_bool
 from longshore.config.values.search import Config, Scope
 from longshore.engine.run.service_capabilities import backend_options
 from longshore.errors import ConfigError
@@ -26,7 +26,7 @@ from longshore.sites.profile import ResolvedSiteProfile
 from longshore.world.read.site_profiles import SitePath
 from longshore.world.read.yaml_file import SourceFile, parse_variables
 
-DEFAULT_LAYERS: Final = PACKAGED | {LayerRank.SITE.label}
+DEFAULT_LAYERS: Final = PACKAGED_LAYERS | {LayerRank.SITE.label}
 """Layers with values that no person chose for this run."""
 
 
@@ -94,7 +94,7 @@ class Configuration:
     def flag(self, key: str) -> bool:
         """Return a key's value as a boolean, false if undefined; raises `ConfigError` for other values."""
         value = self.search(key)
-        return value is not None and value != "" and truth(value, key, self.origin(key))
+        return value is not None and value != "" and parse_bool(value, key, self.origin(key))
 
     def origin(self, key: str) -> Origin | None:
         """Return the origin of a key's value."""
@@ -110,7 +110,7 @@ class Configuration:
         node = hit.node if hit else None
         if node and below and isinstance(node.value, dict):
             node = node.value.get(below)
-        return node.origin if node and node.origin.layer not in PACKAGED else None
+        return node.origin if node and node.origin.layer not in PACKAGED_LAYERS else None
 
     def with_top_layer(self, layer: Layer) -> Self:
         """Return a copy with one more layer of highest rank."""
@@ -177,7 +177,7 @@ def read_draft(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) -
     return draft
 
 
-def make_draft(layers: Layers, caller: Caller | None = None) -> Draft:
+def make_draft(layers: Layers, caller: FunctionCaller | None = None) -> Draft:
     """Choose site and service, and merge their layers; `caller` calls user functions where already allowed."""
     base = Config(layers.stack.root(), caller)
     env = layers.env
@@ -195,7 +195,7 @@ def make_draft(layers: Layers, caller: Caller | None = None) -> Draft:
 
 def explain(
     configuration: Configuration, keys: Iterable[str], *, current: Mapping[str, str], given: Iterable[str]
-) -> dict[str, Explained]:
+) -> dict[str, KeyExplanation]:
     """Look up keys and explain where each value comes from; a key that fails maps to its error.
 
     `current` holds BPS's current values that choose sections, such as ``curr_pipetask``; `given` holds further ones
@@ -224,9 +224,7 @@ def _with_backend_options(draft: Draft) -> Draft:
         values = backend_options(find_service(draft.service, origin=draft.service_origin), text)
     except ConfigError as error:
         raise ConfigError(error.message, origin=origin, hint=error.hint) from error
-    return draft.with_top_layer(
-        layer_from_mapping({"bps_cmdline": dict(values)}, "backendOptions", LayerRank.COMMAND_LINE)
-    )
+    return draft.with_top_layer(make_layer({"bps_cmdline": dict(values)}, "backendOptions", LayerRank.COMMAND_LINE))
 
 
 def _site_layers(
@@ -235,7 +233,7 @@ def _site_layers(
     if not name:
         return None, ()
     # Found as a value by every search; a task's own value wins over it.
-    default = layer_from_mapping({"computeSite": name}, "computed", LayerRank.DEFAULTS)
+    default = make_layer({"computeSite": name}, "computed", LayerRank.DEFAULTS)
     profile, layers = site_layers(base, name, sites, origin)
     return profile, (default, *layers)
 

@@ -12,10 +12,10 @@ from longshore.app.configure.configuration import Configuration, Draft, make_dra
 from longshore.app.configure.lint import check_configuration
 from longshore.app.configure.user_functions import make_caller
 from longshore.config.lint.schema_check import Finding
-from longshore.config.values.bps_eval import GENERATE, GENERATE_HINT, Caller, parsed_call
-from longshore.config.values.interpolate import shown
-from longshore.config.values.merge import Layer, LayerRank, Marker, Node, tree
-from longshore.config.values.search import Config, Expander
+from longshore.config.values.bps_eval import GENERATE_HINT, GENERATE_KEY, FunctionCaller, parse_call
+from longshore.config.values.interpolate import quote_value
+from longshore.config.values.merge import Layer, LayerRank, Marker, Node, to_node
+from longshore.config.values.search import Config, Interpolator
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
@@ -47,8 +47,8 @@ def generate(draft: Draft, warnings: Iterable[Finding]) -> tuple[Draft, list[Fin
     try:
         return chosen, check_configuration(chosen)
     except ConfigError as error:
-        if error.origin and error.origin.layer.startswith(GENERATE):
-            function = error.origin.layer.removeprefix(GENERATE).strip()
+        if error.origin and error.origin.layer.startswith(GENERATE_KEY):
+            function = error.origin.layer.removeprefix(GENERATE_KEY).strip()
             error.message = f"what '{function}' returned is wrong: {error.message}"
         raise
 
@@ -63,10 +63,11 @@ def refuse_late_functions(before: Configuration, after: Configuration) -> None:
         for _, _, written in _wanted(layer.root, ()):
             if written.origin not in known:
                 raise ConfigError(
-                    f"'{GENERATE}' of the site '{after.site}' comes too late: functions are called for the site of the "
+                    f"'{GENERATE_KEY}' of the site '{after.site}' comes too late: functions are called for "
+                    "the site of the "
                     "run as a whole",
                     origin=written.origin,
-                    hint=f"Choose the site by 'computeSite' at the root, or write '{GENERATE}' there.",
+                    hint=f"Choose the site by 'computeSite' at the root, or write '{GENERATE_KEY}' there.",
                 )
 
 
@@ -75,34 +76,38 @@ def _wanted(section: Node, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, 
     if not isinstance(section.value, dict):
         return
     for key, node in section.value.items():
-        if key != GENERATE:
+        if key != GENERATE_KEY:
             yield from _wanted(node, (*steps, key))
         elif not any(node.value is nothing or node.value == "" for nothing in (None, Marker.DELETE)):
             yield steps, section, node
 
 
-def _layer(configuration: Configuration, caller: Caller, steps: tuple[str, ...], section: Node, written: Node) -> Layer:
+def _layer(
+    configuration: Configuration, caller: FunctionCaller, steps: tuple[str, ...], section: Node, written: Node
+) -> Layer:
     """Return the layer that a function generates, placed at its section, without the key itself."""
     if not isinstance(written.value, str):
         raise ConfigError(
-            f"'{GENERATE}' must be the call of a function, not {shown(written.value)}",
+            f"'{GENERATE_KEY}' must be the call of a function, not {quote_value(written.value)}",
             origin=written.origin,
             hint=GENERATE_HINT,
         )
     scope = replace(configuration.scope(), searchobj=section)
-    text = Expander(configuration.config, scope).template(written.value, written.origin, name=GENERATE).render({})
-    call = parsed_call(text, written.origin, hint=GENERATE_HINT)
+    text = (
+        Interpolator(configuration.config, scope).template(written.value, written.origin, name=GENERATE_KEY).render({})
+    )
+    call = parse_call(text, written.origin, hint=GENERATE_HINT)
     returned = caller(call)
     if not isinstance(returned, Mapping):
         raise ConfigError(
-            f"'{call.name}' returns {shown(returned)}, which is no map",
+            f"'{call.name}' returns {quote_value(returned)}, which is no map",
             origin=written.origin,
             hint="It has to return a dict: values per key of the configuration.",
         )
-    origin = msgspec.structs.replace(written.origin, layer=f"{GENERATE} {call.name}()")
-    values = tree(_data(returned, call.name, written.origin, ()), origin).value
+    origin = msgspec.structs.replace(written.origin, layer=f"{GENERATE_KEY} {call.name}()")
+    values = to_node(_data(returned, call.name, written.origin, ()), origin).value
     assert isinstance(values, dict)
-    root = Node({**values, GENERATE: Node(Marker.DELETE, origin)}, origin)
+    root = Node({**values, GENERATE_KEY: Node(Marker.DELETE, origin)}, origin)
     for step in reversed(steps):
         root = Node({step: root}, origin)
     return Layer(origin.layer, LayerRank.COMMAND_LINE, root)
@@ -132,10 +137,10 @@ def _data(value: object, function: str, origin: Origin, steps: tuple[str, ...]) 
 
 def _key(key: object, function: str, origin: Origin) -> str:
     if not isinstance(key, str) or not key:
-        raise ConfigError(f"'{function}' returns {shown(key)} as a key, and keys are texts", origin=origin)
-    if key == GENERATE:
+        raise ConfigError(f"'{function}' returns {quote_value(key)} as a key, and keys are texts", origin=origin)
+    if key == GENERATE_KEY:
         raise ConfigError(
-            f"'{function}' returns '{GENERATE}', and only what is written can ask for that",
+            f"'{function}' returns '{GENERATE_KEY}', and only what is written can ask for that",
             origin=origin,
             hint="Let it call the other function itself.",
         )

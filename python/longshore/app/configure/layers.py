@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.configure.schemas import configuration_schema
-from longshore.config.lint.bps_aliases import respelled
+from longshore.config.lint.bps_aliases import add_intended_keys
 from longshore.config.lint.schema_check import Finding, Severity
-from longshore.config.values.merge import Layer, LayerRank, LayerStack, Node, layer_from_mapping, plain_map, with_origin
+from longshore.config.values.merge import Layer, LayerRank, LayerStack, Node, make_layer, plain_map, with_origin
 from longshore.errors import ConfigError, FilesError
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import JsonSchema
@@ -86,7 +86,7 @@ def read_layers(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) 
     """
     env = {**os.environ, "PWD": str(current_directory())}
     _refuse_odd_name(path.absolute())
-    options_layer = layer_from_mapping({"bps_cmdline": dict(overrides.options)}, "command line", LayerRank.COMMAND_LINE)
+    options_layer = make_layer({"bps_cmdline": dict(overrides.options)}, "command line", LayerRank.COMMAND_LINE)
     over = (options_layer, parse_set_options(overrides.sets))
     loaded = load_layers(path, env=env)
     below, files, warnings = read_base_layers(env)
@@ -145,7 +145,7 @@ def _computed(path: Path, now: float) -> Layer:
         "operator": user_name(),
         "payloadName": path.stem,
     }
-    return layer_from_mapping(values, "computed", LayerRank.DEFAULTS)
+    return make_layer(values, "computed", LayerRank.DEFAULTS)
 
 
 def _machine_and_user(env: Mapping[str, str]) -> LoadedLayers:
@@ -190,7 +190,7 @@ def _environment(env: Mapping[str, str], defaults: Node) -> tuple[Layer, list[Fi
         root.setdefault("wmsServiceClass", Node(service, _origin_of(SERVICE_VARIABLE)))
     if below:
         root["payload"] = _payload_with(root.get("payload"), below)
-    return Layer("environment", LayerRank.ENVIRONMENT, respelled(Node(root, Origin("environment")))), findings
+    return Layer("environment", LayerRank.ENVIRONMENT, add_intended_keys(Node(root, Origin("environment")))), findings
 
 
 def variable_of(key: str) -> str:

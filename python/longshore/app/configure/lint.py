@@ -16,11 +16,11 @@ from longshore.app.configure.payload_names import find_payload_names
 from longshore.app.configure.schemas import configuration_schema, profile_schema, schema_fragment
 from longshore.app.configure.service_lookup import find_service_plugin, short_name
 from longshore.app.configure.site import unknown_site
-from longshore.config.lint.lint import covered, lint
-from longshore.config.lint.schema_check import Finding, Severity, check
-from longshore.config.lint.secrets import secrets
-from longshore.config.lint.section_checks import BPS_DEFAULT_SERVICE, BpsDefault, chosen
-from longshore.config.lint.variable_checks import Surroundings
+from longshore.config.lint.lint import hide_secret_lines, lint
+from longshore.config.lint.schema_check import Finding, Severity, check_schema
+from longshore.config.lint.secrets import find_secrets
+from longshore.config.lint.section_checks import BPS_DEFAULT_SERVICE, BpsDefaultService, find_choices
+from longshore.config.lint.variable_checks import LintContext
 from longshore.config.values.merge import Node, plain_map
 from longshore.errors import ConfigError
 from longshore.model.workflow.collection_pause import collection_paused
@@ -79,7 +79,7 @@ def lint_configuration(configuration: Configuration, *, thorough: bool = False) 
     `thorough` also checks payload files and commands, which otherwise happens when jobs are made.
     """
     payload = find_payload_names(configuration, files=thorough)
-    around = Surroundings(
+    around = LintContext(
         env=configuration.env,
         known=_later_defaults(),
         payload_names=payload.names,
@@ -107,7 +107,7 @@ def _without_site(configuration: Configuration, labels: frozenset[str] | None) -
         below = found.value if found is not None and isinstance(found.value, dict) else {}
         parts += [part for label, part in below.items() if labels is None or label in labels or section == "cluster"]
     for part in parts:
-        for name, origin in chosen(part, "computeSite") if part is not None else ():
+        for name, origin in find_choices(part, "computeSite") if part is not None else ():
             if not any(mark in name for mark in "{$<") and not sites.find(name) and config.at("site", name) is None:
                 error = unknown_site(name, config, sites, origin)
                 yield Finding(message=error.message, origin=origin, hint=error.hint)
@@ -145,7 +145,9 @@ def _is_profile(root: Node) -> bool:
 
 def _of_profile(root: Node, configuration: Configuration) -> list[Finding]:
     notes = [note for read in configuration.layers.files for note in read.notes]
-    return _in_order([*notes, *check(root, profile_schema()), *secrets(root)], _texts(configuration.layers.files))
+    return _in_order(
+        [*notes, *check_schema(root, profile_schema()), *find_secrets(root)], _texts(configuration.layers.files)
+    )
 
 
 def _in_order(findings: Iterable[Finding], texts: Mapping[str, str]) -> list[Finding]:
@@ -166,7 +168,7 @@ def _in_order(findings: Iterable[Finding], texts: Mapping[str, str]) -> list[Fin
         origin = finding.origin
         return numbers.get(origin.file, len(numbers)), origin.file, origin.line, origin.column
 
-    once = {(finding.message, finding.origin): finding for finding in covered([*map(located, findings)])}
+    once = {(finding.message, finding.origin): finding for finding in hide_secret_lines([*map(located, findings)])}
     return sorted(once.values(), key=position)
 
 
@@ -185,11 +187,11 @@ def _source(origin: Origin) -> dict[str, str]:
         return {}
 
 
-def _bps_default() -> BpsDefault:
+def _bps_default() -> BpsDefaultService:
     """Return BPS's default service as registered here."""
     plugin = find_service_plugin(BPS_DEFAULT_SERVICE)
     fragment = schema_fragment(plugin) if plugin else None
-    return BpsDefault(
+    return BpsDefaultService(
         service=short_name(BPS_DEFAULT_SERVICE),
         title=fragment.title if fragment else BPS_DEFAULT_SERVICE,
         keys=fragment.added if fragment else frozenset(),

@@ -8,8 +8,8 @@ from typing import Final
 import msgspec
 
 from longshore.app.configure.configuration import Configuration
-from longshore.config.lint.schema_check import variables
-from longshore.config.lint.variable_checks import names_in
+from longshore.config.lint.schema_check import variable_names
+from longshore.config.lint.variable_checks import key_names
 from longshore.config.values.merge import Node
 from longshore.errors import LongshoreError
 from longshore.plan.transform import PER_JOB
@@ -62,11 +62,11 @@ def _of_pipeline(node: Node) -> PayloadNames:
     top = node.value if isinstance(node.value, dict) else {}
     tasks = top.get("tasks")
     labels = frozenset(tasks.value) if tasks is not None and isinstance(tasks.value, dict) else NOTHING
-    uses = frozenset(variables(node))
+    uses = frozenset(variable_names(node))
     if "imports" in top or "instrument" in top:
         # LSST pipelines: imports add further tasks.
         return PayloadNames(labels=None if "imports" in top else labels, uses=uses)
-    return PayloadNames(labels=labels, names=frozenset({*names_in(node), *PER_JOB}), uses=uses)
+    return PayloadNames(labels=labels, names=frozenset({*key_names(node), *PER_JOB}), uses=uses)
 
 
 def _pipeline_file(configuration: Configuration) -> PayloadNames:

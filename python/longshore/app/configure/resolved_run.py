@@ -20,9 +20,9 @@ from longshore.app.configure.site import ResolvedSite
 from longshore.app.configure.user_functions import make_caller
 from longshore.app.progress import Progress
 from longshore.config.lint.schema_check import Finding
-from longshore.config.profile.retry_rules import Read, signals
-from longshore.config.values.merge import PACKAGED, LayerRank, layer_from_mapping, plain_map
-from longshore.config.values.quantities import count, most_at_once, parse_pool, walltime
+from longshore.config.profile.retry_rules import ValueReader, parse_signals
+from longshore.config.values.merge import PACKAGED_LAYERS, LayerRank, make_layer, plain_map
+from longshore.config.values.quantities import parse_concurrency_maximums, parse_count, parse_pool, parse_walltime
 from longshore.config.values.search import Config
 from longshore.contract.context import Context, RunPaths, Site
 from longshore.contract.service import WmsService
@@ -110,7 +110,7 @@ def resolve_configuration(draft: Draft) -> ResolvedConfiguration:
         last=draft.last,
     )
     name = {"bps_defined": {"uniqProcName": _checked_name(resolved).replace("/", "_")}}
-    return resolved.with_top_layer(layer_from_mapping(name, "bps_defined", LayerRank.COMMAND_LINE))
+    return resolved.with_top_layer(make_layer(name, "bps_defined", LayerRank.COMMAND_LINE))
 
 
 def note_warnings(warnings: Iterable[Finding], progress: Progress) -> None:
@@ -200,10 +200,10 @@ def service_settings(configuration: Configuration, service: WmsService) -> dict[
     written = configuration.config.search("resources", configuration.scope()).written
     place = configuration.resolved_site
     return {
-        "retries_on_lost": _read(configuration, "retryOnLost", count, 1),
-        "grace_s": _read(configuration, "killGrace", walltime, 10.0),
-        "max_fast_failures": _read(configuration, "maxFastFailures", count, 100),
-        "fast_failure_s": _read(configuration, "fastFailureTime", walltime, 10.0),
+        "retries_on_lost": _read(configuration, "retryOnLost", parse_count, 1),
+        "grace_s": _read(configuration, "killGrace", parse_walltime, 10.0),
+        "max_fast_failures": _read(configuration, "maxFastFailures", parse_count, 100),
+        "fast_failure_s": _read(configuration, "fastFailureTime", parse_walltime, 10.0),
         "umask": place.umask,
         "concurrency_limits": _most_at_once(configuration, "concurrencyLimits"),
         "max_jobs": _most_at_once(configuration, "maxJobs"),
@@ -218,7 +218,7 @@ def service_settings(configuration: Configuration, service: WmsService) -> dict[
 
 def _most_at_once(configuration: Configuration, key: str) -> dict[str, int]:
     written = configuration.config.search(key, configuration.scope()).written
-    return {} if written is None else most_at_once(written, key)
+    return {} if written is None else parse_concurrency_maximums(written, key)
 
 
 def _of_run(configuration: Configuration, service: WmsService) -> dict[str, YamlValue]:
@@ -237,7 +237,9 @@ def _of_run(configuration: Configuration, service: WmsService) -> dict[str, Yaml
     return found
 
 
-def _read(configuration: Configuration, key: str, read: Read[_Answer], otherwise: _Otherwise) -> _Answer | _Otherwise:
+def _read(
+    configuration: Configuration, key: str, read: ValueReader[_Answer], otherwise: _Otherwise
+) -> _Answer | _Otherwise:
     """Return a value of the run, or a default if undefined."""
     value = configuration.search(key)
     return otherwise if value is None or value == "" else read(value, key, configuration.origin(key))
@@ -246,9 +248,9 @@ def _read(configuration: Configuration, key: str, read: Read[_Answer], otherwise
 def _ending(configuration: Configuration) -> dict[str, object]:
     """Return how an executor ends jobs that exceed their limits, if not the default."""
     found: dict[str, object] = {}
-    if (chosen := _read(configuration, "killSignals", signals, ())) not in {(), (signal.SIGTERM,)}:
+    if (chosen := _read(configuration, "killSignals", parse_signals, ())) not in {(), (signal.SIGTERM,)}:
         found["signals"] = list(chosen)
-    if (grace := _read(configuration, "killGrace", walltime, 10.0)) != 10.0:
+    if (grace := _read(configuration, "killGrace", parse_walltime, 10.0)) != 10.0:
         found["grace_s"] = grace
     return found
 
@@ -310,7 +312,7 @@ def payload_identity(configuration: Configuration) -> str:
     file, _, labels = named.partition("#")
     path = Path(file) if file else configuration.path
     origin = configuration.origin("payloadName")
-    if origin is not None and origin.layer not in PACKAGED:
+    if origin is not None and origin.layer not in PACKAGED_LAYERS:
         words = [configuration.text("project"), configuration.text("payloadName"), path.name]
     else:
         # An unnamed payload would have the name of the user's file, which many share.

@@ -12,10 +12,10 @@ import msgspec
 
 from longshore.app.configure.schemas import profile_schema, site_schema
 from longshore.app.configure.service_lookup import default_site_by_name, short_name
-from longshore.config.lint.schema_check import Finding, Severity, check
-from longshore.config.values.interpolate import shown
-from longshore.config.values.merge import PACKAGED, Layer, LayerRank, Node, overlay, plain, plain_map
-from longshore.config.values.search import Config, Expander, Scope
+from longshore.config.lint.schema_check import Finding, Severity, check_schema
+from longshore.config.values.interpolate import quote_value
+from longshore.config.values.merge import PACKAGED_LAYERS, Layer, LayerRank, Node, overlay, plain_map, plain_value
+from longshore.config.values.search import Config, Interpolator, Scope
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import JsonSchema
@@ -78,7 +78,7 @@ def choose_site(base: Config, env: Mapping[str, str], sites: SitePath) -> str:
         return str(named)
     wanted = base.search("wmsServiceClass", Scope(env=env))
     service = short_name(str(wanted.value or "local"))
-    asked = wanted.origin is not None and wanted.origin.layer not in PACKAGED
+    asked = wanted.origin is not None and wanted.origin.layer not in PACKAGED_LAYERS
     here = _sites_of(host_name(), base, sites)
     fit = [name for name in here if not asked or service_of_site(name, base, sites) == service]
     if found := only_site(host_name(), [(name, _where(name, base, sites)) for name in fit]):
@@ -100,7 +100,7 @@ def site_layers(
         raise unknown_site(name, base, sites, origin)
     layers = []
     if resolved:
-        raise_first_error(check(resolved.root, profile_schema()))
+        raise_first_error(check_schema(resolved.root, profile_schema()))
         layers.append(Layer(name, LayerRank.SITE, profile_layer(resolved.marked)))
     if section and (keys := rename_keys(section)):
         below = Node({"site": Node({name: Node(keys, section.origin)}, section.origin)}, section.origin)
@@ -158,7 +158,7 @@ def resolve_site(
         elif key == "limits":
             own = node
         elif node.value is not None:
-            settings[key] = plain(node)
+            settings[key] = plain_value(node)
     for key in _EXPANDED:
         if isinstance(settings.get(key), str):
             settings[key] = _expanded(settings[key], whole.value[key], config, name, env)
@@ -196,13 +196,13 @@ def _ceilings(resolved: ResolvedSiteProfile | None, own: Node | None, name: str)
 
 def _wrong(key: str, node: Node, schema: JsonSchema) -> Finding | None:
     """Return the finding about one site setting that its schema rejects, if any."""
-    found = check(Node({key: node}, node.origin), schema)
+    found = check_schema(Node({key: node}, node.origin), schema)
     return next((finding for finding in found if finding.severity is Severity.ERROR), None)
 
 
 def _expanded(text: str, node: Node, config: Config, site: str, env: Mapping[str, str]) -> str:
     scope = Scope(current={"curr_site": site}, env=env)
-    return Expander(config, scope).template(text, node.origin).render({})
+    return Interpolator(config, scope).template(text, node.origin).render({})
 
 
 def _section(base: Config, name: str) -> Node | None:
@@ -243,4 +243,4 @@ def service_of_site(name: str, base: Config, sites: SitePath, seen: tuple[str, .
 def _where(name: str, base: Config, sites: SitePath) -> str:
     file = sites.find(name)
     section = _section(base, name)
-    return str(file.path) if file else shown(section.origin) if section else name
+    return str(file.path) if file else quote_value(section.origin) if section else name

@@ -10,8 +10,8 @@ from pathlib import Path
 from longshore.app.configure.layers import read_base_layers
 from longshore.app.configure.schemas import profile_schema
 from longshore.app.configure.site import raise_first_error, service_of_site, site_folders, site_profile, unknown_site
-from longshore.config.lint.schema_check import check
-from longshore.config.values.merge import LayerRank, LayerStack, Node, layer_from_mapping, overlay, plain, plain_map
+from longshore.config.lint.schema_check import check_schema
+from longshore.config.values.merge import LayerRank, LayerStack, Node, make_layer, overlay, plain_map, plain_value
 from longshore.config.values.search import Config
 from longshore.errors import ConfigError, UsageError
 from longshore.model.values import YamlValue
@@ -74,7 +74,7 @@ def show_site(name: str, site_path: Sequence[str]) -> SiteDescription:
     if resolved is None and section is None:
         raise unknown_site(name, base, sites, None)
     root = resolved.root if resolved else Node({}, Origin(""))
-    raise_first_error(check(root, profile_schema()))
+    raise_first_error(check_schema(root, profile_schema()))
     if section:
         root = overlay(root, section)
     chain = tuple(dict.fromkeys(profile.name for profile in resolved.chain)) if resolved else (name,)
@@ -92,7 +92,7 @@ def _around(site_path: Sequence[str]) -> tuple[Config, SitePath]:
     layers, _, _ = read_base_layers(env)
     stack = LayerStack().with_layers(*layers)
     if site_path:
-        given = layer_from_mapping({"sitePath": list(site_path)}, "--site-path", LayerRank.COMMAND_LINE)
+        given = make_layer({"sitePath": list(site_path)}, "--site-path", LayerRank.COMMAND_LINE)
         stack = stack.with_layers(given)
     base = Config(stack.root())
     return base, SitePath(site_folders(base, env), env)
@@ -118,4 +118,4 @@ def _origins(node: Node, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, ..
         for name, below in node.value.items():
             yield from _origins(below, (*steps, name))
     else:
-        yield steps, (plain(node), node.origin)
+        yield steps, (plain_value(node), node.origin)

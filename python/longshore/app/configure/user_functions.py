@@ -9,8 +9,8 @@ from contextlib import redirect_stdout
 from typing import Any
 
 from longshore.app.configure.configuration import Configuration
-from longshore.config.values.bps_eval import Call, Caller
-from longshore.config.values.interpolate import shown
+from longshore.config.values.bps_eval import FunctionCall, FunctionCaller
+from longshore.config.values.interpolate import quote_value
 from longshore.config.values.merge import Layer, Node
 from longshore.errors import ConfigError, LongshoreError
 from longshore.model.suggestions import did_you_mean
@@ -20,11 +20,11 @@ from longshore.world.plugins import registered
 _KEY = "allowFunctions"
 
 
-def make_caller(configuration: Configuration) -> Caller:
+def make_caller(configuration: Configuration) -> FunctionCaller:
     """Return a caller for user functions; it refuses calls that a layer forbids."""
 
-    def caller(call: Call) -> object:
-        refuse_functions(configuration, shown(call.text), call.origin)
+    def caller(call: FunctionCall) -> object:
+        refuse_functions(configuration, quote_value(call.text), call.origin)
         return call_builtin_or_imported(call)
 
     return caller
@@ -44,7 +44,7 @@ def refuse_functions(configuration: Configuration, what: str, origin: Origin | N
         )
 
 
-def call_builtin_or_imported(call: Call) -> Any:
+def call_builtin_or_imported(call: FunctionCall) -> Any:
     """Call a built-in or imported function and return its result; raises `ConfigError` if missing or failed."""
     module, _, name = call.name.rpartition(".")
     try:
@@ -61,7 +61,7 @@ def call_builtin_or_imported(call: Call) -> Any:
             return function(*call.arguments, **call.options)
     except Exception as error:  # user functions may raise any exception
         raise ConfigError(
-            f"{shown(call.text)} fails: {type(error).__name__}: {str(error)[:200]}", origin=call.origin
+            f"{quote_value(call.text)} fails: {type(error).__name__}: {str(error)[:200]}", origin=call.origin
         ) from error
 
 

@@ -17,7 +17,7 @@ from longshore.contract.search import RunSearch
 from longshore.engine.run.service_capabilities import require_capability
 from longshore.errors import LongshoreError, RunNotFoundError
 from longshore.model.run.report import RunReport
-from longshore.model.run.state import TERMINAL, JobState
+from longshore.model.run.state import TERMINAL_STATES, JobState
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.plan.special_jobs import FINAL_LABEL
 from longshore.world.runs.registry import read_entries
@@ -68,7 +68,7 @@ def cancel_remote(
         now = service.query_runs(search_of(search)).reports
         # A run in neither queue nor history is gone.
         report = now[0] if now else msgspec.structs.replace(report, state=JobState.DELETED)
-        if report.state in TERMINAL:
+        if report.state in TERMINAL_STATES:
             return report
         show(report)
         time.sleep(_LOOK_S)
@@ -89,7 +89,7 @@ def runs_of(user: str) -> list[OpenRun]:
             report = status_run(opened)
         except LongshoreError:
             continue
-        if report.user == user and report.state not in TERMINAL:
+        if report.user == user and report.state not in TERMINAL_STATES:
             found.append(opened)
     return found
 
@@ -103,7 +103,7 @@ def _goes_on(report: RunReport) -> bool:
 
 def _moving(counts: object) -> bool:
     return isinstance(counts, dict) and any(
-        count for state, count in counts.items() if state not in TERMINAL and state is not JobState.UNREADY
+        count for state, count in counts.items() if state not in TERMINAL_STATES and state is not JobState.UNREADY
     )
 
 
@@ -117,7 +117,7 @@ def _notes(report: RunReport, selection: JobSelection, outcome: CancelOutcome) -
         more = f" and {len(alive) - _SHOWN} more" if alive[_SHOWN:] else ""
         yield f"still alive: {', '.join(alive[:_SHOWN])}{more}"
     final = next((job for job in report.jobs or () if job.label == FINAL_LABEL), None)
-    if final and final.state not in TERMINAL:
+    if final and final.state not in TERMINAL_STATES:
         yield f"the final job runs in any case; to skip it: longshore cancel {report.id} --no-final"
 
 

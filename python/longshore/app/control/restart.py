@@ -24,8 +24,8 @@ from longshore.engine.state.job_codes import JOB_STATES, OVER, JobCode
 from longshore.engine.state.restart_selection import RestartReason, RestartSelection, select_for_restart
 from longshore.engine.state.run_state import RunState
 from longshore.errors import SubmissionRefusedError, UnreachableError
-from longshore.model.run.state import TERMINAL, JobState
-from longshore.model.run.submission import RunCard, Submission
+from longshore.model.run.state import TERMINAL_STATES, JobState
+from longshore.model.run.submission import RunIdentity, Submission
 from longshore.world.files.links import link_by_id
 from longshore.world.files.locks import lock_folder
 from longshore.world.runs.registry import RegistryEntry, registered_path, write_entry
@@ -86,7 +86,7 @@ def plan_restart(opened: OpenRun, changes: RestartChanges) -> RestartPlan:
     )
 
 
-def restart(opened: OpenRun, changes: RestartChanges) -> tuple[RunCard, list[str]]:
+def restart(opened: OpenRun, changes: RestartChanges) -> tuple[RunIdentity, list[str]]:
     """Restart a run; `changes` are those of `RestartPlan.changes`.
 
     Returns the run's card with the new submission, and notes for the user. Raises `SubmissionRefusedError` if the run
@@ -106,7 +106,7 @@ def restart(opened: OpenRun, changes: RestartChanges) -> tuple[RunCard, list[str
     return card, notes
 
 
-def _add(opened: OpenRun, submission: Submission) -> RunCard:
+def _add(opened: OpenRun, submission: Submission) -> RunIdentity:
     # Read again: another restart may have happened in between.
     card = read_card(opened.run)
     card = msgspec.structs.replace(card, submissions=(*card.submissions, submission))
@@ -124,7 +124,7 @@ def _refuse_if_running(opened: OpenRun) -> None:
     if not alive:
         return
     report = status_run(opened)
-    if report.state not in TERMINAL:
+    if report.state not in TERMINAL_STATES:
         raise SubmissionRefusedError(
             f"run '{opened.card.id}' is {report.state}",
             hint=f"Wait for its end, or cancel it first: longshore cancel {opened.card.id}",

@@ -14,7 +14,7 @@ from longshore.contract.intervention import Intervention, JobSelection
 from longshore.engine.run.service_capabilities import require_capability
 from longshore.errors import SubmissionRefusedError, UsageError
 from longshore.model.run.report import RunReport
-from longshore.model.run.state import TERMINAL
+from longshore.model.run.state import TERMINAL_STATES
 from longshore.model.workflow.request import Request
 
 _MOST_NAMED = 3
@@ -64,7 +64,7 @@ def _refuse_what_is_over(opened: OpenRun, intervention: Intervention) -> None:
     if intervention.act == "throttle":
         return
     meant = [job for job in report.jobs or () if _is_meant(job.name, job.label, intervention.selection)]
-    if meant and all(job.state in TERMINAL for job in meant):
+    if meant and all(job.state in TERMINAL_STATES for job in meant):
         named = ", ".join(f"'{job.name}' is {job.state}" for job in meant[:_MOST_NAMED])
         more = f" and {len(meant) - _MOST_NAMED} more" if meant[_MOST_NAMED:] else ""
         raise SubmissionRefusedError(

@@ -10,9 +10,9 @@ from msgspec import UNSET, UnsetType
 
 from longshore.app.documents.document import Count, Document, DocumentEntry
 from longshore.app.documents.error import ErrorEntry, error_entry
-from longshore.config.lint.explain import Explained, Kind, Replaced
+from longshore.config.lint.explain import KeyExplanation, OverriddenValue, StepKind
 from longshore.config.lint.schema_check import Severity
-from longshore.config.values.merge import Node, plain
+from longshore.config.values.merge import Node, plain_value
 from longshore.origin import Origin
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class ReplacedEntry(DocumentEntry, frozen=True):
 class StepEntry(DocumentEntry, frozen=True):
     """A step from a text to its value."""
 
-    kind: Kind
+    kind: StepKind
     """What the step did: `undefined` is a variable that nothing defines."""
     depth: Count
     """Number of variables that lead to this text."""
@@ -140,10 +140,10 @@ class LintDocument(Document, frozen=True, kw_only=True):
 def config_show_document(root: Node, *, origins: bool) -> ConfigShowDocument:
     """Return the whole configuration as ``config show --json`` prints it."""
     places = [ValueOriginEntry(path, OriginEntry.from_record(origin)) for path, origin in _origins(root, ())]
-    return ConfigShowDocument(values=_finite(plain(root)), origins=places if origins else UNSET)
+    return ConfigShowDocument(values=_finite(plain_value(root)), origins=places if origins else UNSET)
 
 
-def explain_document(values: Mapping[str, Explained]) -> ExplainDocument:
+def explain_document(values: Mapping[str, KeyExplanation]) -> ExplainDocument:
     """Return values with their histories as ``config explain --json`` prints them."""
     return ExplainDocument(values={key: _value_entry(value) for key, value in values.items()})
 
@@ -174,7 +174,7 @@ def _origins(node: Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...
         yield path, node.origin
 
 
-def _value_entry(explained: Explained) -> ValueEntry:
+def _value_entry(explained: KeyExplanation) -> ValueEntry:
     return ValueEntry.from_record(
         explained,
         value=_finite(explained.value),
@@ -187,7 +187,7 @@ def _value_entry(explained: Explained) -> ValueEntry:
     )
 
 
-def _replaced_entry(replaced: Replaced) -> ReplacedEntry:
+def _replaced_entry(replaced: OverriddenValue) -> ReplacedEntry:
     section = UNSET if replaced.section is None else replaced.section
     return ReplacedEntry(_finite(replaced.value), OriginEntry.from_record(replaced.origin), section)
 

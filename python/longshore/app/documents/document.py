@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, Self, TypeAlias
 import msgspec
 from msgspec import NODEFAULT, Meta
 
-from longshore.model.run.moment import timestamp
+from longshore.model.run.moment import format_timestamp
 
 Time: TypeAlias = Annotated[
     str,
@@ -48,7 +48,7 @@ class DocumentEntry(msgspec.Struct, frozen=True):
         copied, times = _plan(cls, tuple(members))
         found = {name: getattr(record, name) for name in copied} | members
         for name in times:
-            found[name] = timestamp(found[name], exact=True)
+            found[name] = format_timestamp(found[name], exact=True)
         return cls(**found)
 
 

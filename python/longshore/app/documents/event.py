@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from longshore.app.documents.document import Count, Document, DocumentEntry, Ordinal, Seconds, Time
 from longshore.model.run.event import Event, Seal
-from longshore.model.run.moment import timestamp
+from longshore.model.run.moment import format_timestamp
 from longshore.model.run.state import Cause, JobState
 from longshore.model.workflow.request import Request
 
@@ -180,7 +180,7 @@ def event_document(event: Event, mark: str, *, run: str, name_of: Namer) -> Even
     members: dict[str, Any] = {
         "run": run,
         "mark": mark,
-        "at": timestamp(at or None, exact=True),
+        "at": format_timestamp(at or None, exact=True),
         "event": tag,
     }
     for (field, name, default), value in zip(fields, values, strict=True):
@@ -192,7 +192,7 @@ def event_document(event: Event, mark: str, *, run: str, name_of: Namer) -> Even
         elif field == "jobs":
             members["jobs"] = [_member(each, name_of) for each in value]
         elif field in _TIMES:
-            members[name] = timestamp(value, exact=True)
+            members[name] = format_timestamp(value, exact=True)
         else:
             members[name] = request_entry(value) if field == "request" else value
     return EventDocument(**members)

@@ -20,7 +20,7 @@ from longshore.app.documents.document import (
 )
 from longshore.app.documents.event import EventDocument, RequestEntry, event_document, request_entry
 from longshore.config.lint.secrets import hide_secrets
-from longshore.model.run.moment import timestamp
+from longshore.model.run.moment import format_timestamp
 from longshore.model.run.state import Cause, JobState
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ def logs_pieces(
     as_of
         Time of the look, in seconds since the epoch.
     """
-    document = LogsDocument(run=run, logs=(), notes=notes, as_of=timestamp(as_of, exact=True))
+    document = LogsDocument(run=run, logs=(), notes=notes, as_of=format_timestamp(as_of, exact=True))
     # No text can look like this: a quotation mark inside a string is escaped.
     before, _, behind = to_json(document).rpartition('"logs": []')
     yield f'{before}"logs": ['

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from longshore.app.documents.document import Count, DatedDocument, DocumentEntry, Ordinal
-from longshore.model.run.picture import Picture
+from longshore.model.run.picture import Drawing
 from longshore.model.run.state import JobState
 
 
@@ -50,7 +50,7 @@ class DrawDocument(DatedDocument, frozen=True, kw_only=True):
     """The edges."""
 
 
-def draw_document(picture: Picture, *, as_of: float) -> DrawDocument:
+def draw_document(picture: Drawing, *, as_of: float) -> DrawDocument:
     """Return a picture as ``draw --json`` prints it."""
     boxes = list(map(BoxEntry.from_record, picture.boxes))
     arrows = list(map(ArrowEntry.from_record, picture.arrows))

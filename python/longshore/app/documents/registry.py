@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from longshore.app.documents.document import DatedDocument, DocumentEntry
 from longshore.app.documents.error import ErrorEntry, error_entry
-from longshore.model.run.moment import timestamp
+from longshore.model.run.moment import format_timestamp
 
 if TYPE_CHECKING:
     from longshore.app.inspect.registry import Adopted, Forgotten
@@ -73,11 +73,11 @@ def adopt_document(outcomes: Sequence[Adopted], *, as_of: float) -> AdoptDocumen
         failed=[
             NotAdoptedEntry(str(outcome.path), error_entry(outcome.error)) for outcome in outcomes if outcome.error
         ],
-        as_of=timestamp(as_of, exact=True),
+        as_of=format_timestamp(as_of, exact=True),
     )
 
 
 def forget_document(outcomes: Iterable[Forgotten], *, as_of: float) -> ForgetDocument:
     """Return forgotten runs as ``forget --json`` prints them."""
     runs = [ForgottenEntry(outcome.id, outcome.path or None) for outcome in outcomes]
-    return ForgetDocument(runs=runs, as_of=timestamp(as_of, exact=True))
+    return ForgetDocument(runs=runs, as_of=format_timestamp(as_of, exact=True))

@@ -11,10 +11,10 @@ from msgspec import UNSET, UnsetType
 from longshore.app.documents.document import Count, DatedDocument, DocumentEntry, Ordinal, Seconds
 from longshore.contract.context import RunPaths
 from longshore.engine.state.restart_selection import RestartReason
-from longshore.model.run.moment import timestamp
+from longshore.model.run.moment import format_timestamp
 from longshore.model.run.report import RunReport
-from longshore.model.run.state import EXIT_STATUS, JobState
-from longshore.model.run.submission import RunCard
+from longshore.model.run.state import STATE_EXIT_STATUS, JobState
+from longshore.model.run.submission import RunIdentity
 
 if TYPE_CHECKING:
     from longshore.app.control.restart import RestartPlan
@@ -227,11 +227,11 @@ def steer_document(report: RunReport, intervention: Intervention, *, as_of: floa
 def cancel_document(reports: Iterable[RunReport], *, as_of: float) -> CancelDocument:
     """Return the state of cancelled runs as ``cancel --json`` prints it."""
     runs = [RunStatusEntry.from_record(report, **_state(report)) for report in reports]
-    return CancelDocument(runs=runs, as_of=timestamp(as_of, exact=True))
+    return CancelDocument(runs=runs, as_of=format_timestamp(as_of, exact=True))
 
 
 def submit_document(
-    run: RunPaths, card: RunCard, *, site: str, notes: Sequence[str], state: JobState | None = None, as_of: float
+    run: RunPaths, card: RunIdentity, *, site: str, notes: Sequence[str], state: JobState | None = None, as_of: float
 ) -> SubmitDocument:
     """Return a run that was handed over as ``submit --json`` prints it.
 
@@ -248,7 +248,7 @@ def submit_document(
         jobs=card.expected,
         notes=notes,
         state=UNSET if state is None else state,
-        exit_status=UNSET if state is None else EXIT_STATUS[state],
+        exit_status=UNSET if state is None else STATE_EXIT_STATUS[state],
         as_of=as_of,
     )
 
@@ -260,7 +260,7 @@ def resume_document(opened: OpenRun, notes: Sequence[str], *, as_of: float) -> R
 
 def resume_all_document(runs: Sequence[ResumeDocument], *, as_of: float) -> ResumeAllDocument:
     """Return all resumed runs as ``resume --all --json`` prints them."""
-    return ResumeAllDocument(runs=runs, as_of=timestamp(as_of, exact=True))
+    return ResumeAllDocument(runs=runs, as_of=format_timestamp(as_of, exact=True))
 
 
 def restart_document(
@@ -288,12 +288,12 @@ def stages_document(stages: Iterable[StageResult], submit_dir: Path | None, *, a
     return StagesDocument(
         stages=[StageEntry.from_record(result, seconds=round(result.seconds, 6)) for result in stages],
         submit_dir=str(submit_dir) if submit_dir else None,
-        as_of=timestamp(as_of, exact=True),
+        as_of=format_timestamp(as_of, exact=True),
     )
 
 
 def _state(report: RunReport) -> dict[str, Any]:
-    return {"exit_status": EXIT_STATUS[report.state], "counts": counts_entry(report.counts)}
+    return {"exit_status": STATE_EXIT_STATUS[report.state], "counts": counts_entry(report.counts)}
 
 
 def counts_entry(counts: Mapping[JobState, int]) -> CountsEntry:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from longshore.app.documents.document import Count, DatedDocument, DocumentEntry
 from longshore.app.documents.error import PlaceEntry, place_entry
 from longshore.contract.context import PingReport
-from longshore.model.run.moment import timestamp
+from longshore.model.run.moment import format_timestamp
 
 if TYPE_CHECKING:
     from longshore.app.configure.site_list import KnownSite, SiteDescription
@@ -93,7 +93,7 @@ class BackendOptionsDocument(DatedDocument, frozen=True, kw_only=True):
 def sites_document(sites: Iterable[KnownSite], *, as_of: float) -> SitesDocument:
     """Return sites as ``site list --json`` prints them."""
     entries = [SiteEntry.from_record(site, origin=place_entry(site.origin)) for site in sites]
-    return SitesDocument(sites=entries, as_of=timestamp(as_of, exact=True))
+    return SitesDocument(sites=entries, as_of=format_timestamp(as_of, exact=True))
 
 
 def site_profile_document(shown: SiteDescription, *, as_of: float) -> SiteProfileDocument:

@@ -21,7 +21,7 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES
 from longshore.errors import PreparationError
-from longshore.model.run.picture import Picture
+from longshore.model.run.picture import Drawing
 from longshore.model.run.state import JobState
 from longshore.origin import Origin
 from longshore.plan.outline import JobOutline, draw_labels, draw_neighborhood, find_neighborhood
@@ -33,7 +33,7 @@ def is_configuration(reference: str) -> bool:
     return Path(reference).is_file()
 
 
-def draw_configuration(path: Path, overrides: Overrides = NO_OVERRIDES, *, progress: Progress) -> Picture:
+def draw_configuration(path: Path, overrides: Overrides = NO_OVERRIDES, *, progress: Progress) -> Drawing:
     """Draw the labels of a configuration's jobs, without the init job and the final job.
 
     Raises `LongshoreError` if it is wrong, or if commands that leave files behind make its graph.
@@ -63,7 +63,7 @@ def draw_configuration(path: Path, overrides: Overrides = NO_OVERRIDES, *, progr
     return draw_labels(outline)
 
 
-def draw_run(reference: str, *, job: str | None, depth: int) -> Picture:
+def draw_run(reference: str, *, job: str | None, depth: int) -> Drawing:
     """Draw a run's labels with job states, or the jobs near one.
 
     `job` is a name, the beginning of one, or a number; `depth` counts steps before and after it. Raises

@@ -22,7 +22,7 @@ from longshore.errors import LongshoreError
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.event import Deleted, Event, Failed, Finished, Life, Restarted, Steer
 from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.state import TERMINAL, JobState
+from longshore.model.run.state import TERMINAL_STATES, JobState
 from longshore.model.workflow.request import Request
 from longshore.world.runs.run_directory import read_snapshot, read_waiting
 
@@ -229,7 +229,7 @@ class _Look:
             room=self._room(asks) if code == JobCode.READY and not finished else None,
             throttles=() if finished else tuple(self._throttles(settings.label, snapshot)),
             engine=self._alive,
-            stopped_at=self._stopped_at(snapshot) if stopped and JOB_STATES[code] not in TERMINAL else None,
+            stopped_at=self._stopped_at(snapshot) if stopped and JOB_STATES[code] not in TERMINAL_STATES else None,
             finished=finished,
             waits_at_manager=waiting,
             limits=limits_taken(self._opened.run, settings) if code == JobCode.READY and not finished else (),
@@ -264,7 +264,7 @@ class _Look:
     def _waits_for(self) -> list[int]:
         """Return the parents that have not succeeded; for the final job, all jobs that are not over."""
         if self._job == self._table.final:
-            return [job for job in range(self._job) if JOB_STATES[self._code(job)] not in TERMINAL]
+            return [job for job in range(self._job) if JOB_STATES[self._code(job)] not in TERMINAL_STATES]
         return [parent for parent in self._table.parents[self._job] if self._code(parent) != JobCode.SUCCEEDED]
 
     def _groups_ahead(self) -> Iterator[GroupAhead]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from longshore.errors import UsageError
-from longshore.model.run.moment import timestamp
+from longshore.model.run.moment import format_timestamp
 from longshore.model.run.report import RunReport
 from longshore.model.run.state import JobState
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
@@ -46,8 +46,8 @@ FIELDS: Final[Mapping[str, Callable[[RunReport], Value]]] = {
     "service": lambda report: report.service,
     "site": lambda report: report.site,
     "user": lambda report: report.user,
-    "submitted": lambda report: timestamp(report.submitted_at),
-    "finished": lambda report: timestamp(report.finished_at),
+    "submitted": lambda report: format_timestamp(report.submitted_at),
+    "finished": lambda report: format_timestamp(report.finished_at),
     "jobs": lambda report: report.expected,
     **{state.lower(): _count(state) for state in JobState},
 }

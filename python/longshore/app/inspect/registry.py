@@ -10,7 +10,7 @@ from pathlib import Path
 from longshore.app.runs.open_run import is_same_run, open_run
 from longshore.contract.context import RunPaths
 from longshore.errors import FilesError, LongshoreError, RunNotFoundError, SubmissionRefusedError
-from longshore.model.run.submission import RunCard
+from longshore.model.run.submission import RunIdentity
 from longshore.world.runs.registry import (
     RegistryEntry,
     find_run,
@@ -33,7 +33,7 @@ class Adopted:
     """
 
     path: Path
-    card: RunCard | None = None
+    card: RunIdentity | None = None
     was: str | None = None
     error: LongshoreError | None = None
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from longshore.app.payload.payload import AcquiredPayload
-from longshore.config.values.merge import Node, plain
+from longshore.config.values.merge import Node, plain_value
 from longshore.errors import LongshoreError
 from longshore.graph.formats.graph_file import read_graph_file, read_header
 from longshore.graph.formats.graph_lines import graph_lines
@@ -62,7 +62,7 @@ def _anywhere(acquired: AcquiredPayload, root: Path) -> TaskGraph:
 
 
 def _command(node: Node) -> Command:
-    value = plain(node)
+    value = plain_value(node)
     return tuple(map(str, value)) if isinstance(value, list) else str(value)
 
 

@@ -19,7 +19,7 @@ from longshore.app.plan.problems import MAX_LISTED, group_problems, raise_proble
 from longshore.app.plan.profiles import capped_memory_notes, exceeded_site_limits
 from longshore.app.plan.programs import COMMAND, missing_programs
 from longshore.app.progress import Progress
-from longshore.config.lint.section_checks import unmatched
+from longshore.config.lint.section_checks import find_unmatched_sections
 from longshore.config.profile.combine import ClusterProfile
 from longshore.config.values.merge import Node
 from longshore.contract.context import Problem, RunPaths, file_name
@@ -73,8 +73,8 @@ def note_unmatched_labels(run: ResolvedRun, clustered: ClusteredGraph, progress:
         return
     root = configuration.config.root
     labels = frozenset(task.label for task in clustered.source.dag.nodes)
-    before = {finding.message for finding in unmatched(root, None)}
-    found = [finding for finding in unmatched(root, labels) if finding.message not in before]
+    before = {finding.message for finding in find_unmatched_sections(root, None)}
+    found = [finding for finding in find_unmatched_sections(root, labels) if finding.message not in before]
     note_warnings(sort_findings(found, configuration), progress)
 
 

@@ -12,10 +12,10 @@ from longshore.app.configure.configuration import Configuration
 from longshore.app.configure.resolved_run import ResolvedRun, payload_identity
 from longshore.app.configure.user_functions import call_function, find_function
 from longshore.app.payload.payload import AcquiredPayload
-from longshore.config.select.cluster_rules import cluster_rules
+from longshore.config.select.cluster_rules import parse_cluster_rules
 from longshore.config.values.merge import plain_map
-from longshore.config.values.quantities import walltime
-from longshore.config.values.search import Expander
+from longshore.config.values.quantities import parse_walltime
+from longshore.config.values.search import Interpolator
 from longshore.contract.clustering import ClusteringAlgorithm, ClusteringSettings
 from longshore.errors import ConfigError
 from longshore.model.tasks.cluster import ClusteredGraph
@@ -72,7 +72,7 @@ def _settings(configuration: Configuration, graph: TaskGraph, algorithm: str) ->
     dimensions = frozenset(name for names in kinds for name in names)
     packs = algorithm != "single_quantum_clustering"
     return ClusteringSettings(
-        rules=cluster_rules(config, configuration.scope(), dimensions) if packs else (),
+        rules=parse_cluster_rules(config, configuration.scope(), dimensions) if packs else (),
         name_template=dimension_template(configuration, "templateDataId", dimensions),
         node_ids=configuration.flag("useNodeIdInClusterName"),
         target_s=_target_s(configuration),
@@ -89,14 +89,14 @@ def dimension_template(configuration: Configuration, key: str, dimensions: froze
         return ""
     if isinstance(hit.value, list | dict | bool):
         raise ConfigError(f"'{key}' must be text", origin=hit.origin)
-    return str(Expander(configuration.config, scope).template(str(hit.value), hit.origin, name=key))
+    return str(Interpolator(configuration.config, scope).template(str(hit.value), hit.origin, name=key))
 
 
 def _target_s(configuration: Configuration) -> float:
     value = configuration.search("clusterRunTime")
     if value in (None, ""):
         return _DEFAULT_TARGET_S
-    return walltime(value, "clusterRunTime", configuration.origin("clusterRunTime"))
+    return parse_walltime(value, "clusterRunTime", configuration.origin("clusterRunTime"))
 
 
 def _run_times(configuration: Configuration, graph: TaskGraph) -> Callable[[Task], float | None]:
@@ -111,7 +111,7 @@ def _run_times(configuration: Configuration, graph: TaskGraph) -> Callable[[Task
         scope = configuration.scope(curr_pipetask=label, curr_cluster=label)
         found = configuration.config.search("expectedRunTime", scope)
         if found.value not in (None, ""):
-            known[label] = walltime(found.value, "expectedRunTime", found.origin)
+            known[label] = parse_walltime(found.value, "expectedRunTime", found.origin)
     return lambda task: known.get(task.label)
 
 

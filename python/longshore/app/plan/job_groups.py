@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from longshore.app.configure.configuration import Configuration
 from longshore.app.progress import Progress
-from longshore.config.select.ordering_rules import OrderingRule, ordering_rules
+from longshore.config.select.ordering_rules import OrderingRule, parse_ordering_rules
 from longshore.model.tasks.cluster import ClusteredGraph
 from longshore.plan.job_groups import unknown_label_notes
 
@@ -16,7 +16,7 @@ def read_ordering_rules(
 
     Raises `ConfigError` if a value is wrong or missing.
     """
-    rules = ordering_rules(configuration.config, configuration.scope())
+    rules = parse_ordering_rules(configuration.config, configuration.scope())
     if rules:
         for note in unknown_label_notes(rules, (cluster.label for cluster in clustered.dag.nodes)):
             progress.note(note)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.plan.clustering import dimension_template
 from longshore.app.progress import Progress
-from longshore.config.values.merge import PACKAGED
+from longshore.config.values.merge import PACKAGED_LAYERS
 from longshore.engine.run.service import EngineService
 from longshore.errors import ConfigError
 from longshore.model.tasks.cluster import ClusteredGraph
@@ -22,7 +22,7 @@ def log_folders(run: ResolvedRun, clustered: ClusteredGraph, progress: Progress)
     not suit the values of some job.
     """
     origin = run.configuration.origin(KEY)
-    if origin is None or origin.layer in PACKAGED:
+    if origin is None or origin.layer in PACKAGED_LAYERS:
         return ""
     clusters = clustered.dag.nodes
     dimensions = frozenset(name for names in {tuple(cluster.tags) for cluster in clusters} for name in names)

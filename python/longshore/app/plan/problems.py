@@ -12,7 +12,7 @@ import msgspec
 
 from longshore.app.progress import Progress
 from longshore.contract.context import Problem
-from longshore.errors import Fault, FilesError, PreparationError, RequestError
+from longshore.errors import ErrorDetail, FilesError, PreparationError, RequestError
 from longshore.model.workflow.workflow import Workflow
 
 MAX_LISTED: Final = 3
@@ -67,7 +67,7 @@ def raise_problems(problems: Iterable[Problem], progress: Progress) -> None:
     for problem in problems:
         if problem.fatal:
             faults.append(
-                Fault(
+                ErrorDetail(
                     code=problem.code,
                     message=problem.message,
                     origin=problem.origin,

@@ -16,7 +16,7 @@ from longshore.app.configure.service_lookup import short_name
 from longshore.app.progress import Progress
 from longshore.config.profile.combine import ClusterProfile
 from longshore.config.profile.profile import REQUEST_KEYS, JobProfile, compile_profile
-from longshore.config.profile.service_settings import CONTAINER, Words, waits
+from longshore.config.profile.service_settings import CONTAINER, ServiceKeys, varies_per_job
 from longshore.config.values.merge import Node
 from longshore.config.values.search import Scope
 from longshore.contract.context import Problem
@@ -24,7 +24,7 @@ from longshore.contract.service import WmsService
 from longshore.engine.policy.retry import lowered_first_memory
 from longshore.engine.run.service_capabilities import launcher_line
 from longshore.errors import ConfigError
-from longshore.model.tasks.cluster import ClusteredGraph, Composition, Member
+from longshore.model.tasks.cluster import ClusteredGraph, ClusterMember, Composition
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB
 from longshore.model.workflow.workflow import Workflow
@@ -84,7 +84,7 @@ class ProfileCompiler:
         disagree, or a site belongs to another workload manager.
         """
 
-        def compiled(member: Member, free: frozenset[str]) -> JobProfile:
+        def compiled(member: ClusterMember, free: frozenset[str]) -> JobProfile:
             configuration = self._configuration(member.label, member.section)
             return compile_profile(
                 configuration.config,
@@ -126,7 +126,7 @@ class ProfileCompiler:
         """Return the launcher of each command, and its container."""
         own = {**profile.settings.own, **profile.own}
         for key in LAUNCHING:
-            if waits({key: own.get(key)}):
+            if varies_per_job({key: own.get(key)}):
                 raise ConfigError(
                     f"'{key}' must be the same for all jobs of a label", origin=profile.given[f"own.{key}"]
                 )
@@ -172,12 +172,12 @@ class ProfileCompiler:
         return setup_lines(place.name, lines, modules)
 
 
-def service_words(service: WmsService) -> Words | None:
+def service_words(service: WmsService) -> ServiceKeys | None:
     """Return the keys of a service's own map; ``None`` if it has none."""
     traits = service.traits
     if not traits.settings_key:
         return None
-    return Words(traits.settings_key, traits.raw_option_keys, traits.job_keys, traits.job_maps)
+    return ServiceKeys(traits.settings_key, traits.raw_option_keys, traits.job_keys, traits.job_maps)
 
 
 def capped_memory_notes(workflow: Workflow) -> Iterator[Problem]:

@@ -15,6 +15,8 @@ from msgspec.structs import replace
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.event import (
+    AttemptSucceeded,
+    BriefEvent,
     Deleted,
     Ended,
     Event,
@@ -22,8 +24,6 @@ from longshore.model.run.event import (
     Finished,
     Life,
     Lost,
-    News,
-    Passed,
     Refused,
     Restarted,
     Retry,
@@ -138,7 +138,7 @@ class AttemptCollector:
     """Collector of a run's attempts, in a few bytes per job.
 
     `label_of` is the label's index per job, `labels` the number of labels. `newest` and `records` collect single
-    attempts if given; both need every event, not those shortened to `Passed`.
+    attempts if given; both need every event, not those shortened to `AttemptSucceeded`.
 
     `life` is the newest engine; `finished` is the event that ended the run, unless it was resumed or restarted since.
     `first_start` is the first attempt's start (seconds since the epoch). `running` has the newest start per running
@@ -176,7 +176,7 @@ class AttemptCollector:
         self._members: dict[str, tuple[tuple[int, int], ...]] = {}
         """Attempts of each batch whose submission was not answered yet."""
 
-    def take(self, events: Iterable[News]) -> None:
+    def take(self, events: Iterable[BriefEvent]) -> None:
         """Process events in order."""
         # Nearly all of hundreds of thousands of events are of the first four kinds: no call for most of them.
         members, running, kept = self._members, self.running, self._kept
@@ -219,7 +219,7 @@ class AttemptCollector:
         for each in self._kept:
             each.note_end(event)
 
-    def _passed(self, event: Passed) -> None:
+    def _passed(self, event: AttemptSucceeded) -> None:
         self._began(event.at)
         self.ended_at.append(event.t)
         self.busy_s.append((self.busy_s[-1] if self.busy_s else 0.0) + event.run_s)
@@ -285,7 +285,7 @@ class AttemptCollector:
             self.holds.pop(job, None)
 
     _OTHER: ClassVar[dict[type, Callable[[AttemptCollector, Any], None]]] = {
-        Passed: _passed,
+        AttemptSucceeded: _passed,
         Lost: _lost,
         Refused: _refused,
         Retry: _retry,

@@ -12,7 +12,7 @@ from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import Unreachable
 from longshore.engine.rundir.journal import lives
 from longshore.engine.rundir.liveness import find_stall_start
-from longshore.model.run.moment import moment
+from longshore.model.run.moment import format_moment
 from longshore.model.run.report import RunReport
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.state import JobState
@@ -65,7 +65,9 @@ def silence_notes(opened: OpenRun, snapshot: Snapshot | None, now: float) -> tup
     if since is None:
         return ()
     take_over = f"longshore resume {opened.card.id} --take-over"
-    return (f"the engine has written nothing since {moment(since)}: it hangs, or its disk does; if so: {take_over}",)
+    return (
+        f"the engine has written nothing since {format_moment(since)}: it hangs, or its disk does; if so: {take_over}",
+    )
 
 
 def report_of(opened: OpenRun, status: RunStatus) -> RunReport:

@@ -17,7 +17,7 @@ from longshore.engine.rundir.wait_reasons import find_held_jobs
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JOB_STATES, JobCode, count_states
 from longshore.engine.state.snapshot_of import count_held, is_stuck
-from longshore.model.run.event import Life, News, Passed
+from longshore.model.run.event import AttemptSucceeded, BriefEvent, Life
 from longshore.model.run.state import JobState, run_state
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.world.runs.run_directory import read_waiting
@@ -58,10 +58,10 @@ class Replay:
         watched = not self.unwatched and not self.silent
         self.held = find_held_jobs(read_waiting(opened.run), self.state.code) if watched else frozenset()
 
-    def _take(self, events: Iterable[News]) -> bool:
+    def _take(self, events: Iterable[BriefEvent]) -> bool:
         """Process events; return whether there were any."""
         state = self.state
-        piece: Sequence[News] = ()
+        piece: Sequence[BriefEvent] = ()
         for piece in _pieces(events):
             for event in piece:
                 apply_event(state, event)
@@ -69,10 +69,10 @@ class Replay:
             self._note_last(piece[-1])
         return bool(piece)
 
-    def _note_last(self, event: News) -> None:
+    def _note_last(self, event: BriefEvent) -> None:
         life = self.attempts.life
         if life is not None:
-            self.last = life.life, 0 if isinstance(event, Life | Passed) else event.n
+            self.last = life.life, 0 if isinstance(event, Life | AttemptSucceeded) else event.n
 
     def _shown_for(self, code: int) -> JobState:
         """Return the state to show for a code: unknown for jobs that no engine watches."""
@@ -132,7 +132,7 @@ class Replay:
         )
 
 
-def _pieces(events: Iterable[News]) -> Iterator[list[News]]:
+def _pieces(events: Iterable[BriefEvent]) -> Iterator[list[BriefEvent]]:
     """Yield events in lists for several collectors in turn, which is faster than one by one."""
     each = iter(events)
     while piece := list(islice(each, _PIECE)):

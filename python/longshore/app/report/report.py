@@ -23,7 +23,7 @@ from longshore.engine.run.service_capabilities import status_lines
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Event, Life
-from longshore.model.run.moment import moment
+from longshore.model.run.moment import format_moment
 from longshore.model.run.report import RunReport
 from longshore.model.run.snapshot import Snapshot
 from longshore.world.runs.run_directory import read_snapshot, read_submitting, read_waiting
@@ -164,7 +164,7 @@ class ReportBuilder:
             yield "whether it still runs cannot be told: the workload manager does not answer"
         elif replay.unwatched:
             since = snapshot.at if snapshot and snapshot.life == life.life else life.t
-            yield f"engine not running since {moment(since)}: longshore resume {self._opened.card.id}"
+            yield f"engine not running since {format_moment(since)}: longshore resume {self._opened.card.id}"
         elif snapshot and snapshot.note and not snapshot.note.startswith("paused: "):
             # The journal's reader has already noted that the run is paused.
             yield snapshot.note
@@ -188,7 +188,8 @@ def _never_begun(opened: OpenRun) -> str:
     if started is None or opened.card.submissions:
         return f"prepared, and never handed over: {again}"
     return (
-        f"'{started.user}' on '{started.host}' began to hand it over at {moment(started.at)}, and has not said that it "
+        f"'{started.user}' on '{started.host}' began to hand it over at {format_moment(started.at)}, and has "
+        "not said that it "
         f"was taken; if that was interrupted, this finds out and goes on from there: {again}"
     )
 
@@ -203,8 +204,9 @@ def _specifics(opened: OpenRun, life: Life | None) -> Iterator[str]:
     if lines := status_lines(opened.service, opened.run):
         yield from lines
     elif life and life.pid:
-        yield f"Engine: life {life.life}, process {life.pid} on '{life.host}', began {moment(life.t)} by {life.by}"
+        yield f"Engine: life {life.life}, process {life.pid} on '{life.host}', began {format_moment(life.t)} by "
+        f"{life.by}"
     if len(opened.card.submissions) > 1:
         last = opened.card.submissions[-1]
         number = len(opened.card.submissions)
-        yield f"Submissions: {number}, the last by {last.user} on '{last.host}' at {moment(last.at)}"
+        yield f"Submissions: {number}, the last by {last.user} on '{last.host}' at {format_moment(last.at)}"

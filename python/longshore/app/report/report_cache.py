@@ -15,7 +15,7 @@ from longshore.contract.service import StaleMarkError
 from longshore.model.run.event import Life
 from longshore.model.run.report import RunReport
 from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.submission import RunCard
+from longshore.model.run.submission import RunIdentity
 from longshore.world.runs.run_directory import read_cached, write_cached
 
 _FORMAT: Final = 2
@@ -33,7 +33,7 @@ class CachedReport(msgspec.Struct, frozen=True, kw_only=True):
     format: int = _FORMAT
     longshore: str = __version__
     mark: Mark
-    card: RunCard
+    card: RunIdentity
     snapshot: Snapshot | None
     logs: dict[str, tuple[int, int] | None]
     life: Life | None

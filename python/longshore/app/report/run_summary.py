@@ -11,9 +11,9 @@ from longshore.app.report.from_snapshot import RunStatus
 from longshore.app.report.time_left import time_left
 from longshore.contract.batch import WaitReasons
 from longshore.engine.rundir.job_table import JobTable
-from longshore.model.run.moment import moment
-from longshore.model.run.report import Running, RunSummary, Spent
-from longshore.model.run.state import TERMINAL, JobState
+from longshore.model.run.moment import format_moment
+from longshore.model.run.report import Badput, RunningJob, RunSummary
+from longshore.model.run.state import TERMINAL_STATES, JobState
 
 _LONGEST: Final = 5
 """Running jobs listed by name."""
@@ -41,7 +41,7 @@ def summarize_run(
         waits=(*_waits(attempts, status.counts, now), *_reasons(status.counts, waiting)) if moves else (),
         failures=failed.groups(),
         badput={
-            cause: Spent(attempts=int(spent[0]), seconds=spent[1]) for cause, spent in sorted(attempts.badput.items())
+            cause: Badput(attempts=int(spent[0]), seconds=spent[1]) for cause, spent in sorted(attempts.badput.items())
         },
         exit_codes=failed.exit_codes(),
     )
@@ -51,7 +51,8 @@ def _left_s(jobs: JobTable, attempts: AttemptCollector, status: RunStatus, now: 
     if attempts.first_start is None:
         return None
     open_jobs = [
-        sum(count for state, count in status.labels[label].items() if state not in TERMINAL) for label in jobs.labels
+        sum(count for state, count in status.labels[label].items() if state not in TERMINAL_STATES)
+        for label in jobs.labels
     ]
     return time_left(
         now=now,
@@ -72,11 +73,11 @@ def _running_s(attempts: AttemptCollector, labels: int, now: float) -> list[list
     return running
 
 
-def _running(attempts: AttemptCollector, jobs: JobTable) -> tuple[Running, ...]:
+def _running(attempts: AttemptCollector, jobs: JobTable) -> tuple[RunningJob, ...]:
     longest = sorted(attempts.running.values(), key=lambda start: (start.at or start.t, start.j))[:_LONGEST]
     names = jobs.names_of(start.j for start in longest)
     return tuple(
-        Running(
+        RunningJob(
             name=names[start.j],
             label=jobs.label(start.j),
             host=start.host,
@@ -90,7 +91,7 @@ def _waits(attempts: AttemptCollector, counts: Mapping[JobState, int], now: floa
     said = []
     later = [at for job, at in attempts.retries.items() if at > now and job not in attempts.running]
     if later:
-        said.append(f"{_jobs(len(later))} waiting to be tried again, the first at {moment(min(later))}")
+        said.append(f"{_jobs(len(later))} waiting to be tried again, the first at {format_moment(min(later))}")
     ready = counts.get(JobState.READY, 0) - len(later)
     if ready > 0 and (counts.get(JobState.RUNNING, 0) or counts.get(JobState.PENDING, 0)):
         said.append(f"{_jobs(ready)} ready, waiting for room")

@@ -17,9 +17,9 @@ from longshore.contract.search import RunSearch
 from longshore.contract.service import EventSource, WmsService
 from longshore.engine.run.service_capabilities import event_source, is_alive, log_locator
 from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableError, ServiceError, UnknownServiceError
-from longshore.model.run.event import Event, News
+from longshore.model.run.event import BriefEvent, Event
 from longshore.model.run.state import JobState
-from longshore.model.run.submission import RunCard
+from longshore.model.run.submission import RunIdentity
 from longshore.world.runs.registry import RegistryEntry, find_run, registered_path, write_entry
 from longshore.world.runs.run_directory import read_card
 
@@ -32,7 +32,7 @@ class OpenRun:
     """Opened run: its directory, card and service."""
 
     run: RunPaths
-    card: RunCard
+    card: RunIdentity
 
     @cached_property
     def service(self) -> WmsService:
@@ -56,7 +56,7 @@ class OpenRun:
         """Return the run's events after a mark; see `EventSource.events`."""
         return self.event_source.events(self.run, mark)
 
-    def brief_events(self, mark: Mark = "") -> tuple[Iterator[News], Mark] | Unreachable:
+    def brief_events(self, mark: Mark = "") -> tuple[Iterator[BriefEvent], Mark] | Unreachable:
         """Return shortened events if the service has them; see `BriefEvents.brief_events`."""
         if isinstance(self.service, BriefEvents):
             return self.service.brief_events(self.run, mark)
@@ -196,7 +196,7 @@ def of_one_run(run: RunPaths) -> Iterator[None]:
         ) from error
 
 
-def is_same_run(path: str, card: RunCard) -> bool | None:
+def is_same_run(path: str, card: RunIdentity) -> bool | None:
     """Tell whether a folder holds this run (or a copy); ``None`` if it holds no run of that id."""
     try:
         found = read_card(RunPaths(Path(path)))

@@ -17,13 +17,13 @@ from longshore.app.configure.resolved_run import at_default_site, template_files
 from longshore.app.configure.service_lookup import find_service
 from longshore.app.plan.programs import existing_programs
 from longshore.app.submit.transform import RunPlan
-from longshore.config.values.bps_eval import GENERATE
-from longshore.config.values.interpolate import shown
-from longshore.config.values.merge import PACKAGED, Node, plain
+from longshore.config.values.bps_eval import GENERATE_KEY
+from longshore.config.values.interpolate import quote_value
+from longshore.config.values.merge import PACKAGED_LAYERS, Node, plain_value
 from longshore.contract.context import Problem, RunPaths
 from longshore.errors import LongshoreError
-from longshore.model.run.fingerprint import Fingerprint, Footprint
-from longshore.model.run.submission import RunCard
+from longshore.model.run.fingerprint import FileFingerprint, Fingerprint
+from longshore.model.run.submission import RunIdentity
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.world.files.file_fingerprint import describe_change, fingerprint_file
@@ -61,7 +61,7 @@ def take_fingerprint(plan: RunPlan, draft: RunPaths) -> Fingerprint:
     )
 
 
-def find_changes(run: RunPaths, card: RunCard, made: Fingerprint) -> Iterator[Problem]:
+def find_changes(run: RunPaths, card: RunIdentity, made: Fingerprint) -> Iterator[Problem]:
     """Yield problems for inputs that changed since the run was prepared."""
     if card.longshore != __version__:
         yield _changed(f"this is Longshore {__version__}, and {card.longshore} prepared it")
@@ -86,7 +86,7 @@ def origins_of(node: Node, key: str = "") -> Iterator[tuple[str, Origin]]:
         yield key.removeprefix("."), node.origin
 
 
-def _of_configuration(run: RunPaths, card: RunCard, made: Fingerprint) -> Iterator[Problem]:
+def _of_configuration(run: RunPaths, card: RunIdentity, made: Fingerprint) -> Iterator[Problem]:
     """Yield problems for changed configuration keys, read again as then, from the same folder."""
     path = merged_config_path(run, card.name)
     try:
@@ -104,32 +104,32 @@ def _of_configuration(run: RunPaths, card: RunCard, made: Fingerprint) -> Iterat
     now = _values(configuration)
     yield from _differences(before, now, same_version=card.longshore == __version__)
     for name in sorted({*limits, *made.limits}):
-        then, here = (shown(each[name]) if name in each else "not set" for each in (made.limits, limits))
+        then, here = (quote_value(each[name]) if name in each else "not set" for each in (made.limits, limits))
         if then != here:
             yield _changed(f"'limits.{name}' of the site '{made.site}' is {here} now, and was {then}")
 
 
 def _differences(before: _Values, now: _Values, *, same_version: bool) -> Iterator[Problem]:
-    generated = any(_layer(origin).startswith(GENERATE) for _, origin in before.values())
+    generated = any(_layer(origin).startswith(GENERATE_KEY) for _, origin in before.values())
     for key in dict.fromkeys([*now, *before]):
         value, origin = now.get(key, (None, None))
         was, old_origin = before.get(key, (None, None))
         if value == was and (key in now) == (key in before):
             continue
         layers = {_layer(each) for each in (origin, old_origin)} - {""}
-        if (not same_version and layers <= PACKAGED) or (generated and _is_made(key, old_origin, layers)):
+        if (not same_version and layers <= PACKAGED_LAYERS) or (generated and _is_made(key, old_origin, layers)):
             continue
         if key not in now:
-            yield _changed(f"'{key}' is not set now, and was {shown(was)}")
+            yield _changed(f"'{key}' is not set now, and was {quote_value(was)}")
         elif key not in before:
-            yield _changed(f"'{key}' is {shown(value)} now, and was not set", origin)
+            yield _changed(f"'{key}' is {quote_value(value)} now, and was not set", origin)
         else:
-            yield _changed(f"'{key}' is {shown(value)} now, and was {shown(was)}", origin)
+            yield _changed(f"'{key}' is {quote_value(value)} now, and was {quote_value(was)}", origin)
 
 
 def _is_made(key: str, old_origin: Origin | None, layers: set[str]) -> bool:
     """Tell whether a function made or may have chosen a value: functions are not called again to compare."""
-    by_function = key.endswith(GENERATE) or _layer(old_origin).startswith(GENERATE)
+    by_function = key.endswith(GENERATE_KEY) or _layer(old_origin).startswith(GENERATE_KEY)
     return by_function or not layers & {"file", "command line"}
 
 
@@ -148,7 +148,7 @@ def _read_again(made: Fingerprint, now: float) -> Configuration:
 def _values(configuration: Configuration) -> _Values:
     root = configuration.config.root
     places = dict(origins_of(root))
-    return {key: (value, places.get(key)) for key, value in _flat(plain(root))}
+    return {key: (value, places.get(key)) for key, value in _flat(plain_value(root))}
 
 
 def _limits(configuration: Configuration) -> dict[str, str]:
@@ -170,7 +170,7 @@ def _given_graph(configuration: Configuration) -> list[Path]:
     return [path for path in places if path.is_file()][:1]
 
 
-def _there(found: Iterable[Footprint | None]) -> tuple[Footprint, ...]:
+def _there(found: Iterable[FileFingerprint | None]) -> tuple[FileFingerprint, ...]:
     return tuple(each for each in found if each is not None)
 
 

@@ -13,10 +13,16 @@ from longshore.app.progress import RecordingProgress
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.service import WmsService
 from longshore.engine.run.service_capabilities import is_alive, recovered_submission
-from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError, UnreachableError, UnsureError
-from longshore.model.run.fingerprint import Started
-from longshore.model.run.moment import timestamp
-from longshore.model.run.submission import RunCard, Submission
+from longshore.errors import (
+    FilesError,
+    LongshoreError,
+    SubmissionRefusedError,
+    SubmissionUncertainError,
+    UnreachableError,
+)
+from longshore.model.run.fingerprint import SubmissionStart
+from longshore.model.run.moment import format_timestamp
+from longshore.model.run.submission import RunIdentity, Submission
 from longshore.world.files.links import link_by_id
 from longshore.world.files.locks import lock_folder
 from longshore.world.files.permissions import apply_umask
@@ -40,7 +46,7 @@ class PreparedRun:
     """
 
     run: RunPaths
-    card: RunCard
+    card: RunIdentity
     service: WmsService
     site: str
     umask: int | None
@@ -53,7 +59,7 @@ class SubmittedRun:
     """Submitted run; `reference` is its id, or its directory if the registry cannot be written."""
 
     run: RunPaths
-    card: RunCard
+    card: RunIdentity
     reference: str
     site: str
     notes: tuple[str, ...]
@@ -94,7 +100,7 @@ def hand_over(prepared: PreparedRun, progress: RecordingProgress) -> SubmittedRu
     return SubmittedRun(run=run, card=card, reference=name, site=prepared.site, notes=tuple(progress.notes))
 
 
-def recovered(run: RunPaths, card: RunCard, service: WmsService, progress: RecordingProgress) -> Submission | None:
+def recovered(run: RunPaths, card: RunIdentity, service: WmsService, progress: RecordingProgress) -> Submission | None:
     """Return the submission that a killed process left unrecorded, if the service has it.
 
     Raises `UnreachableError` if the service cannot tell.
@@ -108,13 +114,15 @@ def recovered(run: RunPaths, card: RunCard, service: WmsService, progress: Recor
     return submission
 
 
-def _submitted(prepared: PreparedRun, card: RunCard, progress: RecordingProgress, *, registered: bool) -> Submission:
+def _submitted(
+    prepared: PreparedRun, card: RunIdentity, progress: RecordingProgress, *, registered: bool
+) -> Submission:
     run = prepared.run
     try:
         with apply_umask(prepared.umask):
             _note_submitting(run)
             return prepared.service.submit(run)
-    except UnsureError:
+    except SubmissionUncertainError:
         # A run that may be live must keep its directory.
         raise
     except LongshoreError:
@@ -127,7 +135,7 @@ def _submitted(prepared: PreparedRun, card: RunCard, progress: RecordingProgress
         raise
 
 
-def refuse_if_submitted(run: RunPaths, card: RunCard, service: WmsService) -> None:
+def refuse_if_submitted(run: RunPaths, card: RunIdentity, service: WmsService) -> None:
     """Refuse to submit a run twice.
 
     Raises `SubmissionRefusedError` if it was submitted, `UnreachableError` if that is possible and the service cannot
@@ -139,7 +147,7 @@ def refuse_if_submitted(run: RunPaths, card: RunCard, service: WmsService) -> No
     )
     if card.submissions:
         last = card.submissions[-1]
-        when = f"{timestamp(last.at)} by '{last.user}' on '{last.host}'"
+        when = f"{format_timestamp(last.at)} by '{last.user}' on '{last.host}'"
         raise SubmissionRefusedError(f"'{run.root}' was submitted already, {when}", hint=hint)
     if run.journal.is_dir() and any(run.journal.iterdir()):
         raise SubmissionRefusedError(f"'{run.root}' was submitted already: its journal has begun", hint=hint)
@@ -155,7 +163,7 @@ def refuse_if_submitted(run: RunPaths, card: RunCard, service: WmsService) -> No
         raise SubmissionRefusedError(f"{by}: it runs", hint=hint)
 
 
-def refuse_if_not_submitted(run: RunPaths, card: RunCard) -> None:
+def refuse_if_not_submitted(run: RunPaths, card: RunIdentity) -> None:
     """Refuse to resume or restart a run that was prepared but never submitted.
 
     Raises `SubmissionRefusedError` for such a run.
@@ -169,7 +177,7 @@ def refuse_if_not_submitted(run: RunPaths, card: RunCard) -> None:
 
 def _note_submitting(run: RunPaths) -> None:
     try:
-        write_submitting(run, Started(at=time.time(), user=user_name(), host=host_name()))
+        write_submitting(run, SubmissionStart(at=time.time(), user=user_name(), host=host_name()))
     except OSError as error:
         raise FilesError(
             f"'{run.root}' cannot be submitted, for nothing can be written there: {error.strerror}",
@@ -177,7 +185,7 @@ def _note_submitting(run: RunPaths) -> None:
         ) from error
 
 
-def _registered(run: RunPaths, card: RunCard) -> tuple[bool, str]:
+def _registered(run: RunPaths, card: RunIdentity) -> tuple[bool, str]:
     """Register a run; return whether its id will find it, and the reference for the user."""
     entry = RegistryEntry.of(card, str(run.root))
     known = read_entry(card.id)
@@ -186,7 +194,7 @@ def _registered(run: RunPaths, card: RunCard) -> tuple[bool, str]:
     return registered, card.id if registered else str(run.root)
 
 
-def _take_back(prepared: PreparedRun, card: RunCard, *, registered: bool) -> None:
+def _take_back(prepared: PreparedRun, card: RunIdentity, *, registered: bool) -> None:
     if prepared.keep:
         # If it cannot be removed, the next call asks the service whether the run is live.
         with suppress(OSError):

@@ -20,9 +20,9 @@ from longshore.contract.context import Problem, RunPaths
 from longshore.contract.service import WmsService
 from longshore.engine.run.service_capabilities import recovered_submission
 from longshore.engine.rundir.job_table import read_header
-from longshore.errors import Fault, RunNotFoundError, RunUnreadableError, SubmissionRefusedError
+from longshore.errors import ErrorDetail, RunNotFoundError, RunUnreadableError, SubmissionRefusedError
 from longshore.model.run.fingerprint import Fingerprint
-from longshore.model.run.submission import RunCard
+from longshore.model.run.submission import RunIdentity
 from longshore.world.files.locks import lock_folder
 from longshore.world.read.quantum_graph import QUANTUM_GRAPH_SUFFIXES
 from longshore.world.runs.run_directory import read_card, read_made_from, read_submitting
@@ -60,7 +60,7 @@ def submit_prepared(folder: Path, *, force: bool, progress: Progress) -> Submitt
     return advance_run(prepared, SubmittedRun, recording)
 
 
-def _card(run: RunPaths) -> RunCard:
+def _card(run: RunPaths) -> RunIdentity:
     """Return the run's card, or raise why it has none."""
     try:
         return read_card(run)
@@ -101,7 +101,7 @@ def _refuse_if_moved(run: RunPaths, made: Path) -> None:
 
 
 def _changes(
-    run: RunPaths, card: RunCard, made: Fingerprint | None, service: WmsService, *, force: bool
+    run: RunPaths, card: RunIdentity, made: Fingerprint | None, service: WmsService, *, force: bool
 ) -> list[Problem]:
     """Return all changes since the run was prepared."""
     if made is None:
@@ -129,7 +129,7 @@ def _judge(run: RunPaths, changes: Sequence[Problem], progress: Progress, *, for
     if not changes:
         return
     faults = tuple(
-        Fault(code=SubmissionRefusedError.code, message=change.message, origin=change.origin, hint=_AGAIN)
+        ErrorDetail(code=SubmissionRefusedError.code, message=change.message, origin=change.origin, hint=_AGAIN)
         for change in changes
     )
     others = f" (and {len(faults) - 1} more)" if faults[1:] else ""

@@ -17,7 +17,7 @@ from longshore.app.submit.hand_over import PreparedRun, SubmittedRun
 from longshore.app.submit.pipeline import advance_run, reserved_id
 from longshore.app.submit.transform import RunPlan, single_job_profile
 from longshore.config.values.merge import Node
-from longshore.config.values.search import Config, Expander
+from longshore.config.values.search import Config, Interpolator
 from longshore.errors import ConfigError, FilesError
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import File
@@ -106,10 +106,10 @@ def _read(run: ResolvedRun) -> _Script:
     # Names of files stay symbolic until it is known where the job runs.
     scope = run.configuration.scope(curr_pipetask=LABEL)
     delayed = {key: f"<FILE:{key}>" for key in files}
-    plain = Expander(config, replace(scope, searchobj=section))
-    named = Expander(config, replace(scope, current={**scope.current, **delayed}, searchobj=section))
+    plain = Interpolator(config, replace(scope, searchobj=section))
+    named = Interpolator(config, replace(scope, current={**scope.current, **delayed}, searchobj=section))
 
-    def text(expander: Expander, node: Node) -> str:
+    def text(expander: Interpolator, node: Node) -> str:
         return expander.template(str(node.value), node.origin).render({})
 
     executable = _executable(Path(text(plain, _given(section, "executable"))), _given(section, "executable").origin)

@@ -16,7 +16,7 @@ from longshore.app.plan.log_folders import log_folders
 from longshore.app.plan.profiles import ProfileCompiler
 from longshore.app.progress import Progress
 from longshore.app.submit.saved_graphs import SavedGraphs, graphs_to_save
-from longshore.config.profile.final_job import WhenRun, final_commands, vain_setup, when_run
+from longshore.config.profile.final_job import WhenRun, ignored_setup_notes, read_final_commands, read_when_run
 from longshore.config.profile.profile import JobProfile
 from longshore.config.values.merge import Node
 from longshore.graph.formats.quantum_graph import RUN_GRAPH
@@ -62,7 +62,7 @@ def plan_run(clustered: ClusteredRun, progress: Progress) -> RunPlan:
     something that is missing.
     """
     run, payload, graph = clustered.run, clustered.payload, clustered.graph
-    for note in vain_setup(run.configuration.config):
+    for note in ignored_setup_notes(run.configuration.config):
         progress.note(note)
     named = replace(run, configuration=run.configuration.with_values(payload.values))
     note_unmatched_labels(named, graph, progress)
@@ -112,7 +112,7 @@ def _special_jobs(run: ResolvedRun, payload: AcquiredPayload, profiles: ProfileC
         # The root's command of all tasks is not for a job without task.
         own = config.at("pipetask", INIT_LABEL, "runQuantumCommand") is not None
         init = init_job(profiles.of(INIT_LABEL, with_command=own), inputs)
-    when = when_run(config)
+    when = read_when_run(config)
     if when is WhenRun.NEVER:
         return SpecialJobs(init=init)
     _final_programs(run.configuration)  # reports wrong commands before any job is made
@@ -128,13 +128,13 @@ def _final_programs(configuration: ResolvedConfiguration, final: Job | None = No
     `final` is the job if already made: it may have fewer processors than configured. Raises `ConfigError` if one of
     its commands is wrong.
     """
-    if when_run(configuration.config) is WhenRun.NEVER:
+    if read_when_run(configuration.config) is WhenRun.NEVER:
         return {}
     arguments = _final_arguments(configuration)
     current = {"requestCpus": str(final.settings.request.cpus)} if final else {}
     current |= {name: f'"${{{name}}}"' for name, _ in arguments}
     scope = configuration.scope(curr_pipetask=FINAL_LABEL, curr_cluster=FINAL_LABEL, **current)
-    commands = final_commands(configuration.config, scope)
+    commands = read_final_commands(configuration.config, scope)
     return {FINAL_SCRIPT: final_script(commands, [name for name, _ in arguments])}
 
 

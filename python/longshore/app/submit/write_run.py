@@ -15,11 +15,11 @@ from longshore.app.submit.fingerprint import merged_config_path, origins_of, tak
 from longshore.app.submit.hand_over import PreparedRun
 from longshore.app.submit.saved_graphs import write_saved
 from longshore.app.submit.transform import RunPlan
-from longshore.config.values.merge import plain
+from longshore.config.values.merge import plain_value
 from longshore.contract.context import RunPaths
 from longshore.engine.run.service_capabilities import log_directories
 from longshore.model.lines.codec import workflow_lines
-from longshore.model.run.submission import RunCard
+from longshore.model.run.submission import RunIdentity
 from longshore.world.files.atomic import create_file
 from longshore.world.files.permissions import apply_umask, set_group
 from longshore.world.runs.run_directory import (
@@ -34,7 +34,7 @@ from longshore.world.runs.run_directory import (
 def write_run(plan: RunPlan) -> PreparedRun:
     """Write the run directory; raises `FilesError` if that fails, and leaves nothing behind."""
     run, workflow = plan.run, plan.workflow
-    card = RunCard(
+    card = RunIdentity(
         format=RUN_FORMAT,
         id=run.id,
         name=workflow.name,
@@ -109,5 +109,5 @@ def _write_inputs(draft: RunPaths, plan: RunPlan) -> None:
 
 
 def _effective(configuration: Configuration) -> bytes:
-    text: str = yaml.safe_dump(plain(configuration.config.root), sort_keys=False, allow_unicode=True, width=120)
+    text: str = yaml.safe_dump(plain_value(configuration.config.root), sort_keys=False, allow_unicode=True, width=120)
     return text.encode()

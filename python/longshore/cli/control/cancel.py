@@ -116,10 +116,10 @@ def _names(opened: OpenRun | RunReport) -> tuple[str, str]:
 
 def _cancel(run: OpenRun | RunReport, selection: JobSelection, options: CancelOptions) -> RunReport:
     from longshore.model.run.report import RunReport
-    from longshore.model.run.state import TERMINAL
+    from longshore.model.run.state import TERMINAL_STATES
 
     remote = isinstance(run, RunReport)
-    over = (run if isinstance(run, RunReport) else api.status(run)).state in TERMINAL
+    over = (run if isinstance(run, RunReport) else api.status(run)).state in TERMINAL_STATES
     with RunProgress() as progress:
         report = api.cancel(run, selection, runs_only=options.require_bps, show=progress.show)
     if not options.as_json:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
 def end_of_following(report: RunReport) -> int:
     """Print why no more news can come; return the exit status of the run's state."""
-    from longshore.model.run.state import EXIT_STATUS
+    from longshore.model.run.state import STATE_EXIT_STATUS
 
     for note in report.notes:
         click.echo(f"longshore: {note}", err=True)
-    return EXIT_STATUS[report.state]
+    return STATE_EXIT_STATUS[report.state]

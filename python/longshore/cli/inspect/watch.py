@@ -17,8 +17,8 @@ from longshore.cli.run_progress import progress_line
 from longshore.cli.show.format import indent_paragraph
 from longshore.cli.show.report_text import exit_codes_table, report_text, summary_table
 from longshore.cli.show.run_summary_text import run_summary_lines
-from longshore.model.run.moment import timestamp
-from longshore.model.run.state import EXIT_STATUS
+from longshore.model.run.moment import format_timestamp
+from longshore.model.run.state import STATE_EXIT_STATUS
 
 if TYPE_CHECKING:
     from longshore.app.runs.open_run import OpenRun
@@ -54,7 +54,7 @@ def watch(opened: OpenRun, *, codes: bool) -> int:
     except KeyboardInterrupt:
         click.echo(f"longshore: no longer watching; run '{opened.card.id}' is as it was", err=True)
         return INTERRUPTED
-    return EXIT_STATUS[report.state]
+    return STATE_EXIT_STATUS[report.state]
 
 
 def _is_terminal() -> bool:
@@ -67,7 +67,7 @@ def screen_text(report: RunReport, now: float) -> str:
     if report.summary:
         lines += run_summary_lines(report.summary, now=now, examples=False)
     lines += [f"Note: {indent_paragraph(note)}" for note in report.notes]
-    return "\n".join([*lines, "", f"{timestamp(now)}: Ctrl-C stops the watching, not the run."])
+    return "\n".join([*lines, "", f"{format_timestamp(now)}: Ctrl-C stops the watching, not the run."])
 
 
 @contextmanager
@@ -97,7 +97,7 @@ def _lines() -> Iterator[_Screen]:
         def show(self, report: RunReport, now: float) -> None:
             line = progress_line(report)
             if line != self._last:
-                click.echo(f"{timestamp(now)} {line}")
+                click.echo(f"{format_timestamp(now)} {line}")
                 self._last = line
 
     yield Written()

@@ -9,8 +9,8 @@ from typing import Any, Final
 import yaml
 
 from longshore.cli.show.format import escape_controls
-from longshore.config.lint.explain import Explained, Kind, Step
-from longshore.config.values.merge import Node, plain
+from longshore.config.lint.explain import InterpolationStep, KeyExplanation, StepKind
+from longshore.config.values.merge import Node, plain_value
 from longshore.origin import Origin
 
 _WIDE: Final = 10**9
@@ -29,7 +29,7 @@ def _yaml_lines(node: Node, depth: int, *, origins: bool) -> Iterator[str]:
             yield from _yaml_lines(below, depth + 1, origins=origins)
         else:
             place = f"  # {_place(below.origin)}" if origins else ""
-            yield f"{begin} {_flow(plain(below))}{place}"
+            yield f"{begin} {_flow(plain_value(below))}{place}"
 
 
 def _flow(value: Any) -> str:
@@ -41,12 +41,12 @@ def _flow(value: Any) -> str:
     return text.removesuffix("\n").removesuffix("\n...")
 
 
-def explain_text(values: Mapping[str, Explained]) -> str:
+def explain_text(values: Mapping[str, KeyExplanation]) -> str:
     """Format explained values, each with its history below it."""
     return "\n".join("\n".join(_explained_lines(key, explained)) for key, explained in values.items())
 
 
-def _explained_lines(key: str, explained: Explained) -> Iterator[str]:
+def _explained_lines(key: str, explained: KeyExplanation) -> Iterator[str]:
     if not explained.found:
         yield f"{escape_controls(key)}: not found"
         return
@@ -67,22 +67,22 @@ def _explained_lines(key: str, explained: Explained) -> Iterator[str]:
         yield f"  hides {_shown(replaced.value)} in {section}, from {_place(replaced.origin)}"
 
 
-def _step_lines(steps: Sequence[Step]) -> Iterator[str]:
+def _step_lines(steps: Sequence[InterpolationStep]) -> Iterator[str]:
     if len(steps) < 2 or (len(steps) == 2 and steps[0].text == steps[-1].text):
         return
     for step in steps:
         indent = "  " * (step.depth + 1)
         text = _shown(step.text)
         match step.kind:
-            case Kind.WRITTEN:
+            case StepKind.WRITTEN:
                 yield f"{indent}written {text}"
-            case Kind.ENVIRONMENT:
+            case StepKind.ENVIRONMENT:
                 yield f"{indent}with the environment {text}"
-            case Kind.VARIABLE:
+            case StepKind.VARIABLE:
                 yield f"{indent}{{{escape_controls(step.name)}}} is {text}, from {_place(step.origin)}"
-            case Kind.UNDEFINED:
+            case StepKind.UNDEFINED:
                 yield f"{indent}{{{escape_controls(step.name)}}} is defined nowhere: {text}"
-            case Kind.VALUE:
+            case StepKind.VALUE:
                 yield f"{indent}gives {text}"
 
 

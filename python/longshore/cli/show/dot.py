@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from longshore.model.run.picture import Box, Picture
+from longshore.model.run.picture import Drawing, DrawingNode
 from longshore.model.run.state import JobState
 from longshore.plan.dot import escape_dot
 
@@ -24,7 +24,7 @@ _PLAIN: Final = "#ffffff"
 _MERMAID_UNSAFE: Final = re.compile(r"[^\w .,:+/=-]")
 
 
-def to_dot(picture: Picture) -> str:
+def to_dot(picture: Drawing) -> str:
     """Format a picture for Graphviz."""
     lines = [
         "digraph longshore {",
@@ -42,7 +42,7 @@ def to_dot(picture: Picture) -> str:
     return "\n".join([*lines, "}"])
 
 
-def to_mermaid(picture: Picture) -> str:
+def to_mermaid(picture: Drawing) -> str:
     """Format a picture for Mermaid, as Markdown pages of several forges draw it."""
     lines = ["flowchart TD"]
     for number, box in enumerate(picture.boxes):
@@ -56,7 +56,7 @@ def to_mermaid(picture: Picture) -> str:
     return "\n".join(lines)
 
 
-def box_lines(box: Box) -> list[str]:
+def box_lines(box: DrawingNode) -> list[str]:
     """Lines of text in a box."""
     if box.more:
         return [box.name, box.label]
@@ -75,7 +75,7 @@ def _states(counts: Mapping[JobState, int], jobs: int) -> list[str]:
     return [", ".join(f"{number:,} {state.value.lower()}" for state, number in counts.items())] if counts else []
 
 
-def _colour(box: Box) -> str:
+def _colour(box: DrawingNode) -> str:
     for state, colour in _COLOURS:
         if box.counts.get(state):
             return colour

@@ -20,13 +20,13 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.moment import moment
+from longshore.model.run.moment import format_moment
 
 
 def event_text(event: Event, job: int) -> str:
     """Format an event as a line: its time, and its meaning for the job of that index."""
     tell = _TELL.get(type(event))
-    return f"{moment(event.t)}  {tell(event, job) if tell else type(event).__name__.lower()}"
+    return f"{format_moment(event.t)}  {tell(event, job) if tell else type(event).__name__.lower()}"
 
 
 def _submitting(event: Submitting, job: int) -> str:
@@ -66,7 +66,7 @@ def _lost(event: Lost, _: int) -> str:
 
 
 def _retry(event: Retry, _: int) -> str:
-    later = f", not before {moment(event.not_before)}" if event.not_before is not None else ""
+    later = f", not before {format_moment(event.not_before)}" if event.not_before is not None else ""
     changed = ", with another request" if event.request else ""
     return f"it is tried again as attempt {event.a}, because of {event.cause.value}{later}{changed}"
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from longshore.cli.show.event_text import event_text
 from longshore.cli.show.format import escape_controls, failure_text, format_count, format_duration, format_size
 from longshore.config.lint.secrets import hide_secrets
-from longshore.model.run.moment import moment
+from longshore.model.run.moment import format_moment
 from longshore.model.run.state import Cause, JobState
 
 if TYPE_CHECKING:
@@ -86,12 +86,12 @@ def state_reasons(job: Explained, *, now: float) -> list[str]:
 def _reasons(job: Explained, now: float) -> Iterator[str]:
     yield from _WHY.get(job.state, _why_other)(job, now)
     if job.stopped_at is not None:
-        yield f"The engine is not running since {moment(job.stopped_at)}: longshore resume {job.run}"
+        yield f"The engine is not running since {format_moment(job.stopped_at)}: longshore resume {job.run}"
 
 
 def _why_pending(job: Explained, _: float) -> Iterator[str]:
     newest = job.attempts[-1] if job.attempts else None
-    since = f" since {moment(newest.submitted_at)}" if newest and newest.submitted_at else ""
+    since = f" since {format_moment(newest.submitted_at)}" if newest and newest.submitted_at else ""
     what = f" as '{newest.wms_id}'" if newest and newest.wms_id else ""
     yield f"It was handed to the workload manager{what} and has not been seen to start{since}."
     if job.waits_at_manager:
@@ -114,7 +114,7 @@ def _why_failed(job: Explained, _: float) -> Iterator[str]:
 
 def _why_deleted(job: Explained, _: float) -> Iterator[str]:
     order = job.cancelled_by
-    yield f"It was cancelled{f' by {order.who} at {moment(order.t)}' if order else ''}."
+    yield f"It was cancelled{f' by {order.who} at {format_moment(order.t)}' if order else ''}."
 
 
 def _why_other(job: Explained, _: float) -> Iterator[str]:
@@ -151,7 +151,7 @@ def _why_ready(job: Explained, now: float) -> Iterator[str]:
     if job.undecided:
         yield "Its newest attempt ended badly, and the engine has not yet decided whether it is tried again."
     if job.not_before is not None and job.not_before > now:
-        yield f"It is tried again at {moment(job.not_before)} at the earliest."
+        yield f"It is tried again at {format_moment(job.not_before)} at the earliest."
     for throttle in job.throttles:
         if throttle.active >= throttle.most:
             yield _throttled(throttle, job.run)
@@ -185,7 +185,7 @@ def _why_held(job: Explained, now: float) -> Iterator[str]:
         yield from _why_pending(job, now)
         return
     order = job.held_by
-    by = f" by {order.who} at {moment(order.t)}" if order else ""
+    by = f" by {order.who} at {format_moment(order.t)}" if order else ""
     release = f"--job {shlex.quote(job.name)}"
     if order and (labels := order.select.get("labels")):
         release = " ".join(f"--label {shlex.quote(label)}" for label in labels)
@@ -195,7 +195,7 @@ def _why_held(job: Explained, now: float) -> Iterator[str]:
 def _why_running(job: Explained, now: float) -> Iterator[str]:
     for attempt in job.attempts[-1:]:
         where = f" on {attempt.host}" if attempt.host else ""
-        since = f" since {moment(attempt.started_at)}" if attempt.started_at is not None else ""
+        since = f" since {format_moment(attempt.started_at)}" if attempt.started_at is not None else ""
         # Records never subtract the clocks of two hosts; text for people may.
         long = f", for about {format_duration(now - attempt.started_at)}" if attempt.started_at is not None else ""
         yield f"Its attempt {attempt.number} runs{where}{since}{long}."
@@ -240,7 +240,7 @@ def _attempt_lines(attempt: Attempt, log: str | None) -> list[str]:
     outcome = outcome_text(attempt) if attempt.cause else "succeeded" if attempt.ended_at is not None else "not over"
     lines = [f"Attempt {attempt.number}: {outcome}"]
     times = [("handed over", attempt.submitted_at), ("started", attempt.started_at), ("ended", attempt.ended_at)]
-    told = ", ".join(f"{what} {moment(at)}" for what, at in times if at is not None)
+    told = ", ".join(f"{what} {format_moment(at)}" for what, at in times if at is not None)
     host = f", on {attempt.host}" if attempt.host else ""
     lines.append(f"{_IN}{told}{host}")
     used = list(_used(attempt))

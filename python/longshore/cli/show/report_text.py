@@ -11,7 +11,7 @@ from longshore.cli.show.format import INDENT, KIB, escape_controls, format_durat
 from longshore.cli.show.run_summary_text import run_summary_lines
 from longshore.contract.context import PingReport
 from longshore.errors import LongshoreError
-from longshore.model.run.moment import timestamp
+from longshore.model.run.moment import format_timestamp
 from longshore.model.run.report import PAYLOAD_CODES, RunReport
 from longshore.model.run.state import JobState
 from longshore.origin import Origin
@@ -189,7 +189,7 @@ def _facts(report: RunReport) -> list[str]:
         ("Started", report.started_at),
         ("Finished", report.finished_at),
     ):
-        facts.append((name, timestamp(at)))
+        facts.append((name, format_timestamp(at)))
     return [
         *(f"{name}: {escape_controls(value)}" for name, value in facts if value),
         *map(escape_controls, report.specifics),

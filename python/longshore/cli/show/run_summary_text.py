@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from longshore.cli.show.format import INDENT, escape_controls, failure_text, format_count, format_duration
-from longshore.model.run.report import Failure, RunSummary, Spent
+from longshore.model.run.report import Badput, Failure, RunSummary
 from longshore.model.run.state import Cause
 
 _GROUPS: Final = 5
@@ -52,7 +52,7 @@ def _running(insight: RunSummary, now: float | None) -> Iterator[str]:
         yield " ".join(parts)
 
 
-def _badput(badput: Mapping[Cause, Spent]) -> str:
+def _badput(badput: Mapping[Cause, Badput]) -> str:
     attempts = sum(spent.attempts for spent in badput.values())
     seconds = sum(spent.seconds for spent in badput.values())
     causes = ", ".join(

@@ -9,19 +9,19 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.values.bps_eval import WORD
-from longshore.config.values.interpolate import Field, angled, env_spelled_out, expand_env, parse
-from longshore.config.values.merge import Marker, Node, plain
-from longshore.config.values.search import SECTIONS, Config, Expander, Hit, Scope, is_delimited
+from longshore.config.values.bps_eval import BPS_EVAL
+from longshore.config.values.interpolate import Field, expand_env, rewrite_angled_env, split_angled, split_fields
+from longshore.config.values.merge import Marker, Node, plain_value
+from longshore.config.values.search import SECTIONS, Config, Interpolator, RawValue, Scope, is_delimited
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
-_DEEPEST: Final = 100
-_MOST_STEPS: Final = 1000
+_MAX_DEPTH: Final = 100
+_MAX_STEPS: Final = 1000
 
 
-class Kind(StrEnum):
+class StepKind(StrEnum):
     """What a step of filling in did."""
 
     WRITTEN = "written"
@@ -36,7 +36,7 @@ class Kind(StrEnum):
     """All variables were substituted."""
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class InterpolationStep(msgspec.Struct, frozen=True, kw_only=True):
     """One step from a text to its value.
 
     Attributes
@@ -51,14 +51,14 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
         Where it was written.
     """
 
-    kind: Kind
+    kind: StepKind
     depth: int = 0
     name: str
     text: str
     origin: Origin | None = None
 
 
-class Replaced(msgspec.Struct, frozen=True, kw_only=True):
+class OverriddenValue(msgspec.Struct, frozen=True, kw_only=True):
     """A value that another overrides.
 
     Attributes
@@ -74,7 +74,7 @@ class Replaced(msgspec.Struct, frozen=True, kw_only=True):
     section: str | None = None
 
 
-class Explained(msgspec.Struct, frozen=True, kw_only=True):
+class KeyExplanation(msgspec.Struct, frozen=True, kw_only=True):
     """Value, origin, history and interpolation steps of one key.
 
     Attributes
@@ -97,67 +97,67 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True):
     value: YamlValue
     origin: Origin | None = None
     written: YamlValue = None
-    overrode: tuple[Replaced, ...] = ()
-    hides: tuple[Replaced, ...] = ()
-    steps: tuple[Step, ...] = ()
+    overrode: tuple[OverriddenValue, ...] = ()
+    hides: tuple[OverriddenValue, ...] = ()
+    steps: tuple[InterpolationStep, ...] = ()
     error: ConfigError | None = None
 
 
-def explain_key(config: Config, key: str, scope: Scope) -> Explained:
+def explain_key(config: Config, key: str, scope: Scope) -> KeyExplanation:
     """Explain the result of a search for a key; with an error, up to that error."""
     hit = config.lookup(key, scope)
     if hit is None:
-        return Explained(found=False, value="")
+        return KeyExplanation(found=False, value="")
     value: YamlValue = None
     failed: ConfigError | None = None
-    steps: list[Step] = []
+    steps: list[InterpolationStep] = []
     try:
-        value = Expander(config, scope).value(key, hit)
+        value = Interpolator(config, scope).value(key, hit)
     except ConfigError as error:
         failed = error
     if isinstance(hit.value, str):
         with suppress(ConfigError):  # the same error as before
-            for step in _Steps(config, scope).of(key, hit, 0):
+            for step in _StepCollector(config, scope).of(key, hit, 0):
                 steps.append(step)  # noqa: PERF402 - those before an error are kept
         if failed is None:
-            steps.append(Step(kind=Kind.VALUE, name=key, text=str(value)))
-    return Explained(
+            steps.append(InterpolationStep(kind=StepKind.VALUE, name=key, text=str(value)))
+    return KeyExplanation(
         found=True,
         value=value,
         origin=hit.origin,
-        written=hit.plain(),
-        overrode=tuple(_overrode(hit.node)),
-        hides=tuple(_hidden(config, key, scope, hit)),
+        written=hit.plain_value(),
+        overrode=tuple(_overridden_values(hit.node)),
+        hides=tuple(_hidden_values(config, key, scope, hit)),
         steps=tuple(steps),
         error=failed,
     )
 
 
-def _overrode(node: Node | None) -> Iterator[Replaced]:
+def _overridden_values(node: Node | None) -> Iterator[OverriddenValue]:
     below = node.overrode if node else None
     while below is not None:
         # A deleted key has no value; the value it deleted is still shown.
-        value = None if below.value is Marker.DELETE else plain(below)
-        yield Replaced(value=value, origin=below.origin)
+        value = None if below.value is Marker.DELETE else plain_value(below)
+        yield OverriddenValue(value=value, origin=below.origin)
         below = below.overrode
 
 
-def _hidden(config: Config, key: str, scope: Scope, hit: Hit) -> Iterator[Replaced]:
+def _hidden_values(config: Config, key: str, scope: Scope, hit: RawValue) -> Iterator[OverriddenValue]:
     """Values of the same key in sections that are searched later."""
     if is_delimited(key):
         return
     later = hit.node is None
-    for name, part in _named_parts(config, scope.current):
+    for name, part in _searched_sections(config, scope.current):
         node = part.get(key)
         if node is None:
             continue
         if hit.node is node:
             later = True
         elif later:
-            yield Replaced(value=plain(node), origin=node.origin, section=name)
+            yield OverriddenValue(value=plain_value(node), origin=node.origin, section=name)
 
 
-def _named_parts(config: Config, current: Mapping[str, YamlValue]) -> Iterator[tuple[str, Mapping[str, Node]]]:
+def _searched_sections(config: Config, current: Mapping[str, YamlValue]) -> Iterator[tuple[str, Mapping[str, Node]]]:
     there = [name for name in SECTIONS if config.at(name) is not None]
     names = []
     for name in there:
@@ -166,45 +166,45 @@ def _named_parts(config: Config, current: Mapping[str, YamlValue]) -> Iterator[t
     yield from zip([*names, "root"], config.parts(current), strict=True)
 
 
-class _Steps:
+class _StepCollector:
     """Follows the variables of a text, each of them once."""
 
     def __init__(self, config: Config, scope: Scope) -> None:
         self.config = config
         self.scope = scope
-        self._expander = Expander(config, scope)
+        self._expander = Interpolator(config, scope)
         self._seen: set[str] = set()
         self._count = 0
 
-    def of(self, name: str, hit: Hit, depth: int) -> Iterator[Step]:
+    def of(self, name: str, hit: RawValue, depth: int) -> Iterator[InterpolationStep]:
         """The text, then what was substituted in it."""
         text = str(hit.value)
-        yield Step(kind=Kind.WRITTEN, depth=depth, name=name, text=text, origin=hit.origin)
-        expanded = expand_env(env_spelled_out(text, self.scope.env), self.scope.env)
+        yield InterpolationStep(kind=StepKind.WRITTEN, depth=depth, name=name, text=text, origin=hit.origin)
+        expanded = expand_env(rewrite_angled_env(text, self.scope.env), self.scope.env)
         if expanded != text:
-            yield Step(kind=Kind.ENVIRONMENT, depth=depth, name=name, text=expanded)
+            yield InterpolationStep(kind=StepKind.ENVIRONMENT, depth=depth, name=name, text=expanded)
         for variable in dict.fromkeys(self._variables(expanded)):
             yield from self._variable(variable, depth + 1)
 
     def _variables(self, text: str) -> Iterator[str]:
-        for piece in parse(text):
+        for piece in split_fields(text):
             if isinstance(piece, Field):
                 yield piece.name
             elif "<" in piece:
-                pieces = angled(piece, lambda name: self.config.lookup(name, self.scope) is not None)
+                pieces = split_angled(piece, lambda name: self.config.lookup(name, self.scope) is not None)
                 yield from (each.name for each in pieces if isinstance(each, Field))
 
-    def _variable(self, name: str, depth: int) -> Iterator[Step]:
+    def _variable(self, name: str, depth: int) -> Iterator[InterpolationStep]:
         self._count += 1
-        if name in self._seen or depth > _DEEPEST or self._count > _MOST_STEPS:
+        if name in self._seen or depth > _MAX_DEPTH or self._count > _MAX_STEPS:
             return
         self._seen.add(name)
         hit = self.config.lookup(name, self.scope)
         if hit is None:
             shown = self._expander.template(f"{{{name}}}", None).render({})
-            yield Step(kind=Kind.UNDEFINED, depth=depth, name=name, text=shown)
+            yield InterpolationStep(kind=StepKind.UNDEFINED, depth=depth, name=name, text=shown)
             return
-        if isinstance(hit.value, str) and any(mark in hit.value for mark in ("{", "<", "$", WORD)):
+        if isinstance(hit.value, str) and any(mark in hit.value for mark in ("{", "<", "$", BPS_EVAL)):
             yield from self.of(name, hit, depth)
-        value = Expander(self.config, self.scope).value(name, hit)
-        yield Step(kind=Kind.VARIABLE, depth=depth, name=name, text=str(value), origin=hit.origin)
+        value = Interpolator(self.config, self.scope).value(name, hit)
+        yield InterpolationStep(kind=StepKind.VARIABLE, depth=depth, name=name, text=str(value), origin=hit.origin)

@@ -17,8 +17,8 @@ _TYPES: Final[Mapping[str, Callable[[YamlValue], bool]]] = {
     "object": lambda value: isinstance(value, dict),
     "null": lambda value: value is None,
 }
-_ABOUT: Final = frozenset({"$schema", "$id", "$defs", "title", "description", "default", "examples", "$comment"})
-_KNOWN: Final = frozenset({"$ref", "allOf", "type", "enum", "minimum", "maximum", "pattern", "minLength"}) | {
+_ANNOTATIONS: Final = frozenset({"$schema", "$id", "$defs", "title", "description", "default", "examples", "$comment"})
+_KEYWORDS: Final = frozenset({"$ref", "allOf", "type", "enum", "minimum", "maximum", "pattern", "minLength"}) | {
     "properties",
     "patternProperties",
     "additionalProperties",
@@ -26,7 +26,7 @@ _KNOWN: Final = frozenset({"$ref", "allOf", "type", "enum", "minimum", "maximum"
 }
 
 
-class Quick:
+class FastSchema:
     """A schema whose references and conjunctions are resolved once.
 
     `whole` is a JSON Schema 2020-12 with local references only.
@@ -49,7 +49,7 @@ class Quick:
         """The schema and all schemas it refers to; ``None`` where one has a keyword unknown here."""
         if id(schema) not in self._leaves:
             found = list(self._followed(schema))
-            known = all(key in _KNOWN or key in _ABOUT for leaf in found for key in leaf)
+            known = all(key in _KEYWORDS or key in _ANNOTATIONS for leaf in found for key in leaf)
             self._leaves[id(schema)] = found if known else None
         return self._leaves[id(schema)]
 

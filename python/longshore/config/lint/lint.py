@@ -6,12 +6,24 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from longshore.config.lint.bps_aliases import misspelt
-from longshore.config.lint.schema_check import Finding, check
-from longshore.config.lint.secrets import secrets
-from longshore.config.lint.section_checks import BpsDefault, hidden, old, out_of_range, unmatched, without_service
-from longshore.config.lint.unset_env import unset_variables
-from longshore.config.lint.variable_checks import Surroundings, unused, without_place, wrong_variables
+from longshore.config.lint.bps_aliases import find_misspelled_keys
+from longshore.config.lint.schema_check import Finding, check_schema
+from longshore.config.lint.secrets import find_secrets
+from longshore.config.lint.section_checks import (
+    BpsDefaultService,
+    find_deprecated_names,
+    find_hidden_keys,
+    find_missing_service,
+    find_unmatched_sections,
+    find_values_out_of_range,
+)
+from longshore.config.lint.unset_env import find_unset_env
+from longshore.config.lint.variable_checks import (
+    LintContext,
+    find_unused_keys,
+    find_variable_errors,
+    with_default_origin,
+)
 from longshore.config.values.search import Config
 from longshore.model.values import JsonSchema
 
@@ -19,9 +31,9 @@ from longshore.model.values import JsonSchema
 def lint(
     config: Config,
     schema: JsonSchema,
-    around: Surroundings,
+    around: LintContext,
     *,
-    bps: BpsDefault,
+    bps: BpsDefaultService,
     labels: frozenset[str] | None = None,
 ) -> list[Finding]:
     """Find all errors and likely errors of a configuration.
@@ -40,21 +52,27 @@ def lint(
         Labels of the payload's tasks, where they are known.
     """
     root = config.root
-    read_as = list(misspelt(root))
+    read_as = list(find_misspelled_keys(root))
     known = {finding.path for finding in read_as}
     # The value of a misspelt key is checked too.
-    findings = [finding for finding in check(root, schema) if not finding.at_key or finding.path not in known]
+    findings = [finding for finding in check_schema(root, schema) if not finding.at_key or finding.path not in known]
     findings += read_as
     # A finding about an item counts for its list too.
     said = {finding.path[:end] for finding in findings for end in range(1, len(finding.path) + 1)}
-    findings += out_of_range(root, said)
-    findings += [*wrong_variables(config, around), *unset_variables(config, around.env)]
-    findings += unused(root, schema, around, said)
-    findings += [*unmatched(root, labels), *hidden(root), *old(root), *without_service(root, bps), *secrets(root)]
-    return [without_place(finding) for finding in covered(findings)]
+    findings += find_values_out_of_range(root, said)
+    findings += [*find_variable_errors(config, around), *find_unset_env(config, around.env)]
+    findings += find_unused_keys(root, schema, around, said)
+    findings += [
+        *find_unmatched_sections(root, labels),
+        *find_hidden_keys(root),
+        *find_deprecated_names(root),
+        *find_missing_service(root, bps),
+        *find_secrets(root),
+    ]
+    return [with_default_origin(finding) for finding in hide_secret_lines(findings)]
 
 
-def covered(findings: Sequence[Finding]) -> Iterator[Finding]:
+def hide_secret_lines(findings: Sequence[Finding]) -> Iterator[Finding]:
     """Hide all findings on a line if one of them is hidden."""
     lines = {(finding.origin.file, finding.origin.line) for finding in findings if finding.hidden}
     for finding in findings:

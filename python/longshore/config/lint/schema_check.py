@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from longshore.config.lint.fast_schema import Quick
-from longshore.config.values.interpolate import Field, angled_names, parse, shown
-from longshore.config.values.merge import PACKAGED, Node, plain
+from longshore.config.lint.fast_schema import FastSchema
+from longshore.config.values.interpolate import Field, angled_names, quote_value, split_fields
+from longshore.config.values.merge import PACKAGED_LAYERS, Node, plain_value
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import JsonSchema
 from longshore.origin import Origin
@@ -52,49 +52,49 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     at_key: bool = False
 
 
-def key_of(path: Iterable[str]) -> str:
+def key_name(path: Iterable[str]) -> str:
     """Name of a place for people, who wrote ``--set key=value`` and do not know its section."""
     return ".".join(step for step in path if step != "bps_cmdline")
 
 
-def check(root: Node, schema: JsonSchema) -> list[Finding]:
+def check_schema(root: Node, schema: JsonSchema) -> list[Finding]:
     """Validate a merged configuration, or one layer; return errors and suspicious keys.
 
     `schema` is a JSON Schema 2020-12 with local references only.
     """
-    wrong = list(_against_schema(root, schema))
+    wrong = list(_find_schema_errors(root, schema))
     said = {finding.path for finding in wrong if finding.at_key}
-    near = (finding for finding in _misspelled(root, schema) if finding.path not in said)
-    findings = [*wrong, *_deprecated(root), *near]
+    near = (finding for finding in _find_misspelled_keys(root, schema) if finding.path not in said)
+    findings = [*wrong, *_find_deprecated_keys(root), *near]
     return sorted(findings, key=lambda finding: (finding.origin.file, finding.origin.line, finding.origin.column))
 
 
 # ------------------------------------------------------------------------------------------------------- the schema
 
 
-def _against_schema(root: Node, schema: JsonSchema) -> Iterator[Finding]:
-    values = plain(root)
-    if Quick(schema).fits(values):
+def _find_schema_errors(root: Node, schema: JsonSchema) -> Iterator[Finding]:
+    values = plain_value(root)
+    if FastSchema(schema).fits(values):
         return
     from jsonschema import Draft202012Validator  # 50 ms, saved for a valid configuration
 
     for error in Draft202012Validator(schema).iter_errors(values):
         path = tuple(map(str, error.absolute_path))
         if error.validator == "additionalProperties":
-            yield from _not_allowed(error, root, path)
+            yield from _find_forbidden_keys(error, root, path)
             continue
         hint = _hint(error, schema)
         yield Finding(message=_message(error, path), origin=_origin_at(root, path), hint=hint, path=path)
 
 
-def _not_allowed(error: ValidationError, root: Node, path: tuple[str, ...]) -> Iterator[Finding]:
+def _find_forbidden_keys(error: ValidationError, root: Node, path: tuple[str, ...]) -> Iterator[Finding]:
     """An error for each unknown key of a map that allows certain keys only."""
     known: Mapping[str, Any] = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
     instance: Any = error.instance
     for key in instance:
         if key not in known:
             yield Finding(
-                message=f"nothing knows the key '{key_of((*path, key))}'",
+                message=f"nothing knows the key '{key_name((*path, key))}'",
                 origin=_origin_at(root, (*path, key)),
                 hint=did_you_mean(key, known) or f"Known are {', '.join(known)}.",
                 path=(*path, key),
@@ -104,12 +104,12 @@ def _not_allowed(error: ValidationError, root: Node, path: tuple[str, ...]) -> I
 
 def _message(error: ValidationError, path: Sequence[str]) -> str:
     """Longshore's message for a validation error, else the validator's."""
-    key = key_of(path)
+    key = key_name(path)
     rule: Any = error.validator_value
-    said = shown(str(error.instance).lower() if isinstance(error.instance, bool) else error.instance)
+    said = quote_value(str(error.instance).lower() if isinstance(error.instance, bool) else error.instance)
     match error.validator:
         case "type":
-            return f"'{key}' must be {_any_of(rule)}, not {said}"
+            return f"'{key}' must be {_type_names(rule)}, not {said}"
         case "enum":
             return f"'{key}' must be one of {', '.join(str(each) for each in rule if each is not None)}, not {said}"
         case "minimum" | "exclusiveMinimum":
@@ -124,7 +124,7 @@ def _message(error: ValidationError, path: Sequence[str]) -> str:
             return f"'{key}': {error.message[:200]}"
 
 
-_IN_WORDS: Mapping[str, str] = {
+_TYPE_NAMES: Mapping[str, str] = {
     "string": "text",
     "integer": "a whole number",
     "number": "a number",
@@ -134,10 +134,10 @@ _IN_WORDS: Mapping[str, str] = {
 }
 
 
-def _any_of(types: str | Sequence[str]) -> str:
+def _type_names(types: str | Sequence[str]) -> str:
     """Names of JSON types for a message; null, which unsets any key, is left out."""
     names = [types] if isinstance(types, str) else types
-    words = [_IN_WORDS[name] for name in names if name != "null"]
+    words = [_TYPE_NAMES[name] for name in names if name != "null"]
     return " or ".join(words)
 
 
@@ -170,7 +170,7 @@ def _origin_at(root: Node, path: Iterable[str]) -> Origin:
 # --------------------------------------------------------------------------------------- checks beyond the schema
 
 
-def _deprecated(root: Node) -> Iterator[Finding]:
+def _find_deprecated_keys(root: Node) -> Iterator[Finding]:
     top = root.value if isinstance(root.value, dict) else {}
     for place in ((), ("payload",), ("bps_cmdline",)):
         section = top.get(place[0]) if place else root
@@ -184,17 +184,17 @@ def _deprecated(root: Node) -> Iterator[Finding]:
             )
 
 
-def _misspelled(root: Node, schema: JsonSchema) -> Iterator[Finding]:
+def _find_misspelled_keys(root: Node, schema: JsonSchema) -> Iterator[Finding]:
     """Unknown keys that nothing uses as a variable and that resemble known ones."""
-    suspects = list(unknown_keys(root, schema, schema))
+    suspects = list(find_unknown_keys(root, schema, schema))
     if not suspects:
         return
-    used = set(variables(root))
+    used = set(variable_names(root))
     for path, node, known in suspects:
         # Any key may be a user's variable, so warn only of keys very near a known one.
         if path[-1] not in used and (guess := did_you_mean(path[-1], known, likeness=0.85)):
             yield Finding(
-                message=f"nothing knows the key '{key_of(path)}'",
+                message=f"nothing knows the key '{key_name(path)}'",
                 origin=node.origin,
                 hint=guess,
                 severity=Severity.WARNING,
@@ -203,32 +203,32 @@ def _misspelled(root: Node, schema: JsonSchema) -> Iterator[Finding]:
             )
 
 
-def unknown_keys(
+def find_unknown_keys(
     node: Node, schema: JsonSchema, whole: JsonSchema, path: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Node, set[str]]]:
     """Keys of a map, at any depth, that the schema does not define, with the keys it defines instead."""
     if not isinstance(node.value, dict):
         return
-    properties, others = _keys_of(schema, whole)
+    properties, others = _schema_keys(schema, whole)
     for key, item in node.value.items():
         if f"{key.rstrip('0123456789')}1" in properties:
             # One of a series, such as command2: the schema names the first.
             continue
         if key in properties:
-            yield from unknown_keys(item, properties[key], whole, (*path, key))
+            yield from find_unknown_keys(item, properties[key], whole, (*path, key))
         elif others is not None:
-            yield from unknown_keys(item, others, whole, (*path, key))
-        elif properties and item.origin.layer not in PACKAGED:
+            yield from find_unknown_keys(item, others, whole, (*path, key))
+        elif properties and item.origin.layer not in PACKAGED_LAYERS:
             yield (*path, key), item, set(properties)
 
 
-def _keys_of(schema: JsonSchema, whole: JsonSchema) -> tuple[dict[str, JsonSchema], JsonSchema | None]:
+def _schema_keys(schema: JsonSchema, whole: JsonSchema) -> tuple[dict[str, JsonSchema], JsonSchema | None]:
     """The schema per key that a schema names, and the schema of all other keys if it has one."""
     properties: dict[str, JsonSchema] = {}
     others: JsonSchema | None = None
     for each in (schema, *schema.get("allOf", ())):
         if "$ref" in each:
-            more, those = _keys_of(whole["$defs"][each["$ref"].removeprefix("#/$defs/")], whole)
+            more, those = _schema_keys(whole["$defs"][each["$ref"].removeprefix("#/$defs/")], whole)
             properties |= more
             others = others or those
         properties |= each.get("properties", {})
@@ -237,18 +237,18 @@ def _keys_of(schema: JsonSchema, whole: JsonSchema) -> tuple[dict[str, JsonSchem
     return properties, others
 
 
-_NAMED = re.compile(r"[^\W\d]\w*")
+_IDENTIFIER = re.compile(r"[^\W\d]\w*")
 
 
-def variables(node: Node) -> Iterator[str]:
+def variable_names(node: Node) -> Iterator[str]:
     """Every name that some text uses as a variable."""
     if isinstance(node.value, str):
         if "{" in node.value:
-            for part in parse(node.value):
+            for part in split_fields(node.value):
                 if isinstance(part, Field):
-                    yield from _NAMED.findall(part.name)
+                    yield from _IDENTIFIER.findall(part.name)
         if "<" in node.value:
             yield from (name for name, _ in angled_names(node.value, {}))
     elif isinstance(node.value, dict | list):
         below = node.value.values() if isinstance(node.value, dict) else node.value
-        yield from chain.from_iterable(map(variables, below))
+        yield from chain.from_iterable(map(variable_names, below))

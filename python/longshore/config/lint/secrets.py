@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 
 from longshore.config.lint.schema_check import Finding, Severity
-from longshore.config.values.merge import PACKAGED, Node
+from longshore.config.values.merge import PACKAGED_LAYERS, Node
 
-_NAME = re.compile(
+_SECRET_NAME = re.compile(
     r"pass(word|wd|phrase)|secret|token$|api[_-]?key|access[_-]?key|private[_-]?key|credential", re.IGNORECASE
 )
-_VALUE = re.compile(
+_SECRET_VALUE = re.compile(
     r"-----BEGIN [A-Z ]*PRIVATE KEY-----"
     r"|\bAKIA[0-9A-Z]{16}\b"
     r"|\bgh[pousr]_[A-Za-z0-9]{36}"
@@ -20,19 +20,22 @@ _VALUE = re.compile(
     r"|\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]+"
     r"|\b[a-z][a-z0-9+]{1,11}://[^\s/:@{}$<>]{1,100}:[^\s/@{}$<>]{1,100}@",
 )
-_FIRST = 20_000
+_MAX_SEARCHED = 20_000
 
 
-def secrets(node: Node, key: str = "") -> Iterator[Finding]:
+def find_secrets(node: Node, key: str = "") -> Iterator[Finding]:
     """Warn of each user-written value that looks like a secret, without showing it."""
     if isinstance(node.value, dict):
         for name, below in node.value.items():
-            yield from secrets(below, name)
+            yield from find_secrets(below, name)
     elif isinstance(node.value, list):
         for below in node.value:
-            yield from secrets(below, key)
+            yield from find_secrets(below, key)
     elif (
-        isinstance(node.value, str) and node.value and node.origin.layer not in PACKAGED and _is_secret(key, node.value)
+        isinstance(node.value, str)
+        and node.value
+        and node.origin.layer not in PACKAGED_LAYERS
+        and _is_secret(key, node.value)
     ):
         yield Finding(
             message=f"the value of '{key}' looks like a secret",
@@ -45,7 +48,7 @@ def secrets(node: Node, key: str = "") -> Iterator[Finding]:
 
 def hide_secrets(text: str) -> str:
     """Mask the parts of a text whose form looks like a secret."""
-    return _VALUE.sub("(hidden)", text)
+    return _SECRET_VALUE.sub("(hidden)", text)
 
 
 def looks_secret(name: str, value: str) -> bool:
@@ -54,8 +57,8 @@ def looks_secret(name: str, value: str) -> bool:
 
 
 def _is_secret(key: str, value: str) -> bool:
-    if _VALUE.search(value[:_FIRST]):
+    if _SECRET_VALUE.search(value[:_MAX_SEARCHED]):
         return True
     # A reference to a secret elsewhere, or the path of a file, is no secret.
     refers = any(mark in value for mark in "{$<") or value[0] in "~/." or " " in value
-    return bool(_NAME.search(key)) and not refers and not key.lower().endswith(("file", "path", "dir", "name"))
+    return bool(_SECRET_NAME.search(key)) and not refers and not key.lower().endswith(("file", "path", "dir", "name"))

@@ -8,40 +8,42 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.config.lint.schema_check import Finding, Severity, key_of
-from longshore.config.profile.retry_rules import RANGES, SECTIONS
-from longshore.config.values.interpolate import shown
-from longshore.config.values.merge import PACKAGED, LayerRank, Node, plain
-from longshore.config.values.quantities import count, exit_codes, memory, walltime
+from longshore.config.lint.schema_check import Finding, Severity, key_name
+from longshore.config.profile.retry_rules import MAP_READERS, VALUE_READERS
+from longshore.config.values.interpolate import quote_value
+from longshore.config.values.merge import PACKAGED_LAYERS, LayerRank, Node, plain_value
+from longshore.config.values.quantities import parse_count, parse_exit_codes, parse_memory, parse_walltime
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
-INIT: Final = "pipetaskInit"
-CHOOSERS: Final = {"site": "computeSite", "cloud": "computeCloud"}
+INIT_LABEL: Final = "pipetaskInit"
+CHOICE_KEYS: Final = {"site": "computeSite", "cloud": "computeCloud"}
 """Key that chooses a part, per section."""
-_LABELLED: Final = ("pipetask", "cluster", "site", "cloud")
+_LABEL_SECTIONS: Final = ("pipetask", "cluster", "site", "cloud")
 
-_NOT_NAMED: Final = PACKAGED | {LayerRank.SITE.label}
+_UNNAMED_LAYERS: Final = PACKAGED_LAYERS | {LayerRank.SITE.label}
 
-_OLD: Final = {
+_DEPRECATED: Final = {
     "executionButler": "'executionButler' is a relic of BPS; its successor is the section 'finalJob'",
 }
-_NOT_BY_SECTION: Final = re.compile(r"(lsst\.ctrl\.bps\.(\w+\.)*)?single_quantum_clustering|chain|runtime")
+_SECTIONLESS_ALGORITHM: Final = re.compile(r"(lsst\.ctrl\.bps\.(\w+\.)*)?single_quantum_clustering|chain|runtime")
 """Clustering algorithms that ignore the sections of ``cluster``; any other is assumed to use them."""
-_PACKING: Final = "dimension_clustering"
-_SHOWN: Final = 5
+_SECTION_ALGORITHM: Final = "dimension_clustering"
+_MAX_HINT_LABELS: Final = 5
 """Maximum number of labels in a hint."""
-_BPS: Final = "lsst.ctrl.bps."
-_OLD_BPS: Final = f"{_BPS}wms."
-BPS_DEFAULT_SERVICE: Final = f"{_BPS}htcondor.HTCondorService"
+_BPS_PACKAGE: Final = "lsst.ctrl.bps."
+_OLD_BPS_PACKAGE: Final = f"{_BPS_PACKAGE}wms."
+BPS_DEFAULT_SERVICE: Final = f"{_BPS_PACKAGE}htcondor.HTCondorService"
 """Class that BPS uses where no service is named."""
 
-_LSST: Final = frozenset({"butlerConfig", "inCollection", "qgraphFile", "createQuantumGraph", "updateQuantumGraph"})
+_LSST_KEYS: Final = frozenset(
+    {"butlerConfig", "inCollection", "qgraphFile", "createQuantumGraph", "updateQuantumGraph"}
+)
 
 
-class BpsDefault(msgspec.Struct, frozen=True):
+class BpsDefaultService(msgspec.Struct, frozen=True):
     """The Longshore service for `BPS_DEFAULT_SERVICE`.
 
     Attributes
@@ -59,46 +61,46 @@ class BpsDefault(msgspec.Struct, frozen=True):
     keys: frozenset[str]
 
 
-def unmatched(root: Node, labels: frozenset[str] | None) -> Iterator[Finding]:
+def find_unmatched_sections(root: Node, labels: frozenset[str] | None) -> Iterator[Finding]:
     """Warn of each part of a section that no task label, cluster or site chooses."""
     top = _map(root)
     tasks, clusters = _map(top.get("pipetask")), _map(top.get("cluster"))
     if labels is not None:
         for label, node in tasks.items():
-            if label not in labels and label != INIT and isinstance(node.value, dict) and _own(node):
-                yield _no_match(("pipetask", label), f"no task has the label '{label}'", node, labels)
-    packs = _packs(top)
+            if label not in labels and label != INIT_LABEL and isinstance(node.value, dict) and _is_user_written(node):
+                yield _unmatched_finding(("pipetask", label), f"no task has the label '{label}'", node, labels)
+    packs = _clusters_by_section(top)
     for label, node in clusters.items():
-        if isinstance(node.value, dict) and _own(node):
-            yield from _unmatched_cluster(label, node, labels, packs=packs)
-    for section, chooser in CHOOSERS.items():
+        if isinstance(node.value, dict) and _is_user_written(node):
+            yield from _find_unmatched_cluster(label, node, labels, packs=packs)
+    for section, chooser in CHOICE_KEYS.items():
         parts = {name: node for name, node in _map(top.get(section)).items() if isinstance(node.value, dict)}
-        named = dict(chosen(root, chooser))
+        named = dict(find_choices(root, chooser))
         for name, node in parts.items():
             # A file may define unused sites; warn only of a name that resembles the chosen one.
             near = did_you_mean(name, [each for each in named if each not in parts], likeness=0.75)
-            if name not in named and near and _own(node):
+            if name not in named and near and _is_user_written(node):
                 message = f"'{section}.{name}' matches no '{chooser}'"
                 yield _warning(message, node.origin, near, path=(section, name), at_key=True)
 
 
-def _packs(top: Mapping[str, Node]) -> bool:
+def _clusters_by_section(top: Mapping[str, Node]) -> bool:
     """Whether tasks are clustered by sections, so that cluster labels can differ from task labels."""
     # Search order for a value of the run: the command line, the payload, the root.
     for section in (_map(top.get("bps_cmdline")), _map(top.get("payload")), top):
         if (node := section.get("clusterAlgorithm")) is not None and node.value:
-            return not (isinstance(node.value, str) and _NOT_BY_SECTION.fullmatch(node.value.strip()))
+            return not (isinstance(node.value, str) and _SECTIONLESS_ALGORITHM.fullmatch(node.value.strip()))
     return False
 
 
-def _unmatched_cluster(label: str, node: Node, labels: frozenset[str] | None, *, packs: bool) -> Iterator[Finding]:
+def _find_unmatched_cluster(label: str, node: Node, labels: frozenset[str] | None, *, packs: bool) -> Iterator[Finding]:
     tasks = _map(node).get("pipetasks")
     none_here = f"no task has the label '{label}'"
     if tasks is None:
         if labels is not None and label not in labels:
-            yield _no_match(("cluster", label), f"it has no 'pipetasks', and {none_here}", node, labels)
+            yield _unmatched_finding(("cluster", label), f"it has no 'pipetasks', and {none_here}", node, labels)
         return
-    if not isinstance(tasks.value, str) or not _own(tasks):
+    if not isinstance(tasks.value, str) or not _is_user_written(tasks):
         return
     names = [name for part in tasks.value.split(",") if (name := part.strip())]
     if not packs:
@@ -106,7 +108,7 @@ def _unmatched_cluster(label: str, node: Node, labels: frozenset[str] | None, *,
             yield _warning(
                 f"'cluster.{label}.pipetasks' has no effect: 'clusterAlgorithm' does not go by it",
                 tasks.origin,
-                f"Say 'clusterAlgorithm: {_PACKING}' to have such tasks in one job.",
+                f"Say 'clusterAlgorithm: {_SECTION_ALGORITHM}' to have such tasks in one job.",
                 path=("cluster", label, "pipetasks"),
                 at_key=True,
             )
@@ -115,73 +117,73 @@ def _unmatched_cluster(label: str, node: Node, labels: frozenset[str] | None, *,
         if labels is not None and name not in labels and "{" not in tasks.value:
             why = f"no task has the label '{name}'"
             message = f"'cluster.{label}.pipetasks' matches nothing: {why}"
-            yield _warning(message, tasks.origin, _way_out(name, labels), path=("cluster", label, "pipetasks"))
+            yield _warning(message, tasks.origin, _label_hint(name, labels), path=("cluster", label, "pipetasks"))
 
 
-def _no_match(path: tuple[str, ...], why: str, node: Node, labels: frozenset[str]) -> Finding:
-    message = f"'{key_of(path)}' matches nothing: {why}"
-    return _warning(message, node.origin, _way_out(path[-1], labels), path=path, at_key=True)
+def _unmatched_finding(path: tuple[str, ...], why: str, node: Node, labels: frozenset[str]) -> Finding:
+    message = f"'{key_name(path)}' matches nothing: {why}"
+    return _warning(message, node.origin, _label_hint(path[-1], labels), path=path, at_key=True)
 
 
-def _way_out(label: str, labels: frozenset[str]) -> str:
+def _label_hint(label: str, labels: frozenset[str]) -> str:
     """Hint: the label that may have been meant."""
-    some = ", ".join(f"'{each}'" for each in sorted(labels)[:_SHOWN])
-    more = ", and more" if len(labels) > _SHOWN else ""
+    some = ", ".join(f"'{each}'" for each in sorted(labels)[:_MAX_HINT_LABELS])
+    more = ", and more" if len(labels) > _MAX_HINT_LABELS else ""
     return did_you_mean(label, labels) or (f"Labels are {some}{more}." if labels else "There are no tasks at all.")
 
 
-def chosen(node: Node, chooser: str) -> Iterator[tuple[str, Origin]]:
+def find_choices(node: Node, chooser: str) -> Iterator[tuple[str, Origin]]:
     """Each text under a key, at any depth, and where it was written."""
     for key, below in _map(node).items():
         if key == chooser and isinstance(below.value, str):
             yield below.value, below.origin
         else:
-            yield from chosen(below, chooser)
+            yield from find_choices(below, chooser)
 
 
-def hidden(root: Node) -> Iterator[Finding]:
+def find_hidden_keys(root: Node) -> Iterator[Finding]:
     """Warn of each key at the root that a default in ``payload`` overrides."""
     top = _map(root)
     for key, node in _map(top.get("payload")).items():
         above = top.get(key)
-        if above is not None and node.origin.layer in PACKAGED and above.origin.layer not in PACKAGED:
+        if above is not None and node.origin.layer in PACKAGED_LAYERS and above.origin.layer not in PACKAGED_LAYERS:
             yield _warning(
                 f"'{key}' at the root has no effect: the default 'payload.{key}' wins over it",
                 above.origin,
-                f"Write it under 'payload'; the default is {shown(plain(node))}.",
+                f"Write it under 'payload'; the default is {quote_value(plain_value(node))}.",
                 path=(key,),
                 at_key=True,
             )
 
 
-def old(root: Node) -> Iterator[Finding]:
+def find_deprecated_names(root: Node) -> Iterator[Finding]:
     """Warn of each deprecated key and name; ``outCollection`` is an error, see `check`."""
     top = _map(root)
-    for key, message in _OLD.items():
+    for key, message in _DEPRECATED.items():
         node = top.get(key)
-        if node is not None and _own(node):
+        if node is not None and _is_user_written(node):
             yield _warning(message, node.origin, "Leave it out.", path=(key,), at_key=True)
-    for name, origin in chosen(root, "wmsServiceClass"):
-        if name.startswith(_OLD_BPS):
-            hint = f"Write '{_BPS}{name.removeprefix(_OLD_BPS)}', or the short name of the service."
-            yield _warning(f"{shown(name)} is an old name", origin, hint)
+    for name, origin in find_choices(root, "wmsServiceClass"):
+        if name.startswith(_OLD_BPS_PACKAGE):
+            hint = f"Write '{_BPS_PACKAGE}{name.removeprefix(_OLD_BPS_PACKAGE)}', or the short name of the service."
+            yield _warning(f"{quote_value(name)} is an old name", origin, hint)
 
 
-def without_service(root: Node, bps: BpsDefault) -> Iterator[Finding]:
+def find_missing_service(root: Node, bps: BpsDefaultService) -> Iterator[Finding]:
     """Warn once where BPS would use its default service, and Longshore uses its own."""
     top = _map(root)
     service = top.get("wmsServiceClass")
     if any("wmsServiceClass" in _map(top.get(section)) for section in ("bps_cmdline", "payload")):
         return
-    default = _weakest(service)
+    default = _weakest_value(service)
     # The site's profile may name the default service anyway.
-    by_default = _NOT_NAMED if service and default and service.value == default.value else PACKAGED
+    by_default = _UNNAMED_LAYERS if service and default and service.value == default.value else PACKAGED_LAYERS
     if service is not None and service.origin.layer not in by_default:
         return
     used = f"the service '{default.value}'" if default else "its own default"
-    for path, node in _own_keys(root, bps.keys):
+    for path, node in _user_keys(root, bps.keys):
         key = path[-1]
-        if key in bps.keys or key in _LSST:
+        if key in bps.keys or key in _LSST_KEYS:
             whose = bps.title if key in bps.keys else "LSST"
             yield _warning(
                 f"no 'wmsServiceClass' is named: BPS would use {bps.title} here (there is {whose}'s key '{key}'), "
@@ -194,85 +196,85 @@ def without_service(root: Node, bps: BpsDefault) -> Iterator[Finding]:
             return
 
 
-def _weakest(node: Node | None) -> Node | None:
+def _weakest_value(node: Node | None) -> Node | None:
     """The first value in the chain of values that a node replaced."""
     while node is not None and node.overrode is not None:
         node = node.overrode
     return node
 
 
-def _own_keys(node: Node, whole: frozenset[str], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
+def _user_keys(node: Node, whole: frozenset[str], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
     """Path and value of each user-written key; maps named in `whole` are not entered."""
     for key, below in _map(node).items():
         if isinstance(below.value, dict) and key not in whole:
-            yield from _own_keys(below, whole, (*path, key))
-        elif _own(below):
+            yield from _user_keys(below, whole, (*path, key))
+        elif _is_user_written(below):
             yield (*path, key), below
 
 
-_RANGES: Final[Mapping[str, Callable[[YamlValue, str, Origin | None], object]]] = {
-    "requestCpus": lambda value, key, origin: count(value, key, origin, least=1),
-    "requestMemory": memory,
-    "requestMemoryMax": memory,
-    "memoryLimit": memory,
-    "requestDisk": memory,
-    "requestWalltime": walltime,
-    "killGrace": walltime,
-    "numberOfRetries": count,
-    "retryOnLost": count,
-    "retryUnlessExit": exit_codes,
-    **RANGES,
+_VALUE_READERS: Final[Mapping[str, Callable[[YamlValue, str, Origin | None], object]]] = {
+    "requestCpus": lambda value, key, origin: parse_count(value, key, origin, least=1),
+    "requestMemory": parse_memory,
+    "requestMemoryMax": parse_memory,
+    "memoryLimit": parse_memory,
+    "requestDisk": parse_memory,
+    "requestWalltime": parse_walltime,
+    "killGrace": parse_walltime,
+    "numberOfRetries": parse_count,
+    "retryOnLost": parse_count,
+    "retryUnlessExit": parse_exit_codes,
+    **VALUE_READERS,
 }
 
 
-def out_of_range(root: Node, said: Collection[tuple[str, ...]]) -> Iterator[Finding]:
+def find_values_out_of_range(root: Node, said: Collection[tuple[str, ...]]) -> Iterator[Finding]:
     """Report amounts that no job could have as errors, and caps below what they cap as warnings.
 
     `said` are the paths of values that already have a finding.
     """
-    for part, place in _parts(root):
+    for part, place in _job_value_maps(root):
         values: dict[str, Any] = {}
         for key, node in part.items():
-            if key not in _RANGES and key not in SECTIONS:
+            if key not in _VALUE_READERS and key not in MAP_READERS:
                 continue
             path = (*place, key)
-            if node.value is None or path in said or _waits(node) or not _own(node):
+            if node.value is None or path in said or _has_variables(node) or not _is_user_written(node):
                 continue
             try:
-                if key in SECTIONS:
-                    SECTIONS[key](node, key_of(path))
+                if key in MAP_READERS:
+                    MAP_READERS[key](node, key_name(path))
                 else:
-                    values[key] = _RANGES[key](plain(node), key_of(path), node.origin)
+                    values[key] = _VALUE_READERS[key](plain_value(node), key_name(path), node.origin)
             except ConfigError as error:
                 yield Finding(message=error.message, origin=error.origin or node.origin, hint=error.hint, path=path)
         for most, least in (("requestMemoryMax", "requestMemory"), ("requestWalltimeMax", "requestWalltime")):
             if values.get(most) and values.get(least) and values[most] < values[least]:
                 yield _warning(
-                    f"'{key_of((*place, most))}' is less than '{least}'",
+                    f"'{key_name((*place, most))}' is less than '{least}'",
                     part[most].origin,
                     "It is what a job may have at most when it is tried again with more.",
                     path=(*place, most),
                 )
 
 
-def _parts(root: Node) -> Iterator[tuple[Mapping[str, Node], tuple[str, ...]]]:
+def _job_value_maps(root: Node) -> Iterator[tuple[Mapping[str, Node], tuple[str, ...]]]:
     """Every map in which values of jobs are looked up, with the keys that lead to it."""
     top = _map(root)
     yield top, ()
     for name in ("bps_cmdline", "payload", "finalJob", "customJob"):
         yield _map(top.get(name)), (name,)
-    for name in _LABELLED:
+    for name in _LABEL_SECTIONS:
         for label, node in _map(top.get(name)).items():
             yield _map(node), (name, label)
 
 
-def _waits(node: Node) -> bool:
+def _has_variables(node: Node) -> bool:
     """Whether the value is known only after interpolation."""
     return isinstance(node.value, str) and any(mark in node.value for mark in ("{", "$", "<", "bpsEval"))
 
 
-def _own(node: Node) -> bool:
-    return node.origin.layer not in PACKAGED
+def _is_user_written(node: Node) -> bool:
+    return node.origin.layer not in PACKAGED_LAYERS
 
 
 def _map(node: Node | None) -> Mapping[str, Node]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from longshore.config.lint.schema_check import Finding, Severity, variables
-from longshore.config.lint.section_checks import CHOOSERS, chosen
-from longshore.config.values.interpolate import env_spelled_out, unset_names
-from longshore.config.values.merge import PACKAGED, Node
+from longshore.config.lint.schema_check import Finding, Severity, variable_names
+from longshore.config.lint.section_checks import CHOICE_KEYS, find_choices
+from longshore.config.values.interpolate import rewrite_angled_env, unset_env_names
+from longshore.config.values.merge import PACKAGED_LAYERS, Node
 from longshore.config.values.search import Config, Scope
 
 _PAYLOADS: Final = ("wfformat", "pipelineYaml", "qgraphFile", "graphFile")
@@ -24,30 +24,32 @@ _PREPARED: Final = (
     "subDirTemplate",
     "templateDataId",
 )
-_TAKEN: Final = frozenset((*_PATHS, *_NAMES, *_RUN, *_REQUEST, *_JOB, *_PREPARED))
+_SUBMISSION_KEYS: Final = frozenset((*_PATHS, *_NAMES, *_RUN, *_REQUEST, *_JOB, *_PREPARED))
 """Keys whose texts are interpolated at submission and never reach a shell. Commands and values of ``environment`` wait
 for the environment of the job, which is not known yet; variables that only they use wait with them.
 """
-_SCRIPT: Final = frozenset({"executable", "arguments", "inputs", "outputs"})
+_CUSTOM_JOB_KEYS: Final = frozenset({"executable", "arguments", "inputs", "outputs"})
 """Keys of ``customJob`` that are interpolated at submission likewise."""
 _SECTIONS: Final = frozenset({"payload", "bps_cmdline", "finalJob", "customJob"})
-_LABELLED: Final = ("pipetask", "cluster", "site", "cloud")
+_LABEL_SECTIONS: Final = ("pipetask", "cluster", "site", "cloud")
 
 
-def unset_variables(config: Config, env: Mapping[str, str]) -> Iterator[Finding]:
+def find_unset_env(config: Config, env: Mapping[str, str]) -> Iterator[Finding]:
     """Warn of each environment variable that a user-written text needs at submission and `env` lacks."""
-    suspects = {id(node) for _, node in _texts(config.root, ()) if _missing(node, env)}
+    suspects = {id(node) for _, node in _texts(config.root, ()) if _unset_names(node, env)}
     if not suspects:
         return
     seen: set[int] = set()
     # A file may define many sites; the variables of each are set where that site is used.
-    used = {section: {name for name, _ in chosen(config.root, chooser)} for section, chooser in CHOOSERS.items()}
+    used = {
+        section: {name for name, _ in find_choices(config.root, chooser)} for section, chooser in CHOICE_KEYS.items()
+    }
     for path, node in _texts(config.root, ()):
-        if _is_taken(path) and (path[0] not in used or path[1] in used[path[0]]):
-            yield from _Follower(config, env, suspects, seen).findings(node, path, 0)
+        if _is_used_at_submission(path) and (path[0] not in used or path[1] in used[path[0]]):
+            yield from _UnsetEnvFinder(config, env, suspects, seen).findings(node, path, 0)
 
 
-class _Follower:
+class _UnsetEnvFinder:
     """Follows the variables of a text to the texts that they stand for."""
 
     def __init__(self, config: Config, env: Mapping[str, str], suspects: set[int], seen: set[int]) -> None:
@@ -65,7 +67,7 @@ class _Follower:
         if depth == 0:
             self.scope = _scope(self.config, path)
         if id(node) in self.suspects:
-            for name in _missing(node, self.env):
+            for name in _unset_names(node, self.env):
                 yield Finding(
                     message=f"the environment has no variable '{name}', which is needed when the run is submitted",
                     origin=node.origin,
@@ -73,7 +75,7 @@ class _Follower:
                     severity=Severity.WARNING,
                     path=path,
                 )
-        for variable in variables(node):
+        for variable in variable_names(node):
             hit = self.config.lookup(variable, self.scope)
             if hit is not None and hit.node is not None and isinstance(hit.node.value, str):
                 yield from self.findings(hit.node, (variable,), depth + 1)
@@ -81,18 +83,18 @@ class _Follower:
 
 def _scope(config: Config, path: tuple[str, ...]) -> Scope:
     """Search parameters of a text, by its section."""
-    if path[0] not in _LABELLED:
+    if path[0] not in _LABEL_SECTIONS:
         return Scope(searchobj=config.at(path[0]) if len(path) > 1 else None)
     labels = ("cluster", "pipetask") if path[0] == "pipetask" else (path[0],)
     return Scope(current={f"curr_{section}": path[1] for section in labels})
 
 
-def _is_taken(path: tuple[str, ...]) -> bool:
-    within = 1 if path[0] in _SECTIONS and len(path) > 1 else 2 if path[0] in _LABELLED and len(path) > 2 else 0
+def _is_used_at_submission(path: tuple[str, ...]) -> bool:
+    within = 1 if path[0] in _SECTIONS and len(path) > 1 else 2 if path[0] in _LABEL_SECTIONS and len(path) > 2 else 0
     key, below = path[within], path[within + 1 :]
-    if path[0] == "customJob" and key in _SCRIPT:
+    if path[0] == "customJob" and key in _CUSTOM_JOB_KEYS:
         return True
-    return key in _TAKEN and not below
+    return key in _SUBMISSION_KEYS and not below
 
 
 def _texts(node: Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Node]]:
@@ -107,8 +109,8 @@ def _texts(node: Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...],
         yield path, node
 
 
-def _missing(node: Node, env: Mapping[str, str]) -> list[str]:
+def _unset_names(node: Node, env: Mapping[str, str]) -> list[str]:
     """Names of variables in a user-written text that the environment lacks."""
-    if not isinstance(node.value, str) or node.origin.layer in PACKAGED:
+    if not isinstance(node.value, str) or node.origin.layer in PACKAGED_LAYERS:
         return []
-    return unset_names(env_spelled_out(node.value, env), env)
+    return unset_env_names(rewrite_angled_env(node.value, env), env)

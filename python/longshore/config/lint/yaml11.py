@@ -13,14 +13,14 @@ _OCTAL = re.compile(r"[-+]?0[0-7_]+")
 _MODERN_OCTAL = re.compile(r"[-+]?0o[0-7]+")
 _EXPONENT = re.compile(r"[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)[eE][-+]?[0-9]+")
 _WORDS: Final = frozenset({"yes", "no", "on", "off"})
-_LONGEST = 40
-_NOWHERE: Final = Origin("")
+_MAX_LENGTH = 40
+_NO_ORIGIN: Final = Origin("")
 
 
-def trap_of(text: str, value: object) -> Finding | None:
+def check_unquoted_word(text: str, value: object) -> Finding | None:
     """Finding for an unquoted word that `value` misreads, without a place; ``None`` for an unsurprising word."""
     # Nearly all words return here: others begin with a digit, a sign or a point, or are in `_WORDS`.
-    if not text or len(text) > _LONGEST or not (text[0] in "+-.0123456789" or isinstance(value, bool)):
+    if not text or len(text) > _MAX_LENGTH or not (text[0] in "+-.0123456789" or isinstance(value, bool)):
         return None
     if isinstance(value, bool):
         return _boolean(text, value=value) if text.lower() in _WORDS else None
@@ -56,7 +56,7 @@ def _boolean(text: str, *, value: bool) -> Finding:
 
 
 def _finding(message: str, hint: str) -> Finding:
-    return Finding(message=message, origin=_NOWHERE, hint=hint, severity=Severity.WARNING)
+    return Finding(message=message, origin=_NO_ORIGIN, hint=hint, severity=Severity.WARNING)
 
 
 def _base_60(text: str) -> str:

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.values.interpolate import shown
-from longshore.config.values.merge import Node, plain
+from longshore.config.values.interpolate import quote_value
+from longshore.config.values.merge import Node, plain_value
 from longshore.errors import ConfigError
 from longshore.model.run.state import Cause, JobState
 from longshore.model.suggestions import did_you_mean
@@ -16,7 +16,7 @@ from longshore.model.values import YamlValue
 from longshore.model.workflow.attempt_rules import SuccessIf
 from longshore.origin import Origin
 
-STATES: Final[Mapping[str, tuple[str, ...]]] = {
+SLURM_STATES: Final[Mapping[str, tuple[str, ...]]] = {
     "COMPLETED": (JobState.SUCCEEDED.value,),
     "FAILED": (Cause.EXIT.value, Cause.SIGNAL.value),
     "OUT_OF_MEMORY": (Cause.OOM.value,),
@@ -28,7 +28,7 @@ _STREAMS: Final = ("stdout", "stderr")
 _MODES: Final = {"or": True, "and": False}
 
 
-def slurm_states(value: YamlValue, key: str, origin: Origin | None = None) -> tuple[str, ...]:
+def parse_slurm_states(value: YamlValue, key: str, origin: Origin | None = None) -> tuple[str, ...]:
     """Translate one or several Slurm states to states of ``successIf``.
 
     Raises
@@ -39,17 +39,17 @@ def slurm_states(value: YamlValue, key: str, origin: Origin | None = None) -> tu
     found: list[str] = []
     for word in value if isinstance(value, list) else [value]:
         name = str(word).upper()
-        if name not in STATES:
+        if name not in SLURM_STATES:
             raise ConfigError(
-                f"'{key}' must be of {', '.join(STATES)}, not {shown(word)}",
+                f"'{key}' must be of {', '.join(SLURM_STATES)}, not {quote_value(word)}",
                 origin=origin,
-                hint=did_you_mean(name, list(STATES)),
+                hint=did_you_mean(name, list(SLURM_STATES)),
             )
-        found += STATES[name]
+        found += SLURM_STATES[name]
     return tuple(dict.fromkeys(found))
 
 
-def status(
+def read_status_map(
     node: Node, key: str, readers: Mapping[str, Callable[[YamlValue, str, Origin | None], object]]
 ) -> SuccessIf | None:
     """Read the map ``status``; another value is a user's variable, because the name is a common one.
@@ -63,14 +63,14 @@ def status(
     """
     if not isinstance(node.value, dict):
         return None
-    found = _split(node, key)
+    found = _split_map(node, key)
     any_of, _ = found.pop("any_of")
     values = {name: readers[name](value, f"{key}.{name}", origin) for name, (value, origin) in found.items()}
-    spell_out(values, key, node.origin)
+    rename_conditions(values, key, node.origin)
     return msgspec.structs.replace(SuccessIf(), **values, any_of=any_of) if values else None
 
 
-def spell_out(values: dict[str, object], key: str, origin: Origin | None) -> None:
+def rename_conditions(values: dict[str, object], key: str, origin: Origin | None) -> None:
     """Rename values, in place, to the fields of `SuccessIf`: ``walltime`` and Slurm's state codes.
 
     Raises
@@ -88,23 +88,23 @@ def spell_out(values: dict[str, object], key: str, origin: Origin | None) -> Non
         values["state"] = values.pop("slurm_job_state_codes")
 
 
-def _split(node: Node, key: str) -> dict[str, tuple[YamlValue, Origin]]:
+def _split_map(node: Node, key: str) -> dict[str, tuple[YamlValue, Origin]]:
     """The map as keys and values of ``successIf`` with their origins, and ``any_of``."""
     assert isinstance(node.value, dict)
     found: dict[str, tuple[YamlValue, Origin]] = {"any_of": (True, node.origin)}
     for name, below in node.value.items():
-        if name not in _READERS:
+        if name not in _CONDITION_KEYS:
             raise ConfigError(
                 f"'{key}' has no '{name}' here",
                 origin=below.origin,
-                hint=did_you_mean(name, list(_READERS)) or f"It has {', '.join(_READERS)}.",
+                hint=did_you_mean(name, list(_CONDITION_KEYS)) or f"It has {', '.join(_CONDITION_KEYS)}.",
             )
         if below.value is not None:
-            found[_READERS[name]] = (_read(name, below, f"{key}.{name}"), below.origin)
+            found[_CONDITION_KEYS[name]] = (_read_condition(name, below, f"{key}.{name}"), below.origin)
     return found
 
 
-_READERS: Final = {
+_CONDITION_KEYS: Final = {
     "returncode": "exit",
     "regex": "log",
     "runtime": "walltime",
@@ -114,34 +114,36 @@ _READERS: Final = {
 """Key of ``successIf`` per key of ``status``."""
 
 
-def _read(name: str, node: Node, key: str) -> YamlValue:
-    value = plain(node)
+def _read_condition(name: str, node: Node, key: str) -> YamlValue:
+    value = plain_value(node)
     if name == "mode":
         if str(value).lower() not in _MODES:
-            raise ConfigError(f"'{key}' must be one of or, and; not {shown(value)}", origin=node.origin)
+            raise ConfigError(f"'{key}' must be one of or, and; not {quote_value(value)}", origin=node.origin)
         return _MODES[str(value).lower()]
     if name == "regex":
-        known = _parts(value, key, node, ("stream", "exp"))
+        known = _check_map(value, key, node, ("stream", "exp"))
         if known.get("stream", _STREAMS[0]) not in _STREAMS:
             raise ConfigError(
-                f"'{key}.stream' must be stdout or stderr, not {shown(known['stream'])}", origin=node.origin
+                f"'{key}.stream' must be stdout or stderr, not {quote_value(known['stream'])}", origin=node.origin
             )
         if "exp" not in known:
             raise ConfigError(f"'{key}' needs an 'exp'", origin=node.origin)
         return known["exp"]
     if name == "runtime":
-        known = _parts(value, key, node, ("min", "max"))
+        known = _check_map(value, key, node, ("min", "max"))
         return [known.get("min"), known.get("max")]
     return value
 
 
-def _parts(value: YamlValue, key: str, node: Node, names: tuple[str, ...]) -> Mapping[str, YamlValue]:
+def _check_map(value: YamlValue, key: str, node: Node, names: tuple[str, ...]) -> Mapping[str, YamlValue]:
     if not isinstance(value, dict) or not set(value) <= set(names):
-        raise ConfigError(f"'{key}' must be a map of {' and '.join(names)}, not {shown(value)}", origin=node.origin)
+        raise ConfigError(
+            f"'{key}' must be a map of {' and '.join(names)}, not {quote_value(value)}", origin=node.origin
+        )
     return value
 
 
-def refuse_both(status: SuccessIf | None, success: SuccessIf | None, origin: Origin | None) -> None:
+def refuse_both_success_rules(status: SuccessIf | None, success: SuccessIf | None, origin: Origin | None) -> None:
     """Refuse ``status`` and ``successIf`` together.
 
     Raises

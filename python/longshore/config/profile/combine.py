@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from longshore.config.profile.profile import ATTRIBUTE_KEYS, AttributeValue, JobProfile
-from longshore.config.values.interpolate import shown
+from longshore.config.values.interpolate import quote_value
 from longshore.errors import ConfigError
 from longshore.model.workflow.attempt_rules import JobRules
 from longshore.model.workflow.job import JobSettings
@@ -19,7 +19,7 @@ from longshore.origin import Origin
 
 _Amount = TypeVar("_Amount", int, float)
 _Value = TypeVar("_Value")
-_RULES: Final[Mapping[str, Callable[[JobRules], object]]] = {
+_COMMON_RULES: Final[Mapping[str, Callable[[JobRules], object]]] = {
     "retryOn": lambda rules: rules.retry_on,
     "successIf": lambda rules: rules.success_if,
 }
@@ -34,7 +34,7 @@ _REQUEST_FIELDS: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class TaskGroup:
     """Tasks of a cluster that share all settings.
 
     Attributes
@@ -108,10 +108,10 @@ class ClusterProfile:
             key = (label, request.key(), repr(own) if profile.own else "")
             settings = msgspec.structs.replace(profile.settings, request=request, own=own)
             alike[key] = (label, settings, alike[key][2] + 1 if key in alike else 1)
-        found = combined(
+        found = combine_settings(
             self.name,
             self.settings.label,
-            [part_of(label, settings, number, self.parts) for label, settings, number in alike.values()],
+            [task_group(label, settings, number, self.parts) for label, settings, number in alike.values()],
         )
         # Values equal for all jobs were checked against site limits and maximums already.
         own = {_REQUEST_FIELDS[key]: getattr(found.request, _REQUEST_FIELDS[key]) for key in self.waiting}
@@ -144,10 +144,10 @@ class ClusterProfile:
                 found.setdefault(part.environment[name].render(values), (label, part.given.get(key)))
             elif name in part.settings.environment:
                 found.setdefault(part.settings.environment[name], (label, part.given.get(key)))
-        return str(_one_of(f"environment.{name}", self.name, [(value, *who) for value, who in found.items()]))
+        return str(_single_value(f"environment.{name}", self.name, [(value, *who) for value, who in found.items()]))
 
 
-def cluster_profile(
+def combine_profiles(
     name: str, label: str, counted: Sequence[tuple[str, int]], parts: Mapping[str, JobProfile]
 ) -> ClusterProfile:
     """Profile of clusters with one composition.
@@ -168,16 +168,18 @@ def cluster_profile(
     ConfigError
         The labels conflict in a value.
     """
-    settings = combined(name, label, [part_of(each, parts[each].settings, number, parts) for each, number in counted])
+    settings = combine_settings(
+        name, label, [task_group(each, parts[each].settings, number, parts) for each, number in counted]
+    )
     return ClusterProfile(name=name, settings=settings, parts=parts)
 
 
-def part_of(label: str, settings: JobSettings, tasks: int, parts: Mapping[str, JobProfile]) -> Part:
+def task_group(label: str, settings: JobSettings, tasks: int, parts: Mapping[str, JobProfile]) -> TaskGroup:
     """Some tasks of a label, with their settings."""
-    return Part(label=label, settings=settings, tasks=tasks, given=parts[label].given, whole=parts[label].whole)
+    return TaskGroup(label=label, settings=settings, tasks=tasks, given=parts[label].given, whole=parts[label].whole)
 
 
-def combined(name: str, label: str, parts: Sequence[Part]) -> JobSettings:
+def combine_settings(name: str, label: str, parts: Sequence[TaskGroup]) -> JobSettings:
     """Combine the settings of the parts of a cluster, whose tasks run one after another.
 
     Processors, memory and counted resources: the maximum. Disk and walltime: the sum, unless the section of the cluster
@@ -192,42 +194,43 @@ def combined(name: str, label: str, parts: Sequence[Part]) -> JobSettings:
     first = parts[0].settings
     if len(parts) == 1 and parts[0].tasks == 1:
         return first if first.label == label else msgspec.structs.replace(first, label=label)
-    most = _most(part.settings.request.memory_b for part in parts)
+    most = _max_amount(part.settings.request.memory_b for part in parts)
     biggest = [part.settings for part in parts if part.settings.request.memory_b == most]
     return JobSettings(
         label=label,
-        request=_request(parts, most),
+        request=_combine_requests(parts, most),
         defaulted=tuple(key for key in first.defaulted if all(key in part.settings.defaulted for part in parts)),
-        environment=_environment(name, parts),
+        environment=_combine_environments(name, parts),
         number_of_retries=max(settings.number_of_retries for settings in biggest),
-        rules=_rules(name, parts, biggest),
-        limit_threads=_same(name, "limitThreads", parts, lambda settings: settings.limit_threads) or False,
-        retry_unless_exit=_same(name, "retryUnlessExit", parts, lambda settings: settings.retry_unless_exit) or (),
-        working_directory=_same(name, "workingDirectory", parts, lambda settings: settings.working_directory),
-        site=_same(name, "computeSite", parts, lambda settings: settings.site, everywhere=True),
-        cloud=_same(name, "computeCloud", parts, lambda settings: settings.cloud, everywhere=True),
-        attributes=_attributes(name, parts, biggest),
-        own=_own(name, parts),
+        rules=_combine_rules(name, parts, biggest),
+        limit_threads=_common_value(name, "limitThreads", parts, lambda settings: settings.limit_threads) or False,
+        retry_unless_exit=_common_value(name, "retryUnlessExit", parts, lambda settings: settings.retry_unless_exit)
+        or (),
+        working_directory=_common_value(name, "workingDirectory", parts, lambda settings: settings.working_directory),
+        site=_common_value(name, "computeSite", parts, lambda settings: settings.site, everywhere=True),
+        cloud=_common_value(name, "computeCloud", parts, lambda settings: settings.cloud, everywhere=True),
+        attributes=_combine_attributes(name, parts, biggest),
+        own=_combine_service_settings(name, parts),
     )
 
 
-def _request(parts: Sequence[Part], memory_b: int | None) -> Request:
+def _combine_requests(parts: Sequence[TaskGroup], memory_b: int | None) -> Request:
     requests = [part.settings.request for part in parts]
     names = dict.fromkeys(name for request in requests for name in request.resources)
     return Request(
         cpus=max(request.cpus for request in requests),
         memory_b=memory_b,
-        disk_b=_sum("requestDisk", [(part, part.settings.request.disk_b) for part in parts]),
-        walltime_s=_sum("requestWalltime", [(part, part.settings.request.walltime_s) for part in parts]),
+        disk_b=_sum_amounts("requestDisk", [(part, part.settings.request.disk_b) for part in parts]),
+        walltime_s=_sum_amounts("requestWalltime", [(part, part.settings.request.walltime_s) for part in parts]),
         resources={name: max(request.resources.get(name, 0) for request in requests) for name in names},
     )
 
 
-def _most(amounts: Iterable[_Amount | None]) -> _Amount | None:
+def _max_amount(amounts: Iterable[_Amount | None]) -> _Amount | None:
     return max((amount for amount in amounts if amount is not None), default=None)
 
 
-def _sum(key: str, amounts: Sequence[tuple[Part, _Amount | None]]) -> _Amount | None:
+def _sum_amounts(key: str, amounts: Sequence[tuple[TaskGroup, _Amount | None]]) -> _Amount | None:
     """Sum over all tasks; a part without a value adds nothing."""
     for part, amount in amounts:
         if key in part.whole:
@@ -236,17 +239,19 @@ def _sum(key: str, amounts: Sequence[tuple[Part, _Amount | None]]) -> _Amount | 
     return sum(said) if said else None
 
 
-def _attributes(name: str, parts: Sequence[Part], biggest: Sequence[JobSettings]) -> dict[str, AttributeValue]:
+def _combine_attributes(
+    name: str, parts: Sequence[TaskGroup], biggest: Sequence[JobSettings]
+) -> dict[str, AttributeValue]:
     found: dict[str, AttributeValue | None] = {
-        "memoryMultiplier": _most(_number(settings, "memoryMultiplier") for settings in biggest),
-        "requestMemoryMax": _most(_number(part.settings, "requestMemoryMax") for part in parts),
+        "memoryMultiplier": _max_amount(_number_attribute(settings, "memoryMultiplier") for settings in biggest),
+        "requestMemoryMax": _max_amount(_number_attribute(part.settings, "requestMemoryMax") for part in parts),
     }
     for key in ATTRIBUTE_KEYS:
-        found[key] = _same(name, key, parts, _attribute(key))
+        found[key] = _common_value(name, key, parts, _attribute(key))
     return {key: value for key, value in found.items() if value is not None}
 
 
-def _number(settings: JobSettings, key: str) -> float | None:
+def _number_attribute(settings: JobSettings, key: str) -> float | None:
     value = settings.attributes.get(key)
     return value if isinstance(value, int | float) else None
 
@@ -255,10 +260,10 @@ def _attribute(key: str) -> Callable[[JobSettings], AttributeValue | None]:
     return lambda settings: settings.attributes.get(key)
 
 
-def _environment(name: str, parts: Sequence[Part]) -> dict[str, str]:
+def _combine_environments(name: str, parts: Sequence[TaskGroup]) -> dict[str, str]:
     variables = dict.fromkeys(variable for part in parts for variable in part.settings.environment)
     return {
-        variable: _one_of(
+        variable: _single_value(
             f"environment.{variable}",
             name,
             [
@@ -271,11 +276,11 @@ def _environment(name: str, parts: Sequence[Part]) -> dict[str, str]:
     }
 
 
-def _own(name: str, parts: Sequence[Part]) -> dict[str, Any]:
+def _combine_service_settings(name: str, parts: Sequence[TaskGroup]) -> dict[str, Any]:
     """The service's own map, whose keys must be equal in all parts that have them."""
     keys = dict.fromkeys(key for part in parts for key in part.settings.own)
     return {
-        key: _one_of(
+        key: _single_value(
             key,
             name,
             [
@@ -288,18 +293,23 @@ def _own(name: str, parts: Sequence[Part]) -> dict[str, Any]:
     }
 
 
-def _same(
-    name: str, key: str, parts: Sequence[Part], value_of: Callable[[JobSettings], _Value], *, everywhere: bool = False
+def _common_value(
+    name: str,
+    key: str,
+    parts: Sequence[TaskGroup],
+    value_of: Callable[[JobSettings], _Value],
+    *,
+    everywhere: bool = False,
 ) -> _Value | None:
     """The value of a key, which must be equal in all parts that have one; with `everywhere`, in all parts."""
     found = [(value_of(part.settings), part) for part in parts]
     said = [
         (value, part.label, part.given.get(key)) for value, part in found if everywhere or _is_said(value, key, part)
     ]
-    return _one_of(key, name, said) if said else None
+    return _single_value(key, name, said) if said else None
 
 
-def _rules(name: str, parts: Sequence[Part], biggest: Sequence[JobSettings]) -> JobRules:
+def _combine_rules(name: str, parts: Sequence[TaskGroup], biggest: Sequence[JobSettings]) -> JobRules:
     """Rules of the part that requests most memory; rules of success and retries must be equal in all parts.
 
     Raises
@@ -307,16 +317,16 @@ def _rules(name: str, parts: Sequence[Part], biggest: Sequence[JobSettings]) -> 
     ConfigError
         These rules differ.
     """
-    for key, value_of in _RULES.items():
-        _one_of(key, name, [(value_of(part.settings.rules), part.label, part.given.get(key)) for part in parts])
+    for key, value_of in _COMMON_RULES.items():
+        _single_value(key, name, [(value_of(part.settings.rules), part.label, part.given.get(key)) for part in parts])
     return biggest[0].rules
 
 
-def _is_said(value: object, key: str, part: Part) -> bool:
+def _is_said(value: object, key: str, part: TaskGroup) -> bool:
     return value is not None and key in part.given
 
 
-def _one_of(key: str, name: str, said: Sequence[tuple[_Value, str, Origin | None]]) -> _Value:
+def _single_value(key: str, name: str, said: Sequence[tuple[_Value, str, Origin | None]]) -> _Value:
     """The only value of a key.
 
     Raises
@@ -331,7 +341,8 @@ def _one_of(key: str, name: str, said: Sequence[tuple[_Value, str, Origin | None
     seen: dict[str, str] = {}
     for value, label, origin in said:
         seen.setdefault(
-            f"{_text(value)}", f"{_text(value)} for '{label}'" + (f" ({origin})" if origin and origin.file else "")
+            f"{_value_text(value)}",
+            f"{_value_text(value)} for '{label}'" + (f" ({origin})" if origin and origin.file else ""),
         )
     raise ConfigError(
         f"Inconsistent value for {key} in cluster {name}: " + ", ".join(seen.values()),
@@ -340,7 +351,7 @@ def _one_of(key: str, name: str, said: Sequence[tuple[_Value, str, Origin | None
     )
 
 
-def _text(value: object) -> str:
+def _value_text(value: object) -> str:
     if value is None:
         return "none"
-    return shown(", ".join(map(str, value)) if isinstance(value, tuple) else value)
+    return quote_value(", ".join(map(str, value)) if isinstance(value, tuple) else value)

@@ -9,17 +9,17 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeAlias
 
-from longshore.config.values.interpolate import Template, expand_env, shown, undelayed_env
-from longshore.config.values.merge import Node, plain, tree
-from longshore.config.values.quantities import truth
-from longshore.config.values.search import Config, Expander, Hit, Scope, empty
+from longshore.config.values.interpolate import Template, expand_env, quote_value, undelay_env
+from longshore.config.values.merge import Node, plain_value, to_node
+from longshore.config.values.quantities import parse_bool
+from longshore.config.values.search import Config, Interpolator, RawValue, Scope, empty_text
 from longshore.errors import ConfigError, UndefinedVariableError
 from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 
 CommandTemplate: TypeAlias = Template | tuple[Template, ...]
 
-_MAY_BE_ABSENT: Final = frozenset({"inCollection", "dataQuery"})
+_OPTIONAL_NAMES: Final = frozenset({"inCollection", "dataQuery"})
 _PROGRAM: Final = re.compile(
     r"\$(?:\{(?P<braced>CTRL_MPEXEC_DIR|DAF_BUTLER_DIR)\}|(?P<bare>CTRL_MPEXEC_DIR|DAF_BUTLER_DIR)(?=/))"
     r"/bin/(?P<program>pipetask|butler)(?![\w./-])"
@@ -27,7 +27,7 @@ _PROGRAM: Final = re.compile(
 """An LSST program by the variable that its set-up defines; packages from PyPI define no such variable."""
 
 
-def command_template(config: Config, scope: Scope, otherwise: Node | None) -> CommandTemplate | None:
+def read_command_template(config: Config, scope: Scope, otherwise: Node | None) -> CommandTemplate | None:
     """Read ``runQuantumCommand``: a shell line if it is text, a program and arguments if it is a list.
 
     `otherwise` is the command where the configuration has none.
@@ -40,17 +40,17 @@ def command_template(config: Config, scope: Scope, otherwise: Node | None) -> Co
     key = "runQuantumCommand"
     hit = config.lookup(key, scope)
     if hit is None and otherwise is not None:
-        key, hit = "command", Hit(otherwise.value, otherwise)
+        key, hit = "command", RawValue(otherwise.value, otherwise)
     if hit is None or hit.value is None:
         return None
-    whole = hit.node or tree(hit.value, Origin(key))
+    whole = hit.node or to_node(hit.value, Origin(key))
     nodes = whole.value if isinstance(whole.value, list) else [whole]
     if not nodes:
         raise ConfigError(f"'{key}' names no program", origin=hit.origin)
     for node in nodes:
         if isinstance(node.value, bool) or not isinstance(node.value, str | int | float):
             raise ConfigError(
-                f"'{key}' must be text or a list of texts, not {shown(plain(node))}",
+                f"'{key}' must be text or a list of texts, not {quote_value(plain_value(node))}",
                 origin=node.origin,
                 hint="Words such as true and no must be quoted in YAML to be text.",
             )
@@ -58,14 +58,16 @@ def command_template(config: Config, scope: Scope, otherwise: Node | None) -> Co
         raise ConfigError(f"'{key}' names no program", origin=hit.origin)
     lazy = _is_lazy(config, scope)
     if not isinstance(hit.value, list):
-        return shell_line(str(hit.value), hit.origin, config, scope, lazy=lazy)
+        return interpolate_shell_line(str(hit.value), hit.origin, config, scope, lazy=lazy)
     undefined = partial(_undefined_in_command, config=config, scope=scope)
-    word_by_word = Expander(config, replace(scope, undefined=undefined, keep_delayed=lazy))
+    word_by_word = Interpolator(config, replace(scope, undefined=undefined, keep_delayed=lazy))
     templates = (word_by_word.template(str(node.value), node.origin) for node in nodes)
-    return tuple(_changed(template, partial(found_on_path, env=scope.env)) for template in templates)
+    return tuple(_map_literals(template, partial(replace_program_paths, env=scope.env)) for template in templates)
 
 
-def shell_line(text: str, origin: Origin | None, config: Config, scope: Scope, *, lazy: bool = True) -> Template:
+def interpolate_shell_line(
+    text: str, origin: Origin | None, config: Config, scope: Scope, *, lazy: bool = True
+) -> Template:
     """Interpolate a shell command for a job.
 
     With `lazy`, environment variables are left to the job's shell.
@@ -76,11 +78,11 @@ def shell_line(text: str, origin: Origin | None, config: Config, scope: Scope, *
         The line uses an undefined variable.
     """
     undefined = partial(_undefined_in_command, config=config, scope=scope)
-    line = Expander(config, replace(scope, undefined=undefined, expand_env=not lazy)).template(text, origin)
-    return _changed(line, lambda part: _found_by_shell(undelayed_env(part)))
+    line = Interpolator(config, replace(scope, undefined=undefined, expand_env=not lazy)).template(text, origin)
+    return _map_literals(line, lambda part: _shell_program_paths(undelay_env(part)))
 
 
-def words_now(config: Config, key: str, scope: Scope) -> tuple[str, ...]:
+def read_command_words(config: Config, key: str, scope: Scope) -> tuple[str, ...]:
     """Program and arguments of a command that runs at once, without a shell; empty where the key is missing.
 
     Raises
@@ -93,28 +95,28 @@ def words_now(config: Config, key: str, scope: Scope) -> tuple[str, ...]:
     if hit is None or hit.value is None:
         return ()
     if not isinstance(hit.value, str):
-        raise ConfigError(f"'{key}' must be text, not {shown(hit.plain())}", origin=hit.origin)
+        raise ConfigError(f"'{key}' must be text, not {quote_value(hit.plain_value())}", origin=hit.origin)
     undefined = partial(_undefined_in_command, config=config, scope=scope)
-    expander = Expander(config, replace(scope, undefined=undefined, expand_env=False))
-    line = undelayed_env(expander.template(hit.value, hit.origin, name=key).render({}))
-    line = expand_env(found_on_path(line, scope.env), scope.env)
+    expander = Interpolator(config, replace(scope, undefined=undefined, expand_env=False))
+    line = undelay_env(expander.template(hit.value, hit.origin, name=key).render({}))
+    line = expand_env(replace_program_paths(line, scope.env), scope.env)
     try:
         return tuple(shlex.split(line))
     except ValueError as error:
         raise ConfigError(
-            f"'{key}' cannot be divided into words: {str(error).lower()} in {shown(line)}", origin=hit.origin
+            f"'{key}' cannot be divided into words: {str(error).lower()} in {quote_value(line)}", origin=hit.origin
         ) from None
 
 
-def found_on_path(text: str, env: Mapping[str, str]) -> str:
+def replace_program_paths(text: str, env: Mapping[str, str]) -> str:
     """Replace variables of LSST programs by plain program names where the environment does not define them."""
     return _PROGRAM.sub(
         lambda found: found.group() if env.get(found["braced"] or found["bare"]) else found["program"], text
     )
 
 
-def _found_by_shell(line: str) -> str:
-    """Like `found_on_path`, but left to the shell of the job."""
+def _shell_program_paths(line: str) -> str:
+    """Like `replace_program_paths`, but left to the shell of the job."""
 
     def either(found: re.Match[str]) -> str:
         variable = found["braced"] or found["bare"]
@@ -123,21 +125,21 @@ def _found_by_shell(line: str) -> str:
     return _PROGRAM.sub(either, line)
 
 
-def _changed(template: Template, change: Callable[[str], str]) -> Template:
+def _map_literals(template: Template, change: Callable[[str], str]) -> Template:
     return Template(tuple(change(part) if isinstance(part, str) else part for part in template.parts), template.origin)
 
 
 def _is_lazy(config: Config, scope: Scope) -> bool:
     """Whether variables that only the job's machine knows are left to the job."""
     hit = config.lookup("useLazyCommands", scope)
-    return True if hit is None or hit.value is None else truth(hit.plain(), "useLazyCommands", hit.origin)
+    return True if hit is None or hit.value is None else parse_bool(hit.plain_value(), "useLazyCommands", hit.origin)
 
 
 def _undefined_in_command(name: str, origin: Origin | None, config: Config, scope: Scope) -> str:
     """Replacement of an undefined variable in a command: empty where BPS's commands rely on that."""
     extra = name.startswith("extra") and name.endswith("Options")
-    if extra or name.endswith("PreCmdOpts") or name in _MAY_BE_ABSENT:
-        return empty(name, origin)
+    if extra or name.endswith("PreCmdOpts") or name in _OPTIONAL_NAMES:
+        return empty_text(name, origin)
     guess = did_you_mean(name, config.names(scope))
     raise UndefinedVariableError(
         f"the command uses '{{{name}}}', which nothing defines",

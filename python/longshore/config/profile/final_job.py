@@ -8,7 +8,7 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
-from longshore.config.profile.command_lines import shell_line
+from longshore.config.profile.command_lines import interpolate_shell_line
 from longshore.config.values.merge import Node
 from longshore.config.values.search import Config, Scope
 from longshore.errors import ConfigError, PreparationError
@@ -26,7 +26,7 @@ class WhenRun(StrEnum):
     NEVER = "NEVER"
 
 
-def when_run(config: Config) -> WhenRun:
+def read_when_run(config: Config) -> WhenRun:
     """When the final job runs: NEVER without the section, ALWAYS where the section has no ``whenRun``.
 
     Raises
@@ -57,14 +57,14 @@ def when_run(config: Config) -> WhenRun:
         ) from None
 
 
-def vain_setup(config: Config) -> Iterator[str]:
+def ignored_setup_notes(config: Config) -> Iterator[str]:
     """Note that the section sets ``whenSetup``: BPS has that key, and ignores it."""
     node = config.at("finalJob", "whenSetup")
     if node is not None and node.value is not None and str(node.value).upper() != "NEVER":
         yield f"{node.origin}: 'finalJob.whenSetup: {node.value}' is of no effect: its script is made with the run"
 
 
-def final_commands(config: Config, scope: Scope) -> list[str]:
+def read_final_commands(config: Config, scope: Scope) -> list[str]:
     """Commands ``command1``, ``command2``, ... up to the first missing number; an empty one is skipped.
 
     Raises
@@ -85,7 +85,7 @@ def final_commands(config: Config, scope: Scope) -> list[str]:
             hint='To skip one, leave it empty: command1: "".',
         )
     scope = replace(scope, searchobj=section)
-    lines = [shell_line(str(node.value or ""), node.origin, config, scope).render({}) for node in nodes]
+    lines = [interpolate_shell_line(str(node.value or ""), node.origin, config, scope).render({}) for node in nodes]
     if not any(line.strip() for line in lines):
         raise PreparationError(
             "the final job has no command",

@@ -8,16 +8,30 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from longshore.config.profile.command_lines import CommandTemplate, command_template
-from longshore.config.profile.retry_rules import Read, multiplier, read_rules
-from longshore.config.profile.service_settings import Gathered, OwnValue, Words, gathered, rendered, waits
-from longshore.config.values.interpolate import Template, shown
-from longshore.config.values.merge import PACKAGED, Node, plain
-from longshore.config.values.quantities import count, exit_codes, memory, requested, truth, walltime
-from longshore.config.values.search import ANYWHERE, Config, Expander, Hit, Scope
+from longshore.config.profile.command_lines import CommandTemplate, read_command_template
+from longshore.config.profile.retry_rules import ValueReader, parse_multiplier, read_rules
+from longshore.config.profile.service_settings import (
+    ServiceKeys,
+    ServiceSettings,
+    SettingValue,
+    gather_service_settings,
+    render_settings,
+    varies_per_job,
+)
+from longshore.config.values.interpolate import Template, quote_value
+from longshore.config.values.merge import PACKAGED_LAYERS, Node, plain_value
+from longshore.config.values.quantities import (
+    parse_bool,
+    parse_count,
+    parse_exit_codes,
+    parse_memory,
+    parse_resource_request,
+    parse_walltime,
+)
+from longshore.config.values.search import DEFAULT_SCOPE, Config, Interpolator, RawValue, Scope
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
-from longshore.model.workflow.job import JobSettings, named_limits
+from longshore.model.workflow.job import JobSettings, parse_concurrency_limits
 from longshore.model.workflow.request import Request
 from longshore.origin import Origin
 
@@ -43,10 +57,10 @@ AttributeValue: TypeAlias = str | int | float | bool
 DEFAULT_MEMORY_RETRIES: Final = 5
 """Default number of retries where memory may grow (BPS: ``DEFAULT_MEM_RETRIES``)."""
 
-_LARGEST_EXIT: Final = 255
-_NOWHERE: Final = Origin("")
-_Answer = TypeVar("_Answer")
-_Otherwise = TypeVar("_Otherwise")
+_MAX_EXIT_CODE: Final = 255
+_NO_ORIGIN: Final = Origin("")
+_Result = TypeVar("_Result")
+_Default = TypeVar("_Default")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,13 +91,13 @@ class JobProfile:
     command: CommandTemplate | None = None
     environment: Mapping[str, Template] = field(default_factory=dict)
     request: Mapping[str, Template] = field(default_factory=dict)
-    own: Mapping[str, OwnValue] = field(default_factory=dict)
+    own: Mapping[str, SettingValue] = field(default_factory=dict)
     given: Mapping[str, Origin] = field(default_factory=dict)
     whole: frozenset[str] = frozenset()
 
     def own_of(self, values: Mapping[str, object]) -> Mapping[str, Any]:
         """The service's own map of a job, from the values of its free variables."""
-        return rendered(self.own, values) if self.own else self.settings.own
+        return render_settings(self.own, values) if self.own else self.settings.own
 
     def request_of(self, values: Mapping[str, object]) -> Request:
         """The request of a job, from the values of its free variables.
@@ -102,21 +116,21 @@ class JobProfile:
             text = template.render(values)
             name, _, resource = key.partition(".")
             if resource:
-                resources[resource] = count(text, key, template.origin)
+                resources[resource] = parse_count(text, key, template.origin)
             else:
-                amounts |= _amount(name, text, template.origin)
+                amounts |= _request_field(name, text, template.origin)
         return msgspec.structs.replace(base, resources=resources, **amounts)
 
 
 def compile_profile(
     config: Config,
     label: str,
-    scope: Scope = ANYWHERE,
+    scope: Scope = DEFAULT_SCOPE,
     *,
     cluster: str | None = None,
     with_command: bool = True,
     command: Node | None = None,
-    words: Words | None = None,
+    words: ServiceKeys | None = None,
 ) -> JobProfile:
     """Search all values for the jobs of a label, once.
 
@@ -149,7 +163,7 @@ def compile_profile(
     compiler = _Compiler(config, replace(scope, current=current), label, cluster or label)
     compiler.go_to("curr_site", "computeSite", scope.current.get("curr_site"))
     compiler.go_to("curr_cloud", "computeCloud", scope.current.get("curr_cloud"))
-    runs = command_template(config, compiler.scope, command) if with_command else None
+    runs = read_command_template(config, compiler.scope, command) if with_command else None
     return compiler.profile(runs, words)
 
 
@@ -167,11 +181,11 @@ class _Compiler:
 
     def _begin(self, scope: Scope) -> None:
         self.scope = scope
-        self._values = Expander(self.config, scope)
+        self._values = Interpolator(self.config, scope)
         # A shared value cannot wait for the values of one job, but the jobs' label is known.
         known = {name: value for name, value in self._names.items() if name in scope.free}
         shared = replace(scope, current={**scope.current, **known}, free=frozenset(scope.free).difference(known))
-        self._shared = Expander(self.config, shared)
+        self._shared = Interpolator(self.config, shared)
 
     def go_to(self, chooser: str, key: str, name: YamlValue) -> None:
         """Choose one more section for the searches that follow, by its name or the value of a key."""
@@ -179,22 +193,22 @@ class _Compiler:
         if name := name or chosen:
             self._begin(replace(self.scope, current={**self.scope.current, chooser: name}))
 
-    def profile(self, command: CommandTemplate | None, words: Words | None = None) -> JobProfile:
+    def profile(self, command: CommandTemplate | None, words: ServiceKeys | None = None) -> JobProfile:
         """Compile the profile around a command."""
         request, defaulted, per_job = self.request()
         environment, changing = self.environment()
         own = self.own(words).values if words else {}
-        differs = waits(own)
+        differs = varies_per_job(own)
         settings = JobSettings(
             label=self._label,
             request=request,
             defaulted=defaulted,
             environment=environment,
             number_of_retries=self.retries(),
-            retry_unless_exit=self.checked("retryUnlessExit", exit_codes, ()),
+            retry_unless_exit=self.checked("retryUnlessExit", parse_exit_codes, ()),
             rules=read_rules(self, defaulted),
             working_directory=self.text("workingDirectory"),
-            limit_threads=self.checked("limitThreads", truth, otherwise=False),
+            limit_threads=self.checked("limitThreads", parse_bool, otherwise=False),
             site=self._chosen("curr_site"),
             cloud=self._chosen("curr_cloud"),
             attributes=self.attributes(),
@@ -227,13 +241,13 @@ class _Compiler:
         if hit is None:
             return None, None
         if hit.value is not None:
-            self.given[key] = hit.origin or _NOWHERE
+            self.given[key] = hit.origin or _NO_ORIGIN
         if not isinstance(hit.value, str):
-            return hit.plain(), hit.origin
+            return hit.plain_value(), hit.origin
         template = self._shared.template(hit.value, hit.origin, name=key)
         if template.names:
             raise ConfigError(
-                f"'{key}' must be the same for all jobs of a label, but {shown(hit.value)} uses "
+                f"'{key}' must be the same for all jobs of a label, but {quote_value(hit.value)} uses "
                 + ", ".join(f"'{name}'" for name in sorted(template.names)),
                 origin=hit.origin,
             )
@@ -243,15 +257,15 @@ class _Compiler:
         """The text of a key; ``None`` where the key is missing."""
         value, origin = self.constant(key)
         if isinstance(value, list | dict | bool):
-            raise ConfigError(f"'{key}' must be text, not {shown(value)}", origin=origin)
+            raise ConfigError(f"'{key}' must be text, not {quote_value(value)}", origin=origin)
         return None if value is None or not str(value) else str(value)
 
-    def checked(self, key: str, check: Read[_Answer], otherwise: _Otherwise) -> _Answer | _Otherwise:
+    def checked(self, key: str, check: ValueReader[_Result], otherwise: _Default) -> _Result | _Default:
         """The value of a key, as `check` reads it; `otherwise` where the key is missing or null."""
         value, origin = self.constant(key)
         return otherwise if value is None else check(value, key, origin)
 
-    def found(self, key: str) -> Hit | None:
+    def found(self, key: str) -> RawValue | None:
         """The value of a key as written; ``None`` where the key is missing."""
         return self.config.lookup(key, self.scope)
 
@@ -259,38 +273,38 @@ class _Compiler:
         """Interpolate a text, but for variables that differ per job."""
         return self._values.template(text, origin, name=key)
 
-    def own(self, words: Words) -> Gathered:
+    def own(self, words: ServiceKeys) -> ServiceSettings:
         """Settings for the service, from all sections."""
 
         def fill(key: str, text: str, origin: Origin) -> Template:
             return self._shared.template(text, origin, name=key)
 
-        found = gathered(self.config, self.scope, words, fill)
+        found = gather_service_settings(self.config, self.scope, words, fill)
         self.given.update({f"own.{key}": origin for key, origin in found.given.items()})
         return found
 
-    def multiplier(self) -> float | None:
+    def memory_multiplier(self) -> float | None:
         """Growth factor of memory; ``None`` where memory does not grow."""
         value, origin = self.constant("memoryMultiplier")
-        return None if value is None or isinstance(value, bool) else multiplier(value, "memoryMultiplier", origin)
+        return None if value is None or isinstance(value, bool) else parse_multiplier(value, "memoryMultiplier", origin)
 
     def retries(self) -> int:
         """Number of retries of a job."""
-        otherwise = DEFAULT_MEMORY_RETRIES if self.multiplier() else 0
-        retries: int = self.checked("numberOfRetries", count, otherwise)
+        otherwise = DEFAULT_MEMORY_RETRIES if self.memory_multiplier() else 0
+        retries: int = self.checked("numberOfRetries", parse_count, otherwise)
         return retries
 
     def attributes(self) -> dict[str, AttributeValue]:
         """Job attributes that only some workload managers support, where they are set."""
         given: dict[str, AttributeValue] = {}
-        if factor := self.multiplier():
+        if factor := self.memory_multiplier():
             given["memoryMultiplier"] = factor
-        if most := self.checked("requestMemoryMax", memory, 0):
+        if most := self.checked("requestMemoryMax", parse_memory, 0):
             given["requestMemoryMax"] = most
         for key in ATTRIBUTE_KEYS:
             value, origin = self.constant(key)
             if isinstance(value, list | dict):
-                raise ConfigError(f"'{key}' must be one value, not {shown(value)}", origin=origin)
+                raise ConfigError(f"'{key}' must be one value, not {quote_value(value)}", origin=origin)
             if value is not None and value != "":
                 given[key] = value
         if "abortOnValue" in given:
@@ -301,16 +315,17 @@ class _Compiler:
 
     def _exit_code(self, key: str, value: YamlValue) -> int:
         """An exit code other than 0."""
-        code: int = count(value, key, self.given[key], least=1)
-        if code > _LARGEST_EXIT:
+        code: int = parse_count(value, key, self.given[key], least=1)
+        if code > _MAX_EXIT_CODE:
             raise ConfigError(
-                f"'{key}' must be an exit code from 1 to {_LARGEST_EXIT}, not {shown(value)}", origin=self.given[key]
+                f"'{key}' must be an exit code from 1 to {_MAX_EXIT_CODE}, not {quote_value(value)}",
+                origin=self.given[key],
             )
         return code
 
     def _check_limits(self, text: str) -> None:
         try:
-            named_limits(text)
+            parse_concurrency_limits(text)
         except ValueError as error:
             raise ConfigError(
                 f"'concurrencyLimit' has '{error}', which is no name of a limit",
@@ -329,21 +344,21 @@ class _Compiler:
             hit = self.config.lookup(key, self.scope)
             if hit is None or hit.value is None:
                 continue
-            self.given[key] = hit.origin or _NOWHERE
-            if hit.origin and hit.origin.layer in PACKAGED:
+            self.given[key] = hit.origin or _NO_ORIGIN
+            if hit.origin and hit.origin.layer in PACKAGED_LAYERS:
                 defaulted.append(key)
             if key == "requestResources":
                 amounts["resources"] = self._resources(key, hit, per_job)
                 continue
-            value = self._given(key, hit.plain(), hit.origin)
+            value = self._given(key, hit.plain_value(), hit.origin)
             if isinstance(value, Template):
                 per_job[key] = value
             else:
-                amounts |= _amount(key, value, hit.origin)
+                amounts |= _request_field(key, value, hit.origin)
         return msgspec.structs.replace(Request(), **amounts), tuple(defaulted), per_job
 
     def _given(
-        self, key: str, value: YamlValue, origin: Origin | None, values: Expander | None = None
+        self, key: str, value: YamlValue, origin: Origin | None, values: Interpolator | None = None
     ) -> Template | YamlValue:
         """An interpolated value, or a template where it differs per job."""
         if not isinstance(value, str):
@@ -351,21 +366,21 @@ class _Compiler:
         template = (values or self._values).template(value, origin, name=key)
         return template if template.names else template.render({})
 
-    def _resources(self, key: str, hit: Hit, per_job: dict[str, Template]) -> dict[str, int]:
+    def _resources(self, key: str, hit: RawValue, per_job: dict[str, Template]) -> dict[str, int]:
         if hit.node is None or not isinstance(hit.node.value, dict):
             raise ConfigError(
-                f"'{key}' must be a map, not {shown(hit.value)}",
+                f"'{key}' must be a map, not {quote_value(hit.value)}",
                 origin=hit.origin,
                 hint=f"For example '{key}: {{gpu: 1}}'.",
             )
         amounts: dict[str, int] = {}
         for name, node in hit.node.value.items():
-            value = self._given(f"{key}.{name}", plain(node), node.origin)
+            value = self._given(f"{key}.{name}", plain_value(node), node.origin)
             if isinstance(value, Template):
-                requested({name: 0}, key, node.origin)
+                parse_resource_request({name: 0}, key, node.origin)
                 per_job[f"{key}.{name}"] = value
             else:
-                amounts |= requested({name: value}, key, node.origin)
+                amounts |= parse_resource_request({name: value}, key, node.origin)
         return amounts
 
     # --------------------------------------------------------------------------------------------- the environment
@@ -374,10 +389,10 @@ class _Compiler:
         """Shared environment variables, and templates of those that differ per job; maps of all sections merged."""
         merged: dict[str, Node] = {}
         # The submission does not run in the environment of the job: the job expands environment variables.
-        delayed = Expander(self.config, replace(self.scope, expand_env=False, replace_env=True))
+        delayed = Interpolator(self.config, replace(self.scope, expand_env=False, replace_env=True))
         for node in self._environments():
             if not isinstance(node.value, dict):
-                raise ConfigError(f"'environment' must be a map, not {shown(node.value)}", origin=node.origin)
+                raise ConfigError(f"'environment' must be a map, not {quote_value(node.value)}", origin=node.origin)
             merged |= node.value
         shared: dict[str, str] = {}
         changing: dict[str, Template] = {}
@@ -387,7 +402,7 @@ class _Compiler:
             if node.value is None:
                 continue  # null removes the value of a weaker section
             self.given[f"environment.{name}"] = node.origin
-            value = self._given(f"environment.{name}", plain(node), node.origin, delayed)
+            value = self._given(f"environment.{name}", plain_value(node), node.origin, delayed)
             _check_variable(name, value, node.origin)
             if isinstance(value, Template):
                 changing[name] = value
@@ -404,18 +419,18 @@ class _Compiler:
         return (node for node in nodes if node is not None and node.value is not None)
 
 
-def _amount(key: str, value: YamlValue, origin: Origin | None) -> dict[str, object]:
+def _request_field(key: str, value: YamlValue, origin: Origin | None) -> dict[str, object]:
     """One field of a request; an amount of 0 requests nothing, as in BPS."""
     if key == "requestCpus":
-        return {"cpus": count(value, key, origin, least=1)}
+        return {"cpus": parse_count(value, key, origin, least=1)}
     if key == "requestWalltime":
-        return {"walltime_s": walltime(value, key, origin) or None}
-    return {"memory_b" if key == "requestMemory" else "disk_b": memory(value, key, origin) or None}
+        return {"walltime_s": parse_walltime(value, key, origin) or None}
+    return {"memory_b" if key == "requestMemory" else "disk_b": parse_memory(value, key, origin) or None}
 
 
 def _check_variable(name: str, value: Template | YamlValue, origin: Origin | None) -> None:
     """Refuse a variable that the operating system cannot hold in an environment."""
     if not name or "=" in name or "\0" in name:
-        raise ConfigError(f"{shown(name)} cannot be the name of an environment variable", origin=origin)
+        raise ConfigError(f"{quote_value(name)} cannot be the name of an environment variable", origin=origin)
     if "\0" in str(value):
         raise ConfigError(f"the environment variable '{name}' has a NUL in its value", origin=origin)

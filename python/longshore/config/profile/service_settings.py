@@ -7,23 +7,23 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from longshore.config.values.interpolate import Template, shown
-from longshore.config.values.merge import Marker, Node, plain
+from longshore.config.values.interpolate import Template, quote_value
+from longshore.config.values.merge import Marker, Node, plain_value
 from longshore.config.values.search import SECTIONS, Config, Scope
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
-OwnValue: TypeAlias = "bool | int | float | str | Template | list[OwnValue] | dict[str, OwnValue] | None"
+SettingValue: TypeAlias = "bool | int | float | str | Template | list[SettingValue] | dict[str, SettingValue] | None"
 """A value of a service's own map; a text that differs per job is a template."""
-Values: TypeAlias = dict[str, OwnValue]
+SettingValues: TypeAlias = dict[str, SettingValue]
 
-LINES: Final = "directives"
+DIRECTIVES_KEY: Final = "directives"
 """Key of raw directive lines, in a configuration and in the result."""
 CONTAINER: Final = "container"
 
 
-class Words(msgspec.Struct, frozen=True):
+class ServiceKeys(msgspec.Struct, frozen=True):
     """Configuration keys that belong to one service.
 
     Attributes
@@ -39,32 +39,32 @@ class Words(msgspec.Struct, frozen=True):
     """
 
     map: str
-    lines: tuple[str, ...] = (LINES,)
+    lines: tuple[str, ...] = (DIRECTIVES_KEY,)
     keys: tuple[str, ...] = ()
     maps: tuple[str, ...] = ()
 
 
-Fill: TypeAlias = Callable[[str, str, Origin], Template]
+Interpolate: TypeAlias = Callable[[str, str, Origin], Template]
 """Interpolates the text of a key, but for variables that differ per job."""
 
 
-class Gathered(msgspec.Struct, frozen=True):
+class ServiceSettings(msgspec.Struct, frozen=True):
     """Settings for a service, and where each was written.
 
     Attributes
     ----------
-    values
-        The service's own map with raw lines under `LINES`, the command in front of others under `CONTAINER`, and single
-        values and further maps under their keys.
+        The service's own map, with raw lines under `DIRECTIVES_KEY`, the command in front of others under
+        `CONTAINER`, and single values and further maps under their keys.
+        single values and further maps under their keys.
     given
         Origin of each of them, by the same keys.
     """
 
-    values: Values
+    values: SettingValues
     given: Mapping[str, Origin]
 
 
-def gathered(config: Config, scope: Scope, words: Words, fill: Fill) -> Gathered:
+def gather_service_settings(config: Config, scope: Scope, words: ServiceKeys, fill: Interpolate) -> ServiceSettings:
     """Merge the settings for a service over all sections of a job; the strongest section wins per key.
 
     A null value removes the value of weaker sections; it is kept, because it also removes what the service itself knows
@@ -75,29 +75,29 @@ def gathered(config: Config, scope: Scope, words: Words, fill: Fill) -> Gathered
     ConfigError
         A value is of the wrong kind.
     """
-    values: Values = {}
-    maps: dict[str, Values] = {name: {} for name in words.maps}
+    values: SettingValues = {}
+    maps: dict[str, SettingValues] = {name: {} for name in words.maps}
     given: dict[str, Origin] = {}
     sections = list(_sections(config, scope))
     for _, section in sections:
         for key, below in _map_under(section, words.map):
-            values[key] = _filled(f"{words.map}.{key}", below, fill)
+            values[key] = _interpolate(f"{words.map}.{key}", below, fill)
             given[key] = below.origin
         for name in words.maps:
             for key, below in _map_under(section, name):
-                maps[name][key] = _filled(f"{name}.{key}", below, fill)
+                maps[name][key] = _interpolate(f"{name}.{key}", below, fill)
                 values[name] = maps[name]
                 given[name] = below.origin
         for key in words.keys:
             if key in section:
-                values[key] = _filled(key, section[key], fill)
+                values[key] = _interpolate(key, section[key], fill)
                 given[key] = section[key].origin
-    lines = _lines(sections, words, fill, given)
+    lines = _gather_directives(sections, words, fill, given)
     if lines is not None:
-        values[LINES] = lines
-    if container := _container(sections, fill, given):
+        values[DIRECTIVES_KEY] = lines
+    if container := _read_container(sections, fill, given):
         values[CONTAINER] = container
-    return Gathered(values, given)
+    return ServiceSettings(values, given)
 
 
 def _map_under(section: Mapping[str, Node], path: str) -> Iterator[tuple[str, Node]]:
@@ -109,25 +109,25 @@ def _map_under(section: Mapping[str, Node], path: str) -> Iterator[tuple[str, No
     if node is None or node.value is None:
         return
     if not isinstance(node.value, dict):
-        raise ConfigError(f"'{path}' must be a map, not {shown(plain(node))}", origin=node.origin)
+        raise ConfigError(f"'{path}' must be a map, not {quote_value(plain_value(node))}", origin=node.origin)
     yield from node.value.items()
 
 
-def rendered(values: Mapping[str, OwnValue], known: Mapping[str, object]) -> dict[str, YamlValue]:
+def render_settings(values: Mapping[str, SettingValue], known: Mapping[str, object]) -> dict[str, YamlValue]:
     """The settings of one job, from the values of its free variables."""
-    return {key: _rendered(value, known) for key, value in values.items()}
+    return {key: _render_value(value, known) for key, value in values.items()}
 
 
-def waits(values: Mapping[str, OwnValue]) -> bool:
+def varies_per_job(values: Mapping[str, SettingValue]) -> bool:
     """Whether any value differs per job."""
-    return any(map(_waits, values.values()))
+    return any(map(_value_varies, values.values()))
 
 
 def _sections(config: Config, scope: Scope) -> Iterator[tuple[str, Mapping[str, Node]]]:
     """Name and map of each section that applies to a job, weakest first; the root and the site describe places."""
     yield "", _map_of(config.root)
     for name in reversed(SECTIONS):
-        if name in _CHOSEN:
+        if name in _CHOSEN_SECTIONS:
             # Without a chosen part, a search looks at all parts of a section; here, a site may be called `slurm`.
             choice = scope.current.get(f"curr_{name}")
             yield name, _map_of(config.at(name, str(choice)) if choice else None)
@@ -141,24 +141,24 @@ def _map_of(node: Node | None) -> Mapping[str, Node]:
     return node.value if node is not None and isinstance(node.value, dict) else {}
 
 
-_CHOSEN: Final = frozenset({"cluster", "pipetask", "site", "cloud"})
-_PLACES: Final = ("", "cloud", "site")
+_CHOSEN_SECTIONS: Final = frozenset({"cluster", "pipetask", "site", "cloud"})
+_SITE_SECTIONS: Final = ("", "cloud", "site")
 
 
-def _lines(
-    sections: Sequence[tuple[str, Mapping[str, Node]]], words: Words, fill: Fill, given: dict[str, Origin]
-) -> list[OwnValue] | None:
+def _gather_directives(
+    sections: Sequence[tuple[str, Mapping[str, Node]]], words: ServiceKeys, fill: Interpolate, given: dict[str, Origin]
+) -> list[SettingValue] | None:
     """Raw lines of all sections; ``None`` where no section has the key."""
-    found: list[OwnValue] | None = None
-    of_place: dict[str, list[OwnValue]] = {}
+    found: list[SettingValue] | None = None
+    of_place: dict[str, list[SettingValue]] = {}
     for name, section in sections:
         for key in words.lines:
             node = section.get(key)
             if node is None:
                 continue
-            given[LINES] = node.origin
-            own = _listed(key, node, fill)
-            if name in _PLACES:
+            given[DIRECTIVES_KEY] = node.origin
+            own = _interpolate_lines(key, node, fill)
+            if name in _SITE_SECTIONS:
                 # Settings of a site come from the strongest section, like its other values.
                 of_place[key] = own
                 found = [line for lines in of_place.values() for line in lines]
@@ -167,52 +167,54 @@ def _lines(
     return found
 
 
-def _listed(key: str, node: Node, fill: Fill) -> list[OwnValue]:
+def _interpolate_lines(key: str, node: Node, fill: Interpolate) -> list[SettingValue]:
     if node.value is None:
         return []
     nodes = node.value if isinstance(node.value, list) else [node]
     for each in nodes:
         if isinstance(each.value, dict | list | bool) or each.value is None:
             raise ConfigError(
-                f"'{key}' must be lines of text, not {shown(plain(each))}",
+                f"'{key}' must be lines of text, not {quote_value(plain_value(each))}",
                 origin=each.origin,
                 hint=f'For example \'{key}: ["-t 00:05", "-C haswell"]\'.',
             )
-    return [_filled(key, each, fill) for each in nodes]
+    return [_interpolate(key, each, fill) for each in nodes]
 
 
-def _container(sections: Sequence[tuple[str, Mapping[str, Node]]], fill: Fill, given: dict[str, Origin]) -> OwnValue:
+def _read_container(
+    sections: Sequence[tuple[str, Mapping[str, Node]]], fill: Interpolate, given: dict[str, Origin]
+) -> SettingValue:
     """The command in front of others, from the strongest section that has one."""
     for _, section in reversed(sections):
         node = section.get(CONTAINER)
         if node is not None:
             given[CONTAINER] = node.origin
-            return _filled(CONTAINER, node, fill)
+            return _interpolate(CONTAINER, node, fill)
     return None
 
 
-def _filled(key: str, node: Node, fill: Fill) -> OwnValue:
+def _interpolate(key: str, node: Node, fill: Interpolate) -> SettingValue:
     if isinstance(node.value, list):
-        return [_filled(key, each, fill) for each in node.value]
+        return [_interpolate(key, each, fill) for each in node.value]
     if isinstance(node.value, dict):
-        return {name: _filled(f"{key}.{name}", below, fill) for name, below in node.value.items()}
+        return {name: _interpolate(f"{key}.{name}", below, fill) for name, below in node.value.items()}
     if not isinstance(node.value, str):
         return None if isinstance(node.value, Marker) else node.value
     template = fill(key, node.value, node.origin)
     return template if template.names else template.render({})
 
 
-def _rendered(value: OwnValue, known: Mapping[str, object]) -> YamlValue:
+def _render_value(value: SettingValue, known: Mapping[str, object]) -> YamlValue:
     if isinstance(value, Template):
         return value.render(known)
     if isinstance(value, list):
-        return [_rendered(each, known) for each in value]
+        return [_render_value(each, known) for each in value]
     if isinstance(value, dict):
-        return rendered(value, known)
+        return render_settings(value, known)
     return value
 
 
-def _waits(value: OwnValue) -> bool:
+def _value_varies(value: SettingValue) -> bool:
     if isinstance(value, list):
-        return any(map(_waits, value))
-    return waits(value) if isinstance(value, dict) else isinstance(value, Template)
+        return any(map(_value_varies, value))
+    return varies_per_job(value) if isinstance(value, dict) else isinstance(value, Template)

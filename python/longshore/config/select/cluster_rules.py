@@ -7,15 +7,15 @@ from dataclasses import replace
 from typing import Final
 
 from longshore.config.select.selection import Selection
-from longshore.config.values.quantities import count
-from longshore.config.values.search import Config, Expander, Scope
+from longshore.config.values.quantities import parse_count
+from longshore.config.values.search import Config, Interpolator, Scope
 from longshore.contract.clustering import ClusterRule, Partition
 from longshore.errors import ConfigError
 
 _SECTION: Final = "cluster"
 
 
-def cluster_rules(config: Config, scope: Scope, dimensions: frozenset[str]) -> tuple[ClusterRule, ...]:
+def parse_cluster_rules(config: Config, scope: Scope, dimensions: frozenset[str]) -> tuple[ClusterRule, ...]:
     """Read the sections of ``cluster`` that select tasks, in the order in which they are written.
 
     Parameters
@@ -40,7 +40,7 @@ def cluster_rules(config: Config, scope: Scope, dimensions: frozenset[str]) -> t
         if not isinstance(node.value, dict) or "pipetasks" not in node.value:
             continue
         own = replace(scope, current={**scope.current, "curr_cluster": label}, free=dimensions | {"label"})
-        rule = _Section(f"{_SECTION}.{label}", node.value, Expander(config, own)).rule(label)
+        rule = _Section(f"{_SECTION}.{label}", node.value, Interpolator(config, own)).rule(label)
         for task in rule.tasks:
             if (other := taken.setdefault(task, rule)) is not rule:
                 raise ConfigError(
@@ -88,4 +88,4 @@ class _Section(Selection):
     def _limits(self) -> Iterator[tuple[str, int]]:
         for key in ("partitionMaxClusters", "partitionMaxSize"):
             if text := self.text(key):
-                yield key, count(text, f"{self.name}.{key}", self.nodes[key].origin, least=1)
+                yield key, parse_count(text, f"{self.name}.{key}", self.nodes[key].origin, least=1)

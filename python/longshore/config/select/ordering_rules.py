@@ -9,8 +9,8 @@ import msgspec
 
 from longshore.config.select.selection import Selection
 from longshore.config.values.merge import Node
-from longshore.config.values.quantities import truth
-from longshore.config.values.search import Config, Expander, Scope
+from longshore.config.values.quantities import parse_bool
+from longshore.config.values.search import Config, Interpolator, Scope
 from longshore.contract.clustering import Start
 from longshore.errors import ConfigError
 from longshore.model.workflow.job_groups import Implementation
@@ -56,7 +56,7 @@ class OrderingRule(msgspec.Struct, frozen=True, kw_only=True):
     origin: Origin
 
 
-def ordering_rules(config: Config, scope: Scope) -> tuple[OrderingRule, ...]:
+def parse_ordering_rules(config: Config, scope: Scope) -> tuple[OrderingRule, ...]:
     """Read the sections of ``ordering``, in the order in which they are written.
 
     Raises
@@ -69,27 +69,29 @@ def ordering_rules(config: Config, scope: Scope) -> tuple[OrderingRule, ...]:
         return ()
     if hit.node is None or not isinstance(hit.node.value, dict):
         raise ConfigError("'ordering' must be a map of orders by their names", origin=hit.origin)
-    return tuple(_rule(name, node, Expander(config, scope)) for name, node in hit.node.value.items() if node.value)
+    return tuple(
+        _read_rule(name, node, Interpolator(config, scope)) for name, node in hit.node.value.items() if node.value
+    )
 
 
-def _rule(name: str, node: Node, values: Expander) -> OrderingRule:
+def _read_rule(name: str, node: Node, values: Interpolator) -> OrderingRule:
     if not isinstance(node.value, dict):
         raise ConfigError(f"'ordering.{name}' must be a map", origin=node.origin)
     section = Selection(f"ordering.{name}", node.value, values)
     section.word("ordering_type", Sorting)
     return OrderingRule(
         name=name,
-        labels=_needed(section, "labels", node.origin),
-        dimensions=_needed(section, "dimensions", node.origin),
+        labels=_required_names(section, "labels", node.origin),
+        dimensions=_required_names(section, "dimensions", node.origin),
         equal=section.equal(),
         start=section.start(),
         implementation=section.word("implementation", Implementation) or Implementation.GROUP,
-        blocking=_blocking(section),
+        blocking=_is_blocking(section),
         origin=node.origin,
     )
 
 
-def _needed(section: Selection, key: str, origin: Origin) -> tuple[str, ...]:
+def _required_names(section: Selection, key: str, origin: Origin) -> tuple[str, ...]:
     names = section.names(key)
     if not names:
         raise ConfigError(
@@ -100,9 +102,9 @@ def _needed(section: Selection, key: str, origin: Origin) -> tuple[str, ...]:
     return names
 
 
-def _blocking(section: Selection) -> bool:
+def _is_blocking(section: Selection) -> bool:
     node = section.nodes.get("blocking")
     if node is None or node.value is None:
         return False
     text = node.value if isinstance(node.value, bool) else section.text("blocking")
-    return truth(text, f"{section.name}.blocking", node.origin)
+    return parse_bool(text, f"{section.name}.blocking", node.origin)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeVar
 
-from longshore.config.values.interpolate import shown
-from longshore.config.values.merge import Node, plain
-from longshore.config.values.search import Expander
+from longshore.config.values.interpolate import quote_value
+from longshore.config.values.merge import Node, plain_value
+from longshore.config.values.search import Interpolator
 from longshore.contract.clustering import Start
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
@@ -30,7 +30,7 @@ class Selection:
         Interpolates variables.
     """
 
-    def __init__(self, name: str, nodes: Mapping[str, Node], values: Expander) -> None:
+    def __init__(self, name: str, nodes: Mapping[str, Node], values: Interpolator) -> None:
         self.name = name
         self.nodes = nodes
         self._values = values
@@ -41,7 +41,7 @@ class Selection:
         if node is None or node.value is None:
             return ""
         if isinstance(node.value, list | dict | bool):
-            raise ConfigError(f"{self.key(key)} must be text, not {shown(plain(node))}", origin=node.origin)
+            raise ConfigError(f"{self.key(key)} must be text, not {quote_value(plain_value(node))}", origin=node.origin)
         return str(self._values.template(str(node.value), node.origin, name=key)).strip()
 
     def names(self, key: str) -> tuple[str, ...]:
@@ -55,7 +55,7 @@ class Selection:
             one, colon, other = (part.strip() for part in pair.partition(":"))
             if not (one and colon and other):
                 raise ConfigError(
-                    f"{self.key('equalDimensions')} has {shown(pair)}, which is no pair of dimensions",
+                    f"{self.key('equalDimensions')} has {quote_value(pair)}, which is no pair of dimensions",
                     origin=self.origin("equalDimensions"),
                     hint="Pairs are written as in 'visit:exposure, group:visit'.",
                 )
@@ -77,7 +77,7 @@ class Selection:
             return words(text)
         except ValueError:
             raise ConfigError(
-                f"{self.key(key)} must be {_either(words)}, not {shown(text)}",
+                f"{self.key(key)} must be {_choices_text(words)}, not {quote_value(text)}",
                 origin=self.origin(key),
                 hint=did_you_mean(text, [*words]),
             ) from None
@@ -91,5 +91,5 @@ class Selection:
         return f"'{self.name}.{key}'"
 
 
-def _either(words: type[StrEnum]) -> str:
+def _choices_text(words: type[StrEnum]) -> str:
     return " or ".join(f"'{word}'" for word in words)

@@ -1,4 +1,4 @@
-"""Evaluates ``bpsEval(function, arguments)`` in a text: pure functions here, others through a `Caller`."""
+"""Evaluates ``bpsEval(function, arguments)`` in a text: pure functions here, others through a `FunctionCaller`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from warnings import catch_warnings, simplefilter
 
 import msgspec
 
-from longshore.config.values.interpolate import shown
+from longshore.config.values.interpolate import quote_value
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 
-WORD: Final = "bpsEval"
+BPS_EVAL: Final = "bpsEval"
 
-PURE: Final[Mapping[str, Callable[..., object]]] = {
+PURE_FUNCTIONS: Final[Mapping[str, Callable[..., object]]] = {
     "max": max,
     "min": min,
     "sum": sum,
@@ -30,20 +30,20 @@ PURE: Final[Mapping[str, Callable[..., object]]] = {
 }
 """Functions without side effects, evaluated wherever a value is read; literal arguments can do no harm."""
 
-_BEGIN = re.compile(r"bpsEval\s*\(\s*(?P<name>[A-Za-z_][\w.]*)\s*(?P<next>[,)])")
-_WHOLE = re.compile(r"\s*(?P<name>[A-Za-z_][\w.]*)\s*\((?P<arguments>.*)\)\s*", re.DOTALL)
-_LONGEST: Final = 10_000
+_CALL_START = re.compile(r"bpsEval\s*\(\s*(?P<name>[A-Za-z_][\w.]*)\s*(?P<next>[,)])")
+_WHOLE_CALL = re.compile(r"\s*(?P<name>[A-Za-z_][\w.]*)\s*\((?P<arguments>.*)\)\s*", re.DOTALL)
+_MAX_CALL_LENGTH: Final = 10_000
 """Maximum characters of one call: the parser of literals needs far more memory than the text."""
-_MOST_DIGITS: Final = 100
+_MAX_DIGITS: Final = 100
 """Maximum number of digits for `round`, which computes ten to the power of it."""
-_DEEPEST: Final = 20
+_MAX_DEPTH: Final = 20
 _HINT: Final = (
-    f"Write '{WORD}(function, arguments)'; the arguments are literals of Python (numbers, quoted text, lists), for "
-    f"example {WORD}(max, [1, {{n}}])."
+    f"Write '{BPS_EVAL}(function, arguments)'; the arguments are literals of Python (numbers, quoted text, lists), for "
+    f"example {BPS_EVAL}(max, [1, {{n}}])."
 )
 
 
-class Call(msgspec.Struct, frozen=True):
+class FunctionCall(msgspec.Struct, frozen=True):
     """A parsed function call.
 
     Attributes
@@ -65,19 +65,19 @@ class Call(msgspec.Struct, frozen=True):
     origin: Origin | None = None
 
 
-Caller: TypeAlias = Callable[[Call], object]
+FunctionCaller: TypeAlias = Callable[[FunctionCall], object]
 """Calls functions that are not pure."""
 
 
-GENERATE: Final = "bpsGenerateConfig"
+GENERATE_KEY: Final = "bpsGenerateConfig"
 """Key whose value is one call of a function that returns more configuration."""
 GENERATE_HINT: Final = (
-    f"Write '{GENERATE}: package.module.function(arguments)'; the arguments are literals of Python, for example "
-    f"{GENERATE}: 'mine.settings(\"{{operator}}\", n=3)'."
+    f"Write '{GENERATE_KEY}: package.module.function(arguments)'; the arguments are literals of Python, for example "
+    f"{GENERATE_KEY}: 'mine.settings(\"{{operator}}\", n=3)'."
 )
 
 
-def worked_out(text: str, origin: Origin | None, caller: Caller | None, *, depth: int = 0) -> str:
+def evaluate_calls(text: str, origin: Origin | None, caller: FunctionCaller | None, *, depth: int = 0) -> str:
     """Replace calls in a text by their results; without a caller, impure calls stay as written.
 
     Raises
@@ -85,31 +85,31 @@ def worked_out(text: str, origin: Origin | None, caller: Caller | None, *, depth
     ConfigError
         A call cannot be parsed, or the function refuses its arguments.
     """
-    if WORD not in text:
+    if BPS_EVAL not in text:
         return text
-    if depth > _DEEPEST:
-        raise ConfigError(f"'{WORD}' stands in itself more than {_DEEPEST} deep", origin=origin)
-    return "".join(_pieces(text, origin, caller, depth))
+    if depth > _MAX_DEPTH:
+        raise ConfigError(f"'{BPS_EVAL}' stands in itself more than {_MAX_DEPTH} deep", origin=origin)
+    return "".join(_evaluated_pieces(text, origin, caller, depth))
 
 
-def _pieces(text: str, origin: Origin | None, caller: Caller | None, depth: int) -> Iterator[str]:
+def _evaluated_pieces(text: str, origin: Origin | None, caller: FunctionCaller | None, depth: int) -> Iterator[str]:
     at = 0
-    while (start := text.find(WORD, at)) >= 0:
+    while (start := text.find(BPS_EVAL, at)) >= 0:
         yield text[at:start]
-        end, name, arguments = _call_at(text, start, origin)
-        inner = worked_out(arguments, origin, caller, depth=depth + 1)
+        end, name, arguments = _split_call(text, start, origin)
+        inner = evaluate_calls(arguments, origin, caller, depth=depth + 1)
         whole = text[start:end]
-        if WORD in inner or (name not in PURE and caller is None):
+        if BPS_EVAL in inner or (name not in PURE_FUNCTIONS and caller is None):
             # An inner call waits for a caller, so this call must wait too.
             yield whole
         else:
-            call = _parsed(name, inner, whole, origin)
-            yield str(_pure(call) if name in PURE else caller(call) if caller else whole)
+            call = _make_call(name, inner, whole, origin)
+            yield str(_call_pure_function(call) if name in PURE_FUNCTIONS else caller(call) if caller else whole)
         at = end
     yield text[at:]
 
 
-def calls(text: str) -> Iterator[str]:
+def impure_calls(text: str) -> Iterator[str]:
     """Names of the impure functions that a text calls.
 
     Raises
@@ -118,14 +118,14 @@ def calls(text: str) -> Iterator[str]:
         A call cannot be parsed.
     """
     at = 0
-    while (start := text.find(WORD, at)) >= 0:
-        at, name, arguments = _call_at(text, start, None)
-        if name not in PURE:
+    while (start := text.find(BPS_EVAL, at)) >= 0:
+        at, name, arguments = _split_call(text, start, None)
+        if name not in PURE_FUNCTIONS:
             yield name
-        yield from calls(arguments)
+        yield from impure_calls(arguments)
 
 
-def parsed_call(text: str, origin: Origin | None, *, hint: str) -> Call:
+def parse_call(text: str, origin: Origin | None, *, hint: str) -> FunctionCall:
     """Parse a text that is exactly one call, ``function(arguments)``; errors show `hint`.
 
     Raises
@@ -133,27 +133,31 @@ def parsed_call(text: str, origin: Origin | None, *, hint: str) -> Call:
     ConfigError
         The text is no call, or its arguments are not literals.
     """
-    found = _WHOLE.fullmatch(text)
-    if found is None or len(text) > _LONGEST or _closing(found["arguments"] + ")", 0) != len(found["arguments"]):
-        raise ConfigError(f"{shown(text)} is no call of a function", origin=origin, hint=hint)
-    return _parsed(found["name"], found["arguments"], text.strip(), origin, hint)
+    found = _WHOLE_CALL.fullmatch(text)
+    if (
+        found is None
+        or len(text) > _MAX_CALL_LENGTH
+        or _closing_index(found["arguments"] + ")", 0) != len(found["arguments"])
+    ):
+        raise ConfigError(f"{quote_value(text)} is no call of a function", origin=origin, hint=hint)
+    return _make_call(found["name"], found["arguments"], text.strip(), origin, hint)
 
 
-def _call_at(text: str, start: int, origin: Origin | None) -> tuple[int, str, str]:
+def _split_call(text: str, start: int, origin: Origin | None) -> tuple[int, str, str]:
     """End of a call, its function name, and the text of its arguments."""
-    found = _BEGIN.match(text, start)
+    found = _CALL_START.match(text, start)
     if found is None:
-        raise ConfigError(f"{shown(text[start:])} is no call of a function", origin=origin, hint=_HINT)
+        raise ConfigError(f"{quote_value(text[start:])} is no call of a function", origin=origin, hint=_HINT)
     if found["next"] == ")":
         return found.end(), found["name"], ""
-    end = _closing(text, found.end())
-    if end < 0 or end - start > _LONGEST:
-        problem = "has no closing parenthesis" if end < 0 else f"is longer than {_LONGEST:,} characters"
-        raise ConfigError(f"{shown(text[start:])} {problem}", origin=origin, hint=_HINT)
+    end = _closing_index(text, found.end())
+    if end < 0 or end - start > _MAX_CALL_LENGTH:
+        problem = "has no closing parenthesis" if end < 0 else f"is longer than {_MAX_CALL_LENGTH:,} characters"
+        raise ConfigError(f"{quote_value(text[start:])} {problem}", origin=origin, hint=_HINT)
     return end + 1, found["name"], text[found.end() : end]
 
 
-def _closing(text: str, at: int) -> int:
+def _closing_index(text: str, at: int) -> int:
     """Index of the closing parenthesis, quoted text skipped; negative where it is missing."""
     opened = 1
     quote = ""
@@ -176,17 +180,17 @@ def _closing(text: str, at: int) -> int:
     return -1
 
 
-def _parsed(name: str, arguments: str, text: str, origin: Origin | None, hint: str = _HINT) -> Call:
+def _make_call(name: str, arguments: str, text: str, origin: Origin | None, hint: str = _HINT) -> FunctionCall:
     try:
-        given, options = _literals(arguments)
+        given, options = _parse_literals(arguments)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise ConfigError(
-            f"the arguments of {shown(text)} are no literals", origin=origin, hint=f"{hint} Quote what is text."
+            f"the arguments of {quote_value(text)} are no literals", origin=origin, hint=f"{hint} Quote what is text."
         ) from None
-    return Call(name, given, options, text, origin)
+    return FunctionCall(name, given, options, text, origin)
 
 
-def _literals(arguments: str) -> tuple[tuple[object, ...], dict[str, object]]:
+def _parse_literals(arguments: str) -> tuple[tuple[object, ...], dict[str, object]]:
     """Parse arguments as literals; nothing in them is executed."""
     with catch_warnings():
         simplefilter("ignore")  # invalid escapes in a text are harmless
@@ -200,13 +204,13 @@ def _literals(arguments: str) -> tuple[tuple[object, ...], dict[str, object]]:
     return given, {str(name): value for name, value in options.items()}
 
 
-def _pure(call: Call) -> object:
+def _call_pure_function(call: FunctionCall) -> object:
     if call.name == "round" and any(
-        isinstance(digits, int) and abs(digits) > _MOST_DIGITS
+        isinstance(digits, int) and abs(digits) > _MAX_DIGITS
         for digits in (*call.arguments[1:], *call.options.values())
     ):
-        raise ConfigError(f"{shown(call.text)} asks for more than {_MOST_DIGITS} digits", origin=call.origin)
+        raise ConfigError(f"{quote_value(call.text)} asks for more than {_MAX_DIGITS} digits", origin=call.origin)
     try:
-        return PURE[call.name](*call.arguments, **call.options)
+        return PURE_FUNCTIONS[call.name](*call.arguments, **call.options)
     except (TypeError, ValueError, OverflowError) as error:
-        raise ConfigError(f"{shown(call.text)} fails: {str(error)[:200]}", origin=call.origin) from None
+        raise ConfigError(f"{quote_value(call.text)} fails: {str(error)[:200]}", origin=call.origin) from None

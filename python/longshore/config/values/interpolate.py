@@ -50,7 +50,7 @@ _PLACEHOLDER = re.compile(r"wms([A-Z])(\w*)")
 _WIDE = re.compile(r"\d{5}")
 
 
-def parse(text: str) -> Parts:
+def split_fields(text: str) -> Parts:
     """Split a text into literals and fields.
 
     ``{{`` and ``}}`` are braces. Braces around other text than a name stay as they are (``awk '{print $1}'``, ``{}``),
@@ -58,10 +58,10 @@ def parse(text: str) -> Parts:
     """
     if "{" not in text and "}" not in text:
         return (text,) if text else ()
-    return joined(part for part, _ in _pieces(text))
+    return join_parts(part for part, _ in _pieces(text))
 
 
-def with_values(text: str, values: Mapping[str, object], origin: Origin | None = None) -> str:
+def substitute_values(text: str, values: Mapping[str, object], origin: Origin | None = None) -> str:
     """Replace the fields that have a value; leave the rest of the text as written."""
     if "{" not in text:
         return text
@@ -97,7 +97,7 @@ def _pieces(text: str) -> Iterator[tuple[Part, str]]:
     yield text[at:], text[at:]
 
 
-def joined(parts: Iterable[Part]) -> Parts:
+def join_parts(parts: Iterable[Part]) -> Parts:
     """Join neighbouring literals and drop empty ones."""
     whole: list[Part] = []
     literal: list[str] = []
@@ -114,12 +114,12 @@ def joined(parts: Iterable[Part]) -> Parts:
     return tuple(whole)
 
 
-def unparse(parts: Iterable[Part]) -> str:
-    """The text that `parse` splits into these parts."""
+def unparse_fields(parts: Iterable[Part]) -> str:
+    """The text that `split_fields` splits into these parts."""
     return "".join(part.replace("{", "{{").replace("}", "}}") if isinstance(part, str) else str(part) for part in parts)
 
 
-def with_fields_as_text(parts: Iterable[Part]) -> str:
+def parts_text(parts: Iterable[Part]) -> str:
     """Text of the parts: literals as they are, fields in braces."""
     return "".join(map(str, parts))
 
@@ -127,28 +127,28 @@ def with_fields_as_text(parts: Iterable[Part]) -> str:
 def expand_env(text: str, env: Mapping[str, str], *, delayed: bool = True) -> str:
     """Substitute environment variables, `delayed` ones too; an undefined one, ``$$`` and ``$(`` stay as written."""
     if delayed and "<ENV:" in text:
-        text = undelayed_env(text)
+        text = undelay_env(text)
     if "$" not in text:
         return text
     return _VARIABLE.sub(lambda found: env.get(found["bare"] or found["braced"] or "", found.group()), text)
 
 
-def unset_names(text: str, env: Mapping[str, str]) -> list[str]:
+def unset_env_names(text: str, env: Mapping[str, str]) -> list[str]:
     """Names of the environment variables (`delayed` ones too) that a text uses and the environment lacks."""
     if "$" not in text and "<ENV:" not in text:
         return []
-    names = (found["bare"] or found["braced"] for found in _VARIABLE.finditer(undelayed_env(text)))
+    names = (found["bare"] or found["braced"] for found in _VARIABLE.finditer(undelay_env(text)))
     return [name for name in dict.fromkeys(names) if name and name not in env]
 
 
-def env_spelled_out(text: str, env: Mapping[str, str]) -> str:
+def rewrite_angled_env(text: str, env: Mapping[str, str]) -> str:
     """Rewrite ``$<NAME>`` as ``${NAME}`` where that environment variable is set."""
     if "$<" not in text:
         return text
     return _ANGLED_ENV.sub(lambda found: f"${{{found[1]}}}" if found[1] in env else found.group(), text)
 
 
-def angled(text: str, exists: Callable[[str], bool]) -> Iterator[Part]:
+def split_angled(text: str, exists: Callable[[str], bool]) -> Iterator[Part]:
     """Split a literal at each ``<name>`` that means ``{name}``; a shell redirection does not."""
     at = 0
     for found in _ANGLED.finditer(text):
@@ -175,7 +175,7 @@ def delay_env(text: str) -> str:
     return _VARIABLE.sub(delayed, text)
 
 
-def undelayed_env(text: str) -> str:
+def undelay_env(text: str) -> str:
     """Rewrite ``<ENV:NAME>`` as ``${NAME}``, for a shell to expand."""
     return _DELAYED.sub(r"${\1}", text)
 
@@ -203,13 +203,13 @@ def format_value(value: object, variable: Field, origin: Origin | None = None) -
         except (ValueError, TypeError):
             pass
     raise ConfigError(
-        f"'{variable}' cannot write the value {shown(value)}: '{variable.spec[:40]}' is not a format for it",
+        f"'{variable}' cannot write the value {quote_value(value)}: '{variable.spec[:40]}' is not a format for it",
         origin=origin,
         hint=f"If no variable is meant, double the braces: '{{{{{variable.name}:{variable.spec[:40]}}}}}'.",
     )
 
 
-def shown(value: object, width: int = 60) -> str:
+def quote_value(value: object, width: int = 60) -> str:
     """A value as an error shows it: quoted, and shortened to `width` characters."""
     text = str(value)
     return f"'{text[: width - 3]}...'" if len(text) > width else f"'{text}'"
@@ -231,7 +231,7 @@ class Template:
     origin: Origin | None = field(default=None, compare=False)
 
     def __str__(self) -> str:
-        return unparse(self.parts)
+        return unparse_fields(self.parts)
 
     @cached_property
     def names(self) -> frozenset[str]:

@@ -31,7 +31,7 @@ class LayerRank(IntEnum):
         return self.name.lower().replace("_", " ")
 
 
-PACKAGED = frozenset({LayerRank.DEFAULTS.label, LayerRank.SERVICE.label})
+PACKAGED_LAYERS = frozenset({LayerRank.DEFAULTS.label, LayerRank.SERVICE.label})
 """Layers shipped with packages, not written for this run or this machine."""
 
 
@@ -41,8 +41,8 @@ class Marker(Enum):
     DELETE = "!delete"
 
 
-Scalar: TypeAlias = str | int | float | bool | None
-Value: TypeAlias = "Scalar | Marker | list[Node] | dict[str, Node]"
+YamlScalar: TypeAlias = str | int | float | bool | None
+NodeValue: TypeAlias = "YamlScalar | Marker | list[Node] | dict[str, Node]"
 
 
 class Node(msgspec.Struct, frozen=True, gc=False):
@@ -58,7 +58,7 @@ class Node(msgspec.Struct, frozen=True, gc=False):
         The value it replaced, which may have replaced another.
     """
 
-    value: Value
+    value: NodeValue
     origin: Origin
     overrode: Node | None = None
 
@@ -115,7 +115,7 @@ class LayerStack(msgspec.Struct, frozen=True):
                 raise ConfigError(f"'{layer.name}' must hold keys with values", origin=layer.root.origin)
             below = trees.get(layer.rank)
             trees[layer.rank] = layer.root if below is None else overlay(below, layer.root)
-        deletes = self.deletes or any(_deletes(layer.root) for layer in layers)
+        deletes = self.deletes or any(_has_deletions(layer.root) for layer in layers)
         return LayerStack((*self.layers, *layers), trees, deletes)
 
     def root(self) -> Node:
@@ -123,10 +123,10 @@ class LayerStack(msgspec.Struct, frozen=True):
         merged = Node({}, Origin(""))
         for rank in sorted(self.trees):
             merged = overlay(merged, self.trees[rank])
-        return without_deleted(merged) if self.deletes else merged
+        return drop_deleted_keys(merged) if self.deletes else merged
 
 
-def merge(layers: Iterable[Layer]) -> Node:
+def merge_layers(layers: Iterable[Layer]) -> Node:
     """Merge layers into one tree; see `LayerStack`."""
     return LayerStack().with_layers(*layers).root()
 
@@ -134,7 +134,7 @@ def merge(layers: Iterable[Layer]) -> Node:
 def merge_over(root: Node, layer: Layer) -> Node:
     """Merge a layer over a merged tree; the layer is stronger than the whole tree."""
     merged = overlay(root, layer.root)
-    return without_deleted(merged) if _deletes(layer.root) else merged
+    return drop_deleted_keys(merged) if _has_deletions(layer.root) else merged
 
 
 def overlay(base: Node, over: Node) -> Node:
@@ -153,36 +153,36 @@ def overlay(base: Node, over: Node) -> Node:
     return Node(over.value, over.origin, base if over.overrode is None else overlay(base, over.overrode))
 
 
-def without_deleted(node: Node) -> Node:
+def drop_deleted_keys(node: Node) -> Node:
     """The tree without the keys that are marked for deletion."""
     if not isinstance(node.value, dict):
         return node
-    kept = {key: without_deleted(item) for key, item in node.value.items() if item.value is not Marker.DELETE}
+    kept = {key: drop_deleted_keys(item) for key, item in node.value.items() if item.value is not Marker.DELETE}
     if len(kept) == len(node.value) and all(kept[key] is item for key, item in node.value.items()):
         return node
     return Node(kept, node.origin, node.overrode)
 
 
-def _deletes(node: Node) -> bool:
+def _has_deletions(node: Node) -> bool:
     """Whether a key of the tree is marked for deletion."""
     if not isinstance(node.value, dict):
         return False
-    return any(item.value is Marker.DELETE or _deletes(item) for item in node.value.values())
+    return any(item.value is Marker.DELETE or _has_deletions(item) for item in node.value.values())
 
 
-def plain(node: Node) -> YamlValue:
+def plain_value(node: Node) -> YamlValue:
     """The value as ordinary maps, lists and scalars, which the caller may change; deleted keys are left out."""
     if isinstance(node.value, dict):
         return plain_map(node)
     if isinstance(node.value, list):
-        return [plain(item) for item in node.value]
+        return [plain_value(item) for item in node.value]
     return None if isinstance(node.value, Marker) else node.value
 
 
 def plain_map(node: Node | None) -> dict[str, YamlValue]:
     """The items of a map as ordinary values; empty where the node is no map."""
     items = node.value if node is not None else None
-    return {key: plain(item) for key, item in items.items()} if isinstance(items, dict) else {}
+    return {key: plain_value(item) for key, item in items.items()} if isinstance(items, dict) else {}
 
 
 def with_origin(node: Node, origin: Origin) -> Node:
@@ -194,22 +194,20 @@ def with_origin(node: Node, origin: Origin) -> Node:
     return Node(node.value, origin)
 
 
-def tree(value: object, origin: Origin) -> Node:
+def to_node(value: object, origin: Origin) -> Node:
     """Convert ordinary maps, lists and scalars to a tree with one origin; anything else becomes its text."""
     if isinstance(value, Mapping):
-        return Node({str(key): tree(item, origin) for key, item in value.items()}, origin)
+        return Node({str(key): to_node(item, origin) for key, item in value.items()}, origin)
     if isinstance(value, list | tuple):
-        return Node([tree(item, origin) for item in value], origin)
+        return Node([to_node(item, origin) for item in value], origin)
     if value is None or isinstance(value, str | int | float | Marker):
         return Node(value, origin)
     return Node(str(value), origin)
 
 
-def layer_from_mapping(
-    mapping: Mapping[str, object], name: str, rank: LayerRank, origin: Origin | None = None
-) -> Layer:
+def make_layer(mapping: Mapping[str, object], name: str, rank: LayerRank, origin: Origin | None = None) -> Layer:
     """Make a layer of values that are in no file, such as options of a command.
 
     Without an `origin`, `name` is the file of the origin.
     """
-    return Layer(name, rank, tree(mapping, origin or Origin(name, layer=rank.label)))
+    return Layer(name, rank, to_node(mapping, origin or Origin(name, layer=rank.label)))

@@ -9,8 +9,8 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Final
 
-from longshore.config.values.interpolate import shown
-from longshore.config.values.merge import Node, plain
+from longshore.config.values.interpolate import quote_value
+from longshore.config.values.merge import Node, plain_value
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.workflow.request import MIB
@@ -21,7 +21,7 @@ _AMOUNT = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _PREFIXES: Final = " kmgtpe"
-_LARGEST = 2**63 - 1
+_MAX_AMOUNT = 2**63 - 1
 _AMOUNT_HINT = "Accepted are a number of MB (4096) and one with a unit (512M, 1.5G, '4 GiB'); units are powers of 1024."
 
 _CLOCK = re.compile(
@@ -38,12 +38,12 @@ _WALLTIME_HINT = (
 
 _NAME = re.compile(r"[^\s=,\x00-\x1f]+")
 _MEMBER = re.compile(r"[\w.:/-]+", re.ASCII)
-_COUNTED: Final = {"cpus": "requestCpus", "memory": "requestMemory", "disk": "requestDisk"}
+_REQUEST_KEYS: Final = {"cpus": "requestCpus", "memory": "requestMemory", "disk": "requestDisk"}
 _SPELLINGS: Final = {"cpu": "cpus", "mem": "memory", "tmp": "disk"}
 """open-lmake's names of the resources."""
 
 
-def memory(value: YamlValue, key: str, origin: Origin | None = None, *, round_down: bool = False) -> int:
+def parse_memory(value: YamlValue, key: str, origin: Origin | None = None, *, round_down: bool = False) -> int:
     """Parse an amount of memory or disk to bytes; a bare number is MB, as in BPS (that is, MiB).
 
     A fraction of a byte is rounded up, as for a request; with `round_down` down, as for what exists.
@@ -57,14 +57,14 @@ def memory(value: YamlValue, key: str, origin: Origin | None = None, *, round_do
         factor = 1024 ** _PREFIXES.index((found["prefix"] or " ").lower()) if found["unit"] else MIB
         # A Fraction: a float would be off by bytes, and exact amounts would be rounded up.
         amount = Fraction(found["number"]) * factor
-        if amount <= _LARGEST:
+        if amount <= _MAX_AMOUNT:
             return math.floor(amount) if round_down else math.ceil(amount)
     raise ConfigError(
-        f"'{key}' must be an amount of memory or disk, not {shown(value)}", origin=origin, hint=_AMOUNT_HINT
+        f"'{key}' must be an amount of memory or disk, not {quote_value(value)}", origin=origin, hint=_AMOUNT_HINT
     )
 
 
-def walltime(value: YamlValue, key: str, origin: Origin | None = None) -> float:
+def parse_walltime(value: YamlValue, key: str, origin: Origin | None = None) -> float:
     """Parse a time span to seconds.
 
     Raises
@@ -78,12 +78,12 @@ def walltime(value: YamlValue, key: str, origin: Origin | None = None) -> float:
     if _SPELLED.fullmatch(text):
         return float(sum(Decimal(number) * _UNIT_S[unit.lower()] for number, unit in _SPELLED_ONE.findall(text)))
     clock = _CLOCK.fullmatch(text)
-    if clock and (seconds := _of_clock(clock)) is not None:
+    if clock and (seconds := _clock_seconds(clock)) is not None:
         return seconds
-    raise ConfigError(f"'{key}' must be a time span, not {shown(value)}", origin=origin, hint=_WALLTIME_HINT)
+    raise ConfigError(f"'{key}' must be a time span, not {quote_value(value)}", origin=origin, hint=_WALLTIME_HINT)
 
 
-def _of_clock(clock: re.Match[str]) -> float | None:
+def _clock_seconds(clock: re.Match[str]) -> float | None:
     """Seconds of ``days-hours:minutes:seconds``, or ``None`` when minutes or seconds exceed 59."""
     hours, minutes, seconds = (int(clock[part] or 0) for part in ("hours", "minutes", "seconds"))
     if minutes > 59 or seconds > 59 or (clock["days"] and hours > 23):
@@ -91,7 +91,9 @@ def _of_clock(clock: re.Match[str]) -> float | None:
     return float(int(clock["days"] or 0) * 86400 + hours * 3600 + minutes * 60 + seconds)
 
 
-def count(value: YamlValue, key: str, origin: Origin | None = None, *, least: int = 0, round_down: bool = False) -> int:
+def parse_count(
+    value: YamlValue, key: str, origin: Origin | None = None, *, least: int = 0, round_down: bool = False
+) -> int:
     """Parse a whole number of at least `least`; text is accepted, because variables leave text behind.
 
     Raises
@@ -106,17 +108,17 @@ def count(value: YamlValue, key: str, origin: Origin | None = None, *, least: in
         number = math.floor(value)
     elif isinstance(value, str) and re.fullmatch(r"\s*[+-]?\d{1,18}\s*", value, re.ASCII):
         number = int(value)
-    if number is None or not least <= number <= _LARGEST:
+    if number is None or not least <= number <= _MAX_AMOUNT:
         bound = f" of at least {least}" if least else ", 0 or more"
         raise ConfigError(
-            f"'{key}' must be a whole number{bound}, not {shown(value)}",
+            f"'{key}' must be a whole number{bound}, not {quote_value(value)}",
             origin=origin,
             hint=f"For example '{key.rpartition('.')[2]}: {max(least, 1)}'.",
         )
     return number
 
 
-def exit_codes(value: YamlValue, key: str, origin: Origin | None = None) -> tuple[int, ...]:
+def parse_exit_codes(value: YamlValue, key: str, origin: Origin | None = None) -> tuple[int, ...]:
     """Parse one exit code or a list; 0 is no failure and is left out, null means no codes.
 
     Raises
@@ -129,14 +131,14 @@ def exit_codes(value: YamlValue, key: str, origin: Origin | None = None) -> tupl
         # Text is refused, as in BPS.
         if not isinstance(code, int) or isinstance(code, bool) or not 0 <= code <= 255:
             raise ConfigError(
-                f"'{key}' must be an exit code from 1 to 255 or a list of such, not {shown(value)}",
+                f"'{key}' must be an exit code from 1 to 255 or a list of such, not {quote_value(value)}",
                 origin=origin,
                 hint="For example 'retryUnlessExit: [1, 2]'; null or [] is none.",
             )
     return tuple(code for code in dict.fromkeys(codes) if isinstance(code, int) and code)
 
 
-def resource_name(name: str, key: str, origin: Origin | None = None) -> str:
+def check_resource_name(name: str, key: str, origin: Origin | None = None) -> str:
     """Check the name of a resource that has no key of its own.
 
     Raises
@@ -144,10 +146,10 @@ def resource_name(name: str, key: str, origin: Origin | None = None) -> str:
     ConfigError
         The name is invalid.
     """
-    if (plain_name := _SPELLINGS.get(name, name)) in _COUNTED:
-        raise ConfigError(f"'{name}' is asked for by '{_COUNTED[plain_name]}', not in '{key}'", origin=origin)
+    if (plain_name := _SPELLINGS.get(name, name)) in _REQUEST_KEYS:
+        raise ConfigError(f"'{name}' is asked for by '{_REQUEST_KEYS[plain_name]}', not in '{key}'", origin=origin)
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"{shown(name)} cannot be the name of a resource in '{key}'", origin=origin)
+        raise ConfigError(f"{quote_value(name)} cannot be the name of a resource in '{key}'", origin=origin)
     return name
 
 
@@ -165,7 +167,7 @@ def parse_pool(node: Node) -> dict[str, int | tuple[str, ...]]:
         return {}
     if not isinstance(node.value, dict):
         raise ConfigError(
-            f"'resources' must be a map, not {shown(node.value)}",
+            f"'resources' must be a map, not {quote_value(node.value)}",
             origin=node.origin,
             hint="For example 'resources: {cpus: 4, memory: 8 GiB}'.",
         )
@@ -179,37 +181,37 @@ def parse_pool(node: Node) -> dict[str, int | tuple[str, ...]]:
             )
         spelled[resource] = name
         if amount.value is not None:
-            pool[resource] = _capacity(resource, name, amount)
+            pool[resource] = _parse_capacity(resource, name, amount)
     return pool
 
 
-def _capacity(resource: str, name: str, amount: Node) -> int | tuple[str, ...]:
+def _parse_capacity(resource: str, name: str, amount: Node) -> int | tuple[str, ...]:
     key = f"resources.{name}"
     if isinstance(amount.value, list):
-        return _members(resource, key, amount)
+        return _parse_members(resource, key, amount)
     if resource in {"memory", "disk"}:
-        return memory(plain(amount), key, amount.origin, round_down=True)
+        return parse_memory(plain_value(amount), key, amount.origin, round_down=True)
     if resource == "cpus":
-        return count(plain(amount), key, amount.origin, least=1, round_down=True)
+        return parse_count(plain_value(amount), key, amount.origin, least=1, round_down=True)
     if not _NAME.fullmatch(name):
-        raise ConfigError(f"{shown(name)} cannot be the name of a resource", origin=amount.origin)
-    return count(plain(amount), key, amount.origin, round_down=True)
+        raise ConfigError(f"{quote_value(name)} cannot be the name of a resource", origin=amount.origin)
+    return parse_count(plain_value(amount), key, amount.origin, round_down=True)
 
 
-def _members(resource: str, key: str, listed: Node) -> tuple[str, ...]:
+def _parse_members(resource: str, key: str, listed: Node) -> tuple[str, ...]:
     """Names of the members of a resource."""
-    if resource in _COUNTED:
+    if resource in _REQUEST_KEYS:
         raise ConfigError(
             f"'{key}' must be an amount, not a list", origin=listed.origin, hint="Only such as GPUs are told apart."
         )
     if not _NAME.fullmatch(resource):
-        raise ConfigError(f"{shown(resource)} cannot be the name of a resource", origin=listed.origin)
-    values = plain(listed)
+        raise ConfigError(f"{quote_value(resource)} cannot be the name of a resource", origin=listed.origin)
+    values = plain_value(listed)
     assert isinstance(values, list)
     for value in values:
         if isinstance(value, bool) or not isinstance(value, int | str) or not _MEMBER.fullmatch(str(value)):
             raise ConfigError(
-                f"'{key}' must be an amount or a list of names, and {shown(value)} is no name",
+                f"'{key}' must be an amount or a list of names, and {quote_value(value)} is no name",
                 origin=listed.origin,
                 hint=f"For example '{key}: [0, 1, 3]', or '{key}: 4'.",
             )
@@ -219,7 +221,7 @@ def _members(resource: str, key: str, listed: Node) -> tuple[str, ...]:
     return names
 
 
-def truth(value: YamlValue, key: str, origin: Origin | None = None) -> bool:
+def parse_bool(value: YamlValue, key: str, origin: Origin | None = None) -> bool:
     """Parse a truth value.
 
     Raises
@@ -229,11 +231,11 @@ def truth(value: YamlValue, key: str, origin: Origin | None = None) -> bool:
     """
     word = str(value).strip().lower()
     if word not in {"true", "false"}:
-        raise ConfigError(f"'{key}' must be true or false, not {shown(value)}", origin=origin)
+        raise ConfigError(f"'{key}' must be true or false, not {quote_value(value)}", origin=origin)
     return word == "true"
 
 
-def most_at_once(node: Node, key: str) -> dict[str, int]:
+def parse_concurrency_maximums(node: Node, key: str) -> dict[str, int]:
     """Parse maximum numbers of concurrent jobs per limit, from ``concurrencyLimits`` and its like.
 
     Raises
@@ -245,15 +247,15 @@ def most_at_once(node: Node, key: str) -> dict[str, int]:
         return {}
     if not isinstance(node.value, dict):
         raise ConfigError(
-            f"'{key}' must be a map, not {shown(node.value)}",
+            f"'{key}' must be a map, not {quote_value(node.value)}",
             origin=node.origin,
             hint=f"For example '{key}: {{db_limit: 4}}'.",
         )
     given = {name: each for name, each in node.value.items() if each.value is not None}
-    return {name: count(plain(each), f"{key}.{name}", each.origin, least=1) for name, each in given.items()}
+    return {name: parse_count(plain_value(each), f"{key}.{name}", each.origin, least=1) for name, each in given.items()}
 
 
-def requested(values: Mapping[str, YamlValue], key: str, origin: Origin | None = None) -> dict[str, int]:
+def parse_resource_request(values: Mapping[str, YamlValue], key: str, origin: Origin | None = None) -> dict[str, int]:
     """Parse ``requestResources`` to an amount per name; null requests nothing.
 
     Raises
@@ -262,7 +264,7 @@ def requested(values: Mapping[str, YamlValue], key: str, origin: Origin | None =
         A name or an amount is invalid.
     """
     return {
-        resource_name(name, key, origin): count(amount, f"{key}.{name}", origin)
+        check_resource_name(name, key, origin): parse_count(amount, f"{key}.{name}", origin)
         for name, amount in values.items()
         if amount is not None
     }

@@ -9,40 +9,40 @@ from typing import Final, TypeAlias, cast
 
 import msgspec
 
-from longshore.config.values.bps_eval import WORD, Caller, worked_out
+from longshore.config.values.bps_eval import BPS_EVAL, FunctionCaller, evaluate_calls
 from longshore.config.values.interpolate import (
     Field,
     Part,
     Parts,
     Template,
-    angled,
     delay_env,
-    env_spelled_out,
     expand_env,
     format_value,
-    joined,
-    parse,
-    with_fields_as_text,
+    join_parts,
+    parts_text,
+    rewrite_angled_env,
+    split_angled,
+    split_fields,
     wms_placeholder,
 )
-from longshore.config.values.merge import Node, Value, plain, plain_map
-from longshore.errors import ConfigError, ReferenceRingError
+from longshore.config.values.merge import Node, NodeValue, plain_map, plain_value
+from longshore.errors import ConfigError, ReferenceCycleError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
 SECTIONS: Final = ("bps_cmdline", "payload", "cluster", "pipetask", "site", "cloud", "bps_defined")
 """Sections searched before the root; the first that has the key wins."""
 
-NOTHING: Final[Mapping[str, YamlValue]] = {}
-_DEEPEST = 100
-_LONGEST = 1_000_000
+NO_VALUES: Final[Mapping[str, YamlValue]] = {}
+_MAX_DEPTH = 100
+_MAX_LENGTH = 1_000_000
 """Maximum characters and fields of one value: variables that double each other reach any size in a few lines."""
 
-Undefined: TypeAlias = Callable[[str, Origin | None], str]
+UndefinedHandler: TypeAlias = Callable[[str, Origin | None], str]
 """Handles an undefined variable, by its name and origin: returns a replacement text, or raises an error."""
 
 
-class Found(msgspec.Struct, frozen=True):
+class SearchResult(msgspec.Struct, frozen=True):
     """Result of a search.
 
     Attributes
@@ -63,10 +63,10 @@ class Found(msgspec.Struct, frozen=True):
     written: Node | None = None
 
 
-class Hit(msgspec.Struct, frozen=True):
+class RawValue(msgspec.Struct, frozen=True):
     """A value before interpolation: a node of the configuration, or a plain value from elsewhere."""
 
-    value: Value | YamlValue
+    value: NodeValue | YamlValue
     node: Node | None = None
 
     @property
@@ -74,12 +74,12 @@ class Hit(msgspec.Struct, frozen=True):
         """Where it was written; ``None`` for a value from outside the configuration."""
         return self.node.origin if self.node else None
 
-    def plain(self) -> YamlValue:
+    def plain_value(self) -> YamlValue:
         """The value as ordinary maps, lists and scalars."""
-        return plain(self.node) if self.node else cast("YamlValue", self.value)
+        return plain_value(self.node) if self.node else cast("YamlValue", self.value)
 
 
-def empty(_name: str, _origin: Origin | None) -> str:
+def empty_text(_name: str, _origin: Origin | None) -> str:
     """Replace undefined variables by empty text, as BPS does."""
     return ""
 
@@ -116,10 +116,10 @@ class Scope:
     keep_delayed: bool = False
     replace_env: bool = False
     free: Collection[str] = ()
-    undefined: Undefined = empty
+    undefined: UndefinedHandler = empty_text
 
 
-ANYWHERE: Final = Scope()
+DEFAULT_SCOPE: Final = Scope()
 """A search by the key alone."""
 
 
@@ -136,7 +136,9 @@ class Config:
         Values with the highest precedence, like those of the section ``current``.
     """
 
-    def __init__(self, root: Node, caller: Caller | None = None, values: Mapping[str, YamlValue] = NOTHING) -> None:
+    def __init__(
+        self, root: Node, caller: FunctionCaller | None = None, values: Mapping[str, YamlValue] = NO_VALUES
+    ) -> None:
         self.root = root
         self.caller = caller
         self.values = values
@@ -145,7 +147,7 @@ class Config:
 
     def __contains__(self, key: str) -> bool:
         """Whether a search without current values finds the key."""
-        return self.lookup(key, ANYWHERE) is not None
+        return self.lookup(key, DEFAULT_SCOPE) is not None
 
     def at(self, *path: str) -> Node | None:
         """The node at a path, without a search; ``None`` where the path does not exist."""
@@ -157,19 +159,19 @@ class Config:
             node = below
         return node
 
-    def lookup(self, key: str, scope: Scope) -> Hit | None:
+    def lookup(self, key: str, scope: Scope) -> RawValue | None:
         """Find a key, and return its value as written."""
         if is_delimited(key):
             node = self.at(*key[1:].split(key[0]))
-            return None if node is None else Hit(node.value, node)
+            return None if node is None else RawValue(node.value, node)
         for values in (scope.current, self._current):
             if key in values:
-                return Hit(values[key])
-        if (hit := _in_source(scope.searchobj, key)) is not None:
+                return RawValue(values[key])
+        if (hit := _lookup_in(scope.searchobj, key)) is not None:
             return hit
         for part in self.parts(scope.current):
             if (node := part.get(key)) is not None:
-                return Hit(node.value, node)
+                return RawValue(node.value, node)
         return None
 
     def parts(self, current: Mapping[str, YamlValue]) -> Iterator[Mapping[str, Node]]:
@@ -183,7 +185,7 @@ class Config:
             yield _map_of(section) if part is None else _map_of(part)
         yield self._top
 
-    def search(self, key: str, scope: Scope = ANYWHERE) -> Found:
+    def search(self, key: str, scope: Scope = DEFAULT_SCOPE) -> SearchResult:
         """Find the value of a key in BPS's search order.
 
         A key that begins with a delimiter (``.payload.a``, ``/payload/a``) is a path, and is not searched for.
@@ -192,14 +194,14 @@ class Config:
         ------
         UndefinedVariableError
             Something required is not defined.
-        ReferenceRingError
+        ReferenceCycleError
             The value refers to itself.
         """
         hit = self.lookup(key, scope)
         if hit is None:
-            return Found(found=False, value="")
-        value = Expander(self, scope).value(key, hit)
-        return Found(found=True, value=value, origin=hit.origin, written=hit.node)
+            return SearchResult(found=False, value="")
+        value = Interpolator(self, scope).value(key, hit)
+        return SearchResult(found=True, value=value, origin=hit.origin, written=hit.node)
 
     def template(self, key: str, scope: Scope) -> Template | None:
         """The text of a key, interpolated but for the free variables; ``None`` where the key is missing or null.
@@ -214,29 +216,29 @@ class Config:
             return None
         if isinstance(hit.value, list | dict):
             raise ConfigError(f"'{key}' must be text", origin=hit.origin)
-        return Expander(self, scope).template(str(hit.value), hit.origin, name=key)
+        return Interpolator(self, scope).template(str(hit.value), hit.origin, name=key)
 
     def names(self, scope: Scope) -> set[str]:
         """Every name that a variable could have."""
         return {*scope.free, *scope.current, *(name for part in self.parts(scope.current) for name in part)}
 
 
-class Expander:
+class Interpolator:
     """Interpolates variables, each of them once per expander."""
 
     def __init__(self, config: Config, scope: Scope) -> None:
         self.config = config
         self.scope = scope
-        self._known: dict[str, Parts | Hit | None] = {}
+        self._known: dict[str, Parts | RawValue | None] = {}
         self._under_way: dict[str, Origin | None] = {}
 
-    def value(self, key: str, hit: Hit) -> YamlValue:
+    def value(self, key: str, hit: RawValue) -> YamlValue:
         """The value of a hit: text with its variables substituted, anything else unchanged."""
         if not isinstance(hit.value, str):
-            return hit.plain()
-        text = with_fields_as_text(self.template(hit.value, hit.origin, name=key).parts)
+            return hit.plain_value()
+        text = parts_text(self.template(hit.value, hit.origin, name=key).parts)
         # BPS normalizes this path, because dimensions that a job lacks leave doubled slashes in it.
-        return tidy_path(text, slash=hit.value.endswith("/")) if key == "subDirTemplate" else text
+        return normalize_path(text, slash=hit.value.endswith("/")) if key == "subDirTemplate" else text
 
     def template(self, text: str, origin: Origin | None, *, name: str = "") -> Template:
         """Interpolate a text, but for the free variables.
@@ -251,7 +253,7 @@ class Expander:
         return Template(parts, origin)
 
     def _parts(self, text: str, origin: Origin | None) -> Parts:
-        text = env_spelled_out(text, self.scope.env)
+        text = rewrite_angled_env(text, self.scope.env)
         if self.scope.expand_env:
             text = expand_env(text, self.scope.env, delayed=not self.scope.keep_delayed)
         elif self.scope.replace_env:
@@ -262,15 +264,15 @@ class Expander:
             more = (piece,) if isinstance(piece, str) else self._filled(piece, origin)
             parts.extend(more)
             size += sum(len(part) if isinstance(part, str) else 1 for part in more)
-            if size > _LONGEST:
-                raise ConfigError(f"the value is longer than {_LONGEST:,} characters", origin=origin)
-        return self._called(joined(parts), origin)
+            if size > _MAX_LENGTH:
+                raise ConfigError(f"the value is longer than {_MAX_LENGTH:,} characters", origin=origin)
+        return self._called(join_parts(parts), origin)
 
     def _pieces(self, text: str) -> Iterator[Part]:
         """Literals and fields of a text; ``<name>`` is a field where that variable exists."""
-        for piece in parse(text):
+        for piece in split_fields(text):
             if isinstance(piece, str) and "<" in piece:
-                yield from angled(piece, self._exists)
+                yield from split_angled(piece, self._exists)
             else:
                 yield piece
 
@@ -279,18 +281,18 @@ class Expander:
 
     def _called(self, parts: Parts, origin: Origin | None) -> Parts:
         """The parts with function calls evaluated."""
-        if not any(isinstance(part, str) and WORD in part for part in parts):
+        if not any(isinstance(part, str) and BPS_EVAL in part for part in parts):
             return parts
         fields = ", ".join(f"'{part.name}'" for part in parts if isinstance(part, Field))
         try:
-            return joined(
-                worked_out(part, origin, self.config.caller) if isinstance(part, str) else part for part in parts
+            return join_parts(
+                evaluate_calls(part, origin, self.config.caller) if isinstance(part, str) else part for part in parts
             )
         except ConfigError:
             if not fields:
                 raise
             raise ConfigError(
-                f"'{WORD}' cannot wait for {fields}, which differs from job to job", origin=origin
+                f"'{BPS_EVAL}' cannot wait for {fields}, which differs from job to job", origin=origin
             ) from None
 
     def _filled(self, variable: Field, origin: Origin | None) -> Parts:
@@ -301,22 +303,22 @@ class Expander:
         if found is None:
             placeholder = wms_placeholder(name)
             return (self.scope.undefined(name, origin) if placeholder is None else placeholder,)
-        if isinstance(found, Hit):
-            return (format_value(found.plain(), variable, origin),)
+        if isinstance(found, RawValue):
+            return (format_value(found.plain_value(), variable, origin),)
         if not variable.spec:
             return found
         if any(isinstance(part, Field) for part in found):
             raise ConfigError(f"'{variable}' cannot be formatted: its value differs from job to job", origin=origin)
         return (format_value("".join(map(str, found)), variable, origin),)
 
-    def _variable(self, name: str, origin: Origin | None) -> Parts | Hit | None:
+    def _variable(self, name: str, origin: Origin | None) -> Parts | RawValue | None:
         """Parts, a value that is not text, or ``None`` for an undefined variable."""
         if name in self._known:
             return self._known[name]
         if name in self._under_way:
             raise self._ring(name)
-        if len(self._under_way) >= _DEEPEST:
-            raise ConfigError(f"variables lead to variables more than {_DEEPEST} deep at '{name}'", origin=origin)
+        if len(self._under_way) >= _MAX_DEPTH:
+            raise ConfigError(f"variables lead to variables more than {_MAX_DEPTH} deep at '{name}'", origin=origin)
         hit = self.config.lookup(name, self.scope)
         if hit is not None and isinstance(hit.value, str):
             self._under_way[name] = hit.origin
@@ -326,10 +328,10 @@ class Expander:
             self._known[name] = hit
         return self._known[name]
 
-    def _ring(self, name: str) -> ReferenceRingError:
+    def _ring(self, name: str) -> ReferenceCycleError:
         names = list(self._under_way)
         ring = [*names[names.index(name) :], name]
-        return ReferenceRingError(
+        return ReferenceCycleError(
             "a value is defined by itself: " + " -> ".join(f"'{each}'" for each in ring), origin=self._under_way[name]
         )
 
@@ -339,7 +341,7 @@ def is_delimited(key: str) -> bool:
     return bool(key) and not key[0].isalnum() and key[0] != "_"
 
 
-def tidy_path(path: str, *, slash: bool = False) -> str:
+def normalize_path(path: str, *, slash: bool = False) -> str:
     """Normalize a path: no doubled slashes or dots, with or without a trailing slash."""
     tidy = posixpath.normpath(path)
     return f"{tidy}/" if slash and not tidy.endswith("/") else tidy
@@ -349,8 +351,8 @@ def _map_of(node: Node) -> Mapping[str, Node]:
     return node.value if isinstance(node.value, dict) else {}
 
 
-def _in_source(source: Mapping[str, YamlValue] | Node | None, key: str) -> Hit | None:
+def _lookup_in(source: Mapping[str, YamlValue] | Node | None, key: str) -> RawValue | None:
     if isinstance(source, Node):
         node = _map_of(source).get(key)
-        return None if node is None else Hit(node.value, node)
-    return Hit(source[key]) if source is not None and key in source else None
+        return None if node is None else RawValue(node.value, node)
+    return RawValue(source[key]) if source is not None and key in source else None

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from longshore.contract.batch import AttemptLimits
-from longshore.model.workflow.attempt_rules import Bounds, Keep
+from longshore.model.workflow.attempt_rules import KeepPolicy, LimitRules
 from longshore.model.workflow.request import Request
 
 
-def make_attempt_limits(bounds: Bounds, request: Request) -> AttemptLimits | None:
+def make_attempt_limits(bounds: LimitRules, request: Request) -> AttemptLimits | None:
     """Return the limits of an attempt, from its request and its profile; ``None`` without any, as is usual."""
     memory = None
     if bounds.memory and request.memory_b is not None:
         memory = int(request.memory_b * (1.0 + bounds.grace_share)) + bounds.grace_b
-    if memory is None and request.walltime_s is None and bounds.log_b is None and bounds.tmp is Keep.NONE:
+    if memory is None and request.walltime_s is None and bounds.log_b is None and bounds.tmp is KeepPolicy.NONE:
         return None
     return AttemptLimits(
         memory_b=memory,

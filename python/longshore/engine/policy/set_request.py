@@ -7,21 +7,21 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.values.quantities import count, memory, walltime
+from longshore.config.values.quantities import parse_count, parse_memory, parse_walltime
 from longshore.errors import UsageError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.model.workflow.request import Request
 
 
 def _cpus(text: str, key: str) -> int:
-    return count(text, key, least=1)
+    return parse_count(text, key, least=1)
 
 
 _FIELDS: Final[Mapping[str, tuple[str, Callable[[str, str], int | float]]]] = {
     "requestCpus": ("cpus", _cpus),
-    "requestMemory": ("memory_b", memory),
-    "requestDisk": ("disk_b", memory),
-    "requestWalltime": ("walltime_s", walltime),
+    "requestMemory": ("memory_b", parse_memory),
+    "requestDisk": ("disk_b", parse_memory),
+    "requestWalltime": ("walltime_s", parse_walltime),
 }
 _RETRIES: Final = "numberOfRetries"
 _OTHERS: Final = "requestResources."
@@ -46,9 +46,9 @@ def change_request(request: Request, changes: Mapping[str, str]) -> Request:
             field, read = _FIELDS[key]
             fields[field] = read(text, key) or None
         elif key.startswith(_OTHERS) and key != _OTHERS:
-            resources[key.removeprefix(_OTHERS)] = count(text, key)
+            resources[key.removeprefix(_OTHERS)] = parse_count(text, key)
         elif key == _RETRIES:
-            count(text, key)
+            parse_count(text, key)
         else:
             raise _unknown(key)
     asked = {name: amount for name, amount in resources.items() if amount}

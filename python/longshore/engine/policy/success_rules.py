@@ -11,7 +11,7 @@ import msgspec
 
 from longshore.model.run.event import Ended
 from longshore.model.run.state import Cause, JobState
-from longshore.model.workflow.attempt_rules import RetryOn, SuccessIf, Value
+from longshore.model.workflow.attempt_rules import LogValue, RetryOn, SuccessIf
 
 SUCCESS_STATE = JobState.SUCCEEDED.value
 """Value of ``successIf.state`` for an end without a cause."""
@@ -139,7 +139,7 @@ def _unmet(end: Ended, rules: SuccessIf, facts: AttemptOutputs) -> Iterator[str]
         yield from _out_of_bounds(rules.value, facts.log)
 
 
-def _out_of_bounds(value: Value, log: str) -> Iterator[str]:
+def _out_of_bounds(value: LogValue, log: str) -> Iterator[str]:
     # The last one: of a million matches, none of the others is kept.
     last = next(iter(deque(re.finditer(value.regex, log, re.MULTILINE), maxlen=1)), None)
     if last is None:

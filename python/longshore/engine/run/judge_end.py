@@ -10,13 +10,13 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.values.interpolate import Template, parse
+from longshore.config.values.interpolate import Template, split_fields
 from longshore.contract.context import RunPaths
 from longshore.engine.policy.success_rules import AttemptOutputs, apply_success_rules, may_succeed, needs_log
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import ConfigError
 from longshore.model.run.event import Ended
-from longshore.model.workflow.attempt_rules import Keep
+from longshore.model.workflow.attempt_rules import KeepPolicy
 from longshore.plan.task_script import count_done_tasks, records_tasks, task_record_path
 
 LOG_TAIL_B: Final = 1 << 20
@@ -35,7 +35,7 @@ class EndJudge:
         # Most runs have no such rules; their ends then cost one look-up in a list.
         self._asks = [each.success_if is not None or each.retry_on is not None for each in rules]
         self._resumes = [each.resume_tasks for each in rules]
-        self._drops = [each.bounds.logs is Keep.FAILED for each in rules]
+        self._drops = [each.bounds.logs is KeepPolicy.FAILED for each in rules]
 
     def weigh(self, end: Ended) -> Ended:
         """Return the end with its outcome."""
@@ -89,7 +89,7 @@ class EndJudge:
         stored, settings = self._jobs[job], self._jobs.settings(job)
         values = {**stored.tags, "label": settings.label, "jobName": stored.name, "jobLabel": settings.label}
         try:
-            path = Template(parse(text)).render(values)
+            path = Template(split_fields(text)).render(values)
         except ConfigError as error:
             self._say(f"successIf.file of '{stored.name}': {error.message}")
             return None

@@ -51,7 +51,7 @@ from longshore.engine.state.restart_selection import select_for_restart
 from longshore.engine.state.snapshot_of import make_snapshot
 from longshore.engine.state.steering import describe_throttles
 from longshore.errors import RunUnreadableError
-from longshore.model.run.claim import Claim
+from longshore.model.run.claim import ResourceClaim
 from longshore.model.run.event import (
     FORMAT,
     Deleted,
@@ -153,7 +153,7 @@ class Engine:
         executor.open(run, number)
         self._history = history = RuntimeHistory(settings.history, jobs, clock=clock, say=say)
         bounds = ConcurrencyLimits(settings, jobs.header.settings)
-        claim = Claim(run=read_card(run).run_token, keeper=str(run.keeper))
+        claim = ResourceClaim(run=read_card(run).run_token, keeper=str(run.keeper))
         tag = f"{claim.run}-{number}"
         self._scheduler = scheduler = make_scheduler(
             self.state, jobs, bounds, settings, executor=executor, estimates=history.estimates, tag=tag

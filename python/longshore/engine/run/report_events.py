@@ -32,7 +32,7 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.state import TERMINAL, Cause, JobState
+from longshore.model.run.state import TERMINAL_STATES, Cause, JobState
 from longshore.world.runs.run_directory import read_card
 
 _WAITS: Final = frozenset({JobState.UNREADY, JobState.READY})
@@ -162,7 +162,9 @@ class _Derivation:
         found = ((known.index_of.get(status.name), status) for status in report.jobs)
         # When the run is over, a job that is not over never will be.
         over = report.is_over
-        self._status = {job: each for job, each in found if job is not None and (not over or each.state in TERMINAL)}
+        self._status = {
+            job: each for job, each in found if job is not None and (not over or each.state in TERMINAL_STATES)
+        }
         counted = {number for number, label in enumerate(known.labels) if label in report.counts}
         self._counted = frozenset(job for job in range(state.size) if state.labels[job] in counted) if counted else ()
         """Jobs that the report only counts, without a state of their own."""
@@ -199,7 +201,7 @@ class _Derivation:
             return bool(bad) and again.issuperset(bad)
         if status is None or status.state in _SAYS_NOTHING:
             return False
-        if status.state not in TERMINAL:
+        if status.state not in TERMINAL_STATES:
             return True
         return self._is_newer(job, status) or (status.state is JobState.SUCCEEDED) != (code == JobCode.SUCCEEDED)
 
@@ -325,7 +327,7 @@ class _Derivation:
 
 def _is_bad(status: JobStatus | None) -> bool:
     """Return whether a job is over and did not succeed."""
-    return status is not None and status.state in TERMINAL and status.state is not JobState.SUCCEEDED
+    return status is not None and status.state in TERMINAL_STATES and status.state is not JobState.SUCCEEDED
 
 
 def _end_of(job: int, attempt: int, status: JobStatus, now: float) -> Ended:

@@ -15,12 +15,12 @@ import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.errors import RunUnreadableError
-from longshore.model.lines.codec import Header, StoredJob, decode_file, decode_header, decode_job
+from longshore.model.lines.codec import StoredJob, WorkflowHeader, decode_file, decode_header, decode_job
 from longshore.model.tasks.file import File
 from longshore.model.tasks.task import DataId
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.job_groups import Barrier, barriers
+from longshore.model.workflow.job_groups import Barrier, find_barriers
 from longshore.world.files.atomic import open_to_read
 
 Column: TypeAlias = Literal["names", "outputs", "parents", "tags"]
@@ -155,7 +155,7 @@ class JobTable:
     @cached_property
     def barriers(self) -> list[Barrier]:
         """Barriers between groups of jobs that run one after another."""
-        return list(barriers(self.header.orderings, self.parents))
+        return list(find_barriers(self.header.orderings, self.parents))
 
     @cached_property
     def _barriers_before(self) -> dict[int, list[Barrier]]:
@@ -221,7 +221,7 @@ class JobTable:
             return [value for rows, _ in _blocks(file, header, (column,)) for value in _values(rows, column)]
 
 
-def read_header(run: RunPaths) -> Header:
+def read_header(run: RunPaths) -> WorkflowHeader:
     """Read the first line of ``workflow.jsonl``: profiles, labels and other data that jobs share.
 
     Raises
@@ -248,7 +248,7 @@ def job_names(run: RunPaths) -> Iterator[tuple[str, str]]:
 
 
 @contextmanager
-def _open_workflow(run: RunPaths) -> Iterator[tuple[Header, BinaryIO]]:
+def _open_workflow(run: RunPaths) -> Iterator[tuple[WorkflowHeader, BinaryIO]]:
     """Open the workflow; yield its header, and the file positioned at the first job's line."""
     try:
         with collection_paused(), run.workflow.open("rb") as file:
@@ -266,7 +266,9 @@ def _decoder(columns: tuple[Column, ...]) -> msgspec.json.Decoder[Any]:
     return msgspec.json.Decoder(row)
 
 
-def _blocks(file: BinaryIO, header: Header, columns: tuple[Column, ...]) -> Iterator[tuple[list[Any], list[int]]]:
+def _blocks(
+    file: BinaryIO, header: WorkflowHeader, columns: tuple[Column, ...]
+) -> Iterator[tuple[list[Any], list[int]]]:
     """Yield decoded jobs and the lengths of their lines, a block of the file at a time."""
     left = header.jobs
     decode = _decoder(columns).decode_lines

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import News
+from longshore.model.run.event import BriefEvent
 
 
 def initial_state(jobs: JobTable, part: Collection[int] | None = None) -> RunState:
@@ -26,7 +26,7 @@ def initial_state(jobs: JobTable, part: Collection[int] | None = None) -> RunSta
     return RunState(parents, jobs.label_of, barriers=barriers)
 
 
-def replay(jobs: JobTable, events: Iterable[News], part: Collection[int] | None = None) -> RunState:
+def replay(jobs: JobTable, events: Iterable[BriefEvent], part: Collection[int] | None = None) -> RunState:
     """Return the state of a run after events, from the first one on; `part` as for `initial_state`."""
     state = initial_state(jobs, part)
     for event in events:

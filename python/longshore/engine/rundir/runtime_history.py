@@ -12,7 +12,7 @@ from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Ended
-from longshore.model.run.label_history import LabelHistory, Success
+from longshore.model.run.label_history import AttemptUsage, LabelHistory
 from longshore.world.clock import Clock
 from longshore.world.runs.label_history import HistoryBusyError, add_to_history, history_folder, read_history
 
@@ -61,7 +61,7 @@ class RuntimeHistory:
         self._added_at = self._clock.elapsed()
         new, self._new = self._new, []
         successes = [
-            Success(
+            AttemptUsage(
                 label=self._jobs.settings(end.j).label,
                 job=self._jobs[end.j].name,
                 run_s=end.run_s or 0.0,

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from longshore.model.run.label_history import LabelHistory, quantile
-from longshore.model.workflow.request import MIB, Request, rounded
+from longshore.model.workflow.request import MIB, Request, round_up
 
 _HYSTERESIS: Final = 16
 """Smallest change of an estimate worth reporting, as a part of the time that is left."""
@@ -138,6 +138,6 @@ def make_advice(history: LabelHistory, asked: Request, *, margin: float = 1.1) -
         memory_p95_b=None if p95 is None else min(p95 * MIB, peak),
         memory_max_b=peak or None,
         cpus_used=used,
-        memory_b=rounded(math.ceil(peak * margin / MIB)) * MIB if peak else None,
+        memory_b=round_up(math.ceil(peak * margin / MIB)) * MIB if peak else None,
         cpus=None if used is None else max(1, math.ceil(used - 0.1)),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from longshore.model.run.label_history import averaged
+from longshore.model.run.label_history import update_mean
 
 GUESS_S: Final = 1.0
 """Expected run time of all jobs while none is known; then pressure is the number of jobs in a chain."""
@@ -59,7 +59,7 @@ class RuntimeEstimates:
     def learn(self, job: int, run_s: float) -> None:
         """Learn the run time of a success; failures teach nothing."""
         label = self._label_of[job]
-        self._mean[label], self._weight[label] = averaged(self._mean[label], self._weight[label], run_s)
+        self._mean[label], self._weight[label] = update_mean(self._mean[label], self._weight[label], run_s)
         self._successes += 1
 
     def moved(self) -> bool:

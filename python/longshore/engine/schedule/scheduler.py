@@ -19,7 +19,7 @@ from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import Throttle
 from longshore.model.run.event import Failed, Finished, Retry, Submitting
 from longshore.model.run.state import Cause
-from longshore.model.workflow.request import Request, rounded
+from longshore.model.workflow.request import Request, round_up
 
 _READY = int(JobCode.READY)
 _ONE_AT_A_TIME = 64
@@ -407,11 +407,11 @@ class Scheduler:
         bounds = tuple(name for _, amounts in lane.bounds for name in amounts)
         if self.pool:
             most = self.pool.capacity
-            amounts = ((name, min(rounded(amount), most[name])) for name, amount in lane.amounts.items())
+            amounts = ((name, min(round_up(amount), most[name])) for name, amount in lane.amounts.items())
             bucket: Hashable = (*amounts, *bounds)
         else:
             # A manager that counts resources takes arrays of jobs, which share one run time as well.
-            rough = ((name, rounded(amount)) for name, amount in lane.amounts.items())
+            rough = ((name, round_up(amount)) for name, amount in lane.amounts.items())
             bucket = (profile.kind, *rough, request.walltime_s, *bounds)
         self._asked[key] = asked = _Asked(request, bucket, lane)
         return asked

@@ -14,7 +14,7 @@ from longshore.engine.schedule.eta import is_relevant_change
 from longshore.engine.schedule.scheduler import Scheduler
 from longshore.engine.share import share_rules
 from longshore.engine.state.resource_pool import Pool
-from longshore.model.run.claim import Claim
+from longshore.model.run.claim import ResourceClaim
 from longshore.world.clock import Clock
 from longshore.world.runs.claims import ClaimFile, claims_folder, limits_folder, lock_claims, read_other_claims
 
@@ -87,7 +87,7 @@ class PoolShare:
     """
 
     def __init__(
-        self, claim: Claim, pool: Pool, place: SharedResources, *, clock: Clock, say: Callable[[str], None]
+        self, claim: ResourceClaim, pool: Pool, place: SharedResources, *, clock: Clock, say: Callable[[str], None]
     ) -> None:
         self._pool = pool
         self._folder, self._what, self._every_s = place
@@ -175,7 +175,7 @@ class PoolShare:
         self._pool.resize(due, members)
         self._tell(len(others))
 
-    def _claim_for(self, demand: Demand, held: Mapping[str, int], now: float) -> Claim:
+    def _claim_for(self, demand: Demand, held: Mapping[str, int], now: float) -> ResourceClaim:
         claim = self._claim
         busy = any(held.values()) or not demand.next
         end_at = now + demand.rest_s
@@ -197,7 +197,7 @@ class PoolShare:
             if amount > self._most.get(name, 0):
                 self._most[name] = amount
 
-    def _write(self, file: ClaimFile, claim: Claim) -> None:
+    def _write(self, file: ClaimFile, claim: ResourceClaim) -> None:
         file.write(claim)
         self._claim, self._written = claim, self._clock.elapsed()
 

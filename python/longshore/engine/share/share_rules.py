@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from longshore.model.run.claim import Claim
+from longshore.model.run.claim import ResourceClaim
 
 PATIENCE_S: Final = 60.0
 """Longest time, in seconds, that a run with work waits without resources, regardless of the others' estimates."""
@@ -13,7 +13,7 @@ PATIENCE_S: Final = 60.0
 Amounts = Mapping[str, int]
 
 
-def compute_shares(claims: Iterable[Claim], now: float) -> dict[str, dict[str, int]]:
+def compute_shares(claims: Iterable[ResourceClaim], now: float) -> dict[str, dict[str, int]]:
     """Compute the share of each run, by run and resource.
 
     First every run gets the amounts of one of its jobs: runs that have waited long go first, the rest by their expected
@@ -45,7 +45,7 @@ def compute_shares(claims: Iterable[Claim], now: float) -> dict[str, dict[str, i
     return given
 
 
-def claimable_amounts(claims: Iterable[Claim], own: Claim) -> dict[str, int]:
+def claimable_amounts(claims: Iterable[ResourceClaim], own: ResourceClaim) -> dict[str, int]:
     """Return the most that a run can claim beside the claims of others, by resource."""
     others = list(claims)
     left = _total([*others, own])
@@ -76,7 +76,7 @@ def choose_identities(
     return tuple(kept + free[: max(0, amount - len(kept))])
 
 
-def _total(claims: Iterable[Claim]) -> dict[str, int]:
+def _total(claims: Iterable[ResourceClaim]) -> dict[str, int]:
     """Return the total of each resource: the largest capacity that any run claims."""
     total: dict[str, int] = {}
     for claim in claims:
@@ -85,7 +85,7 @@ def _total(claims: Iterable[Claim]) -> dict[str, int]:
     return total
 
 
-def _starved_since(claim: Claim, now: float) -> float:
+def _starved_since(claim: ResourceClaim, now: float) -> float:
     starved = claim.idle_since is not None and now - claim.idle_since >= PATIENCE_S
     return claim.idle_since if starved and claim.idle_since is not None else now
 
@@ -96,7 +96,7 @@ def _give(left: dict[str, int], to: dict[str, int], amounts: Amounts) -> None:
         to[name] = to.get(name, 0) + amount
 
 
-def _spread(left: dict[str, int], living: Sequence[Claim], given: dict[str, dict[str, int]]) -> None:
+def _spread(left: dict[str, int], living: Sequence[ResourceClaim], given: dict[str, dict[str, int]]) -> None:
     for name in list(left):
         # Those with the least room first, so that what they cannot have goes to the others.
         sharing = [claim for claim in living if name in claim.capacity]

@@ -8,7 +8,7 @@ from longshore.engine.rundir.runtime_history import RuntimeHistory
 from longshore.engine.schedule.concurrency_limits import ConcurrencyLimits
 from longshore.engine.schedule.scheduler import Scheduler
 from longshore.engine.share.pool_share import Demand, PoolShare, compute_demand, limit_resources, machine_resources
-from longshore.model.run.claim import Claim
+from longshore.model.run.claim import ResourceClaim
 from longshore.world.clock import Clock
 
 
@@ -35,7 +35,7 @@ class RunShares:
 
     def __init__(
         self,
-        claim: Claim,
+        claim: ResourceClaim,
         scheduler: Scheduler,
         bounds: ConcurrencyLimits,
         history: RuntimeHistory,

@@ -12,14 +12,14 @@ from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import apply_steer
 from longshore.model.run.event import (
+    AttemptSucceeded,
+    BriefEvent,
     Deleted,
     Ended,
     Failed,
     Finished,
     Life,
     Lost,
-    News,
-    Passed,
     Refused,
     Restarted,
     Retry,
@@ -35,7 +35,7 @@ _PENDING: Final = int(JobCode.PENDING)
 _RUNNING: Final = int(JobCode.RUNNING)
 
 
-def apply_event(state: RunState, event: News) -> None:
+def apply_event(state: RunState, event: BriefEvent) -> None:
     """Change the state of a run as an event says."""
     _HANDLERS[type(event)](state, event)
     if state.barriers.crossed:
@@ -104,7 +104,7 @@ def _ended(state: RunState, event: Ended) -> None:
     state.release_final()
 
 
-def _passed(state: RunState, event: Passed) -> None:
+def _passed(state: RunState, event: AttemptSucceeded) -> None:
     """Apply the submission, start and end of an attempt at once."""
     job = event.j
     state.attempts[job] = event.a
@@ -188,7 +188,7 @@ _HANDLERS: Final[dict[type, Callable[[RunState, Any], None]]] = {
     Refused: _refused,
     Started: _started,
     Ended: _ended,
-    Passed: _passed,
+    AttemptSucceeded: _passed,
     Lost: _lost,
     Retry: _retry,
     Failed: _failed,

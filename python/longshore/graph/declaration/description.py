@@ -9,13 +9,13 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.values.interpolate import shown
-from longshore.config.values.merge import Node, plain, without_deleted
+from longshore.config.values.interpolate import quote_value
+from longshore.config.values.merge import Node, drop_deleted_keys, plain_value
 from longshore.errors import ConfigError, CycleError
 from longshore.graph.query.query import RESERVED
 from longshore.graph.query.tables import captured_names, is_value
 from longshore.model.suggestions import did_you_mean
-from longshore.model.tasks.dag import adjacency, find_ring, topological_order
+from longshore.model.tasks.dag import adjacency, find_cycle, topological_order
 from longshore.origin import Origin
 
 _PIPELINE_KEYS: Final = ("description", "dimensions", "relations", "datasets", "tasks", "subsets")
@@ -109,7 +109,7 @@ def read_declaration(node: Node) -> PipelineDeclaration:
 
     Raises `ConfigError` if a declaration is malformed or a name unknown, and `CycleError` if labels form a cycle.
     """
-    top = map_items(without_deleted(node), "the pipeline")
+    top = map_items(drop_deleted_keys(node), "the pipeline")
     check_keys(top, _PIPELINE_KEYS, "a pipeline")
     dimensions = _dimensions(top.get("dimensions"))
     datasets = {
@@ -144,7 +144,7 @@ def map_items(node: Node | None, what: str) -> dict[str, Node]:
     if node is None or node.value is None:
         return {}
     if not isinstance(node.value, dict):
-        raise ConfigError(f"{what} must be a map, not {shown(plain(node))}", origin=node.origin)
+        raise ConfigError(f"{what} must be a map, not {quote_value(plain_value(node))}", origin=node.origin)
     return node.value
 
 
@@ -155,7 +155,9 @@ def read_names(node: Node | None, what: str) -> dict[str, Origin]:
     found: dict[str, Origin] = {}
     for item in node.value if isinstance(node.value, list) else [node]:
         if not isinstance(item.value, str) or not item.value:
-            raise ConfigError(f"{what} must be a list of names, not {shown(plain(item))}", origin=item.origin)
+            raise ConfigError(
+                f"{what} must be a list of names, not {quote_value(plain_value(item))}", origin=item.origin
+            )
         if item.value in found:
             raise ConfigError(f"{what} names '{item.value}' twice", origin=item.origin)
         found[item.value] = item.origin
@@ -165,7 +167,7 @@ def read_names(node: Node | None, what: str) -> dict[str, Origin]:
 def read_text(node: Node, what: str) -> str:
     """Text that is not blank."""
     if not isinstance(node.value, str) or not node.value.strip() or "\0" in node.value:
-        raise ConfigError(f"{what} must be text, not {shown(plain(node))}", origin=node.origin)
+        raise ConfigError(f"{what} must be text, not {quote_value(plain_value(node))}", origin=node.origin)
     return node.value
 
 
@@ -188,7 +190,7 @@ def check_identifier(name: str, section: str, origin: Origin) -> str:
     """Refuse a name that commands and paths cannot use."""
     if not _IDENTIFIER.fullmatch(name):
         hint = "Names are letters, digits and underscores, and do not begin with a digit."
-        raise ConfigError(f"{shown(name)} cannot be a name in '{section}'", origin=origin, hint=hint)
+        raise ConfigError(f"{quote_value(name)} cannot be a name in '{section}'", origin=origin, hint=hint)
     if name in _JOB_NAMES or (name.upper() in RESERVED and section == "dimensions"):
         raise ConfigError(f"'{name}' means something else and cannot be a name in '{section}'", origin=origin)
     return name
@@ -198,7 +200,7 @@ def unknown_name(kind: str, name: str, known: Iterable[str], origin: Origin | No
     """Error for an unknown name."""
     known = list(known)
     hint = did_you_mean(name, known) or (f"There are {', '.join(known[:20])}." if known else "There are none.")
-    return ConfigError(f"{where} names the unknown {kind} {shown(name)}", origin=origin, hint=hint)
+    return ConfigError(f"{where} names the unknown {kind} {quote_value(name)}", origin=origin, hint=hint)
 
 
 # ------------------------------------------------------------------------------------------- dimensions and relations
@@ -236,7 +238,7 @@ def _dimension(name: str, node: Node) -> DimensionEntry:
         return DimensionEntry(name=name, origin=node.origin, range=_range(what, value["range"]))
     file = _file(value, what)
     if file.kind is FileKind.GLOB and name not in captured_names(file.name, file.origin):
-        message = f"the pattern of {what} does not capture it: '{{{name}}}' is not in {shown(file.name)}"
+        message = f"the pattern of {what} does not capture it: '{{{name}}}' is not in {quote_value(file.name)}"
         raise ConfigError(message, origin=file.origin)
     column = read_text(value["column"], f"'column' of {what}") if "column" in value else name
     return DimensionEntry(name=name, origin=file.origin, file=file, column=column)
@@ -261,7 +263,7 @@ def _file(items: Mapping[str, Node], what: str) -> NeededFile:
     node = items[kind]
     name = read_text(node, f"'{kind}' of {what}")
     if kind is FileKind.GLOB and not captured_names(name, node.origin):
-        message = f"the pattern {shown(name)} captures nothing"
+        message = f"the pattern {quote_value(name)} captures nothing"
         raise ConfigError(message, origin=node.origin, hint="Write '{name}' where a value of the dimension stands.")
     return NeededFile(kind, name, node.origin)
 
@@ -344,7 +346,7 @@ def _task(
 ) -> TaskEntry:
     what = f"the task '{label}'"
     if not _LABEL.fullmatch(label):
-        raise ConfigError(f"{shown(label)} cannot be the label of a task", origin=node.origin)
+        raise ConfigError(f"{quote_value(label)} cannot be the label of a task", origin=node.origin)
     items = map_items(node, what)
     check_keys(
         items,
@@ -402,5 +404,5 @@ def _check_label_order(description: PipelineDeclaration) -> None:
     parents, children = adjacency(len(labels), edges)
     order = topological_order(parents, children)
     if len(order) < len(labels):
-        ring = [labels[position] for position in find_ring(parents, done=order)]
+        ring = [labels[position] for position in find_cycle(parents, done=order)]
         raise CycleError(ring, origin=description.tasks[ring[0]].origin, hint="Each waits for the one before it.")

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.config.values.interpolate import parse, shown, with_values
-from longshore.config.values.merge import Node, plain, without_deleted
+from longshore.config.values.interpolate import quote_value, split_fields, substitute_values
+from longshore.config.values.merge import Node, drop_deleted_keys, plain_value
 from longshore.errors import ConfigError
 from longshore.graph.declaration.description import (
     check_identifier,
@@ -41,7 +41,7 @@ class Import(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_imports(node: Node) -> list[Import]:
     """Imports of a pipeline, in their order."""
-    items = map_items(without_deleted(node), "the pipeline").get("imports")
+    items = map_items(drop_deleted_keys(node), "the pipeline").get("imports")
     if items is None or items.value is None:
         return []
     return [_read_import(item) for item in (items.value if isinstance(items.value, list) else [items])]
@@ -73,7 +73,8 @@ def _edits_subsets(items: Mapping[str, Node]) -> bool:
         return False
     if mode.value not in _MODES:
         raise ConfigError(
-            f"'labeledSubsetModifyMode' must be {' or '.join(_MODES)}, not {shown(plain(mode))}", origin=mode.origin
+            f"'labeledSubsetModifyMode' must be {' or '.join(_MODES)}, not {quote_value(plain_value(mode))}",
+            origin=mode.origin,
         )
     return bool(mode.value == "EDIT")
 
@@ -85,7 +86,7 @@ def select_imported(node: Node, item: Import) -> tuple[Node, frozenset[str]]:
 
     Raises `ConfigError` if a label or subset is unknown.
     """
-    top = map_items(without_deleted(node), "the pipeline")
+    top = map_items(drop_deleted_keys(node), "the pipeline")
     tasks = map_items(top.get("tasks"), "'tasks'")
     subsets = map_items(top.get("subsets"), "'subsets'")
     named = item.include if item.include is not None else item.exclude
@@ -133,8 +134,8 @@ def merge_imports(node: Node, imported: Sequence[tuple[Node, frozenset[str]]]) -
 
     Raises `ConfigError` if two imports define one name differently and the pipeline does not define it.
     """
-    top = map_items(without_deleted(node), "the pipeline")
-    others = [map_items(without_deleted(each), "the pipeline") for each, _ in imported]
+    top = map_items(drop_deleted_keys(node), "the pipeline")
+    others = [map_items(drop_deleted_keys(each), "the pipeline") for each, _ in imported]
     found = {key: value for key, value in top.items() if key != "imports"}
     for section in _SECTIONS:
         own = map_items(top.get(section), f"'{section}'")
@@ -142,7 +143,7 @@ def merge_imports(node: Node, imported: Sequence[tuple[Node, frozenset[str]]]) -
         for other in others:
             for name, item in map_items(other.get(section), f"'{section}'").items():
                 first = items.setdefault(name, item)
-                if name not in own and plain(first) != plain(item):
+                if name not in own and plain_value(first) != plain_value(item):
                     raise _conflict_error(section, name, first, item)
         items |= {name: _override(items.get(name), item, section) for name, item in own.items()}
         if items or section in top:
@@ -183,7 +184,7 @@ def substitute_parameters(node: Node) -> Node:
 
     Raises `ConfigError` if a parameter has no value or an invalid name, or a map or list would stand within a text.
     """
-    top = map_items(without_deleted(node), "the pipeline")
+    top = map_items(drop_deleted_keys(node), "the pipeline")
     parameters = map_items(top.get("parameters"), "'parameters'")
     for name, value in parameters.items():
         check_identifier(name, "parameters", value.origin)
@@ -207,12 +208,12 @@ def _substitute(node: Node, parameters: Mapping[str, Node]) -> Node:
         return Node([_substitute(item, parameters) for item in value], node.origin)
     if not isinstance(value, str) or "{" not in value:
         return node
-    parts = parse(value)
+    parts = split_fields(value)
     used = {part.name for part in parts if not isinstance(part, str)} & parameters.keys()
     if len(parts) == 1 and used and value == f"{{{(name := next(iter(used)))}}}":
         return Node(parameters[name].value, node.origin)
     return Node(
-        with_values(value, {name: _parameter_text(name, parameters[name], node) for name in used}, node.origin),
+        substitute_values(value, {name: _parameter_text(name, parameters[name], node) for name in used}, node.origin),
         node.origin,
     )
 
@@ -220,7 +221,7 @@ def _substitute(node: Node, parameters: Mapping[str, Node]) -> Node:
 def _parameter_text(name: str, parameter: Node, user: Node) -> Any:
     if isinstance(parameter.value, dict | list):
         raise ConfigError(
-            f"the parameter '{name}' is no text, and stands within one: {shown(plain(user))}",
+            f"the parameter '{name}' is no text, and stands within one: {quote_value(plain_value(user))}",
             origin=user.origin,
             hint=f"Let the text be '{{{name}}}' and nothing else, or give the parameter a text.",
         )

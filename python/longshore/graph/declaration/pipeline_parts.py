@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from longshore.config.values.interpolate import shown
-from longshore.config.values.merge import Node, plain, without_deleted
+from longshore.config.values.interpolate import quote_value
+from longshore.config.values.merge import Node, drop_deleted_keys, plain_value
 from longshore.errors import ConfigError
 from longshore.graph.declaration.description import NeededFile, map_items, read_declaration, read_names, unknown_name
 from longshore.graph.declaration.label_range import RANGE_SIGN, range_labels
@@ -27,7 +27,7 @@ def pipeline_kind(node: Node) -> PipelineKind:
 
     Raises `ConfigError` if the pipeline is of neither kind, or of both.
     """
-    top = map_items(without_deleted(node), "the pipeline")
+    top = map_items(drop_deleted_keys(node), "the pipeline")
     tasks = map_items(top.get("tasks"), "'tasks'")
     with_class = {label: task for label, task in tasks.items() if _names_class(task)}
     with_command = {label: task for label, task in tasks.items() if _has(task, "command")}
@@ -69,7 +69,7 @@ def select_tasks(node: Node, names: Iterable[str], origin: Origin | None = None)
 
     Raises `ConfigError` if a label or subset is unknown, or a range is not the only name.
     """
-    node = without_deleted(node)
+    node = drop_deleted_keys(node)
     top = map_items(node, "the pipeline")
     tasks = map_items(top.get("tasks"), "'tasks'")
     subsets = {
@@ -104,7 +104,9 @@ def subset_labels(name: str, node: Node, tasks: Iterable[str]) -> list[str]:
     # LSST's own form is a map with the labels under `subset`.
     items = node.value if isinstance(node.value, dict) else {"subset": node}
     if "subset" not in items:
-        raise ConfigError(f"the subset '{name}' must be a list of labels, not {shown(plain(node))}", origin=node.origin)
+        raise ConfigError(
+            f"the subset '{name}' must be a list of labels, not {quote_value(plain_value(node))}", origin=node.origin
+        )
     labels = read_names(items["subset"], f"the subset '{name}'")
     for label, origin in labels.items():
         if label not in tasks:

@@ -7,8 +7,8 @@ from functools import partial
 
 import msgspec
 
-from longshore.config.values.interpolate import shown
-from longshore.config.values.merge import Node, plain
+from longshore.config.values.interpolate import quote_value
+from longshore.config.values.merge import Node, plain_value
 from longshore.errors import ConfigError, GraphError
 from longshore.graph.declaration.description import (
     DimensionEntry,
@@ -109,7 +109,7 @@ def _dimension(entry: DimensionEntry, tables: Mapping[str, Table], limit: int) -
 def find_table(tables: Mapping[str, Table], file: NeededFile) -> Table:
     """The table of a file or pattern."""
     if file.name not in tables:
-        raise ConfigError(f"the {file.kind} {shown(file.name, 200)} was not read", origin=file.origin)
+        raise ConfigError(f"the {file.kind} {quote_value(file.name, 200)} was not read", origin=file.origin)
     return tables[file.name]
 
 
@@ -118,11 +118,11 @@ def _listed_values(entry: DimensionEntry, what: str) -> list[Value]:
     for node in entry.values:
         value = node_value(node, what)
         if value in found:
-            message = f"{what} has the value {shown(value)} twice"
+            message = f"{what} has the value {quote_value(value)} twice"
             raise ConfigError(message, origin=node.origin, hint=f"It stands first at {found[value]}.")
         if found and value_kind(value) is not value_kind(next(iter(found))):
             hint = "Quote the numbers, as in '101', if all are meant as text."
-            raise ConfigError(f"{what} has numbers and text: {shown(value)}", origin=node.origin, hint=hint)
+            raise ConfigError(f"{what} has numbers and text: {quote_value(value)}", origin=node.origin, hint=hint)
         found[value] = node.origin
     return list(found)
 
@@ -131,7 +131,7 @@ def node_value(node: Node, what: str) -> Value:
     """Value of a YAML node."""
     if not is_value(node.value):
         hint = "Words such as true, no and null must be quoted in YAML to be text."
-        message = f"{what} cannot have the value {shown(plain(node))}: values are numbers or text"
+        message = f"{what} cannot have the value {quote_value(plain_value(node))}: values are numbers or text"
         raise ConfigError(message, origin=node.origin, hint=hint)
     assert isinstance(node.value, str | int | float)
     return node.value
@@ -169,7 +169,7 @@ def read_relations(
     for file in patterns.values():
         table = find_table(tables, file)
         if len(table.columns) > 1:
-            what = f"the pattern {shown(file.name)}"
+            what = f"the pattern {quote_value(file.name)}"
             found.append(_make_relation(what, table, {name: name for name in table.columns}, dimensions, file.origin))
     return found
 
@@ -219,7 +219,8 @@ def _make_relation(
         if lacking and rows:
             cell, dimension = table.columns[columns[lacking[0]]][0], dimensions[lacking[0]]
             hint = (
-                f"It has {shown(cell)} for '{dimension.name}', whose values are such as {shown(dimension.values[0])}."
+                f"It has {quote_value(cell)} for '{dimension.name}', whose values are such as "
+                f"{quote_value(dimension.values[0])}."
             )
         raise GraphError(
             f"{what} joins nothing: none of its {len(rows)} rows has values that there are", origin=origin, hint=hint
@@ -238,7 +239,7 @@ def _codes(dimension: Dimension, table: Table, column: str, origin: Origin) -> l
             found = parse_number(cell)
             if found is None:
                 row = cells.index(cell)
-                message = f"the column '{column}' has {shown(cell)}, but values of '{dimension.name}' are numbers"
+                message = f"the column '{column}' has {quote_value(cell)}, but values of '{dimension.name}' are numbers"
                 raise ConfigError(
                     message, origin=table.place(row), hint="Quote the values of the dimension to make them text."
                 )
@@ -258,7 +259,7 @@ def _refuse_duplicate_row(what: str, table: Table, columns: Mapping[str, str]) -
             said = ", ".join(map(str, row))
             place = f"at {table.place(first[row])}" if table.lines else f"as row {first[row] + 1}"
             raise ConfigError(
-                f"{what} has the row {shown(said)} twice",
+                f"{what} has the row {quote_value(said)} twice",
                 origin=table.place(position),
                 hint=f"It stands first {place}.",
             )
@@ -287,7 +288,7 @@ def resolve_column(column: Column, *, dimensions: Mapping[str, Dimension], origi
     hint = did_you_mean(attribute, known) or (
         "It has " + ", ".join(known) + "." if known else "It comes from no table."
     )
-    raise query_error(f"the dimension '{name}' has no column {shown(attribute)}", column.at, origin, hint)
+    raise query_error(f"the dimension '{name}' has no column {quote_value(attribute)}", column.at, origin, hint)
 
 
 def _attribute_values(
@@ -297,7 +298,10 @@ def _attribute_values(
     found: dict[Value, Value] = {}
     for row, (value, cell) in enumerate(zip(table.column(dimension.column, origin), cells, strict=True)):
         if found.setdefault(value, cell) != cell:
-            message = f"'{column.name}' is not one value: {shown(value)} has {shown(found[value])} and {shown(cell)}"
+            message = (
+                f"'{column.name}' is not one value: {quote_value(value)} has {quote_value(found[value])} and "
+                f"{quote_value(cell)}"
+            )
             raise query_error(message, column.at, origin, f"The second is at {table.place(row)}.")
     return ColumnValues(dimension.name, [found[value] for value in dimension.values], value_kind(cells[0]))
 

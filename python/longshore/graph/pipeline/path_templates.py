@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from longshore.config.values.interpolate import Field, Template, format_value, parse, shown, unparse
-from longshore.config.values.merge import Node, plain
+from longshore.config.values.interpolate import Field, Template, format_value, quote_value, split_fields, unparse_fields
+from longshore.config.values.merge import Node, plain_value
 from longshore.errors import ConfigError
 from longshore.graph.declaration.description import PipelineDeclaration, TaskEntry, unknown_name
 from longshore.graph.dimensions.dimensions import Dimension
@@ -21,7 +21,7 @@ ExpandTemplate: TypeAlias = Callable[[Node, frozenset[str]], Template]
 
 def parse_template(node: Node, _names: frozenset[str]) -> Template:
     """Parse a text into a template without filling anything in."""
-    return Template(parse(str(node.value)), node.origin)
+    return Template(split_fields(str(node.value)), node.origin)
 
 
 class PathTemplate(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +49,8 @@ class PathTemplate(msgspec.Struct, frozen=True, kw_only=True):
             text = texts[code] = format_value(value, field, self.origin)
             if "/" in text or text in {"", ".", ".."} or "\0" in text:
                 message = (
-                    f"the value {shown(repr(value))} of the dimension '{dimension.name}' cannot be a part of a path"
+                    f"the value {quote_value(repr(value))} of the dimension '{dimension.name}' cannot be a part "
+                    "of a path"
                 )
                 raise ConfigError(
                     f"{message}, as the dataset '{self.dataset}' wants it",
@@ -80,8 +81,8 @@ def path_template(dataset: str, template: Template, dimensions: Collection[str])
             if "/" in part.spec:
                 raise ConfigError(f"{where} has a slash in the format '{part}'", origin=origin)
     # One path for all ways to spell it, so that two tasks that write one file are seen to.
-    text = posixpath.normpath(unparse(template.parts))
-    parts = parse(text[1:] if text.startswith("//") else text)
+    text = posixpath.normpath(unparse_fields(template.parts))
+    parts = split_fields(text[1:] if text.startswith("//") else text)
     fields = tuple(part for part in parts if isinstance(part, Field))
     return PathTemplate(
         dataset=dataset,
@@ -100,7 +101,7 @@ def check_commands(description: PipelineDeclaration, uses: Mapping[str, Collecti
     """
     for task in description.tasks.values():
         for word in _command_words(task):
-            for part in parse(str(word.value)):
+            for part in split_fields(str(word.value)):
                 if isinstance(part, Field):
                     _check_field(description, task, word, part, uses)
 
@@ -112,7 +113,8 @@ def _command_words(task: TaskEntry) -> Sequence[Node]:
     for word in words:
         if isinstance(word.value, bool) or not isinstance(word.value, str | int | float):
             message = (
-                f"the command of the task '{task.label}' must be text or a list of texts, not {shown(plain(word))}"
+                f"the command of the task '{task.label}' must be text or a list of texts, not "
+                f"{quote_value(plain_value(word))}"
             )
             hint = "Words such as true and no must be quoted in YAML to be text."
             raise ConfigError(message, origin=word.origin, hint=hint)

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.values.interpolate import shown
+from longshore.config.values.interpolate import quote_value
 from longshore.config.values.merge import Node
 from longshore.errors import FilesError, GraphError
 from longshore.graph.declaration.description import PipelineDeclaration, read_declaration
@@ -124,7 +124,7 @@ def missing_files(pipeline: Pipeline, absent: Collection[str]) -> FilesError | N
         if gone:
             others = f" (and {len(gone) - 1:,} more of '{external.dataset}')" if gone[1:] else ""
             return FilesError(
-                f"the file {shown(gone[0], 200)} does not exist{others}; '{external.paths[gone[0]]}' reads it",
+                f"the file {quote_value(gone[0], 200)} does not exist{others}; '{external.paths[gone[0]]}' reads it",
                 origin=external.origin,
                 hint=f"No task makes the dataset '{external.dataset}'.",
             )
@@ -235,7 +235,7 @@ def _two_writers_error(path: str, one: Task, other: Task, template: PathTemplate
     hint = "Give each a path of its own."
     if one.label == other.label and lacking:
         hint = f"The path of the dataset '{template.dataset}' needs {' and '.join(lacking)} in it to tell them apart."
-    message = f"the tasks '{one.name}' and '{other.name}' both write the file {shown(path, 200)}"
+    message = f"the tasks '{one.name}' and '{other.name}' both write the file {quote_value(path, 200)}"
     return GraphError(message, origin=template.origin, hint=hint)
 
 
@@ -247,7 +247,8 @@ def _refuse_folders(producers: Mapping[str, int], tasks: Sequence[Task]) -> None
         while folder and folder not in seen:
             if folder in producers:
                 message = (
-                    f"the file {shown(folder, 200)} is in the way of {shown(path, 200)}: it cannot be a folder as well"
+                    f"the file {quote_value(folder, 200)} is in the way of {quote_value(path, 200)}: it cannot be "
+                    "a folder as well"
                 )
                 one, other = tasks[producers[folder]].name, tasks[producers[path]].name
                 raise GraphError(message, hint=f"The first is written by '{one}', the second by '{other}'.")
@@ -270,7 +271,7 @@ def _edges_by_files(tasks: Sequence[Task], producers: Mapping[str, int]) -> Iter
             if producer is None:
                 continue
             if producer == position:
-                message = f"the task '{task.name}' reads the file {shown(path, 200)}, which it writes itself"
+                message = f"the task '{task.name}' reads the file {quote_value(path, 200)}, which it writes itself"
                 raise GraphError(message, hint="Give what it writes a path of its own.")
             yield producer, position
 

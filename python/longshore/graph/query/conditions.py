@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from longshore.config.values.interpolate import shown
+from longshore.config.values.interpolate import quote_value
 from longshore.graph.query.query import (
     Column,
     Comparison,
@@ -204,7 +204,7 @@ class _Binder:
             return _mask(side, lambda values: _member_mask(values, test))
         if _kind(side) is not ValueKind.TEXT:
             hint = f"Compare it, as in '{_name(test.operand)} > 5'."
-            message = f"GLOB needs a column of text, and {shown(_name(test.operand))} holds numbers"
+            message = f"GLOB needs a column of text, and {quote_value(_name(test.operand))} holds numbers"
             raise query_error(message, test.operand.at, self.origin, hint)
         matches = re.compile(_glob_expression(test.pattern), re.DOTALL).fullmatch
         return _mask(side, lambda values: bytes([matches(str(value)) is not None for value in values]))
@@ -236,7 +236,10 @@ class _Binder:
             if isinstance(operand, Literal) and isinstance(beside, Literal):
                 quoted = isinstance(operand.value, str)
                 hint = "Numbers stand without quotation marks." if quoted else f"Texts are quoted: '{operand.value}'."
-        message = f"{shown(_name(one))} ({_kind(left)}) cannot be compared with {shown(_name(other))} ({_kind(right)})"
+        message = (
+            f"{quote_value(_name(one))} ({_kind(left)}) cannot be compared with {quote_value(_name(other))} "
+            f"({_kind(right)})"
+        )
         raise query_error(message, other.at if isinstance(other, Literal) else one.at, self.origin, hint)
 
 

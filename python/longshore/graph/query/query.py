@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from longshore.config.values.interpolate import shown
+from longshore.config.values.interpolate import quote_value
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 
@@ -148,7 +148,7 @@ def _token_error(text: str, place: int, origin: Origin | None) -> ConfigError:
         "|": "Conditions are joined by OR.",
     }
     otherwise = "A column is compared with a value or with another column; nothing is calculated."
-    return query_error(f"{shown(repr(sign)[1:-1])} is not understood", at + 1, origin, hints.get(sign, otherwise))
+    return query_error(f"{quote_value(repr(sign)[1:-1])} is not understood", at + 1, origin, hints.get(sign, otherwise))
 
 
 # ------------------------------------------------------------------------------------------------------------- parser
@@ -224,7 +224,7 @@ class _Parser:
         if token.kind == "end":
             return self._error(f"the query ends where {what} is expected", token.at)
         hint = "Nothing is calculated in a query; columns and values are only compared." if token.text in "+-" else ""
-        return self._error(f"{shown(token.text)} stands where {what} is expected", token.at, hint)
+        return self._error(f"{quote_value(token.text)} stands where {what} is expected", token.at, hint)
 
     # ---------------------------------------------------------------------------------------------------- operands
 
@@ -262,12 +262,12 @@ class _Parser:
 
     def _number(self, token: _Token) -> int | float:
         if len(token.text) > _LONGEST_NUMBER:
-            raise self._error(f"the number {shown(token.text)} is too long", token.at)
+            raise self._error(f"the number {quote_value(token.text)} is too long", token.at)
         if token.text.isdigit():
             return int(token.text)
         number = float(token.text)
         if math.isinf(number):
-            raise self._error(f"the number {shown(token.text)} is too large", token.at)
+            raise self._error(f"the number {quote_value(token.text)} is too large", token.at)
         return number
 
     def _glob_call(self) -> None:
@@ -393,5 +393,5 @@ class _Parser:
         operand = self._operands.pop()
         if operand is not None:
             name = operand.name if isinstance(operand, Column) else operand.value
-            message = f"{whose} needs a condition, and {shown(name)} alone is none"
+            message = f"{whose} needs a condition, and {quote_value(name)} alone is none"
             raise self._error(message, operand.at, "Compare it with a value.")

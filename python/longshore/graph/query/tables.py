@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from longshore.config.values.interpolate import Field, Parts, parse, shown
+from longshore.config.values.interpolate import Field, Parts, quote_value, split_fields
 from longshore.errors import ConfigError, GraphError
 from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
@@ -60,7 +60,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         for row, cell in enumerate(cells):
             if kind is not None and kind is not value_kind(cell):
                 message = (
-                    f"the column '{name}' of '{self.name}' holds numbers and text; {shown(cell)} differs from before"
+                    f"the column '{name}' of '{self.name}' holds numbers and text; {quote_value(cell)} differs "
+                    "from before"
                 )
                 raise ConfigError(message, origin=self.place(row))
             kind = value_kind(cell)
@@ -82,7 +83,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         if not self.untyped:
             for row, cell in enumerate(cells):
                 if not is_value(cell):
-                    said = "nothing" if cell is None else shown(cell)
+                    said = "nothing" if cell is None else quote_value(cell)
                     message = f"the column '{name}' of '{self.name}' has {said} where a text or a number must be"
                     raise ConfigError(message, origin=self.place(row))
         return cells
@@ -174,7 +175,7 @@ def _header(rows: Sequence[Sequence[str]], lines: Sequence[int], origin: Origin)
         if not name:
             raise ConfigError(f"column {position + 1} of the header has no name", origin=place)
         if name in names[:position]:
-            raise ConfigError(f"the header names the column {shown(name)} twice", origin=place)
+            raise ConfigError(f"the header names the column {quote_value(name)} twice", origin=place)
     return names
 
 
@@ -224,23 +225,23 @@ def captured_names(pattern: str, origin: Origin | None = None) -> dict[str, str]
     """
     names: dict[str, str] = {}
     before: object = ""
-    for part in parse(pattern):
+    for part in split_fields(pattern):
         if isinstance(part, Field):
             if part.name.startswith("."):
                 # A place in the configuration, which is filled in before files are looked for.
                 before = ""
                 continue
             if isinstance(before, Field) or (isinstance(before, str) and before.endswith("*")):
-                message = f"in the pattern {shown(pattern)} nothing stands between '{before}' and '{part}'"
+                message = f"in the pattern {quote_value(pattern)} nothing stands between '{before}' and '{part}'"
                 raise ConfigError(
                     message, origin=origin, hint="Put what ends the one and begins the other between them."
                 )
             if names.setdefault(part.name, part.spec) != part.spec:
-                message = f"the pattern {shown(pattern)} has two formats for '{part.name}'"
+                message = f"the pattern {quote_value(pattern)} has two formats for '{part.name}'"
                 raise ConfigError(message, origin=origin)
         elif isinstance(before, Field) and part.startswith("*"):
             raise ConfigError(
-                f"in the pattern {shown(pattern)} nothing stands between '{before}' and '*'", origin=origin
+                f"in the pattern {quote_value(pattern)} nothing stands between '{before}' and '*'", origin=origin
             )
         before = part
     return names
@@ -248,7 +249,7 @@ def captured_names(pattern: str, origin: Origin | None = None) -> dict[str, str]
 
 def glob_pattern(pattern: str) -> str:
     """Pattern for `glob.glob`, with ``*`` for each capture; it finds at least all matches."""
-    return "".join("*" if isinstance(part, Field) else part.replace("[", "[[]") for part in parse(pattern))
+    return "".join("*" if isinstance(part, Field) else part.replace("[", "[[]") for part in split_fields(pattern))
 
 
 def capture_values(pattern: str, paths: Iterable[str], origin: Origin | None = None) -> Table:
@@ -261,10 +262,10 @@ def capture_values(pattern: str, paths: Iterable[str], origin: Origin | None = N
     Raises `ConfigError` if the captures are ambiguous, and `GraphError` if nothing matches.
     """
     specs = captured_names(pattern, origin)
-    for part in parse(pattern):
+    for part in split_fields(pattern):
         if isinstance(part, Field) and part.name not in specs:
-            raise ConfigError(f"the pattern {shown(pattern)} cannot capture '{part}'", origin=origin)
-    matches = re.compile(_pattern_expression(parse(pattern)), re.DOTALL).fullmatch
+            raise ConfigError(f"the pattern {quote_value(pattern)} cannot capture '{part}'", origin=origin)
+    matches = re.compile(_pattern_expression(split_fields(pattern)), re.DOTALL).fullmatch
     rows = {
         row: None
         for path in sorted(paths)
@@ -272,7 +273,7 @@ def capture_values(pattern: str, paths: Iterable[str], origin: Origin | None = N
     }
     if not rows:
         raise GraphError(
-            f"no file matches {shown(pattern, 200)}",
+            f"no file matches {quote_value(pattern, 200)}",
             origin=origin,
             hint="'{name}' stands for a part of one file or folder name, without any slash.",
         )

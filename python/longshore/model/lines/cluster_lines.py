@@ -15,7 +15,7 @@ FORMAT: Final = 1
 """Version of this format."""
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterHeader(msgspec.Struct, frozen=True, kw_only=True):
     """The first line."""
 
     v: int
@@ -48,7 +48,7 @@ def clustered_lines(clustered: ClusteredGraph) -> Iterator[bytes]:
     """Encode a graph of clusters; the same graph always gives the same bytes."""
     dag = clustered.dag
     tasks = sum(len(cluster.tasks) for cluster in dag.nodes)
-    yield encode_line(Header(v=FORMAT, name=clustered.name, clusters=len(dag), tasks=tasks))
+    yield encode_line(ClusterHeader(v=FORMAT, name=clustered.name, clusters=len(dag), tasks=tasks))
     line_of = [0] * len(dag)
     for line, position in enumerate(dag.order):
         line_of[position] = line
@@ -59,10 +59,10 @@ def clustered_lines(clustered: ClusteredGraph) -> Iterator[bytes]:
                 label=cluster.label,
                 p=tuple(sorted(line_of[parent] for parent in dag.parents[position])),
                 tags=cluster.tags,
-                tasks=tuple(map(_stored, cluster.tasks)),
+                tasks=tuple(map(_stored_task, cluster.tasks)),
             )
         )
 
 
-def _stored(task: Task) -> StoredTask:
+def _stored_task(task: Task) -> StoredTask:
     return StoredTask(name=task.name, label=task.label, data_id=task.data_id, node_id=task.node_id)

@@ -16,7 +16,7 @@ from longshore.model.run.event import Event
 from longshore.model.tasks.file import File
 from longshore.model.tasks.task import Command
 from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.job_groups import StoredOrdering, numbered
+from longshore.model.workflow.job_groups import StoredOrdering, number_jobs
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
@@ -25,7 +25,7 @@ FORMAT: Final = 2
 """Version of ``workflow.jsonl``; a file without orderings and log folders has version 1."""
 
 
-class Header(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class WorkflowHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """First line of ``workflow.jsonl``."""
 
     v: int
@@ -60,7 +60,7 @@ class StoredJob(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaul
 
 
 _encode = msgspec.json.Encoder(enc_hook=dict).encode
-_header = msgspec.json.Decoder(Header).decode
+_header = msgspec.json.Decoder(WorkflowHeader).decode
 decode_job = msgspec.json.Decoder(StoredJob).decode
 """Decode a job from its line."""
 decode_file = msgspec.json.Decoder(File).decode
@@ -104,7 +104,7 @@ def workflow_lines(workflow: Workflow) -> Iterator[bytes]:
             distinct.append(job.settings)
     index = {job.name: number for number, job in enumerate(jobs)} if workflow.orderings else {}
     yield encode_line(
-        Header(
+        WorkflowHeader(
             v=FORMAT if workflow.orderings or workflow.log_folders else 1,
             name=workflow.name,
             jobs=len(jobs),
@@ -112,7 +112,7 @@ def workflow_lines(workflow: Workflow) -> Iterator[bytes]:
             final=workflow.final is not None,
             settings=tuple(distinct),
             attributes=workflow.attributes,
-            orderings=tuple(numbered(each, index) for each in workflow.orderings),
+            orderings=tuple(number_jobs(each, index) for each in workflow.orderings),
             log_folders=workflow.log_folders,
         )
     )
@@ -133,7 +133,7 @@ def workflow_lines(workflow: Workflow) -> Iterator[bytes]:
     yield from map(encode_line, workflow.files.values())
 
 
-def decode_header(line: bytes, *, path: str) -> Header:
+def decode_header(line: bytes, *, path: str) -> WorkflowHeader:
     """Decode the header from its line.
 
     Raises

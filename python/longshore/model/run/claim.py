@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import msgspec
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ResourceClaim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Resources that a run uses and demands.
 
     Attributes

@@ -208,7 +208,7 @@ Event: TypeAlias = (
 )
 
 
-class Passed(msgspec.Struct, frozen=True, gc=False):
+class AttemptSucceeded(msgspec.Struct, frozen=True, gc=False):
     """A whole attempt from submission to success in one event, for counting; never written to the journal.
 
     Attributes
@@ -228,4 +228,4 @@ class Passed(msgspec.Struct, frozen=True, gc=False):
     run_s: float
 
 
-News: TypeAlias = Event | Passed
+BriefEvent: TypeAlias = Event | AttemptSucceeded

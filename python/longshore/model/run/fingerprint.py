@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 
-class Footprint(msgspec.Struct, frozen=True, kw_only=True):
+class FileFingerprint(msgspec.Struct, frozen=True, kw_only=True):
     """Size, modification time and hash of a file, to detect a change."""
 
     path: str
@@ -37,15 +37,15 @@ class Fingerprint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     umask: int | None = None
     limits: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Maximums of the site, as written, by name."""
-    payload: tuple[Footprint, ...] = ()
+    payload: tuple[FileFingerprint, ...] = ()
     """Files beside the configuration: sources of the payload, and the site's own templates."""
-    programs: tuple[Footprint, ...] = ()
+    programs: tuple[FileFingerprint, ...] = ()
     """Programs that jobs start."""
-    own: tuple[Footprint, ...] = ()
+    own: tuple[FileFingerprint, ...] = ()
     """What was written that all else goes by."""
 
 
-class Started(msgspec.Struct, frozen=True, kw_only=True):
+class SubmissionStart(msgspec.Struct, frozen=True, kw_only=True):
     """``submitting.json``: a submission has begun; removed when it is complete."""
 
     at: float

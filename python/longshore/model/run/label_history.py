@@ -7,19 +7,19 @@ from typing import Final
 
 import msgspec
 
-from longshore.model.workflow.request import MIB, rounded
+from longshore.model.workflow.request import MIB, round_up
 
 FORMAT: Final = 1
 """Version of a history's file."""
-HEAVIEST: Final = 100
+MAX_WEIGHT: Final = 100
 """Successes after which a mean is a moving one: each new value counts for one in a hundred."""
-MOST_JOBS: Final = 20_000
+MAX_JOBS: Final = 20_000
 """Maximum number of jobs per label with run times of their own; others are expected to take the label's mean."""
-_MOST_COUNTED: Final = 2_000
+_MAX_COUNTED: Final = 2_000
 """Successes in a distribution after which older ones count half."""
 
 
-class Success(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class AttemptUsage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Resources used by one successful attempt."""
 
     label: str
@@ -37,7 +37,7 @@ class LabelHistory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     Attributes
     ----------
     weight
-        Successes in `run_s`, counted up to `HEAVIEST`.
+        Successes in `run_s`, counted up to `MAX_WEIGHT`.
     run_s, cpu_s
         Mean run time, and mean processor time where that is known.
     task_s
@@ -65,13 +65,13 @@ class LabelHistory(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     jobs: Mapping[str, float] = msgspec.field(default_factory=dict)
 
 
-def averaged(mean: float, weight: int, value: float) -> tuple[float, int]:
+def update_mean(mean: float, weight: int, value: float) -> tuple[float, int]:
     """Mean and weight after one more value: the plain mean of the first hundred, then a moving mean."""
-    weight = min(weight + 1, HEAVIEST)
+    weight = min(weight + 1, MAX_WEIGHT)
     return mean + (value - mean) / weight, weight
 
 
-def learned(history: LabelHistory, successes: Iterable[Success]) -> LabelHistory:
+def update_history(history: LabelHistory, successes: Iterable[AttemptUsage]) -> LabelHistory:
     """Update the history of a label by more successes, oldest first."""
     run_s, weight = history.run_s, history.weight
     task_s = history.task_s or run_s
@@ -79,15 +79,15 @@ def learned(history: LabelHistory, successes: Iterable[Success]) -> LabelHistory
     peak = history.peak_memory_b
     run_ms, memory_mib, jobs = dict(history.run_ms), dict(history.memory_mib), dict(history.jobs)
     for success in successes:
-        task_s, _ = averaged(task_s, weight, success.run_s / success.tasks)
-        run_s, weight = averaged(run_s, weight, success.run_s)
+        task_s, _ = update_mean(task_s, weight, success.run_s / success.tasks)
+        run_s, weight = update_mean(run_s, weight, success.run_s)
         _count(run_ms, max(1, round(success.run_s * 1000)))
         if success.cpu_s is not None:
-            cpu_s, cpu_weight = averaged(cpu_s, cpu_weight, success.cpu_s)
+            cpu_s, cpu_weight = update_mean(cpu_s, cpu_weight, success.cpu_s)
         if success.peak_memory_b is not None:
             peak = max(peak, success.peak_memory_b)
             _count(memory_mib, max(1, -(-success.peak_memory_b // MIB)))
-        if success.job in jobs or len(jobs) < MOST_JOBS:
+        if success.job in jobs or len(jobs) < MAX_JOBS:
             jobs[success.job] = float(f"{success.run_s:.4g}")
     return LabelHistory(
         label=history.label,
@@ -116,9 +116,9 @@ def quantile(counts: Mapping[int, float], share: float) -> int | None:
 
 
 def _count(counts: dict[int, float], amount: int) -> None:
-    step = rounded(amount)
+    step = round_up(amount)
     counts[step] = counts.get(step, 0.0) + 1.0
-    if sum(counts.values()) > _MOST_COUNTED:
+    if sum(counts.values()) > _MAX_COUNTED:
         for each, number in list(counts.items()):
             # Drop amounts that were seen once, long ago.
             if number < 1.0:

@@ -9,7 +9,7 @@ _MICROS = 1_000_000
 _MILLIS = tuple(f".{milli:03}Z" for milli in range(1000))
 
 
-def timestamp(at: float | None, *, exact: bool = False) -> str | None:
+def format_timestamp(at: float | None, *, exact: bool = False) -> str | None:
     """Format a timestamp as ISO-8601 in UTC; ``None`` for ``None``, or a time outside the years 1 to 9999.
 
     `at` is in seconds since the epoch. With `exact`, to the millisecond, else to the second; the rest is cut off.
@@ -26,9 +26,9 @@ def timestamp(at: float | None, *, exact: bool = False) -> str | None:
     return text + _MILLIS[micros // 1000] if exact else f"{text}Z"
 
 
-def moment(at: float | None) -> str:
+def format_moment(at: float | None) -> str:
     """Format a timestamp (seconds since the epoch) for a sentence."""
-    return timestamp(at) or "an unknown time"
+    return format_timestamp(at) or "an unknown time"
 
 
 @lru_cache(maxsize=4096)

@@ -9,7 +9,7 @@ import msgspec
 from longshore.model.run.state import JobState
 
 
-class Box(msgspec.Struct, frozen=True, kw_only=True):
+class DrawingNode(msgspec.Struct, frozen=True, kw_only=True):
     """A node of a picture.
 
     Attributes
@@ -36,7 +36,7 @@ class Box(msgspec.Struct, frozen=True, kw_only=True):
     more: bool = False
 
 
-class Arrow(msgspec.Struct, frozen=True, kw_only=True):
+class DrawingEdge(msgspec.Struct, frozen=True, kw_only=True):
     """An edge of a picture.
 
     Attributes
@@ -52,9 +52,9 @@ class Arrow(msgspec.Struct, frozen=True, kw_only=True):
     jobs: int = 1
 
 
-class Picture(msgspec.Struct, frozen=True, kw_only=True):
+class Drawing(msgspec.Struct, frozen=True, kw_only=True):
     """A picture of a graph: boxes and arrows."""
 
     title: str
-    boxes: tuple[Box, ...]
-    arrows: tuple[Arrow, ...]
+    boxes: tuple[DrawingNode, ...]
+    arrows: tuple[DrawingEdge, ...]

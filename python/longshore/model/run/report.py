@@ -73,14 +73,14 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     by_hand: str | None = None
 
 
-class Spent(msgspec.Struct, frozen=True, kw_only=True):
+class Badput(msgspec.Struct, frozen=True, kw_only=True):
     """Number of failed attempts, and the seconds they ran."""
 
     attempts: int
     seconds: float
 
 
-class Running(msgspec.Struct, frozen=True, kw_only=True):
+class RunningJob(msgspec.Struct, frozen=True, kw_only=True):
     """A running job."""
 
     name: str
@@ -122,10 +122,10 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     elapsed_s: float | None = None
     left_s: tuple[float, float] | None = None
-    running: tuple[Running, ...] = ()
+    running: tuple[RunningJob, ...] = ()
     waits: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
-    badput: Mapping[Cause, Spent] = msgspec.field(default_factory=dict)
+    badput: Mapping[Cause, Badput] = msgspec.field(default_factory=dict)
     exit_codes: Mapping[str, ExitCodes] = msgspec.field(default_factory=dict)
 
 

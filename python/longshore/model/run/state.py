@@ -51,7 +51,7 @@ class Cause(StrEnum):
     PREDICATE = "PREDICATE"
 
 
-EXIT_STATUS: Mapping[JobState, int] = MappingProxyType(
+STATE_EXIT_STATUS: Mapping[JobState, int] = MappingProxyType(
     {
         JobState.UNKNOWN: 10,
         JobState.MISFIT: 11,
@@ -68,10 +68,10 @@ EXIT_STATUS: Mapping[JobState, int] = MappingProxyType(
 )
 """Exit status of ``longshore status`` per state; BPS's numbers."""
 
-TERMINAL = frozenset({JobState.DELETED, JobState.SUCCEEDED, JobState.FAILED, JobState.PRUNED})
+TERMINAL_STATES = frozenset({JobState.DELETED, JobState.SUCCEEDED, JobState.FAILED, JobState.PRUNED})
 """States a job does not leave by itself."""
 
-_CANNOT_MOVE = TERMINAL | {JobState.HELD}
+_CANNOT_MOVE = TERMINAL_STATES | {JobState.HELD}
 
 
 def run_state(counts: Mapping[JobState, int], *, expected: int, cancelled: bool = False) -> JobState:

@@ -24,7 +24,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The workload manager's globally unique id, where it has such ids."""
 
 
-class RunCard(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RunIdentity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """``run.json``: the identity of a run; other facts are in the files beside it."""
 
     format: int

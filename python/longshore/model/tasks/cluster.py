@@ -11,7 +11,7 @@ from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import DataId, Task, TaskGraph
 
 
-class Member(NamedTuple):
+class ClusterMember(NamedTuple):
     """Tasks of one label in clusters of one kind, for which values are looked up together.
 
     Attributes
@@ -46,9 +46,9 @@ class Composition(NamedTuple):
     section: str
     tasks: tuple[tuple[str, int], ...]
 
-    def members(self) -> tuple[Member, ...]:
+    def members(self) -> tuple[ClusterMember, ...]:
         """Its tasks, grouped by label."""
-        return tuple(Member(self.label, self.section, label) for label, _ in self.tasks)
+        return tuple(ClusterMember(self.label, self.section, label) for label, _ in self.tasks)
 
 
 class Cluster(msgspec.Struct, frozen=True, kw_only=True):

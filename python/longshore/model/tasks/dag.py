@@ -55,7 +55,7 @@ class Dag(Generic[N]):
         self.order: list[int] = topological_order(self.parents, self.children)
         """Topological order of indices; among nodes that could come next, first the one that became free first."""
         if len(self.order) < len(self.nodes):
-            ring = find_ring(self.parents, done=self.order)
+            ring = find_cycle(self.parents, done=self.order)
             raise CycleError([self.nodes[i].name for i in ring])
 
     @classmethod
@@ -74,7 +74,7 @@ class Dag(Generic[N]):
             try:
                 return index[edge[0]], index[edge[1]]
             except KeyError as missing:
-                raise _edge_to_nowhere(edge, missing.args[0], index) from None
+                raise _unknown_end_error(edge, missing.args[0], index) from None
 
         return cls(nodes, map(ends, edges))
 
@@ -140,7 +140,7 @@ def adjacency(size: int, edges: Iterable[tuple[int, int]]) -> tuple[list[list[in
     children: list[list[int]] = [[] for _ in range(size)]
     for parent, child in edges:
         if not (0 <= parent < size and 0 <= child < size):
-            raise _no_node(parent, child, size)
+            raise _unknown_node_error(parent, child, size)
         parents[child].append(parent)
         children[parent].append(child)
     for neighbours in (parents, children):
@@ -163,7 +163,7 @@ def children_of(parents: Sequence[Sequence[int]]) -> list[list[int]]:
     for child, these in enumerate(parents):
         for parent in these:
             if not 0 <= parent < size:
-                raise _no_node(parent, child, size)
+                raise _unknown_node_error(parent, child, size)
             children[parent].append(child)
     return children
 
@@ -180,7 +180,7 @@ def sparse_children(parents: Sequence[Sequence[int]]) -> list[list[int]]:
     return children
 
 
-def _no_node(parent: int, child: int, size: int) -> GraphError:
+def _unknown_node_error(parent: int, child: int, size: int) -> GraphError:
     return GraphError(f"the edge {parent} -> {child} leads to nowhere: there are {size} nodes, counted from 0")
 
 
@@ -199,7 +199,7 @@ def topological_order(parents: Sequence[Sequence[int]], children: Sequence[Seque
     return order
 
 
-def find_ring(parents: Sequence[Sequence[int]], *, done: Iterable[int]) -> list[int]:
+def find_cycle(parents: Sequence[Sequence[int]], *, done: Iterable[int]) -> list[int]:
     """One cycle among the nodes not in `done`, in the direction of the edges, first node repeated at the end."""
     finished = set(done)
     node = next(i for i in range(len(parents)) if i not in finished)
@@ -215,7 +215,7 @@ def find_ring(parents: Sequence[Sequence[int]], *, done: Iterable[int]) -> list[
     return [*ring, ring[0]]
 
 
-def _edge_to_nowhere(edge: tuple[str, str], missing: str, index: dict[str, int]) -> GraphError:
+def _unknown_end_error(edge: tuple[str, str], missing: str, index: dict[str, int]) -> GraphError:
     return GraphError(
         f"the edge '{edge[0]}' -> '{edge[1]}' leads to nowhere: there is no '{missing}'",
         hint=did_you_mean(missing, index, likeness=NAME_LIKENESS),

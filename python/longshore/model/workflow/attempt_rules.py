@@ -26,7 +26,7 @@ class RetryOn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     only: bool = False
 
 
-class Growth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RequestGrowth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Growth of a job's request after it ran out of memory or time.
 
     Attributes
@@ -54,7 +54,7 @@ class Backoff(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     most_s: float = 300.0
 
 
-class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LogValue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A number in the log (the first group of the last match), and its bounds."""
 
     regex: str
@@ -88,12 +88,12 @@ class SuccessIf(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     file: str | None = None
     least_s: float | None = None
     most_s: float | None = None
-    value: Value | None = None
+    value: LogValue | None = None
     state: tuple[str, ...] | None = None
     any_of: bool = False
 
 
-class Keep(StrEnum):
+class KeepPolicy(StrEnum):
     """Attempts whose files are kept instead of removed."""
 
     NONE = "none"
@@ -101,7 +101,7 @@ class Keep(StrEnum):
     ALL = "all"
 
 
-class Bounds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LimitRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Limits of an attempt, beyond which it is ended, and the files it leaves.
 
     Attributes
@@ -122,8 +122,8 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     grace_share: float = 0.0
     grace_b: int = 0
     log_b: int | None = None
-    tmp: Keep = Keep.NONE
-    logs: Keep = Keep.ALL
+    tmp: KeepPolicy = KeepPolicy.NONE
+    logs: KeepPolicy = KeepPolicy.ALL
 
 
 class JobRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -131,9 +131,9 @@ class JobRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     retry_on: RetryOn | None = None
     retries_on_preempted: int = 20
-    growth: Growth = Growth()
+    growth: RequestGrowth = RequestGrowth()
     backoff: Backoff = Backoff()
     success_if: SuccessIf | None = None
-    bounds: Bounds = Bounds()
+    bounds: LimitRules = LimitRules()
     resume_tasks: bool = True
     """Whether a retried job of several tasks resumes at the failed task."""

@@ -16,7 +16,7 @@ _LIMIT: Final = re.compile(r"\s*([A-Za-z0-9_.-]+)\s*(?::\s*([1-9][0-9]*)\s*)?")
 """Name of a limit, and the amount taken where it is not 1."""
 
 
-def named_limits(text: str) -> dict[str, int]:
+def parse_concurrency_limits(text: str) -> dict[str, int]:
     """Parse concurrency limits in HTCondor's format, ``db_limit, tape:2``, to an amount per name.
 
     Raises
@@ -100,7 +100,7 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     def concurrency(self) -> Mapping[str, int]:
         """Amount per concurrency limit that each of its jobs takes, among all of the user's runs at a site."""
         text = self.attributes.get("concurrencyLimit")
-        return {} if text is None else named_limits(str(text))
+        return {} if text is None else parse_concurrency_limits(str(text))
 
     @property
     def category(self) -> str:

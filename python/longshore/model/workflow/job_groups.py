@@ -118,7 +118,7 @@ def _title(ordering: StoredOrdering, group: StoredGroup) -> str:
     return f"'{values}' of '{ordering.name}'"
 
 
-def numbered(ordering: Ordering, index: dict[str, int]) -> StoredOrdering:
+def number_jobs(ordering: Ordering, index: dict[str, int]) -> StoredOrdering:
     """An ordering with numbers in place of names of jobs."""
     return StoredOrdering(
         name=ordering.name,
@@ -131,19 +131,19 @@ def numbered(ordering: Ordering, index: dict[str, int]) -> StoredOrdering:
     )
 
 
-def barriers(orderings: Sequence[StoredOrdering], parents: Sequence[Sequence[int]]) -> Iterator[Barrier]:
+def find_barriers(orderings: Sequence[StoredOrdering], parents: Sequence[Sequence[int]]) -> Iterator[Barrier]:
     """Barriers between groups; their size grows with the number of jobs, not of pairs of jobs.
 
     `parents` has the numbers of the parents per job.
     """
     for ordering in orderings:
-        ends = [_ends(group.jobs, parents) for group in ordering.groups]
+        ends = [_group_ends(group.jobs, parents) for group in ordering.groups]
         blocking = ordering.blocking or ordering.implementation is Implementation.NOOP
         for group, (_, last), (first, _) in zip(ordering.groups, ends, ends[1:], strict=False):
             yield Barrier(_node_name(ordering, group), _title(ordering, group), last, first, blocking)
 
 
-def _ends(jobs: Sequence[int], parents: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def _group_ends(jobs: Sequence[int], parents: Sequence[Sequence[int]]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """First and last jobs of a group: those without parents in it, and those without children in it."""
     members = set(jobs)
     waited_for: set[int] = set()

@@ -45,7 +45,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return (self.cpus, self.memory_b, self.disk_b, self.walltime_s, tuple(sorted(self.resources.items())))
 
 
-def rounded(amount: int) -> int:
+def round_up(amount: int) -> int:
     """Round an amount up to one of four steps per octave: 1 to 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, ...
 
     Rounding makes few distinct requests of many.

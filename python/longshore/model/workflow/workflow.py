@@ -9,11 +9,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from longshore.errors import CycleError, GraphError
-from longshore.model.tasks.dag import Dag, find_ring, topological_order
+from longshore.model.tasks.dag import Dag, find_cycle, topological_order
 from longshore.model.tasks.file import File
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.job import Job
-from longshore.model.workflow.job_groups import Ordering, barriers, numbered
+from longshore.model.workflow.job_groups import Ordering, find_barriers, number_jobs
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -67,12 +67,12 @@ class Workflow:
         self.attributes: Mapping[str, str] = MappingProxyType(dict(attributes or {}))
         self.orderings = tuple(orderings)
         self.log_folders = log_folders
-        self._order = _obeying(dag, self.orderings) if self.orderings else dag.order
+        self._order = _order_with_barriers(dag, self.orderings) if self.orderings else dag.order
 
     @cached_property
     def graph(self) -> nx.DiGraph[str]:
         """Frozen networkx graph of job names, made on first use; node attribute ``job`` is the job's record."""
-        return _frozen(self._dag, self._order)
+        return _networkx_graph(self._dag, self._order)
 
     def __len__(self) -> int:
         return len(self._dag) + (self.final is not None)
@@ -131,7 +131,7 @@ class Workflow:
         return dict(Counter(job.label for job in self))
 
 
-def _frozen(dag: Dag[Job], order: Iterable[int]) -> nx.DiGraph[str]:
+def _networkx_graph(dag: Dag[Job], order: Iterable[int]) -> nx.DiGraph[str]:
     """Frozen networkx graph of a dag, nodes in topological order."""
     import networkx as nx  # slow to import, and few commands need it
 
@@ -146,9 +146,9 @@ def _frozen(dag: Dag[Job], order: Iterable[int]) -> nx.DiGraph[str]:
     return frozen
 
 
-def _obeying(dag: Dag[Job], orderings: Sequence[Ordering]) -> list[int]:
+def _order_with_barriers(dag: Dag[Job], orderings: Sequence[Ordering]) -> list[int]:
     """Topological order in which jobs of a group come before those of the next."""
-    found = list(barriers([numbered(each, dag.index) for each in orderings], dag.parents))
+    found = list(find_barriers([number_jobs(each, dag.index) for each in orderings], dag.parents))
     # Adjacency lists without barriers are shared with the graph.
     size = len(dag)
     parents: list[Sequence[int]] = [*dag.parents, *(barrier.after for barrier in found)]
@@ -161,5 +161,5 @@ def _obeying(dag: Dag[Job], orderings: Sequence[Ordering]) -> list[int]:
     order = topological_order(parents, children)
     if len(order) < len(parents):
         names = [*(job.name for job in dag.nodes), *(barrier.name for barrier in found)]
-        raise CycleError([names[node] for node in find_ring(parents, done=order)])
+        raise CycleError([names[node] for node in find_cycle(parents, done=order)])
     return [node for node in order if node < size]

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from longshore.config.values.interpolate import Template, parse
+from longshore.config.values.interpolate import Template, split_fields
 from longshore.contract.clustering import ClusteringSettings, ClusterRule, Start
 from longshore.errors import GraphError
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph
@@ -80,7 +80,7 @@ class _RuleTasks:
         self._tasks = graph.dag.nodes
         self._wanted = [(name, (name, *rule.equal.get(name, ()))) for name in (*rule.dimensions, *cut)]
         self._size = len(rule.dimensions)
-        self._template = Template(parse(rule.template))
+        self._template = Template(split_fields(rule.template))
         labels = frozenset(rule.tasks)
         members = [index for index in graph.dag.order if self._tasks[index].label in labels]
         self.keys: dict[int, ClusterKey] = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from longshore.config.values.interpolate import Template, parse
+from longshore.config.values.interpolate import Template, split_fields
 from longshore.contract.clustering import ClusteringSettings
 from longshore.errors import GraphError
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph
@@ -38,7 +38,7 @@ def task_job_names(tasks: Iterable[Task], settings: ClusteringSettings) -> Itera
     if not settings.name_template:
         yield from (task.name for task in tasks)
         return
-    template = Template(parse(settings.name_template))
+    template = Template(split_fields(settings.name_template))
     labelled = "label" in template.names
     seen: dict[str, Task] = {}
     for task in tasks:

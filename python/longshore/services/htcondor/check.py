@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from longshore.contract.context import Context, Problem
 from longshore.engine.policy.retry import make_retry_rules
 from longshore.errors import ConfigError
-from longshore.model.workflow.attempt_rules import Keep
+from longshore.model.workflow.attempt_rules import KeepPolicy
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB
 from longshore.services.htcondor.render import transfer
@@ -192,8 +192,8 @@ def _of_jobs(name: str, settings: JobSettings, ctx: Context) -> Iterator[Problem
     bounds = rules.bounds
     for key, given in (
         ("maxLogSize", bounds.log_b is not None),
-        ("keepTmp", bounds.tmp is not Keep.NONE),
-        ("keepLogs", bounds.logs is not Keep.ALL),
+        ("keepTmp", bounds.tmp is not KeepPolicy.NONE),
+        ("keepLogs", bounds.logs is not KeepPolicy.ALL),
     ):
         if given:
             yield _note(settings, key)

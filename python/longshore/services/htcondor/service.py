@@ -31,7 +31,7 @@ from longshore.contract.intervention import CancelOutcome, Intervention, JobSele
 from longshore.contract.search import RemoteRuns, RunSearch
 from longshore.contract.service import EventSource, ServiceTraits, WmsService
 from longshore.errors import LongshoreError, ServiceError, SubmissionRefusedError, UnreachableError
-from longshore.model.run.event import Event, Finished, News
+from longshore.model.run.event import BriefEvent, Event, Finished
 from longshore.model.run.state import JobState
 from longshore.model.run.submission import Submission
 from longshore.services.htcondor import status_lines
@@ -196,7 +196,7 @@ class HTCondorService(
         """Return the events from the log of DAGMan's nodes and from recorded interventions."""
         return self._reading(run).events(mark)
 
-    def brief_events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[News], Mark] | Unreachable:
+    def brief_events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[BriefEvent], Mark] | Unreachable:
         """Return the same as brief events."""
         reading = self._reading(run)
         news, reached = reading.course(mark)

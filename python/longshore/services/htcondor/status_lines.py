@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.rundir.job_table import JobTable
-from longshore.model.run.moment import moment
+from longshore.model.run.moment import format_moment
 from longshore.services.htcondor.event_codes import JOB_HELD
 from longshore.services.htcondor.events import provisioner
 from longshore.services.htcondor.events.dagman_end import End
@@ -41,11 +41,12 @@ def lines(
     assert last is not None
     if book.begun is not None:
         yield (
-            f"Another {book.begun.life.by} was begun {moment(book.begun.life.t)} on '{book.begun.life.host}', and not "
+            f"Another {book.begun.life.by} was begun {format_moment(book.begun.life.t)} on "
+            f"'{book.begun.life.host}', and not "
             "said to be taken; if that was interrupted, the same again finds out and goes on from there"
         )
     yield (
-        f"DAGMan: job {ids.shown(last.cluster)} of the schedd '{last.schedd}', submitted {moment(last.life.t)}"
+        f"DAGMan: job {ids.shown(last.cluster)} of the schedd '{last.schedd}', submitted {format_moment(last.life.t)}"
         f" by {last.life.by}"
     )
     number = len(book.handed)
@@ -54,7 +55,7 @@ def lines(
     except OSError:
         yield "Its log is not there yet: DAGMan has submitted nothing"
     else:
-        yield f"Its log tells of what happened up to {moment(written)}"
+        yield f"Its log tells of what happened up to {format_moment(written)}"
     if end is not None:
         yield from _ended(run, number, end)
     if found is not None:
@@ -76,7 +77,7 @@ def _in_queue(run: RunPaths, cluster: int, number: int, found: list[Mapping[str,
         yield f"DAGMan itself is held: {reason}; to let it go on: longshore resume {ids.shown(cluster)}"
     elif found and found[0].get("JobStatus") == _IDLE and found[0].get("JobCoolDownExpiration"):
         # A cool-down: the schedd starts it again after some minutes.
-        yield f"DAGMan itself waits: HTCondor starts it again {moment(float(found[0]['JobCoolDownExpiration']))}"
+        yield f"DAGMan itself waits: HTCondor starts it again {format_moment(float(found[0]['JobCoolDownExpiration']))}"
         if not dagman_out(run, number, newest=number).exists():
             yield f"It could not begin in '{run.wms}': it has to be there on the schedd's host, and open to you"
 
@@ -98,7 +99,7 @@ def _ended(run: RunPaths, number: int, end: End) -> Iterator[str]:
     """Lines on the end of DAGMan itself: its removal, its errors, or a failed start."""
     said = dagman_out(run, number, newest=number)
     if end.removed and end.reason:
-        yield f"DAGMan was ended {moment(end.at)}: {end.reason}"
+        yield f"DAGMan was ended {format_moment(end.at)}: {end.reason}"
     why = refusal(said)
     yield from (f"DAGMan says: {words}" for words in why)
     if why:

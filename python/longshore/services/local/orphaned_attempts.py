@@ -17,7 +17,7 @@ from longshore.engine.keeper.scratch import Scratch
 from longshore.engine.keeper.watchdog import Watchdog
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.state import Cause
-from longshore.model.workflow.attempt_rules import Keep
+from longshore.model.workflow.attempt_rules import KeepPolicy
 from longshore.services.local.end_records import EndRecord, StartRecord, ended
 from longshore.services.local.keeper_program import temporary_prefix
 from longshore.services.local.keeper_records import Attempt, KeeperFile
@@ -132,7 +132,7 @@ def keep_folder(start: StartRecord, file: KeeperFile, *, bad: bool) -> str | Non
     """Move an attempt's temporary directory away if it is to be kept; return its new path."""
     wanted = (start.lim or {}).get("tmp")
     folder = folder_of(file)
-    if folder is None or not (wanted == Keep.ALL or (wanted == Keep.FAILED and bad)):
+    if folder is None or not (wanted == KeepPolicy.ALL or (wanted == KeepPolicy.FAILED and bad)):
         return None
     scratch = Scratch(str(folder), str)
     kept = scratch.keep(scratch.path(start.j, start.a))

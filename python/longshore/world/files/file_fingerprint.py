@@ -5,10 +5,10 @@ from __future__ import annotations
 from hashlib import file_digest
 from pathlib import Path
 
-from longshore.model.run.fingerprint import Footprint
+from longshore.model.run.fingerprint import FileFingerprint
 
 
-def fingerprint_file(path: Path, name: str = "") -> Footprint | None:
+def fingerprint_file(path: Path, name: str = "") -> FileFingerprint | None:
     """Take the fingerprint of a file; ``None`` when it is missing or unreadable.
 
     `name` replaces the file's absolute path in the fingerprint.
@@ -19,10 +19,12 @@ def fingerprint_file(path: Path, name: str = "") -> Footprint | None:
             digest = file_digest(file, "sha256").hexdigest()
     except OSError:
         return None
-    return Footprint(path=name or str(path.absolute()), size=status.st_size, mtime_ns=status.st_mtime_ns, sha256=digest)
+    return FileFingerprint(
+        path=name or str(path.absolute()), size=status.st_size, mtime_ns=status.st_mtime_ns, sha256=digest
+    )
 
 
-def describe_change(before: Footprint, root: Path) -> str:
+def describe_change(before: FileFingerprint, root: Path) -> str:
     """Describe how a file differs from its fingerprint; empty when it is the same. Relative paths start at `root`."""
     path = root / before.path
     try:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from longshore.config.values.merge import LayerRank, Node, overlay, plain_map, without_deleted
+from longshore.config.values.merge import LayerRank, Node, drop_deleted_keys, overlay, plain_map
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
@@ -141,7 +141,7 @@ class SitePath:
                 raise ConfigError(f"'{file.path}' cannot be read: {error.strerror}") from error
             given = _parse_head(text)
             self._heads[file.path] = _make_head(
-                plain_map(without_deleted(self.profile(file).root)) if given is None else given
+                plain_map(drop_deleted_keys(self.profile(file).root)) if given is None else given
             )
         return self._heads[file.path]
 

@@ -9,9 +9,9 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.lint.bps_aliases import respelled
+from longshore.config.lint.bps_aliases import add_intended_keys
 from longshore.config.lint.schema_check import Finding
-from longshore.config.values.interpolate import expand_env, shown
+from longshore.config.values.interpolate import expand_env, quote_value
 from longshore.config.values.merge import Layer, LayerRank, Node, overlay, plain_map, with_origin
 from longshore.config.values.search import is_delimited
 from longshore.errors import ConfigError, UsageError
@@ -93,16 +93,18 @@ def parse_set_options(pairs: Iterable[str], *, name: str = "--set") -> Layer:
         path = key.removeprefix(delimiter).split(delimiter)
         if not equals or not all(path):
             raise UsageError(
-                f"{shown(pair)} is not KEY=VALUE",
+                f"{quote_value(pair)} is not KEY=VALUE",
                 hint=f"For example: {name} queue=long {name} site.local.requestCpus=2",
             )
         try:
             value = with_origin(parse_yaml(text, name, rank=rank), origin) if text else Node("", origin)
         except ConfigError as error:
-            raise UsageError(f"the value in {shown(pair)} cannot be read: {error.message}", hint=error.hint) from error
+            raise UsageError(
+                f"the value in {quote_value(pair)} cannot be read: {error.message}", hint=error.hint
+            ) from error
         place = path if len(path) > 1 or is_delimited(key) else ["bps_cmdline", *path]
         root = overlay(root, _nest(value, place))
-    return Layer(name, rank, respelled(root))
+    return Layer(name, rank, add_intended_keys(root))
 
 
 def parse_variables(pairs: Iterable[str], *, name: str = "--var") -> dict[str, YamlValue]:
@@ -176,15 +178,17 @@ class _IncludeReader:
     def _read_text(self, path: Path, identity: Path, origin: Origin | None) -> str:
         try:
             if not path.exists():
-                raise ConfigError(f"there is no file {shown(path, 200)}", origin=origin)
+                raise ConfigError(f"there is no file {quote_value(path, 200)}", origin=origin)
             if not path.is_file():
                 kind = "a file but a directory" if path.is_dir() else "a file"
-                raise ConfigError(f"{shown(path, 200)} is not {kind}", origin=origin)
+                raise ConfigError(f"{quote_value(path, 200)} is not {kind}", origin=origin)
             if path.stat().st_size > _MAX_FILE_B:
-                raise ConfigError(f"{shown(path, 200)} is larger than {_MAX_FILE_B // 1024**2} MiB", origin=origin)
+                raise ConfigError(
+                    f"{quote_value(path, 200)} is larger than {_MAX_FILE_B // 1024**2} MiB", origin=origin
+                )
             content = path.read_bytes()
         except OSError as error:
-            raise ConfigError(f"{shown(path, 200)} cannot be read: {error.strerror}", origin=origin) from error
+            raise ConfigError(f"{quote_value(path, 200)} cannot be read: {error.strerror}", origin=origin) from error
         self.files[identity] = SourceFile(path, content)
         return _decode(content, Origin(str(path), 1, 1, self.rank.label))
 
@@ -205,7 +209,7 @@ class _IncludeReader:
                 yield from self.layers(
                     self._find_include(name), name.origin, section + directive.section, (*chain, identity)
                 )
-        yield Layer(str(path), self.rank, respelled(_nest(own_values, section)))
+        yield Layer(str(path), self.rank, add_intended_keys(_nest(own_values, section)))
 
     def _find_include(self, name: Node) -> Path:
         """Find the file that an include names."""
@@ -218,13 +222,13 @@ class _IncludeReader:
                     return candidate
         except OSError as error:
             raise ConfigError(
-                f"{shown(file_name, 200)} cannot be read: {error.strerror}", origin=name.origin
+                f"{quote_value(file_name, 200)} cannot be read: {error.strerror}", origin=name.origin
             ) from error
         searched = dict.fromkeys(candidate.absolute() for candidate in candidates)
         raise ConfigError(
-            f"the included file {shown(file_name, 200)} does not exist",
+            f"the included file {quote_value(file_name, 200)} does not exist",
             origin=name.origin,
-            hint=f"Searched: {' and '.join(shown(path, 200) for path in searched)}.",
+            hint=f"Searched: {' and '.join(quote_value(path, 200) for path in searched)}.",
         )
 
     def _read_include_tag(self, name: Node, depth: int) -> SizedTree:
@@ -251,7 +255,8 @@ def _canonical_path(path: Path) -> Path:
 def _include_cycle_error(files: list[Path], origin: Origin | None) -> ConfigError:
     chain = files[files.index(files[-1]) :]
     return ConfigError(
-        f"the file {shown(chain[-1], 200)} includes itself: " + " -> ".join(shown(each.name) for each in chain),
+        f"the file {quote_value(chain[-1], 200)} includes itself: "
+        + " -> ".join(quote_value(each.name) for each in chain),
         origin=origin,
     )
 

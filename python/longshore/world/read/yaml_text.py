@@ -10,9 +10,9 @@ import msgspec
 import yaml
 
 from longshore.config.lint.schema_check import Finding
-from longshore.config.lint.yaml11 import trap_of
-from longshore.config.values.interpolate import shown
-from longshore.config.values.merge import Marker, Node, Scalar
+from longshore.config.lint.yaml11 import check_unquoted_word
+from longshore.config.values.interpolate import quote_value
+from longshore.config.values.merge import Marker, Node, YamlScalar
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 
@@ -158,7 +158,7 @@ class _TreeBuilder:
             return self._check_depth(self.include(name, depth + 1), node, depth)
         if isinstance(node, yaml.ScalarNode):
             value = self._parse_scalar(node)
-            if self.notes is not None and not node.style and (trap := trap_of(node.value, value)):
+            if self.notes is not None and not node.style and (trap := check_unquoted_word(node.value, value)):
                 self.notes.append(msgspec.structs.replace(trap, origin=self.origin(node)))
             return SizedTree(Node(value, self.origin(node)))
         # PyYAML reuses the node for each alias: it is built once, but counted at each use.
@@ -213,7 +213,7 @@ class _TreeBuilder:
         )
 
     def _report_duplicate_key(self, key: yaml.Node, first: yaml.Node) -> None:
-        message = f"the key {shown(key.value)} is given twice"
+        message = f"the key {quote_value(key.value)} is given twice"
         hint = f"It was given first at {self.origin(first)}; remove one of the two."
         if self.notes is None:
             raise ConfigError(message, origin=self.origin(key), hint=hint)
@@ -232,7 +232,7 @@ class _TreeBuilder:
             }
         return merged_entries | entries
 
-    def _parse_scalar(self, node: yaml.ScalarNode) -> Scalar | Marker:
+    def _parse_scalar(self, node: yaml.ScalarNode) -> YamlScalar | Marker:
         text: str = node.value
         kind = node.tag.removeprefix(_TAG)
         try:
@@ -252,13 +252,13 @@ class _TreeBuilder:
         except ValueError:
             pass
         if kind in {"bool", "int", "float"}:
-            raise ConfigError(f"{shown(text)} cannot be read as '{kind}'", origin=self.origin(node))
+            raise ConfigError(f"{quote_value(text)} cannot be read as '{kind}'", origin=self.origin(node))
         raise self._unknown_tag(node)
 
     def _unknown_tag(self, node: yaml.Node) -> ConfigError:
         tag = node.tag.replace(_TAG, "!!", 1)
         return ConfigError(
-            f"the tag {shown(tag)} is not known here",
+            f"the tag {quote_value(tag)} is not known here",
             origin=self.origin(node),
             hint="Known are '!include FILE' and, as the value of a key, '!delete'.",
         )

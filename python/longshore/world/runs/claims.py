@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from longshore.contract.context import file_name
-from longshore.model.run.claim import Claim
+from longshore.model.run.claim import ResourceClaim
 from longshore.world.files.locks import Lock, is_locked, take_lock
 from longshore.world.host import host_name
 from longshore.world.runs.registry import state_folder
@@ -33,7 +33,7 @@ class ClaimUnreadableError(OSError):
 
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Claim).decode
+_decode = msgspec.json.Decoder(ResourceClaim).decode
 
 
 def claims_folder() -> Path:
@@ -58,7 +58,7 @@ class ClaimFile:
         self._lock = take_lock(self.path, wait_s=_LOCK_WAIT_S)
         self._length = os.fstat(self._lock.file).st_size
 
-    def write(self, claim: Claim) -> None:
+    def write(self, claim: ResourceClaim) -> None:
         """Replace the content of the claim; raises `OSError` when the disk is full, for example."""
         text = _encode(claim)
         # One write, never shorter than the last: a concurrent reader sees the old claim or the new.
@@ -81,7 +81,7 @@ def lock_claims(folder: Path) -> Lock:
     return take_lock(folder / _LOCK_FILE)
 
 
-def read_other_claims(folder: Path, own: str, *, now: float) -> list[Claim]:
+def read_other_claims(folder: Path, own: str, *, now: float) -> list[ResourceClaim]:
     """Read the valid claims of other runs, and remove dead ones.
 
     `own` is the token of the asking run, `now` the host's monotonic clock. Raises `OSError` when claims are unreadable.
@@ -91,7 +91,7 @@ def read_other_claims(folder: Path, own: str, *, now: float) -> list[Claim]:
     return [claim for name in names if (claim := _read_valid_claim(folder / name, now))]
 
 
-def _read_valid_claim(path: Path, now: float) -> Claim | None:
+def _read_valid_claim(path: Path, now: float) -> ResourceClaim | None:
     try:
         text = path.read_bytes()
         lock = take_lock(path, create=False)
@@ -110,7 +110,7 @@ def _read_valid_claim(path: Path, now: float) -> Claim | None:
     return None
 
 
-def _decode_claim(text: bytes, path: Path) -> Claim:
+def _decode_claim(text: bytes, path: Path) -> ResourceClaim:
     try:
         return _decode(text)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:

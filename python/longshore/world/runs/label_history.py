@@ -14,7 +14,7 @@ from typing import Final
 import msgspec
 
 from longshore.contract.context import file_name
-from longshore.model.run.label_history import FORMAT, LabelHistory, Success, learned
+from longshore.model.run.label_history import FORMAT, AttemptUsage, LabelHistory, update_history
 from longshore.world.files.atomic import read_record, write_atomically
 from longshore.world.files.locks import take_lock
 from longshore.world.runs.registry import state_folder
@@ -39,14 +39,14 @@ def read_history(identity: str, labels: Iterable[str]) -> dict[str, LabelHistory
     return {label: history for label, history in found.items() if history is not None and history.label == label}
 
 
-def add_to_history(identity: str, successes: Sequence[Success]) -> None:
+def add_to_history(identity: str, successes: Sequence[AttemptUsage]) -> None:
     """Add successes to the histories, oldest first.
 
     Raises `HistoryBusyError` when another process is writing, and `OSError` when writing fails.
     """
     folder = history_folder(identity)
     folder.mkdir(parents=True, exist_ok=True)
-    by_label: dict[str, list[Success]] = {}
+    by_label: dict[str, list[AttemptUsage]] = {}
     for success in successes:
         by_label.setdefault(success.label, []).append(success)
     # Never waits: the holder may be suspended, and a run does not stop for its history.
@@ -58,13 +58,13 @@ def add_to_history(identity: str, successes: Sequence[Success]) -> None:
         _update_files(folder, by_label)
 
 
-def _update_files(folder: Path, by_label: Mapping[str, Sequence[Success]]) -> None:
+def _update_files(folder: Path, by_label: Mapping[str, Sequence[AttemptUsage]]) -> None:
     for label, successes in by_label.items():
         path = _history_path(folder, label)
         history = _read_file(path)
         if history is None or history.label != label:
             history = LabelHistory(label=label)
-        write_atomically(path, msgspec.json.encode(learned(history, successes)) + b"\n")
+        write_atomically(path, msgspec.json.encode(update_history(history, successes)) + b"\n")
 
 
 def _history_path(folder: Path, label: str) -> Path:

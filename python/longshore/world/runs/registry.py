@@ -13,7 +13,7 @@ import msgspec
 from longshore.contract.context import RunPaths
 from longshore.errors import RunNotFoundError
 from longshore.model.run.report import RunReport
-from longshore.model.run.submission import RunCard
+from longshore.model.run.submission import RunIdentity
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.world.files.atomic import create_file, write_atomically
 
@@ -42,7 +42,7 @@ class RegistryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Stamp of the journal when the report was stored; another stamp means that the run was restarted or resumed."""
 
     @classmethod
-    def of(cls, card: RunCard, path: str) -> RegistryEntry:
+    def of(cls, card: RunIdentity, path: str) -> RegistryEntry:
         """Make an entry from a run's card and directory."""
         return cls(
             id=card.id,

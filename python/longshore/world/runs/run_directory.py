@@ -15,9 +15,9 @@ import msgspec
 from longshore.contract.batch import WaitReasons
 from longshore.contract.context import RenderedFile, RunPaths
 from longshore.errors import FilesError, RunNotFoundError, RunUnreadableError
-from longshore.model.run.fingerprint import Fingerprint, Started
+from longshore.model.run.fingerprint import Fingerprint, SubmissionStart
 from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.submission import RunCard
+from longshore.model.run.submission import RunIdentity
 from longshore.world.files.atomic import create_file, draft_path, move, read_record, write_atomically
 
 RUN_FORMAT: Final = 1
@@ -133,12 +133,12 @@ def write_rendered(run: RunPaths, files: Iterable[RenderedFile]) -> int:
     return count
 
 
-def write_card(run: RunPaths, card: RunCard) -> None:
+def write_card(run: RunPaths, card: RunIdentity) -> None:
     """Write ``run.json`` atomically."""
     write_atomically(run.card, msgspec.json.format(msgspec.json.encode(card), indent=2) + b"\n")
 
 
-def read_card(run: RunPaths) -> RunCard:
+def read_card(run: RunPaths) -> RunIdentity:
     """Read ``run.json``.
 
     Raises `RunNotFoundError` when the directory holds no run, and `RunUnreadableError` when the file is unreadable or
@@ -159,7 +159,7 @@ def read_card(run: RunPaths) -> RunCard:
             f"'{run.root}' has format {version}; this Longshore reads up to {RUN_FORMAT}",
             hint="Use the version that wrote it, or a newer one.",
         )
-    return _decode(text, RunCard, run.card)
+    return _decode(text, RunIdentity, run.card)
 
 
 def write_made_from(run: RunPaths, kept: Fingerprint) -> None:
@@ -187,20 +187,20 @@ def read_made_from(run: RunPaths) -> Fingerprint | None:
     return _decode(text, Fingerprint, run.made_from)
 
 
-def write_submitting(run: RunPaths, started: Started) -> None:
+def write_submitting(run: RunPaths, started: SubmissionStart) -> None:
     """Write ``submitting.json`` before a run is submitted."""
     write_atomically(run.submitting, msgspec.json.encode(started) + b"\n")
 
 
-def read_submitting(run: RunPaths) -> Started | None:
+def read_submitting(run: RunPaths) -> SubmissionStart | None:
     """Read ``submitting.json``; ``None`` when no submission has begun, or the submission is complete."""
     try:
-        return msgspec.json.decode(run.submitting.read_bytes(), type=Started)
+        return msgspec.json.decode(run.submitting.read_bytes(), type=SubmissionStart)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
         # A submission has begun, by an unknown process.
-        return Started(at=0.0, user="", host="")
+        return SubmissionStart(at=0.0, user="", host="")
 
 
 def write_snapshot(run: RunPaths, snapshot: Snapshot) -> None:

@@ -18,7 +18,18 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES
 from longshore.model.lines.codec import encode_line, workflow_lines
-from longshore.model.run.event import FORMAT, Deleted, Event, Failed, Finished, Life, News, Passed, Restarted, Steer
+from longshore.model.run.event import (
+    FORMAT,
+    AttemptSucceeded,
+    BriefEvent,
+    Deleted,
+    Event,
+    Failed,
+    Finished,
+    Life,
+    Restarted,
+    Steer,
+)
 from longshore.model.run.state import JobState
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job import Job, JobSettings
@@ -87,7 +98,7 @@ def told(run: RunPaths, **more: Callable[[], bool]) -> list[Event]:
     return list(reading(run, **more).events()[0])
 
 
-def shown(run: RunPaths, events: Sequence[News]) -> str:
+def shown(run: RunPaths, events: Sequence[BriefEvent]) -> str:
     return " ".join(JOB_STATES[code].value for code in replay(JobTable(run), events).code)
 
 
@@ -270,7 +281,7 @@ def test_a_dagman_that_ends_by_its_own_fault_is_no_cancellation(
     assert groups(run, *exits) == ["a0", "a1", "b0", "b1"]
     (run.wms / "run.dag.dagman.out").write_text(said, "utf-8")
     write_book(run, Book(handed=(msgspec.structs.replace(handed(1), retries={}),)))
-    events: list[News] = list(reading(run).course()[0] if in_short else reading(run).events()[0])
+    events: list[BriefEvent] = list(reading(run).course()[0] if in_short else reading(run).events()[0])
     assert shown(run, events) == ends
     assert [event.why for event in events if isinstance(event, Failed)] == [why]
     assert not any(isinstance(event, Steer) for event in events)
@@ -439,7 +450,7 @@ def test_a_run_that_is_over_is_told_in_short(run: RunPaths) -> None:
     standing = first.in_short()
     assert standing is not None
     assert list(standing.attempts) == list(reading(run).standing().attempts)
-    assert any(isinstance(event, Passed) for event in in_short)
+    assert any(isinstance(event, AttemptSucceeded) for event in in_short)
     again, same = reading(run).course(mark)
     assert (list(again), same) == ([], mark)
     with (run.wms / "run.dag.nodes.log").open("a", encoding="utf-8") as file:
@@ -464,7 +475,7 @@ def test_in_short_orders_and_earlier_submissions_have_their_place(run: RunPaths)
     steer = Steer(who="ada", act="cancel", t=1795329236.5)
     write_book(run, Book(handed=book.handed, ordered=(Ordered(steer=steer, life=1),)))
     in_short = list(reading(run).course()[0])
-    assert not any(isinstance(event, Passed) for event in in_short)
+    assert not any(isinstance(event, AttemptSucceeded) for event in in_short)
     assert shown(run, in_short) == shown(run, told(run))
 
 

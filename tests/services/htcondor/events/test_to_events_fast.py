@@ -13,7 +13,7 @@ from longshore.app.report.attempts import AttemptCollector
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import News, Passed, Started
+from longshore.model.run.event import AttemptSucceeded, BriefEvent, Started
 from longshore.services.htcondor.events.job_phases import Standing
 from longshore.services.htcondor.events.log_reader import EventLog
 from longshore.services.htcondor.events.to_events import Story
@@ -45,12 +45,12 @@ class Run:
 
     def told(
         self, *, short: bool, removed: bool | None = None
-    ) -> tuple[list[News], Standing, RunState, AttemptCollector]:
+    ) -> tuple[list[BriefEvent], Standing, RunState, AttemptCollector]:
         """What the log leaves behind, once DAGMan is over unless ``removed`` is left out."""
         standing = Standing(len(self.parents))
         story = Story(standing, final=self.final, retries=self.retries)
         log = EventLog(self.log)
-        news: list[News] = []
+        news: list[BriefEvent] = []
         if short:
             news += Course(story, log).news()
         else:
@@ -99,7 +99,7 @@ def left_behind(state: RunState, attempts: AttemptCollector) -> tuple[object, ..
     )
 
 
-def assert_same(run: Run, removed: bool | None) -> list[News]:
+def assert_same(run: Run, removed: bool | None) -> list[BriefEvent]:
     news, short, *shortly = run.told(short=True, removed=removed)
     _, long, *at_length = run.told(short=False, removed=removed)
     assert left_behind(*shortly) == left_behind(*at_length)  # type: ignore[arg-type]
@@ -138,7 +138,7 @@ def test_an_attempt_that_went_well_is_one_word(tmp_path: Path) -> None:
     run.submit("j1", 8)
     run.write(1, 8, b"Job executing on host: <10.0.0.1:9618>\n\tSlotName: slot1_1@node8")
     first, *others = assert_same(run, None)
-    assert isinstance(first, Passed)
+    assert isinstance(first, AttemptSucceeded)
     assert (first.j, first.a, first.run_s) == (0, 1, 2.0)
     (start,) = [event for event in others if isinstance(event, Started)]
     assert start.host == "node8"

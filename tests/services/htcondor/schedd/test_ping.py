@@ -8,7 +8,13 @@ from types import SimpleNamespace
 
 import pytest
 
-from longshore.errors import ConfigError, ServiceError, SubmissionRefusedError, UnreachableError, UnsureError
+from longshore.errors import (
+    ConfigError,
+    ServiceError,
+    SubmissionRefusedError,
+    SubmissionUncertainError,
+    UnreachableError,
+)
 from longshore.services.htcondor.schedd.bindings import too_old
 from longshore.services.htcondor.schedd.client import CondorClient
 from longshore.services.htcondor.schedd.errors import translated
@@ -73,7 +79,7 @@ def test_no_bindings_and_old_ones(monkeypatch: pytest.MonkeyPatch) -> None:
         ("CEDAR:6001:Failed to connect to <127.0.0.1:9>", UnreachableError, "does not answer"),
         ("Failed to fetch ads from schedd, errmsg=", UnreachableError, "does not answer"),
         ("Unable to locate daemon.", UnreachableError, "does not answer"),
-        ("Unable to commit transaction, errno 110", UnsureError, "could not commit the DAG"),
+        ("Unable to commit transaction, errno 110", SubmissionUncertainError, "could not commit the DAG"),
         ("Submit:-1:No 'executable' parameter was provided", SubmissionRefusedError, "does not take the DAG"),
     ],
 )

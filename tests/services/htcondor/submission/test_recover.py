@@ -10,7 +10,7 @@ import pytest
 from longshore.contract.context import RunPaths
 from longshore.errors import UnreachableError
 from longshore.model.run.event import FORMAT, Life
-from longshore.model.run.submission import RunCard
+from longshore.model.run.submission import RunIdentity
 from longshore.services.htcondor.schedd.client import CondorClient, Dagman
 from longshore.services.htcondor.submission.recover import constraint_of, settled
 from longshore.services.htcondor.submissions import Book, Handed, dagman_log, read_book, write_book
@@ -44,7 +44,9 @@ def run(tmp_path: Path) -> RunPaths:
     run.wms.mkdir()
     write_card(
         run,
-        RunCard(format=1, id="k1", name="n", service="htcondor", longshore="1", created_at=0, expected=1, labels={}),
+        RunIdentity(
+            format=1, id="k1", name="n", service="htcondor", longshore="1", created_at=0, expected=1, labels={}
+        ),
     )
     for name, text in {"run.dag": "dag", "run.dag.nodes.log": "first", "overrides.dag": "memory"}.items():
         (run.wms / name).write_text(text, "utf-8")

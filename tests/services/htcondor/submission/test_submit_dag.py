@@ -11,10 +11,10 @@ import pytest
 from tests.services.htcondor.rendering import context, job, rendered
 
 from longshore.contract.context import RunPaths
-from longshore.errors import SubmissionRefusedError, UnreachableError, UnsureError
+from longshore.errors import SubmissionRefusedError, SubmissionUncertainError, UnreachableError
 from longshore.model.lines.codec import workflow_lines
 from longshore.model.run.event import Restarted
-from longshore.model.run.submission import RunCard
+from longshore.model.run.submission import RunIdentity
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.task_script import task_record_path
@@ -71,7 +71,9 @@ def run(tmp_path: Path) -> RunPaths:
         (found.root / name).write_text(text, "utf-8")
     write_card(
         found,
-        RunCard(format=1, id="k1", name="n", service="htcondor", longshore="1", created_at=0, expected=2, labels={}),
+        RunIdentity(
+            format=1, id="k1", name="n", service="htcondor", longshore="1", created_at=0, expected=2, labels={}
+        ),
     )
     return found
 
@@ -108,7 +110,7 @@ def test_what_is_set_stands_in_the_file_that_dagman_reads_last(run: RunPaths) ->
     [
         (Dagman(cluster=9, schedd="ap", global_id="ap#9"), None),
         (None, SubmissionRefusedError),
-        (UnreachableError("nobody is there"), UnsureError),
+        (UnreachableError("nobody is there"), SubmissionUncertainError),
     ],
 )
 def test_of_what_was_not_committed_it_is_asked_whether_it_was(
@@ -121,7 +123,7 @@ def test_of_what_was_not_committed_it_is_asked_whether_it_was(
         assert hand_over(run, schedd, by="submit").cluster == 9
     book = read_book(run)
     assert [handed.cluster for handed in book.handed] == ([9] if raised is None else [])
-    assert (book.begun is None) is (raised is not UnsureError)
+    assert (book.begun is None) is (raised is not SubmissionUncertainError)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +145,7 @@ def test_how_strict_dagman_is_the_run_says_before_the_pool_does(
 def test_what_somebody_else_began_and_that_arrived_is_taken_on_and_not_handed_over_twice(run: RunPaths) -> None:
     killed = _Schedd()
     killed.fails = killed.arrives = UnreachableError("nobody is there")
-    with pytest.raises(UnsureError):
+    with pytest.raises(SubmissionUncertainError):
         hand_over(run, killed, by="submit")
     (run.wms / "run.dag.condor.sub").write_text("", "utf-8")
     begun = read_book(run)

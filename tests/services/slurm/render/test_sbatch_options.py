@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.contract.batch import Batch
-from longshore.errors import ConfigError, HelpWanted
+from longshore.errors import ConfigError, OptionHelpRequest
 from longshore.model.workflow.request import MIB, Request
 from longshore.services.slurm.render.backend_options import BACKEND_HELP, backend_options
 from longshore.services.slurm.render.sbatch_options import (
@@ -194,7 +194,7 @@ def test_components_in_the_option_table() -> None:
 
 
 def test_help_is_asked_for_or_given() -> None:
-    with pytest.raises(HelpWanted):
+    with pytest.raises(OptionHelpRequest):
         backend_options("-c 1 -h")
     with pytest.raises(ConfigError) as caught:
         backend_options("--frobnicate")
@@ -209,5 +209,5 @@ def test_help_is_asked_for_or_given() -> None:
 def test_any_text_is_options_or_our_error(text: str) -> None:
     try:
         check_names(backend_options(text))
-    except (ConfigError, HelpWanted):
+    except (ConfigError, OptionHelpRequest):
         return

@@ -25,7 +25,7 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import OVER
 from longshore.engine.state.run_state import RunState
 from longshore.model.lines.codec import encode_line
-from longshore.model.run.event import Deleted, Event, Finished, Life, News, Steer
+from longshore.model.run.event import BriefEvent, Deleted, Event, Finished, Life, Steer
 from longshore.model.run.state import JobState
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.request import Request
@@ -108,7 +108,7 @@ class Reading:
             raise StaleMarkError
         return read_since(self._folder, mark)
 
-    def course(self, mark: Mark = "") -> tuple[Iterator[News], Mark]:
+    def course(self, mark: Mark = "") -> tuple[Iterator[BriefEvent], Mark]:
         """Like `events`, but an attempt that succeeded may be one event.
 
         A run that is over and has no cache is read once, and nothing is cached. Raises `StaleMarkError` if the mark is
@@ -371,7 +371,7 @@ class Reading:
                 yield from self._order(story, orders.pop(0))
             yield from story.take(record)
 
-    def _in_short(self, story: Story, log: EventLog, orders: list[Steer]) -> Iterator[News]:
+    def _in_short(self, story: Story, log: EventLog, orders: list[Steer]) -> Iterator[BriefEvent]:
         # Interventions must be ordered among starts of attempts, which brief events omit.
         return self._at_length(story, log, orders) if orders else Course(story, log).news()
 

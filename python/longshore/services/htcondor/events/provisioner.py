@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.model.run.moment import moment
+from longshore.model.run.moment import format_moment
 from longshore.model.run.state import JobState
 from longshore.services.htcondor.event_codes import Kind
 from longshore.services.htcondor.events import parse_record
@@ -75,7 +75,7 @@ def words(found: Provider | None) -> str:
     if found is None:
         return "Provisioning: its job is not in the log of the run, so nothing has started machines"
     name = f"Provisioning: job {ids.shown(found.cluster)}"
-    since, why = moment(found.since), f": {found.why}" if found.why else ""
+    since, why = format_moment(found.since), f": {found.why}" if found.why else ""
     if found.with_run:
         return f"{name} was removed with the run, at {since}{why}"
     if found.state is JobState.HELD:

@@ -12,12 +12,12 @@ from typing import Final
 import msgspec
 
 from longshore.model.run.event import (
+    AttemptSucceeded,
     Deleted,
     Ended,
     Event,
     Failed,
     Lost,
-    Passed,
     Refused,
     Retry,
     Started,
@@ -143,7 +143,7 @@ class Story:
         events.append(Submitted(b=batch, id=name, t=at))
         return events
 
-    def passed(self, node: str, cluster: int, *, started: float, ended: float) -> Passed | None:
+    def passed(self, node: str, cluster: int, *, started: float, ended: float) -> AttemptSucceeded | None:
         """The brief event of a job that succeeded at its first attempt; ``None`` if it needs full events.
 
         Granted memory is not recorded: only jobs that run again need it.
@@ -155,7 +155,7 @@ class Story:
         number = now.attempts[job] = now.attempts[job] + 1
         now.phase[job] = _OVER
         now.since[job] = started
-        return Passed(job, number, started, ended, max(0.0, ended - started))
+        return AttemptSucceeded(job, number, started, ended, max(0.0, ended - started))
 
     def _executing(self, job: int, record: Record) -> Iterable[Event]:
         now, at = self._now, record.at

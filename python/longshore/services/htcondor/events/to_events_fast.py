@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from longshore.model.run.event import Event, News, Passed
+from longshore.model.run.event import AttemptSucceeded, BriefEvent, Event
 from longshore.services.htcondor.event_codes import Kind
 from longshore.services.htcondor.events import parse_record
 from longshore.services.htcondor.events.log_reader import EventLog
@@ -34,13 +34,13 @@ class Course:
         self._at_length: set[bytes] = set()
         """Clusters that `Story` handles."""
 
-    def news(self) -> Iterator[News]:
+    def news(self) -> Iterator[BriefEvent]:
         """All events, in the order of the log except for delayed starts."""
         for texts in self._log.pieces():
             yield from self._take(texts)
         yield from self._tell_all()
 
-    def _take(self, texts: Iterable[bytes]) -> Iterator[News]:
+    def _take(self, texts: Iterable[bytes]) -> Iterator[BriefEvent]:
         begun, running, at_length = self._begun, self._running, self._at_length
         for text in texts:
             kind = text[:3]
@@ -64,7 +64,7 @@ class Course:
                 yield from self._tell_all()
             yield from self._events_of(text)
 
-    def _passed(self, cluster: bytes, end: bytes) -> Passed | None:
+    def _passed(self, cluster: bytes, end: bytes) -> AttemptSucceeded | None:
         began, ended = self._log.time_of(self._running[cluster]), self._log.time_of(end)
         if began is None or ended is None or not (cluster.isdigit() and parse_record.went_well(end)):
             return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from longshore.model.workflow.job_groups import Barrier, barriers, numbered
+from longshore.model.workflow.job_groups import Barrier, find_barriers, number_jobs
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
@@ -49,7 +49,7 @@ def order_of(workflow: Workflow) -> Order:
     first: set[int] = set()
     for each in workflow.orderings:
         first.add(len(stand))
-        stand += barriers([numbered(each, index)], parents)
+        stand += find_barriers([number_jobs(each, index)], parents)
     return Order(parents, stand, first, _ranks(parents, stand))
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.config.values.quantities import truth
+from longshore.config.values.quantities import parse_bool
 from longshore.contract.context import Context
 from longshore.errors import ConfigError
 from longshore.services.htcondor.render import quoting
@@ -37,7 +37,7 @@ def provisioning(ctx: Context) -> Provisioning | None:
 
     Raises `ConfigError` if the script or its maximum walltime is missing.
     """
-    if not truth(run_value(ctx, "provisionResources", otherwise=False), "provisionResources"):
+    if not parse_bool(run_value(ctx, "provisionResources", otherwise=False), "provisionResources"):
         return None
     given: Any = run_value(ctx, "provisioning", {})
     if not isinstance(given, Mapping) or not given.get("provisioningScript"):

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.config.values.quantities import truth
+from longshore.config.values.quantities import parse_bool
 from longshore.contract.context import Context
 from longshore.errors import ConfigError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
@@ -79,7 +79,7 @@ class JobWords(msgspec.Struct, frozen=True, kw_only=True):
         if unknown := sorted(own.keys() - _BESIDE - set(OF_SITES)):
             raise _unknown(f"'{OWN_MAP}' has no key '{unknown[0]}'", unknown[0], OF_SITES)
         return cls(
-            overwrite=truth(own.get("overwriteJobFiles", False), "overwriteJobFiles"),
+            overwrite=parse_bool(own.get("overwriteJobFiles", False), "overwriteJobFiles"),
             release=_line("releaseExpr", own.get("releaseExpr") or ""),
             lines=tuple(_lines(own)),
         )
@@ -248,7 +248,7 @@ def _typed(name: str, value: Any) -> str:
         raise ConfigError(f"'wmsConfig' cannot set '{name}': {why}", hint="Leave it out.")
     text = _line(f"wmsConfig.{name}", value)
     if plain in _BOOLS:
-        return str(truth(text, f"wmsConfig.{name}")).lower()
+        return str(parse_bool(text, f"wmsConfig.{name}")).lower()
     if plain in _NUMBERS:
         if not re.fullmatch(r"-?\d+", text):
             raise ConfigError(f"'wmsConfig.{name}' must be a whole number, not '{text}'")

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from longshore.errors import LongshoreError, ServiceError, SubmissionRefusedError, UnreachableError, UnsureError
+from longshore.errors import (
+    LongshoreError,
+    ServiceError,
+    SubmissionRefusedError,
+    SubmissionUncertainError,
+    UnreachableError,
+)
 
 _REFUSED: Final = (
     "AUTHENTICATE:",
@@ -56,7 +62,7 @@ def translated(error: Exception, what: str, refused: str) -> LongshoreError:
             "SEC_FS_ENFORCE_CHANNEL_BINDING = False at the client.",
         )
     if refused and any(word in said for word in _AMID):
-        return UnsureError(f"{what} could not commit {refused}: {said}")
+        return SubmissionUncertainError(f"{what} could not commit {refused}: {said}")
     if any(word in said for word in _ABSENT) or said.rstrip().endswith("errmsg="):
         # For a collector that rejects the user, the bindings only report no answer.
         return UnreachableError(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from longshore.model.run.moment import moment
+from longshore.model.run.moment import format_moment
 from longshore.model.run.report import JobReport, RunReport
 from longshore.model.run.state import JobState
 from longshore.services.htcondor.schedd.ids import shown
@@ -192,7 +192,7 @@ def _folder(ad: Mapping[str, Any]) -> str:
 def _specifics(ad: Mapping[str, Any], schedd: str) -> Iterable[str]:
     yield f"DAGMan: job {shown(int(ad['ClusterId']))} of the schedd '{schedd}'"
     if ad.get("DAG_AdUpdateTime"):
-        yield f"DAGMan itself told last how it stands {moment(float(ad['DAG_AdUpdateTime']))}"
+        yield f"DAGMan itself told last how it stands {format_moment(float(ad['DAG_AdUpdateTime']))}"
     if ad.get("JobStatus") == _HELD:
         yield f"DAGMan itself is held: {ad.get('HoldReason') or 'no reason is given'}"
     if ad.get("JobStatus") == _REMOVED and ad.get("RemoveReason"):

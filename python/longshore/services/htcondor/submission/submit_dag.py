@@ -14,7 +14,13 @@ from longshore import __version__
 from longshore.contract.context import RunPaths
 from longshore.engine.run.judge_end import forget_tasks
 from longshore.engine.rundir.job_table import read_header
-from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError, UnreachableError, UnsureError
+from longshore.errors import (
+    FilesError,
+    LongshoreError,
+    SubmissionRefusedError,
+    SubmissionUncertainError,
+    UnreachableError,
+)
 from longshore.model.run.event import FORMAT, Life, Restarted, Steer
 from longshore.services.htcondor.render.dag import CONFIG
 from longshore.services.htcondor.schedd.client import CondorClient, quoted
@@ -50,7 +56,7 @@ def hand_over(run: RunPaths, client: CondorClient, *, by: str, again: Again | No
     """Submit a run and record the submission.
 
     `by` is ``submit`` or ``restart``; `again` is ``None`` for the first submission. Raises `LongshoreError` if HTCondor
-    did not take it; then nothing of it is in the queue. Raises `UnsureError` if the outcome is not known.
+    did not take it; then nothing of it is in the queue. Raises `SubmissionUncertainError` if the outcome is not known.
     """
     before = read_book(run)
     book = settled(run, client, before)
@@ -122,17 +128,17 @@ def _begun(book: Book, by: str, again: Again | None, retries: dict[int, int]) ->
 def _looked_for(run: RunPaths, client: CondorClient, book: Book, error: LongshoreError) -> Handed:
     """A submission whose result is unknown: the schedd stopped answering, or did not commit it.
 
-    Raises `UnsureError` if its fate is still unknown, another `LongshoreError` if it did not arrive.
+    Raises `SubmissionUncertainError` if its fate is still unknown, another `LongshoreError` if it did not arrive.
     """
     try:
         there = settled(run, client, read_book(run))
     except LongshoreError:
-        raise UnsureError(
+        raise SubmissionUncertainError(
             f"whether '{run.root}' was taken is not known: {error.message}",
             hint=f"When the schedd answers again, say it again: 'longshore submit {run.root}' takes on what was taken.",
         ) from error
     if there.last is None or len(there.handed) == len(book.handed):
-        raise SubmissionRefusedError(error.message) if isinstance(error, UnsureError) else error
+        raise SubmissionRefusedError(error.message) if isinstance(error, SubmissionUncertainError) else error
     return there.last
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from longshore.config.values.quantities import walltime
+from longshore.config.values.quantities import parse_walltime
 from longshore.errors import ConfigError
 
 FLOOR_S: Final = 2.0
@@ -77,7 +77,7 @@ def pace_of(slurm: Mapping[str, Any], floor_s: float = 0.0) -> Pace:
 
 def _seconds(slurm: Mapping[str, Any], name: str, otherwise: float) -> float:
     value = slurm.get(name)
-    seconds = otherwise if value is None else walltime(value, f"slurm.{name}")
+    seconds = otherwise if value is None else parse_walltime(value, f"slurm.{name}")
     if seconds <= 0:
         raise ConfigError(
             f"'slurm.{name}' must be a time above 0, not '{value}'", hint=f"The default is {otherwise:g}."

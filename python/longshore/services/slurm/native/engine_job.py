@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.config.values.quantities import walltime
+from longshore.config.values.quantities import parse_walltime
 from longshore.contract.batch import Batch
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.rundir.journal import lives
@@ -68,7 +68,7 @@ def engine_request(slurm: Mapping[str, Any]) -> tuple[Request, dict[str, Any]]:
         )
     words = {name: value for name, value in own.items() if name != "time"}
     span = own.get("time")
-    limit = None if span is None else walltime(span, "slurm.engineJob.time")
+    limit = None if span is None else parse_walltime(span, "slurm.engineJob.time")
     return Request(cpus=1, memory_b=_MEMORY_B, walltime_s=limit), words
 
 

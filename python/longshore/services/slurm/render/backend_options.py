@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any, Final
 
-from longshore.errors import ConfigError, HelpWanted
+from longshore.errors import ConfigError, OptionHelpRequest
 
 _BACKEND: Final = {
     "-c": "cpu",
@@ -52,7 +52,7 @@ _REQUESTED: Final = {"cpu": "requestCpus", "mem": "requestMemory", "tmp": "reque
 def backend_values(text: str) -> dict[str, Any]:
     """Parse a string of options into configuration values, with the service's own map under ``slurm``.
 
-    Raises `ConfigError` when an option is unknown or lacks its value, and `HelpWanted` when the string asks for help.
+    Raises `ConfigError` for an unknown option or a missing value, and `OptionHelpRequest` where help is requested.
     """
     settings = backend_options(text)
     values: dict[str, Any] = {key: settings.pop(name) for name, key in _REQUESTED.items() if name in settings}
@@ -62,7 +62,7 @@ def backend_values(text: str) -> dict[str, Any]:
 def backend_options(text: str) -> dict[str, str]:
     """Parse a string of options into the service's own map.
 
-    Raises `ConfigError` when an option is unknown or lacks its value, and `HelpWanted` when the string asks for help.
+    Raises `ConfigError` for an unknown option or a missing value, and `OptionHelpRequest` where help is requested.
     """
     try:
         words = shlex.split(text)
@@ -76,7 +76,7 @@ def backend_options(text: str) -> dict[str, str]:
             index += 1
             continue
         if word in {"-h", "--help"}:
-            raise HelpWanted(BACKEND_HELP)
+            raise OptionHelpRequest(BACKEND_HELP)
         option, equals, value = word.partition("=") if word.startswith("--") else (word[:2], word[2:], word[2:])
         name = _BACKEND.get(option)
         if name is None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.config.values.quantities import walltime
+from longshore.config.values.quantities import parse_walltime
 from longshore.contract.batch import Batch, Urgency
 from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import WRAPPER, BatchFiles
@@ -131,7 +131,7 @@ def longest_wait_s(own: Mapping[str, Any]) -> float | None:
     Raises `ConfigError` when the value is no time.
     """
     value = own.get("maxpendtime")
-    return None if value is None else walltime(value, "slurm.maxpendtime")
+    return None if value is None else parse_walltime(value, "slurm.maxpendtime")
 
 
 def on_submit_error(slurm: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.config.values.quantities import memory, walltime
+from longshore.config.values.quantities import parse_memory, parse_walltime
 from longshore.contract.batch import Batch
 from longshore.errors import ConfigError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
@@ -339,8 +339,8 @@ def _holds(row: Mapping[str, Any], request: Request) -> bool:
     has = row.get("resources") or {}
     return (
         request.cpus <= int(row.get("cpus") or request.cpus)
-        and (most_memory is None or (request.memory_b or 0) <= memory(most_memory, "partitions.memory"))
-        and (most_time is None or (request.walltime_s or 0) <= walltime(most_time, "partitions.walltime"))
+        and (most_memory is None or (request.memory_b or 0) <= parse_memory(most_memory, "partitions.memory"))
+        and (most_time is None or (request.walltime_s or 0) <= parse_walltime(most_time, "partitions.walltime"))
         and all(amount <= int(has.get(name, 0)) for name, amount in request.resources.items())
     )
 
