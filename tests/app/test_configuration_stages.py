@@ -18,7 +18,7 @@ from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 
 STAGES = (
     "read_layers",
-    "draft_configuration",
+    "make_draft",
     "Configuration.at_site",
     "lint_configuration",
     "generate",

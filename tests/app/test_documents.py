@@ -375,7 +375,7 @@ def test_every_lint_is_what_its_schema_says(findings: list[Finding], text: str, 
 def test_every_site_is_what_its_schema_says(listed: KnownSite, said: dict[str, Any]) -> None:
     check("sites", sites_document([listed, listed], as_of=NOON))
     places: dict[tuple[str, ...], tuple[Any, Origin]] = {(key,): (value, listed.origin) for key, value in said.items()}
-    shown = SiteDescription(listed=listed, chain=(listed.name,), values=said, origins=places)
+    shown = SiteDescription(entry=listed, chain=(listed.name,), values=said, origins=places)
     check("site_profile", site_profile_document(shown, as_of=NOON))
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.configure.resolved_run import resolve_run
-from longshore.app.plan.checks import check
+from longshore.app.plan.checks import check_jobs
 from longshore.errors import LongshoreError
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import File
@@ -72,7 +72,7 @@ def measure(number: int, folder: Path, *, well: bool) -> tuple[float, int]:
     began = time.process_time()
     with collection_paused():
         try:
-            check(begun, jobs, _Quiet())
+            check_jobs(begun, jobs, _Quiet())
         except LongshoreError as error:
             lines = len(error.faults)
     return time.process_time() - began, lines

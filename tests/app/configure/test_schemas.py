@@ -106,13 +106,13 @@ def test_a_fragment_that_is_none_is_refused_with_its_place(
 
 
 def test_a_package_without_a_schema_adds_no_keys() -> None:
-    assert schema_fragment(Plugin("none", "textwrap", "dedent")).added == frozenset()
+    assert schema_fragment(Plugin("none", "textwrap", "dedent")).added_keys == frozenset()
 
 
 def test_what_htcondor_adds() -> None:
-    added = schema_fragment(built_in(SERVICES)["htcondor"]).added
-    assert {"nodeset", "wmsConfig", "condor"} <= added
-    assert added.isdisjoint({"htcondor", "profile"})
+    added_keys = schema_fragment(built_in(SERVICES)["htcondor"]).added_keys
+    assert {"nodeset", "wmsConfig", "condor"} <= added_keys
+    assert added_keys.isdisjoint({"htcondor", "profile"})
 
 
 def test_what_can_be_said_of_all_sites_is_described_as_for_one() -> None:

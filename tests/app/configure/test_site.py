@@ -91,7 +91,7 @@ def test_all_that_is_said_is_carried() -> None:
         "submit_per_s": 0.5,
         "poll_floor_s": 90,
     }
-    settings = profiles.of("A").settings
+    settings = profiles.job_profile("A").settings
     assert settings.attributes["accountingGroup"] == "theirs"
     assert "ulimit -s unlimited" in settings.setup[-1]
 
@@ -110,7 +110,7 @@ def test_a_user_says_otherwise_and_a_map_is_merged() -> None:
     assert ctx.site.settings["local"] == {"of": {"the": "service", "a": "map"}, "text": "{stays}", "more": 1}
     assert ctx.settings["executor"]["limits"]["max_active"] == 2
     assert ctx.settings["executor"]["limits"]["max_waiting"] == 8
-    assert profiles.of("A").settings.attributes["accountingGroup"] == "mine"
+    assert profiles.job_profile("A").settings.attributes["accountingGroup"] == "mine"
     (note,) = [note for note in progress.notes if "limits" in note]
     assert "'limits.queued' is 99" in note
     assert "above the 8 of the site 'all'" in note
@@ -147,9 +147,9 @@ def test_what_is_wrong_is_found_whatever_the_service(said: str) -> None:
 def test_what_the_site_of_some_jobs_says_in_vain() -> None:
     write("other", "{service: local, inheritEnvironment: none, umask: '0077', limits: {running: 3, cpus: 2}, queue: q}")
     _, profiles, _ = begun("computeSite: local\npipetask: {A: {computeSite: other}}\n")
-    settings = profiles.of("A").settings
+    settings = profiles.job_profile("A").settings
     assert (settings.site, settings.attributes["queue"], settings.request.cpus) == ("other", "q", 1)
-    profiles.of("B")
+    profiles.job_profile("B")
     (note,) = profiles.notes
     assert note == (
         "the site 'other' says 'inheritEnvironment', 'umask', 'limits.running' in vain: that is settled by the site "
@@ -167,7 +167,7 @@ def test_the_site_and_the_cloud_of_a_cluster() -> None:
         cloud: {sky: {category: high}, sea: {category: low}}
     """
     _, profiles, _ = begun(dedent(text))
-    found = {label: profiles.of(label).settings for label in "ABC"}
+    found = {label: profiles.job_profile(label).settings for label in "ABC"}
     assert [settings.site for settings in found.values()] == ["one", "two", "one"]
     assert [settings.cloud for settings in found.values()] == [None, "sky", "sea"]
     assert [settings.attributes["queue"] for settings in found.values()] == ["one", "two", "one"]
@@ -180,5 +180,5 @@ def test_two_services_in_one_run() -> None:
     with pytest.raises(
         ConfigError, match="the site 'far' of 'B' belongs to 'slurm', and this run to 'local'"
     ) as caught:
-        profiles.of("B")
+        profiles.job_profile("B")
     assert caught.value.origin == Origin("run.yaml", 3, 28, "file")

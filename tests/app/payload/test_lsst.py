@@ -56,7 +56,7 @@ def folder(tmp_path: Path) -> Path:
 )
 def test_whose_it_is(folder: Path, settings: dict[str, Any], theirs: bool) -> None:
     config = Config(to_node(settings, Origin("x")))
-    assert is_lsst(config, site="", env={}, beside=folder) is theirs
+    assert is_lsst(config, site="", env={}, folder=folder) is theirs
 
 
 def test_a_file_that_was_changed_is_read_again(folder: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.app.progress_notes import ProgressNotes
 
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
-from longshore.app.plan.checks import check, check_commands
+from longshore.app.plan.checks import check_commands, check_jobs
 from longshore.app.plan.profiles import ProfileCompiler
 from longshore.app.submit.pipeline import Stage
 from longshore.app.submit.stage_results import run_stages
@@ -44,7 +44,7 @@ def job(name: str, *, reads: tuple[str, ...] = (), writes: tuple[str, ...] = ())
 def wrong(begun: ResolvedRun, *jobs: Job, files: Mapping[str, str] | None = None) -> list[str]:
     named = {name: File(name=name, path=path) for name, path in (files or {}).items()}
     try:
-        check(begun, Workflow("w", Dag.by_name(jobs), files=named), ProgressNotes())
+        check_jobs(begun, Workflow("w", Dag.by_name(jobs), files=named), ProgressNotes())
     except LongshoreError as error:
         return [fault.message for fault in error.faults]
     return []
@@ -146,7 +146,7 @@ def test_labels_without_a_command_are_told_all_at_once(folder: Path) -> None:
     kinds = [("a", None), ("b", None), ("c", None), ("b", None), ("d", "run d"), ("b", None)]
     graph = clustered(*(Task(name=f"{label}{n}", label=label, command=how) for n, (label, how) in enumerate(kinds)))
     with pytest.raises(PreparationError) as caught:
-        check_commands(graph, ProfileCompiler(run).of_clusters(graph, {}), ProgressNotes())
+        check_commands(graph, ProfileCompiler(run).cluster_profiles(graph, {}), ProgressNotes())
     assert [(each.message, each.jobs) for each in caught.value.faults] == [
         ("task 'a0' has no command", 1),
         ("task 'b1' has no command (nor do 2 more of the label 'b')", 3),
@@ -157,7 +157,9 @@ def test_labels_without_a_command_are_told_all_at_once(folder: Path) -> None:
 def test_tasks_that_bring_their_commands_need_no_other(folder: Path) -> None:
     graph = clustered(Task(name="a1", label="a", command="run a"))
     told = ProgressNotes()
-    check_commands(graph, ProfileCompiler(begun(folder, "payload: {payloadName: w}\n")).of_clusters(graph, {}), told)
+    check_commands(
+        graph, ProfileCompiler(begun(folder, "payload: {payloadName: w}\n")).cluster_profiles(graph, {}), told
+    )
     assert not told.notes
 
 

@@ -15,25 +15,25 @@ def find_payload_file(configuration: Configuration, key: str) -> Path:
 
 
 def find_file(
-    configuration: Configuration, name: str, what: str, origin: Origin | None, *, beside: Path | None = None
+    configuration: Configuration, name: str, what: str, origin: Origin | None, *, folder: Path | None = None
 ) -> Path:
     """Return the path of a named file, looked up in the current directory, then beside the user's file.
 
-    `name` has its variables replaced; `what` and `origin` name the file and its place in errors. `beside` replaces
+    `name` has its variables replaced; `what` and `origin` name the file and its place in errors. `folder` replaces
     the folder of the user's file. Raises `FilesError` if the file is in neither folder.
     """
-    places = (Path(name), (beside or configuration.path.parent) / name)
-    for path in places:
+    candidates = (Path(name), (folder or configuration.path.parent) / name)
+    for path in candidates:
         if path.is_file():
             return path
-    looked = dict.fromkeys(path.absolute() for path in places)
-    odd = next((path for path in looked if path.exists()), None)
+    absolute_paths = dict.fromkeys(path.absolute() for path in candidates)
+    other = next((path for path in absolute_paths if path.exists()), None)
     raise FilesError(
-        f"{what} names the file '{name}', which is " + ("no file" if odd else "not there"),
+        f"{what} names the file '{name}', which is " + ("no file" if other else "not there"),
         origin=origin,
-        hint=f"'{odd}' is something else."
-        if odd
-        else "Looked for " + " and ".join(f"'{path}'" for path in looked) + ".",
+        hint=f"'{other}' is something else."
+        if other
+        else "Looked for " + " and ".join(f"'{path}'" for path in absolute_paths) + ".",
     )
 
 

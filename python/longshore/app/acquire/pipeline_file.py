@@ -35,10 +35,10 @@ def read_inline_pipeline(configuration: Configuration) -> tuple[Pipeline, tuple[
     node = configuration.config.at(_INLINE)
     if node is None:
         raise ConfigError("'pipeline' must stand at the root", origin=configuration.origin(_INLINE))
-    return _read(configuration, node, _INLINE, configuration.path)
+    return _read_pipeline(configuration, node, _INLINE, configuration.path)
 
 
-def pipeline_file(configuration: Configuration, key: str = "pipelineYaml") -> tuple[Pipeline, tuple[Path, ...]]:
+def read_pipeline_file(configuration: Configuration, key: str = "pipelineYaml") -> tuple[Pipeline, tuple[Path, ...]]:
     """Return the pipeline in the file that a key names, and all files that were read.
 
     ``FILE#LABEL,LABEL`` or ``FILE#BEGIN..END`` selects a part of it. Raises `ConfigError`, `GraphError` or
@@ -48,16 +48,16 @@ def pipeline_file(configuration: Configuration, key: str = "pipelineYaml") -> tu
     name, marked, labels = configuration.text(key).partition("#")
     path = find_file(configuration, name, f"'{key}'", origin)
     names = [label.strip() for label in labels.split(",")] if marked else None
-    pipeline, files = _read(configuration, pipeline_node(read_yaml(path)), key, path, names)
+    pipeline, files = _read_pipeline(configuration, pipeline_node(read_yaml(path)), key, path, names)
     return pipeline, (path, *files)
 
 
-def _read(
+def _read_pipeline(
     configuration: Configuration, node: Node, key: str, path: Path, names: list[str] | None = None
 ) -> tuple[Pipeline, tuple[Path, ...]]:
     """Return the pipeline, limited to labels if some are named, and the files it read beside its own."""
-    imports = ImportReader(partial(_imported, configuration))
-    node = imports.whole(node, path)
+    imports = ImportReader(partial(_find_import, configuration))
+    node = imports.join(node, path)
     if names is not None:
         node = select_tasks(node, names, configuration.origin(key))
     if pipeline_kind(node) is PipelineKind.LSST:
@@ -67,13 +67,13 @@ def _read(
             hint="Put it into one, and name that with 'pipelineYaml'.",
         )
     node = substitute_parameters(node)
-    tables, read = _tables(configuration, node)
+    tables, read = _read_tables(configuration, node)
     folder = configuration.env["PWD"]
-    most = configuration.search("maxTasks")
+    limit = configuration.search("maxTasks")
     settings = PipelineSettings(
         query=configuration.text("dataQuery"),
         query_origin=configuration.origin("dataQuery"),
-        limit=parse_count(most, "maxTasks", configuration.origin("maxTasks"), least=1) if most else DEFAULT_LIMIT,
+        limit=parse_count(limit, "maxTasks", configuration.origin("maxTasks"), least=1) if limit else DEFAULT_LIMIT,
         name=configuration.text("payloadName"),
         directory=folder,
         expand=lambda text, names: _template(configuration, text, names),
@@ -83,24 +83,24 @@ def _read(
     return pipeline, (*imports.files, *read)
 
 
-def _imported(configuration: Configuration, name: Node, beside: Path) -> Path:
+def _find_import(configuration: Configuration, name: Node, folder: Path) -> Path:
     """Return the file of an imported pipeline: in the current directory, else beside the importing file."""
     written = parts_text(_template(configuration, name, frozenset()).parts)
-    return find_file(configuration, written, "an import", name.origin, beside=beside)
+    return find_file(configuration, written, "an import", name.origin, folder=folder)
 
 
-def _tables(configuration: Configuration, node: Node) -> tuple[dict[str, Table], list[Path]]:
+def _read_tables(configuration: Configuration, node: Node) -> tuple[dict[str, Table], list[Path]]:
     """Return the tables that a pipeline needs, and their files."""
     tables: dict[str, Table] = {}
     read: list[Path] = []
     for needed in needed_files(node):
         if needed.kind is FileKind.TABLE:
-            path = find_file(configuration, _filled(configuration, needed), "a table", needed.origin)
-            text = _text(read_file(path, needed.origin), path, needed.origin)
+            path = find_file(configuration, _expand_name(configuration, needed), "a table", needed.origin)
+            text = _decode(read_file(path, needed.origin), path, needed.origin)
             tables[needed.name] = parse_table(text, Origin(str(path)))
             read.append(path)
         else:
-            tables[needed.name] = _found(configuration, needed)
+            tables[needed.name] = _glob_table(configuration, needed)
     return tables, read
 
 
@@ -110,7 +110,7 @@ def _template(configuration: Configuration, text: Node, names: frozenset[str]) -
     return Interpolator(configuration.config, scope).template(str(text.value), text.origin)
 
 
-def _filled(configuration: Configuration, needed: NeededFile) -> str:
+def _expand_name(configuration: Configuration, needed: NeededFile) -> str:
     """Return the name of a needed file with its variables replaced; undefined variables are captured."""
     free: frozenset[str] = frozenset()
     if needed.kind is FileKind.GLOB:
@@ -123,8 +123,8 @@ def _filled(configuration: Configuration, needed: NeededFile) -> str:
     return parts_text(template.parts)
 
 
-def _found(configuration: Configuration, needed: NeededFile) -> Table:
-    pattern = _filled(configuration, needed)
+def _glob_table(configuration: Configuration, needed: NeededFile) -> Table:
+    pattern = _expand_name(configuration, needed)
     wanted = glob_pattern(pattern)
     for folder in dict.fromkeys(("", str(configuration.path.parent))):
         # Names of files are looked up in the current directory first.
@@ -135,7 +135,7 @@ def _found(configuration: Configuration, needed: NeededFile) -> Table:
     return capture_values(pattern, (), needed.origin)
 
 
-def _text(content: bytes, path: Path, origin: Origin) -> str:
+def _decode(content: bytes, path: Path, origin: Origin) -> str:
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -28,30 +28,32 @@ from longshore.world.processes.program import run_to_file
 from longshore.world.read.quantum_graph import LSST_EXTRA, QUANTUM_GRAPH_SUFFIXES, read_quantum_graph
 from longshore.world.runs.run_directory import create_run_folder
 
-_SAVE: Final = "whenSaveJobQgraph"
-_TAIL: Final = 12
+_JOB_GRAPH_KEY: Final = "whenSaveJobQgraph"
+_TAIL_LINES: Final = 12
 """Lines of a failed command's output in the error."""
-_CHANGES: Final = "outputQgraphFile"
+_UPDATED_GRAPH_KEY: Final = "outputQgraphFile"
 """Former BPS name of the updated graph; `qgraphFile` named the input of the update."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Command:
+class _GraphCommand:
     """Command that makes a graph.
 
-    `key` is its configuration key, `output` the file in the run directory with its output, `doing` a phrase for
+    `key` is its configuration key, `output` the file in the run directory with its output, `activity` a phrase for
     progress messages.
     """
 
     key: str
     output: str
-    doing: str
+    activity: str
 
 
-_CREATE: Final = _Command(
-    key="createQuantumGraph", output="quantumGraphGeneration.out", doing="making the quantum graph"
+_CREATE: Final = _GraphCommand(
+    key="createQuantumGraph", output="quantumGraphGeneration.out", activity="making the quantum graph"
 )
-_UPDATE: Final = _Command(key="updateQuantumGraph", output="quantumGraphUpdate.out", doing="updating the quantum graph")
+_UPDATE: Final = _GraphCommand(
+    key="updateQuantumGraph", output="quantumGraphUpdate.out", activity="updating the quantum graph"
+)
 
 
 def make_graph(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
@@ -74,10 +76,10 @@ def make_graph(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
         )
     with apply_umask(configuration.resolved_site.umask):
         create_run_folder(run.paths.root)
-        _run(run, _CREATE, words, graph, progress)
+        _run_command(run, _CREATE, words, graph, progress)
     files = () if pipeline is None else (pipeline,)
     try:
-        return _read(run, name, files, (name, _CREATE.output), progress)
+        return _read_graph(run, name, files, (name, _CREATE.output), progress)
     except PreparationError as error:
         if error.code == PreparationError.code:
             # The graph may be valid; only the software that reads it is missing.
@@ -98,18 +100,18 @@ def copy_graph(run: ResolvedRun, key: str, progress: Progress) -> AcquiredPayloa
     copy = run.paths.root / name
     original = copy.with_name(f"{copy.stem}_orig{copy.suffix}")
     command = configuration.config.lookup(_UPDATE.key, Scope(env=configuration.env))
-    told = command is not None and _CHANGES in str(command.value)
-    named = {"inputQgraphFile": original, "qgraphFile": original if told else copy, _CHANGES: copy}
+    is_renamed = command is not None and _UPDATED_GRAPH_KEY in str(command.value)
+    named = {"inputQgraphFile": original, "qgraphFile": original if is_renamed else copy, _UPDATED_GRAPH_KEY: copy}
     words = _words(configuration, _UPDATE, {key: str(path) for key, path in named.items()})
     with apply_umask(configuration.resolved_site.umask):
         create_run_folder(run.paths.root)
-        _copy(given, original if words else copy, configuration.origin(key))
+        _copy_file(given, original if words else copy, configuration.origin(key))
         if words:
-            _run(run, _UPDATE, words, copy, progress)
-    return _read(run, name, (), (name, *((original.name, _UPDATE.output) if words else ())), progress)
+            _run_command(run, _UPDATE, words, copy, progress)
+    return _read_graph(run, name, (), (name, *((original.name, _UPDATE.output) if words else ())), progress)
 
 
-def _read(
+def _read_graph(
     run: ResolvedRun, name: str, files: tuple[Path, ...], made: tuple[str, ...], progress: Progress
 ) -> AcquiredPayload:
     path = run.paths.root / name
@@ -145,31 +147,33 @@ def _graph_name(configuration: Configuration, key: str, name: str) -> str:
     return name
 
 
-def _words(configuration: Configuration, command: _Command, current: dict[str, str]) -> tuple[str, ...]:
+def _words(configuration: Configuration, command: _GraphCommand, current: dict[str, str]) -> tuple[str, ...]:
     return read_command_words(configuration.config, command.key, configuration.scope(**current))
 
 
-def _copy(source: Path, target: Path, origin: Origin | None) -> None:
+def _copy_file(source: Path, target: Path, origin: Origin | None) -> None:
     try:
         shutil.copy2(source, target)
     except OSError as error:
         raise FilesError(f"'{source}' cannot be copied to '{target}': {error.strerror}", origin=origin) from error
 
 
-def _run(run: ResolvedRun, command: _Command, words: tuple[str, ...], graph: Path, progress: Progress) -> None:
+def _run_command(
+    run: ResolvedRun, command: _GraphCommand, words: tuple[str, ...], graph: Path, progress: Progress
+) -> None:
     """Run a command and require that it writes a graph."""
     output = run.paths.root / command.output
     origin = run.configuration.origin(command.key)
     if origin is not None and origin.layer in PACKAGED_LAYERS:
         origin = None  # no file to correct
-    progress.stage(f"{command.doing} (what is said about it: '{output}')")
-    failed = partial(_failed, command, output, origin=origin)
+    progress.stage(f"{command.activity} (what is said about it: '{output}')")
+    failed = partial(_command_error, command, output, origin=origin)
     try:
         write_atomically(output, f"{shlex.join(words)}\n\n")
         status = run_to_file(words, output, env=run.configuration.env)
     except OSError as error:
         if error.filename == words[0]:
-            raise _cannot_start(command, words[0], error, origin) from error
+            raise _start_error(command, words[0], error, origin) from error
         raise FilesError(f"'{output}' cannot be written: {error.strerror}") from error
     if status:
         raise failed(f"ended with status {status}", status=status)
@@ -177,18 +181,19 @@ def _run(run: ResolvedRun, command: _Command, words: tuple[str, ...], graph: Pat
         raise failed(f"ended well and left no '{graph.name}'", status=PreparationError.exit_status)
 
 
-def _failed(command: _Command, output: Path, what: str, *, status: int, origin: Origin | None) -> GraphCommandError:
-    said = read_tail(output, _TAIL) or ()
-    lines = "".join(f"\n  {line}" for line in said)
+def _command_error(
+    command: _GraphCommand, output: Path, what: str, *, status: int, origin: Origin | None
+) -> GraphCommandError:
+    lines = "".join(f"\n  {line}" for line in read_tail(output, _TAIL_LINES) or ())
     return GraphCommandError(
-        f"{command.doing} failed: '{command.key}' {what}" + (f"; its last lines were:{lines}" if lines else ""),
+        f"{command.activity} failed: '{command.key}' {what}" + (f"; its last lines were:{lines}" if lines else ""),
         exit_status=status,
         origin=origin,
         hint=f"All it said is in '{output}'.",
     )
 
 
-def _cannot_start(command: _Command, program: str, error: OSError, origin: Origin | None) -> PreparationError:
+def _start_error(command: _GraphCommand, program: str, error: OSError, origin: Origin | None) -> PreparationError:
     where = "is not on the PATH" if isinstance(error, FileNotFoundError) and "/" not in program else error.strerror
     return FilesError(
         f"'{command.key}' runs '{program}', which cannot be started: {where}",
@@ -204,19 +209,19 @@ def _refuse_graphs_of_jobs(configuration: Configuration) -> None:
     for name in ("pipetask", "cluster"):
         section = config.at(name)
         sections += [*section.value.values()] if section and isinstance(section.value, dict) else []
-    found = [node for section in sections if (node := _below(section, _SAVE)) is not None]
-    hit = config.lookup(_SAVE, configuration.scope())
+    found = [node for section in sections if (node := _child(section, _JOB_GRAPH_KEY)) is not None]
+    hit = config.lookup(_JOB_GRAPH_KEY, configuration.scope())
     if hit is not None and hit.node is not None:
         found.insert(0, hit.node)
     for node in found:
         if str(node.value) not in {"NEVER", "None", ""}:
             raise ConfigError(
-                f"'{_SAVE}: {node.value}' asks for a quantum graph of each job's own, which LSST's packages cannot "
-                "cut out of one in today's format",
+                f"'{_JOB_GRAPH_KEY}: {node.value}' asks for a quantum graph per job, which LSST's packages cannot cut "
+                "out of one in today's format",
                 origin=node.origin,
                 hint="Leave it out: all jobs read the one graph, and of that only the quanta they run.",
             )
 
 
-def _below(section: Node | None, key: str) -> Node | None:
+def _child(section: Node | None, key: str) -> Node | None:
     return section.value.get(key) if section is not None and isinstance(section.value, dict) else None

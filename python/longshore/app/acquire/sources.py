@@ -11,7 +11,7 @@ from typing import Final, cast
 import msgspec
 
 from longshore.app.acquire.find_files import find_payload_file, read_file
-from longshore.app.acquire.pipeline_file import pipeline_file, read_inline_pipeline
+from longshore.app.acquire.pipeline_file import read_inline_pipeline, read_pipeline_file
 from longshore.app.acquire.quantum_graph import copy_graph, make_graph
 from longshore.app.configure.configuration import Configuration
 from longshore.app.configure.resolved_run import ResolvedRun
@@ -55,21 +55,23 @@ def acquire_run(run: ResolvedRun, progress: Progress) -> AcquiredRun:
     Raises `ConfigError` if there is no payload or more than one, `GraphCommandError` if a command that makes a
     quantum graph fails, `GraphError` or `FilesError` if the payload is wrong or cannot be read.
     """
-    return AcquiredRun(run=run, payload=_acquire(run, progress))
+    return AcquiredRun(run=run, payload=_read_payload(run, progress))
 
 
-def _acquire(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
+def _read_payload(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
     """Read the payload with the source of its kind."""
     configuration = run.configuration
-    named = sorted((key for key in PAYLOAD_KEYS if configuration.search(key)), key=partial(_place, configuration))
+    named = sorted(
+        (key for key in PAYLOAD_KEYS if configuration.search(key)), key=partial(_key_position, configuration)
+    )
     if set(named) == {_GRAPH, _PIPELINE}:
         # A graph on the command line wins over the pipeline in the file, as in BPS.
         progress.note(f"'{_GRAPH}' is used as it is, and '{_PIPELINE}' not read")
         named = [_GRAPH]
     if configuration.text(_SOURCE):
         if others := [key for key in named if key != _FILE]:
-            raise _more_than_one(configuration, others[0], _SOURCE)
-        return _by_source(run, progress)
+            raise _ambiguous_payload(configuration, others[0], _SOURCE)
+        return _read_graph_source(run, progress)
     if not named and configuration.search("createQuantumGraph"):
         return make_graph(run, progress)
     if not named:
@@ -79,11 +81,13 @@ def _acquire(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
             hint=f"Say what to run with one of the keys {', '.join(PAYLOAD_KEYS)}, for example: pipelineYaml: FILE",
         )
     if named[1:]:
-        raise _more_than_one(configuration, *named[:2])
-    return _by_source(run, progress) if named == [_FILE] else _READERS[_SOURCE_OF[named[0]]](run, named[0], progress)
+        raise _ambiguous_payload(configuration, *named[:2])
+    if named == [_FILE]:
+        return _read_graph_source(run, progress)
+    return _READERS[_SOURCE_BY_KEY[named[0]]](run, named[0], progress)
 
 
-def _more_than_one(configuration: Configuration, first: str, second: str) -> ConfigError:
+def _ambiguous_payload(configuration: Configuration, first: str, second: str) -> ConfigError:
     return ConfigError(
         f"more than one payload is named: '{first}' and '{second}'",
         origin=configuration.origin(second),
@@ -91,7 +95,7 @@ def _more_than_one(configuration: Configuration, first: str, second: str) -> Con
     )
 
 
-def _by_source(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
+def _read_graph_source(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
     """Read the payload of ``graphFile`` with the source that ``graphSource`` or the file name selects."""
     configuration = run.configuration
     name = configuration.text(_SOURCE).strip() or source_of_file_name(configuration.text(_FILE))
@@ -109,12 +113,12 @@ def _by_source(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
             origin=configuration.origin(_FILE),
             hint=f"Say it with 'graphSource': {', '.join(_READERS)}, or another.",
         )
-    return _foreign(configuration)
+    return _call_plugin(configuration)
 
 
-def _foreign(configuration: Configuration) -> AcquiredPayload:
+def _call_plugin(configuration: Configuration) -> AcquiredPayload:
     """Read the payload with a source from another package."""
-    source = find_function(configuration, _SOURCE, group=GRAPH_SOURCES, what="source", more=_READERS)
+    source = find_function(configuration, _SOURCE, group=GRAPH_SOURCES, what="source", built_in_names=_READERS)
     path = find_payload_file(configuration, _FILE) if configuration.text(_FILE) else None
     payload = Payload(
         name=configuration.text("payloadName"),
@@ -124,7 +128,7 @@ def _foreign(configuration: Configuration) -> AcquiredPayload:
         origin=configuration.origin(_SOURCE),
     )
     with collection_paused():
-        graph = cast("TaskGraph", call_function(configuration, _SOURCE, source, payload, gives=TaskGraph))
+        graph = cast("TaskGraph", call_function(configuration, _SOURCE, source, payload, returns=TaskGraph))
     for task in graph.dag.nodes:
         for name in (*task.inputs, *task.outputs):
             if name not in graph.files:
@@ -136,24 +140,24 @@ def _foreign(configuration: Configuration) -> AcquiredPayload:
     return AcquiredPayload(graph=graph, files=(path,) if path else ())
 
 
-def _place(configuration: Configuration, key: str) -> tuple[str, int, int]:
+def _key_position(configuration: Configuration, key: str) -> tuple[str, int, int]:
     """Sort key for configuration keys: their position in the files."""
     origin = configuration.origin(key)
     return (origin.file, origin.line, origin.column) if origin else ("", 0, 0)
 
 
-def _pipeline(run: ResolvedRun, key: str, progress: Progress) -> AcquiredPayload:
+def _read_pipeline(run: ResolvedRun, key: str, progress: Progress) -> AcquiredPayload:
     configuration = run.configuration
     if key == _INLINE:
         pipeline, files = read_inline_pipeline(configuration)
     elif key == _PIPELINE and is_lsst_pipeline(configuration.text(key).partition("#")[0], configuration.path.parent):
         return make_graph(run, progress)
     else:
-        pipeline, files = pipeline_file(configuration, key)
+        pipeline, files = read_pipeline_file(configuration, key)
     return AcquiredPayload(graph=pipeline.graph, files=files, commands=pipeline.commands)
 
 
-def _wfformat(run: ResolvedRun, key: str, _progress: Progress) -> AcquiredPayload:
+def _read_wfformat(run: ResolvedRun, key: str, _progress: Progress) -> AcquiredPayload:
     configuration = run.configuration
     path = find_payload_file(configuration, key)
     replay = configuration.search("replay")
@@ -173,24 +177,24 @@ def _wfformat(run: ResolvedRun, key: str, _progress: Progress) -> AcquiredPayloa
     return AcquiredPayload(graph=msgspec.structs.replace(graph, programs=programs), files=(path,))
 
 
-def _quantum_graph(run: ResolvedRun, key: str, progress: Progress) -> AcquiredPayload:
+def _read_quantum_graph(run: ResolvedRun, key: str, progress: Progress) -> AcquiredPayload:
     return copy_graph(run, key, progress)
 
 
-def _graph_file(run: ResolvedRun, key: str, _progress: Progress) -> AcquiredPayload:
+def _read_graph_file(run: ResolvedRun, key: str, _progress: Progress) -> AcquiredPayload:
     configuration = run.configuration
     path = find_payload_file(configuration, key)
     return read_tasks(path, configuration.text("payloadName"), configuration.origin(key))
 
 
 _READERS: Final[dict[str, Callable[[ResolvedRun, str, Progress], AcquiredPayload]]] = {
-    "pipeline": _pipeline,
-    "wfformat": _wfformat,
-    "quantum_graph": _quantum_graph,
-    "graph_file": _graph_file,
+    "pipeline": _read_pipeline,
+    "wfformat": _read_wfformat,
+    "quantum_graph": _read_quantum_graph,
+    "graph_file": _read_graph_file,
 }
 """Reader per source name; each receives the key that names the payload."""
-_SOURCE_OF: Final = {
+_SOURCE_BY_KEY: Final = {
     _INLINE: "pipeline",
     _PIPELINE: "pipeline",
     "wfformat": "wfformat",

@@ -127,12 +127,12 @@ class Configuration:
         profile, added = _site_layers(self.base, name, self.sites, origin)
         stack = self.layers.stack.with_layers(*added)
         config = Config(stack.root(), caller, values)
-        wanted = config.search("wmsServiceClass", Scope(current={"curr_site": name}, env=self.env))
-        service = str(wanted.value or "local")
-        more = [lsst_layer()] if is_lsst(config, site=name, env=self.env, beside=self.path.parent) else []
-        more += _service_layers(service)
-        if more:
-            config = Config(stack.with_layers(*more).root(), caller, values)
+        chosen = config.search("wmsServiceClass", Scope(current={"curr_site": name}, env=self.env))
+        service = str(chosen.value or "local")
+        default_layers = [lsst_layer()] if is_lsst(config, site=name, env=self.env, folder=self.path.parent) else []
+        default_layers += _service_layers(service)
+        if default_layers:
+            config = Config(stack.with_layers(*default_layers).root(), caller, values)
         for layer in self.last:
             config = Config(merge_over(config.root, layer), caller, values)
         return replace(
@@ -140,9 +140,9 @@ class Configuration:
             config=config,
             site=name,
             service=service,
-            service_origin=wanted.origin,
+            service_origin=chosen.origin,
             profile=profile,
-            site_layers=(*added, *more),
+            site_layers=(*added, *default_layers),
         )
 
 
@@ -183,13 +183,13 @@ def make_draft(layers: Layers, caller: FunctionCaller | None = None) -> Draft:
     env = layers.env
     problems: list[ConfigError] = []
     sites = SitePath((), env)
-    with _noted(problems):
+    with _collect_errors(problems):
         sites = SitePath(site_folders(base, env), env)
     draft = Draft(layers=layers, base=base, sites=sites, config=base, site="", service="local", service_origin=None)
-    with _noted(problems):
+    with _collect_errors(problems):
         draft = draft.at_site(choose_site(base, env, sites), base.search("computeSite", Scope(env=env)).origin)
-    with _noted(problems):
-        draft = _with_backend_options(draft)
+    with _collect_errors(problems):
+        draft = _add_backend_options(draft)
     return replace(draft, problems=tuple(problems))
 
 
@@ -206,7 +206,7 @@ def explain(
 
 
 @contextmanager
-def _noted(problems: list[ConfigError]) -> Iterator[None]:
+def _collect_errors(problems: list[ConfigError]) -> Iterator[None]:
     """Collect a `ConfigError` and continue after the block."""
     try:
         yield
@@ -214,7 +214,7 @@ def _noted(problems: list[ConfigError]) -> Iterator[None]:
         problems.append(error)
 
 
-def _with_backend_options(draft: Draft) -> Draft:
+def _add_backend_options(draft: Draft) -> Draft:
     """Return the draft with the values that the service reads from ``backendOptions``."""
     text = draft.text("backendOptions")
     if not text:

@@ -20,7 +20,7 @@ from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
-_DEEPEST: Final = 100
+_MAX_DEPTH: Final = 100
 
 
 def generate(draft: Draft, warnings: Iterable[Finding]) -> tuple[Draft, list[Finding]]:
@@ -30,11 +30,11 @@ def generate(draft: Draft, warnings: Iterable[Finding]) -> tuple[Draft, list[Fin
     forbidden, missing, fails, or returns no valid configuration.
     """
     caller = make_caller(draft)
-    asking = replace(draft, config=Config(draft.config.root, caller))
+    calling = replace(draft, config=Config(draft.config.root, caller))
     layers: list[Layer] = []
-    while (found := next(_wanted(asking.config.root, ()), None)) is not None:
-        layers.append(_layer(asking, caller, *found))
-        asking = asking.with_top_layer(layers[-1])
+    while (found := next(_find_calls(calling.config.root, ()), None)) is not None:
+        layers.append(_generated_layer(calling, caller, *found))
+        calling = calling.with_top_layer(layers[-1])
     if not layers:
         return draft, list(warnings)
     # A function may choose another site, or forbid later functions.
@@ -58,9 +58,9 @@ def refuse_late_functions(before: Configuration, after: Configuration) -> None:
 
     Raises `ConfigError` if the profile names such a function.
     """
-    known = {written.origin for layer in before.all_layers for _, _, written in _wanted(layer.root, ())}
+    known = {written.origin for layer in before.all_layers for _, _, written in _find_calls(layer.root, ())}
     for layer in after.all_layers:
-        for _, _, written in _wanted(layer.root, ()):
+        for _, _, written in _find_calls(layer.root, ()):
             if written.origin not in known:
                 raise ConfigError(
                     f"'{GENERATE_KEY}' of the site '{after.site}' comes too late: functions are called for "
@@ -71,18 +71,18 @@ def refuse_late_functions(before: Configuration, after: Configuration) -> None:
                 )
 
 
-def _wanted(section: Node, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Node, Node]]:
+def _find_calls(section: Node, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Node, Node]]:
     """Iterate over sections with ``bpsGenerateConfig``: path, section and value."""
     if not isinstance(section.value, dict):
         return
     for key, node in section.value.items():
         if key != GENERATE_KEY:
-            yield from _wanted(node, (*steps, key))
+            yield from _find_calls(node, (*steps, key))
         elif not any(node.value is nothing or node.value == "" for nothing in (None, Marker.DELETE)):
             yield steps, section, node
 
 
-def _layer(
+def _generated_layer(
     configuration: Configuration, caller: FunctionCaller, steps: tuple[str, ...], section: Node, written: Node
 ) -> Layer:
     """Return the layer that a function generates, placed at its section, without the key itself."""
@@ -105,7 +105,7 @@ def _layer(
             hint="It has to return a dict: values per key of the configuration.",
         )
     origin = msgspec.structs.replace(written.origin, layer=f"{GENERATE_KEY} {call.name}()")
-    values = to_node(_data(returned, call.name, written.origin, ()), origin).value
+    values = to_node(_to_yaml_value(returned, call.name, written.origin, ()), origin).value
     assert isinstance(values, dict)
     root = Node({**values, GENERATE_KEY: Node(Marker.DELETE, origin)}, origin)
     for step in reversed(steps):
@@ -113,19 +113,19 @@ def _layer(
     return Layer(origin.layer, LayerRank.COMMAND_LINE, root)
 
 
-def _data(value: object, function: str, origin: Origin, steps: tuple[str, ...]) -> YamlValue:
+def _to_yaml_value(value: object, function: str, origin: Origin, steps: tuple[str, ...]) -> YamlValue:
     """Convert a returned value to plain maps, lists and scalars; raises `ConfigError` for other types."""
-    if len(steps) > _DEEPEST:
-        raise ConfigError(f"'{function}' returns maps and lists more than {_DEEPEST} deep", origin=origin)
+    if len(steps) > _MAX_DEPTH:
+        raise ConfigError(f"'{function}' returns maps and lists more than {_MAX_DEPTH} deep", origin=origin)
     if isinstance(value, Mapping):
         return {
-            _key(key, function, origin): _data(each, function, origin, (*steps, str(key)))
+            _check_key(key, function, origin): _to_yaml_value(each, function, origin, (*steps, str(key)))
             for key, each in value.items()
         }
     if isinstance(value, list | tuple):
-        return [_data(each, function, origin, (*steps, str(number))) for number, each in enumerate(value)]
+        return [_to_yaml_value(each, function, origin, (*steps, str(number))) for number, each in enumerate(value)]
     if isinstance(value, str):
-        return _text(str(value), function, origin)
+        return _check_text(str(value), function, origin)
     if value is None or (isinstance(value, bool | int | float) and type(value) in {bool, int, float}):
         return value
     raise ConfigError(
@@ -135,7 +135,7 @@ def _data(value: object, function: str, origin: Origin, steps: tuple[str, ...]) 
     )
 
 
-def _key(key: object, function: str, origin: Origin) -> str:
+def _check_key(key: object, function: str, origin: Origin) -> str:
     if not isinstance(key, str) or not key:
         raise ConfigError(f"'{function}' returns {quote_value(key)} as a key, and keys are texts", origin=origin)
     if key == GENERATE_KEY:
@@ -144,10 +144,10 @@ def _key(key: object, function: str, origin: Origin) -> str:
             origin=origin,
             hint="Let it call the other function itself.",
         )
-    return _text(key, function, origin)
+    return _check_text(key, function, origin)
 
 
-def _text(text: str, function: str, origin: Origin) -> str:
+def _check_text(text: str, function: str, origin: Origin) -> str:
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -33,10 +33,10 @@ from longshore.world.shipped_files import shipped_path
 SERVICE_VARIABLE: Final = "BPS_WMS_SERVICE_CLASS"
 FILE_NAME: Final = "longshore.yaml"
 _PREFIX: Final = "LONGSHORE_"
-_NOT_OURS: Final = re.compile(r"LONGSHORE_(JOB_|TEST_|POOLS$)")
+_RESERVED_VARIABLES: Final = re.compile(r"LONGSHORE_(JOB_|TEST_|POOLS$)")
 """Environment variables of jobs and tests, which are no configuration keys."""
-_WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_NO_KEYS: Final = frozenset({"bps_cmdline", "bps_defined"})
+_WORD_BOUNDARY = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
+_COMPUTED_SECTIONS: Final = frozenset({"bps_cmdline", "bps_defined"})
 """Sections that BPS itself defines."""
 
 
@@ -85,17 +85,17 @@ def read_layers(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) 
     Raises `ConfigError` if a file cannot be read, `UsageError` if a ``--set`` is malformed.
     """
     env = {**os.environ, "PWD": str(current_directory())}
-    _refuse_odd_name(path.absolute())
+    _refuse_undecodable_path(path.absolute())
     options_layer = make_layer({"bps_cmdline": dict(overrides.options)}, "command line", LayerRank.COMMAND_LINE)
-    over = (options_layer, parse_set_options(overrides.sets))
+    overriding = (options_layer, parse_set_options(overrides.sets))
     loaded = load_layers(path, env=env)
-    below, files, warnings = read_base_layers(env)
+    base, files, warnings = read_base_layers(env)
     return Layers(
         path=path,
         overrides=overrides,
         now=now,
         env=env,
-        stack=LayerStack().with_layers(*below, _computed(path, now), *loaded.layers, *over),
+        stack=LayerStack().with_layers(*base, _computed_layer(path, now), *loaded.layers, *overriding),
         files=(*loaded.files, *files),
         warnings=warnings,
     )
@@ -109,9 +109,9 @@ def read_base_layers(
     Raises `ConfigError` if an existing file cannot be read.
     """
     defaults = file_layer("defaults", LayerRank.DEFAULTS, shipped_path("etc", "defaults.yaml"))
-    around = _machine_and_user(env)
-    variables, warnings = _environment(env, defaults.root)
-    return (defaults, *around.layers, variables), around.files, tuple(warnings)
+    local = _load_machine_and_user(env)
+    variables, warnings = _environment_layer(env, defaults.root)
+    return (defaults, *local.layers, variables), local.files, tuple(warnings)
 
 
 def file_layer(name: str, rank: LayerRank, path: Path) -> Layer:
@@ -129,7 +129,7 @@ def current_directory() -> Path:
         ) from None
 
 
-def _refuse_odd_name(path: Path) -> None:
+def _refuse_undecodable_path(path: Path) -> None:
     """Refuse a path that is not valid text: files in the run directory name it in many places."""
     try:
         str(path).encode()
@@ -139,7 +139,7 @@ def _refuse_odd_name(path: Path) -> None:
         ) from None
 
 
-def _computed(path: Path, now: float) -> Layer:
+def _computed_layer(path: Path, now: float) -> Layer:
     values = {
         "bps_defined": {"timestamp": timestamp(now)},
         "operator": user_name(),
@@ -148,7 +148,7 @@ def _computed(path: Path, now: float) -> Layer:
     return make_layer(values, "computed", LayerRank.DEFAULTS)
 
 
-def _machine_and_user(env: Mapping[str, str]) -> LoadedLayers:
+def _load_machine_and_user(env: Mapping[str, str]) -> LoadedLayers:
     """Read the configuration of this machine and user, with its includes."""
     layers: list[Layer] = []
     files: list[SourceFile] = []
@@ -165,40 +165,40 @@ def _machine_and_user(env: Mapping[str, str]) -> LoadedLayers:
 # --------------------------------------------------------------------------------------------------- the environment
 
 
-def _environment(env: Mapping[str, str], defaults: Node) -> tuple[Layer, list[Finding]]:
+def _environment_layer(env: Mapping[str, str], defaults: Node) -> tuple[Layer, list[Finding]]:
     """Return the layer of ``LONGSHORE_<KEY>`` and BPS's variable, and warnings about misspelt variables.
 
     Keys that the defaults define under ``payload`` are set there: at the root they would have no effect.
     """
-    keys = {variable_of(key): key for key in _keys(configuration_schema())}
+    keys = {variable_of(key): key for key in _root_keys(configuration_schema())}
     payload = plain_map(defaults).get("payload")
     below_payload = payload if isinstance(payload, dict) else {}
     root: dict[str, Node] = {}
-    below: dict[str, Node] = {}
+    payload_keys: dict[str, Node] = {}
     findings = []
     for name, text in sorted(env.items()):
-        if not name.startswith(_PREFIX) or _NOT_OURS.match(name) or not text:
+        if not name.startswith(_PREFIX) or _RESERVED_VARIABLES.match(name) or not text:
             continue
-        origin = _origin_of(name)
+        origin = _variable_origin(name)
         if name in keys:
-            (below if keys[name] in below_payload else root)[keys[name]] = _value(name, text, origin)
-        elif guess := did_you_mean(name, keys, likeness=0.85):
+            (payload_keys if keys[name] in below_payload else root)[keys[name]] = _parse_variable(name, text, origin)
+        elif hint := did_you_mean(name, keys, likeness=0.85):
             message = f"nothing knows the environment variable '{name}'"
-            findings.append(Finding(message=message, origin=origin, hint=guess, severity=Severity.WARNING))
+            findings.append(Finding(message=message, origin=origin, hint=hint, severity=Severity.WARNING))
     if service := env.get(SERVICE_VARIABLE):
         # Longshore's variable wins over BPS's.
-        root.setdefault("wmsServiceClass", Node(service, _origin_of(SERVICE_VARIABLE)))
-    if below:
-        root["payload"] = _payload_with(root.get("payload"), below)
+        root.setdefault("wmsServiceClass", Node(service, _variable_origin(SERVICE_VARIABLE)))
+    if payload_keys:
+        root["payload"] = _merge_payload(root.get("payload"), payload_keys)
     return Layer("environment", LayerRank.ENVIRONMENT, add_intended_keys(Node(root, Origin("environment")))), findings
 
 
 def variable_of(key: str) -> str:
     """Return the environment variable of a key: ``LONGSHORE_REQUEST_MEMORY`` for ``requestMemory``."""
-    return _PREFIX + _WORD.sub("_", key).upper()
+    return _PREFIX + _WORD_BOUNDARY.sub("_", key).upper()
 
 
-def _value(name: str, text: str, origin: Origin) -> Node:
+def _parse_variable(name: str, text: str, origin: Origin) -> Node:
     try:
         # One origin for the whole value: line and column within a variable do not help.
         return with_origin(parse_yaml(text, origin.file, rank=LayerRank.ENVIRONMENT), origin)
@@ -206,17 +206,17 @@ def _value(name: str, text: str, origin: Origin) -> Node:
         raise ConfigError(f"the value of '{name}' cannot be read: {error.message}", hint=error.hint) from error
 
 
-def _origin_of(variable: str) -> Origin:
+def _variable_origin(variable: str) -> Origin:
     return Origin(f"${variable}", layer=LayerRank.ENVIRONMENT.label)
 
 
-def _payload_with(payload: Node | None, below: dict[str, Node]) -> Node:
+def _merge_payload(payload: Node | None, keys: dict[str, Node]) -> Node:
     """Return the section ``payload`` with single keys merged in; these win over a variable for the section."""
     given = payload.value if payload and isinstance(payload.value, dict) else {}
-    return Node({**given, **below}, Origin("environment", layer=LayerRank.ENVIRONMENT.label))
+    return Node({**given, **keys}, Origin("environment", layer=LayerRank.ENVIRONMENT.label))
 
 
-def _keys(schema: JsonSchema) -> Iterator[str]:
+def _root_keys(schema: JsonSchema) -> Iterator[str]:
     """Iterate over keys allowed at the root."""
     for each in (schema, *(schema["$defs"][part["$ref"].rpartition("/")[2]] for part in schema.get("allOf", ()))):
-        yield from (key for key in each.get("properties", ()) if key not in _NO_KEYS)
+        yield from (key for key in each.get("properties", ()) if key not in _COMPUTED_SECTIONS)

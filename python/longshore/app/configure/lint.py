@@ -29,11 +29,11 @@ from longshore.world.read.yaml_file import SourceFile, read_yaml
 from longshore.world.read.yaml_text import key_places
 from longshore.world.shipped_files import shipped_path
 
-_OF_PROFILES = frozenset({"inherits", "hosts", "limits", "service"})
+_PROFILE_KEYS = frozenset({"inherits", "hosts", "limits", "service"})
 """Root keys that occur only in site profiles."""
 _LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 """Line ends in YAML; Python's `splitlines` splits at more characters."""
-_MOST_SOURCE = 16 * 1024 * 1024
+_MAX_SOURCE_BYTES = 16 * 1024 * 1024
 
 
 def check_configuration(configuration: Configuration) -> list[Finding]:
@@ -79,26 +79,28 @@ def lint_configuration(configuration: Configuration, *, thorough: bool = False) 
     `thorough` also checks payload files and commands, which otherwise happens when jobs are made.
     """
     payload = find_payload_names(configuration, files=thorough)
-    around = LintContext(
+    surroundings = LintContext(
         env=configuration.env,
-        known=_later_defaults(),
+        known=_quantum_graph_keys(),
         payload_names=payload.names,
         payload_uses=payload.uses,
         commands=thorough,
     )
     findings = [note for read in configuration.layers.files for note in read.notes]
-    findings += lint(configuration.config, configuration_schema(), around, bps=_bps_default(), labels=payload.labels)
+    findings += lint(
+        configuration.config, configuration_schema(), surroundings, bps=_find_bps_default(), labels=payload.labels
+    )
     if thorough:
-        findings += _without_site(configuration, payload.labels)
+        findings += _undefined_sites(configuration, payload.labels)
     return sort_findings(findings, configuration)
 
 
 def sort_findings(findings: Iterable[Finding], configuration: Configuration) -> list[Finding]:
     """Remove duplicate findings and sort them in the order of the configuration's files."""
-    return _in_order(findings, _texts(configuration.layers.files))
+    return _sort_by_position(findings, _file_texts(configuration.layers.files))
 
 
-def _without_site(configuration: Configuration, labels: frozenset[str] | None) -> Iterator[Finding]:
+def _undefined_sites(configuration: Configuration, labels: frozenset[str] | None) -> Iterator[Finding]:
     """Yield an error for each undefined site of a task, a cluster or a special job."""
     config, sites = configuration.config, configuration.sites
     parts = [config.at(name) for name in ("finalJob", "customJob")]
@@ -116,41 +118,41 @@ def _without_site(configuration: Configuration, labels: frozenset[str] | None) -
 def lint_file(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) -> LintResult:
     """Lint a file and its includes, as if it were used in a run; raises `UsageError` for a malformed ``--set``."""
     with collection_paused():  # garbage collection would take a third of the time
-        return _linted(path, overrides, now=now)
+        return _lint_file(path, overrides, now=now)
 
 
-def _linted(path: Path, overrides: Overrides, *, now: float) -> LintResult:
+def _lint_file(path: Path, overrides: Overrides, *, now: float) -> LintResult:
     try:
         draft = make_draft(read_layers(path, overrides, now=now))
     except ConfigError as error:
-        finding = _finding(error, path)
-        return LintResult(findings=(finding,), sources=_source(finding.origin))
-    sources = _texts(draft.read_files())
+        finding = _to_finding(error, path)
+        return LintResult(findings=(finding,), sources=_source_text(finding.origin))
+    sources = _file_texts(draft.read_files())
     profile = next((layer.root for layer in draft.all_layers if layer.name == str(path)), None)
     if profile is not None and _is_profile(profile):
-        return LintResult(findings=tuple(_of_profile(profile, draft)), sources=sources)
-    found = [*draft.layers.warnings, *(_finding(error, path) for error in draft.problems)]
-    findings = _in_order([*found, *lint_configuration(draft, thorough=True)], sources)
+        return LintResult(findings=tuple(_lint_profile(profile, draft)), sources=sources)
+    found = [*draft.layers.warnings, *(_to_finding(error, path) for error in draft.problems)]
+    findings = _sort_by_position([*found, *lint_configuration(draft, thorough=True)], sources)
     return LintResult(findings=tuple(findings), sources=sources)
 
 
-def _finding(error: ConfigError, path: Path) -> Finding:
+def _to_finding(error: ConfigError, path: Path) -> Finding:
     return Finding(message=error.message, origin=error.origin or Origin(str(path)), hint=error.hint)
 
 
 def _is_profile(root: Node) -> bool:
     """Tell whether a file is a site profile and not a run's configuration."""
-    return isinstance(root.value, dict) and not _OF_PROFILES.isdisjoint(root.value)
+    return isinstance(root.value, dict) and not _PROFILE_KEYS.isdisjoint(root.value)
 
 
-def _of_profile(root: Node, configuration: Configuration) -> list[Finding]:
+def _lint_profile(root: Node, configuration: Configuration) -> list[Finding]:
     notes = [note for read in configuration.layers.files for note in read.notes]
-    return _in_order(
-        [*notes, *check_schema(root, profile_schema()), *find_secrets(root)], _texts(configuration.layers.files)
+    return _sort_by_position(
+        [*notes, *check_schema(root, profile_schema()), *find_secrets(root)], _file_texts(configuration.layers.files)
     )
 
 
-def _in_order(findings: Iterable[Finding], texts: Mapping[str, str]) -> list[Finding]:
+def _sort_by_position(findings: Iterable[Finding], texts: Mapping[str, str]) -> list[Finding]:
     """Remove duplicates and sort findings by file and line, each at its key or value."""
     numbers = {file: number for number, file in enumerate(texts)}
     places = cache(lambda file: key_places(texts[file]))
@@ -172,33 +174,33 @@ def _in_order(findings: Iterable[Finding], texts: Mapping[str, str]) -> list[Fin
     return sorted(once.values(), key=position)
 
 
-def _texts(files: Iterable[SourceFile]) -> dict[str, str]:
+def _file_texts(files: Iterable[SourceFile]) -> dict[str, str]:
     return {str(read.path): read.content.decode("utf-8-sig", "replace") for read in files}
 
 
-def _source(origin: Origin) -> dict[str, str]:
+def _source_text(origin: Origin) -> dict[str, str]:
     """Return the text of the file that an error refers to, if any."""
     try:
         path = Path(origin.file)
-        if not origin.line or path.stat().st_size > _MOST_SOURCE:
+        if not origin.line or path.stat().st_size > _MAX_SOURCE_BYTES:
             return {}
         return {origin.file: path.read_bytes().decode("utf-8-sig", "replace")}
     except (OSError, ValueError):
         return {}
 
 
-def _bps_default() -> BpsDefaultService:
+def _find_bps_default() -> BpsDefaultService:
     """Return BPS's default service as registered here."""
     plugin = find_service_plugin(BPS_DEFAULT_SERVICE)
     fragment = schema_fragment(plugin) if plugin else None
     return BpsDefaultService(
         service=short_name(BPS_DEFAULT_SERVICE),
         title=fragment.title if fragment else BPS_DEFAULT_SERVICE,
-        keys=fragment.added if fragment else frozenset(),
+        keys=fragment.added_keys if fragment else frozenset(),
     )
 
 
-def _later_defaults() -> frozenset[str]:
+def _quantum_graph_keys() -> frozenset[str]:
     """Return the keys that the defaults for quantum graphs define."""
     names = plain_map(read_yaml(shipped_path("etc", "lsst.yaml")))
     sections = (names.get(section) for section in ("payload", "finalJob"))

@@ -15,8 +15,8 @@ from longshore.errors import LongshoreError
 from longshore.plan.transform import PER_JOB
 from longshore.world.read.yaml_file import read_yaml
 
-_LARGEST: Final = 8 * 1024 * 1024
-NOTHING: Final[frozenset[str]] = frozenset()
+_MAX_FILE_BYTES: Final = 8 * 1024 * 1024
+_NO_NAMES: Final[frozenset[str]] = frozenset()
 
 
 class PayloadNames(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,12 +27,12 @@ class PayloadNames(msgspec.Struct, frozen=True, kw_only=True):
     uses: frozenset[str] | None = None
 
 
-class _Recorded(msgspec.Struct):
+class _WfTask(msgspec.Struct):
     name: str = ""
 
 
 class _Specification(msgspec.Struct):
-    tasks: list[_Recorded] = []
+    tasks: list[_WfTask] = []
 
 
 class _Workflow(msgspec.Struct):
@@ -48,20 +48,20 @@ def find_payload_names(configuration: Configuration, *, files: bool) -> PayloadN
     config = configuration.config
     inline = config.at("pipeline")
     if inline is not None:
-        return _of_pipeline(inline)
+        return _names_in_pipeline(inline)
     if "graphFile" in config or "graphSource" in config:
         return PayloadNames()
     if "pipelineYaml" in config:
-        return _pipeline_file(configuration) if files else PayloadNames()
+        return _names_in_pipeline_file(configuration) if files else PayloadNames()
     if "wfformat" in config:
-        return PayloadNames(labels=_recorded(configuration) if files else None, uses=NOTHING)
-    return PayloadNames(uses=NOTHING)
+        return PayloadNames(labels=_wfformat_labels(configuration) if files else None, uses=_NO_NAMES)
+    return PayloadNames(uses=_NO_NAMES)
 
 
-def _of_pipeline(node: Node) -> PayloadNames:
+def _names_in_pipeline(node: Node) -> PayloadNames:
     top = node.value if isinstance(node.value, dict) else {}
     tasks = top.get("tasks")
-    labels = frozenset(tasks.value) if tasks is not None and isinstance(tasks.value, dict) else NOTHING
+    labels = frozenset(tasks.value) if tasks is not None and isinstance(tasks.value, dict) else _NO_NAMES
     uses = frozenset(variable_names(node))
     if "imports" in top or "instrument" in top:
         # LSST pipelines: imports add further tasks.
@@ -69,8 +69,8 @@ def _of_pipeline(node: Node) -> PayloadNames:
     return PayloadNames(labels=labels, names=frozenset({*key_names(node), *PER_JOB}), uses=uses)
 
 
-def _pipeline_file(configuration: Configuration) -> PayloadNames:
-    path = _found(configuration, "pipelineYaml")
+def _names_in_pipeline_file(configuration: Configuration) -> PayloadNames:
+    path = _find_file(configuration, "pipelineYaml")
     try:
         node = read_yaml(path) if path else None
     except LongshoreError:
@@ -79,13 +79,13 @@ def _pipeline_file(configuration: Configuration) -> PayloadNames:
     if node is None or not isinstance(node.value, dict):
         return PayloadNames()
     inner = node.value.get("pipeline") if len(node.value) == 1 else None
-    return _of_pipeline(inner or node)
+    return _names_in_pipeline(inner or node)
 
 
-def _recorded(configuration: Configuration) -> frozenset[str] | None:
-    path = _found(configuration, "wfformat")
+def _wfformat_labels(configuration: Configuration) -> frozenset[str] | None:
+    path = _find_file(configuration, "wfformat")
     try:
-        if path is None or path.stat().st_size > _LARGEST:
+        if path is None or path.stat().st_size > _MAX_FILE_BYTES:
             return None
         document = msgspec.json.decode(path.read_bytes(), type=_WfFormat)
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
@@ -93,7 +93,7 @@ def _recorded(configuration: Configuration) -> frozenset[str] | None:
     return frozenset(task.name for task in document.workflow.specification.tasks)
 
 
-def _found(configuration: Configuration, key: str) -> Path | None:
+def _find_file(configuration: Configuration, key: str) -> Path | None:
     """Return the file that a key names, or `None` if it is missing."""
     try:
         name = configuration.text(key).partition("#")[0]

@@ -35,8 +35,8 @@ from longshore.world.plugins import template_texts
 from longshore.world.shipped_files import shipped_path
 
 _Stage = TypeVar("_Stage", bound=Configuration)
-_Answer = TypeVar("_Answer")
-_Otherwise = TypeVar("_Otherwise")
+_Value = TypeVar("_Value")
+_Default = TypeVar("_Default")
 _PAYLOAD_FILES: Final = ("pipelineYaml", "wfformat", "qgraphFile", "graphFile")
 _RUN_ATTRIBUTES: Final = {
     "operator": "bps_operator",
@@ -59,15 +59,15 @@ class ResolvedRun:
     service: WmsService
     paths: RunPaths
     context: Context
-    _at: dict[str, ResolvedConfiguration] = field(init=False, repr=False, compare=False, default_factory=dict)
+    _by_site: dict[str, ResolvedConfiguration] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def at_site(self, name: str, origin: Origin | None = None) -> ResolvedConfiguration:
         """Return the configuration for jobs at a site, cached; raises `ConfigError` if the site is unknown or wrong."""
         if name == self.configuration.site:
             return self.configuration
-        if name not in self._at:
-            self._at[name] = self.configuration.at_site(name, origin)
-        return self._at[name]
+        if name not in self._by_site:
+            self._by_site[name] = self.configuration.at_site(name, origin)
+        return self._by_site[name]
 
 
 def resolve_run(
@@ -86,8 +86,8 @@ def resolve_run(
     configuration = at_default_site(configuration, service)
     for note in (
         *configuration.resolved_site.notes,
-        *_left_out(configuration, service),
-        *_unheeded(configuration, service),
+        *_inheritance_notes(configuration, service),
+        *_backend_option_notes(configuration, service),
     ):
         progress.note(note)
     paths = RunPaths(Path(configuration.text("submitPath")).absolute())
@@ -109,7 +109,7 @@ def resolve_configuration(draft: Draft) -> ResolvedConfiguration:
         site_layers=draft.site_layers,
         last=draft.last,
     )
-    name = {"bps_defined": {"uniqProcName": _checked_name(resolved).replace("/", "_")}}
+    name = {"bps_defined": {"uniqProcName": _checked_run_name(resolved).replace("/", "_")}}
     return resolved.with_top_layer(make_layer(name, "bps_defined", LayerRank.COMMAND_LINE))
 
 
@@ -119,23 +119,23 @@ def note_warnings(warnings: Iterable[Finding], progress: Progress) -> None:
         progress.note(f"{warning.origin}: {warning.message}" + (f". {warning.hint}" if warning.hint else ""))
 
 
-def _checked_name(configuration: Configuration) -> str:
+def _checked_run_name(configuration: Configuration) -> str:
     """Return ``outputRun``, after a check that it and ``submitPath`` are valid file names."""
     for key in ("outputRun", "submitPath"):
         if not configuration.text(key):
             raise ConfigError(
                 f"'{key}' must have a value", origin=configuration.origin(key), hint="It has a default: leave it out."
             )
-        if odd := re.search(r"[\x00-\x1f\x7f]", configuration.text(key)):
+        if control_character := re.search(r"[\x00-\x1f\x7f]", configuration.text(key)):
             raise ConfigError(
-                f"'{key}' has the sign {odd[0]!a} in it, which names of files should not have",
+                f"'{key}' has the sign {control_character[0]!a} in it, which names of files should not have",
                 origin=configuration.origin(key),
                 hint="Programs that read the path line by line would not find it.",
             )
-    left = re.search(r"\$\{?[A-Za-z_]\w*\}?", configuration.text("submitPath"))
-    if left:
+    variable = re.search(r"\$\{?[A-Za-z_]\w*\}?", configuration.text("submitPath"))
+    if variable:
         raise ConfigError(
-            f"'submitPath' uses '{left[0]}', which is not in the environment",
+            f"'submitPath' uses '{variable[0]}', which is not in the environment",
             origin=configuration.origin("submitPath"),
             hint="Set the variable, or write the path out.",
         )
@@ -158,7 +158,7 @@ def at_default_site(configuration: _Stage, service: WmsService) -> _Stage:
     )
 
 
-def _left_out(configuration: Configuration, service: WmsService) -> list[str]:
+def _inheritance_notes(configuration: Configuration, service: WmsService) -> list[str]:
     rule = configuration.resolved_site.settings.get("inheritEnvironment", "all")
     _, names = select_inherited(configuration.env.keys() - service.traits.required_variables, rule)
     if not names:
@@ -167,7 +167,7 @@ def _left_out(configuration: Configuration, service: WmsService) -> list[str]:
     return [f"{what}: the names look like secrets or are a scheduler's; 'inheritEnvironment' can name them"]
 
 
-def _unheeded(configuration: Configuration, service: WmsService) -> list[str]:
+def _backend_option_notes(configuration: Configuration, service: WmsService) -> list[str]:
     if not configuration.text("backendOptions") or service.traits.settings_key:
         return []
     return [f"the service '{configuration.service}' has no options of its own: 'backendOptions' has no effect"]
@@ -175,22 +175,22 @@ def _unheeded(configuration: Configuration, service: WmsService) -> list[str]:
 
 def service_context(configuration: Configuration, service: WmsService, run: RunPaths) -> Context:
     """Return the contract's `Context` for a service, with its probe."""
-    place = configuration.resolved_site
+    site = configuration.resolved_site
     section = configuration.config.at("site", configuration.site)
     # The site's settings and the job values of its section.
-    by_default = {"account": configuration.text("accountingGroup"), "queue": configuration.text("queue")}
-    said = {
+    job_defaults = {"account": configuration.text("accountingGroup"), "queue": configuration.text("queue")}
+    settings = {
         **plain_map(section),
-        **place.settings,
-        **{key: value for key, value in by_default.items() if value},
+        **site.settings,
+        **{key: value for key, value in job_defaults.items() if value},
     }
     ctx = Context(
         settings=service_settings(configuration, service),
-        site=Site(name=configuration.site, settings=said, origin=place.origin),
+        site=Site(name=configuration.site, settings=settings, origin=site.origin),
         paths=run,
         templates=template_texts(type(service))
         | {"longshore-job": shipped_path("bin", "longshore-job").read_text("utf-8")}
-        | _templates_of(place),
+        | _read_templates(site),
     )
     return msgspec.structs.replace(ctx, probe=service.ping(ctx))
 
@@ -198,30 +198,30 @@ def service_context(configuration: Configuration, service: WmsService, run: RunP
 def service_settings(configuration: Configuration, service: WmsService) -> dict[str, Any]:
     """Return the service's own settings: those of the engine and of its executor."""
     written = configuration.config.search("resources", configuration.scope()).written
-    place = configuration.resolved_site
+    site = configuration.resolved_site
     return {
-        "retries_on_lost": _read(configuration, "retryOnLost", parse_count, 1),
-        "grace_s": _read(configuration, "killGrace", parse_walltime, 10.0),
-        "max_fast_failures": _read(configuration, "maxFastFailures", parse_count, 100),
-        "fast_failure_s": _read(configuration, "fastFailureTime", parse_walltime, 10.0),
-        "umask": place.umask,
-        "concurrency_limits": _most_at_once(configuration, "concurrencyLimits"),
-        "max_jobs": _most_at_once(configuration, "maxJobs"),
+        "retries_on_lost": _read_value(configuration, "retryOnLost", parse_count, 1),
+        "grace_s": _read_value(configuration, "killGrace", parse_walltime, 10.0),
+        "max_fast_failures": _read_value(configuration, "maxFastFailures", parse_count, 100),
+        "fast_failure_s": _read_value(configuration, "fastFailureTime", parse_walltime, 10.0),
+        "umask": site.umask,
+        "concurrency_limits": _read_concurrency_limits(configuration, "concurrencyLimits"),
+        "max_jobs": _read_concurrency_limits(configuration, "maxJobs"),
         "share_machine": service.traits.runs_on_submit_host and configuration.flag("shareMachine"),
         "history": payload_identity(configuration),
-        **({"run": _of_run(configuration, service)} if service.traits.run_keys else {}),
+        **({"run": _run_values(configuration, service)} if service.traits.run_keys else {}),
         "executor": ({"pool": parse_pool(written)} if written else {})
-        | _guest_settings(place, service)
-        | _ending(configuration),
+        | _executor_settings(site, service)
+        | _kill_settings(configuration),
     }
 
 
-def _most_at_once(configuration: Configuration, key: str) -> dict[str, int]:
+def _read_concurrency_limits(configuration: Configuration, key: str) -> dict[str, int]:
     written = configuration.config.search(key, configuration.scope()).written
     return {} if written is None else parse_concurrency_maximums(written, key)
 
 
-def _of_run(configuration: Configuration, service: WmsService) -> dict[str, YamlValue]:
+def _run_values(configuration: Configuration, service: WmsService) -> dict[str, YamlValue]:
     """Return the run's values of the service's own keys; a map's keys are variables within the map."""
     config, scope = configuration.config, configuration.scope()
     found: dict[str, YamlValue] = {}
@@ -237,55 +237,55 @@ def _of_run(configuration: Configuration, service: WmsService) -> dict[str, Yaml
     return found
 
 
-def _read(
-    configuration: Configuration, key: str, read: ValueReader[_Answer], otherwise: _Otherwise
-) -> _Answer | _Otherwise:
+def _read_value(
+    configuration: Configuration, key: str, read: ValueReader[_Value], default: _Default
+) -> _Value | _Default:
     """Return a value of the run, or a default if undefined."""
     value = configuration.search(key)
-    return otherwise if value is None or value == "" else read(value, key, configuration.origin(key))
+    return default if value is None or value == "" else read(value, key, configuration.origin(key))
 
 
-def _ending(configuration: Configuration) -> dict[str, object]:
+def _kill_settings(configuration: Configuration) -> dict[str, object]:
     """Return how an executor ends jobs that exceed their limits, if not the default."""
     found: dict[str, object] = {}
-    if (chosen := _read(configuration, "killSignals", parse_signals, ())) not in {(), (signal.SIGTERM,)}:
+    if (chosen := _read_value(configuration, "killSignals", parse_signals, ())) not in {(), (signal.SIGTERM,)}:
         found["signals"] = list(chosen)
-    if (grace := _read(configuration, "killGrace", parse_walltime, 10.0)) != 10.0:
+    if (grace := _read_value(configuration, "killGrace", parse_walltime, 10.0)) != 10.0:
         found["grace_s"] = grace
     return found
 
 
-def _guest_settings(place: ResolvedSite, service: WmsService) -> dict[str, object]:
+def _executor_settings(site: ResolvedSite, service: WmsService) -> dict[str, object]:
     """Return the site's settings for an executor, beside its resources."""
-    inherit = place.settings.get("inheritEnvironment", "all")
+    inherit = site.settings.get("inheritEnvironment", "all")
     found: dict[str, Any] = {} if inherit == "all" else {"inherit": inherit}
-    if own := place.settings.get(service.traits.settings_key):
+    if own := site.settings.get(service.traits.settings_key):
         found[service.traits.settings_key] = own
-    if scratch := place.settings.get("scratch"):
+    if scratch := site.settings.get("scratch"):
         if service.traits.runs_on_submit_host and not Path(scratch).is_dir():
-            raise FilesError(f"'scratch' of the site '{place.name}' is '{scratch}', which is no directory")
+            raise FilesError(f"'scratch' of the site '{site.name}' is '{scratch}', which is no directory")
         found["scratch"] = scratch
-    if limits := executor_limits(place.limits):
+    if limits := executor_limits(site.limits):
         found["limits"] = limits
     return found
 
 
-def template_files(place: ResolvedSite) -> dict[str, Path]:
+def template_files(site: ResolvedSite) -> dict[str, Path]:
     """Return the template files that a site overrides."""
-    folder = Path(place.origin.file).parent if place.origin else Path()
-    named: dict[str, str] = place.settings.get("templates") or {}
-    return {name: folder / Path(path).expanduser() for name, path in named.items()}
+    folder = Path(site.origin.file).parent if site.origin else Path()
+    templates: dict[str, str] = site.settings.get("templates") or {}
+    return {name: folder / Path(path).expanduser() for name, path in templates.items()}
 
 
-def _templates_of(place: ResolvedSite) -> dict[str, str]:
+def _read_templates(site: ResolvedSite) -> dict[str, str]:
     """Return the texts of the templates that a site overrides."""
     texts: dict[str, str] = {}
-    for name, path in template_files(place).items():
+    for name, path in template_files(site).items():
         try:
             texts[name] = path.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise FilesError(
-                f"the template '{name}' of the site '{place.name}' cannot be read: {error}", origin=place.origin
+                f"the template '{name}' of the site '{site.name}' cannot be read: {error}", origin=site.origin
             ) from error
     return texts
 
@@ -308,18 +308,18 @@ def payload_identity(configuration: Configuration) -> str:
     the name of its pipeline file, wherever that is; an unnamed one by the path of that file. A pipeline inside the
     user's file is identified by that file.
     """
-    named = next((text for key in _PAYLOAD_FILES if (text := configuration.text(key))), "")
-    file, _, labels = named.partition("#")
+    name = next((text for key in _PAYLOAD_FILES if (text := configuration.text(key))), "")
+    file, _, labels = name.partition("#")
     path = Path(file) if file else configuration.path
     origin = configuration.origin("payloadName")
     if origin is not None and origin.layer not in PACKAGED_LAYERS:
         words = [configuration.text("project"), configuration.text("payloadName"), path.name]
     else:
         # An unnamed payload would have the name of the user's file, which many share.
-        words = [configuration.text("project"), str(_absolute(path, configuration))]
+        words = [configuration.text("project"), str(_absolute_path(path, configuration))]
     return "/".join([*words, labels] if labels else words)
 
 
-def _absolute(path: Path, configuration: Configuration) -> Path:
+def _absolute_path(path: Path, configuration: Configuration) -> Path:
     """Return the absolute path of a file, looked up in the current directory, then beside the user's file."""
     return (path if path.is_file() else configuration.path.parent / path).resolve()

@@ -20,7 +20,7 @@ Properties: TypeAlias = dict[str, dict[str, Any]]
 _REFERENCE: Final = "#/$defs/"
 
 
-class Fragment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SchemaFragment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Schema fragment of a service: keys of jobs, of runs, and of a site's profile and section.
 
     `title` is the workload manager's display name.
@@ -32,7 +32,7 @@ class Fragment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     site: Properties = {}
 
     @property
-    def added(self) -> frozenset[str]:
+    def added_keys(self) -> frozenset[str]:
         """Names of added job and run keys; for a shared map, the keys added to it."""
         found: set[str] = set()
         for key, entry in (self.job | self.run).items():
@@ -62,16 +62,16 @@ def profile_schema() -> dict[str, Any]:
     }
 
 
-def schema_fragment(plugin: Plugin) -> Fragment:
+def schema_fragment(plugin: Plugin) -> SchemaFragment:
     """Return the schema fragment of a service from `schema.json` of its package; raises `ConfigError` if invalid."""
     path = plugin.folder / "schema.json" if plugin.folder else None
     if path is None or not path.is_file():
-        return Fragment(plugin.name)
+        return SchemaFragment(plugin.name)
     try:
         document = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
         definitions: Mapping[str, Any] = document["$defs"]
         parts = {part: definitions.get(part, {}).get("properties", {}) for part in ("job", "run", "site")}
-        return msgspec.convert({"title": document["title"], **_without_references(parts, definitions)}, Fragment)
+        return msgspec.convert({"title": document["title"], **_inline_references(parts, definitions)}, SchemaFragment)
     except (msgspec.MsgspecError, AttributeError, KeyError, RecursionError) as error:
         raise ConfigError(f"the schema '{path}' of the service '{plugin.name}' cannot be used: {error!r}") from error
 
@@ -84,9 +84,9 @@ def _schemas(_path: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
     definitions = config["$defs"]
     job, run = definitions["job"]["properties"], definitions["run"]["properties"]
     for fragment in map(schema_fragment, _services()):
-        _add(job, fragment.job)
-        _add(run, fragment.run)
-        _add(site["properties"], fragment.site)
+        _add_keys(job, fragment.job)
+        _add_keys(run, fragment.run)
+        _add_keys(site["properties"], fragment.site)
     definitions["site"]["properties"] = site["properties"]
     definitions["place"]["properties"] = {
         key: {name: entry[name] for name in ("title", "description") if name in entry}
@@ -105,22 +105,22 @@ def _services() -> Iterator[Plugin]:
             yield plugin
 
 
-def _add(known: Properties, more: Properties) -> None:
+def _add_keys(known: Properties, more: Properties) -> None:
     """Add unknown keys, also within maps; a known key keeps its schema."""
     for key, entry in more.items():
         if key not in known:
             known[key] = entry
         elif "properties" in entry:
-            _add(known[key].setdefault("properties", {}), entry["properties"])
+            _add_keys(known[key].setdefault("properties", {}), entry["properties"])
 
 
-def _without_references(value: Any, definitions: Mapping[str, Any]) -> Any:
+def _inline_references(value: Any, definitions: Mapping[str, Any]) -> Any:
     """Return a schema with references to definitions inlined."""
     if isinstance(value, list):
-        return [_without_references(each, definitions) for each in value]
+        return [_inline_references(each, definitions) for each in value]
     if not isinstance(value, dict):
         return value
     name = str(value.get("$ref", "")).removeprefix(_REFERENCE)
     if name in definitions:
-        return _without_references(definitions[name], definitions)
-    return {key: _without_references(below, definitions) for key, below in value.items()}
+        return _inline_references(definitions[name], definitions)
+    return {key: _inline_references(below, definitions) for key, below in value.items()}

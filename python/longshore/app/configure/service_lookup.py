@@ -18,7 +18,7 @@ _BPS: Final = "lsst.ctrl.bps."
 
 def short_name(name: str) -> str:
     """Return the short name of a service given by class or BPS name; other names are returned unchanged."""
-    plugin = _registered_as(name) if "." in name else None
+    plugin = _find_registered(name) if "." in name else None
     if plugin is None:
         return name
     entries = built_in(SERVICES) if plugin.built_in else registered(SERVICES)
@@ -32,32 +32,32 @@ def find_service(name: str, *, origin: Origin | None = None) -> WmsService:
     """
     plugin = find_service_plugin(name)
     if plugin is None:
-        raise _unknown(name, origin)
+        raise _unknown_service_error(name, origin)
     try:
         # A name without module or with a leading dot raises ValueError or TypeError.
-        kind = plugin.load()
+        service = plugin.load()
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise UnknownServiceError(
             f"the service '{name}' cannot be imported: {error}",
             origin=origin,
             hint="The name of a class is its module and its own name, joined by a dot; the module must be installed.",
         ) from error
-    if not (isinstance(kind, type) and issubclass(kind, WmsService)):
+    if not (isinstance(service, type) and issubclass(service, WmsService)):
         raise UnknownServiceError(
             f"'{name}' is no service: it does not derive from longshore.contract.service.WmsService", origin=origin
         )
-    if missing := sorted(getattr(kind, "__abstractmethods__", ())):
+    if missing := sorted(getattr(service, "__abstractmethods__", ())):
         raise UnknownServiceError(
             f"'{name}' is no whole service: it lacks " + ", ".join(f"'{method}'" for method in missing), origin=origin
         )
-    if not issubclass(kind, EventSource | ReportSource):
+    if not issubclass(service, EventSource | ReportSource):
         raise UnknownServiceError(f"'{name}' is no whole service: it lacks 'events' or 'report'", origin=origin)
-    return kind()
+    return service()
 
 
 def find_service_plugin(name: str) -> Plugin | None:
     """Return the registration of a service without importing it; ``None`` for an impossible name."""
-    if plugin := _registered_as(name):
+    if plugin := _find_registered(name):
         return plugin
     module, _, attribute = name.rpartition(".")
     return Plugin(name, module, attribute) if "." in name and not name.startswith(_BPS) else None
@@ -102,21 +102,23 @@ def _ships_site(folder: Path | None, name: str) -> bool:
     return folder is not None and (folder / "sites" / f"{name}.yaml").is_file()
 
 
-def _registered_as(name: str) -> Plugin | None:
+def _find_registered(name: str) -> Plugin | None:
     """Return the registration for a name, a class, or a prefix of a dotted name, as BPS's services have."""
     if "." not in name:
         return find_plugin(SERVICES, name)
-    return _dotted(name, built_in(SERVICES).values()) or _dotted(name, registered(SERVICES).values())
+    return _match_dotted_name(name, built_in(SERVICES).values()) or _match_dotted_name(
+        name, registered(SERVICES).values()
+    )
 
 
-def _dotted(name: str, plugins: Iterable[Plugin]) -> Plugin | None:
+def _match_dotted_name(name: str, plugins: Iterable[Plugin]) -> Plugin | None:
     for plugin in plugins:
         if name in {plugin.name, plugin.dotted} or ("." in plugin.name and name.startswith(f"{plugin.name}.")):
             return plugin
     return None
 
 
-def _unknown(name: str, origin: Origin | None) -> UnknownServiceError:
+def _unknown_service_error(name: str, origin: Origin | None) -> UnknownServiceError:
     return UnknownServiceError(
         f"there is no service '{name}'; there are: {', '.join(service_names())}",
         origin=origin,

@@ -36,7 +36,7 @@ from longshore.sites.site_settings import site_description
 from longshore.world.host import host_name
 from longshore.world.read.site_profiles import SitePath
 
-_EXPANDED: Final = ("scratch", "container", "group")
+_EXPANDED_KEYS: Final = ("scratch", "container", "group")
 """Profile keys whose variables are replaced; the maps of services are left to the services."""
 
 
@@ -79,9 +79,9 @@ def choose_site(base: Config, env: Mapping[str, str], sites: SitePath) -> str:
     wanted = base.search("wmsServiceClass", Scope(env=env))
     service = short_name(str(wanted.value or "local"))
     asked = wanted.origin is not None and wanted.origin.layer not in PACKAGED_LAYERS
-    here = _sites_of(host_name(), base, sites)
+    here = _sites_matching_host(host_name(), base, sites)
     fit = [name for name in here if not asked or service_of_site(name, base, sites) == service]
-    if found := only_site(host_name(), [(name, _where(name, base, sites)) for name in fit]):
+    if found := only_site(host_name(), [(name, _site_source(name, base, sites)) for name in fit]):
         return found
     return default_site_by_name(service)
 
@@ -95,7 +95,7 @@ def site_layers(
     know. Raises `ConfigError` if the site is unknown or its profile is wrong.
     """
     resolved = site_profile(base, name, sites)
-    section = _section(base, name)
+    section = _site_section(base, name)
     if resolved is None and section is None:
         raise unknown_site(name, base, sites, origin)
     layers = []
@@ -114,7 +114,7 @@ def site_profile(base: Config, name: str, sites: SitePath) -> ResolvedSiteProfil
     Raises `ConfigError` if the profile cannot be read, inherits itself, or inherits an unknown site.
     """
     file = sites.find(name)
-    section = _section(base, name)
+    section = _site_section(base, name)
     inherits = section.value.get("inherits") if section and isinstance(section.value, dict) else None
     if file is None and inherits is None:
         return None
@@ -126,7 +126,7 @@ def site_profile(base: Config, name: str, sites: SitePath) -> ResolvedSiteProfil
     def find(parent: str, origin: Origin) -> SiteProfile:
         if found := sites.find(parent):
             return sites.profile(found)
-        if (own := _section(base, parent)) is not None:
+        if (own := _site_section(base, parent)) is not None:
             return SiteProfile(name=parent, root=own, personal=True)
         raise unknown_site(parent, base, sites, origin)
 
@@ -151,7 +151,7 @@ def resolve_site(
     settings: dict[str, Any] = {}
     own: Node | None = None
     for key, node in whole.value.items():
-        if problem := _wrong(key, node, schema):
+        if problem := _schema_error(key, node, schema):
             if node.overrode is not None or node.origin.layer == LayerRank.SITE.label:
                 raise ConfigError(problem.message, origin=problem.origin, hint=problem.hint)
             notes.append(f"{problem.origin}: '{key}' is taken for a variable: for sites {problem.message}")
@@ -159,20 +159,20 @@ def resolve_site(
             own = node
         elif node.value is not None:
             settings[key] = plain_value(node)
-    for key in _EXPANDED:
+    for key in _EXPANDED_KEYS:
         if isinstance(settings.get(key), str):
-            settings[key] = _expanded(settings[key], whole.value[key], config, name, env)
-    ceilings, raised = _ceilings(profile, own, name)
-    section = _section(config, name)
+            settings[key] = _expand(settings[key], whole.value[key], config, name, env)
+    limits, raised = _combine_limits(profile, own, name)
+    section = _site_section(config, name)
     origin = profile.chain[-1].root.origin if profile else section.origin if section else None
-    return ResolvedSite(name=name, settings=settings, limits=ceilings, notes=(*notes, *raised), origin=origin)
+    return ResolvedSite(name=name, settings=settings, limits=limits, notes=(*notes, *raised), origin=origin)
 
 
 def unknown_site(name: str, base: Config, sites: SitePath, origin: Origin | None) -> ConfigError:
     """Return the error for an undefined site."""
-    there = [*sites.all, *_sections(base)]
-    looked = ", ".join(f"'{folder}'" for _, folder in sites.folders())
-    hint = f"{did_you_mean(name, there)} A site is a profile '{name}.yaml' in {looked}, or a section 'site.{name}'."
+    names = [*sites.all, *_section_names(base)]
+    folders = ", ".join(f"'{folder}'" for _, folder in sites.folders())
+    hint = f"{did_you_mean(name, names)} A site is a profile '{name}.yaml' in {folders}, or a section 'site.{name}'."
     return ConfigError(f"there is no site '{name}'", origin=origin, hint=hint.strip())
 
 
@@ -184,41 +184,41 @@ def raise_first_error(findings: list[Finding]) -> None:
         raise ConfigError(errors[0].message + others, origin=errors[0].origin, hint=errors[0].hint)
 
 
-def _ceilings(resolved: ResolvedSiteProfile | None, own: Node | None, name: str) -> tuple[SiteLimits, list[str]]:
+def _combine_limits(resolved: ResolvedSiteProfile | None, own: Node | None, name: str) -> tuple[SiteLimits, list[str]]:
     if resolved is None:
         return read_limits(own), []
-    ceilings, first_notes = lower_limits(
+    limits, first_notes = lower_limits(
         read_limits(resolved.limits(personal=False)), read_limits(resolved.limits(personal=True)), name
     )
-    ceilings, notes = lower_limits(ceilings, read_limits(own), name)
-    return ceilings, [*first_notes, *notes]
+    limits, notes = lower_limits(limits, read_limits(own), name)
+    return limits, [*first_notes, *notes]
 
 
-def _wrong(key: str, node: Node, schema: JsonSchema) -> Finding | None:
+def _schema_error(key: str, node: Node, schema: JsonSchema) -> Finding | None:
     """Return the finding about one site setting that its schema rejects, if any."""
     found = check_schema(Node({key: node}, node.origin), schema)
     return next((finding for finding in found if finding.severity is Severity.ERROR), None)
 
 
-def _expanded(text: str, node: Node, config: Config, site: str, env: Mapping[str, str]) -> str:
+def _expand(text: str, node: Node, config: Config, site: str, env: Mapping[str, str]) -> str:
     scope = Scope(current={"curr_site": site}, env=env)
     return Interpolator(config, scope).template(text, node.origin).render({})
 
 
-def _section(base: Config, name: str) -> Node | None:
+def _site_section(base: Config, name: str) -> Node | None:
     found = base.at("site", name)
     return found if found is not None and isinstance(found.value, dict) else None
 
 
-def _sections(base: Config) -> tuple[str, ...]:
+def _section_names(base: Config) -> tuple[str, ...]:
     found = base.at("site")
     return tuple(found.value) if found is not None and isinstance(found.value, dict) else ()
 
 
-def _sites_of(host: str, base: Config, sites: SitePath) -> list[str]:
+def _sites_matching_host(host: str, base: Config, sites: SitePath) -> list[str]:
     """Return the sites whose host patterns match; patterns in the user's section win over the profile's."""
     patterns = {name: sites.hosts(file) for name, file in sites.all.items()}
-    for name in _sections(base):
+    for name in _section_names(base):
         hosts = base.at("site", name, "hosts")
         if hosts is not None and isinstance(hosts.value, list):
             patterns[name] = tuple(str(each.value) for each in hosts.value)
@@ -227,7 +227,7 @@ def _sites_of(host: str, base: Config, sites: SitePath) -> list[str]:
 
 def service_of_site(name: str, base: Config, sites: SitePath, seen: tuple[str, ...] = ()) -> str:
     """Return the short name of a site's service, read from profile heads; empty if not given."""
-    section = _section(base, name)
+    section = _site_section(base, name)
     own = plain_map(section)
     file = sites.find(name)
     head = sites.head(file) if file else None
@@ -240,7 +240,7 @@ def service_of_site(name: str, base: Config, sites: SitePath, seen: tuple[str, .
     return ""
 
 
-def _where(name: str, base: Config, sites: SitePath) -> str:
+def _site_source(name: str, base: Config, sites: SitePath) -> str:
     file = sites.find(name)
-    section = _section(base, name)
+    section = _site_section(base, name)
     return str(file.path) if file else quote_value(section.origin) if section else name

@@ -43,7 +43,7 @@ class SiteDescription:
     origin.
     """
 
-    listed: KnownSite
+    entry: KnownSite
     chain: tuple[str, ...]
     values: Mapping[str, YamlValue]
     origins: Mapping[tuple[str, ...], tuple[YamlValue, Origin]] = field(default_factory=dict)
@@ -55,11 +55,11 @@ def list_sites(site_path: Sequence[str]) -> list[KnownSite]:
     `site_path` holds the folders of ``--site-path``. Raises `UsageError` if one of these is missing, `ConfigError` if
     the configuration of this machine or user is wrong.
     """
-    base, sites = _around(site_path)
+    base, sites = _read_sites(site_path)
     section = base.at("site")
     own = section.value if section and isinstance(section.value, dict) else {}
     names = sorted({*sites.all, *own})
-    return [_listed(name, base, sites) for name in names]
+    return [_known_site(name, base, sites) for name in names]
 
 
 def show_site(name: str, site_path: Sequence[str]) -> SiteDescription:
@@ -68,7 +68,7 @@ def show_site(name: str, site_path: Sequence[str]) -> SiteDescription:
     `site_path` is that of `list_sites`. Raises `UsageError` if a folder is missing, `ConfigError` if the site is
     unknown or its profile is wrong.
     """
-    base, sites = _around(site_path)
+    base, sites = _read_sites(site_path)
     resolved = site_profile(base, name, sites)
     section = base.at("site", name)
     if resolved is None and section is None:
@@ -79,11 +79,14 @@ def show_site(name: str, site_path: Sequence[str]) -> SiteDescription:
         root = overlay(root, section)
     chain = tuple(dict.fromkeys(profile.name for profile in resolved.chain)) if resolved else (name,)
     return SiteDescription(
-        listed=_listed(name, base, sites), chain=chain, values=plain_map(root), origins=dict(_origins(root, ()))
+        entry=_known_site(name, base, sites),
+        chain=chain,
+        values=plain_map(root),
+        origins=dict(_value_origins(root, ())),
     )
 
 
-def _around(site_path: Sequence[str]) -> tuple[Config, SitePath]:
+def _read_sites(site_path: Sequence[str]) -> tuple[Config, SitePath]:
     """Return the configuration of machine and user, without any run's file, and the site search path."""
     for folder in site_path:
         if not Path(folder).is_dir():
@@ -98,7 +101,7 @@ def _around(site_path: Sequence[str]) -> tuple[Config, SitePath]:
     return base, SitePath(site_folders(base, env), env)
 
 
-def _listed(name: str, base: Config, sites: SitePath) -> KnownSite:
+def _known_site(name: str, base: Config, sites: SitePath) -> KnownSite:
     file = sites.all.get(name)
     section = base.at("site", name)
     place = file.place.value if file else "configuration"
@@ -113,9 +116,9 @@ def _listed(name: str, base: Config, sites: SitePath) -> KnownSite:
     return KnownSite(name=name, service=service, title=title, place=place, origin=origin)
 
 
-def _origins(node: Node, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], tuple[YamlValue, Origin]]]:
+def _value_origins(node: Node, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], tuple[YamlValue, Origin]]]:
     if isinstance(node.value, dict) and node.value:
         for name, below in node.value.items():
-            yield from _origins(below, (*steps, name))
+            yield from _value_origins(below, (*steps, name))
     else:
         yield steps, (plain_value(node), node.origin)

@@ -35,7 +35,7 @@ def refuse_functions(configuration: Configuration, what: str, origin: Origin | N
 
     `what` is the function in quotes, `origin` where it was written. Raises `ConfigError` if a layer forbids it.
     """
-    forbidden = next(filter(None, map(_forbidding, configuration.all_layers)), None)
+    forbidden = next(filter(None, map(_find_prohibition, configuration.all_layers)), None)
     if forbidden is not None:
         raise ConfigError(
             f"{what} calls a function, which '{_KEY}' forbids",
@@ -65,12 +65,12 @@ def call_builtin_or_imported(call: FunctionCall) -> Any:
         ) from error
 
 
-def _forbidding(layer: Layer) -> Node | None:
+def _find_prohibition(layer: Layer) -> Node | None:
     """Return the value that forbids functions in a layer; one layer suffices, so users cannot override a site."""
     root = layer.root.value if isinstance(layer.root.value, dict) else {}
     # A plain key of the command line is in a section of its own.
-    below = root["bps_cmdline"].value if "bps_cmdline" in root else {}
-    for part in (root, below if isinstance(below, dict) else {}):
+    command_line = root["bps_cmdline"].value if "bps_cmdline" in root else {}
+    for part in (root, command_line if isinstance(command_line, dict) else {}):
         node = part.get(_KEY)
         while node is not None and node.value is not False:
             node = node.overrode
@@ -79,10 +79,13 @@ def _forbidding(layer: Layer) -> Node | None:
     return None
 
 
-def find_function(configuration: Configuration, key: str, *, group: str, what: str, more: Collection[str] = ()) -> Any:
+def find_function(
+    configuration: Configuration, key: str, *, group: str, what: str, built_in_names: Collection[str] = ()
+) -> Any:
     """Import the function that a key names, from an entry point of `group` or by dotted path.
 
-    `what` is the noun for such functions in errors; `more` are built-in names for the hint. Raises `ConfigError` if
+    `what` is the noun for such functions in errors; `built_in_names` are further names for the
+    hint. Raises `ConfigError` if
     the function is unknown, cannot be imported, or functions are forbidden.
     """
     name, origin = configuration.text(key).strip(), configuration.origin(key)
@@ -100,7 +103,7 @@ def find_function(configuration: Configuration, key: str, *, group: str, what: s
             origin=origin,
             hint="It is named by its module and its own name, joined by a dot; PYTHONPATH must lead to the module.",
         ) from error
-    known = [*more, *sorted(plugins)]
+    known = [*built_in_names, *sorted(plugins)]
     raise ConfigError(
         f"there is no {what} '{name}'",
         origin=origin,
@@ -108,7 +111,7 @@ def find_function(configuration: Configuration, key: str, *, group: str, what: s
     )
 
 
-def call_function(configuration: Configuration, key: str, function: Any, *arguments: Any, gives: type) -> Any:
+def call_function(configuration: Configuration, key: str, function: Any, *arguments: Any, returns: type) -> Any:
     """Call a user function and check the type of its result.
 
     Raises `ConfigError` if it fails or returns another type; a `LongshoreError` of the function passes through.
@@ -121,6 +124,6 @@ def call_function(configuration: Configuration, key: str, function: Any, *argume
         raise
     except Exception as error:  # user functions may raise any exception
         raise ConfigError(f"'{name}' fails: {type(error).__name__}: {str(error)[:200]}", origin=origin) from error
-    if not isinstance(found, gives):
-        raise ConfigError(f"'{name}' returns a {type(found).__name__}, and no {gives.__name__}", origin=origin)
+    if not isinstance(found, returns):
+        raise ConfigError(f"'{name}' returns a {type(found).__name__}, and no {returns.__name__}", origin=origin)
     return found

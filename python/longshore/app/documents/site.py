@@ -99,8 +99,8 @@ def sites_document(sites: Iterable[KnownSite], *, as_of: float) -> SitesDocument
 def site_profile_document(shown: SiteDescription, *, as_of: float) -> SiteProfileDocument:
     """Return a site as ``site show --json`` prints it."""
     return SiteProfileDocument.from_record(
-        shown.listed,
-        origin=place_entry(shown.listed.origin),
+        shown.entry,
+        origin=place_entry(shown.entry.origin),
         chain=shown.chain,
         values=shown.values,
         origins={".".join(steps): place_entry(origin) for steps, (_, origin) in shown.origins.items()},

@@ -10,7 +10,7 @@ from pathlib import Path
 from longshore.app.configure.layers import NO_OVERRIDES, Overrides
 from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.inspect.find_jobs import find_job
-from longshore.app.payload.lsst import is_lsst, reads_graph_file
+from longshore.app.payload.lsst import is_graph_file, is_lsst
 from longshore.app.plan.clustering import ClusteredRun
 from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.runs.event_source import event_blocks
@@ -40,9 +40,9 @@ def draw_configuration(path: Path, overrides: Overrides = NO_OVERRIDES, *, progr
     """
     run = resolve_run(path, overrides, now=time.time(), progress=progress)
     configuration = run.configuration
-    of_file = reads_graph_file(configuration.text("graphFile"), configuration.text("graphSource"))
+    of_file = is_graph_file(configuration.text("graphFile"), configuration.text("graphSource"))
     if not of_file and is_lsst(
-        configuration.config, site=configuration.site, env=configuration.env, beside=path.parent
+        configuration.config, site=configuration.site, env=configuration.env, folder=path.parent
     ):
         raise PreparationError(
             "a quantum graph is only there once a run is prepared",

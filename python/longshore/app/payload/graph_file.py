@@ -24,11 +24,11 @@ def read_tasks(path: Path, name: str, origin: Origin | None) -> AcquiredPayload:
     """
     place = Origin(str(path))
     with open_graph_file(path, origin) as lines:
-        found = read_graph_file(lines, place)
-    graph = msgspec.structs.replace(found.graph, name=name or found.graph.name)
-    first = Origin(place.file, 1, 1)
-    commands = {label: _node(command, first) for label, command in found.commands.items()}
-    return AcquiredPayload(graph=graph, files=(path,), commands=commands, values=found.values)
+        content = read_graph_file(lines, place)
+    graph = msgspec.structs.replace(content.graph, name=name or content.graph.name)
+    start = Origin(place.file, 1, 1)
+    commands = {label: _to_node(command, start) for label, command in content.commands.items()}
+    return AcquiredPayload(graph=graph, files=(path,), commands=commands, values=content.values)
 
 
 def write_tasks(acquired: AcquiredPayload, path: Path, root: Path) -> None:
@@ -37,8 +37,8 @@ def write_tasks(acquired: AcquiredPayload, path: Path, root: Path) -> None:
     Files in the run directory `root` are named by absolute paths. Raises `FilesError` or `GraphError` if the file
     cannot be written, or if a value does not fit into JSON.
     """
-    commands = {label: _command(node) for label, node in acquired.commands.items()}
-    write_graph_file(path, graph_lines(_anywhere(acquired, root), commands=commands, values=acquired.values))
+    commands = {label: _to_command(node) for label, node in acquired.commands.items()}
+    write_graph_file(path, graph_lines(_with_absolute_paths(acquired, root), commands=commands, values=acquired.values))
 
 
 def holds_quanta(path: Path) -> bool:
@@ -50,7 +50,7 @@ def holds_quanta(path: Path) -> bool:
         return False
 
 
-def _anywhere(acquired: AcquiredPayload, root: Path) -> TaskGraph:
+def _with_absolute_paths(acquired: AcquiredPayload, root: Path) -> TaskGraph:
     """Return the graph with absolute paths, for use by another run in another directory."""
     made = frozenset(acquired.made)
     graph = acquired.graph
@@ -61,12 +61,12 @@ def _anywhere(acquired: AcquiredPayload, root: Path) -> TaskGraph:
     return msgspec.structs.replace(graph, files=files) if made else graph
 
 
-def _command(node: Node) -> Command:
+def _to_command(node: Node) -> Command:
     value = plain_value(node)
     return tuple(map(str, value)) if isinstance(value, list) else str(value)
 
 
-def _node(command: Command, origin: Origin) -> Node:
+def _to_node(command: Command, origin: Origin) -> Node:
     if isinstance(command, str):
         return Node(command, origin)
     return Node([Node(word, origin) for word in command], origin)

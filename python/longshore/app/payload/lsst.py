@@ -19,10 +19,10 @@ from longshore.graph.declaration.pipeline_parts import PipelineKind, pipeline_ki
 from longshore.world.read.yaml_file import read_yaml
 from longshore.world.shipped_files import shipped_path
 
-_OTHERS: Final = ("pipelineYaml", "pipeline", "wfformat", "graphFile", "graphSource", "customJob")
+_OTHER_SOURCES: Final = ("pipelineYaml", "pipeline", "wfformat", "graphFile", "graphSource", "customJob")
 _QUANTUM_GRAPH: Final = "quantum_graph"
 _GRAPH_FILE: Final = "graph_file"
-_ENDINGS: Final = {
+_SOURCE_BY_SUFFIX: Final = {
     ".jsonl": _GRAPH_FILE,
     ".jsonl.gz": _GRAPH_FILE,
     ".qg": _QUANTUM_GRAPH,
@@ -37,18 +37,18 @@ _ENDINGS: Final = {
 def source_of_file_name(name: str) -> str:
     """Return the source that a file name implies; empty if it implies none."""
     file = name.partition("#")[0]
-    return next((source for ending, source in _ENDINGS.items() if file.endswith(ending)), "")
+    return next((source for ending, source in _SOURCE_BY_SUFFIX.items() if file.endswith(ending)), "")
 
 
-def reads_graph_file(name: str, source: str) -> bool:
+def is_graph_file(name: str, source: str) -> bool:
     """Tell whether ``graphFile`` names a graph file, given ``graphSource``."""
     return bool(name) and (source.strip() or source_of_file_name(name)) == _GRAPH_FILE
 
 
-def is_lsst(config: Config, *, site: str, env: Mapping[str, str], beside: Path) -> bool:
+def is_lsst(config: Config, *, site: str, env: Mapping[str, str], folder: Path) -> bool:
     """Tell whether the payload is a quantum graph, or a pipeline from which one is made.
 
-    `config` is merged without LSST's defaults. `site` and `env` define the search scope. `beside` is the folder of
+    `config` is merged without LSST's defaults. `site` and `env` define the search scope. `folder` is the folder of
     the user's file, searched for a pipeline after the current folder.
     """
 
@@ -60,26 +60,26 @@ def is_lsst(config: Config, *, site: str, env: Mapping[str, str], beside: Path) 
         if text("qgraphFile"):
             return True
         if file := text("graphFile"):
-            if reads_graph_file(file, source := text("graphSource")):
-                given = next((path for path in (Path(file), beside / file) if path.is_file()), None)
-                return given is not None and holds_quanta(given)
+            if is_graph_file(file, source := text("graphSource")):
+                graph_path = next((path for path in (Path(file), folder / file) if path.is_file()), None)
+                return graph_path is not None and holds_quanta(graph_path)
             return (source.strip() or source_of_file_name(file)) == _QUANTUM_GRAPH
         pipeline = text("pipelineYaml").partition("#")[0]
         if pipeline:
-            return is_lsst_pipeline(pipeline, beside)
+            return is_lsst_pipeline(pipeline, folder)
         # With a command of their own that makes the graph, users may need no pipeline.
-        return bool(text("createQuantumGraph")) and not any(map(config.at, _OTHERS))
+        return bool(text("createQuantumGraph")) and not any(map(config.at, _OTHER_SOURCES))
     except ConfigError:
         return False  # reported where the value is needed
 
 
-def is_lsst_pipeline(name: str, beside: Path) -> bool:
-    """Tell whether a file, in the current folder or else in `beside`, is a pipeline of LSST tasks."""
+def is_lsst_pipeline(name: str, folder: Path) -> bool:
+    """Tell whether a file, in the current folder or else in `folder`, is a pipeline of LSST tasks."""
     if "://" in name:
         return True  # only LSST's packages read those
-    for path in (Path(name), beside / name):
+    for path in (Path(name), folder / name):
         try:
-            return _kind(path, path.stat().st_mtime_ns) is PipelineKind.LSST
+            return _cached_pipeline_kind(path, path.stat().st_mtime_ns) is PipelineKind.LSST
         except ConfigError:
             return False
         except (OSError, ValueError):
@@ -93,12 +93,12 @@ def lsst_layer() -> Layer:
 
 
 @lru_cache(maxsize=16)
-def _kind(path: Path, _changed_ns: int) -> PipelineKind:
+def _cached_pipeline_kind(path: Path, _changed_ns: int) -> PipelineKind:
     # Called for each site; the second argument makes a changed file be read again.
-    return _kind_of(path, ())
+    return _read_pipeline_kind(path, ())
 
 
-def _kind_of(path: Path, trail: tuple[Path, ...]) -> PipelineKind:
+def _read_pipeline_kind(path: Path, trail: tuple[Path, ...]) -> PipelineKind:
     if path in trail:
         return PipelineKind.COMMANDS  # its reader reports the cycle
     node = pipeline_node(read_yaml(path))
@@ -108,8 +108,8 @@ def _kind_of(path: Path, trail: tuple[Path, ...]) -> PipelineKind:
         env = {**os.environ, "PWD": str(Path.cwd())}
         for item in read_imports(node):
             name = expand_env(str(item.location.value), env)
-            found = next((each for each in (Path(name), path.parent / name) if each.is_file()), None)
-            if found and _kind_of(found, (*trail, path)) is PipelineKind.COMMANDS:
+            imported = next((each for each in (Path(name), path.parent / name) if each.is_file()), None)
+            if imported and _read_pipeline_kind(imported, (*trail, path)) is PipelineKind.COMMANDS:
                 return PipelineKind.COMMANDS
     return kind
 

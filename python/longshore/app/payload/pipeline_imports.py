@@ -12,9 +12,9 @@ from longshore.errors import ConfigError
 from longshore.graph.declaration.imports import Import, merge_imports, read_imports, select_imported
 from longshore.world.read.yaml_file import read_yaml
 
-_DEEPEST: Final = 50
+_MAX_DEPTH: Final = 50
 
-Find: TypeAlias = Callable[[Node, Path], Path]
+FindFile: TypeAlias = Callable[[Node, Path], Path]
 """Finds a file by name, with a folder as second place to search."""
 
 
@@ -22,13 +22,13 @@ Find: TypeAlias = Callable[[Node, Path], Path]
 class ImportReader:
     """Joins pipelines with their imports.
 
-    `find` locates an imported file, also beside the importing one; `files` collects the files that were read.
+    `find` locates an imported file, also beside the trail one; `files` collects the files that were read.
     """
 
-    find: Find
+    find: FindFile
     files: list[Path] = field(default_factory=list)
 
-    def whole(self, node: Node, path: Path, trail: tuple[Path, ...] = ()) -> Node:
+    def join(self, node: Node, path: Path, trail: tuple[Path, ...] = ()) -> Node:
         """Return a pipeline joined with its imports; `trail` holds the files that led to it.
 
         Raises `ConfigError` if an import is wrong or circular, `FilesError` if a file is missing.
@@ -37,22 +37,22 @@ class ImportReader:
         if not items:
             return node
         trail = (*trail, path.resolve())
-        return merge_imports(node, [select_imported(self._read(item, path, trail), item) for item in items])
+        return merge_imports(node, [select_imported(self._read_import(item, path, trail), item) for item in items])
 
-    def _read(self, item: Import, path: Path, trail: tuple[Path, ...]) -> Node:
+    def _read_import(self, item: Import, path: Path, trail: tuple[Path, ...]) -> Node:
         found = self.find(item.location, path.parent)
         origin = item.location.origin
         if found.resolve() in trail:
-            ring = [*trail[trail.index(found.resolve()) :], found]
-            names = " -> ".join(f"'{each.name}'" for each in ring)
+            cycle = [*trail[trail.index(found.resolve()) :], found]
+            names = " -> ".join(f"'{each.name}'" for each in cycle)
             raise ConfigError(
                 f"pipelines import each other: {names}", origin=origin, hint="Take one of the imports out."
             )
-        if len(trail) > _DEEPEST:
-            raise ConfigError(f"pipelines import each other more than {_DEEPEST} deep", origin=origin)
+        if len(trail) > _MAX_DEPTH:
+            raise ConfigError(f"pipelines import each other more than {_MAX_DEPTH} deep", origin=origin)
         if found not in self.files:
             self.files.append(found)
-        return self.whole(pipeline_node(read_yaml(found)), found, trail)
+        return self.join(pipeline_node(read_yaml(found)), found, trail)
 
 
 def pipeline_node(node: Node) -> Node:

@@ -17,7 +17,7 @@ from longshore.app.configure.payload_names import find_payload_names
 from longshore.app.configure.resolved_run import ResolvedRun, note_warnings
 from longshore.app.plan.problems import MAX_LISTED, group_problems, raise_problems
 from longshore.app.plan.profiles import capped_memory_notes, exceeded_site_limits
-from longshore.app.plan.programs import COMMAND, missing_programs
+from longshore.app.plan.programs import COMMAND_KEY, missing_programs
 from longshore.app.progress import Progress
 from longshore.config.lint.section_checks import find_unmatched_sections
 from longshore.config.profile.combine import ClusterProfile
@@ -30,14 +30,14 @@ from longshore.model.workflow.job import Job
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.transform import compositions
 
-_MANY: Final = 32
+_LISTING_THRESHOLD: Final = 32
 """Files per folder above which one listing is faster than a query each, and loads the file server less."""
 
-_SHORT: Final = 50
+_SAFE_NAME_LENGTH: Final = 50
 """Length of names that is safe for file names with any characters."""
 
 
-def check(
+def check_jobs(
     run: ResolvedRun, workflow: Workflow, progress: Progress, *, commands: Mapping[str, Node] = MappingProxyType({})
 ) -> None:
     """Refuse jobs that can never run, and print notes about doubtful ones.
@@ -45,8 +45,8 @@ def check(
     `commands` are the payload's commands per label. Raises `RequestError` or `FilesError` if all problems are
     requests or files, else `PreparationError`.
     """
-    found = group_problems(_problems(run, workflow), workflow)
-    raise_problems((_placed(problem, run, commands) for problem in found), progress)
+    found = group_problems(_find_problems(run, workflow), workflow)
+    raise_problems((_add_origin(problem, run, commands) for problem in found), progress)
 
 
 def check_commands(
@@ -63,7 +63,7 @@ def check_commands(
             if task.command is None and parts[task.label].command is None:
                 count[task.label] += 1
                 first.setdefault(task.label, task.name)
-    raise_problems((_without_command(label, name, count[label]) for label, name in first.items()), progress)
+    raise_problems((_missing_command(label, name, count[label]) for label, name in first.items()), progress)
 
 
 def note_unmatched_labels(run: ResolvedRun, clustered: ClusteredGraph, progress: Progress) -> None:
@@ -86,42 +86,44 @@ def find_missing_inputs(run: RunPaths) -> Iterator[Problem]:
     jobs = JobTable(run)
     files = {file.name: file for file in jobs.files()}
     made = {name for names in jobs.outputs for name in names} if files else set()
-    outside = _outside(files, made)
-    gone = sorted(outside[name] for name in _absent(outside))
-    for number, path in enumerate(gone[:MAX_LISTED], 1):
-        more = f" (and {len(gone) - number:,} more like it)" if number == MAX_LISTED and len(gone) > number else ""
+    external = _external_paths(files, made)
+    missing = sorted(external[name] for name in _missing_names(external))
+    for number, path in enumerate(missing[:MAX_LISTED], 1):
+        more = (
+            f" (and {len(missing) - number:,} more like it)" if number == MAX_LISTED and len(missing) > number else ""
+        )
         yield Problem(message=f"its input '{path}' is not there any more{more}")
 
 
-def _problems(run: ResolvedRun, workflow: Workflow) -> Iterator[Problem]:
+def _find_problems(run: ResolvedRun, workflow: Workflow) -> Iterator[Problem]:
     yield from run.service.check(workflow, run.context)
     yield from exceeded_site_limits(run, workflow)
     yield from capped_memory_notes(workflow)
     jobs = list(workflow)
-    yield from _one_log(jobs, workflow)
-    yield from _written_twice(jobs, workflow.files)
+    yield from _log_conflicts(jobs, workflow)
+    yield from _output_conflicts(jobs, workflow.files)
     missing = chain(missing_programs(jobs, workflow.files, run.configuration), _missing_inputs(jobs, workflow.files))
-    yield from missing if run.service.traits.runs_on_submit_host else map(_as_seen_here, missing)
+    yield from missing if run.service.traits.runs_on_submit_host else map(_to_note, missing)
 
 
-def _as_seen_here(problem: Problem) -> Problem:
+def _to_note(problem: Problem) -> Problem:
     """Turn missing files into notes where jobs run on other hosts, which may have them."""
     return msgspec.structs.replace(problem, message=f"{problem.message}, as seen from this host", fatal=False)
 
 
-def _placed(problem: Problem, run: ResolvedRun, commands: Mapping[str, Node]) -> Problem:
+def _add_origin(problem: Problem, run: ResolvedRun, commands: Mapping[str, Node]) -> Problem:
     """Return a problem with the origin of the value it is about."""
     if problem.origin or not (problem.key and problem.label):
         return problem
     origin = run.configuration.written(problem.key, problem.label)
-    if origin is None and problem.key == COMMAND and problem.label in commands:
+    if origin is None and problem.key == COMMAND_KEY and problem.label in commands:
         # A pipeline uses another key for it.
-        hint = problem.hint.replace(f"'{COMMAND}'", "'command'")
+        hint = problem.hint.replace(f"'{COMMAND_KEY}'", "'command'")
         return msgspec.structs.replace(problem, origin=commands[problem.label].origin, hint=hint)
     return msgspec.structs.replace(problem, origin=origin)
 
 
-def _without_command(label: str, task: str, tasks: int) -> Problem:
+def _missing_command(label: str, task: str, tasks: int) -> Problem:
     others = f" (nor do {tasks - 1:,} more of the label '{label}')" if tasks > 1 else ""
     return Problem(
         message=f"task '{task}' has no command{others}",
@@ -132,11 +134,11 @@ def _without_command(label: str, task: str, tasks: int) -> Problem:
     )
 
 
-def _one_log(jobs: Sequence[Job], workflow: Workflow) -> Iterator[Problem]:
+def _log_conflicts(jobs: Sequence[Job], workflow: Workflow) -> Iterator[Problem]:
     """Yield problems for jobs with different names but equal log paths."""
     for job in jobs:
         # Nearly all names are valid file names.
-        if "/" not in job.name and "\0" not in job.name and len(job.name) <= _SHORT:
+        if "/" not in job.name and "\0" not in job.name and len(job.name) <= _SAFE_NAME_LENGTH:
             continue
         name = file_name(job.name)
         other = workflow.get(name)
@@ -150,7 +152,7 @@ def _one_log(jobs: Sequence[Job], workflow: Workflow) -> Iterator[Problem]:
             )
 
 
-def _written_twice(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterator[Problem]:
+def _output_conflicts(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterator[Problem]:
     """Yield problems for files written by two jobs, unless the second one updates its input."""
     writers: dict[str, str] = {}
     for job in jobs:
@@ -172,13 +174,13 @@ def _written_twice(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterator[P
 def _missing_inputs(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterator[Problem]:
     """Yield problems for missing input files that no job makes."""
     made = {name for job in jobs for name in job.outputs}
-    outside = _outside(files, made)
-    absent = _absent(outside)
-    for job in jobs if absent else ():
+    external = _external_paths(files, made)
+    missing = _missing_names(external)
+    for job in jobs if missing else ():
         for name in job.inputs:
-            if name in absent:
+            if name in missing:
                 yield Problem(
-                    message=f"job '{job.name}' reads '{outside[name]}', which is not there and which no job makes",
+                    message=f"job '{job.name}' reads '{external[name]}', which is not there and which no job makes",
                     job=job.name,
                     jobs=1,
                     hint="Put it there, or correct what names it.",
@@ -186,27 +188,27 @@ def _missing_inputs(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterator[
                 )
 
 
-def _outside(files: Mapping[str, File], made: Container[str]) -> dict[str, str]:
+def _external_paths(files: Mapping[str, File], made: Container[str]) -> dict[str, str]:
     """Return the paths of the files that no job makes, by name."""
     # A relative path is in the run directory; the step that puts the file there checks it.
     return {name: file.path for name, file in files.items() if name not in made and file.path.startswith("/")}
 
 
-def _absent(paths: Mapping[str, str]) -> set[str]:
+def _missing_names(paths: Mapping[str, str]) -> set[str]:
     """Return the names of files that do not exist."""
     folders: dict[str, list[str]] = {}
     for name, path in paths.items():
         folders.setdefault(path.rpartition("/")[0], []).append(name)
-    absent = set()
+    missing = set()
     for folder, names in folders.items():
-        there: set[str] | None = None
-        if len(names) > _MANY:
+        listing: set[str] | None = None
+        if len(names) > _LISTING_THRESHOLD:
             with suppress(OSError):
-                there = set(os.listdir(folder or "/"))
+                listing = set(os.listdir(folder or "/"))
         for name in names:
             path = paths[name]
             # A listed name may be a broken link; that is rare, and the job will report it.
-            is_there = path.rpartition("/")[2] in there if there is not None else os.path.exists(path)  # noqa: PTH110
+            is_there = path.rpartition("/")[2] in listing if listing is not None else os.path.exists(path)  # noqa: PTH110
             if not is_there:
-                absent.add(name)
-    return absent
+                missing.add(name)
+    return missing

@@ -54,14 +54,14 @@ def cluster_tasks(configuration: Configuration, graph: TaskGraph) -> ClusteredGr
     """Group tasks into clusters with the configured algorithm."""
     name = configuration.text(_KEY).strip() or "single_quantum_clustering"
     short = found[1] if (found := _BPS.fullmatch(name)) else name
-    ours = built_in(CLUSTERING).get(short)
+    built_in_algorithm = built_in(CLUSTERING).get(short)
     with collection_paused():
-        if ours is not None:
-            algorithm: ClusteringAlgorithm = ours.load()
+        if built_in_algorithm is not None:
+            algorithm: ClusteringAlgorithm = built_in_algorithm.load()
             clustered = algorithm(graph, _settings(configuration, graph, short))
         else:
-            clustered = _foreign(configuration, graph, name)
-    if ours is None or configuration.flag("validateClusteredQgraph"):
+            clustered = _call_plugin(configuration, graph, name)
+    if built_in_algorithm is None or configuration.flag("validateClusteredQgraph"):
         check_clusters(clustered)
     return clustered
 
@@ -70,9 +70,9 @@ def _settings(configuration: Configuration, graph: TaskGraph, algorithm: str) ->
     config = configuration.config
     kinds = {(*task.data_id, *task.implied) for task in graph.dag.nodes}
     dimensions = frozenset(name for names in kinds for name in names)
-    packs = algorithm != "single_quantum_clustering"
+    groups_tasks = algorithm != "single_quantum_clustering"
     return ClusteringSettings(
-        rules=parse_cluster_rules(config, configuration.scope(), dimensions) if packs else (),
+        rules=parse_cluster_rules(config, configuration.scope(), dimensions) if groups_tasks else (),
         name_template=dimension_template(configuration, "templateDataId", dimensions),
         node_ids=configuration.flag("useNodeIdInClusterName"),
         target_s=_target_s(configuration),
@@ -115,8 +115,10 @@ def _run_times(configuration: Configuration, graph: TaskGraph) -> Callable[[Task
     return lambda task: known.get(task.label)
 
 
-def _foreign(configuration: Configuration, graph: TaskGraph, name: str) -> ClusteredGraph:
+def _call_plugin(configuration: Configuration, graph: TaskGraph, name: str) -> ClusteredGraph:
     """Cluster tasks with an algorithm of another package."""
     algorithm = find_function(configuration, _KEY, group=CLUSTERING, what="clustering algorithm")
     settings = _settings(configuration, graph, name)
-    return cast("ClusteredGraph", call_function(configuration, _KEY, algorithm, graph, settings, gives=ClusteredGraph))
+    return cast(
+        "ClusteredGraph", call_function(configuration, _KEY, algorithm, graph, settings, returns=ClusteredGraph)
+    )

@@ -17,33 +17,33 @@ from longshore.model.workflow.workflow import Workflow
 
 MAX_LISTED: Final = 3
 """Problems per kind and label that are listed; of more, only the number."""
-_PARTICULAR: Final = re.compile(r"'[^']*'|\d+(?:\.\d+)?")
+_NAME_OR_NUMBER: Final = re.compile(r"'[^']*'|\d+(?:\.\d+)?")
 """Parts of a message that differ between problems of one kind: names and amounts."""
-_KINDS: Final[dict[str, type[PreparationError]]] = {kind.code: kind for kind in (RequestError, FilesError)}
+_ERROR_TYPES: Final[dict[str, type[PreparationError]]] = {each.code: each for each in (RequestError, FilesError)}
 
 
 @dataclass
-class _Alike:
+class _ProblemGroup:
     """Problems of one kind and label: some of them, and the number of jobs of each and of the others."""
 
-    told: dict[str, tuple[Problem, int]] = field(default_factory=dict)
-    more: int = 0
+    listed: dict[str, tuple[Problem, int]] = field(default_factory=dict)
+    unlisted_jobs: int = 0
 
     def add(self, problem: Problem, jobs: int) -> None:
-        but_for_job = problem.message.replace(f"'{problem.job}'", "") if problem.job else problem.message
-        if but_for_job in self.told:
-            first, before = self.told[but_for_job]
-            self.told[but_for_job] = (first, before + jobs)
-        elif len(self.told) < MAX_LISTED:
-            self.told[but_for_job] = (problem, jobs)
+        text = problem.message.replace(f"'{problem.job}'", "") if problem.job else problem.message
+        if text in self.listed:
+            first, before = self.listed[text]
+            self.listed[text] = (first, before + jobs)
+        elif len(self.listed) < MAX_LISTED:
+            self.listed[text] = (problem, jobs)
         else:
-            self.more += jobs
+            self.unlisted_jobs += jobs
 
 
 def group_problems(problems: Iterable[Problem], workflow: Workflow) -> list[Problem]:
     """Group similar problems into one, with its label and number of jobs."""
     sharing: Counter[int] = Counter()
-    kinds: dict[tuple[object, ...], _Alike] = {}
+    groups: dict[tuple[object, ...], _ProblemGroup] = {}
     for problem in problems:
         label, jobs = problem.label, problem.jobs
         if problem.job is not None:
@@ -52,10 +52,10 @@ def group_problems(problems: Iterable[Problem], workflow: Workflow) -> list[Prob
             if not jobs and problem.key:
                 sharing = sharing or Counter(id(each.settings) for each in workflow)
                 jobs = sharing[id(job.settings)]
-        shape = _PARTICULAR.sub("", problem.message) if label else problem.message
-        kind = (label, problem.code, problem.key, problem.fatal, shape)
-        kinds.setdefault(kind, _Alike()).add(problem, jobs or 1)
-    return [each for (label, *_), alike in kinds.items() for each in _told(str(label), alike)]
+        shape = _NAME_OR_NUMBER.sub("", problem.message) if label else problem.message
+        key = (label, problem.code, problem.key, problem.fatal, shape)
+        groups.setdefault(key, _ProblemGroup()).add(problem, jobs or 1)
+    return [each for (label, *_), group in groups.items() for each in _listed_problems(str(label), group)]
 
 
 def raise_problems(problems: Iterable[Problem], progress: Progress) -> None:
@@ -81,22 +81,22 @@ def raise_problems(problems: Iterable[Problem], progress: Progress) -> None:
     if not faults:
         return
     codes = {fault.code for fault in faults}
-    kind = _KINDS.get(faults[0].code, PreparationError) if len(codes) == 1 else PreparationError
+    error_type = _ERROR_TYPES.get(faults[0].code, PreparationError) if len(codes) == 1 else PreparationError
     others = f" (and {len(faults) - 1} more)" if faults[1:] else ""
-    error = kind(faults[0].message + others, origin=faults[0].origin, hint=faults[0].hint)
+    error = error_type(faults[0].message + others, origin=faults[0].origin, hint=faults[0].hint)
     error.faults = tuple(faults)
     raise error
 
 
-def _told(label: str, alike: _Alike) -> list[Problem]:
-    last = len(alike.told) - 1
+def _listed_problems(label: str, group: _ProblemGroup) -> list[Problem]:
+    last = len(group.listed) - 1
     return [
-        _counted(problem, label, jobs, alike.more if number == last else 0)
-        for number, (problem, jobs) in enumerate(alike.told.values())
+        _add_counts(problem, label, jobs, group.unlisted_jobs if number == last else 0)
+        for number, (problem, jobs) in enumerate(group.listed.values())
     ]
 
 
-def _counted(problem: Problem, label: str, jobs: int, others: int) -> Problem:
+def _add_counts(problem: Problem, label: str, jobs: int, others: int) -> Problem:
     """Return a problem with its number of jobs and the number of jobs with similar problems."""
     words = [f"{jobs - 1:,} more job{'' if jobs == _TWO else 's'} of '{label}'"] if label and jobs > 1 else []
     words += [f"{others:,} more like it"] if others else []

@@ -33,13 +33,13 @@ from longshore.plan.transform import compile_profiles
 from longshore.sites.job_setup import launch_line, setup_lines
 from longshore.sites.limits import EXECUTOR_FIELDS, exceeded_limits, executor_limits, lower_to_limits
 
-LAUNCHING: Final = ("launcher", CONTAINER)
+LAUNCH_KEYS: Final = ("launcher", CONTAINER)
 """Keys of a service's own map that determine how commands of a label are started."""
-_MODULE_HOMES: Final = ("LMOD_PKG", "MODULESHOME")
+_MODULE_VARIABLES: Final = ("LMOD_PKG", "MODULESHOME")
 """Variables with the folders of Lmod and Environment Modules."""
 
 
-_OF_RUNS: Final = ("inheritEnvironment", "scratch", "fileSystem", "templates", "umask", "group", "resources")
+_RUN_WIDE_SETTINGS: Final = ("inheritEnvironment", "scratch", "fileSystem", "templates", "umask", "group", "resources")
 """Site settings that hold for the whole run, also where some jobs run at other sites."""
 
 
@@ -54,7 +54,7 @@ class ProfileCompiler:
         service = run.service
         self._words = service_words(service)
 
-    def of(
+    def job_profile(
         self,
         label: str,
         *,
@@ -75,9 +75,11 @@ class ProfileCompiler:
             command=command,
             words=self._words,
         )
-        return replace(profile, settings=self._held(profile.settings, configuration, [profile]))
+        return replace(profile, settings=self._limit_settings(profile.settings, configuration, [profile]))
 
-    def of_clusters(self, clustered: ClusteredGraph, commands: Mapping[str, Node]) -> dict[Composition, ClusterProfile]:
+    def cluster_profiles(
+        self, clustered: ClusteredGraph, commands: Mapping[str, Node]
+    ) -> dict[Composition, ClusterProfile]:
         """Return the profile of each kind of cluster.
 
         `commands` are the payload's commands per label. Raises `ConfigError` if a value is wrong, labels of a cluster
@@ -99,33 +101,35 @@ class ProfileCompiler:
         return {
             kind: replace(
                 profile,
-                settings=self._held(
+                settings=self._limit_settings(
                     profile.settings, self._run.at_site(profile.settings.site or ""), list(profile.parts.values())
                 ),
             )
             for kind, profile in found.items()
         }
 
-    def _held(self, settings: JobSettings, configuration: Configuration, profiles: Sequence[JobProfile]) -> JobSettings:
+    def _limit_settings(
+        self, settings: JobSettings, configuration: Configuration, profiles: Sequence[JobProfile]
+    ) -> JobSettings:
         """Return settings within the limits of machine and site, with the site's setup lines."""
-        settings, too_much = lower_to_capacity(settings, self._capacity)
-        place = configuration.resolved_site
+        settings, capacity_notes = lower_to_capacity(settings, self._capacity)
+        site = configuration.resolved_site
         not_chosen = [key for key in REQUEST_KEYS if not any(_is_chosen(key, profile) for profile in profiles)]
-        settings, forbidden = lower_to_limits(settings, place.limits, not_chosen, place.name)
+        settings, limit_notes = lower_to_limits(settings, site.limits, not_chosen, site.name)
         setup = self._setup(configuration)
-        if place.settings.get("fileSystem") == "transfer" and settings.rules.resume_tasks:
+        if site.settings.get("fileSystem") == "transfer" and settings.rules.resume_tasks:
             # Records that a job wrote about its tasks stay where it ran.
             settings = msgspec.structs.replace(
                 settings, rules=msgspec.structs.replace(settings.rules, resume_tasks=False)
             )
-        self.notes |= dict.fromkeys([*too_much, *forbidden])
+        self.notes |= dict.fromkeys([*capacity_notes, *limit_notes])
         launcher = self._launcher(profiles[0]) if self._words else ""
         return msgspec.structs.replace(settings, setup=setup, launcher=launcher) if setup or launcher else settings
 
     def _launcher(self, profile: JobProfile) -> str:
         """Return the launcher of each command, and its container."""
         own = {**profile.settings.own, **profile.own}
-        for key in LAUNCHING:
+        for key in LAUNCH_KEYS:
             if varies_per_job({key: own.get(key)}):
                 raise ConfigError(
                     f"'{key}' must be the same for all jobs of a label", origin=profile.given[f"own.{key}"]
@@ -157,19 +161,19 @@ class ProfileCompiler:
                 )
             refuse_late_functions(run, there)
             self._sites.add(site)
-            self.notes |= dict.fromkeys([*there.resolved_site.notes, *_of_another_site(run, there)])
+            self.notes |= dict.fromkeys([*there.resolved_site.notes, *_ignored_site_settings(run, there)])
         return there
 
     def _setup(self, configuration: Configuration) -> tuple[str, ...]:
-        place = configuration.resolved_site
-        modules: list[str] = place.settings.get("modules") or []
-        lines: list[str] = (place.settings.get("setup") or {}).get("job") or []
+        site = configuration.resolved_site
+        modules: list[str] = site.settings.get("modules") or []
+        lines: list[str] = (site.settings.get("setup") or {}).get("job") or []
         if modules and self._run.service.traits.runs_on_submit_host and not _has_modules(configuration):
             named = ", ".join(f"'{module}'" for module in modules)
-            note = f"the site '{place.name}' wants {named} loaded; this machine has no command 'module', so nothing is"
+            note = f"the site '{site.name}' wants {named} loaded; this machine has no command 'module', so nothing is"
             self.notes[note] = None
             modules = []
-        return setup_lines(place.name, lines, modules)
+        return setup_lines(site.name, lines, modules)
 
 
 def service_words(service: WmsService) -> ServiceKeys | None:
@@ -182,11 +186,11 @@ def service_words(service: WmsService) -> ServiceKeys | None:
 
 def capped_memory_notes(workflow: Workflow) -> Iterator[Problem]:
     """Yield a note per label whose memory request exceeds its maximum: the request is capped."""
-    said: set[str] = set()
+    labels: set[str] = set()
     for settings in {id(job.settings): job.settings for job in workflow}.values():
         first = lowered_first_memory(settings)
-        if first is not None and settings.label not in said:
-            said.add(settings.label)
+        if first is not None and settings.label not in labels:
+            labels.add(settings.label)
             yield Problem(
                 message=f"jobs of '{settings.label}' ask for {first // MIB} MiB and not for the "
                 f"{(settings.request.memory_b or 0) // MIB} MiB of 'requestMemory', because 'requestMemoryMax' or "
@@ -197,12 +201,12 @@ def capped_memory_notes(workflow: Workflow) -> Iterator[Problem]:
 
 def exceeded_site_limits(run: ResolvedRun, workflow: Workflow) -> Iterator[Problem]:
     """Yield the problems of users' requests that exceed a limit of their site."""
-    judged: set[int] = set()
+    checked_settings: set[int] = set()
     for job in workflow:
         # Jobs of one profile share their settings, hence also the result.
-        if id(job.settings) in judged:
+        if id(job.settings) in checked_settings:
             continue
-        judged.add(id(job.settings))
+        checked_settings.add(id(job.settings))
         site = job.settings.site or run.configuration.site
         for name, key, asked, limit in exceeded_limits(job.settings.request, run.at_site(site).resolved_site.limits):
             yield Problem(
@@ -214,10 +218,10 @@ def exceeded_site_limits(run: ResolvedRun, workflow: Workflow) -> Iterator[Probl
             )
 
 
-def _of_another_site(run: Configuration, there: Configuration) -> Iterator[str]:
+def _ignored_site_settings(run: Configuration, there: Configuration) -> Iterator[str]:
     """Yield ignored settings of a job's site: the run's own site determines these for the whole run."""
     ours, theirs = run.resolved_site, there.resolved_site
-    keys = [key for key in _OF_RUNS if theirs.settings.get(key) not in (None, ours.settings.get(key))]
+    keys = [key for key in _RUN_WIDE_SETTINGS if theirs.settings.get(key) not in (None, ours.settings.get(key))]
     held, asked = executor_limits(ours.limits), executor_limits(theirs.limits)
     keys += [
         f"limits.{name}"
@@ -237,4 +241,4 @@ def _is_chosen(key: str, profile: JobProfile) -> bool:
 
 
 def _has_modules(configuration: Configuration) -> bool:
-    return any(configuration.env.get(name) for name in _MODULE_HOMES) or shutil.which("module") is not None
+    return any(configuration.env.get(name) for name in _MODULE_VARIABLES) or shutil.which("module") is not None

@@ -16,8 +16,8 @@ from longshore.model.tasks.file import File
 from longshore.model.workflow.job import Job
 from longshore.plan.job_commands import command_program, substitute_inherited
 
-COMMAND: Final = "runQuantumCommand"
-_CORRECT: Final = "Correct 'runQuantumCommand', or begin it with 'sh -c' if an earlier job makes the program."
+COMMAND_KEY: Final = "runQuantumCommand"
+_COMMAND_HINT: Final = "Correct 'runQuantumCommand', or begin it with 'sh -c' if an earlier job makes the program."
 _NOT_FOUND: Final = "is not on the PATH"
 _LONGEST_FIRST_LINE: Final = 256
 """Bytes of a script in which Linux looks for its interpreter."""
@@ -40,7 +40,7 @@ class JobProgram:
     path: str | None
 
     @property
-    def is_found_later(self) -> bool:
+    def is_set_by_job(self) -> bool:
         """Whether the program can only be determined where the job runs."""
         set_later = bool(self.job.settings.setup) or "<ENV:LONGSHORE_JOB_" in (self.written or "")
         return self.program is None or "<ENV:" in self.program or (set_later and "/" not in self.program)
@@ -75,62 +75,65 @@ def job_programs(jobs: Iterable[Job], configuration: Configuration) -> list[JobP
 def existing_programs(jobs: Iterable[Job], configuration: Configuration) -> list[Path]:
     """Return the paths of existing programs that jobs start, outside of the run directory, each once."""
     found: dict[Path, None] = {}
-    for started in job_programs(jobs, configuration):
-        name = started.program
-        if name is None or started.is_found_later or ("/" in name and not f"{started.folder}{name}".startswith("/")):
+    for use in job_programs(jobs, configuration):
+        name = use.program
+        if name is None or use.is_set_by_job or ("/" in name and not f"{use.folder}{name}".startswith("/")):
             continue
-        place = Path(started.folder, name) if "/" in name else Path(shutil.which(name, path=started.path) or "")
-        if place.is_file():
-            found[place] = None
+        target = Path(use.folder, name) if "/" in name else Path(shutil.which(name, path=use.path) or "")
+        if target.is_file():
+            found[target] = None
     return list(found)
 
 
 def missing_programs(jobs: Iterable[Job], files: Mapping[str, File], configuration: Configuration) -> Iterator[Problem]:
     """Yield problems for missing programs, interpreters and working folders; job files may be programs."""
     made = {file.path for file in files.values()}
-    missing = cache(_missing)
-    for started in job_programs(jobs, configuration):
-        job, program = started.job, started.program
-        if started.folder and "<ENV:" not in started.folder and not Path(started.folder).is_dir():
+    missing = cache(_find_fault)
+    for use in job_programs(jobs, configuration):
+        job, program = use.job, use.program
+        if use.folder and "<ENV:" not in use.folder and not Path(use.folder).is_dir():
             yield Problem(
-                message=f"job '{job.name}' is to run in '{started.folder}', which is no directory",
+                message=f"job '{job.name}' is to run in '{use.folder}', which is no directory",
                 job=job.name,
-                jobs=started.jobs,
+                jobs=use.jobs,
                 key="workingDirectory",
                 hint="Make it, or correct 'workingDirectory'.",
                 code="files",
             )
-        elif program is not None and not started.is_found_later and program not in made:
-            why, hint = missing(program, started.folder, started.path)
-            if why == _NOT_FOUND and started.written != configuration.env.get("PATH"):
-                why, hint = f"{why} that 'environment' gives it", "Correct 'runQuantumCommand' or 'environment.PATH'."
-            if why:
+        elif program is not None and not use.is_set_by_job and program not in made:
+            fault, hint = missing(program, use.folder, use.path)
+            if fault == _NOT_FOUND and use.written != configuration.env.get("PATH"):
+                fault, hint = (
+                    f"{fault} that 'environment' gives it",
+                    "Correct 'runQuantumCommand' or 'environment.PATH'.",
+                )
+            if fault:
                 yield Problem(
-                    message=f"job '{job.name}' runs '{program}', which {why}",
+                    message=f"job '{job.name}' runs '{program}', which {fault}",
                     job=job.name,
-                    jobs=started.jobs,
-                    key=COMMAND,
+                    jobs=use.jobs,
+                    key=COMMAND_KEY,
                     hint=hint,
                     code="files",
                 )
 
 
-def _missing(program: str, folder: str, path: str | None) -> tuple[str, str]:
+def _find_fault(program: str, folder: str, path: str | None) -> tuple[str, str]:
     """Return why a program cannot be run, and the remedy; two empty texts if it can."""
     if "/" not in program:
         found = shutil.which(program, path=path)
-        return _missing_interpreter(Path(found)) if found else (_NOT_FOUND, _CORRECT)
-    place = Path(folder) / program
-    if not place.exists():
-        return "is not there", _CORRECT
-    if place.is_dir():
-        return "is a directory", _CORRECT
-    if not os.access(place, os.X_OK):
-        return "is not executable", f"Make it so with: chmod +x '{place}'"
-    return _missing_interpreter(place)
+        return _find_interpreter_fault(Path(found)) if found else (_NOT_FOUND, _COMMAND_HINT)
+    target = Path(folder) / program
+    if not target.exists():
+        return "is not there", _COMMAND_HINT
+    if target.is_dir():
+        return "is a directory", _COMMAND_HINT
+    if not os.access(target, os.X_OK):
+        return "is not executable", f"Make it so with: chmod +x '{target}'"
+    return _find_interpreter_fault(target)
 
 
-def _missing_interpreter(program: Path) -> tuple[str, str]:
+def _find_interpreter_fault(program: Path) -> tuple[str, str]:
     """Return the problem of a script whose interpreter is missing; the kernel would name the script."""
     try:
         with program.open("rb") as file:

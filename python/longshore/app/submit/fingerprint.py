@@ -30,7 +30,7 @@ from longshore.world.files.file_fingerprint import describe_change, fingerprint_
 from longshore.world.runs.run_directory import MADE_FROM_FORMAT
 
 _MOST_PROGRAMS: Final = 1000
-_OF_RUNS: Final = "bps_defined"
+_RUN_SECTION: Final = "bps_defined"
 """Section whose values differ for each run and follow from the others."""
 _Values: TypeAlias = dict[str, tuple[YamlValue, Origin | None]]
 
@@ -39,7 +39,7 @@ def take_fingerprint(plan: RunPlan, draft: RunPaths) -> Fingerprint:
     """Return the record of a run's inputs, for its filled directory `draft`."""
     run = plan.run
     configuration = run.configuration
-    files = [*plan.payload, *_given_graph(configuration), *template_files(configuration.resolved_site).values()]
+    files = [*plan.payload, *_quantum_graph_file(configuration), *template_files(configuration.resolved_site).values()]
     written = (draft.workflow, merged_config_path(draft, plan.workflow.name), draft.origins)
     names = [*(path.name for path in written), *plan.programs, *plan.copies]
     # Files made by earlier stages are moved here last.
@@ -55,21 +55,25 @@ def take_fingerprint(plan: RunPlan, draft: RunPaths) -> Fingerprint:
         site=configuration.site,
         umask=configuration.resolved_site.umask,
         limits=_limits(configuration),
-        payload=_there(map(fingerprint_file, dict.fromkeys(files))),
-        programs=_there(map(fingerprint_file, existing_programs(plan.workflow, configuration)[:_MOST_PROGRAMS])),
-        own=_there(own),
+        payload=_existing(map(fingerprint_file, dict.fromkeys(files))),
+        programs=_existing(map(fingerprint_file, existing_programs(plan.workflow, configuration)[:_MOST_PROGRAMS])),
+        own=_existing(own),
     )
 
 
-def find_changes(run: RunPaths, card: RunIdentity, made: Fingerprint) -> Iterator[Problem]:
+def find_changes(run: RunPaths, card: RunIdentity, fingerprint: Fingerprint) -> Iterator[Problem]:
     """Yield problems for inputs that changed since the run was prepared."""
     if card.longshore != __version__:
-        yield _changed(f"this is Longshore {__version__}, and {card.longshore} prepared it")
-    for files, which in ((made.payload, "the payload's file"), (made.programs, "the program"), (made.own, "its file")):
+        yield _change(f"this is Longshore {__version__}, and {card.longshore} prepared it")
+    for files, which in (
+        (fingerprint.payload, "the payload's file"),
+        (fingerprint.programs, "the program"),
+        (fingerprint.own, "its file"),
+    ):
         for file in files:
             if what := describe_change(file, run.root):
-                yield _changed(f"{which} '{file.path}' {what}")
-    yield from _of_configuration(run, card, made)
+                yield _change(f"{which} '{file.path}' {what}")
+    yield from _configuration_changes(run, card, fingerprint)
 
 
 def merged_config_path(run: RunPaths, name: str) -> Path:
@@ -86,97 +90,97 @@ def origins_of(node: Node, key: str = "") -> Iterator[tuple[str, Origin]]:
         yield key.removeprefix("."), node.origin
 
 
-def _of_configuration(run: RunPaths, card: RunIdentity, made: Fingerprint) -> Iterator[Problem]:
+def _configuration_changes(run: RunPaths, card: RunIdentity, fingerprint: Fingerprint) -> Iterator[Problem]:
     """Yield problems for changed configuration keys, read again as then, from the same folder."""
     path = merged_config_path(run, card.name)
     try:
-        before = _before(path, run.origins)
-        with chdir(made.folder):
-            configuration = _read_again(made, card.created_at)
+        before = _recorded_values(path, run.origins)
+        with chdir(fingerprint.folder):
+            configuration = _reread_configuration(fingerprint, card.created_at)
             limits = _limits(configuration)
     except LongshoreError as error:
-        yield _changed(f"the configuration can no longer be read: {error.message}", error.origin)
+        yield _change(f"the configuration can no longer be read: {error.message}", error.origin)
         return
     except (OSError, ValueError, yaml.YAMLError, msgspec.MsgspecError) as error:
         what = f"'{error.filename}': {error.strerror}" if isinstance(error, OSError) else str(error)
-        yield _changed(f"the configuration of then and of now cannot be compared: {what}")
+        yield _change(f"the configuration of then and of now cannot be compared: {what}")
         return
     now = _values(configuration)
-    yield from _differences(before, now, same_version=card.longshore == __version__)
-    for name in sorted({*limits, *made.limits}):
-        then, here = (quote_value(each[name]) if name in each else "not set" for each in (made.limits, limits))
+    yield from _value_changes(before, now, same_version=card.longshore == __version__)
+    for name in sorted({*limits, *fingerprint.limits}):
+        then, here = (quote_value(each[name]) if name in each else "not set" for each in (fingerprint.limits, limits))
         if then != here:
-            yield _changed(f"'limits.{name}' of the site '{made.site}' is {here} now, and was {then}")
+            yield _change(f"'limits.{name}' of the site '{fingerprint.site}' is {here} now, and was {then}")
 
 
-def _differences(before: _Values, now: _Values, *, same_version: bool) -> Iterator[Problem]:
-    generated = any(_layer(origin).startswith(GENERATE_KEY) for _, origin in before.values())
+def _value_changes(before: _Values, now: _Values, *, same_version: bool) -> Iterator[Problem]:
+    generated = any(_layer_of(origin).startswith(GENERATE_KEY) for _, origin in before.values())
     for key in dict.fromkeys([*now, *before]):
         value, origin = now.get(key, (None, None))
         was, old_origin = before.get(key, (None, None))
         if value == was and (key in now) == (key in before):
             continue
-        layers = {_layer(each) for each in (origin, old_origin)} - {""}
-        if (not same_version and layers <= PACKAGED_LAYERS) or (generated and _is_made(key, old_origin, layers)):
+        layers = {_layer_of(each) for each in (origin, old_origin)} - {""}
+        if (not same_version and layers <= PACKAGED_LAYERS) or (generated and _is_generated(key, old_origin, layers)):
             continue
         if key not in now:
-            yield _changed(f"'{key}' is not set now, and was {quote_value(was)}")
+            yield _change(f"'{key}' is not set now, and was {quote_value(was)}")
         elif key not in before:
-            yield _changed(f"'{key}' is {quote_value(value)} now, and was not set", origin)
+            yield _change(f"'{key}' is {quote_value(value)} now, and was not set", origin)
         else:
-            yield _changed(f"'{key}' is {quote_value(value)} now, and was {quote_value(was)}", origin)
+            yield _change(f"'{key}' is {quote_value(value)} now, and was {quote_value(was)}", origin)
 
 
-def _is_made(key: str, old_origin: Origin | None, layers: set[str]) -> bool:
+def _is_generated(key: str, old_origin: Origin | None, layers: set[str]) -> bool:
     """Tell whether a function made or may have chosen a value: functions are not called again to compare."""
-    by_function = key.endswith(GENERATE_KEY) or _layer(old_origin).startswith(GENERATE_KEY)
+    by_function = key.endswith(GENERATE_KEY) or _layer_of(old_origin).startswith(GENERATE_KEY)
     return by_function or not layers & {"file", "command line"}
 
 
-def _before(path: Path, origins: Path) -> _Values:
+def _recorded_values(path: Path, origins: Path) -> _Values:
     """Return the values at preparation by key."""
     places = msgspec.json.decode(origins.read_bytes(), type=dict[str, Origin])
-    return {key: (value, places.get(key)) for key, value in _flat(yaml.safe_load(path.read_text("utf-8")))}
+    return {key: (value, places.get(key)) for key, value in _flatten(yaml.safe_load(path.read_text("utf-8")))}
 
 
-def _read_again(made: Fingerprint, now: float) -> Configuration:
+def _reread_configuration(fingerprint: Fingerprint, now: float) -> Configuration:
     """Read the configuration of the same command line again."""
-    draft = read_draft(Path(made.file), Overrides(made.options, made.sets), now=now)
+    draft = read_draft(Path(fingerprint.file), Overrides(fingerprint.options, fingerprint.sets), now=now)
     return at_default_site(draft, find_service(draft.service, origin=draft.service_origin))
 
 
 def _values(configuration: Configuration) -> _Values:
     root = configuration.config.root
     places = dict(origins_of(root))
-    return {key: (value, places.get(key)) for key, value in _flat(plain_value(root))}
+    return {key: (value, places.get(key)) for key, value in _flatten(plain_value(root))}
 
 
 def _limits(configuration: Configuration) -> dict[str, str]:
     return {name: str(limit.written) for name, limit in configuration.resolved_site.limits.items()}
 
 
-def _flat(value: YamlValue, key: str = "") -> Iterator[tuple[str, YamlValue]]:
+def _flatten(value: YamlValue, key: str = "") -> Iterator[tuple[str, YamlValue]]:
     if isinstance(value, dict) and value:
         for name, below in value.items():
-            yield from _flat(below, f"{key}.{name}")
-    elif not key.startswith(f".{_OF_RUNS}"):
+            yield from _flatten(below, f"{key}.{name}")
+    elif not key.startswith(f".{_RUN_SECTION}"):
         yield key.removeprefix("."), value
 
 
-def _given_graph(configuration: Configuration) -> list[Path]:
+def _quantum_graph_file(configuration: Configuration) -> list[Path]:
     """Return the given quantum graph, if the run has a copy of one."""
     name = configuration.text("qgraphFile")
     places = (Path(name), configuration.path.parent / name) if name else ()
     return [path for path in places if path.is_file()][:1]
 
 
-def _there(found: Iterable[FileFingerprint | None]) -> tuple[FileFingerprint, ...]:
+def _existing(found: Iterable[FileFingerprint | None]) -> tuple[FileFingerprint, ...]:
     return tuple(each for each in found if each is not None)
 
 
-def _layer(origin: Origin | None) -> str:
+def _layer_of(origin: Origin | None) -> str:
     return origin.layer if origin else ""
 
 
-def _changed(message: str, origin: Origin | None = None) -> Problem:
+def _change(message: str, origin: Origin | None = None) -> Problem:
     return Problem(message=message, origin=origin, code="submission_refused")

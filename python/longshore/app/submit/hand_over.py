@@ -76,12 +76,12 @@ def hand_over(prepared: PreparedRun, progress: RecordingProgress) -> SubmittedRu
     progress.stage("handing the run over")
     with lock_folder(run.root):
         card = read_card(run)
-        submission = recovered(run, card, prepared.service, progress)
+        submission = recover_submission(run, card, prepared.service, progress)
         if submission is None:
             refuse_if_submitted(run, card, prepared.service)
-        registered, name = _registered(run, card)
+        registered, name = _register_run(run, card)
         if submission is None:
-            submission = _submitted(prepared, card, progress, registered=registered)
+            submission = _submit(prepared, card, progress, registered=registered)
         card = msgspec.structs.replace(card, submissions=(submission,))
         try:
             with apply_umask(prepared.umask):
@@ -100,7 +100,9 @@ def hand_over(prepared: PreparedRun, progress: RecordingProgress) -> SubmittedRu
     return SubmittedRun(run=run, card=card, reference=name, site=prepared.site, notes=tuple(progress.notes))
 
 
-def recovered(run: RunPaths, card: RunIdentity, service: WmsService, progress: RecordingProgress) -> Submission | None:
+def recover_submission(
+    run: RunPaths, card: RunIdentity, service: WmsService, progress: RecordingProgress
+) -> Submission | None:
     """Return the submission that a killed process left unrecorded, if the service has it.
 
     Raises `UnreachableError` if the service cannot tell.
@@ -114,19 +116,17 @@ def recovered(run: RunPaths, card: RunIdentity, service: WmsService, progress: R
     return submission
 
 
-def _submitted(
-    prepared: PreparedRun, card: RunIdentity, progress: RecordingProgress, *, registered: bool
-) -> Submission:
+def _submit(prepared: PreparedRun, card: RunIdentity, progress: RecordingProgress, *, registered: bool) -> Submission:
     run = prepared.run
     try:
         with apply_umask(prepared.umask):
-            _note_submitting(run)
+            _record_start(run)
             return prepared.service.submit(run)
     except SubmissionUncertainError:
         # A run that may be live must keep its directory.
         raise
     except LongshoreError:
-        _take_back(prepared, card, registered=registered)
+        _withdraw(prepared, card, registered=registered)
         raise
     except KeyboardInterrupt:
         # Too late to undo: a run that is live must keep its directory.
@@ -175,7 +175,7 @@ def refuse_if_not_submitted(run: RunPaths, card: RunIdentity) -> None:
         )
 
 
-def _note_submitting(run: RunPaths) -> None:
+def _record_start(run: RunPaths) -> None:
     try:
         write_submitting(run, SubmissionStart(at=time.time(), user=user_name(), host=host_name()))
     except OSError as error:
@@ -185,7 +185,7 @@ def _note_submitting(run: RunPaths) -> None:
         ) from error
 
 
-def _registered(run: RunPaths, card: RunIdentity) -> tuple[bool, str]:
+def _register_run(run: RunPaths, card: RunIdentity) -> tuple[bool, str]:
     """Register a run; return whether its id will find it, and the reference for the user."""
     entry = RegistryEntry.of(card, str(run.root))
     known = read_entry(card.id)
@@ -194,7 +194,7 @@ def _registered(run: RunPaths, card: RunIdentity) -> tuple[bool, str]:
     return registered, card.id if registered else str(run.root)
 
 
-def _take_back(prepared: PreparedRun, card: RunIdentity, *, registered: bool) -> None:
+def _withdraw(prepared: PreparedRun, card: RunIdentity, *, registered: bool) -> None:
     if prepared.keep:
         # If it cannot be removed, the next call asks the service whether the run is live.
         with suppress(OSError):

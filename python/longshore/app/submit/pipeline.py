@@ -48,25 +48,25 @@ def advance_run(
     while not isinstance(record, wanted):
         with noting_kept_graph(record, progress):
             began = time.perf_counter()
-            record = _next(record, progress)
+            record = _run_next_stage(record, progress)
             on_stage(record, time.perf_counter() - began)
     return record
 
 
-def _next(record: StageRecord, progress: RecordingProgress) -> StageRecord:
+def _run_next_stage(record: StageRecord, progress: RecordingProgress) -> StageRecord:
     """Run the next stage."""
     match record:
         case ResolvedRun():
             progress.stage("reading the payload")
             return acquire_run(record, progress)
         case AcquiredRun():
-            progress.stage(f"clustering {_counted(len(record.payload.graph.dag), 'task')}")
+            progress.stage(f"clustering {_count_text(len(record.payload.graph.dag), 'task')}")
             return cluster_run(record)
         case ClusteredRun():
-            progress.stage(f"making jobs of {_counted(len(record.graph.dag), 'cluster')}")
+            progress.stage(f"making jobs of {_count_text(len(record.graph.dag), 'cluster')}")
             return plan_run(record, progress)
         case RunPlan():
-            progress.stage(f"writing {_counted(len(record.workflow), 'job')} to '{record.run.paths.root}'")
+            progress.stage(f"writing {_count_text(len(record.workflow), 'job')} to '{record.run.paths.root}'")
             return write_run(record)
         case PreparedRun():
             return hand_over(record, progress)
@@ -100,5 +100,5 @@ def reserved_id() -> Iterator[tuple[str, float]]:
         raise
 
 
-def _counted(number: int, noun: str) -> str:
+def _count_text(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("" if number == 1 else "s")

@@ -29,16 +29,16 @@ def graphs_to_save(
 ) -> SavedGraphs:
     """Return the requested files of ``saveClusteredQgraph``, ``saveGenericWorkflow`` and ``saveDot``, if available."""
     files: SavedGraphs = {}
-    drawn = configuration.flag("saveDot")
+    draws = configuration.flag("saveDot")
     if configuration.flag("saveClusteredQgraph"):
         files[f"{_CLUSTERED}.jsonl"] = lambda: clustered_lines(clustered)
-    if drawn:
+    if draws:
         files[f"{_CLUSTERED}.dot"] = lambda: cluster_dot(clustered)
     if workflow is None:
         return files
     if configuration.flag("saveGenericWorkflow"):
         files[f"{_WORKFLOW}.jsonl"] = lambda: workflow_lines(workflow)
-    if drawn:
+    if draws:
         files[f"{_WORKFLOW}.dot"] = lambda: workflow_dot(workflow)
     return files
 
@@ -49,17 +49,17 @@ def write_saved(folder: Path, files: SavedGraphs) -> None:
         create_file(folder / name, lines(), durable=True)
 
 
-def write_graphs_only(run: ResolvedRun, files: SavedGraphs, *, there: bool) -> bool:
+def write_graphs_only(run: ResolvedRun, files: SavedGraphs, *, exists: bool) -> bool:
     """Write the files for a command that writes nothing else; return whether there are any.
 
-    `there` says that the run directory exists because it holds a quantum graph. Raises `FilesError` if they cannot be
+    `exists` says that the run directory exists because it holds a quantum graph. Raises `FilesError` if they cannot be
     written; all of them are removed then.
     """
     if not files:
         return False
     with (
         apply_umask(run.configuration.resolved_site.umask),
-        add_to_run_folder(run.paths.root, tuple(files), exists=there),
+        add_to_run_folder(run.paths.root, tuple(files), exists=exists),
     ):
         write_saved(run.paths.root, files)
     return True

@@ -69,37 +69,37 @@ def run_stages(
         run = resolve_run(path, overrides, now=now, progress=recording, run_id=run_id)
 
         def measure(record: StageRecord, seconds: float) -> None:
-            results.append(_result(record, seconds))
+            results.append(_stage_result(record, seconds))
 
         record: StageRecord = advance_run(run, _RECORDS[last], recording, measure)
         with noting_kept_graph(record, recording):
             if save_graph is not None and isinstance(record, AcquiredRun):
                 write_tasks(record.payload, save_graph, run.paths.root)
                 results[-1] = replace(results[-1], made=f"{results[-1].made}; wrote '{save_graph}'")
-            return results, run.paths.root if _leaves_files(record) else None
+            return results, run.paths.root if _write_requested_graphs(record) else None
 
 
-def _leaves_files(record: StageRecord) -> bool:
+def _write_requested_graphs(record: StageRecord) -> bool:
     """Write the requested graphs; return whether a run directory exists."""
     match record:
         case AcquiredRun():
             return bool(record.payload.made)
         case ClusteredRun():
             files = graphs_to_save(record.run.configuration, record.graph)
-            return write_graphs_only(record.run, files, there=bool(record.payload.made)) or bool(record.payload.made)
+            return write_graphs_only(record.run, files, exists=bool(record.payload.made)) or bool(record.payload.made)
         case RunPlan():
-            return write_graphs_only(record.run, record.saved, there=bool(record.made)) or bool(record.made)
+            return write_graphs_only(record.run, record.saved, exists=bool(record.made)) or bool(record.made)
     return True
 
 
-def _result(record: StageRecord, seconds: float) -> StageResult:
+def _stage_result(record: StageRecord, seconds: float) -> StageResult:
     """Return the result of the stage that made a record."""
-    stage, made, counts, labels = _made(record)
+    stage, made, counts, labels = _describe_stage(record)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return StageResult(stage=stage, made=made, counts=counts, labels=labels, seconds=seconds, peak_memory_b=peak)
 
 
-def _made(record: StageRecord) -> tuple[Stage, str, dict[str, int], dict[str, int]]:
+def _describe_stage(record: StageRecord) -> tuple[Stage, str, dict[str, int], dict[str, int]]:
     """Return the stage that made a record, a phrase for its output, and numbers in total and per label."""
     match record:
         case AcquiredRun():

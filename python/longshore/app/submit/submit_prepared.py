@@ -27,7 +27,7 @@ from longshore.world.files.locks import lock_folder
 from longshore.world.read.quantum_graph import QUANTUM_GRAPH_SUFFIXES
 from longshore.world.runs.run_directory import read_card, read_made_from, read_submitting
 
-_AGAIN: Final = "Prepare it again, or submit it as it was prepared, with --force."
+_HINT: Final = "Prepare it again, or submit it as it was prepared, with --force."
 
 
 def submit_prepared(folder: Path, *, force: bool, progress: Progress) -> SubmittedRun:
@@ -40,32 +40,32 @@ def submit_prepared(folder: Path, *, force: bool, progress: Progress) -> Submitt
     recording = RecordingProgress(progress)
     current_directory()  # required by relative paths and for the comparison
     run = RunPaths(Path(os.path.realpath(folder)))
-    card = _card(run)
+    card = _read_card(run)
     service = find_service(card.service)
-    made = read_made_from(run)
-    site, umask = (made.site, made.umask) if made else ("", None)
+    fingerprint = read_made_from(run)
+    site, umask = (fingerprint.site, fingerprint.umask) if fingerprint else ("", None)
     prepared = PreparedRun(run=run, card=card, service=service, site=site, umask=umask, keep=True)
     if read_submitting(run) is not None and not card.submissions:
         # A submitted run is as it was when its process handed it over.
         with lock_folder(run.root):
-            arrived = recovered_submission(service, run) is not None
-        if arrived:
+            is_submitted = recovered_submission(service, run) is not None
+        if is_submitted:
             return advance_run(prepared, SubmittedRun, recording)
     refuse_if_submitted(run, card, service)
     read_header(run)  # reports a newer format or a damaged header first
-    if made is not None:
-        _refuse_if_moved(run, Path(made.root))
+    if fingerprint is not None:
+        _refuse_if_moved(run, Path(fingerprint.root))
     recording.stage("looking whether anything is different from when it was prepared")
-    _judge(run, _changes(run, card, made, service, force=force), recording, force=force)
+    _refuse_changes(run, _find_changes(run, card, fingerprint, service, force=force), recording, force=force)
     return advance_run(prepared, SubmittedRun, recording)
 
 
-def _card(run: RunPaths) -> RunIdentity:
+def _read_card(run: RunPaths) -> RunIdentity:
     """Return the run's card, or raise why it has none."""
     try:
         return read_card(run)
     except RunNotFoundError as error:
-        graphs = sorted(path for path in _files(run.root) if path.suffix in QUANTUM_GRAPH_SUFFIXES)
+        graphs = sorted(path for path in _files_in(run.root) if path.suffix in QUANTUM_GRAPH_SUFFIXES)
         if type(error) is not RunNotFoundError:
             raise
         if ".draft-" in run.root.name:
@@ -81,33 +81,33 @@ def _card(run: RunPaths) -> RunIdentity:
         raise
 
 
-def _files(folder: Path) -> list[Path]:
+def _files_in(folder: Path) -> list[Path]:
     with suppress(OSError):
         return [path for path in folder.iterdir() if path.is_file()]
     return []
 
 
-def _refuse_if_moved(run: RunPaths, made: Path) -> None:
+def _refuse_if_moved(run: RunPaths, original: Path) -> None:
     """Refuse a directory prepared under another name: jobs may name files in it."""
-    if Path(os.path.realpath(made)) == run.root:
+    if Path(os.path.realpath(original)) == run.root:
         return
     with suppress(OSError):
-        if made.samefile(run.root):
+        if original.samefile(run.root):
             return
     raise SubmissionRefusedError(
-        f"'{run.root}' was prepared as '{made}', and its jobs may name files there",
+        f"'{run.root}' was prepared as '{original}', and its jobs may name files there",
         hint="Move it back, or prepare the run again; only a run that was submitted can be moved.",
     )
 
 
-def _changes(
-    run: RunPaths, card: RunIdentity, made: Fingerprint | None, service: WmsService, *, force: bool
+def _find_changes(
+    run: RunPaths, card: RunIdentity, fingerprint: Fingerprint | None, service: WmsService, *, force: bool
 ) -> list[Problem]:
     """Return all changes since the run was prepared."""
-    if made is None:
+    if fingerprint is None:
         changes = [Problem(message=f"nothing says what it was prepared from: there is no '{run.made_from.name}'")]
     else:
-        changes = list(find_changes(run, card, made))
+        changes = list(find_changes(run, card, fingerprint))
     if service.traits.runs_on_submit_host:
         try:
             with readable(run):
@@ -119,7 +119,7 @@ def _changes(
     return changes
 
 
-def _judge(run: RunPaths, changes: Sequence[Problem], progress: Progress, *, force: bool) -> None:
+def _refuse_changes(run: RunPaths, changes: Sequence[Problem], progress: Progress, *, force: bool) -> None:
     """Refuse changed inputs; with `force`, print them as notes."""
     if force:
         for change in changes:
@@ -129,14 +129,14 @@ def _judge(run: RunPaths, changes: Sequence[Problem], progress: Progress, *, for
     if not changes:
         return
     faults = tuple(
-        ErrorDetail(code=SubmissionRefusedError.code, message=change.message, origin=change.origin, hint=_AGAIN)
+        ErrorDetail(code=SubmissionRefusedError.code, message=change.message, origin=change.origin, hint=_HINT)
         for change in changes
     )
     others = f" (and {len(faults) - 1} more)" if faults[1:] else ""
     error = SubmissionRefusedError(
         f"not as it was when '{run.root}' was prepared: {changes[0].message}{others}",
         origin=changes[0].origin,
-        hint=_AGAIN,
+        hint=_HINT,
     )
     error.faults = faults
     raise error

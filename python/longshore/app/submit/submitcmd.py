@@ -11,7 +11,7 @@ from typing import Final
 from longshore.app.acquire.sources import PAYLOAD_KEYS
 from longshore.app.configure.layers import NO_OVERRIDES, Overrides
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run, run_attributes
-from longshore.app.plan.checks import check
+from longshore.app.plan.checks import check_jobs
 from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.submit.hand_over import PreparedRun, SubmittedRun
 from longshore.app.submit.pipeline import advance_run, reserved_id
@@ -65,7 +65,7 @@ def _prepare(path: Path, overrides: Overrides, *, run_id: str, now: float, progr
 
 
 def _plan_script(run: ResolvedRun, progress: Progress) -> RunPlan:
-    script = _read(run)
+    script = _read_script(run)
     name = script.executable.name
     files = [File(name=key, path=source.name, transfer=True) for key, source in script.inputs.items()]
     files += [File(name=key, path=target, transfer=True) for key, target in script.outputs.items()]
@@ -84,7 +84,7 @@ def _plan_script(run: ResolvedRun, progress: Progress) -> RunPlan:
         files={file.name: file for file in files},
         attributes=run_attributes(run.configuration) | {"bps_iscustom": "True"},
     )
-    check(run, workflow, progress)
+    check_jobs(run, workflow, progress)
     _make_parents(script.outputs)
     return RunPlan(
         run=run,
@@ -95,25 +95,27 @@ def _plan_script(run: ResolvedRun, progress: Progress) -> RunPlan:
     )
 
 
-def _read(run: ResolvedRun) -> _Script:
+def _read_script(run: ResolvedRun) -> _Script:
     config = run.configuration.config
     section = _section(config)
-    inputs, outputs = _map(section, "inputs"), _map(section, "outputs")
+    inputs, outputs = _path_map(section, "inputs"), _path_map(section, "outputs")
     files = {**inputs, **outputs}
-    both = [key for key in inputs if key in outputs]
-    if both:
-        raise ConfigError(f"'{both[0]}' is both an input and an output", origin=outputs[both[0]].origin)
+    repeated = [key for key in inputs if key in outputs]
+    if repeated:
+        raise ConfigError(f"'{repeated[0]}' is both an input and an output", origin=outputs[repeated[0]].origin)
     # Names of files stay symbolic until it is known where the job runs.
     scope = run.configuration.scope(curr_pipetask=LABEL)
-    delayed = {key: f"<FILE:{key}>" for key in files}
+    file_fields = {key: f"<FILE:{key}>" for key in files}
     plain = Interpolator(config, replace(scope, searchobj=section))
-    named = Interpolator(config, replace(scope, current={**scope.current, **delayed}, searchobj=section))
+    named = Interpolator(config, replace(scope, current={**scope.current, **file_fields}, searchobj=section))
 
     def text(expander: Interpolator, node: Node) -> str:
         return expander.template(str(node.value), node.origin).render({})
 
-    executable = _executable(Path(text(plain, _given(section, "executable"))), _given(section, "executable").origin)
-    arguments = _given(section, "arguments")
+    executable = _check_executable(
+        Path(text(plain, _required_text(section, "executable"))), _required_text(section, "executable").origin
+    )
+    arguments = _required_text(section, "arguments")
     try:
         words = tuple(shlex.split(text(named, arguments)))
     except ValueError as error:
@@ -146,7 +148,7 @@ def _section(config: Config) -> Node:
     return section
 
 
-def _given(section: Node, key: str) -> Node:
+def _required_text(section: Node, key: str) -> Node:
     assert isinstance(section.value, dict)
     node = section.value.get(key)
     if node is None or node.value is None or isinstance(node.value, list | dict):
@@ -155,7 +157,7 @@ def _given(section: Node, key: str) -> Node:
     return node
 
 
-def _map(section: Node, key: str) -> Mapping[str, Node]:
+def _path_map(section: Node, key: str) -> Mapping[str, Node]:
     assert isinstance(section.value, dict)
     node = section.value.get(key)
     if node is None or node.value is None:
@@ -165,7 +167,7 @@ def _map(section: Node, key: str) -> Mapping[str, Node]:
     return node.value
 
 
-def _executable(path: Path, origin: Origin) -> Path:
+def _check_executable(path: Path, origin: Origin) -> Path:
     """Return the script's path, after a check that a copy of it can be executed."""
     if not path.is_file():
         what = "is a directory" if path.is_dir() else "does not exist"

@@ -9,7 +9,7 @@ from pathlib import Path
 from longshore.app.configure.configuration import ResolvedConfiguration
 from longshore.app.configure.resolved_run import ResolvedRun, run_attributes
 from longshore.app.payload.payload import AcquiredPayload
-from longshore.app.plan.checks import check, check_commands, note_unmatched_labels
+from longshore.app.plan.checks import check_commands, check_jobs, note_unmatched_labels
 from longshore.app.plan.clustering import ClusteredRun
 from longshore.app.plan.job_groups import read_ordering_rules
 from longshore.app.plan.log_folders import log_folders
@@ -69,7 +69,7 @@ def plan_run(clustered: ClusteredRun, progress: Progress) -> RunPlan:
     profiles = ProfileCompiler(named)
     # Hundreds of thousands of jobs are made and none is dropped; garbage collection would take half of the time.
     with collection_paused():
-        compiled = profiles.of_clusters(graph, payload.commands)
+        compiled = profiles.cluster_profiles(graph, payload.commands)
         check_commands(graph, compiled, progress)
         workflow = transform(
             graph,
@@ -81,7 +81,7 @@ def plan_run(clustered: ClusteredRun, progress: Progress) -> RunPlan:
             log_folders=log_folders(named, graph, progress),
         )
         profiles.report_notes(progress)
-        check(named, workflow, progress, commands=payload.commands)
+        check_jobs(named, workflow, progress, commands=payload.commands)
     final = workflow.final or workflow.get(FINAL_LABEL)
     return RunPlan(
         run=run,
@@ -97,7 +97,7 @@ def plan_run(clustered: ClusteredRun, progress: Progress) -> RunPlan:
 def single_job_profile(run: ResolvedRun, label: str, *, searchobj: Node, progress: Progress) -> JobProfile:
     """Return the profile of a job that has its own section and no ``runQuantumCommand``."""
     profiles = ProfileCompiler(run)
-    profile = profiles.of(label, searchobj=searchobj, with_command=False)
+    profile = profiles.job_profile(label, searchobj=searchobj, with_command=False)
     profiles.report_notes(progress)
     return profile
 
@@ -111,13 +111,15 @@ def _special_jobs(run: ResolvedRun, payload: AcquiredPayload, profiles: ProfileC
     if run.configuration.flag("runInit"):
         # The root's command of all tasks is not for a job without task.
         own = config.at("pipetask", INIT_LABEL, "runQuantumCommand") is not None
-        init = init_job(profiles.of(INIT_LABEL, with_command=own), inputs)
+        init = init_job(profiles.job_profile(INIT_LABEL, with_command=own), inputs)
     when = read_when_run(config)
     if when is WhenRun.NEVER:
         return SpecialJobs(init=init)
     _final_programs(run.configuration)  # reports wrong commands before any job is made
     arguments = _final_arguments(run.configuration) if inputs else ()
-    final = final_job(profiles.of(FINAL_LABEL, searchobj=config.at("finalJob"), with_command=False), arguments, inputs)
+    final = final_job(
+        profiles.job_profile(FINAL_LABEL, searchobj=config.at("finalJob"), with_command=False), arguments, inputs
+    )
     last = when is WhenRun.SUCCESS
     return SpecialJobs(init=init, last=final if last else None, final=None if last else final)
 

@@ -51,7 +51,7 @@ def write_run(plan: RunPlan) -> PreparedRun:
     with apply_umask(site.umask), create_run_directory(run.paths.root, kept=plan.made) as draft:
         if group := site.settings.get("group"):
             set_group(draft.root, group)
-        _fill(draft, plan, card.run_token)
+        _write_files(draft, plan, card.run_token)
         write_made_from(draft, take_fingerprint(plan, draft))
         write_card(draft, card)
     return PreparedRun(
@@ -64,12 +64,12 @@ def write_run(plan: RunPlan) -> PreparedRun:
     )
 
 
-def _fill(draft: RunPaths, plan: RunPlan, run_token: str) -> None:
+def _write_files(draft: RunPaths, plan: RunPlan, run_token: str) -> None:
     """Write all files of a run except ``run.json``, which receives its mark."""
     run, workflow = plan.run, plan.workflow
     configuration = run.configuration
     _write_inputs(draft, plan)
-    create_file(merged_config_path(draft, workflow.name), [_effective(configuration)])
+    create_file(merged_config_path(draft, workflow.name), [_merged_yaml(configuration)])
     origins = {key: msgspec.to_builtins(origin) for key, origin in origins_of(configuration.config.root)}
     create_file(draft.origins, [msgspec.json.format(msgspec.json.encode(origins), indent=1), b"\n"])
     create_file(draft.workflow, workflow_lines(workflow), durable=True)
@@ -77,9 +77,9 @@ def _fill(draft: RunPaths, plan: RunPlan, run_token: str) -> None:
     for directory in (*plan.directories, *log_directories(run.service, workflow)):
         (draft.root / directory).mkdir(parents=True, exist_ok=True)
     for name, text in plan.programs.items():
-        create_file(_made(draft.root / name), [text.encode()])
+        create_file(_with_parent_folder(draft.root / name), [text.encode()])
     for name, source in plan.copies.items():
-        shutil.copy2(source, _made(draft.root / name))
+        shutil.copy2(source, _with_parent_folder(draft.root / name))
     for name in plan.executables:
         path = draft.root / name
         path.chmod(path.stat().st_mode | 0o111)
@@ -87,7 +87,7 @@ def _fill(draft: RunPaths, plan: RunPlan, run_token: str) -> None:
     write_rendered(draft, run.service.render(workflow, msgspec.structs.replace(run.context, run_token=run_token)))
 
 
-def _made(path: Path) -> Path:
+def _with_parent_folder(path: Path) -> Path:
     """Create the folder of a path and return the path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
@@ -108,6 +108,6 @@ def _write_inputs(draft: RunPaths, plan: RunPlan) -> None:
             create_file(target, [content])
 
 
-def _effective(configuration: Configuration) -> bytes:
+def _merged_yaml(configuration: Configuration) -> bytes:
     text: str = yaml.safe_dump(plain_value(configuration.config.root), sort_keys=False, allow_unicode=True, width=120)
     return text.encode()

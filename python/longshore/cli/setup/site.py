@@ -69,7 +69,7 @@ def _lines(shown: SiteDescription) -> list[str]:
     """One line per value, in YAML where a line suffices, with its origin as a comment."""
     from longshore.app.documents.document import to_json
 
-    listed = shown.listed
+    listed = shown.entry
     lines = [f"# {listed.name}: {listed.title or 'a site'}, {listed.place}"]
     if shown.chain[1:]:
         lines.append(f"# from {', then '.join(shown.chain)}")
