@@ -11,9 +11,9 @@ from typing import Any
 
 from longshore.app.configure.schemas import site_schema
 from longshore.config.profile.buildtest_status import SLURM_STATES
-from longshore.services.slurm.ping import LOST, PATIENCE_S
+from longshore.services.slurm.ping import MISSING_INFORMATION, PING_LIMIT_S
 from longshore.services.slurm.render.backend_options import BACKEND_HELP
-from longshore.services.slurm.render.sbatch_options import INDEXED, OF_SITES, SPELLINGS
+from longshore.services.slurm.render.sbatch_options import COMPONENT_NAMES, SITE_NAMES, SPELLINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "doc" / "reference" / "slurm.md"
@@ -101,7 +101,7 @@ def page() -> str:
 
 def _keys(keys: dict[str, Any]) -> Iterator[str]:
     plain = {name: entry for name, entry in keys.items() if name not in SPELLINGS and not name.endswith("1")}
-    of_sites = {*OF_SITES, "engineJob"}
+    of_sites = {*SITE_NAMES, "engineJob"}
     yield from _table("Keys of the run", {name: entry for name, entry in plain.items() if name in of_sites})
     yield from _table("Keys of jobs", {name: entry for name, entry in plain.items() if name not in of_sites})
     others = ", ".join(f"`{other}` is `{name}`" for other, name in SPELLINGS.items())
@@ -129,7 +129,7 @@ def _type(entry: dict[str, Any]) -> str:
 
 
 def _rest() -> Iterator[str]:
-    yield _HET.format(indexed=", ".join(f"`{name}`" for name in INDEXED))
+    yield _HET.format(indexed=", ".join(f"`{name}`" for name in COMPONENT_NAMES))
     yield f"## On the command line\n\n```text\n{BACKEND_HELP}\n```\n"
     yield "They win over all other values. `-c`, `--mem` and `--tmp` are `requestCpus`, `requestMemory` and"
     yield "`requestDisk` of all jobs, and grow like these at a retry.\n"
@@ -138,11 +138,11 @@ def _rest() -> Iterator[str]:
     for name, states in SLURM_STATES.items():
         yield f"| `{name}` | {' or '.join(f'`{state}`' for state in states)} |"
     yield "\n## What ping checks\n"
-    yield f"`ping` takes at most {PATIENCE_S:.0f} s for all queries together, and submits nothing. It shows which"
+    yield f"`ping` takes at most {PING_LIMIT_S:.0f} s for all queries together, and submits nothing. It shows which"
     yield "sources of job states work. Without a source, some information is missing:\n"
     yield "| source | without it |"
     yield "|---|---|"
-    for name, words in LOST.items():
+    for name, words in MISSING_INFORMATION.items():
         yield f"| `{name}` | {words} |"
 
 

@@ -47,19 +47,19 @@ if os.environ.get("KILL") in ("before", "behind"):
 """
 SLURM = """
 import os, signal
-from longshore.services.slurm.native.dependency_graph import Native
+from longshore.services.slurm.native.native_run import NativeRun
 from longshore.services.slurm.service import SlurmService
 
 
 def dying(name):
-    real = getattr(Native, name)
+    real = getattr(NativeRun, name)
 
     def act(self, *words):
         if name == "_submit_batch":
             real(self, *words)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    setattr(Native, name, act)
+    setattr(NativeRun, name, act)
 
 
 class Service(SlurmService):

@@ -15,8 +15,8 @@ from longshore.contract.context import RunPaths
 from longshore.engine.keeper.protocol import MemberOrder
 from longshore.model.run.event import Ended, Lost, Started
 from longshore.services.local.client import LocalClient
-from longshore.services.local.keeper_records import KeeperFile
-from longshore.world.host import boot_id, host_name, process_start_s
+from longshore.services.local.keeper_file import KeeperFile
+from longshore.world.host import boot_id, host_name
 
 Attempt = tuple[int, int]
 WRITTEN_BY_HAND = "0000.1.jsonl"

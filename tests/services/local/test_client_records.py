@@ -18,7 +18,7 @@ from longshore.model.run.event import Ended, Lost
 from longshore.services.local import client as module
 from longshore.services.local import signals
 from longshore.services.local.client import LocalClient
-from longshore.services.local.keeper_records import KeeperFile
+from longshore.services.local.keeper_file import KeeperFile
 
 
 def test_a_number_that_is_another_process_now_is_left_alone(run: RunPaths, stranger: int) -> None:
@@ -43,7 +43,7 @@ def test_a_job_that_is_nobodys_child_is_waited_for(run: RunPaths, stranger: int)
     assert is_gone(stranger)
 
 
-@pytest.mark.parametrize("number", [-1, 0, 1])
+@pytest.run_token.parametrize("number", [-1, 0, 1])
 def test_no_record_makes_us_signal_everybody(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "killpg", lambda *given: asked.append(given))

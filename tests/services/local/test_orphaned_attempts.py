@@ -20,7 +20,7 @@ from longshore.engine.keeper.protocol import LimitsOrder, MemberOrder
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.state import Cause
 from longshore.services.local.client import LocalClient
-from longshore.services.local.keeper_records import KeeperFile
+from longshore.services.local.keeper_file import KeeperFile
 
 
 def limited(run: RunPaths, *argv: str, **lim: Unpack[LimitsOrder]) -> MemberOrder:
@@ -95,7 +95,7 @@ def test_what_stays_within_its_limits_is_left_alone(run: RunPaths, inbox: Inbox)
     assert (end.cause, end.exit, end.reason) == (Cause.EXIT, 3, None)
 
 
-@pytest.mark.parametrize(("keep", "code", "kept"), [("failed", 3, True), ("failed", 0, False), ("all", 0, True)])
+@pytest.run_token.parametrize(("keep", "code", "kept"), [("failed", 3, True), ("failed", 0, False), ("all", 0, True)])
 def test_its_temporary_directory_is_kept(run: RunPaths, inbox: Inbox, keep: str, code: int, kept: bool) -> None:
     end = orphan(run, inbox, "/bin/sh", "-c", f"echo x > $TMPDIR/x; sleep 0.4; exit {code}", tmp=keep)
     folder = folder_of(run)

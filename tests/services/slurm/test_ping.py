@@ -10,8 +10,15 @@ import pytest
 from longshore.contract.context import PingReport
 from longshore.model.workflow.request import MIB
 from longshore.services.slurm.commands.client import SlurmClient
-from longshore.services.slurm.ping import PATIENCE_S, ping
-from longshore.services.slurm.site_checks import Wanted, associations, capacity, partitions, qualities, wrong_partitions
+from longshore.services.slurm.ping import PING_LIMIT_S, ping
+from longshore.services.slurm.site_checks import (
+    ConfiguredNames,
+    associations,
+    capacity,
+    partition_errors,
+    partitions,
+    qualities,
+)
 from longshore.world.processes.shell import ProgramResult
 
 # As Slurm 22.05.8 prints it, some of it left out.
@@ -154,7 +161,7 @@ def test_answers_that_are_not_given_condemn_nothing() -> None:
 def test_it_is_bounded_in_time_and_submits_nothing() -> None:
     slow = Replies(ANSWERS, seconds=8.0)
     report = asked(shell=slow)
-    assert slow.now <= PATIENCE_S
+    assert slow.now <= PING_LIMIT_S
     assert "not asked" in report.details["sacct"]
     stuck = Replies(ANSWERS, seconds=1000.0)
     assert not asked(shell=stuck).ok
@@ -175,4 +182,4 @@ def test_lines_that_are_none_are_passed_over() -> None:
     assert associations("a|b\n") == []
     assert qualities("\n") == {}
     assert capacity("x|y\n") is None
-    assert list(wrong_partitions(Wanted(), {})) == []
+    assert list(partition_errors(ConfiguredNames(), {})) == []

@@ -20,8 +20,8 @@ from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.job_groups import JobGroup, Ordering
 from longshore.model.workflow.request import MIB, Request
 from longshore.model.workflow.workflow import Workflow
-from longshore.services.slurm.check import needs_engine
-from longshore.services.slurm.render.sbatch_options import ALONE, INDEXED, OF_SITES, SPELLINGS
+from longshore.services.slurm.check import check_native_mode
+from longshore.services.slurm.render.sbatch_options import COMPONENT_NAMES, JOB_NAMES, SITE_NAMES, SPELLINGS
 from longshore.services.slurm.service import SlurmService
 from longshore.world.plugins import template_texts
 from longshore.world.read.yaml_file import read_yaml
@@ -125,10 +125,10 @@ def test_a_native_run_cannot_obey_an_order() -> None:
     job = Job(name="a", label="a", command="true", settings=JobSettings(label="a"))
     ordering = Ordering(name="by_visit", dimensions=("visit",), groups=(JobGroup(key=(1,), jobs=("a",)),))
     workflow = Workflow("w", Dag.by_name([job]), orderings=(ordering,))
-    (found,) = needs_engine(workflow, context({"slurm": {"mode": "native"}}))
+    (found,) = check_native_mode(workflow, context({"slurm": {"mode": "native"}}))
     assert found.fatal
     assert "'ordering' wants ('by_visit')" in found.message
-    assert not list(needs_engine(workflow, context()))
+    assert not list(check_native_mode(workflow, context()))
 
 
 def test_what_a_native_run_gives_up_is_said() -> None:
@@ -188,8 +188,10 @@ def test_options_of_the_command_line_are_keys_of_a_configuration() -> None:
 def test_every_key_is_known_to_the_schema_and_documented_and_no_other() -> None:
     schema = site_schema()["properties"]["slurm"]["properties"]
     config = configuration_schema()["$defs"]["job"]["properties"]
-    known = {*INDEXED, *ALONE, *OF_SITES}
-    second = {f"{name}1" for name in INDEXED} | {f"{other}1" for other, name in SPELLINGS.items() if name in INDEXED}
+    known = {*COMPONENT_NAMES, *JOB_NAMES, *SITE_NAMES}
+    second = {f"{name}1" for name in COMPONENT_NAMES} | {
+        f"{other}1" for other, name in SPELLINGS.items() if name in COMPONENT_NAMES
+    }
     assert set(schema) == known | set(SPELLINGS) | second
     assert config["slurm"]["properties"] == schema
     documented = re.findall(r"^  #(\w+):", (FOLDER / "defaults.yaml").read_text("utf-8"), re.MULTILINE)

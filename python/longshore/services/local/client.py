@@ -22,9 +22,9 @@ from longshore.engine.keeper.kernel import become_subreaper
 from longshore.engine.keeper.protocol import MemberOrder, RunOrder
 from longshore.engine.rundir.journal import life_path
 from longshore.model.run.event import Lost
-from longshore.services.local.end_records import EndRecord, Never, StartRecord, ended, started
+from longshore.services.local.keeper_file import Attempt, KeeperFile, keeper_files, taken_of
 from longshore.services.local.keeper_program import copy_whole, encoded, run_token, temporary_prefix
-from longshore.services.local.keeper_records import Attempt, KeeperFile, keeper_files, taken_of
+from longshore.services.local.keeper_records import EndRecord, Never, StartRecord, ended, started
 from longshore.services.local.orphaned_attempts import Orphans, forget_folder
 from longshore.services.local.signals import signal_group, signal_process
 from longshore.sites.inherited_environment import InheritRule, select_inherited

@@ -1,161 +1,146 @@
-"""Incremental reader of a keeper's records."""
+"""Record types of the keeper, and their conversion to events."""
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Iterable, Iterator
-from collections.abc import Set as AbstractSet
-from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
-from longshore.services.local.end_records import (
-    Closed,
-    EndRecord,
-    Got,
-    KeeperBegan,
-    Never,
-    Record,
-    StartRecord,
-    decode_record,
-    decode_records,
+from longshore.engine.keeper.protocol import LimitsOrder
+from longshore.model.run.event import Ended, Started
+from longshore.model.run.state import Cause
+from longshore.model.signals import signal_name
+
+_NOT_FOUND = 127
+_NOT_RUNNABLE = 126
+"""Exit status of a POSIX shell for a program that cannot be executed (2.8.2)."""
+
+
+PASSING: Final = frozenset(
+    {
+        *(errno.ENOSPC, errno.EDQUOT, errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE),
+        *(errno.EACCES, errno.EIO, errno.EROFS, errno.ESTALE, errno.ETIMEDOUT),
+    }
 )
-from longshore.world.files.atomic import open_to_read
-from longshore.world.files.locks import is_locked
-from longshore.world.host import boot_id, host_name
-
-Attempt: TypeAlias = tuple[int, int]
+"""Temporary errors: a full disk, an exhausted machine, expired credentials, an unreachable file server."""
+_EXHAUSTED: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 
 
-class KeeperFile:
-    """The records file of one keeper, read as it grows."""
+class KeeperBegan(msgspec.Struct, frozen=True, tag_field="r", tag="keeper"):
+    """First record of a keeper."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._file: int | None = None
-        self._part = b""
-        """An incomplete record at the end of the last read."""
-        self.began: KeeperBegan | None = None
-        self.sent: dict[Attempt, str] = {}
-        """Batch tag of every member this engine sent, until the keeper is about to start it."""
-        self.unstarted: set[Attempt] = set()
-        self.tags: dict[Attempt, str] = {}
-        """Batch tag of every attempt the keeper received, until it starts or fails to."""
-        self.given_up: set[str] = set()
-        """Batches with members that were not started for a temporary reason."""
-        self.running: dict[Attempt, StartRecord] = {}
-        self.closed = False
-
-    def read(self) -> list[Record]:
-        """Read the new records since the last call."""
-        if self._file is None:
-            try:
-                self._file = open_to_read(self.path)
-            except FileNotFoundError:
-                return []
-        text = bytearray(self._part)
-        try:
-            while more := os.read(self._file, 1 << 20):
-                text += more
-        except OSError:
-            # A file server that fails in the middle must not discard the records read before.
-            self._part = bytes(text)
-            raise
-        end = text.rfind(b"\n") + 1
-        self._part = bytes(text[end:])
-        records = list(_decoded(bytes(text[:end])))
-        for record in records:
-            self._note(record)
-        return records
-
-    def _note(self, record: Record) -> None:
-        match record:
-            case Got():
-                self._take_back(record.m)
-                self.unstarted.update(record.m)
-                self.tags.update(dict.fromkeys(record.m, record.b))
-            case Never():
-                self._take_back(record.m)
-            case StartRecord():
-                self.tags.pop((record.j, record.a), None)
-                self.unstarted.discard((record.j, record.a))
-                self.running[record.j, record.a] = record
-            case EndRecord():
-                tag = self.tags.pop((record.j, record.a), None)
-                if record.passing and tag is not None:
-                    self.given_up.add(tag)
-                self.unstarted.discard((record.j, record.a))
-                self.running.pop((record.j, record.a), None)
-            case KeeperBegan():
-                self.began = record
-            case Closed():
-                self.closed = True
-
-    def _take_back(self, members: Iterable[Attempt]) -> None:
-        for member in members:
-            self.sent.pop(member, None)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
-
-    def attempts(self) -> set[Attempt]:
-        """Every attempt that is not over."""
-        return self.running.keys() | self.unstarted | self.sent.keys()
-
-    def keeper_lives(self) -> bool:
-        """Whether the keeper still holds the lock on its file."""
-        return is_locked(self.path)
-
-    def is_of_this_boot(self) -> bool:
-        """Whether the keeper started since the machine's last boot."""
-        return self.began is not None and self.began.boot == boot_id()
+    pid: int
+    host: str
+    boot: str
+    tmp: str
+    """Folder of the attempts' temporary directories."""
 
 
-def keeper_files(folder: Path) -> dict[str, KeeperFile]:
-    """Find the records of all keepers of a run, by name, oldest first."""
-    return {path.name: KeeperFile(path) for path in sorted(folder.glob("*.jsonl"))}
+class Got(msgspec.Struct, frozen=True, tag_field="r", tag="got"):
+    """These members of a batch may have been started from here on."""
+
+    b: str
+    m: tuple[tuple[int, int], ...]
 
 
-def left_elsewhere(folder: Path) -> str:
-    """Describe keepers on other hosts that may still live; empty when all of them ended."""
-    left: dict[str, int] = {}
-    for file in keeper_files(folder).values():
-        file.read()
-        began = file.began
-        over = file.closed and not file.attempts()
-        if began is not None and began.host != host_name() and began.boot != boot_id() and not over:
-            left[began.host] = left.get(began.host, 0) + len(file.attempts())
-    return " and ".join(f"a keeper on '{host}', with {jobs} jobs" for host, jobs in left.items())
+class Never(msgspec.Struct, frozen=True, tag_field="r", tag="never"):
+    """Attempts that waited in a lane and will not be started."""
+
+    m: tuple[tuple[int, int], ...]
 
 
-def _decoded(text: bytes) -> Iterator[Record]:
-    try:
-        yield from decode_records(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        yield from _decoded_one_by_one(text)
+class StartRecord(msgspec.Struct, frozen=True, tag_field="r", tag="start"):
+    """A process was started."""
+
+    j: int
+    a: int
+    pid: int
+    t: float
+    up: float
+    lim: LimitsOrder | None = None
+    """The limits in the command, in the keeper's format."""
+    log: str = ""
 
 
-def _decoded_one_by_one(text: bytes) -> Iterator[Record]:
-    for line in text.splitlines():
-        try:
-            yield decode_record(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
-            # A power failure can leave zeros in a file; the attempts of unreadable records are settled as lost.
-            continue
+class EndRecord(msgspec.Struct, frozen=True, gc=False, tag_field="r", tag="end"):
+    """A process ended, or could not be started."""
+
+    j: int
+    a: int
+    t: float
+    s: int | None = None
+    run: float | None = None
+    cpu: float | None = None
+    rss: int | None = None
+    err: str | None = None
+    no: int | None = None
+    why: str | None = None
+    say: str | None = None
+    tmp: str | None = None
+    own: bool = False
+    """Whether the failure was in creating its log or its temporary directory."""
+
+    @property
+    def passing(self) -> bool:
+        """Whether the start failed for a temporary reason, which is no fault of the job."""
+        return self.s is None and (self.no in _EXHAUSTED or (self.own and self.no in PASSING))
 
 
-def taken_of(file: KeeperFile, wanted: AbstractSet[str]) -> dict[str, set[Attempt]]:
-    """Return the members per tag that a keeper received and did not give up."""
-    found: dict[str, set[Attempt]] = {}
-    tags: dict[Attempt, str] = {}
-    for record in file.read():
-        if isinstance(record, Got) and record.b in wanted:
-            found.setdefault(record.b, set()).update(record.m)
-            tags.update(dict.fromkeys(record.m, record.b))
-        elif isinstance(record, EndRecord) and record.passing and (tag := tags.get((record.j, record.a))):
-            found[tag].discard((record.j, record.a))
-    return found
+class Closed(msgspec.Struct, frozen=True, tag_field="r", tag="closed"):
+    """The keeper has read all commands; no more can come."""
+
+
+Record: TypeAlias = KeeperBegan | Got | Never | StartRecord | EndRecord | Closed
+_decoder: Final = msgspec.json.Decoder(Record)
+decode_record = _decoder.decode
+"""Decode a record from its line."""
+decode_records = _decoder.decode_lines
+"""Decode all records of a text."""
+
+
+def started(record: StartRecord, *, host: str) -> Started:
+    """Convert a start record to an event."""
+    return Started(j=record.j, a=record.a, host=host, at=record.t)
+
+
+def ended(record: EndRecord, *, host: str) -> Ended:
+    """Convert an end record to an event."""
+    if record.s is None:
+        return Ended(
+            j=record.j,
+            a=record.a,
+            exit=_NOT_FOUND if record.no == errno.ENOENT else _NOT_RUNNABLE,
+            cause=Cause.EXIT,
+            reason=record.err,
+            host=host,
+            end=record.t,
+            # A command that is invalid, or too long for the kernel, fails the same next time.
+            hopeless=record.no in (None, errno.E2BIG),
+        )
+    number = os.WTERMSIG(record.s) if os.WIFSIGNALED(record.s) else None
+    code = os.waitstatus_to_exitcode(record.s) if number is None else None
+    cause: Cause | None
+    if record.why:
+        # It exceeded a limit.
+        cause, reason = Cause(record.why), record.say
+    elif number is not None:
+        cause, reason = Cause.SIGNAL, f"killed by {signal_name(number)}"
+    else:
+        cause, reason = Cause.EXIT if code else None, None
+    return Ended(
+        j=record.j,
+        a=record.a,
+        exit=code,
+        signal=number,
+        cause=cause,
+        reason=reason,
+        host=host,
+        start=None if record.run is None else record.t - record.run,
+        end=record.t,
+        run_s=record.run,
+        cpu_s=record.cpu,
+        rss_b=record.rss,
+        extra={"tmp": record.tmp} if record.tmp else {},
+    )

@@ -18,9 +18,9 @@ from longshore.engine.keeper.watchdog import Watchdog
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.state import Cause
 from longshore.model.workflow.attempt_rules import KeepPolicy
-from longshore.services.local.end_records import EndRecord, StartRecord, ended
+from longshore.services.local.keeper_file import Attempt, KeeperFile
 from longshore.services.local.keeper_program import temporary_prefix
-from longshore.services.local.keeper_records import Attempt, KeeperFile
+from longshore.services.local.keeper_records import EndRecord, StartRecord, ended
 from longshore.services.local.signals import signal_group
 from longshore.world.host import host_name, is_same_process
 

@@ -33,9 +33,9 @@ from longshore.plan.ignored_requests import ignored_requests
 from longshore.plan.job_commands import command_argv
 from longshore.services.local import render
 from longshore.services.local.client import LocalClient
-from longshore.services.local.end_records import PASSING
 from longshore.services.local.gpus import members_of
-from longshore.services.local.keeper_records import left_elsewhere
+from longshore.services.local.keeper_file import left_elsewhere
+from longshore.services.local.keeper_records import PASSING
 from longshore.world.host import host_name, physical_memory, usable_cpus
 from longshore.world.processes.detach import choose_detach_method
 from longshore.world.runs.registry import state_folder
@@ -149,7 +149,7 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
             return Unreachable(why=_unread(error))
         again, client.again = frozenset(client.again), set()
         busy = Throttled(client.busy, _WAIT_S) if again else None
-        return PollResult(events=events, never_started=never, mark=str(self._polls), recheck=again, busy=busy)
+        return PollResult(events=events, never_started=never, run_token=str(self._polls), recheck=again, busy=busy)
 
     def cancel(self, attempts: Iterable[tuple[int, int]], *, grace_s: float) -> CancelOutcome:
         """Ask the attempts' process groups to end; `poll` kills them when the grace is over."""

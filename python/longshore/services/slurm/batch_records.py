@@ -14,11 +14,11 @@ from longshore.engine.job_wrapper import BatchFiles
 from longshore.services.slurm.commands.parse import TaskId
 from longshore.world.files.atomic import write_atomically
 
-Attempt: TypeAlias = tuple[int, int]
+AttemptId: TypeAlias = tuple[int, int]
 """Index of a job, number of its attempt."""
 
 
-class BatchBook(msgspec.Struct, frozen=True, kw_only=True):
+class BatchRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A submitted batch: ``batches/<tag>.json``.
 
     `name` is the job's name in Slurm and contains `tag`. `members` are the attempts in array order. `id` is Slurm's id;
@@ -27,7 +27,7 @@ class BatchBook(msgspec.Struct, frozen=True, kw_only=True):
 
     tag: str
     name: str
-    members: tuple[Attempt, ...]
+    members: tuple[AttemptId, ...]
     at: float
     memory_b: int | None = None
     """Memory request of each member."""
@@ -47,7 +47,7 @@ class BatchBook(msgspec.Struct, frozen=True, kw_only=True):
         return TaskId(self.id, position if len(self.members) > 1 else None)
 
 
-class Books:
+class BatchRecords:
     """The batch records and job files of a run."""
 
     def __init__(self, run: RunPaths) -> None:
@@ -57,26 +57,26 @@ class Books:
         """Return the files of a batch."""
         return BatchFiles(self._run, tag)
 
-    def write(self, book: BatchBook, members: Iterable[BatchMember] = ()) -> None:
+    def write(self, book: BatchRecord, members: Iterable[BatchMember] = ()) -> None:
         """Write a batch's record atomically, and its table of members the first time."""
         self._run.batches.mkdir(exist_ok=True)
         if members:
             self.files(book.tag).write_table(members)
         write_atomically(self._book(book.tag), msgspec.json.encode(book))
 
-    def read(self, tag: str) -> BatchBook | None:
+    def read(self, tag: str) -> BatchRecord | None:
         """Read a batch's record; ``None`` when it was never written."""
         try:
-            return msgspec.json.decode(self._book(tag).read_bytes(), type=BatchBook)
+            return msgspec.json.decode(self._book(tag).read_bytes(), type=BatchRecord)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
 
-    def all(self) -> list[BatchBook]:
+    def all(self) -> list[BatchRecord]:
         """List the batches with members whose end the journal may lack, oldest first."""
-        books = (self.read(path.stem) for path in self._run.batches.glob("*.json"))
-        return sorted(filter(None, books), key=lambda book: (book.at, book.tag))
+        records = (self.read(path.stem) for path in self._run.batches.glob("*.json"))
+        return sorted(filter(None, records), key=lambda book: (book.at, book.tag))
 
-    def forget(self, tag: str) -> None:
+    def remove(self, tag: str) -> None:
         """Remove a batch's files once all its members are over; the table stays, for people to read."""
         self._book(tag).unlink(missing_ok=True)
         self.files(tag).remove_directory()

@@ -11,19 +11,19 @@ from longshore.contract.batch import Batch
 from longshore.contract.context import Context, Problem, Site
 from longshore.errors import ConfigError
 from longshore.model.workflow.request import MIB
-from longshore.services.slurm.commands.poll_interval import pace_of
-from longshore.services.slurm.native.dependency_graph import wants_native
+from longshore.services.slurm.commands.poll_interval import poll_schedule
+from longshore.services.slurm.native.derive_events import NATIVE_WARNING
 from longshore.services.slurm.native.engine_job import TEMPLATE as ENGINE_TEMPLATE
-from longshore.services.slurm.native.engine_job import engine_request, engine_script, wants_job
-from longshore.services.slurm.native.to_events import GIVEN_UP
-from longshore.services.slurm.render.batch_script import TEMPLATE, batch_script, longest_wait_s, on_submit_error
+from longshore.services.slurm.native.engine_job import engine_request, engine_script, wants_engine_job
+from longshore.services.slurm.native.native_run import wants_native
+from longshore.services.slurm.render.batch_script import TEMPLATE, batch_script, max_wait_s, on_submit_error
 from longshore.services.slurm.render.nice import scale
 from longshore.services.slurm.render.sbatch_options import check_names
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
 
-OWN_MAP: Final = "slurm"
+SETTINGS_KEY: Final = "slurm"
 """Key of the service's own map."""
 _OF_SITE: Final = ("slurm", "account", "qos", "directives", "partitions")
 """Keys of a site's description that the executor reads."""
@@ -32,25 +32,30 @@ UNHEEDED: Final = ("accountingUser", "abortReturnValue")
 _KEYS: Final = {"cpus": "requestCpus", "memory": "requestMemory"}
 
 
-def of_the_site(ctx: Context) -> Iterator[Problem]:
+def check_site(ctx: Context) -> Iterator[Problem]:
     """Find invalid or useless settings in the site's own map."""
     slurm = ctx.site.settings.get("slurm") or {}
     try:
         check_names(slurm)
         scale(slurm)
-        pace_of(slurm)
+        poll_schedule(slurm)
         on_submit_error(slurm)
-        longest_wait_s(slurm)
+        max_wait_s(slurm)
         native = wants_native(ctx.site.settings)
-        if wants_job(ctx.site.settings) or native:
+        if wants_engine_job(ctx.site.settings) or native:
             _, words = engine_request(slurm)
             check_names(words)
             template = ctx.templates[ENGINE_TEMPLATE.name.removesuffix(".j2")]
             engine_script(
-                ctx.paths, of_site(ctx), template, run_token="longshore-0", by="submit", command=("longshore",)
+                ctx.paths,
+                executor_settings(ctx),
+                template,
+                run_token="longshore-0",
+                by="submit",
+                command=("longshore",),
             )
         if native:
-            yield Problem(message=GIVEN_UP, origin=ctx.site.origin, fatal=False)
+            yield Problem(message=NATIVE_WARNING, origin=ctx.site.origin, fatal=False)
     except ConfigError as error:
         yield Problem(message=error.message, hint=error.hint, origin=ctx.site.origin)
     except ValueError as error:
@@ -63,7 +68,7 @@ def of_the_site(ctx: Context) -> Iterator[Problem]:
         )
 
 
-def needs_engine(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
+def check_native_mode(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
     """Find parts of a workflow that need an engine, when the site hands whole graphs to Slurm."""
     if workflow.orderings and wants_native(ctx.site.settings):
         words = ", ".join(f"'{ordering.name}'" for ordering in workflow.orderings)
@@ -74,9 +79,9 @@ def needs_engine(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
         )
 
 
-def unfit(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
+def check_job_settings(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
     """Find jobs' settings that cannot be written into a script, by rendering one for each distinct map."""
-    settings = {**ctx.settings.get("executor", {}), **of_site(ctx)}
+    settings = {**ctx.settings.get("executor", {}), **executor_settings(ctx)}
     template = ctx.templates[TEMPLATE.name.removesuffix(".j2")]
     judged: set[int] = set()
     for job in workflow:
@@ -92,14 +97,14 @@ def unfit(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
             settings=job.settings.own,
         )
         if elsewhere := _of_another_cluster(job.settings.own, ctx.site):
-            yield Problem(message=f"job '{job.name}': {elsewhere}", job=job.name, key=OWN_MAP)
+            yield Problem(message=f"job '{job.name}': {elsewhere}", job=job.name, key=SETTINGS_KEY)
             continue
         try:
             check_names(job.settings.own)
-            longest_wait_s(job.settings.own)
+            max_wait_s(job.settings.own)
             batch_script(batch, settings, ctx.paths, template)
         except ConfigError as error:
-            yield Problem(message=f"job '{job.name}': {error.message}", hint=error.hint, job=job.name, key=OWN_MAP)
+            yield Problem(message=f"job '{job.name}': {error.message}", hint=error.hint, job=job.name, key=SETTINGS_KEY)
         except TemplateError as error:
             yield Problem(message=f"the template 'batch.sh' cannot be used: {error}", origin=ctx.site.origin)
             return
@@ -114,7 +119,7 @@ def _of_another_cluster(own: Mapping[str, Any], site: Site) -> str:
     return ""
 
 
-def too_large(workflow: Workflow, capacity: Mapping[str, int]) -> Iterator[Problem]:
+def check_sizes(workflow: Workflow, capacity: Mapping[str, int]) -> Iterator[Problem]:
     """Find requests that no node can hold: Slurm would refuse some, and let others wait for ever."""
     judged: set[int] = set()
     for job in workflow:
@@ -136,7 +141,7 @@ def too_large(workflow: Workflow, capacity: Mapping[str, int]) -> Iterator[Probl
                 )
 
 
-def of_site(ctx: Context) -> dict[str, Any]:
+def executor_settings(ctx: Context) -> dict[str, Any]:
     """Collect the site's settings for the executor."""
     said = ctx.site.settings
     found = {name: said[name] for name in _OF_SITE if said.get(name)}

@@ -10,16 +10,16 @@ from longshore.contract.context import PingReport
 from longshore.services.slurm import site_checks
 from longshore.services.slurm.commands.client import SlurmClient
 from longshore.services.slurm.commands.parse import ClusterFacts, cluster_facts
-from longshore.services.slurm.render.sbatch_options import spelled
-from longshore.services.slurm.site_checks import Wanted
+from longshore.services.slurm.render.sbatch_options import normalize_names
+from longshore.services.slurm.site_checks import ConfiguredNames
 from longshore.world.host import user_name
 from longshore.world.processes.shell import ProgramResult
 
-PATIENCE_S: Final = 30.0
+PING_LIMIT_S: Final = 30.0
 """Time limit of all queries together, in seconds."""
 _EACH_S: Final = 10.0
 
-LOST: Final = {
+MISSING_INFORMATION: Final = {
     "squeue": "the state of waiting jobs is unknown, and jobs without an end record are lost",
     "sacct": "peak memory and CPU time are unknown, and so is the end of a job without a record that Slurm has "
     "forgotten",
@@ -34,12 +34,12 @@ class _Ask:
     def __init__(self, client: SlurmClient, clock: Callable[[], float]) -> None:
         self._client = client
         self._clock = clock
-        self._until = clock() + PATIENCE_S
+        self._until = clock() + PING_LIMIT_S
 
     def __call__(self, *words: str, of_cluster: bool = True) -> ProgramResult:
         left = self._until - self._clock()
         if left <= 0:
-            return ProgramResult(argv=words, status=None, err=f"not asked: {PATIENCE_S:.0f} s are over")
+            return ProgramResult(argv=words, status=None, err=f"not asked: {PING_LIMIT_S:.0f} s are over")
         return self._client.ask(words, timeout_s=min(left, _EACH_S), of_cluster=of_cluster)
 
 
@@ -61,8 +61,8 @@ def ping(
     there = ask("scontrol", "--oneliner", "show", "partition")
     if there.ok:
         found = site_checks.partitions(there.out)
-        details["partitions"] = site_checks.shown_partitions(found.values())
-        wrong += site_checks.wrong_partitions(wanted, found)
+        details["partitions"] = site_checks.describe_partitions(found.values())
+        wrong += site_checks.partition_errors(wanted, found)
     else:
         details["partitions"] = f"unknown: {there.why}"
     wrong += _membership(ask, wanted, facts, details)
@@ -77,13 +77,13 @@ def ping(
     )
 
 
-def wanted_of(settings: Mapping[str, Any]) -> Wanted:
+def wanted_of(settings: Mapping[str, Any]) -> ConfiguredNames:
     """Collect the names of partitions, account and QOS from all of a site's settings."""
-    slurm = spelled(settings.get("slurm") or {})
+    slurm = normalize_names(settings.get("slurm") or {})
     rows = settings.get("partitions") or ()
     named = [*(row["name"] for row in rows), settings.get("queue"), *_listed(slurm.get("partition"))]
     qos = [slurm.get("qos") or settings.get("qos"), *(row.get("qos") for row in rows)]
-    return Wanted(
+    return ConfiguredNames(
         partitions=tuple(dict.fromkeys(str(name) for name in named if name)),
         account=str(settings.get("account") or ""),
         qos=tuple(dict.fromkeys(str(name) for name in qos if name)),
@@ -102,14 +102,14 @@ def _versions(facts: ClusterFacts, programs: ProgramResult) -> str:
     return facts.version if here == [facts.version] else f"{facts.version}, of the programs here {here[0]}"
 
 
-def _membership(ask: _Ask, wanted: Wanted, facts: ClusterFacts, details: dict[str, str]) -> list[str]:
+def _membership(ask: _Ask, wanted: ConfiguredNames, facts: ClusterFacts, details: dict[str, str]) -> list[str]:
     """Find errors in the site's account and QOS, if the cluster keeps accounts."""
     if not facts.accounting:
         named = [f"account '{wanted.account}'"] if wanted.account else []
         named += [f"QOS '{name}'" for name in wanted.qos]
         unchecked = f"; {' and '.join(named)} cannot be checked" if named else ""
         details["accounts"] = f"this cluster keeps none{unchecked}"
-        details["limits"] = site_checks.shown_limits(facts, wanted, (), {})
+        details["limits"] = site_checks.describe_limits(facts, wanted, (), {})
         return []
     show = ("sacctmgr", "--noheader", "--parsable2", "show")
     who = (f"user={user_name()}", *([f"cluster={facts.name}"] if facts.name else []))
@@ -121,9 +121,9 @@ def _membership(ask: _Ask, wanted: Wanted, facts: ClusterFacts, details: dict[st
         (", ".join(sorted({each.account for each in mine})) or "none") if rows.ok else f"unknown: {rows.why}"
     )
     details["qos"] = (", ".join(sorted(qualities)) or "none") if kinds.ok else f"unknown: {kinds.why}"
-    details["limits"] = site_checks.shown_limits(facts, wanted, mine, qualities)
+    details["limits"] = site_checks.describe_limits(facts, wanted, mine, qualities)
     # A missing answer proves no error.
-    return list(site_checks.wrong_membership(wanted, mine, qualities)) if rows.ok else []
+    return list(site_checks.account_errors(wanted, mine, qualities)) if rows.ok else []
 
 
 def _sources(ask: _Ask, facts: ClusterFacts) -> dict[str, str]:
@@ -144,4 +144,4 @@ def _sources(ask: _Ask, facts: ClusterFacts) -> dict[str, str]:
 
 
 def _without(name: str, answer: ProgramResult) -> str:
-    return f"does not work ({answer.why}): {LOST[name]}"
+    return f"does not work ({answer.why}): {MISSING_INFORMATION[name]}"

@@ -26,12 +26,20 @@ from longshore.model.run.state import JobState
 from longshore.model.run.submission import Submission
 from longshore.plan.ignored_requests import ignored_requests
 from longshore.services.slurm.arrays.executor import SlurmExecutor
-from longshore.services.slurm.check import OWN_MAP, UNHEEDED, needs_engine, of_site, of_the_site, too_large, unfit
-from longshore.services.slurm.commands.client import NEEDED, SlurmClient
-from longshore.services.slurm.commands.states import Phase
-from longshore.services.slurm.native.dependency_graph import Native, wants_native
+from longshore.services.slurm.check import (
+    SETTINGS_KEY,
+    UNHEEDED,
+    check_job_settings,
+    check_native_mode,
+    check_site,
+    check_sizes,
+    executor_settings,
+)
+from longshore.services.slurm.commands.client import REQUIRED_VARIABLES, SlurmClient
+from longshore.services.slurm.commands.states import QueuePhase
 from longshore.services.slurm.native.engine_job import TEMPLATE as ENGINE_TEMPLATE
-from longshore.services.slurm.native.engine_job import EngineJob, wants_job
+from longshore.services.slurm.native.engine_job import EngineJob, wants_engine_job
+from longshore.services.slurm.native.native_run import NativeRun, wants_native
 from longshore.services.slurm.ping import ping
 from longshore.services.slurm.render.backend_options import backend_values
 from longshore.services.slurm.render.batch_script import TEMPLATE
@@ -53,7 +61,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
 
     name: ClassVar[str] = "slurm"
     traits: ClassVar[ServiceTraits] = ServiceTraits(
-        settings_key=OWN_MAP, raw_option_keys=("directives", "sbatch"), required_variables=NEEDED
+        settings_key=SETTINGS_KEY, raw_option_keys=("directives", "sbatch"), required_variables=REQUIRED_VARIABLES
     )
 
     def executor(self, settings: Mapping[str, Any]) -> Executor:
@@ -70,18 +78,18 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return the site's and the jobs' settings that are invalid."""
-        problems = list(of_the_site(ctx))
+        problems = list(check_site(ctx))
         if not any(problem.fatal for problem in problems):
-            problems += unfit(workflow, ctx)
-        problems += needs_engine(workflow, ctx)
+            problems += check_job_settings(workflow, ctx)
+        problems += check_native_mode(workflow, ctx)
         problems += ignored_requests(workflow, UNHEEDED, "Slurm")
         problems += find_missing_limits(workflow, ctx.settings)
-        problems += too_large(workflow, (ctx.probe.capacity if ctx.probe else None) or {})
+        problems += check_sizes(workflow, (ctx.probe.capacity if ctx.probe else None) or {})
         return problems
 
     def render(self, workflow: Workflow, ctx: Context) -> Iterable[RenderedFile]:
         """Return the settings, the template of a batch's script, and the program that runs a member."""
-        executor = {**ctx.settings.get("executor", {}), **of_site(ctx)}
+        executor = {**ctx.settings.get("executor", {}), **executor_settings(ctx)}
         yield from super().render(
             workflow, msgspec.structs.replace(ctx, settings={**ctx.settings, "executor": executor})
         )
@@ -98,9 +106,9 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
         """Start an engine here or as a Slurm job, or submit the whole graph, as the site's settings say."""
         settings = engine_settings.read_settings(run).executor
         if by == "submit" and wants_native(settings):
-            return Native(run, _client(settings), settings).submit(engine_command(run))
+            return NativeRun(run, _client(settings), settings).submit(engine_command(run))
         # A run that is being cancelled must not wait in a queue for an engine.
-        if by == "cancel" or not wants_job(settings):
+        if by == "cancel" or not wants_engine_job(settings):
             return super().start_engine(run, by)
         return EngineJob(run, _client(settings)).start(settings, by, engine_command(run))
 
@@ -113,7 +121,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
         card = read_card(run)
         if card.submissions or not wants_native(settings):
             return None
-        said = Native(run, _client(settings), settings).recover()
+        said = NativeRun(run, _client(settings), settings).recover()
         if said is None:
             return None
         return Submission(id=card.id, by="submit", at=time.time(), user=user_name(), host=host_name(), notes=(said,))
@@ -122,7 +130,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
         """Return whether an engine shows signs of life, or is a job in Slurm's queue."""
         if native := self._native(run):
             try:
-                return native.phase() is not Phase.OVER
+                return native.phase() is not QueuePhase.OVER
             except FileNotFoundError:
                 return False
         found = super().is_alive(run)
@@ -130,7 +138,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
             return found
         job = self._engine_job(run)
         # UNKNOWN: Slurm gives no answer for now, and the job may exist.
-        return job is not None and job.phase() in (Phase.WAITING, Phase.RUNNING, Phase.UNKNOWN)
+        return job is not None and job.phase() in (QueuePhase.WAITING, QueuePhase.RUNNING, QueuePhase.UNKNOWN)
 
     def cancel(self, run: RunPaths, selection: JobSelection) -> CancelOutcome:
         """Cancel; an engine still queued cannot take the request, and is replaced by one that can."""
@@ -146,7 +154,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
                 )
             return CancelOutcome(ended=native.cancel(final_too=selection.final_too))
         job = self._engine_job(run)
-        if job is not None and not super().is_alive(run) and job.phase() is Phase.WAITING:
+        if job is not None and not super().is_alive(run) and job.phase() is QueuePhase.WAITING:
             job.end()
         return super().cancel(run, selection)
 
@@ -159,7 +167,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
             job.end()
         return super().resume(run, take_over=take_over, force=force)
 
-    def _collected(self, run: RunPaths, native: Native) -> Submission | None:
+    def _collected(self, run: RunPaths, native: NativeRun) -> Submission | None:
         """Do the work of the collector job."""
         if native.collect() is None:
             raise SubmissionRefusedError(
@@ -216,13 +224,13 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
             last = native.collect()
         return last.state if last else JobState.RUNNING
 
-    def _native(self, run: RunPaths) -> Native | None:
+    def _native(self, run: RunPaths) -> NativeRun | None:
         """The run's native graph; ``None`` with an engine, or once the journal records the run's end."""
         try:
             settings = engine_settings.read_settings(run).executor
         except RunUnreadableError:
             return None
-        native = Native(run, _client(settings), settings)
+        native = NativeRun(run, _client(settings), settings)
         return native if wants_native(settings) and native.is_open else None
 
     def _engine_job(self, run: RunPaths) -> EngineJob | None:
@@ -230,11 +238,15 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
             settings = engine_settings.read_settings(run).executor
         except RunUnreadableError:
             return None
-        return EngineJob(run, _client(settings)) if wants_job(settings) else None
+        return EngineJob(run, _client(settings)) if wants_engine_job(settings) else None
 
     def ping(self, ctx: Context) -> PingReport:
         """Return what the cluster reports on itself and on the site's settings; submits nothing."""
-        settings = {**ctx.settings.get("executor", {}), **of_site(ctx), "queue": ctx.site.settings.get("queue")}
+        settings = {
+            **ctx.settings.get("executor", {}),
+            **executor_settings(ctx),
+            "queue": ctx.site.settings.get("queue"),
+        }
         return ping(_client(settings), settings)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from longshore.model.workflow.request import MIB
-from longshore.services.slurm.commands.parse import ClusterFacts, amount
+from longshore.services.slurm.commands.parse import ClusterFacts, parse_bytes
 
 _ALL: Final = frozenset({"ALL", "(null)", "N/A", ""})
 
@@ -48,7 +48,7 @@ class Qos(msgspec.Struct, frozen=True, kw_only=True):
     max_time: str = ""
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class ConfiguredNames(msgspec.Struct, frozen=True, kw_only=True):
     """Names of partitions, account and QOS in a site's settings."""
 
     partitions: tuple[str, ...] = ()
@@ -108,7 +108,7 @@ def qualities(text: str) -> dict[str, Qos]:
     }
 
 
-def wrong_partitions(wanted: Wanted, there: Mapping[str, Partition]) -> Iterator[str]:
+def partition_errors(wanted: ConfiguredNames, there: Mapping[str, Partition]) -> Iterator[str]:
     """Find errors in the site's partitions."""
     for name in wanted.partitions:
         if name not in there:
@@ -124,7 +124,7 @@ def wrong_partitions(wanted: Wanted, there: Mapping[str, Partition]) -> Iterator
                 yield f"the partition '{name}' does not take the QOS '{qos}'"
 
 
-def wrong_membership(wanted: Wanted, mine: Sequence[Association], there: Mapping[str, Qos]) -> Iterator[str]:
+def account_errors(wanted: ConfiguredNames, mine: Sequence[Association], there: Mapping[str, Qos]) -> Iterator[str]:
     """Find errors in the site's account and QOS for this user."""
     if wanted.account and wanted.account not in {each.account for each in mine}:
         yield f"this user may not charge the account '{wanted.account}'"
@@ -137,7 +137,7 @@ def wrong_membership(wanted: Wanted, mine: Sequence[Association], there: Mapping
             yield f"this user may not use the QOS '{qos}'"
 
 
-def shown_partitions(there: Iterable[Partition]) -> str:
+def describe_partitions(there: Iterable[Partition]) -> str:
     """List the partitions in a line."""
     return "; ".join(
         f"{each.name}{' (default)' if each.default else ''}: {each.state.lower()}, {each.nodes} nodes, "
@@ -146,7 +146,9 @@ def shown_partitions(there: Iterable[Partition]) -> str:
     )
 
 
-def shown_limits(facts: ClusterFacts, wanted: Wanted, mine: Iterable[Association], there: Mapping[str, Qos]) -> str:
+def describe_limits(
+    facts: ClusterFacts, wanted: ConfiguredNames, mine: Iterable[Association], there: Mapping[str, Qos]
+) -> str:
     """List the limits in a line."""
     found = []
     if facts.max_array:
@@ -180,5 +182,5 @@ def capacity(text: str) -> dict[str, int] | None:
     for line in text.splitlines():
         number, _, megabytes = line.strip().partition("|")
         cpus = max(cpus, int(number) if number.isdecimal() else 0)
-        memory = max(memory, amount(megabytes + "M") or 0)
+        memory = max(memory, parse_bytes(megabytes + "M") or 0)
     return {"cpus": cpus, "memory": max(memory, MIB)} if cpus and memory else None

@@ -11,7 +11,7 @@ from tests.services.slurm.scripts import directives
 
 from longshore.contract.context import RunPaths
 from longshore.errors import ConfigError
-from longshore.services.slurm.native.engine_job import engine_request, engine_script, wants_job
+from longshore.services.slurm.native.engine_job import engine_request, engine_script, wants_engine_job
 from longshore.services.slurm.service import SlurmService
 from longshore.world.plugins import template_texts
 
@@ -67,13 +67,13 @@ def test_its_own_words_win_and_it_is_warned() -> None:
 
 
 def test_who_wants_it() -> None:
-    assert not wants_job({})
-    assert not wants_job({"slurm": {"engineAs": "process"}})
-    assert wants_job({"slurm": {"engineAs": "job"}})
+    assert not wants_engine_job({})
+    assert not wants_engine_job({"slurm": {"engineAs": "process"}})
+    assert wants_engine_job({"slurm": {"engineAs": "job"}})
     assert engine_request({})[0].walltime_s is None
 
 
-@pytest.mark.parametrize(
+@pytest.run_token.parametrize(
     ("slurm", "words"),
     [
         ({"engineAs": "pilot"}, "must be 'process' or 'job', not 'pilot'"),
@@ -83,4 +83,4 @@ def test_who_wants_it() -> None:
 )
 def test_what_cannot_be_meant(slurm: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        wants_job({"slurm": slurm})
+        wants_engine_job({"slurm": slurm})

@@ -28,10 +28,10 @@ def test_values_a_second_apart_differ() -> None:
 
 @given(st.floats(-1e12, 1e12), st.floats(0, 1e9), st.floats(1e-6, 1e6))
 def test_values_are_what_sbatch_takes_and_fall_with_pressure(eta: float, pressure: float, factor: float) -> None:
-    of_site = NiceScale(origin=0.0, factor=factor)
-    nice = of_site.nice(eta, pressure)
+    executor_settings = NiceScale(origin=0.0, factor=factor)
+    nice = executor_settings.nice(eta, pressure)
     assert 0 <= nice <= MOST
-    assert of_site.nice(eta, pressure + 10) <= nice
+    assert executor_settings.nice(eta, pressure + 10) <= nice
 
 
 def test_what_the_site_says_wins_over_the_cluster() -> None:

@@ -14,7 +14,7 @@ from longshore.services.slurm.render.sbatch_options import (
     check_names,
     components,
     partition_for,
-    raw_lines,
+    raw_options,
 )
 
 EVERYTHING = Request(
@@ -165,7 +165,7 @@ def test_the_first_partition_that_can_hold_a_job(request_: Request, name: str | 
 
 
 def test_raw_lines_keep_their_order_and_lose_their_mark() -> None:
-    assert raw_lines(["-t 00:05", "#SBATCH -C haswell"], None, "-N 1") == ("-t 00:05", "-C haswell", "-N 1")
+    assert raw_options(["-t 00:05", "#SBATCH -C haswell"], None, "-N 1") == ("-t 00:05", "-C haswell", "-N 1")
 
 
 def test_the_option_table() -> None:

@@ -1,6 +1,6 @@
 """Slurm executor: submits batches as job arrays, and turns queue queries and end records into events.
 
-It joins `submit` (submission), `watch` (monitoring) and `ended_attempts` (how attempts ended).
+It joins `submit` (submission), `watch` (monitoring) and `gather_ends` (how attempts ended).
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from longshore.contract.executor import (
 from longshore.contract.intervention import CancelOutcome
 from longshore.errors import ConfigError
 from longshore.model.run.event import Ended, Lost
-from longshore.services.slurm.arrays.ended_attempts import Ends
-from longshore.services.slurm.arrays.outcome import ended
-from longshore.services.slurm.arrays.submit import Handing
-from longshore.services.slurm.arrays.watch import Watch
-from longshore.services.slurm.batch_records import Attempt, Books
+from longshore.services.slurm.arrays.batch_monitor import BatchMonitor
+from longshore.services.slurm.arrays.classify_end import classify_end
+from longshore.services.slurm.arrays.gather_ends import EndGatherer
+from longshore.services.slurm.arrays.submit import BatchSubmitter
+from longshore.services.slurm.batch_records import AttemptId, BatchRecords
 from longshore.services.slurm.commands.client import SlurmClient
 from longshore.services.slurm.commands.parse import ClusterFacts
-from longshore.services.slurm.commands.pending_commands import Order, Orders
-from longshore.services.slurm.commands.poll_interval import pace_of
-from longshore.services.slurm.render.batch_script import Scripts, is_heterogeneous
+from longshore.services.slurm.commands.pending_commands import PendingCommand, PendingCommands
+from longshore.services.slurm.commands.poll_interval import poll_schedule
+from longshore.services.slurm.render.batch_script import ScriptWriter, is_heterogeneous
 from longshore.world.processes.background_call import BackgroundCall
 from longshore.world.processes.query_cache import CachedAnswer, seconds_since_boot
 
@@ -55,11 +55,11 @@ _CANCEL_S: Final = 2.0
 class _Open(msgspec.Struct, frozen=True):
     """Parts of an executor that is serving a run."""
 
-    books: Books
-    watch: Watch
-    handing: Handing
-    scripts: Scripts
-    ends: Ends
+    records: BatchRecords
+    watch: BatchMonitor
+    submitter: BatchSubmitter
+    scripts: ScriptWriter
+    ends: EndGatherer
 
 
 class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Reprioritisable, EndRetention):
@@ -81,11 +81,11 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         limits.setdefault("max_batch", _MAX_BATCH)
         limits.setdefault("max_waiting_alike", int(slurm.get("n_max_queued_jobs") or _MAX_WAITING_ALIKE))
         self.limits = Limits(**limits)
-        self._pace = pace_of(slurm, self.limits.poll_floor_s)
+        self._schedule = poll_schedule(slurm, self.limits.poll_floor_s)
         self._gathers = slurm.get("gather") is not False
         self._asking: BackgroundCall[CachedAnswer | None] = BackgroundCall()
         """The background query of the queue: a controller that is down takes half a minute to fail."""
-        self._orders = Orders()
+        self._commands = PendingCommands()
         self._open: _Open | None = None
         self._looked_at = -1e9
         self._polls = 0
@@ -99,25 +99,25 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         if facts and facts.max_array and facts.max_array - 1 < self.limits.max_batch:
             # The largest index is one less than the size (slurm.conf(5): MaxArraySize).
             self.limits = msgspec.structs.replace(self.limits, max_batch=max(1, facts.max_array - 1))
-        books = Books(run)
-        watch = Watch(books, self._pace)
-        scripts = Scripts(run, self._settings, facts)
+        records = BatchRecords(run)
+        watch = BatchMonitor(records, self._schedule)
+        scripts = ScriptWriter(run, self._settings, facts)
         self._open = _Open(
-            books=books,
+            records=records,
             watch=watch,
-            handing=Handing(
+            submitter=BatchSubmitter(
                 client=self._client,
                 scripts=scripts,
-                books=books,
+                records=records,
                 watch=watch,
-                pace=self._pace,
+                schedule=self._schedule,
                 facts=facts,
                 limits=self.limits,
             ),
             scripts=scripts,
-            ends=Ends(self._client, books, facts, pace=self._pace, gathers=self._gathers),
+            ends=EndGatherer(self._client, records, facts, schedule=self._schedule, gathers=self._gathers),
         )
-        for book in books.all():
+        for book in records.all():
             # A batch without an id waits until it is looked up.
             if book.id is not None:
                 watch.follow(book, 0.0)
@@ -147,29 +147,29 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
 
     def submit(self, batch: Batch) -> SubmitResult:
         """Submit a batch as one array."""
-        handing = self._served.handing
-        answer = handing.submit(batch)
-        if handing.max_batch != self.limits.max_batch:
-            self.limits = msgspec.structs.replace(self.limits, max_batch=handing.max_batch)
+        submitter = self._served.submitter
+        answer = submitter.submit(batch)
+        if submitter.max_batch != self.limits.max_batch:
+            self.limits = msgspec.structs.replace(self.limits, max_batch=submitter.max_batch)
         return answer
 
     def free_submissions(self) -> int | None:
         """Return how many batches may be submitted now."""
-        return self._served.handing.openings()
+        return self._served.submitter.free_submissions()
 
     def reprioritise(self, urgencies: Mapping[str, Urgency]) -> None:
         """Change the order of waiting batches, where the site allows it."""
-        if values := self._served.handing.renice(urgencies):
+        if values := self._served.submitter.renice(urgencies):
             # Not retried: nothing depends on it.
-            self._orders.give(Order(partial(self._renice, values), lambda: bool(values)))
-            self._orders.turn(seconds_since_boot())
+            self._commands.add(PendingCommand(partial(self._renice, values), lambda: bool(values)))
+            self._commands.run_next(seconds_since_boot())
 
     def _renice(self, values: dict[int, int]) -> None:
         self._client.renice(values)
 
     def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
         """Look up batches in the batch records, else by name in the queue and in accounting."""
-        return self._served.handing.find(tags)
+        return self._served.submitter.find(tags)
 
     # -------------------------------------------------------------------------------------------------------- poll
 
@@ -177,7 +177,7 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         """Return new events: from the jobs' own records at each call, from Slurm once an interval."""
         watch = self._served.watch
         self._polls += 1
-        self._orders.turn(seconds_since_boot())
+        self._commands.run_next(seconds_since_boot())
         events: list[MemberEvent] = []
         now = seconds_since_boot()
         if now - self._looked_at >= _LOOK_S:
@@ -186,23 +186,23 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         why = self._ask(events, now)
         events += self._conclude()
         if events:
-            self._pace.hurry()
+            self._schedule.reset_interval()
         if why and not events:
             return Unreachable(why=why)
         waiting, watch.waiting = watch.waiting, None
-        note = f"the workload manager does not answer: {self._pace.silence}" if self._pace.silence else ""
+        note = f"the workload manager does not answer: {self._schedule.failure}" if self._schedule.failure else ""
         return PollResult(events=events, mark=str(self._polls), note=note, waiting=waiting)
 
     def _ask(self, events: list[MemberEvent], now: float) -> str:
         """Query the queue when that is due, and process its answer; return why there was no answer, else nothing."""
-        pace = self._pace
-        if not self._asking.is_busy and (self._served.watch.members or pace.silence) and pace.due(now):
+        schedule = self._schedule
+        if not self._asking.is_busy and (self._served.watch.members or schedule.failure) and schedule.is_due(now):
             self._asking.start(
                 partial(
                     self._client.queue,
-                    max_age_s=pace.interval_s,
-                    not_before=pace.wanted_since,
-                    floor_s=pace.floor_s,
+                    max_age_s=schedule.interval_s,
+                    not_before=schedule.not_before,
+                    floor_s=schedule.floor_s,
                 )
             )
         # A healthy cluster answers in a few milliseconds; waiting that long avoids a second call.
@@ -212,54 +212,56 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         return ""
 
     def _hear(self, told: CachedAnswer, events: list[MemberEvent]) -> str:
-        pace, watch = self._pace, self._served.watch
+        schedule, watch = self._schedule, self._served.watch
         if told.text is None:
-            pace.silent(seconds_since_boot(), told.why)
+            schedule.record_failure(seconds_since_boot(), told.why)
             LOG.warning("squeue does not answer: %s", told.why)
             return told.why
-        if told.asked_at <= pace.asked_at:
+        if told.asked_at <= schedule.queried_at:
             return ""
-        pace.answered(told.asked_at)
+        schedule.record_answer(told.asked_at)
         events += watch.from_queue(told)
         # A job that is over in the queue has left its record by now, which holds more.
         events += watch.from_records()
         if late := watch.expire(time.time()):
             LOG.info("%d jobs waited longer than 'maxpendtime' lets them, and are cancelled", len(late))
-            self._orders.give(
-                Order(
+            self._commands.add(
+                PendingCommand(
                     lambda: self._client.cancel_waiting([member.task for member in late if member.task]),
                     lambda: any(member.waits and member.attempt in watch.members for member in late),
                 )
             )
-            pace.want(seconds_since_boot())
+            schedule.request_query(seconds_since_boot())
         return ""
 
     def _conclude(self) -> list[MemberEvent]:
         """Return the ends that are certain by now."""
         served, now = self._served, seconds_since_boot()
         over = served.watch.over_by(now, gathers=served.ends.gathers)
-        ends: list[Ended | Lost] = [ended(member.attempt, record=member.record) for member in over.told]
+        ends: list[Ended | Lost] = [classify_end(member.attempt, record=member.record) for member in over.told]
         ends += served.ends.of(over.asked, now)
         return list(served.watch.leave(ends))
 
     # --------------------------------------------------------------------------------------------------------- end
 
-    def cancel(self, attempts: Iterable[Attempt], *, grace_s: float) -> CancelOutcome:
+    def cancel(self, attempts: Iterable[AttemptId], *, grace_s: float) -> CancelOutcome:
         """Cancel attempts: Slurm sends TERM, and KILL after its own KillWait."""
         watch = self._served.watch
         wanted = [attempt for attempt in attempts if attempt in watch.members]
         tasks = watch.tasks_of(wanted)
-        order = Order(lambda: self._client.cancel(tasks), lambda: any(attempt in watch.members for attempt in wanted))
+        command = PendingCommand(
+            lambda: self._client.cancel(tasks), lambda: any(attempt in watch.members for attempt in wanted)
+        )
         if tasks:
-            self._orders.give(order, first=True)
-            self._orders.turn(seconds_since_boot(), timeout_s=_CANCEL_S)
-        self._pace.want(seconds_since_boot())
-        if self._orders.has(order):
+            self._commands.add(command, first=True)
+            self._commands.run_next(seconds_since_boot(), timeout_s=_CANCEL_S)
+        self._schedule.request_query(seconds_since_boot())
+        if self._commands.is_pending(command):
             # Repeated until they are gone.
             return CancelOutcome(ended=0, alive=(f"{len(wanted)} jobs, of which scancel has not taken the order yet",))
         return CancelOutcome(ended=len(wanted))
 
-    def discard_ends(self, attempts: Iterable[Attempt]) -> None:
+    def discard_ends(self, attempts: Iterable[AttemptId]) -> None:
         """Remove the files of ends that the journal has."""
         self._served.watch.settled(attempts)
 

@@ -24,21 +24,21 @@ from longshore.contract.batch import (
 )
 from longshore.contract.context import Unreachable
 from longshore.errors import ConfigError
-from longshore.services.slurm.arrays.watch import Watch
-from longshore.services.slurm.batch_records import Attempt, BatchBook, Books
+from longshore.services.slurm.arrays.batch_monitor import BatchMonitor
+from longshore.services.slurm.batch_records import AttemptId, BatchRecord, BatchRecords
 from longshore.services.slurm.commands.client import SlurmClient
 from longshore.services.slurm.commands.parse import (
     ClusterFacts,
-    Verdict,
-    connection_broke,
+    SubmitFailure,
+    classify_submit_error,
+    is_connection_broken,
+    is_permanent_refusal,
+    is_size_refusal,
     queue_rows,
-    refused_for_good,
     submitted_id,
-    takes_fewer,
-    verdict,
 )
-from longshore.services.slurm.commands.poll_interval import Pace
-from longshore.services.slurm.render.batch_script import Scripts
+from longshore.services.slurm.commands.poll_interval import PollSchedule
+from longshore.services.slurm.render.batch_script import ScriptWriter
 from longshore.world.processes.background_call import BackgroundCall
 from longshore.world.processes.query_cache import seconds_since_boot
 from longshore.world.processes.shell import ProgramResult
@@ -58,29 +58,28 @@ _MOMENT_S: Final = 1.0
 """Seconds to wait for sbatch before the engine goes on; a later reply is read when the batch is looked up."""
 
 
-class Handing:
+class BatchSubmitter:
     """Submits the batches of one run.
 
-    `scripts` writes their scripts, `books` records them, `watch` monitors them. `pace` schedules the queue's queries.
-    `facts` are those of the cluster. `limits` are the site's: submission rate and batch size.
+    `facts` describe the cluster. `limits` are the site's: submission rate and batch size.
     """
 
     def __init__(
         self,
         *,
         client: SlurmClient,
-        scripts: Scripts,
-        books: Books,
-        watch: Watch,
-        pace: Pace,
+        scripts: ScriptWriter,
+        records: BatchRecords,
+        watch: BatchMonitor,
+        schedule: PollSchedule,
         facts: ClusterFacts | None,
         limits: Limits,
     ) -> None:
         self._client = client
         self._scripts = scripts
-        self._books = books
+        self._records = records
         self._watch = watch
-        self._pace = pace
+        self._schedule = schedule
         self._accounting = bool(facts and facts.accounting)
         self._turns = client.turns(limits.submit_per_s) if limits.submit_per_s else None
         self._largest = limits.max_batch
@@ -91,11 +90,11 @@ class Handing:
         self._asked: dict[str, float] = {}
         """Since when a batch is being looked up, in seconds since boot."""
         self._handing_over: BackgroundCall[ProgramResult] = BackgroundCall()
-        self._handed: BatchBook | None = None
+        self._handed: BatchRecord | None = None
         """The batch of the latest call of sbatch."""
         self._looking_up: BackgroundCall[tuple[str, _Number]] = BackgroundCall()
 
-    def openings(self) -> int | None:
+    def free_submissions(self) -> int | None:
         """Number of batches that may be submitted now; ``None`` for any number."""
         if self._handing_over.is_busy:
             return 0
@@ -103,9 +102,9 @@ class Handing:
 
     def submit(self, batch: Batch) -> SubmitResult:
         """Submit a batch as one array."""
-        if self._pace.silence:
+        if self._schedule.failure:
             # Another query, of up to half a minute, would block the engine.
-            return Throttled(f"the workload manager does not answer: {self._pace.silence}", _BACK_OFF_S)
+            return Throttled(f"the workload manager does not answer: {self._schedule.failure}", _BACK_OFF_S)
         if self._handing_over.is_busy and self._handed:
             return Throttled(f"sbatch has not answered yet for the batch '{self._handed.tag}'", _MOMENT_S)
         if self._turns and (wait_s := self._turns.acquire()):
@@ -114,16 +113,16 @@ class Handing:
             script = self._scripts.text(batch)
         except ConfigError as error:
             return Rejected(error.message, for_all=self._stops_run, hopeless=True)
-        book = BatchBook(
+        book = BatchRecord(
             tag=batch.tag,
             name=self._scripts.name(batch.tag),
             members=tuple((member.job, member.attempt) for member in batch.members),
             at=time.time(),
             memory_b=batch.request.memory_b,
-            max_wait_s=self._scripts.longest_wait_s(batch),
+            max_wait_s=self._scripts.max_wait_s(batch),
         )
         try:
-            self._books.write(book, batch.members)
+            self._records.write(book, batch.members)
         except OSError as error:
             return Throttled(f"the batch cannot be written down: {error.strerror}", _BACK_OFF_S)
         self._handed = book
@@ -131,13 +130,13 @@ class Handing:
         answer = self._hear(book, timeout_s=_MOMENT_S)
         return answer or Unsure(f"sbatch has not answered yet for the batch '{book.tag}'")
 
-    def _hear(self, book: BatchBook, *, timeout_s: float = 0.0) -> SubmitResult | None:
+    def _hear(self, book: BatchRecord, *, timeout_s: float = 0.0) -> SubmitResult | None:
         """Return sbatch's result for the latest batch; ``None`` while it is pending."""
         for answer in self._handing_over.take_result(timeout_s=timeout_s):
             return self._judge(book, answer)
         return None
 
-    def _judge(self, book: BatchBook, answer: ProgramResult) -> SubmitResult:
+    def _judge(self, book: BatchRecord, answer: ProgramResult) -> SubmitResult:
         found = submitted_id(answer.out) if answer.ok else None
         if found:
             self._taken(book, found[0])
@@ -146,32 +145,32 @@ class Handing:
             return Accepted(str(found[0]))
         if answer.status is None or answer.ok:
             return Unsure(f"sbatch gave no id: {answer.why}")
-        match verdict(answer.err or answer.out):
-            case Verdict.UNSURE:
-                if connection_broke(answer.err or answer.out):
+        match classify_submit_error(answer.err or answer.out):
+            case SubmitFailure.UNSURE:
+                if is_connection_broken(answer.err or answer.out):
                     # If that cannot be recorded, the batch is only waited for longer.
                     with suppress(OSError):
-                        self._books.write(msgspec.structs.replace(book, may_appear_s=_BROKEN_S))
+                        self._records.write(msgspec.structs.replace(book, may_appear_s=_BROKEN_S))
                 return Unsure(answer.why)
-            case Verdict.THROTTLED:
-                self._books.forget(book.tag)
-                if takes_fewer(answer.err or answer.out) and len(book.members) > 1:
+            case SubmitFailure.THROTTLED:
+                self._records.remove(book.tag)
+                if is_size_refusal(answer.err or answer.out) and len(book.members) > 1:
                     # Slurm accepts an array as a whole or not at all: a smaller one may fit under the limit.
                     self.max_batch = len(book.members) // 2
                     return Throttled(f"Slurm takes no more at once: {answer.why}", _SMALLER_S)
                 pause_s, self._back_off_s = self._back_off_s, min(2 * self._back_off_s, _MOST_BACK_OFF_S)
                 return Throttled(f"Slurm takes no more for now: {answer.why}", pause_s)
             case _:
-                self._books.forget(book.tag)
-                hopeless = refused_for_good(answer.err or answer.out)
+                self._records.remove(book.tag)
+                hopeless = is_permanent_refusal(answer.err or answer.out)
                 return Rejected(f"Slurm refuses it: {answer.why}", for_all=self._stops_run, hopeless=hopeless)
 
-    def _taken(self, book: BatchBook, number: int) -> None:
+    def _taken(self, book: BatchRecord, number: int) -> None:
         known = msgspec.structs.replace(book, id=number)
         self._watch.follow(known, seconds_since_boot())
-        self._pace.hurry()
+        self._schedule.reset_interval()
         try:
-            self._books.write(known)
+            self._records.write(known)
         except OSError as error:
             # The job's name finds it again.
             LOG.warning("the id %s of batch '%s' cannot be written down: %s", number, book.tag, error.strerror)
@@ -181,14 +180,14 @@ class Handing:
         values: dict[int, int] = {}
         for tag, urgency in sorted(urgencies.items()):
             nice = None if self._scripts.has_own_nice else self._scripts.nice(urgency)
-            book = self._books.read(tag) if nice is not None else None
+            book = self._records.read(tag) if nice is not None else None
             if book is not None and book.id is not None and nice is not None:
                 values[book.id] = nice
         return values
 
     def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
         """Look up batches in the batch records, else by name in the queue and in accounting."""
-        taken: dict[str, frozenset[Attempt]] = {}
+        taken: dict[str, frozenset[AttemptId]] = {}
         late: dict[str, Rejected | Throttled] = {}
         for tag in tags:
             if self._handing_over.is_busy and self._handed and self._handed.tag == tag:
@@ -198,7 +197,7 @@ class Handing:
                 if isinstance(said, Rejected | Throttled):
                     late[tag] = said
                     continue
-            book = self._books.read(tag)
+            book = self._records.read(tag)
             if book is None:
                 continue
             if book.id is None:
@@ -206,16 +205,16 @@ class Handing:
                 if isinstance(number, Unreachable):
                     return number
                 if number is None:
-                    self._books.forget(tag)
+                    self._records.remove(tag)
                     continue
                 self._taken(book, number)
             taken[tag] = frozenset(book.members)
         return FindResult(taken, late)
 
-    def _look_up(self, book: BatchBook) -> _Number:
+    def _look_up(self, book: BatchRecord) -> _Number:
         """Find Slurm's id of a batch whose submission was never answered."""
-        if self._pace.silence:
-            return Unreachable(why=self._pace.silence)
+        if self._schedule.failure:
+            return Unreachable(why=self._schedule.failure)
         if not self._looking_up.is_busy:
             # Only a query begun after sbatch's time limit includes the result of sbatch.
             self._asked.setdefault(book.tag, seconds_since_boot())
@@ -225,10 +224,10 @@ class Handing:
                 return number
         return Unreachable(why=f"'{book.name}' is being looked up, for sbatch did not answer")
 
-    def _searched(self, book: BatchBook) -> _Number:
+    def _searched(self, book: BatchRecord) -> _Number:
         """Find Slurm's id of a batch by its name."""
         told = self._client.queue(
-            max_age_s=self._pace.floor_s, not_before=self._asked[book.tag], floor_s=self._pace.floor_s
+            max_age_s=self._schedule.floor_s, not_before=self._asked[book.tag], floor_s=self._schedule.floor_s
         )
         if told is None or told.text is None:
             return Unreachable(why=told.why if told else f"the queue is asked again for '{book.name}' in a moment")
@@ -237,7 +236,7 @@ class Handing:
                 return row.id.job
         if self._accounting:
             since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(book.at - 3600))
-            rows = self._client.accounts_named(book.name, since=since)
+            rows = self._client.query_accounting_by_name(book.name, since=since)
             if isinstance(rows, Unreachable):
                 return rows
             if rows:

@@ -23,17 +23,17 @@ from longshore.world.runs.registry import state_folder
 
 LOG: Final = logging.getLogger("longshore.slurm")
 
-_OURS: Final = re.compile(r"(SLURM|SBATCH|SQUEUE|SACCT|SCANCEL|SALLOC|SRUN|SINFO|PMI|PMIX)_?\w*")
-_KEPT: Final = frozenset({"SLURM_CONF"})
+_SLURM_VARIABLE: Final = re.compile(r"(SLURM|SBATCH|SQUEUE|SACCT|SCANCEL|SALLOC|SRUN|SINFO|PMI|PMIX)_?\w*")
+_KEPT_VARIABLES: Final = frozenset({"SLURM_CONF"})
 """Variables of an enclosing job or of the user's settings that still reach Slurm's programs."""
-NEEDED: Final = frozenset({"PATH", "SLURM_CONF"})
+REQUIRED_VARIABLES: Final = frozenset({"PATH", "SLURM_CONF"})
 """Variables that sbatch always gets and jobs therefore inherit, whatever the site's rule."""
-_ASK_S: Final = 60.0
+_QUERY_S: Final = 60.0
 _SUBMIT_S: Final = 90.0
 """Longer than Slurm's own MessageTimeout, so that a late reply is still read."""
-_IDS_A_CALL: Final = 400
+_IDS_PER_CALL: Final = 400
 """Ids on one command line: few enough for limits of the kernel or of a site's wrapper."""
-_TASKS_A_CALL: Final = 100
+_TASKS_PER_CALL: Final = 100
 """Tasks of one array that are queried individually; beyond that, the whole array is queried."""
 
 
@@ -59,11 +59,13 @@ class SlurmClient:
         self._env = scrubbed(os.environ)
         if settings.get("config"):
             self._env["SLURM_CONF"] = str(settings["config"])
-        self._kept: tuple[str, ...] | None = None
+        self._stored_fields: tuple[str, ...] | None = None
         """Fields of sacct to store that this version has; ``None`` before the first query."""
         names, _ = select_inherited(self._env, inherit)
         # Without these two, sbatch would not be found, or would not find its cluster.
-        self._to_submit = {name: self._env[name] for name in self._env if name in names or name in NEEDED}
+        self._submit_environment = {
+            name: self._env[name] for name in self._env if name in names or name in REQUIRED_VARIABLES
+        }
         self.calls: dict[str, int] = {}
         """Number of calls per program."""
 
@@ -79,7 +81,7 @@ class SlurmClient:
         words = ["sbatch", "--parsable"]
         if self._clusters:
             words.append(f"--clusters={self._clusters}")
-        return self._run([*words, *options], timeout_s=_SUBMIT_S, stdin=script, env=self._to_submit)
+        return self._run([*words, *options], timeout_s=_SUBMIT_S, stdin=script, env=self._submit_environment)
 
     # --------------------------------------------------------------------------------------------------------- ask
 
@@ -91,38 +93,38 @@ class SlurmClient:
 
     def _ask_queue(self) -> tuple[str | None, str]:
         words = ["squeue", "--noheader", "--array", "--states=all", f"--user={user_name()}"]
-        answer = self._run([*words, *self._of_cluster, f"--format={parse.QUEUE_FORMAT}"])
+        answer = self._run([*words, *self._cluster_option, f"--format={parse.QUEUE_FORMAT}"])
         return (answer.out, "") if answer.ok else (None, answer.why)
 
     @property
     def _queue_path(self) -> Path:
-        return state_folder() / "newest" / f"squeue-{self._which}.json"
+        return state_folder() / "newest" / f"squeue-{self._cluster_digest}.json"
 
     def turns(self, per_s: float) -> RateLimit:
         """Return the rate limit on sbatch for all processes of this user on this host."""
-        return RateLimit(state_folder() / "newest" / f"sbatch-{self._which}.turns", per_s)
+        return RateLimit(state_folder() / "newest" / f"sbatch-{self._cluster_digest}.turns", per_s)
 
     @property
-    def _which(self) -> str:
+    def _cluster_digest(self) -> str:
         """Return one name per cluster, independent of how a site selects it."""
         which = f"{self._env.get('SLURM_CONF', '')}\0{self._clusters or ''}\0{user_name()}"
         return sha256(which.encode()).hexdigest()[:16]
 
-    def accounts(self, tasks: Iterable[TaskId]) -> dict[TaskId, AccountRow] | Unreachable:
+    def query_accounting(self, tasks: Iterable[TaskId]) -> dict[TaskId, AccountRow] | Unreachable:
         """Query sacct for tasks: fields that decide outcomes, and fields to store."""
         rows: dict[TaskId, AccountRow] = {}
-        if self._kept is None:
-            told = self._run(["sacct", "--helpformat"], timeout_s=_ASK_S / 4)
-            self._kept = parse.kept_fields(told.out) if told.ok else None
-        kept = self._kept or ()
-        for some in _chunks(_names_of(tasks)):
-            answer = self._run([*self._sacct_words((*parse.ACCOUNT_FIELDS, *kept)), _jobs(some)])
+        if self._stored_fields is None:
+            answer = self._run(["sacct", "--helpformat"], timeout_s=_QUERY_S / 4)
+            self._stored_fields = parse.stored_fields(answer.out) if answer.ok else None
+        stored = self._stored_fields or ()
+        for chunk in _chunks(_names_of(tasks)):
+            answer = self._run([*self._sacct_words((*parse.ACCOUNT_FIELDS, *stored)), _jobs(chunk)])
             if not answer.ok:
                 return Unreachable(why=answer.why)
-            rows |= parse.full_rows(answer.out, kept)
+            rows |= parse.gathered_rows(answer.out, stored)
         return rows
 
-    def accounts_named(self, name: str, *, since: str) -> dict[TaskId, AccountRow] | Unreachable:
+    def query_accounting_by_name(self, name: str, *, since: str) -> dict[TaskId, AccountRow] | Unreachable:
         """Query sacct for jobs of a name that existed since a moment (local time, ISO-8601)."""
         words = self._sacct_words(parse.ACCOUNT_FIELDS)
         answer = self._run([*words, f"--name={name}", f"--starttime={since}", f"--user={user_name()}"])
@@ -135,12 +137,12 @@ class SlurmClient:
             "--parsable2",
             f"--delimiter={parse.SEPARATOR}",
             f"--format={','.join(fields)}",
-            *self._of_cluster,
+            *self._cluster_option,
         ]
 
-    def shown(self, task: TaskId) -> dict[str, str] | Unreachable | None:
+    def show_job(self, task: TaskId) -> dict[str, str] | Unreachable | None:
         """Query ``scontrol show job`` for a task; ``None`` when the controller no longer has it."""
-        answer = self._run(["scontrol", *self._of_cluster, "--oneliner", "show", "job", str(task)])
+        answer = self._run(["scontrol", *self._cluster_option, "--oneliner", "show", "job", str(task)])
         if answer.ok:
             # A heterogeneous job has a line for each component; the first one counts.
             return dict(_pairs(answer.out.strip().partition("\n")[0]))
@@ -148,35 +150,35 @@ class SlurmClient:
 
     def facts(self) -> ClusterFacts | Unreachable:
         """Query the controller for facts of its cluster."""
-        answer = self._run(["scontrol", *self._of_cluster, "show", "config"], timeout_s=_ASK_S / 4)
+        answer = self._run(["scontrol", *self._cluster_option, "show", "config"], timeout_s=_QUERY_S / 4)
         if not answer.ok:
             return Unreachable(why=answer.why)
-        known = self.ask(["scontrol", "--oneliner", "show", "licenses"], timeout_s=_ASK_S / 4)
-        return parse.with_licences(parse.cluster_facts(answer.out), known.out if known.ok else "")
+        licences = self.ask(["scontrol", "--oneliner", "show", "licenses"], timeout_s=_QUERY_S / 4)
+        return parse.with_licences(parse.cluster_facts(answer.out), licences.out if licences.ok else "")
 
     def ask(self, words: Sequence[str], *, timeout_s: float, of_cluster: bool = True) -> ProgramResult:
         """Run any other query, of the cluster or of the installation."""
         program, *rest = words
-        return self._run([program, *(self._of_cluster if of_cluster else ()), *rest], timeout_s=timeout_s)
+        return self._run([program, *(self._cluster_option if of_cluster else ()), *rest], timeout_s=timeout_s)
 
     # --------------------------------------------------------------------------------------------------------- act
 
     def cancel(self, tasks: Iterable[TaskId]) -> ProgramResult | None:
         """Cancel tasks; return the first failed call, or ``None``."""
-        for some in _chunks([str(task) for task in tasks]):
-            answer = self._run(["scancel", *self._of_cluster, *some])
+        for chunk in _chunks([str(task) for task in tasks]):
+            answer = self._run(["scancel", *self._cluster_option, *chunk])
             if not answer.ok:
                 return answer
         return None
 
     def cancel_named(self, name: str) -> ProgramResult:
         """Cancel all jobs of a name."""
-        return self._run(["scancel", *self._of_cluster, f"--name={name}", f"--user={user_name()}"])
+        return self._run(["scancel", *self._cluster_option, f"--name={name}", f"--user={user_name()}"])
 
     def release(self, jobs: Iterable[int]) -> ProgramResult | None:
         """Release held jobs; return the first failed call, or ``None``."""
-        for some in _chunks([str(job) for job in jobs]):
-            answer = self._run(["scontrol", *self._of_cluster, "release", ",".join(some)])
+        for chunk in _chunks([str(job) for job in jobs]):
+            answer = self._run(["scontrol", *self._cluster_option, "release", ",".join(chunk)])
             if not answer.ok:
                 return answer
         return None
@@ -185,12 +187,12 @@ class SlurmClient:
         """Change the nice value of waiting jobs in one call; ignores jobs that are gone."""
         # scontrol reads commands from its input, and continues after a failed one.
         lines = "".join(f"update JobId={job} Nice={nice}\n" for job, nice in values.items())
-        return self._run(["scontrol", *self._of_cluster], stdin=lines)
+        return self._run(["scontrol", *self._cluster_option], stdin=lines)
 
     def cancel_waiting(self, tasks: Iterable[TaskId]) -> ProgramResult | None:
         """Cancel those tasks that have not started; return the first failed call, or ``None``."""
-        for some in _chunks([str(task) for task in tasks]):
-            answer = self._run(["scancel", *self._of_cluster, "--state=PENDING", *some])
+        for chunk in _chunks([str(task) for task in tasks]):
+            answer = self._run(["scancel", *self._cluster_option, "--state=PENDING", *chunk])
             if not answer.ok:
                 return answer
         return None
@@ -198,11 +200,16 @@ class SlurmClient:
     # ---------------------------------------------------------------------------------------------------------------
 
     @property
-    def _of_cluster(self) -> list[str]:
+    def _cluster_option(self) -> list[str]:
         return [f"--clusters={self._clusters}"] if self._clusters else []
 
     def _run(
-        self, words: Sequence[str], *, timeout_s: float = _ASK_S, stdin: str = "", env: Mapping[str, str] | None = None
+        self,
+        words: Sequence[str],
+        *,
+        timeout_s: float = _QUERY_S,
+        stdin: str = "",
+        env: Mapping[str, str] | None = None,
     ) -> ProgramResult:
         self.calls[words[0]] = self.calls.get(words[0], 0) + 1
         argv: Sequence[str] = words
@@ -216,7 +223,11 @@ class SlurmClient:
 
 def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:
     """Remove variables of an enclosing job or of a user's settings that would affect Slurm's programs."""
-    return {name: value for name, value in environment.items() if name in _KEPT or not _OURS.fullmatch(name)}
+    return {
+        name: value
+        for name, value in environment.items()
+        if name in _KEPT_VARIABLES or not _SLURM_VARIABLE.fullmatch(name)
+    }
 
 
 def _pairs(line: str) -> Iterable[tuple[str, str]]:
@@ -234,7 +245,7 @@ def _names_of(tasks: Iterable[TaskId]) -> list[str]:
         by_job.setdefault(task.job, []).append(task)
     names: list[str] = []
     for job, these in sorted(by_job.items()):
-        names += [str(job)] if len(these) > _TASKS_A_CALL else [str(task) for task in these]
+        names += [str(job)] if len(these) > _TASKS_PER_CALL else [str(task) for task in these]
     return names
 
 
@@ -243,4 +254,4 @@ def _jobs(names: Sequence[str]) -> str:
 
 
 def _chunks(items: Sequence[Any]) -> Iterable[Sequence[Any]]:
-    return (items[start : start + _IDS_A_CALL] for start in range(0, len(items), _IDS_A_CALL))
+    return (items[start : start + _IDS_PER_CALL] for start in range(0, len(items), _IDS_PER_CALL))

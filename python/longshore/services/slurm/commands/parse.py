@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.services.slurm.commands.states import first_word
+from longshore.services.slurm.commands.states import base_state
 
 SEPARATOR: Final = "\x1f"
 """Separator of sacct's fields: a character that no job name contains."""
@@ -71,18 +71,18 @@ class TaskId(msgspec.Struct, frozen=True):
         return str(self.job) if self.index is None else f"{self.job}_{self.index}"
 
 
-_REPLY: Final = re.compile(r"^(?:Submitted batch job )?([0-9]+)(?:;(\S+)| on cluster (\S+))?$")
+_SBATCH_REPLY: Final = re.compile(r"^(?:Submitted batch job )?([0-9]+)(?:;(\S+)| on cluster (\S+))?$")
 
 
 def submitted_id(reply: str) -> tuple[int, str | None] | None:
     """Parse job id and cluster from ``sbatch``'s reply, ignoring a site's extra lines; ``None`` without an id."""
     for line in reversed(reply.splitlines()):
-        if found := _REPLY.match(line.strip()):
+        if found := _SBATCH_REPLY.match(line.strip()):
             return int(found[1]), found[2] or found[3]
     return None
 
 
-class Verdict(StrEnum):
+class SubmitFailure(StrEnum):
     """Meaning of a failed ``sbatch``."""
 
     REFUSED = "refused"
@@ -93,40 +93,42 @@ class Verdict(StrEnum):
     """Unknown whether the job was accepted."""
 
 
-_NOT_NOW: Final = re.compile(
+_TEMPORARY: Final = re.compile(
     r"submit limit|QOSMax\w*Submit|AssocMax\w*|AssocGrp\w*|Grp\w*Submit\w*Limit|job submit limit"
     r"|temporarily unable to accept job|Resource temporarily unavailable|MaxJobCount|too many jobs"
     r"|Unable to contact slurm controller|connect failure|Connection refused|Address already in use"
     r"|Slurm backup controller in standby mode|currently unable to|Protocol authentication error|Munge",
     re.IGNORECASE,
 )
-_TOO_MANY: Final = re.compile(
+_SIZE_LIMIT: Final = re.compile(
     r"submit limit|QOSMax\w*Submit|AssocMax\w*Submit|AssocGrp\w*Submit|Grp\w*Submit\w*Limit|MaxJobCount|too many jobs",
     re.IGNORECASE,
 )
-_PERHAPS: Final = re.compile(
+_UNCERTAIN: Final = re.compile(
     r"timed out|Zero Bytes were transmitted|Unexpected message received|Transport endpoint|Connection reset"
     r"|Communication connection failure|Header lengths are longer",
     re.IGNORECASE,
 )
 
 
-_BROKEN: Final = re.compile(r"Connection reset|Transport endpoint|Zero Bytes were transmitted", re.IGNORECASE)
+_BROKEN_CONNECTION: Final = re.compile(
+    r"Connection reset|Transport endpoint|Zero Bytes were transmitted", re.IGNORECASE
+)
 
 
-def connection_broke(said: str) -> bool:
+def is_connection_broken(message: str) -> bool:
     """Whether the outcome is unknown because a connection broke, rather than a slow reply."""
-    return bool(_BROKEN.search(said)) and "timed out" not in said.lower()
+    return bool(_BROKEN_CONNECTION.search(message)) and "timed out" not in message.lower()
 
 
-def verdict(said: str) -> Verdict:
+def classify_submit_error(message: str) -> SubmitFailure:
     """Classify the error message of an ``sbatch`` that returned no id."""
-    if _PERHAPS.search(said):
-        return Verdict.UNSURE
-    return Verdict.THROTTLED if _NOT_NOW.search(said) else Verdict.REFUSED
+    if _UNCERTAIN.search(message):
+        return SubmitFailure.UNSURE
+    return SubmitFailure.THROTTLED if _TEMPORARY.search(message) else SubmitFailure.REFUSED
 
 
-_FOR_GOOD: Final = re.compile(
+_PERMANENT: Final = re.compile(
     r"Invalid (partition|qos|account|wckey|license|feature|generic resource|job array|node name|trackable resource)"
     r"|Invalid --|Requested reservation is invalid|Requested time limit is invalid"
     r"|Requested node configuration is not available|Memory specification can ?not be satisfied"
@@ -136,21 +138,21 @@ _FOR_GOOD: Final = re.compile(
 )
 
 
-def refused_for_good(said: str) -> bool:
+def is_permanent_refusal(message: str) -> bool:
     """Whether the refusal is permanent: the request names unknown things, or exceeds what exists."""
-    return bool(_FOR_GOOD.search(said))
+    return bool(_PERMANENT.search(message))
 
 
-def takes_fewer(said: str) -> bool:
+def is_size_refusal(message: str) -> bool:
     """Whether a batch was refused because its tasks and the queued ones exceed a limit."""
-    return bool(_TOO_MANY.search(said))
+    return bool(_SIZE_LIMIT.search(message))
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One task of a job in squeue's output."""
 
     id: TaskId
-    raw: str
+    raw_id: str
     """Slurm's id in its own messages: a task that has started has an id of its own."""
     state: str
     reason: str
@@ -159,7 +161,7 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     name: str
 
 
-_SPAN: Final = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+_INDEX_SPAN: Final = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 _MOST_TASKS: Final = 4_000_001
 """Largest index of an array that Slurm can be built for (slurm.conf(5): MaxArraySize)."""
 
@@ -174,10 +176,10 @@ def queue_rows(text: str) -> Iterator[QueueRow]:
         for task in task_ids(number):
             yield QueueRow(
                 id=task,
-                raw=raw.strip(),
+                raw_id=raw.strip(),
                 state=state.strip(),
                 reason=reason.strip(),
-                started_at=moment(start),
+                started_at=parse_time(start),
                 node=nodes.strip(),
                 name=name,
             )
@@ -186,16 +188,16 @@ def queue_rows(text: str) -> Iterator[QueueRow]:
 def task_ids(text: str) -> Iterator[TaskId]:
     """Expand ``29``, ``29_3`` or ``29_[0-2,5-9:2%3]`` to task ids."""
     # The script of a heterogeneous job runs in its first component: 12+0, 12+1.
-    job, underscore, rest = text.strip().removesuffix("+0").partition("_")
+    job, underscore, tasks = text.strip().removesuffix("+0").partition("_")
     if not job.isdecimal():
         return
     if not underscore:
         yield TaskId(int(job))
-    elif rest.isdecimal():
-        yield TaskId(int(job), int(rest))
+    elif tasks.isdecimal():
+        yield TaskId(int(job), int(tasks))
     else:
-        for span in rest.strip("[]").partition("%")[0].split(","):
-            if (found := _SPAN.fullmatch(span.strip())) and int(found[2] or 0) < _MOST_TASKS:
+        for span in tasks.strip("[]").partition("%")[0].split(","):
+            if (found := _INDEX_SPAN.fullmatch(span.strip())) and int(found[2] or 0) < _MOST_TASKS:
                 first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
                 yield from (TaskId(int(job), index) for index in range(first, last + 1, step or 1))
 
@@ -204,9 +206,9 @@ class AccountRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Accounting of one task: its own line of sacct, with the peak of its steps."""
 
     id: TaskId
-    raw: str = ""
+    raw_id: str = ""
     state: str
-    said: str
+    state_text: str
     """The state as written, such as ``CANCELLED by 1000``."""
     exit: int
     signal: int
@@ -223,29 +225,29 @@ class AccountRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Fields that are stored as they are."""
 
 
-def kept_fields(helpformat: str) -> tuple[str, ...]:
+def stored_fields(helpformat: str) -> tuple[str, ...]:
     """Return the `GATHERED_FIELDS` in ``sacct --helpformat``: sacct refuses a query with an unknown field."""
-    there = {word.lower() for word in helpformat.split()}
-    return tuple(name for name in GATHERED_FIELDS if name.lower() in there)
+    supported = {word.lower() for word in helpformat.split()}
+    return tuple(name for name in GATHERED_FIELDS if name.lower() in supported)
 
 
-def full_rows(text: str, kept: Sequence[str] = GATHERED_FIELDS) -> dict[TaskId, AccountRow]:
+def gathered_rows(text: str, stored: Sequence[str] = GATHERED_FIELDS) -> dict[TaskId, AccountRow]:
     """Parse sacct's output with `ACCOUNT_FIELDS`, followed by fields that are stored as they are."""
-    own: list[str] = []
+    own_rows: list[str] = []
     gathered: dict[TaskId, dict[str, str]] = {}
     for line in text.splitlines():
         fields = line.split(SEPARATOR)
-        if len(fields) != len(ACCOUNT_FIELDS) + len(kept):
+        if len(fields) != len(ACCOUNT_FIELDS) + len(stored):
             continue
-        own.append(SEPARATOR.join(fields[: len(ACCOUNT_FIELDS)]))
+        own_rows.append(SEPARATOR.join(fields[: len(ACCOUNT_FIELDS)]))
         tasks = list(task_ids(fields[0]))
         if len(tasks) == 1:
-            values = zip(kept, fields[len(ACCOUNT_FIELDS) :], strict=True)
+            values = zip(stored, fields[len(ACCOUNT_FIELDS) :], strict=True)
             gathered[tasks[0]] = {name: value for name, value in values if value}
-    rows = account_rows("\n".join(own))
+    rows = account_rows("\n".join(own_rows))
     for task, found in gathered.items():
         if task in rows:
-            waited = _between(found.get("Submit", ""), found.get("Start", ""))
+            waited = _wait_s(found.get("Submit", ""), found.get("Start", ""))
             rows[task] = msgspec.structs.replace(rows[task], gathered=found, queue_s=waited)
     return rows
 
@@ -257,7 +259,7 @@ def account_rows(text: str) -> dict[TaskId, AccountRow]:
     """
     rows: dict[TaskId, AccountRow] = {}
     peaks: dict[TaskId, int] = {}
-    signalled: dict[TaskId, int] = {}
+    signals: dict[TaskId, int] = {}
     for line in text.splitlines():
         fields = dict(zip(ACCOUNT_FIELDS, line.split(SEPARATOR), strict=False))
         if len(fields) != len(ACCOUNT_FIELDS):
@@ -267,23 +269,23 @@ def account_rows(text: str) -> dict[TaskId, AccountRow]:
         if len(tasks) != 1:
             continue
         task = tasks[0]
-        code, number_of_signal = exit_pair(fields["ExitCode"])
+        code, number_of_signal = exit_status(fields["ExitCode"])
         if dot:
-            if (peak := amount(fields["MaxRSS"])) is not None:
+            if (peak := parse_bytes(fields["MaxRSS"])) is not None:
                 peaks[task] = max(peak, peaks.get(task, 0))
-            signalled[task] = max(number_of_signal, signalled.get(task, 0))
+            signals[task] = max(number_of_signal, signals.get(task, 0))
             continue
         rows[task] = AccountRow(
             id=task,
-            raw=fields["JobIDRaw"],
-            state=first_word(fields["State"]),
-            said=fields["State"],
+            raw_id=fields["JobIDRaw"],
+            state=base_state(fields["State"]),
+            state_text=fields["State"],
             exit=code,
             signal=number_of_signal,
-            started_at=moment(fields["Start"]),
-            ended_at=moment(fields["End"]),
+            started_at=parse_time(fields["Start"]),
+            ended_at=parse_time(fields["End"]),
             run_s=float(fields["ElapsedRaw"]) if fields["ElapsedRaw"].isdecimal() else None,
-            cpu_s=seconds(fields["TotalCPU"]),
+            cpu_s=parse_duration(fields["TotalCPU"]),
             node=fields["NodeList"],
             reason=fields["Reason"],
         )
@@ -293,59 +295,59 @@ def account_rows(text: str) -> dict[TaskId, AccountRow]:
     }
 
 
-def shown_row(task: TaskId, fields: Mapping[str, str]) -> AccountRow:
+def scontrol_row(task: TaskId, fields: Mapping[str, str]) -> AccountRow:
     """Convert the fields of ``scontrol show job`` for a task that is over."""
-    code, number = exit_pair(fields.get("ExitCode", ""))
+    code, number = exit_status(fields.get("ExitCode", ""))
     return AccountRow(
         id=task,
-        raw=fields.get("JobId", ""),
-        state=first_word(fields.get("JobState", "")),
-        said=fields.get("JobState", ""),
+        raw_id=fields.get("JobId", ""),
+        state=base_state(fields.get("JobState", "")),
+        state_text=fields.get("JobState", ""),
         exit=code,
         signal=number,
-        started_at=moment(fields.get("StartTime", "")),
-        ended_at=moment(fields.get("EndTime", "")),
-        run_s=seconds(fields.get("RunTime", "")),
+        started_at=parse_time(fields.get("StartTime", "")),
+        ended_at=parse_time(fields.get("EndTime", "")),
+        run_s=parse_duration(fields.get("RunTime", "")),
         node=fields.get("BatchHost", ""),
         reason=fields.get("Reason", ""),
-        queue_s=_between(fields.get("SubmitTime", ""), fields.get("StartTime", "")),
+        queue_s=_wait_s(fields.get("SubmitTime", ""), fields.get("StartTime", "")),
     )
 
 
-def _between(submitted: str, started: str) -> float | None:
-    first, second = moment(submitted), moment(started)
+def _wait_s(submitted: str, started: str) -> float | None:
+    first, second = parse_time(submitted), parse_time(started)
     return None if first is None or second is None or second < first else second - first
 
 
-def exit_pair(text: str) -> tuple[int, int]:
+def exit_status(text: str) -> tuple[int, int]:
     """Parse exit code and signal from ``3:0`` or ``0:9``."""
     code, _, number = text.partition(":")
     return int(code) if code.isdecimal() else 0, int(number) if number.isdecimal() else 0
 
 
-_POWERS: Final = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
-_AMOUNT: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTPE]?)[nc]?")
+_BYTE_POWERS: Final = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
+_BYTES: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTPE]?)[nc]?")
 
 
-def amount(text: str) -> int | None:
+def parse_bytes(text: str) -> int | None:
     """Parse bytes from ``113561K``, ``1.50G`` or, in old versions, ``50Mn``; ``None`` for no amount."""
-    found = _AMOUNT.fullmatch(text.strip())
-    return round(float(found[1]) * 1024 ** _POWERS[found[2]]) if found else None
+    found = _BYTES.fullmatch(text.strip())
+    return round(float(found[1]) * 1024 ** _BYTE_POWERS[found[2]]) if found else None
 
 
-_LENGTH: Final = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
+_DURATION: Final = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
 
 
-def seconds(text: str) -> float | None:
+def parse_duration(text: str) -> float | None:
     """Parse seconds from ``1-02:03:04``, ``00:00:07`` or ``00:01.250``; ``None`` for no such time."""
-    found = _LENGTH.fullmatch(text.strip())
+    found = _DURATION.fullmatch(text.strip())
     if not found:
         return None
-    days, hours, minutes, rest = (float(part or 0) for part in found.groups())
-    return ((days * 24 + hours) * 60 + minutes) * 60 + rest
+    days, hours, minutes, tasks = (float(part or 0) for part in found.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + tasks
 
 
-def moment(text: str) -> float | None:
+def parse_time(text: str) -> float | None:
     """Parse local time ``2026-11-20T14:06:30`` to seconds since the epoch; ``None`` for ``Unknown`` or ``N/A``."""
     try:
         return datetime.fromisoformat(text.strip()).timestamp()
@@ -386,8 +388,8 @@ def cluster_facts(text: str) -> ClusterFacts:
         min_job_age_s=float(age) if age.isdecimal() else None,
         accounting=bool(known.get("accountingstoragetype")) and not known["accountingstoragetype"].endswith("/none"),
         priority_parameters=known.get("priorityparameters") or known.get("priorityparams", ""),
-        licences=_names(known.get("licenses", "")),
-        gres=_names(known.get("grestypes", "")),
+        licences=_names_in(known.get("licenses", "")),
+        gres=_names_in(known.get("grestypes", "")),
     )
 
 
@@ -397,5 +399,5 @@ def with_licences(facts: ClusterFacts, text: str) -> ClusterFacts:
     return msgspec.structs.replace(facts, licences=tuple(dict.fromkeys([*facts.licences, *more])))
 
 
-def _names(text: str) -> tuple[str, ...]:
+def _names_in(text: str) -> tuple[str, ...]:
     return tuple(word.split(":")[0].split("@")[0].strip() for word in text.split(",") if word.strip())

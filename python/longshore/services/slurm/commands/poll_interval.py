@@ -10,76 +10,76 @@ from longshore.errors import ConfigError
 
 FLOOR_S: Final = 2.0
 CEILING_S: Final = 60.0
-_SLOWER: Final = 1.5
+_INTERVAL_GROWTH: Final = 1.5
 """Factor by which the interval grows with each answer without news."""
 
-_SILENT_S: Final = 15.0
+_FAILURE_CEILING_S: Final = 15.0
 """Longest interval while the controller does not answer, so that its return is noticed soon."""
 
 
-class Pace:
+class PollSchedule:
     """Schedule of queue queries; `floor_s` and `ceiling_s` bound the interval, times are seconds since boot."""
 
     def __init__(self, floor_s: float = FLOOR_S, ceiling_s: float = CEILING_S) -> None:
         self.floor_s = floor_s
         self.ceiling_s = max(ceiling_s, floor_s)
         self.interval_s = floor_s
-        self.asked_at = -1e9
+        self.queried_at = -1e9
         """When the newest answer was requested."""
-        self.wanted_since = 0.0
+        self.not_before = 0.0
         """Answers to queries before this moment are too old."""
-        self.silence = ""
+        self.failure = ""
         """Why the newest query failed; until it is cleared, the controller gets no other queries."""
 
-    def due(self, now: float) -> bool:
+    def is_due(self, now: float) -> bool:
         """Whether the next query is due."""
-        return now - self.asked_at >= self.interval_s
+        return now - self.queried_at >= self.interval_s
 
-    def hurry(self) -> None:
+    def reset_interval(self) -> None:
         """Use the shortest interval, because something happens."""
-        if not self.silence:
+        if not self.failure:
             self.interval_s = self.floor_s
 
-    def want(self, now: float) -> None:
+    def request_query(self, now: float) -> None:
         """Query as soon as allowed, and reject answers to earlier queries."""
-        self.wanted_since = max(self.wanted_since, now)
-        self.hurry()
+        self.not_before = max(self.not_before, now)
+        self.reset_interval()
 
-    def answered(self, asked_at: float) -> None:
+    def record_answer(self, queried_at: float) -> None:
         """Record an answer."""
-        if self.silence:
+        if self.failure:
             self.interval_s = self.floor_s
-        self.silence = ""
-        self.asked_at = asked_at
-        self.interval_s = min(self.interval_s * _SLOWER, self.ceiling_s)
+        self.failure = ""
+        self.queried_at = queried_at
+        self.interval_s = min(self.interval_s * _INTERVAL_GROWTH, self.ceiling_s)
 
-    def silent(self, now: float, why: str) -> None:
+    def record_failure(self, now: float, why: str) -> None:
         """Record a failed query: the interval grows, because silence says nothing about jobs."""
-        self.silence = why
-        self.asked_at = now
-        self.interval_s = min(self.interval_s * _SLOWER, max(_SILENT_S, self.floor_s), self.ceiling_s)
+        self.failure = why
+        self.queried_at = now
+        self.interval_s = min(self.interval_s * _INTERVAL_GROWTH, max(_FAILURE_CEILING_S, self.floor_s), self.ceiling_s)
 
 
-def pace_of(slurm: Mapping[str, Any], floor_s: float = 0.0) -> Pace:
+def poll_schedule(slurm: Mapping[str, Any], floor_s: float = 0.0) -> PollSchedule:
     """Make the schedule from a site's map (``pollInterval``, ``pollCeiling``), never below the site's floor.
 
     Raises `ConfigError` when a value is no time.
     """
-    least = _seconds(slurm, "pollInterval", FLOOR_S)
-    most = _seconds(slurm, "pollCeiling", CEILING_S)
-    if most < least and slurm.get("pollCeiling") is not None:
+    interval_s = _seconds(slurm, "pollInterval", FLOOR_S)
+    ceiling_s = _seconds(slurm, "pollCeiling", CEILING_S)
+    if ceiling_s < interval_s and slurm.get("pollCeiling") is not None:
         raise ConfigError(
-            f"'slurm.pollCeiling' ({slurm['pollCeiling']}) is below 'slurm.pollInterval' ({least:g} s)",
-            hint="Slurm is asked at most once in the one, and at least once in the other.",
+            f"'slurm.pollCeiling' ({slurm['pollCeiling']}) is below 'slurm.pollInterval' ({interval_s:g} s)",
+            hint="Slurm is queried at most once per 'pollInterval', and at least once per 'pollCeiling'.",
         )
-    return Pace(max(floor_s, least), most)
+    return PollSchedule(max(floor_s, interval_s), ceiling_s)
 
 
-def _seconds(slurm: Mapping[str, Any], name: str, otherwise: float) -> float:
+def _seconds(slurm: Mapping[str, Any], name: str, default_s: float) -> float:
     value = slurm.get(name)
-    seconds = otherwise if value is None else parse_walltime(value, f"slurm.{name}")
+    seconds = default_s if value is None else parse_walltime(value, f"slurm.{name}")
     if seconds <= 0:
         raise ConfigError(
-            f"'slurm.{name}' must be a time above 0, not '{value}'", hint=f"The default is {otherwise:g}."
+            f"'slurm.{name}' must be a time above 0, not '{value}'", hint=f"The default is {default_s:g}."
         )
     return seconds

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from longshore.model.run.state import Cause
 
 
-class Phase(StrEnum):
+class QueuePhase(StrEnum):
     """Phase of an attempt by Slurm's state."""
 
     WAITING = "waiting"
@@ -25,11 +25,11 @@ _OVER = (
     "COMPLETED FAILED OUT_OF_MEMORY TIMEOUT NODE_FAIL PREEMPTED BOOT_FAIL DEADLINE CANCELLED REVOKED LAUNCH_FAILED"
     " RECONFIG_FAIL"
 )
-PHASES: Mapping[str, Phase] = MappingProxyType(
+QUEUE_PHASES: Mapping[str, QueuePhase] = MappingProxyType(
     {
-        **dict.fromkeys(_WAITING.split(), Phase.WAITING),
-        **dict.fromkeys(_RUNNING.split(), Phase.RUNNING),
-        **dict.fromkeys(_OVER.split(), Phase.OVER),
+        **dict.fromkeys(_WAITING.split(), QueuePhase.WAITING),
+        **dict.fromkeys(_RUNNING.split(), QueuePhase.RUNNING),
+        **dict.fromkeys(_OVER.split(), QueuePhase.OVER),
     }
 )
 """Phase per state (squeue(1), sacct(1): job state codes)."""
@@ -56,11 +56,11 @@ HELD_REASONS = frozenset({"JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue", "l
 """Wait reasons that only a person can clear."""
 
 
-def first_word(state: str) -> str:
+def base_state(state: str) -> str:
     """Strip the suffix of a state, such as the user in ``CANCELLED by 1000``, or the ``+`` of sacct."""
     return state.split(" ", 1)[0].rstrip("+")
 
 
-def phase_of(state: str) -> Phase:
+def queue_phase(state: str) -> QueuePhase:
     """Return the phase of a state."""
-    return PHASES.get(first_word(state), Phase.UNKNOWN)
+    return QUEUE_PHASES.get(base_state(state), QueuePhase.UNKNOWN)

@@ -19,9 +19,9 @@ from longshore.errors import ConfigError, SubmissionRefusedError
 from longshore.model.workflow.request import MIB, Request
 from longshore.services.slurm.commands.client import SlurmClient
 from longshore.services.slurm.commands.parse import TaskId, queue_rows, submitted_id
-from longshore.services.slurm.commands.states import Phase, phase_of
-from longshore.services.slurm.render.batch_script import choice, combined
-from longshore.services.slurm.render.sbatch_options import components, left_out, raw_lines
+from longshore.services.slurm.commands.states import QueuePhase, queue_phase
+from longshore.services.slurm.render.batch_script import choice, merge_settings
+from longshore.services.slurm.render.sbatch_options import components, omitted_options, raw_options
 from longshore.services.slurm.render.templates import Script, job_name, rendered
 from longshore.world.files.atomic import write_atomically
 from longshore.world.processes.query_cache import seconds_since_boot
@@ -47,7 +47,7 @@ class _Book(msgspec.Struct, frozen=True):
     at: float
 
 
-def wants_job(settings: Mapping[str, Any]) -> bool:
+def wants_engine_job(settings: Mapping[str, Any]) -> bool:
     """Whether the engine of a run with these executor settings is a job; raises `ConfigError` for invalid ones."""
     slurm = settings.get("slurm") or {}
     if choice(slurm, "engineAs", "process", "job") == "process":
@@ -82,7 +82,7 @@ def engine_script(
     """
     slurm = settings.get("slurm") or {}
     request, words = engine_request(slurm)
-    own = combined({"slurm": {name: slurm.get(name) for name in ("partition", "qos", "reserv", "wckey")}}, words)
+    own = merge_settings({"slurm": {name: slurm.get(name) for name in ("partition", "qos", "reserv", "wckey")}}, words)
     name = f"{run_token}-engine"
     batch = Batch(id="0", tag=name, request=request, members=())
     defaults = {key: settings[key] for key in ("account", "qos") if settings.get(key)}
@@ -91,7 +91,7 @@ def engine_script(
         name=job_name(name, str(slurm.get("repo_key") or "")),
         components=components(batch, own, defaults=defaults)[:1],
         array=0,
-        raw=(*signal, *raw_lines(settings.get("directives"), own.get("sbatch"))),
+        raw=(*signal, *raw_options(settings.get("directives"), own.get("sbatch"))),
         folder=str(run.root),
         output=str(run.engine_log),
         wrapper="",
@@ -99,7 +99,7 @@ def engine_script(
         ends="",
         comment=f"longshore engine run={run.root.name}",
         requeue=True,
-        omit=left_out(own),
+        omit=omitted_options(own),
     )
     return rendered(script, template, by=by, command=" ".join(map(shlex.quote, command)))
 
@@ -140,10 +140,10 @@ class EngineJob:
         while time.monotonic() < deadline:
             if len(lives(self._run.journal)) > before:
                 return f"the engine is job {number} of Slurm"
-            shown = self._client.shown(TaskId(number))
+            shown = self._client.show_job(TaskId(number))
             if isinstance(shown, dict):
                 state = shown.get("JobState", state)
-                if phase_of(state) is Phase.OVER and len(lives(self._run.journal)) == before:
+                if queue_phase(state) is QueuePhase.OVER and len(lives(self._run.journal)) == before:
                     raise SubmissionRefusedError(
                         f"the engine of '{self._run.root}', job {number} of Slurm, did not begin: "
                         f"{last_log_line(self._run) or state}",
@@ -152,7 +152,7 @@ class EngineJob:
             time.sleep(_LOOK_S)
         return f"the engine is job {number} of Slurm, and waits in the queue"
 
-    def phase(self) -> Phase | None:
+    def phase(self) -> QueuePhase | None:
         """Return the phase of the job; ``UNKNOWN`` when Slurm does not answer, ``None`` when there is no job."""
         book = self._book()
         if book is None:
@@ -160,15 +160,15 @@ class EngineJob:
         snapshot, begun = read_snapshot(self._run), lives(self._run.journal)
         if snapshot and snapshot.finished and snapshot.at >= book.at and begun[-1][0] == snapshot.life:
             # The engine has finished, and Slurm is only cleaning up.
-            return Phase.OVER
+            return QueuePhase.OVER
         # An answer to a query before the submission does not include it.
         handed_over = seconds_since_boot() - max(0.0, time.time() - book.at)
         told = self._client.queue(max_age_s=_OLD_S, not_before=handed_over)
         if told is None or told.text is None:
-            return Phase.UNKNOWN
+            return QueuePhase.UNKNOWN
         rows = (row for row in queue_rows(told.text) if row.id.job == book.id)
         row = next(rows, None)
-        return Phase.OVER if row is None else phase_of(row.state)
+        return QueuePhase.OVER if row is None else queue_phase(row.state)
 
     def end(self) -> None:
         """Cancel the job in any phase; raises `SubmissionRefusedError` when Slurm does not answer."""
@@ -182,9 +182,9 @@ class EngineJob:
             )
         deadline = time.monotonic() + _SOON_S
         while time.monotonic() < deadline:
-            shown = self._client.shown(TaskId(book.id))
+            shown = self._client.show_job(TaskId(book.id))
             if shown is None or (
-                not isinstance(shown, Unreachable) and phase_of(shown.get("JobState", "")) is Phase.OVER
+                not isinstance(shown, Unreachable) and queue_phase(shown.get("JobState", "")) is QueuePhase.OVER
             ):
                 return
             time.sleep(_LOOK_S)

@@ -13,12 +13,12 @@ from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.job_wrapper import EndRecord
 from longshore.model.run.event import Ended, Lost
 from longshore.model.workflow.request import Request
-from longshore.services.slurm.arrays.outcome import ended
-from longshore.services.slurm.batch_records import BatchBook, Books
+from longshore.services.slurm.arrays.classify_end import classify_end
+from longshore.services.slurm.batch_records import BatchRecord, BatchRecords
 from longshore.services.slurm.commands.client import SlurmClient
-from longshore.services.slurm.commands.parse import AccountRow, QueueRow, TaskId, queue_rows, shown_row
-from longshore.services.slurm.commands.states import Phase, phase_of
-from longshore.services.slurm.native.to_events import Seen
+from longshore.services.slurm.commands.parse import AccountRow, QueueRow, TaskId, queue_rows, scontrol_row
+from longshore.services.slurm.commands.states import QueuePhase, queue_phase
+from longshore.services.slurm.native.derive_events import Seen
 from longshore.world.files.atomic import read_record, write_atomically
 from longshore.world.processes.query_cache import seconds_since_boot
 
@@ -34,7 +34,7 @@ _SETTLE_S: Final = 10.0
 """A job that leaves the queue this soon after submission may not have been in it yet."""
 
 
-class NativeBook(msgspec.Struct, frozen=True, kw_only=True):
+class NativeRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Record of a native run, written once all of its jobs are in the queue.
 
     `at` is the time of submission. `accounting` says whether the cluster keeps accounts. `collector` is the job that
@@ -47,7 +47,7 @@ class NativeBook(msgspec.Struct, frozen=True, kw_only=True):
     roots: tuple[int, ...] = ()
 
 
-class Settled(msgspec.Struct, kw_only=True):
+class FinalEnds(msgspec.Struct, kw_only=True):
     """Cache of final answers from Slurm.
 
     `ends` holds the ends of jobs by index. `asked` is when accounting was last queried, by batch tag.
@@ -57,14 +57,14 @@ class Settled(msgspec.Struct, kw_only=True):
     asked: dict[str, float] = msgspec.field(default_factory=dict)
 
 
-class NativeLook:
+class NativeObserver:
     """One observation of a native run."""
 
-    def __init__(self, run: RunPaths, client: SlurmClient, native: NativeBook) -> None:
+    def __init__(self, run: RunPaths, client: SlurmClient, native: NativeRecord) -> None:
         self._run = run
         self._client = client
         self._native = native
-        self._books = Books(run)
+        self._records = BatchRecords(run)
 
     def seen(self, requests: Sequence[Request]) -> dict[int, Seen] | Unreachable:
         """Return the state of each job, given the jobs' requests."""
@@ -73,8 +73,8 @@ class NativeLook:
             return rows
         found: dict[int, Seen] = {}
         settled = self._settled()
-        for book in self._books.all():
-            records, begun = self._books.files(book.tag).read_ends(set(book.members))
+        for book in self._records.all():
+            records, begun = self._records.files(book.tag).read_ends(set(book.members))
             accounts = self._accounts(book, rows, records, settled)
             if isinstance(accounts, Unreachable):
                 return accounts
@@ -89,7 +89,7 @@ class NativeLook:
                     return end
                 if end is not None and _is_settled(record, accounts, task, keeps=self._native.accounting):
                     settled.ends[job] = end
-                running = row is not None and phase_of(row.state) is Phase.RUNNING
+                running = row is not None and queue_phase(row.state) is QueuePhase.RUNNING
                 found[job] = Seen(
                     tag=book.tag,
                     id=str(task),
@@ -101,11 +101,11 @@ class NativeLook:
         self._keep(settled)
         return found
 
-    def _settled(self) -> Settled:
+    def _settled(self) -> FinalEnds:
         """Read the cache; it can be rebuilt, so losing it does no harm."""
-        return read_record(self._run.cache / _ENDS, Settled) or Settled()
+        return read_record(self._run.cache / _ENDS, FinalEnds) or FinalEnds()
 
-    def _keep(self, settled: Settled) -> None:
+    def _keep(self, settled: FinalEnds) -> None:
         text = msgspec.json.encode(settled)
         path = self._run.cache / _ENDS
         with suppress(OSError):
@@ -116,7 +116,7 @@ class NativeLook:
 
     def _end(
         self,
-        book: BatchBook,
+        book: BatchRecord,
         attempt: tuple[int, int],
         task: TaskId,
         *,
@@ -126,28 +126,28 @@ class NativeLook:
     ) -> Ended | Lost | Unreachable | None:
         """Determine how a job ended; ``None`` while it is in the queue."""
         account = (accounts or {}).get(task)
-        over = row is None or phase_of(row.state) is Phase.OVER
+        over = row is None or queue_phase(row.state) is QueuePhase.OVER
         if record is None:
             if not over or accounts is None or (row is None and time.time() - book.at < _SETTLE_S):
                 return None
             if account is None:
-                shown = self._client.shown(task)
+                shown = self._client.show_job(task)
                 if isinstance(shown, Unreachable):
                     return shown
-                account = shown_row(task, shown) if shown is not None else None
-            if account is None or phase_of(account.state) is not Phase.OVER:
+                account = scontrol_row(task, shown) if shown is not None else None
+            if account is None or queue_phase(account.state) is not QueuePhase.OVER:
                 why = f"job {task} is gone from Slurm, and left no record of its end"
                 return Lost(j=attempt[0], a=attempt[1], why=why, t=time.time())
         state = row.state if row is not None and over else ""
-        found = ended(attempt, record=record, state=state, account=account, memory_b=book.memory_b)
+        found = classify_end(attempt, record=record, state=state, account=account, memory_b=book.memory_b)
         return msgspec.structs.replace(found, t=found.end or book.at)
 
     def _accounts(
         self,
-        book: BatchBook,
+        book: BatchRecord,
         rows: Mapping[TaskId, QueueRow],
         records: Mapping[tuple[int, int], EndRecord],
-        settled: Settled,
+        settled: FinalEnds,
     ) -> dict[TaskId, AccountRow] | Unreachable | None:
         """Query accounting where the jobs' own records are incomplete; ``None`` when it was queried just now."""
         if not self._native.accounting or book.id is None:
@@ -157,14 +157,14 @@ class NativeLook:
             for position, attempt in enumerate(book.members)
             if attempt[0] not in settled.ends
             if (record := records.get(attempt)) is None or record.status
-            if (row := rows.get(book.task(position) or TaskId(0))) is None or phase_of(row.state) is Phase.OVER
+            if (row := rows.get(book.task(position) or TaskId(0))) is None or queue_phase(row.state) is QueuePhase.OVER
         ]
         if not wanted:
             return {}
         if 0 <= time.time() - settled.asked.get(book.tag, 0.0) < _OLD_S:
             return None
         settled.asked[book.tag] = time.time()
-        return self._client.accounts([TaskId(book.id)])
+        return self._client.query_accounting([TaskId(book.id)])
 
     def queue(self) -> dict[TaskId, QueueRow] | Unreachable:
         """Return the queue's rows, queried by one process of this host for all."""

@@ -20,16 +20,16 @@ from longshore.services.slurm.render.nice import scale
 from longshore.services.slurm.render.sbatch_options import (
     component_count,
     components,
-    left_out,
+    normalize_names,
+    omitted_options,
     partition_for,
-    raw_lines,
-    spelled,
+    raw_options,
 )
 
 TEMPLATE: Final = PurePosixPath("wms", "batch.sh.j2")
 
 
-class Scripts:
+class ScriptWriter:
     """Writes the scripts of a run's batches.
 
     `run` is the run directory with the template, `settings` are the executor's, and `facts` describe the cluster.
@@ -46,7 +46,7 @@ class Scripts:
     def text(self, batch: Batch) -> str:
         """Render the script of a batch; see `batch_script`."""
         own = batch.settings
-        if batch.urgency is not None and "nice" not in combined(self._settings, own):
+        if batch.urgency is not None and "nice" not in merge_settings(self._settings, own):
             # A nice value in the settings takes precedence.
             nice = self.nice(batch.urgency)
             batch = batch if nice is None else msgspec.structs.replace(batch, settings={**own, "nice": nice})
@@ -56,9 +56,9 @@ class Scripts:
         """Return the name of a batch's job in Slurm."""
         return batch_name(self._settings, tag)
 
-    def longest_wait_s(self, batch: Batch) -> float | None:
+    def max_wait_s(self, batch: Batch) -> float | None:
         """Return the longest wait of members in the queue; ``None`` for no limit."""
-        return longest_wait_s(combined(self._settings, batch.settings))
+        return max_wait_s(merge_settings(self._settings, batch.settings))
 
     def nice(self, urgency: Urgency) -> int | None:
         """Return the nice value for an urgency; ``None`` where the site does not say ``use_nice``."""
@@ -92,7 +92,7 @@ def batch_script(
 
     Raises `ConfigError` when a setting is invalid, or cannot be written into a script.
     """
-    own, files = combined(settings, batch.settings), BatchFiles(run, batch.tag)
+    own, files = merge_settings(settings, batch.settings), BatchFiles(run, batch.tag)
     defaults = _defaults(settings, batch.request, own.get("features"))
     # Defaults must not restore what jobs removed.
     defaults = {name: value for name, value in defaults.items() if own.get(name, "") is not None}
@@ -102,8 +102,8 @@ def batch_script(
         components=parts,
         array=len(batch.members) if len(batch.members) > 1 else 0,
         # The jobs' own value already contains the site's.
-        raw=raw_lines(own.get("directives", settings.get("directives")), own.get("sbatch")),
-        omit=left_out(own),
+        raw=raw_options(own.get("directives", settings.get("directives")), own.get("sbatch")),
+        omit=omitted_options(own),
         folder=str(run.root),
         output=str(files.output),
         wrapper=str(run.root / WRAPPER),
@@ -120,12 +120,12 @@ def batch_name(settings: Mapping[str, Any], tag: str) -> str:
     return templates.job_name(tag, str((settings.get("slurm") or {}).get("repo_key") or ""))
 
 
-def combined(settings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def merge_settings(settings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Merge the jobs' map over the site's, with every name in its first spelling."""
-    return {**spelled(settings.get("slurm") or {}), **spelled(own)}
+    return {**normalize_names(settings.get("slurm") or {}), **normalize_names(own)}
 
 
-def longest_wait_s(own: Mapping[str, Any]) -> float | None:
+def max_wait_s(own: Mapping[str, Any]) -> float | None:
     """Return the longest wait in the queue by the merged maps of site and job; ``None`` for no limit.
 
     Raises `ConfigError` when the value is no time.
@@ -152,7 +152,7 @@ def choice(slurm: Mapping[str, Any], name: str, usual: str, other: str) -> str:
 
 def is_heterogeneous(settings: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
     """Whether jobs have several components; Slurm accepts no arrays of such jobs."""
-    return component_count(combined(settings, own)) > 1
+    return component_count(merge_settings(settings, own)) > 1
 
 
 def _defaults(settings: Mapping[str, Any], request: Request, features: Any) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from longshore.errors import ConfigError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.model.workflow.request import MIB, Request
 
-INDEXED: Final = (
+COMPONENT_NAMES: Final = (
     "cpu",
     "excludes",
     "features",
@@ -32,7 +32,7 @@ INDEXED: Final = (
     "wckey",
 )
 """Names that may end in the index of a component of a heterogeneous job; no index means component 0."""
-ALONE: Final = (
+JOB_NAMES: Final = (
     "exclusive",
     "launcher",
     "licence",
@@ -45,9 +45,9 @@ ALONE: Final = (
     "sbatch",
 )
 """Names that apply to the whole job, not to a component."""
-BESIDE: Final = ("container", "directives")
+PASSED_KEYS: Final = ("container", "directives")
 """Configuration keys beside the service's own map that are passed on with it."""
-ESSENTIAL: Final = frozenset({"array", "job-name", "output"})
+ESSENTIAL_OPTIONS: Final = frozenset({"array", "job-name", "output"})
 """Options without which a job could not be found again, or would be another."""
 SPELLINGS: Final = {
     "licences": "licence",
@@ -58,7 +58,7 @@ SPELLINGS: Final = {
     "exclude": "excludes",
     "nodelist": "nodes",
 }
-OF_SITES: Final = (
+SITE_NAMES: Final = (
     "clusters",
     "config",
     "engineAs",
@@ -108,7 +108,7 @@ class Component(msgspec.Struct, frozen=True, kw_only=True):
     options: tuple[tuple[str, str | None], ...]
 
 
-def spelled(settings: Mapping[str, Any]) -> dict[str, Any]:
+def normalize_names(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Normalize each name in a map to its first spelling.
 
     Raises `ConfigError` when two spellings of one name are used.
@@ -137,7 +137,7 @@ def components(
 
     Raises `ConfigError` when a name is unknown, or an index is missing.
     """
-    asked = spelled(settings)
+    asked = normalize_names(settings)
     parts = _parts(asked)
     first = _ordinary(batch, asked, frozenset(licences)) | _own(parts[0])
     for name, value in (defaults or {}).items():
@@ -146,20 +146,20 @@ def components(
     for part in others:
         # Account and time limit apply to the whole job, not to one component.
         part |= {name: first[name] for name in ("account", "time") if name in first}
-    omitted = left_out(asked)
+    omitted = omitted_options(asked)
     return tuple(
         Component(options=tuple((name, part[name]) for name in _in_order(part) if name not in omitted))
         for part in (first, *others)
     )
 
 
-def left_out(settings: Mapping[str, Any]) -> frozenset[str]:
+def omitted_options(settings: Mapping[str, Any]) -> frozenset[str]:
     """Return the options, without dashes, that the user wants left out of the script.
 
     Raises `ConfigError` when one of them is essential.
     """
     names = frozenset(str(name).strip().lstrip("-") for name in _listed(settings.get("omit")))
-    if missing := sorted(names & ESSENTIAL):
+    if missing := sorted(names & ESSENTIAL_OPTIONS):
         raise ConfigError(
             f"'slurm.omit' cannot leave out '{missing[0]}': the job is found again by it",
             hint="A line under 'directives' comes after ours and wins.",
@@ -172,24 +172,24 @@ def component_count(settings: Mapping[str, Any]) -> int:
 
     Raises `ConfigError` when a name is unknown, or an index is missing.
     """
-    return len(_parts(spelled(settings)))
+    return len(_parts(normalize_names(settings)))
 
 
 def check_names(settings: Mapping[str, Any]) -> None:
     """Raise `ConfigError` for an unknown name, two spellings of one name, or a missing index."""
-    plain = spelled(settings)
+    plain = normalize_names(settings)
     _parts(plain)
-    left_out(plain)
+    omitted_options(plain)
 
 
 def _parts(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Split indexed names by component."""
     by_index: dict[int, dict[str, Any]] = {0: {}}
     for name, value in asked.items():
-        if name in ALONE or name in OF_SITES or name in BESIDE or not _is_said(asked, name):
+        if name in JOB_NAMES or name in SITE_NAMES or name in PASSED_KEYS or not _is_said(asked, name):
             continue
         found = _NAME.fullmatch(name)
-        if not found or found[1] not in INDEXED:
+        if not found or found[1] not in COMPONENT_NAMES:
             raise _unknown(name)
         index = int(found[2] or 0)
         part = by_index.setdefault(index, {})
@@ -211,7 +211,7 @@ def _is_said(asked: Mapping[str, Any], name: str) -> bool:
 
 
 def _unknown(name: str) -> ConfigError:
-    known = [*INDEXED, *ALONE, *OF_SITES, *SPELLINGS]
+    known = [*COMPONENT_NAMES, *JOB_NAMES, *SITE_NAMES, *SPELLINGS]
     return ConfigError(
         f"'slurm' has no key '{name}'",
         hint=did_you_mean(name, known, likeness=NAME_LIKENESS)
@@ -345,7 +345,7 @@ def _holds(row: Mapping[str, Any], request: Request) -> bool:
     )
 
 
-def raw_lines(*sources: Any) -> tuple[str, ...]:
+def raw_options(*sources: Any) -> tuple[str, ...]:
     """Collect raw options from several sources, as written: with or without ``#SBATCH`` in front."""
     lines = (line.strip() for source in sources for text in _listed(source) for line in text.splitlines())
     return tuple(plain for line in lines if (plain := line.removeprefix("#SBATCH").strip()))

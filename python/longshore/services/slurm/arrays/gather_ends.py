@@ -13,13 +13,13 @@ import msgspec
 from longshore.contract.context import Unreachable
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.state import Cause
-from longshore.services.slurm.arrays.outcome import ended, said_out_of_memory
-from longshore.services.slurm.arrays.watch import GRACE_S, Watched
-from longshore.services.slurm.batch_records import Attempt, Books
+from longshore.services.slurm.arrays.batch_monitor import GRACE_S, LiveAttempt
+from longshore.services.slurm.arrays.classify_end import classify_end, reports_out_of_memory
+from longshore.services.slurm.batch_records import AttemptId, BatchRecords
 from longshore.services.slurm.commands.client import SlurmClient
-from longshore.services.slurm.commands.parse import AccountRow, ClusterFacts, TaskId, shown_row
-from longshore.services.slurm.commands.poll_interval import Pace
-from longshore.services.slurm.commands.states import Phase, phase_of
+from longshore.services.slurm.commands.parse import AccountRow, ClusterFacts, TaskId, scontrol_row
+from longshore.services.slurm.commands.poll_interval import PollSchedule
+from longshore.services.slurm.commands.states import QueuePhase, queue_phase
 from longshore.world.processes.background_call import BackgroundCall
 
 LOG: Final = logging.getLogger("longshore.slurm")
@@ -37,39 +37,45 @@ _OUTPUT_B: Final = 1 << 18
 class _Said(msgspec.Struct, frozen=True):
     """Slurm's answers about tasks that are over.
 
-    `accounts` are accounting's rows. `shown` is the controller's answer about individual tasks; ``None`` for those it
-    no longer has.
+    `accounts` has the rows of accounting. `shown` has the controller's answers per task; ``None`` for a task that it no
+    longer has.
     """
 
     accounts: Mapping[TaskId, AccountRow] | Unreachable
     shown: Mapping[TaskId, AccountRow | Unreachable | None]
 
 
-class Ends:
+class EndGatherer:
     """Determines how attempts ended.
 
-    `facts` are those of the cluster. `pace` says when it is queried and whether it answers. `gathers` says whether
+    `facts` are those of the cluster. `schedule` says when it is queried and whether it answers. `gathers` says whether
     accounting is queried for successes too.
     """
 
     def __init__(
-        self, client: SlurmClient, books: Books, facts: ClusterFacts | None, *, pace: Pace, gathers: bool
+        self,
+        client: SlurmClient,
+        records: BatchRecords,
+        facts: ClusterFacts | None,
+        *,
+        schedule: PollSchedule,
+        gathers: bool,
     ) -> None:
         self._client = client
-        self._books = books
+        self._records = records
         self._accounting = bool(facts and facts.accounting)
-        self._pace = pace
+        self._schedule = schedule
         self.gathers = gathers and self._accounting
         self._asked_at = -1e9
         self._asking: BackgroundCall[_Said] = BackgroundCall()
         """The background query about ends: busy accounting may take a minute to answer."""
-        self._asked: list[Attempt] = []
+        self._asked: list[AttemptId] = []
 
-    def of(self, members: list[Watched], now: float) -> Iterator[Ended | Lost]:
+    def of(self, members: list[LiveAttempt], now: float) -> Iterator[Ended | Lost]:
         """Return the ends of those attempts whose outcome is certain by now."""
         # A fresh end is not in accounting yet, and asking twice is worse than asking late.
         due = [member for member in members if not self._accounting or now - member.wanted_at >= _WRITES_S]
-        if due and not self._asking.is_busy and now - self._asked_at >= self._pace.floor_s:
+        if due and not self._asking.is_busy and now - self._asked_at >= self._schedule.floor_s:
             self._asked_at, self._asked = now, [member.attempt for member in due]
             self._asking.start(partial(self._ask, [(member.task, member.record is None) for member in due]))
         for said in self._asking.take_result(timeout_s=_MOMENT_S):
@@ -78,12 +84,12 @@ class Ends:
                 if member.attempt in asked and (end := self._of_one(member, said, now)) is not None:
                     yield end
 
-    def _of_one(self, member: Watched, said: _Said, now: float) -> Ended | Lost | None:
+    def _of_one(self, member: LiveAttempt, said: _Said, now: float) -> Ended | Lost | None:
         """Determine how an attempt ended; ``None`` while that is uncertain."""
         accounts = said.accounts
         silent = isinstance(accounts, Unreachable)
         account = None if isinstance(accounts, Unreachable) or not member.task else accounts.get(member.task)
-        if account is not None and phase_of(account.state) is not Phase.OVER:
+        if account is not None and queue_phase(account.state) is not QueuePhase.OVER:
             account = None
         if account is not None and self._is_half(account) and now - member.wanted_at < _LAG_S:
             return None
@@ -110,20 +116,20 @@ class Ends:
         """Whether accounting has a task's end but not yet its start: Slurm writes them separately."""
         return self.gathers and bool(account.gathered) and "WorkDir" not in account.gathered
 
-    def _lost(self, member: Watched) -> Lost:
+    def _lost(self, member: LiveAttempt) -> Lost:
         why = f"job {member.task} is gone from Slurm, and left no record of its end"
         return Lost(j=member.attempt[0], a=member.attempt[1], why=why)
 
-    def _end(self, member: Watched, state: str, account: AccountRow | None) -> Ended:
-        words = "" if member.succeeded else _tail(self._books.files(member.book.tag).output)
-        raw = (account.raw if account else "") or (member.row.raw if member.row else "")
-        end = ended(
+    def _end(self, member: LiveAttempt, state: str, account: AccountRow | None) -> Ended:
+        words = "" if member.succeeded else _tail(self._records.files(member.book.tag).output)
+        raw = (account.raw_id if account else "") or (member.row.raw_id if member.row else "")
+        end = classify_end(
             member.attempt,
             record=member.record,
             state=state,
             account=account,
             memory_b=member.book.memory_b,
-            out_of_memory=bool(words) and said_out_of_memory(words, raw),
+            out_of_memory=bool(words) and reports_out_of_memory(words, raw),
         )
         return _waited_too_long(end, member) if member.expired and member.record is None else end
 
@@ -133,7 +139,7 @@ class Ends:
         shown: dict[TaskId, AccountRow | Unreachable | None] = {}
         for task, silent in wanted:
             account = None if isinstance(accounts, Unreachable) or not task else accounts.get(task)
-            if task and silent and (account is None or phase_of(account.state) is not Phase.OVER):
+            if task and silent and (account is None or queue_phase(account.state) is not QueuePhase.OVER):
                 found = shown[task] = self._shown(task)
                 if isinstance(found, Unreachable):
                     # When one query gets no answer, the others get none either.
@@ -143,22 +149,22 @@ class Ends:
     def _accounts(self, tasks: list[TaskId]) -> Mapping[TaskId, AccountRow] | Unreachable:
         if not self._accounting:
             return {}
-        told = self._client.accounts(tasks)
+        told = self._client.query_accounting(tasks)
         if isinstance(told, Unreachable):
             LOG.warning("sacct does not answer: %s", told.why)
         return told
 
     def _shown(self, task: TaskId) -> AccountRow | Unreachable | None:
         """Query the controller for a task."""
-        if self._pace.silence:
-            return Unreachable(why=self._pace.silence)
-        fields = self._client.shown(task)
+        if self._schedule.failure:
+            return Unreachable(why=self._schedule.failure)
+        fields = self._client.show_job(task)
         if fields is None or isinstance(fields, Unreachable):
             return fields
-        return shown_row(task, fields) if phase_of(fields.get("JobState", "")) is Phase.OVER else None
+        return scontrol_row(task, fields) if queue_phase(fields.get("JobState", "")) is QueuePhase.OVER else None
 
 
-def _waited_too_long(end: Ended, member: Watched) -> Ended:
+def _waited_too_long(end: Ended, member: LiveAttempt) -> Ended:
     """Turn a cancellation into what it was: the end of a wait beyond its limit."""
     if end.cause is not Cause.CANCELLED:
         return end

@@ -11,23 +11,23 @@ import msgspec
 from longshore.contract.batch import MemberEvent, WaitReasons
 from longshore.engine.job_wrapper import EndRecord
 from longshore.model.run.event import Ended, Lost, Started
-from longshore.services.slurm.batch_records import Attempt, BatchBook, Books
+from longshore.services.slurm.batch_records import AttemptId, BatchRecord, BatchRecords
 from longshore.services.slurm.commands.parse import QueueRow, TaskId, queue_rows
-from longshore.services.slurm.commands.poll_interval import Pace
-from longshore.services.slurm.commands.states import HELD_REASONS, Phase, phase_of
+from longshore.services.slurm.commands.poll_interval import PollSchedule
+from longshore.services.slurm.commands.states import HELD_REASONS, QueuePhase, queue_phase
 from longshore.world.processes.query_cache import CachedAnswer
 
 LOG: Final = logging.getLogger("longshore.slurm")
 
 _SETTLE_S: Final = 3.0
 """Seconds after a batch's submission in which a query may not include it yet."""
-NOT_SAID: Final = "no reason yet"
+NO_REASON: Final = "no reason yet"
 """Wait reason of jobs that the scheduler has not considered yet."""
 GRACE_S: Final = 60.0
 """Seconds to search for an attempt that is gone from the queue without any other trace."""
 
 
-class Watched:
+class LiveAttempt:
     """State of one attempt that is not over."""
 
     __slots__ = (
@@ -35,7 +35,7 @@ class Watched:
         "wanted_at",
     )  # fmt: skip
 
-    def __init__(self, attempt: Attempt, book: BatchBook, position: int, handed_at: float) -> None:
+    def __init__(self, attempt: AttemptId, book: BatchRecord, position: int, handed_at: float) -> None:
         self.attempt = attempt
         self.book = book
         self.position = position
@@ -56,14 +56,14 @@ class Watched:
     @property
     def said_over(self) -> bool:
         """Whether the queue reports it as over."""
-        return self.row is not None and phase_of(self.row.state) is Phase.OVER
+        return self.row is not None and queue_phase(self.row.state) is QueuePhase.OVER
 
     @property
     def waits(self) -> bool:
         """Whether it has not started, by present knowledge."""
         if self.started or self.record is not None:
             return False
-        return self.row is None or phase_of(self.row.state) is Phase.WAITING
+        return self.row is None or queue_phase(self.row.state) is QueuePhase.WAITING
 
     @property
     def succeeded(self) -> bool:
@@ -77,37 +77,37 @@ class Over(msgspec.Struct, frozen=True):
     `told` are those with complete information. `asked` are those whose end Slurm must be queried for.
     """
 
-    told: list[Watched]
-    asked: list[Watched]
+    told: list[LiveAttempt]
+    asked: list[LiveAttempt]
 
 
-class Watch:
-    """The attempts that are not over, found in batch records (`books`); `pace` schedules the queue's queries."""
+class BatchMonitor:
+    """The attempts that are not over, found in batch records (`records`); `schedule` schedules the queue's queries."""
 
-    def __init__(self, books: Books, pace: Pace) -> None:
-        self._books = books
-        self._pace = pace
-        self.members: dict[Attempt, Watched] = {}
-        self._silent: dict[str, dict[Attempt, Watched]] = {}
+    def __init__(self, records: BatchRecords, schedule: PollSchedule) -> None:
+        self._records = records
+        self._schedule = schedule
+        self.members: dict[AttemptId, LiveAttempt] = {}
+        self._silent: dict[str, dict[AttemptId, LiveAttempt]] = {}
         """Attempts per batch without a record so far."""
-        self._ending: dict[Attempt, Watched] = {}
+        self._ending: dict[AttemptId, LiveAttempt] = {}
         """Attempts that seem over, so that ten thousand waiting ones need no check."""
-        self.over: dict[Attempt, BatchBook] = {}
+        self.over: dict[AttemptId, BatchRecord] = {}
         """Attempts that ended, and are not yet settled by the engine."""
         self.waiting: WaitReasons | None = None
         """Wait reasons by the newest answer; ``None`` once they were taken."""
 
-    def follow(self, book: BatchBook, handed_at: float) -> None:
+    def follow(self, book: BatchRecord, handed_at: float) -> None:
         """Watch the members of a batch with an id, from a moment (seconds since boot) on."""
         for position, attempt in enumerate(book.members):
             if attempt not in self.members:
-                self.members[attempt] = member = Watched(attempt, book, position, handed_at)
+                self.members[attempt] = member = LiveAttempt(attempt, book, position, handed_at)
                 self._silent.setdefault(book.tag, {})[attempt] = member
 
     def from_records(self) -> Iterator[MemberEvent]:
         """Read the jobs' own records."""
         for tag, wanted in list(self._silent.items()):
-            records, begun = self._books.files(tag).read_ends(wanted)
+            records, begun = self._records.files(tag).read_ends(wanted)
             for attempt in sorted(begun | records.keys()):
                 member = wanted[attempt]
                 record = records.get(attempt)
@@ -124,7 +124,7 @@ class Watch:
                     self._ending[attempt] = member
                     self._speaks(member)
 
-    def _speaks(self, member: Watched) -> None:
+    def _speaks(self, member: LiveAttempt) -> None:
         """Stop looking for the record of a member."""
         silent = self._silent.get(member.book.tag, {})
         silent.pop(member.attempt, None)
@@ -145,14 +145,14 @@ class Watch:
                         self._ending[attempt] = member
                 continue
             member.gone, member.gone_at, member.row = 0, 0.0, row
-            phase = phase_of(row.state)
-            if phase is Phase.OVER:
+            phase = queue_phase(row.state)
+            if phase is QueuePhase.OVER:
                 self._ending[attempt] = member
-            if phase is Phase.WAITING and not member.started:
-                reasons.setdefault(row.reason if row.reason != "None" else NOT_SAID, []).append(attempt[0])
-            if phase is Phase.UNKNOWN:
+            if phase is QueuePhase.WAITING and not member.started:
+                reasons.setdefault(row.reason if row.reason != "None" else NO_REASON, []).append(attempt[0])
+            if phase is QueuePhase.UNKNOWN:
                 LOG.warning("Slurm calls the state of job %s '%s', a word that is not known here", row.id, row.state)
-            if phase is Phase.RUNNING and not member.started:
+            if phase is QueuePhase.RUNNING and not member.started:
                 member.started = True
                 yield Started(j=attempt[0], a=attempt[1], host=row.node or None, at=row.started_at)
         self.waiting = WaitReasons(
@@ -161,10 +161,10 @@ class Watch:
             hint="scontrol release ID lets them go",
         )
 
-    def tasks_of(self, attempts: Iterable[Attempt]) -> list[TaskId]:
+    def tasks_of(self, attempts: Iterable[AttemptId]) -> list[TaskId]:
         """Return Slurm's ids of attempts: one id for a batch if all its members are included."""
         tasks: list[TaskId] = []
-        by_tag: dict[str, list[Watched]] = {}
+        by_tag: dict[str, list[LiveAttempt]] = {}
         for attempt in attempts:
             member = self.members[attempt]
             by_tag.setdefault(member.book.tag, []).append(member)
@@ -176,7 +176,7 @@ class Watch:
                 tasks += [member.task for member in mine if member.task]
         return tasks
 
-    def expire(self, now: float) -> list[Watched]:
+    def expire(self, now: float) -> list[LiveAttempt]:
         """Return the attempts that exceeded their longest wait at `now` (seconds since the epoch), each only once."""
         late = [
             member
@@ -186,16 +186,16 @@ class Watch:
             and now - member.book.at > member.book.max_wait_s
             and member.waits
         ]
-        by_tag: dict[str, list[Watched]] = {}
+        by_tag: dict[str, list[LiveAttempt]] = {}
         for member in late:
             member.expired = True
             by_tag.setdefault(member.book.tag, []).append(member)
         for tag, these in by_tag.items():
             # Recorded, so that another life does not take it for a user's cancellation.
-            known = self._books.read(tag) or these[0].book
+            known = self._records.read(tag) or these[0].book
             positions = tuple(sorted({*known.expired, *(member.position for member in these)}))
             try:
-                self._books.write(msgspec.structs.replace(known, expired=positions))
+                self._records.write(msgspec.structs.replace(known, expired=positions))
             except OSError as error:
                 LOG.warning("who of batch '%s' waited too long cannot be written down: %s", tag, error.strerror)
         return late
@@ -205,8 +205,8 @@ class Watch:
 
         With `gathers`, Slurm is also queried for attempts whose own records report success.
         """
-        told: list[Watched] = []
-        asked: list[Watched] = []
+        told: list[LiveAttempt] = []
+        asked: list[LiveAttempt] = []
         for member in self._ending.values():
             gone = member.said_over or member.gone >= 2
             if member.succeeded and not gathers:
@@ -216,7 +216,7 @@ class Watch:
                     # Its end is queried again; Slurm's earlier answers do not count.
                     member.wanted_at = now
                     if not member.succeeded:
-                        self._pace.want(now)
+                        self._schedule.request_query(now)
                 if gone or member.succeeded or now - member.wanted_at > GRACE_S:
                     asked.append(member)
         return Over(told, asked)
@@ -233,13 +233,13 @@ class Watch:
                 yield Started(j=end.j, a=end.a, host=end.host, at=end.start)
             yield end
 
-    def settled(self, attempts: Iterable[Attempt]) -> None:
+    def settled(self, attempts: Iterable[AttemptId]) -> None:
         """Remove the files of ends that the journal has."""
         tags = set()
         for attempt in attempts:
             book = self.over.pop(attempt, None)
             if book is not None:
-                self._books.files(book.tag).remove_end(attempt)
+                self._records.files(book.tag).remove_end(attempt)
                 tags.add(book.tag)
         if tags:
             # Indexed by batch, so that an end among ten thousand attempts does not search all of them.
@@ -250,4 +250,4 @@ class Watch:
                 if member.book.tag in tags:
                     left.add(member.book.tag)
             for tag in tags - left:
-                self._books.forget(tag)
+                self._records.remove(tag)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from longshore.model.run.state import Cause
 from longshore.model.signals import signal_name
-from longshore.services.local.end_records import (
+from longshore.services.local.keeper_records import (
     EndRecord,
     StartRecord,
     decode_record,
@@ -54,7 +54,7 @@ def test_every_signal(number: int, dumped: bool) -> None:
     assert event.reason == f"killed by {signal_name(number)}"
 
 
-@pytest.mark.parametrize(
+@pytest.run_token.parametrize(
     ("number", "code"), [(errno.ENOENT, 127), (errno.EACCES, 126), (errno.ENOEXEC, 126), (None, 126)]
 )
 def test_what_was_not_started_exits_as_from_a_shell(number: int | None, code: int) -> None:
@@ -63,7 +63,7 @@ def test_what_was_not_started_exits_as_from_a_shell(number: int | None, code: in
     assert (event.start, event.end, event.run_s) == (None, 9.0, None)
 
 
-@pytest.mark.parametrize(("command", "code"), [("/no/such/program", 127), ("/etc", 126)])
+@pytest.run_token.parametrize(("command", "code"), [("/no/such/program", 127), ("/etc", 126)])
 def test_a_shell_does_exit_like_that(command: str, code: int) -> None:
     assert subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False).returncode == code
 

@@ -11,7 +11,7 @@ import msgspec
 from longshore.model.run.event import Ended, Event, Failed, Lost, Started, Steer, Submitted, Submitting
 from longshore.model.run.state import Cause
 from longshore.model.workflow.request import Request
-from longshore.services.slurm.batch_records import BatchBook
+from longshore.services.slurm.batch_records import BatchRecord
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,7 +37,7 @@ class Cancellation(msgspec.Struct, frozen=True, kw_only=True):
     final_too: bool = False
 
 
-def derived(
+def derive_events(
     parents: Sequence[Sequence[int]], final: int, seen: Mapping[int, Seen], cancelled: Cancellation | None
 ) -> Iterator[Event]:
     """Derive the events of a run, parents before children.
@@ -115,7 +115,7 @@ def arrays(keys: Sequence[tuple[int, tuple[int, ...]]], joins: Sequence[bool], m
     found: list[list[int]] = []
     places: list[tuple[int, int]] = []
     """Array of each job, and its place in that array."""
-    newest: dict[tuple[int, tuple[int, ...]] | tuple[int, tuple[int, ...], str], int] = {}
+    cached_answer: dict[tuple[int, tuple[int, ...]] | tuple[int, tuple[int, ...], str], int] = {}
     for job, key in enumerate(keys):
         profile, parents = key
         above, at = [places[parent][0] for parent in parents], {places[parent][1] for parent in parents}
@@ -123,29 +123,29 @@ def arrays(keys: Sequence[tuple[int, tuple[int, ...]]], joins: Sequence[bool], m
         beside = (profile, tuple(above), "beside")
         is_alone = alike[key] == 1 and len(at) == 1 and len(set(above)) == len(above)
         if is_alone and all(len(found[each]) > 1 for each in above):
-            here = found[newest[beside]] if beside in newest else []
+            here = found[cached_answer[beside]] if beside in cached_answer else []
             name = beside if at == {len(here)} and len(here) < most else key
-        group = newest.get(name)
+        group = cached_answer.get(name)
         if group is None or len(found[group]) >= most or not joins[job]:
             group = len(found)
             found.append([])
             if joins[job]:
-                newest[name] = group
+                cached_answer[name] = group
         places.append((group, len(found[group])))
         found[group].append(job)
     return found
 
 
-def dependency(parents: Sequence[Sequence[int]], books: Mapping[int, tuple[BatchBook, int]]) -> str:
+def dependency(parents: Sequence[Sequence[int]], records: Mapping[int, tuple[BatchRecord, int]]) -> str:
     """Build the value of ``sbatch --dependency`` for a batch's members.
 
     `parents` holds the parents' indices per member: the same for all, or at the member's own place in other batches.
-    `books` holds the batch of each submitted job, and its position in the batch.
+    `records` holds the batch of each submitted job, and its position in the batch.
     """
     positions: dict[str, list[int]] = {}
-    found: dict[str, BatchBook] = {}
+    found: dict[str, BatchRecord] = {}
     for job in parents[0]:
-        book, position = books[job]
+        book, position = records[job]
         positions.setdefault(book.tag, []).append(position)
         found[book.tag] = book
     if any(set(each) != set(parents[0]) for each in parents):
@@ -160,7 +160,7 @@ def dependency(parents: Sequence[Sequence[int]], books: Mapping[int, tuple[Batch
     return f"afterok:{':'.join(names)}" if names else ""
 
 
-GIVEN_UP: Final = (
+NATIVE_WARNING: Final = (
     "mode: native hands the whole graph to Slurm: no job is tried again or gets more memory, nothing of the run can be "
     "held, throttled or set, success is exit code 0, and no order but that of Slurm holds"
 )

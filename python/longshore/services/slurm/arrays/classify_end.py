@@ -10,29 +10,29 @@ from longshore.engine.job_wrapper import RUN_ONCE, EndRecord, signal_in
 from longshore.model.run.event import Ended
 from longshore.model.run.state import Cause
 from longshore.model.signals import signal_name
-from longshore.services.slurm.batch_records import Attempt
+from longshore.services.slurm.batch_records import AttemptId
 from longshore.services.slurm.commands.parse import AccountRow
-from longshore.services.slurm.commands.states import CAUSES, first_word
+from longshore.services.slurm.commands.states import CAUSES, base_state
 
 _SIGKILL: Final = int(signal.SIGKILL)
-_NEARLY: Final = 0.95
+_OOM_SHARE: Final = 0.95
 """Share of the memory request above which a killed job most likely ran out of memory."""
 
-_TOO_MUCH: Final = re.compile(r"exceeded memory limit|oom[-_ ]?kill", re.IGNORECASE)
-_STEP: Final = re.compile(r"StepId=(\d+)\b")
+_OUT_OF_MEMORY: Final = re.compile(r"exceeded memory limit|oom[-_ ]?kill", re.IGNORECASE)
+_STEP_ID: Final = re.compile(r"StepId=(\d+)\b")
 
 
-def said_out_of_memory(words: str, raw: str) -> bool:
+def reports_out_of_memory(output: str, raw: str) -> bool:
     """Whether Slurm's messages in a batch's output report that a task ran out of memory.
 
-    `words` is the output, which all tasks of the batch share; `raw` is the task's own id in Slurm's messages.
+    `output` is the output, which all tasks of the batch share; `raw_id` is the task's own id in Slurm's messages.
     """
-    lines = (line for line in words.splitlines() if _TOO_MUCH.search(line))
-    return bool(raw) and any(found[1] == raw for line in lines for found in _STEP.finditer(line))
+    lines = (line for line in output.splitlines() if _OUT_OF_MEMORY.search(line))
+    return bool(raw) and any(found[1] == raw for line in lines for found in _STEP_ID.finditer(line))
 
 
-def ended(
-    attempt: Attempt,
+def classify_end(
+    attempt: AttemptId,
     *,
     record: EndRecord | None,
     state: str = "",
@@ -45,14 +45,16 @@ def ended(
     `record` is ``None`` when the job left none. `state` is the scheduler's; empty when it gave none. `account` is the
     row of accounting. `memory_b` is the request. `out_of_memory` says that Slurm's messages report too much memory.
     """
-    said = (account.said if account else "") or state
-    word = first_word(said)
+    state_text = (account.state_text if account else "") or state
+    final_state = base_state(state_text)
     code, number = _status(record, account)
     peak = account.peak_memory_b if account else None
-    cause = CAUSES.get(word, Cause.EXIT) if word else None
-    if record is not None and not record.refused and record.status == 0 and cause not in _OVERRULES:
+    cause = CAUSES.get(final_state, Cause.EXIT) if final_state else None
+    if record is not None and not record.refused and record.status == 0 and cause not in _OVERRIDING_CAUSES:
         cause = None
-    elif cause in (None, Cause.EXIT, Cause.CANCELLED) and _ran_out(number, peak, memory_b, said_so=out_of_memory):
+    elif cause in (None, Cause.EXIT, Cause.CANCELLED) and _is_out_of_memory(
+        number, peak, memory_b, is_reported=out_of_memory
+    ):
         cause = Cause.OOM
     elif record is not None and record.refused:
         cause = Cause.PREEMPTED
@@ -64,7 +66,7 @@ def ended(
         exit=code if number is None else None,
         signal=number,
         cause=cause,
-        reason=_reason(cause, said, number, record),
+        reason=_reason(cause, state_text, number, record),
         host=(record.host if record else "") or (account.node if account else "") or None,
         start=record.start if record else account.started_at if account else None,
         end=record.end if record else account.ended_at if account else None,
@@ -76,7 +78,7 @@ def ended(
     )
 
 
-_OVERRULES: Final = frozenset({Cause.WALLTIME, Cause.OOM})
+_OVERRIDING_CAUSES: Final = frozenset({Cause.WALLTIME, Cause.OOM})
 """Slurm's causes that override a job's own success: it caught the signal, but its time was over."""
 
 
@@ -91,17 +93,17 @@ def _status(record: EndRecord | None, account: AccountRow | None) -> tuple[int |
     return None, None
 
 
-def _ran_out(number: int | None, peak: int | None, asked: int | None, *, said_so: bool) -> bool:
-    if said_so:
+def _is_out_of_memory(number: int | None, peak: int | None, memory_b: int | None, *, is_reported: bool) -> bool:
+    if is_reported:
         return True
-    return number == _SIGKILL and peak is not None and asked is not None and peak >= asked * _NEARLY
+    return number == _SIGKILL and peak is not None and memory_b is not None and peak >= memory_b * _OOM_SHARE
 
 
-def _reason(cause: Cause | None, said: str, number: int | None, record: EndRecord | None) -> str | None:
+def _reason(cause: Cause | None, state_text: str, number: int | None, record: EndRecord | None) -> str | None:
     if cause is None:
         return None
     if record is not None and record.refused:
         return RUN_ONCE
     if cause is Cause.SIGNAL and number is not None:
         return f"killed by {signal_name(number)}"
-    return f"Slurm says {said}" if said and first_word(said) not in {"FAILED", "COMPLETED"} else None
+    return f"Slurm says {state_text}" if state_text and base_state(state_text) not in {"FAILED", "COMPLETED"} else None

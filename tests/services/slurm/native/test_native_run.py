@@ -14,9 +14,9 @@ from longshore.errors import ConfigError
 from longshore.model.run.event import Ended, Event, Lost
 from longshore.model.run.state import Cause, JobState
 from longshore.model.workflow.request import Request
-from longshore.services.slurm.batch_records import BatchBook
-from longshore.services.slurm.native.dependency_graph import wants_native
-from longshore.services.slurm.native.to_events import Cancellation, Seen, arrays, dependency, derived
+from longshore.services.slurm.batch_records import BatchRecord
+from longshore.services.slurm.native.derive_events import Cancellation, Seen, arrays, dependency, derive_events
+from longshore.services.slurm.native.native_run import wants_native
 
 DIAMOND = ((), (0,), (0,), (1, 2))
 ME = Cancellation(who="me", at=9.0)
@@ -37,7 +37,7 @@ def folded(
     parents: Any, outcomes: list[str], *, final: bool = False, cancelled: Cancellation | None = None
 ) -> tuple[RunState, list[Event]]:
     last = len(parents) - 1 if final else -1
-    events = list(derived(parents, last, {job: seen(job, word) for job, word in enumerate(outcomes)}, cancelled))
+    events = list(derive_events(parents, last, {job: seen(job, word) for job, word in enumerate(outcomes)}, cancelled))
     state = RunState(parents, [0] * len(parents), final=final)
     for event in events:
         apply_event(state, event)
@@ -63,7 +63,7 @@ def test_what_waits_for_its_parents_is_not_ready_and_what_need_not_is_pending() 
     }
 
 
-@pytest.mark.parametrize("bad", ["badly", "cancelled", "lost"])
+@pytest.run_token.parametrize("bad", ["badly", "cancelled", "lost"])
 def test_what_descends_from_a_failure_is_pruned(bad: str) -> None:
     state, events = folded(DIAMOND, ["well", bad, "well", "cancelled"])
     assert state.over
@@ -110,23 +110,23 @@ def test_any_graph_and_any_ends_can_be_told(data: Any) -> None:
 
 
 def test_dependencies_name_arrays_where_all_of_one_is_meant() -> None:
-    array = BatchBook(tag="a", name="a", members=((0, 1), (1, 1), (2, 1)), at=0.0, id=7)
-    single = BatchBook(tag="b", name="b", members=((3, 1),), at=0.0, id=9)
-    books = {0: (array, 0), 1: (array, 1), 2: (array, 2), 3: (single, 0)}
-    assert dependency([(0, 1, 2, 3)], books) == "afterok:7:9"
-    assert dependency([(1, 3), (1, 3)], books) == "afterok:7_1:9"
-    assert dependency([(1,)], books) == "afterok:7_1"
-    assert dependency([()], books) == ""
+    array = BatchRecord(tag="a", name="a", members=((0, 1), (1, 1), (2, 1)), at=0.0, id=7)
+    single = BatchRecord(tag="b", name="b", members=((3, 1),), at=0.0, id=9)
+    records = {0: (array, 0), 1: (array, 1), 2: (array, 2), 3: (single, 0)}
+    assert dependency([(0, 1, 2, 3)], records) == "afterok:7:9"
+    assert dependency([(1, 3), (1, 3)], records) == "afterok:7_1:9"
+    assert dependency([(1,)], records) == "afterok:7_1"
+    assert dependency([()], records) == ""
 
 
 def test_arrays_whose_members_correspond_wait_for_each_other_one_by_one() -> None:
-    array = BatchBook(tag="a", name="a", members=((0, 1), (1, 1)), at=0.0, id=7)
-    other = BatchBook(tag="b", name="b", members=((2, 1), (3, 1)), at=0.0, id=9)
-    books = {0: (array, 0), 1: (array, 1), 2: (other, 0), 3: (other, 1)}
-    assert dependency([(0, 2), (1, 3)], books) == "aftercorr:7:9"
+    array = BatchRecord(tag="a", name="a", members=((0, 1), (1, 1)), at=0.0, id=7)
+    other = BatchRecord(tag="b", name="b", members=((2, 1), (3, 1)), at=0.0, id=9)
+    records = {0: (array, 0), 1: (array, 1), 2: (other, 0), 3: (other, 1)}
+    assert dependency([(0, 2), (1, 3)], records) == "aftercorr:7:9"
 
 
-@pytest.mark.parametrize(
+@pytest.run_token.parametrize(
     ("keys", "found"),
     [
         # Three that wait for nothing, one after each, and one after all.

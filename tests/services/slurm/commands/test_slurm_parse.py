@@ -10,26 +10,26 @@ from longshore.services.slurm.commands.parse import (
     ACCOUNT_FIELDS,
     GATHERED_FIELDS,
     SEPARATOR,
+    SubmitFailure,
     TaskId,
-    Verdict,
     account_rows,
-    amount,
+    classify_submit_error,
     cluster_facts,
-    connection_broke,
-    exit_pair,
-    full_rows,
-    kept_fields,
-    moment,
+    exit_status,
+    gathered_rows,
+    is_connection_broken,
+    is_permanent_refusal,
+    is_size_refusal,
+    parse_bytes,
+    parse_duration,
+    parse_time,
     queue_rows,
-    refused_for_good,
-    seconds,
-    shown_row,
+    scontrol_row,
+    stored_fields,
     submitted_id,
-    takes_fewer,
     task_ids,
-    verdict,
 )
-from longshore.services.slurm.commands.states import CAUSES, PHASES, Phase, first_word, phase_of
+from longshore.services.slurm.commands.states import CAUSES, QUEUE_PHASES, QueuePhase, base_state, queue_phase
 
 
 @pytest.mark.parametrize(
@@ -59,26 +59,29 @@ def test_an_id_on_a_line_of_its_own_is_found_behind_any_banner(before: str, numb
 @pytest.mark.parametrize(
     ("said", "meant"),
     [
-        ("sbatch: error: Batch job submission failed: Invalid partition name specified", Verdict.REFUSED),
-        ("sbatch: error: Batch job submission failed: Requested node configuration is not available", Verdict.REFUSED),
-        ("sbatch: error: Batch job submission failed: Invalid qos specification", Verdict.REFUSED),
+        ("sbatch: error: Batch job submission failed: Invalid partition name specified", SubmitFailure.REFUSED),
+        (
+            "sbatch: error: Batch job submission failed: Requested node configuration is not available",
+            SubmitFailure.REFUSED,
+        ),
+        ("sbatch: error: Batch job submission failed: Invalid qos specification", SubmitFailure.REFUSED),
         (
             "sbatch: error: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
-            Verdict.THROTTLED,
+            SubmitFailure.THROTTLED,
         ),
-        ("sbatch: error: QOSMaxSubmitJobPerUserLimit", Verdict.THROTTLED),
-        ("sbatch: error: AssocMaxSubmitJobLimit", Verdict.THROTTLED),
-        ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", Verdict.THROTTLED),
+        ("sbatch: error: QOSMaxSubmitJobPerUserLimit", SubmitFailure.THROTTLED),
+        ("sbatch: error: AssocMaxSubmitJobLimit", SubmitFailure.THROTTLED),
+        ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", SubmitFailure.THROTTLED),
         (
             "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
-            Verdict.THROTTLED,
+            SubmitFailure.THROTTLED,
         ),
-        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", Verdict.UNSURE),
-        ("sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received", Verdict.UNSURE),
+        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", SubmitFailure.UNSURE),
+        ("sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received", SubmitFailure.UNSURE),
     ],
 )
-def test_a_failed_submission_is_refused_throttled_or_unsure(said: str, meant: Verdict) -> None:
-    assert verdict(said) is meant
+def test_a_failed_submission_is_refused_throttled_or_unsure(said: str, meant: SubmitFailure) -> None:
+    assert classify_submit_error(said) is meant
 
 
 @pytest.mark.parametrize(
@@ -99,8 +102,8 @@ def test_a_failed_submission_is_refused_throttled_or_unsure(said: str, meant: Ve
     ],
 )
 def test_what_is_refused_for_good(said: str, *, for_good: bool) -> None:
-    assert verdict(said) is Verdict.REFUSED
-    assert refused_for_good(said) is for_good
+    assert classify_submit_error(said) is SubmitFailure.REFUSED
+    assert is_permanent_refusal(said) is for_good
 
 
 def test_rows_of_the_queue() -> None:
@@ -117,7 +120,7 @@ def test_rows_of_the_queue() -> None:
         ("7", "PENDING", "JobHeldUser", "", "odd|name"),
     ]
     assert rows[0].started_at is None
-    assert rows[1].started_at == moment("2026-11-20T14:06:30")
+    assert rows[1].started_at == parse_time("2026-11-20T14:06:30")
 
 
 @pytest.mark.parametrize(
@@ -140,16 +143,16 @@ def test_the_tasks_that_an_id_stands_for(text: str, tasks: list[TaskId]) -> None
 def test_no_text_upsets_a_parser(text: str) -> None:
     list(queue_rows(text))
     account_rows(text)
-    full_rows(text)
-    kept_fields(text)
+    gathered_rows(text)
+    stored_fields(text)
     submitted_id(text)
     cluster_facts(text)
-    amount(text)
-    seconds(text)
-    moment(text)
-    exit_pair(text)
-    assert verdict(text) in Verdict
-    assert phase_of(text) in Phase
+    parse_bytes(text)
+    parse_duration(text)
+    parse_time(text)
+    exit_status(text)
+    assert classify_submit_error(text) in SubmitFailure
+    assert queue_phase(text) in QueuePhase
 
 
 def account(*rows: tuple[str, ...]) -> str:
@@ -169,7 +172,7 @@ def test_accounting_joins_the_lines_of_a_job() -> None:
     assert (job.state, job.exit, job.signal, job.peak_memory_b) == ("FAILED", 0, 9, 223704 * 1024)
     assert (job.run_s, job.cpu_s) == (3.0, 1.0)
     cancelled = rows[TaskId(6, 4)]
-    assert (cancelled.state, cancelled.said, cancelled.ended_at) == ("CANCELLED", "CANCELLED by 1000", None)
+    assert (cancelled.state, cancelled.state_text, cancelled.ended_at) == ("CANCELLED", "CANCELLED by 1000", None)
     assert len(ACCOUNT_FIELDS) == 12
 
 
@@ -180,7 +183,7 @@ def test_the_fields_that_are_kept_are_those_of_the_page() -> None:
     own = ("9_1", "12", "COMPLETED", "0:0", began, over, "3", "00:00:01", "", "50M", "n1", "None")
     step = ("9_1.batch", "12.batch", "COMPLETED", "0:0", began, over, "3", "00:00:01", "9M", "", "n1", "")
     text = account((*own, *(values | {"ReqGRES": ""}).values()), (*step, *["" for _ in values]), ("torn",))
-    rows = full_rows(text)
+    rows = gathered_rows(text)
     assert list(rows) == [TaskId(9, 1)]
     row = rows[TaskId(9, 1)]
     assert row.gathered == {name: value for name, value in values.items() if name != "ReqGRES"}
@@ -190,7 +193,7 @@ def test_the_fields_that_are_kept_are_those_of_the_page() -> None:
 def test_fields_that_a_version_does_not_have_are_not_asked_for() -> None:
     # Of Slurm 22.05.8, which has no ReqGRES any more and spells one otherwise.
     there = "Account AllocNodes AllocTRES ConsumedEnergyRaw CPUTimeRAW End JobID\nState"
-    assert kept_fields(there) == (
+    assert stored_fields(there) == (
         "Account",
         "AllocNodes",
         "AllocTRES",
@@ -200,7 +203,7 @@ def test_fields_that_a_version_does_not_have_are_not_asked_for() -> None:
         "JobID",
         "State",
     )
-    rows = full_rows(
+    rows = gathered_rows(
         account(("2", "2", "COMPLETED", "0:0", "", "", "3", "", "", "", "", "", "test", "")), ["Account", "X"]
     )
     assert rows[TaskId(2)].gathered == {"Account": "test"}
@@ -217,7 +220,7 @@ def test_fields_that_a_version_does_not_have_are_not_asked_for() -> None:
     ],
 )
 def test_a_broken_connection_is_told_from_a_slow_one(said: str, *, broke: bool) -> None:
-    assert connection_broke(said) is broke
+    assert is_connection_broken(said) is broke
 
 
 @pytest.mark.parametrize(
@@ -231,8 +234,8 @@ def test_a_broken_connection_is_told_from_a_slow_one(said: str, *, broke: bool) 
     ],
 )
 def test_limits_under_which_a_smaller_batch_may_fit(said: str, *, fewer: bool) -> None:
-    assert takes_fewer(said) is fewer
-    assert verdict(said) is Verdict.THROTTLED
+    assert is_size_refusal(said) is fewer
+    assert classify_submit_error(said) is SubmitFailure.THROTTLED
 
 
 def test_what_the_controller_shows() -> None:
@@ -245,7 +248,7 @@ def test_what_the_controller_shows() -> None:
         "BatchHost": "n1",
         "Reason": "NonZeroExitCode",
     }
-    row = shown_row(TaskId(2), fields)
+    row = scontrol_row(TaskId(2), fields)
     assert (row.state, row.exit, row.signal, row.run_s, row.node) == ("FAILED", 3, 0, 3.0, "n1")
 
 
@@ -254,7 +257,7 @@ def test_what_the_controller_shows() -> None:
     [("113561K", 113561 * 1024), ("50M", 50 * 2**20), ("50Mn", 50 * 2**20), ("1.50G", 3 * 2**29), ("0", 0), ("", None)],
 )
 def test_amounts(text: str, number: int | None) -> None:
-    assert amount(text) == number
+    assert parse_bytes(text) == number
 
 
 @pytest.mark.parametrize(
@@ -269,7 +272,7 @@ def test_amounts(text: str, number: int | None) -> None:
     ],
 )
 def test_lengths_of_time(text: str, length: float | None) -> None:
-    assert seconds(text) == length
+    assert parse_duration(text) == length
 
 
 def test_facts_of_a_cluster() -> None:
@@ -292,10 +295,10 @@ SLURM_VERSION           = 22.05.8
 
 
 def test_the_table_of_states_is_total() -> None:
-    over = {word for word, phase in PHASES.items() if phase is Phase.OVER}
+    over = {word for word, phase in QUEUE_PHASES.items() if phase is QueuePhase.OVER}
     assert over == set(CAUSES)
-    assert phase_of("CANCELLED by 1000") is Phase.OVER
-    assert phase_of("COMPLETING") is Phase.RUNNING
-    assert phase_of("SUSPENDED") is Phase.WAITING
-    assert phase_of("A_WORD_OF_TOMORROW") is Phase.UNKNOWN
-    assert first_word("CANCELLED+") == "CANCELLED"
+    assert queue_phase("CANCELLED by 1000") is QueuePhase.OVER
+    assert queue_phase("COMPLETING") is QueuePhase.RUNNING
+    assert queue_phase("SUSPENDED") is QueuePhase.WAITING
+    assert queue_phase("A_WORD_OF_TOMORROW") is QueuePhase.UNKNOWN
+    assert base_state("CANCELLED+") == "CANCELLED"

@@ -23,18 +23,18 @@ from longshore.engine.rundir.read_journal import read_events
 from longshore.engine.rundir.replay import replay
 from longshore.errors import ConfigError, SubmissionRefusedError, UnreachableError
 from longshore.model.run.event import FORMAT, Event, Finished, Life
-from longshore.services.slurm.batch_records import BatchBook, Books
+from longshore.services.slurm.batch_records import BatchRecord, BatchRecords
 from longshore.services.slurm.commands.client import SlurmClient
 from longshore.services.slurm.commands.parse import (
     ClusterFacts,
     TaskId,
     submitted_id,
 )
-from longshore.services.slurm.commands.states import Phase, phase_of
+from longshore.services.slurm.commands.states import QueuePhase, queue_phase
 from longshore.services.slurm.native import engine_job
-from longshore.services.slurm.native.observe import NativeBook, NativeLook
-from longshore.services.slurm.native.to_events import Cancellation, arrays, dependency, derived
-from longshore.services.slurm.render.batch_script import Scripts, choice, is_heterogeneous
+from longshore.services.slurm.native.derive_events import Cancellation, arrays, dependency, derive_events
+from longshore.services.slurm.native.observe import NativeObserver, NativeRecord
+from longshore.services.slurm.render.batch_script import ScriptWriter, choice, is_heterogeneous
 from longshore.world.files.atomic import move, read_record, write_atomically
 from longshore.world.host import boot_id, host_name, user_name
 from longshore.world.runs.run_directory import read_card
@@ -58,14 +58,14 @@ def wants_native(settings: Mapping[str, Any]) -> bool:
     return True
 
 
-class Native:
+class NativeRun:
     """A run without an engine, whose dependencies Slurm keeps."""
 
     def __init__(self, run: RunPaths, client: SlurmClient, settings: Mapping[str, Any]) -> None:
         self._run = run
         self._client = client
         self._settings = settings
-        self._books = Books(run)
+        self._records = BatchRecords(run)
 
     @property
     def is_open(self) -> bool:
@@ -90,7 +90,7 @@ class Native:
             collector = self._collect_later(taken, command)
             taken.append(collector)
             self._write_book(
-                NativeBook(at=time.time(), accounting=told.accounting, collector=collector, roots=tuple(roots))
+                NativeRecord(at=time.time(), accounting=told.accounting, collector=collector, roots=tuple(roots))
             )
             Journal(self._run.journal, self._life(1, "submit")).close()
             self._release(roots)
@@ -112,7 +112,7 @@ class Native:
         except FileNotFoundError:
             run_token = read_card(self._run).run_token
             # The collector runs after the end of all others, however they end: it is removed first.
-            names = [_collector_name(run_token), *(book.name for book in reversed(self._books.all()))]
+            names = [_collector_name(run_token), *(book.name for book in reversed(self._records.all()))]
             failed = next((answer for answer in map(self._client.cancel_named, names) if not answer.ok), None)
             if failed is not None:
                 raise UnreachableError(f"what is left of '{self._run.root}' in the queue stays: {failed.why}") from None
@@ -123,7 +123,7 @@ class Native:
         return f"all of it is in Slurm's queue; job {book.collector} comes last"
 
     def _is_held(self, job: int) -> bool:
-        shown = self._client.shown(TaskId(job))
+        shown = self._client.show_job(TaskId(job))
         if isinstance(shown, Unreachable):
             raise UnreachableError(f"whether job {job} still is held cannot be asked: {shown.why}")
         return shown is not None and shown.get("JobState") == "PENDING" and "Held" in shown.get("Reason", "")
@@ -135,10 +135,10 @@ class Native:
 
     def _hand_over(self, jobs: JobTable, facts: ClusterFacts, taken: list[int]) -> list[int]:
         """Submit all batches; return the ids of the roots, which are held."""
-        scripts = Scripts(self._run, self._settings, facts)
+        scripts = ScriptWriter(self._run, self._settings, facts)
         run_token = read_card(self._run).run_token
         builder = MemberBuilder(jobs)
-        books: dict[int, tuple[BatchBook, int]] = {}
+        records: dict[int, tuple[BatchRecord, int]] = {}
         roots = []
         most = min(_MOST, (facts.max_array or _MOST + 1) - 1)
         for number, members in enumerate(_groups(jobs, lambda own: is_heterogeneous(self._settings, own), most)):
@@ -155,32 +155,32 @@ class Native:
             if is_final:
                 after = f"afterany:{':'.join(map(str, taken))}" if taken else ""
             else:
-                after = dependency([jobs.parents[job] for job in members], books)
+                after = dependency([jobs.parents[job] for job in members], records)
             options = [f"--dependency={after}", "--kill-on-invalid-dep=yes"] if after else ["--hold"]
             book = self._submit_batch(scripts, batch, options)
             assert book.id is not None
             taken.append(book.id)
             if not after:
                 roots.append(book.id)
-            books |= {job: (book, position) for position, job in enumerate(members)}
+            records |= {job: (book, position) for position, job in enumerate(members)}
         return roots
 
-    def _submit_batch(self, scripts: Scripts, batch: Batch, options: Sequence[str]) -> BatchBook:
+    def _submit_batch(self, scripts: ScriptWriter, batch: Batch, options: Sequence[str]) -> BatchRecord:
         try:
             script = scripts.text(batch)
         except ConfigError as error:
             raise SubmissionRefusedError(error.message, hint=error.hint) from error
-        book = BatchBook(
+        book = BatchRecord(
             tag=batch.tag,
             name=scripts.name(batch.tag),
             members=tuple((member.job, member.attempt) for member in batch.members),
             at=time.time(),
             memory_b=batch.request.memory_b,
         )
-        self._books.write(book, batch.members)
+        self._records.write(book, batch.members)
         number = self._sbatch(script, options, f"job '{batch.members[0].name}'", book.name)
         book = msgspec.structs.replace(book, id=number)
-        self._books.write(book)
+        self._records.write(book)
         return book
 
     def _sbatch(self, script: str, options: Sequence[str], what: str, name: str) -> int:
@@ -211,12 +211,14 @@ class Native:
         """Return all events known so far, the run's end included once it is final."""
         book = self._book()
         jobs = JobTable(self._run, "parents")
-        seen = NativeLook(self._run, self._client, book).seen([jobs.settings(job).request for job in range(len(jobs))])
+        seen = NativeObserver(self._run, self._client, book).seen(
+            [jobs.settings(job).request for job in range(len(jobs))]
+        )
         if isinstance(seen, Unreachable):
             return seen
         final = -1 if jobs.final is None else jobs.final
         life = self._life(1, "submit", at=book.at)
-        events: list[Event] = [life, *derived(jobs.parents, final, seen, self._cancellation())]
+        events: list[Event] = [life, *derive_events(jobs.parents, final, seen, self._cancellation())]
         state = replay(jobs, events)
         if state.over:
             last = max((event.t for event in events), default=book.at)
@@ -226,14 +228,18 @@ class Native:
             for number, event in enumerate(events)
         ]
 
-    def phase(self) -> Phase:
+    def phase(self) -> QueuePhase:
         """Return the phase of the run's jobs in the queue; ``UNKNOWN`` when Slurm does not answer."""
-        rows = NativeLook(self._run, self._client, self._book()).queue()
+        rows = NativeObserver(self._run, self._client, self._book()).queue()
         if isinstance(rows, Unreachable):
-            return Phase.UNKNOWN
-        ids = {book.id for book in self._books.all()} | {self._book().collector}
+            return QueuePhase.UNKNOWN
+        ids = {book.id for book in self._records.all()} | {self._book().collector}
         mine = (row for row in rows.values() if row.id.job in ids)
-        return Phase.RUNNING if any(phase_of(row.state) is not Phase.OVER for row in mine) else Phase.OVER
+        return (
+            QueuePhase.RUNNING
+            if any(queue_phase(row.state) is not QueuePhase.OVER for row in mine)
+            else QueuePhase.OVER
+        )
 
     # --------------------------------------------------------------------------------------------------------- end
 
@@ -268,18 +274,18 @@ class Native:
 
         Raises `SubmissionRefusedError` when Slurm does not accept the command.
         """
-        books = self._books.all()
-        rows = NativeLook(self._run, self._client, self._book()).queue()
+        records = self._records.all()
+        rows = NativeObserver(self._run, self._client, self._book()).queue()
         left = 0
         if not isinstance(rows, Unreachable):
-            ids = {book.id for book in books}
-            left = sum(row.id.job in ids and phase_of(row.state) is not Phase.OVER for row in rows.values())
+            ids = {book.id for book in records}
+            left = sum(row.id.job in ids and queue_phase(row.state) is not QueuePhase.OVER for row in rows.values())
         final = self._final_tag()
         word = Cancellation(who=user_name(), at=time.time(), final_too=final_too or final is None)
         path = self._run.root / _CANCELLED
         write_atomically(path, msgspec.json.encode(word))
         keep = None if final_too else final
-        failed = self._client.cancel([TaskId(book.id) for book in books if book.id is not None and book.tag != keep])
+        failed = self._client.cancel([TaskId(book.id) for book in records if book.id is not None and book.tag != keep])
         if failed is not None:
             path.unlink(missing_ok=True)
             raise SubmissionRefusedError(f"Slurm does not take the order: {failed.why}")
@@ -289,15 +295,15 @@ class Native:
         header = read_header(self._run)
         if not header.final:
             return None
-        return next((book.tag for book in self._books.all() if book.members[0][0] == header.jobs - 1), None)
+        return next((book.tag for book in self._records.all() if book.members[0][0] == header.jobs - 1), None)
 
     def _cancellation(self) -> Cancellation | None:
         return read_record(self._run.root / _CANCELLED, Cancellation)
 
-    def _book(self) -> NativeBook:
-        return msgspec.json.decode((self._run.root / _BOOK).read_bytes(), type=NativeBook)
+    def _book(self) -> NativeRecord:
+        return msgspec.json.decode((self._run.root / _BOOK).read_bytes(), type=NativeRecord)
 
-    def _write_book(self, book: NativeBook) -> None:
+    def _write_book(self, book: NativeRecord) -> None:
         write_atomically(self._run.root / _BOOK, msgspec.json.encode(book))
 
     def _life(self, number: int, by: str, *, at: float | None = None) -> Life:

@@ -14,32 +14,32 @@ from longshore.contract.context import RunPaths, Unreachable
 from longshore.errors import ConfigError
 from longshore.model.run.event import Ended, Lost, Started
 from longshore.model.run.state import Cause
-from longshore.services.slurm.arrays.ended_attempts import Ends
-from longshore.services.slurm.arrays.watch import NOT_SAID, Watch, Watched
-from longshore.services.slurm.batch_records import BatchBook, Books
+from longshore.services.slurm.arrays.batch_monitor import NO_REASON, BatchMonitor, LiveAttempt
+from longshore.services.slurm.arrays.gather_ends import EndGatherer
+from longshore.services.slurm.batch_records import BatchRecord, BatchRecords
 from longshore.services.slurm.commands.parse import AccountRow, ClusterFacts, TaskId
-from longshore.services.slurm.commands.poll_interval import Pace, pace_of
+from longshore.services.slurm.commands.poll_interval import PollSchedule, poll_schedule
 from longshore.world.processes.query_cache import CachedAnswer
 
 TAG = "k1-1-1"
 
 
 @pytest.fixture
-def books(tmp_path: Path) -> Books:
+def records(tmp_path: Path) -> BatchRecords:
     run = RunPaths(tmp_path / "run")
     run.batches.mkdir(parents=True)
     run.ends.mkdir()
-    return Books(run)
+    return BatchRecords(run)
 
 
-def book(**fields: Any) -> BatchBook:
-    return BatchBook(tag=TAG, name=TAG, members=((3, 1), (4, 1), (5, 2)), at=1000.0, id=29, **fields)
+def book(**fields: Any) -> BatchRecord:
+    return BatchRecord(tag=TAG, name=TAG, members=((3, 1), (4, 1), (5, 2)), at=1000.0, id=29, **fields)
 
 
-def watching(books: Books, **fields: Any) -> Watch:
-    watch = Watch(books, Pace())
+def watching(records: BatchRecords, **fields: Any) -> BatchMonitor:
+    watch = BatchMonitor(records, PollSchedule())
     made = book(**fields)
-    books.write(made, [batch_member(job, attempt=attempt) for job, attempt in made.members])
+    records.write(made, [batch_member(job, attempt=attempt) for job, attempt in made.members])
     watch.follow(made, 10.0)
     return watch
 
@@ -52,30 +52,30 @@ def row(task: str, state: str, reason: str = "None", node: str = "") -> str:
     return f"{task}|40|{state}|{reason}|N/A|{node}|{TAG}"
 
 
-def leave_record(books: Books, name: str, status: int) -> None:
-    folder = books.files(TAG).ends
+def leave_record(records: BatchRecords, name: str, status: int) -> None:
+    folder = records.files(TAG).ends
     (folder / f"{name}.began").touch()
     job, attempt = name.split(".")
     text = f'{{"j":{job},"a":{attempt},"status":{status},"run":2.5,"host":"n1"}}'
     (folder / name).write_text(text, "utf-8")
 
 
-def test_the_queue_tells_who_runs_and_why_others_wait(books: Books) -> None:
-    watch = watching(books)
+def test_the_queue_tells_who_runs_and_why_others_wait(records: BatchRecords) -> None:
+    watch = watching(records)
     rows = (row("29_0", "RUNNING", node="n2"), row("29_1", "PENDING", "JobHeldUser"), row("29_2", "PENDING"))
     (start,) = watch.from_queue(told(*rows))
     assert isinstance(start, Started)
     assert (start.j, start.a, start.host) == (3, 1, "n2")
     assert watch.waiting is not None
-    assert watch.waiting.reasons == {"JobHeldUser": (4,), NOT_SAID: (5,)}
+    assert watch.waiting.reasons == {"JobHeldUser": (4,), NO_REASON: (5,)}
     assert watch.waiting.held == {"JobHeldUser"}
     assert list(watch.from_queue(told(*rows))) == []
 
 
-def test_what_jobs_wrote_down_is_told_once(books: Books) -> None:
-    watch = watching(books)
-    leave_record(books, "3.1", 0)
-    (books.files(TAG).ends / "4.1.began").touch()
+def test_what_jobs_wrote_down_is_told_once(records: BatchRecords) -> None:
+    watch = watching(records)
+    leave_record(records, "3.1", 0)
+    (records.files(TAG).ends / "4.1.began").touch()
     starts = list(watch.from_records())
     assert [(event.j, event.host) for event in starts if isinstance(event, Started)] == [(3, "n1"), (4, None)]
     assert list(watch.from_records()) == []
@@ -86,8 +86,8 @@ def test_what_jobs_wrote_down_is_told_once(books: Books) -> None:
     assert (asked.told, [member.attempt for member in asked.asked]) == ([], [(3, 1)])
 
 
-def test_gone_is_who_is_missing_twice(books: Books) -> None:
-    watch = watching(books)
+def test_gone_is_who_is_missing_twice(records: BatchRecords) -> None:
+    watch = watching(records)
     list(watch.from_queue(told(row("29_0", "PENDING"), at=12.0)))
     # Asked so soon that it may not know them yet.
     assert watch.over_by(12.0, gathers=False).asked == []
@@ -97,37 +97,37 @@ def test_gone_is_who_is_missing_twice(books: Books) -> None:
     assert [member.attempt for member in over.asked] == [(4, 1), (5, 2)]
 
 
-def test_who_waits_too_long_is_told_once_and_remembered(books: Books) -> None:
-    watch = watching(books, max_wait_s=60.0)
+def test_who_waits_too_long_is_told_once_and_remembered(records: BatchRecords) -> None:
+    watch = watching(records, max_wait_s=60.0)
     list(watch.from_queue(told(row("29_0", "RUNNING"), row("29_1", "PENDING", "Resources"), row("29_2", "PENDING"))))
     assert watch.expire(1060.0) == []
     assert [member.attempt for member in watch.expire(1060.5)] == [(4, 1), (5, 2)]
     assert watch.expire(2000.0) == []
-    again = Watch(books, Pace())
-    known = books.read(TAG)
+    again = BatchMonitor(records, PollSchedule())
+    known = records.read(TAG)
     assert known is not None
     again.follow(known, 0.0)
     assert [member.expired for member in again.members.values()] == [False, True, True]
     assert again.expire(2000.0) == [again.members[3, 1]]
 
 
-def test_without_a_limit_nobody_waits_too_long(books: Books) -> None:
-    assert watching(books).expire(1e12) == []
+def test_without_a_limit_nobody_waits_too_long(records: BatchRecords) -> None:
+    assert watching(records).expire(1e12) == []
 
 
-def test_what_is_settled_leaves_nothing_but_the_table(books: Books) -> None:
-    watch = watching(books)
+def test_what_is_settled_leaves_nothing_but_the_table(records: BatchRecords) -> None:
+    watch = watching(records)
     for name in ("3.1", "4.1", "5.2"):
-        leave_record(books, name, 0)
+        leave_record(records, name, 0)
     list(watch.from_records())
     ends = [Ended(j=job, a=attempt, exit=0) for job, attempt in ((3, 1), (4, 1), (5, 2))]
     assert list(watch.leave(ends)) == ends
     watch.settled([(3, 1), (4, 1)])
-    assert books.read(TAG) is not None
+    assert records.read(TAG) is not None
     watch.settled([(5, 2)])
-    assert books.read(TAG) is None
-    assert books.files(TAG).read_members() == book().members
-    assert not books.files(TAG).ends.exists()
+    assert records.read(TAG) is None
+    assert records.files(TAG).read_members() == book().members
+    assert not records.files(TAG).ends.exists()
 
 
 # -------------------------------------------------------------------------------------------------------------- ends
@@ -141,20 +141,20 @@ class _Cluster:
         self._shown = shown
         self.asked: list[list[TaskId]] = []
 
-    def accounts(self, tasks: Iterable[TaskId]) -> Any:
+    def query_accounting(self, tasks: Iterable[TaskId]) -> Any:
         self.asked.append(list(tasks))
         return self._accounts
 
-    def shown(self, task: TaskId) -> Any:
+    def show_job(self, task: TaskId) -> Any:
         return self._shown
 
 
-def ends_of(cluster: _Cluster, books: Books, *, accounting: bool = True, gathers: bool = True) -> Ends:
+def ends_of(cluster: _Cluster, records: BatchRecords, *, accounting: bool = True, gathers: bool = True) -> EndGatherer:
     facts = ClusterFacts(accounting=accounting)
-    return Ends(cluster, books, facts, pace=Pace(), gathers=gathers)  # type: ignore[arg-type]
+    return EndGatherer(cluster, records, facts, schedule=PollSchedule(), gathers=gathers)  # type: ignore[arg-type]
 
 
-def member(watch: Watch, *, wanted_at: float = 100.0, status: int | None = 0) -> Watched:
+def member(watch: BatchMonitor, *, wanted_at: float = 100.0, status: int | None = 0) -> LiveAttempt:
     found = watch.members[3, 1]
     found.wanted_at = wanted_at
     if status is not None:
@@ -163,16 +163,16 @@ def member(watch: Watch, *, wanted_at: float = 100.0, status: int | None = 0) ->
 
 
 def account(state: str, **fields: Any) -> AccountRow:
-    return AccountRow(id=TaskId(29, 0), state=state, said=state, exit=0, signal=0, **fields)
+    return AccountRow(id=TaskId(29, 0), state=state, state_text=state, exit=0, signal=0, **fields)
 
 
-def test_a_success_gets_what_accounting_knows(books: Books) -> None:
-    watch = watching(books)
-    leave_record(books, "3.1", 0)
+def test_a_success_gets_what_accounting_knows(records: BatchRecords) -> None:
+    watch = watching(records)
+    leave_record(records, "3.1", 0)
     one = member(watch)
     kept = {"Account": "test", "WorkDir": "/somewhere"}
     cluster = _Cluster({TaskId(29, 0): account("COMPLETED", peak_memory_b=9, gathered=kept, queue_s=4.0)})
-    ends = ends_of(cluster, books)
+    ends = ends_of(cluster, records)
     # Not at once: the cluster has to write it down first; and never twice in a floor.
     assert list(ends.of([one], 100.5)) == []
     (end,) = ends.of([one], 101.0)
@@ -183,11 +183,11 @@ def test_a_success_gets_what_accounting_knows(books: Books) -> None:
 
 
 @pytest.mark.parametrize("accounts", [Unreachable(why="down"), {}])
-def test_a_success_does_not_wait_for_ever(books: Books, accounts: Any) -> None:
-    watch = watching(books)
-    leave_record(books, "3.1", 0)
+def test_a_success_does_not_wait_for_ever(records: BatchRecords, accounts: Any) -> None:
+    watch = watching(records)
+    leave_record(records, "3.1", 0)
     one = member(watch)
-    ends = ends_of(_Cluster(accounts), books)
+    ends = ends_of(_Cluster(accounts), records)
     at_once = list(ends.of([one], 101.0))
     assert bool(at_once) is isinstance(accounts, Unreachable)
     (end,) = at_once or ends.of([one], 110.0)
@@ -195,50 +195,50 @@ def test_a_success_does_not_wait_for_ever(books: Books, accounts: Any) -> None:
     assert (end.exit, end.extra) == (0, {})
 
 
-def test_half_a_record_of_accounting_is_waited_for(books: Books) -> None:
-    watch = watching(books)
-    leave_record(books, "3.1", 0)
+def test_half_a_record_of_accounting_is_waited_for(records: BatchRecords) -> None:
+    watch = watching(records)
+    leave_record(records, "3.1", 0)
     one = member(watch)
-    ends = ends_of(_Cluster({TaskId(29, 0): account("COMPLETED", gathered={"Account": "test"})}), books)
+    ends = ends_of(_Cluster({TaskId(29, 0): account("COMPLETED", gathered={"Account": "test"})}), records)
     assert list(ends.of([one], 105.0)) == []
     (end,) = ends.of([one], 110.0)
     assert isinstance(end, Ended)
     assert end.extra == {"Account": "test"}
 
 
-def test_who_left_nothing_is_asked_for_until_he_is_lost(books: Books) -> None:
-    watch = watching(books)
+def test_who_left_nothing_is_asked_for_until_he_is_lost(records: BatchRecords) -> None:
+    watch = watching(records)
     one = member(watch, status=None)
-    ends = ends_of(_Cluster({}), books)
+    ends = ends_of(_Cluster({}), records)
     assert list(ends.of([one], 150.0)) == []
     (lost,) = ends.of([one], 161.0)
     assert lost == Lost(j=3, a=1, why="job 29_0 is gone from Slurm, and left no record of its end")
 
 
 @pytest.mark.parametrize("shown", [Unreachable(why="down"), {"JobState": "RUNNING"}])
-def test_silence_loses_nobody(books: Books, shown: Any) -> None:
-    watch = watching(books)
-    ends = ends_of(_Cluster(Unreachable(why="down"), shown), books)
+def test_silence_loses_nobody(records: BatchRecords, shown: Any) -> None:
+    watch = watching(records)
+    ends = ends_of(_Cluster(Unreachable(why="down"), shown), records)
     assert list(ends.of([member(watch, status=None)], 1e6)) == []
 
 
-def test_a_wait_that_was_too_long_is_no_cancellation(books: Books) -> None:
-    watch = watching(books, max_wait_s=60.0)
+def test_a_wait_that_was_too_long_is_no_cancellation(records: BatchRecords) -> None:
+    watch = watching(records, max_wait_s=60.0)
     list(watch.from_queue(told(row("29_0", "PENDING", "Resources"))))
     watch.expire(2000.0)
-    ends = ends_of(_Cluster({TaskId(29, 0): account("CANCELLED")}), books)
+    ends = ends_of(_Cluster({TaskId(29, 0): account("CANCELLED")}), records)
     (end,) = ends.of([member(watch, status=None)], 101.0)
     assert isinstance(end, Ended)
     assert (end.cause, end.exit) == (Cause.PEND_TIMEOUT, None)
     assert end.reason == "it waited longer than the 60 s of 'maxpendtime'; Slurm's reason was Resources"
 
 
-def test_who_began_after_all_is_what_he_is(books: Books) -> None:
-    watch = watching(books, max_wait_s=60.0)
+def test_who_began_after_all_is_what_he_is(records: BatchRecords) -> None:
+    watch = watching(records, max_wait_s=60.0)
     list(watch.from_queue(told(row("29_0", "PENDING", "Resources"))))
     watch.expire(2000.0)
-    leave_record(books, "3.1", 3)
-    ends = ends_of(_Cluster({TaskId(29, 0): account("FAILED")}), books)
+    leave_record(records, "3.1", 3)
+    ends = ends_of(_Cluster({TaskId(29, 0): account("FAILED")}), records)
     (end,) = ends.of([member(watch)], 101.0)
     assert isinstance(end, Ended)
     assert (end.cause, end.exit) == (Cause.EXIT, 3)
@@ -248,38 +248,41 @@ def test_who_began_after_all_is_what_he_is(books: Books) -> None:
 
 
 def test_the_pace_slows_down_to_the_ceiling_and_hurries_back() -> None:
-    pace = Pace(2.0, 5.0)
-    assert pace.due(0.0)
+    schedule = PollSchedule(2.0, 5.0)
+    assert schedule.is_due(0.0)
     intervals = []
     for at in (1.0, 2.0, 3.0, 4.0):
-        pace.answered(at)
-        intervals.append(pace.interval_s)
+        schedule.record_answer(at)
+        intervals.append(schedule.interval_s)
     assert intervals == [3.0, 4.5, 5.0, 5.0]
-    assert not pace.due(8.9)
-    assert pace.due(9.0)
-    pace.want(9.0)
-    assert (pace.interval_s, pace.wanted_since) == (2.0, 9.0)
-    pace.silent(20.0, "down")
-    assert not pace.due(21.0)
+    assert not schedule.is_due(8.9)
+    assert schedule.is_due(9.0)
+    schedule.request_query(9.0)
+    assert (schedule.interval_s, schedule.not_before) == (2.0, 9.0)
+    schedule.record_failure(20.0, "down")
+    assert not schedule.is_due(21.0)
     # While nobody answers, nothing that happens here is a reason to ask more often.
-    pace.hurry()
-    assert pace.interval_s == 3.0
-    assert pace.silence == "down"
-    pace.answered(30.0)
-    assert (pace.silence, pace.interval_s) == ("", 3.0)
+    schedule.reset_interval()
+    assert schedule.interval_s == 3.0
+    assert schedule.failure == "down"
+    schedule.record_answer(30.0)
+    assert (schedule.failure, schedule.interval_s) == ("", 3.0)
     for at in range(40, 50):
-        pace.silent(at, "down")
-    assert pace.interval_s == 5.0
+        schedule.record_failure(at, "down")
+    assert schedule.interval_s == 5.0
 
 
 def test_the_keys_of_a_site() -> None:
-    assert (pace_of({}).floor_s, pace_of({}).ceiling_s) == (2.0, 60.0)
-    asked = pace_of({"pollInterval": "0:00:30", "pollCeiling": 300})
+    assert (poll_schedule({}).floor_s, poll_schedule({}).ceiling_s) == (2.0, 60.0)
+    asked = poll_schedule({"pollInterval": "0:00:30", "pollCeiling": 300})
     assert (asked.floor_s, asked.ceiling_s) == (30.0, 300.0)
     # Nobody goes below the floor of a site, and a ceiling below it is lifted.
-    assert (pace_of({"pollInterval": 5}, 90.0).floor_s, pace_of({"pollInterval": 5}, 90.0).ceiling_s) == (90.0, 90.0)
+    assert (poll_schedule({"pollInterval": 5}, 90.0).floor_s, poll_schedule({"pollInterval": 5}, 90.0).ceiling_s) == (
+        90.0,
+        90.0,
+    )
     # An interval beyond the usual ceiling is the ceiling as well.
-    assert pace_of({"pollInterval": 100}).ceiling_s == 100.0
+    assert poll_schedule({"pollInterval": 100}).ceiling_s == 100.0
 
 
 @pytest.mark.parametrize(
@@ -287,9 +290,9 @@ def test_the_keys_of_a_site() -> None:
 )
 def test_what_is_no_pace(slurm: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"slurm\.poll"):
-        pace_of(slurm)
+        poll_schedule(slurm)
 
 
 def test_books_of_before_have_no_limit() -> None:
-    old = msgspec.json.decode(b'{"tag":"t","name":"n","members":[[1,1]],"at":1.0,"id":4}', type=BatchBook)
+    old = msgspec.json.decode(b'{"tag":"t","name":"n","members":[[1,1]],"at":1.0,"id":4}', type=BatchRecord)
     assert (old.max_wait_s, old.expired) == (None, ())

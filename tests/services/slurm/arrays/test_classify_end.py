@@ -6,7 +6,7 @@ import pytest
 
 from longshore.engine.job_wrapper import EndRecord
 from longshore.model.run.state import Cause
-from longshore.services.slurm.arrays.outcome import ended, said_out_of_memory
+from longshore.services.slurm.arrays.classify_end import classify_end, reports_out_of_memory
 from longshore.services.slurm.commands.parse import AccountRow, TaskId
 
 MIB = 2**20
@@ -20,7 +20,7 @@ def account(said: str, code: int = 0, number: int = 0, peak_b: int | None = None
     return AccountRow(
         id=TaskId(2),
         state=said.split(" ", maxsplit=1)[0],
-        said=said,
+        state_text=said,
         exit=code,
         signal=number,
         run_s=3.0,
@@ -30,7 +30,7 @@ def account(said: str, code: int = 0, number: int = 0, peak_b: int | None = None
 
 
 def test_a_success_needs_no_more_than_its_record() -> None:
-    event = ended((4, 1), record=record(0))
+    event = classify_end((4, 1), record=record(0))
     assert (event.j, event.a, event.exit, event.cause, event.host, event.run_s) == (4, 1, 0, None, "n1", 7.0)
 
 
@@ -68,22 +68,28 @@ def test_outcomes(
     code: int | None,
     number: int | None,
 ) -> None:
-    event = ended((4, 1), record=left, state=state, account=row, memory_b=100 * MIB)
+    event = classify_end((4, 1), record=left, state=state, account=row, memory_b=100 * MIB)
     assert (event.cause, event.exit, event.signal) == (cause, code, number)
     assert (event.reason is None) == (cause in (None, Cause.EXIT) or (cause is Cause.OOM and "FAILED" in str(row)))
 
 
 def test_slurms_own_words_about_memory() -> None:
-    words = (
+    output = (
         "slurmstepd-n1: error: StepId=28.batch exceeded memory limit (116286464 > 52428800), being killed\n"
         "slurmstepd-n1: error: Exceeded job memory limit\n"
         "slurmstepd-n1: error: Detected 1 oom-kill event(s) in StepId=30.batch. Some of your processes may have been\n"
     )
-    assert [said_out_of_memory(words, raw) for raw in ("28", "30", "2", "29", "")] == [True, True, False, False, False]
-    event = ended((4, 1), record=record(137), state="FAILED", out_of_memory=True)
+    assert [reports_out_of_memory(output, raw) for raw in ("28", "30", "2", "29", "")] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+    event = classify_end((4, 1), record=record(137), state="FAILED", out_of_memory=True)
     assert event.cause is Cause.OOM
 
 
 def test_the_peak_of_memory_is_kept() -> None:
-    event = ended((4, 1), record=record(3), account=account("FAILED", 3, 0, 7 * MIB))
+    event = classify_end((4, 1), record=record(3), account=account("FAILED", 3, 0, 7 * MIB))
     assert (event.rss_b, event.run_s, event.host) == (7 * MIB, 7.0, "n1")

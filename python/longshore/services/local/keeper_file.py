@@ -1,0 +1,161 @@
+"""Incremental reader of a keeper's records."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from longshore.services.local.keeper_records import (
+    Closed,
+    EndRecord,
+    Got,
+    KeeperBegan,
+    Never,
+    Record,
+    StartRecord,
+    decode_record,
+    decode_records,
+)
+from longshore.world.files.atomic import open_to_read
+from longshore.world.files.locks import is_locked
+from longshore.world.host import boot_id, host_name
+
+Attempt: TypeAlias = tuple[int, int]
+
+
+class KeeperFile:
+    """The records file of one keeper, read as it grows."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file: int | None = None
+        self._part = b""
+        """An incomplete record at the end of the last read."""
+        self.began: KeeperBegan | None = None
+        self.sent: dict[Attempt, str] = {}
+        """Batch tag of every member this engine sent, until the keeper is about to start it."""
+        self.unstarted: set[Attempt] = set()
+        self.tags: dict[Attempt, str] = {}
+        """Batch tag of every attempt the keeper received, until it starts or fails to."""
+        self.given_up: set[str] = set()
+        """Batches with members that were not started for a temporary reason."""
+        self.running: dict[Attempt, StartRecord] = {}
+        self.closed = False
+
+    def read(self) -> list[Record]:
+        """Read the new records since the last call."""
+        if self._file is None:
+            try:
+                self._file = open_to_read(self.path)
+            except FileNotFoundError:
+                return []
+        text = bytearray(self._part)
+        try:
+            while more := os.read(self._file, 1 << 20):
+                text += more
+        except OSError:
+            # A file server that fails in the middle must not discard the records read before.
+            self._part = bytes(text)
+            raise
+        end = text.rfind(b"\n") + 1
+        self._part = bytes(text[end:])
+        records = list(_decoded(bytes(text[:end])))
+        for record in records:
+            self._note(record)
+        return records
+
+    def _note(self, record: Record) -> None:
+        match record:
+            case Got():
+                self._take_back(record.m)
+                self.unstarted.update(record.m)
+                self.tags.update(dict.fromkeys(record.m, record.b))
+            case Never():
+                self._take_back(record.m)
+            case StartRecord():
+                self.tags.pop((record.j, record.a), None)
+                self.unstarted.discard((record.j, record.a))
+                self.running[record.j, record.a] = record
+            case EndRecord():
+                tag = self.tags.pop((record.j, record.a), None)
+                if record.passing and tag is not None:
+                    self.given_up.add(tag)
+                self.unstarted.discard((record.j, record.a))
+                self.running.pop((record.j, record.a), None)
+            case KeeperBegan():
+                self.began = record
+            case Closed():
+                self.closed = True
+
+    def _take_back(self, members: Iterable[Attempt]) -> None:
+        for member in members:
+            self.sent.pop(member, None)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+
+    def attempts(self) -> set[Attempt]:
+        """Every attempt that is not over."""
+        return self.running.keys() | self.unstarted | self.sent.keys()
+
+    def keeper_lives(self) -> bool:
+        """Whether the keeper still holds the lock on its file."""
+        return is_locked(self.path)
+
+    def is_of_this_boot(self) -> bool:
+        """Whether the keeper started since the machine's last boot."""
+        return self.began is not None and self.began.boot == boot_id()
+
+
+def keeper_files(folder: Path) -> dict[str, KeeperFile]:
+    """Find the records of all keepers of a run, by name, oldest first."""
+    return {path.name: KeeperFile(path) for path in sorted(folder.glob("*.jsonl"))}
+
+
+def left_elsewhere(folder: Path) -> str:
+    """Describe keepers on other hosts that may still live; empty when all of them ended."""
+    left: dict[str, int] = {}
+    for file in keeper_files(folder).values():
+        file.read()
+        began = file.began
+        over = file.closed and not file.attempts()
+        if began is not None and began.host != host_name() and began.boot != boot_id() and not over:
+            left[began.host] = left.get(began.host, 0) + len(file.attempts())
+    return " and ".join(f"a keeper on '{host}', with {jobs} jobs" for host, jobs in left.items())
+
+
+def _decoded(text: bytes) -> Iterator[Record]:
+    try:
+        yield from decode_records(text)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        yield from _decoded_one_by_one(text)
+
+
+def _decoded_one_by_one(text: bytes) -> Iterator[Record]:
+    for line in text.splitlines():
+        try:
+            yield decode_record(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError):
+            # A power failure can leave zeros in a file; the attempts of unreadable records are settled as lost.
+            continue
+
+
+def taken_of(file: KeeperFile, wanted: AbstractSet[str]) -> dict[str, set[Attempt]]:
+    """Return the members per tag that a keeper received and did not give up."""
+    found: dict[str, set[Attempt]] = {}
+    tags: dict[Attempt, str] = {}
+    for record in file.read():
+        if isinstance(record, Got) and record.b in wanted:
+            found.setdefault(record.b, set()).update(record.m)
+            tags.update(dict.fromkeys(record.m, record.b))
+        elif isinstance(record, EndRecord) and record.passing and (tag := tags.get((record.j, record.a))):
+            found[tag].discard((record.j, record.a))
+    return found
