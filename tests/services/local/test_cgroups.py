@@ -99,7 +99,7 @@ LEFT_ALONE: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.run_token.parametrize("options", LEFT_ALONE.values(), ids=LEFT_ALONE.keys())
+@pytest.mark.parametrize("options", LEFT_ALONE.values(), ids=LEFT_ALONE.keys())
 def test_what_is_not_ours_is_left_alone(tmp_path: Path, options: dict[str, Any]) -> None:
     kernel = Files(tmp_path, **options)
     before = sorted(path.name for path in kernel.own.iterdir())

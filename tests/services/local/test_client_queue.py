@@ -111,7 +111,7 @@ def test_what_the_disk_keeps_from_starting_costs_no_attempt_and_is_tried_later(r
     assert path.exists()
 
 
-@pytest.run_token.parametrize("words", [("echo", "a\0b"), ("echo", "x" * 3_000_000)], ids=["NUL", "too long"])
+@pytest.mark.parametrize("words", [("echo", "a\0b"), ("echo", "x" * 3_000_000)], ids=["NUL", "too long"])
 def test_what_can_never_start_is_not_tried_again(run: RunPaths, inbox: Inbox, words: tuple[str, ...]) -> None:
     inbox.client.start("t", [member(run, 1, *words)])
     end = inbox.end(1)

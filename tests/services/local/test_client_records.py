@@ -43,7 +43,7 @@ def test_a_job_that_is_nobodys_child_is_waited_for(run: RunPaths, stranger: int)
     assert is_gone(stranger)
 
 
-@pytest.run_token.parametrize("number", [-1, 0, 1])
+@pytest.mark.parametrize("number", [-1, 0, 1])
 def test_no_record_makes_us_signal_everybody(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, int]] = []
     monkeypatch.setattr(os, "killpg", lambda *given: asked.append(given))

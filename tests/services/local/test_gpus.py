@@ -10,7 +10,7 @@ from longshore.services.local.gpus import detected_gpus, members_of
 from longshore.services.local.service import LocalExecutor
 
 
-@pytest.run_token.parametrize(
+@pytest.mark.parametrize(
     ("env", "expected"),
     [
         ({"CUDA_VISIBLE_DEVICES": "2,3"}, ("2", "3")),
@@ -42,7 +42,7 @@ def test_the_driver_of_amd_has_a_folder_for_each_and_for_the_processor(tmp_path:
     assert detected_gpus({}, root=tmp_path) == ("0", "1")
 
 
-@pytest.run_token.parametrize(
+@pytest.mark.parametrize(
     ("pool", "env", "expected"),
     [
         ({"gpus": 2}, {}, {"gpus": ("0", "1")}),

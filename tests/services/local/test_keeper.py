@@ -138,7 +138,7 @@ def test_orders_that_were_sent_before_the_end_are_carried_out(keeper: Keeper) ->
     assert {end["j"] for end in keeper.said("end")} == set(range(50))
 
 
-@pytest.run_token.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGPIPE])
 def test_a_signal_does_not_end_it(keeper: Keeper, number: signal.Signals) -> None:
     keeper.run(keeper.member(1, "sleep", "0.1"))
     keeper.until(lambda: keeper.said("start"))
@@ -238,7 +238,7 @@ def test_a_script_without_an_interpreter_is_not_started(keeper: Keeper) -> None:
     assert keeper.log(1).decode() == f"longshore: {why}\n"
 
 
-@pytest.run_token.parametrize(
+@pytest.mark.parametrize(
     ("argv", "more", "said"),
     [
         (("no-such-program",), {}, "cannot start 'no-such-program': no such program on the PATH"),

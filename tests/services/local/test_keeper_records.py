@@ -54,7 +54,7 @@ def test_every_signal(number: int, dumped: bool) -> None:
     assert event.reason == f"killed by {signal_name(number)}"
 
 
-@pytest.run_token.parametrize(
+@pytest.mark.parametrize(
     ("number", "code"), [(errno.ENOENT, 127), (errno.EACCES, 126), (errno.ENOEXEC, 126), (None, 126)]
 )
 def test_what_was_not_started_exits_as_from_a_shell(number: int | None, code: int) -> None:
@@ -63,7 +63,7 @@ def test_what_was_not_started_exits_as_from_a_shell(number: int | None, code: in
     assert (event.start, event.end, event.run_s) == (None, 9.0, None)
 
 
-@pytest.run_token.parametrize(("command", "code"), [("/no/such/program", 127), ("/etc", 126)])
+@pytest.mark.parametrize(("command", "code"), [("/no/such/program", 127), ("/etc", 126)])
 def test_a_shell_does_exit_like_that(command: str, code: int) -> None:
     assert subprocess.run(["/bin/sh", "-c", command], capture_output=True, check=False).returncode == code
 

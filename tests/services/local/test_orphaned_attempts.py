@@ -95,7 +95,7 @@ def test_what_stays_within_its_limits_is_left_alone(run: RunPaths, inbox: Inbox)
     assert (end.cause, end.exit, end.reason) == (Cause.EXIT, 3, None)
 
 
-@pytest.run_token.parametrize(("keep", "code", "kept"), [("failed", 3, True), ("failed", 0, False), ("all", 0, True)])
+@pytest.mark.parametrize(("keep", "code", "kept"), [("failed", 3, True), ("failed", 0, False), ("all", 0, True)])
 def test_its_temporary_directory_is_kept(run: RunPaths, inbox: Inbox, keep: str, code: int, kept: bool) -> None:
     end = orphan(run, inbox, "/bin/sh", "-c", f"echo x > $TMPDIR/x; sleep 0.4; exit {code}", tmp=keep)
     folder = folder_of(run)

@@ -204,7 +204,7 @@ def run_through_the_keeper(run: RunPaths) -> tuple[dict[str, int | None], dict[s
     )
 
 
-@pytest.run_token.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("shell", SHELLS)
 def test_by_hand_a_job_runs_as_the_keeper_would_run_it(
     tmp_path: Path, shell: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -54,7 +54,7 @@ def test_what_fits_exactly_is_no_problem() -> None:
     assert LocalService().check(workflow(request), with_capacity(cpus=4, memory=8 * MIB, gpu=2)) == []
 
 
-@pytest.run_token.parametrize(
+@pytest.mark.parametrize(
     ("request_", "said"),
     [
         (Request(cpus=5), "job 'job_0' asks for 5 of 'cpus', and there are only 4"),

@@ -164,7 +164,7 @@ KEPT = {
 }
 
 
-@pytest.run_token.parametrize(("which", "line", "kept"), KEPT.values(), ids=KEPT.keys())
+@pytest.mark.parametrize(("which", "line", "kept"), KEPT.values(), ids=KEPT.keys())
 def test_a_temporary_directory_is_kept(keeper: Keeper, which: str, line: str, kept: bool) -> None:
     keeper.run(shell(keeper, line, tmp=which))
     end = keeper.end_of(1)

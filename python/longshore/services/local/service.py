@@ -149,7 +149,7 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
             return Unreachable(why=_unread(error))
         again, client.again = frozenset(client.again), set()
         busy = Throttled(client.busy, _WAIT_S) if again else None
-        return PollResult(events=events, never_started=never, run_token=str(self._polls), recheck=again, busy=busy)
+        return PollResult(events=events, never_started=never, mark=str(self._polls), recheck=again, busy=busy)
 
     def cancel(self, attempts: Iterable[tuple[int, int]], *, grace_s: float) -> CancelOutcome:
         """Ask the attempts' process groups to end; `poll` kills them when the grace is over."""

@@ -73,7 +73,7 @@ def test_who_wants_it() -> None:
     assert engine_request({})[0].walltime_s is None
 
 
-@pytest.run_token.parametrize(
+@pytest.mark.parametrize(
     ("slurm", "words"),
     [
         ({"engineAs": "pilot"}, "must be 'process' or 'job', not 'pilot'"),

@@ -63,7 +63,7 @@ def test_what_waits_for_its_parents_is_not_ready_and_what_need_not_is_pending() 
     }
 
 
-@pytest.run_token.parametrize("bad", ["badly", "cancelled", "lost"])
+@pytest.mark.parametrize("bad", ["badly", "cancelled", "lost"])
 def test_what_descends_from_a_failure_is_pruned(bad: str) -> None:
     state, events = folded(DIAMOND, ["well", bad, "well", "cancelled"])
     assert state.over
@@ -126,7 +126,7 @@ def test_arrays_whose_members_correspond_wait_for_each_other_one_by_one() -> Non
     assert dependency([(0, 2), (1, 3)], records) == "aftercorr:7:9"
 
 
-@pytest.run_token.parametrize(
+@pytest.mark.parametrize(
     ("keys", "found"),
     [
         # Three that wait for nothing, one after each, and one after all.
