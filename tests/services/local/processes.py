@@ -16,7 +16,7 @@ from longshore.engine.keeper.protocol import MemberOrder
 from longshore.model.run.event import Ended, Lost, Started
 from longshore.services.local.client import LocalClient
 from longshore.services.local.keeper_file import KeeperFile
-from longshore.world.host import boot_id, host_name
+from longshore.world.host import boot_id, host_name, process_start_s
 
 Attempt = tuple[int, int]
 WRITTEN_BY_HAND = "0000.1.jsonl"

@@ -92,7 +92,7 @@ def test_what_jobs_say_wrong(own: Mapping[str, Any], words: str) -> None:
 
 
 def test_the_example_site_has_no_problems() -> None:
-    site = plain_map(read_yaml(shipped("config", "sites", "example-slurm.yaml")))
+    site = plain_map(read_yaml(shipped_path("config", "sites", "example-slurm.yaml")))
     assert site["service"] == "slurm"
     assert problems(context(site)) == []
 
