@@ -34,7 +34,7 @@ from longshore.app.documents.run import (
     submit_document,
 )
 from longshore.app.documents.site import ping_document, site_profile_document, sites_document
-from longshore.app.inspect.registry import Adopted, Forgotten
+from longshore.app.inspect.registry import AdoptResult, ForgottenRun
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.submit.pipeline import Stage
 from longshore.app.submit.stage_results import StageResult
@@ -271,7 +271,7 @@ def test_the_documents_of_the_other_verbs_are_what_their_schemas_say(
         labels={label: {JobState.FAILED: 1} for label in labels},
         reasons={label: dict.fromkeys(RestartReason, 1) for label in labels},
         unfinished=0,
-        set_of=1,
+        changed=1,
         changes=RestartChanges(selection=JobSelection(jobs=(odd,)), set={"requestMemory": odd}, from_labels=(odd,)),
     )
     restarted = check("restart", restart_document(run, again, submitted=True, notes=[odd], as_of=NOON))
@@ -519,12 +519,12 @@ def test_the_documents_of_the_registry_are_what_their_schemas_say() -> None:
         format=1, id="k7f3a", name="n", service="local", longshore="0", created_at=0.0, expected=1, labels={}
     )
     outcomes = [
-        Adopted(path=Path("/a"), card=card),
-        Adopted(path=Path("/a"), card=card, was="/b"),
-        Adopted(path=Path("/c"), error=LongshoreError("no")),
+        AdoptResult(path=Path("/a"), card=card),
+        AdoptResult(path=Path("/a"), card=card, former_path="/b"),
+        AdoptResult(path=Path("/c"), error=LongshoreError("no")),
     ]
     check("adopt", adopt_document(outcomes, as_of=NOON))
-    check("forget", forget_document([Forgotten(id="k", path=""), Forgotten(id="k", path="/a")], as_of=NOON))
+    check("forget", forget_document([ForgottenRun(id="k", path=""), ForgottenRun(id="k", path="/a")], as_of=NOON))
 
 
 def test_the_document_of_a_picture_is_what_its_schema_says() -> None:

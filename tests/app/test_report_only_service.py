@@ -105,7 +105,7 @@ def test_a_follower_is_told_what_is_new(opened: OpenRun, service: Reporter) -> N
     assert list(follower.read()) == []
     service.tell(JobState.SUCCEEDED, JobState.RUNNING)
     kinds = [type(event) for event in follower.read()]
-    assert (kinds[0], kinds[-1], follower.restarted) == (Ended, Started, False)
+    assert (kinds[0], kinds[-1], follower.has_restarted) == (Ended, Started, False)
     service.tell(*[JobState.SUCCEEDED] * 3, state=JobState.SUCCEEDED)
     assert isinstance(list(follower.read())[-1], Finished)
 

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from longshore.app.configure.lint import LintResult
     from longshore.app.configure.site_list import KnownSite, SiteDescription
     from longshore.app.control.restart import RestartPlan
-    from longshore.app.control.resume import Resumed
-    from longshore.app.inspect.explain_job import Explained
-    from longshore.app.inspect.log_text import Matcher
-    from longshore.app.inspect.logs import LogFollower, Logs
-    from longshore.app.inspect.registry import Adopted, Forgotten
+    from longshore.app.control.resume import ResumeResult
+    from longshore.app.inspect.explain_job import JobExplanation
+    from longshore.app.inspect.log_text import LineMatcher
+    from longshore.app.inspect.logs import LogFollower, LogList
+    from longshore.app.inspect.registry import AdoptResult, ForgottenRun
     from longshore.app.inspect.run_list import RunList, RunQuery
-    from longshore.app.inspect.show_job import ShownJob
+    from longshore.app.inspect.show_job import JobDetails
     from longshore.app.progress import Progress
     from longshore.app.report.report import ReportBuilder
     from longshore.app.runs.event_log import RunEvents
@@ -188,9 +188,9 @@ def wait(run: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
     RunNotFoundError
         The run directory is gone, or cannot be read.
     """
-    from longshore.app.report.wait import wait_for
+    from longshore.app.report.wait import wait_for_end
 
-    return wait_for(run, show)
+    return wait_for_end(run, show)
 
 
 def is_over(run: OpenRun, report: RunReport) -> bool:
@@ -301,9 +301,9 @@ def parse_fields(text: str | None) -> tuple[str, ...]:
     UsageError
         A field does not exist, or none is named.
     """
-    from longshore.app.inspect.fields import FIELDS, chosen_fields
+    from longshore.app.inspect.fields import FIELDS, parse_fields
 
-    return chosen_fields(text) if text else tuple(FIELDS)[:9]
+    return parse_fields(text) if text else tuple(FIELDS)[:9]
 
 
 def field_values(report: RunReport, names: Iterable[str]) -> list[str | int | None]:
@@ -340,11 +340,11 @@ def runs_of_user(
     tuple
         The runs, and notes on what could not be asked.
     """
-    from longshore.app.control.cancel import runs_of
+    from longshore.app.control.cancel import unfinished_runs_of
     from longshore.app.inspect.remote_runs import query_runs
     from longshore.contract.search import RunSearch
 
-    known = runs_of(user)
+    known = unfinished_runs_of(user)
     found = query_runs(service, RunSearch(user=user, everywhere=everywhere), required=everywhere)
     if found is None:
         return [*known], ()
@@ -452,13 +452,13 @@ def job_name_lookup(run: OpenRun) -> Callable[[int], tuple[str, str]]:
     run
         The run.
     """
-    from longshore.app.runs.open_run import of_one_run
+    from longshore.app.runs.open_run import map_index_errors
     from longshore.engine.rundir.job_table import JobTable
 
     table = JobTable(run.run, "names")
 
     def name_of(job: int) -> tuple[str, str]:
-        with of_one_run(run.run):
+        with map_index_errors(run.run):
             return table.names[job], table.label(job)
 
     return name_of
@@ -492,7 +492,7 @@ def logs(
     failed: bool = False,
     attempt: int | None = None,
     most: int | None = None,
-) -> Logs:
+) -> LogList:
     """Find the logs of one job or of several, in the order of the workflow.
 
     Parameters
@@ -541,12 +541,12 @@ def read_log(path: Path, *, tail: int | None = None, pattern: re.Pattern[bytes] 
     """
     import os
 
-    from longshore.app.inspect.log_text import begin_of_tail, matching, open_log, pieces
+    from longshore.app.inspect.log_text import matching_lines, open_log, read_chunks, tail_offset
 
     file = open_log(path)
     try:
-        begin = 0 if tail is None else begin_of_tail(file, tail)
-        yield from pieces(file, begin) if pattern is None else matching(file, pattern, begin)
+        begin = 0 if tail is None else tail_offset(file, tail)
+        yield from read_chunks(file, begin) if pattern is None else matching_lines(file, pattern, begin)
     finally:
         os.close(file)
 
@@ -586,12 +586,12 @@ def compile_pattern(text: str) -> re.Pattern[bytes]:
     UsageError
         It is no regular expression.
     """
-    from longshore.app.inspect.log_text import pattern_of
+    from longshore.app.inspect.log_text import compile_pattern
 
-    return pattern_of(text)
+    return compile_pattern(text)
 
 
-def line_matcher(pattern: re.Pattern[bytes]) -> Matcher:
+def line_matcher(pattern: re.Pattern[bytes]) -> LineMatcher:
     """Return what finds matching lines in text that comes in pieces.
 
     Parameters
@@ -601,10 +601,10 @@ def line_matcher(pattern: re.Pattern[bytes]) -> Matcher:
     """
     from longshore.app.inspect import log_text
 
-    return log_text.Matcher(pattern)
+    return log_text.LineMatcher(pattern)
 
 
-def explain(run: OpenRun, job: str) -> Explained:
+def explain(run: OpenRun, job: str) -> JobExplanation:
     """Explain why a job is in its state.
 
     Parameters
@@ -624,7 +624,7 @@ def explain(run: OpenRun, job: str) -> Explained:
     return explain_job(run, job)
 
 
-def show_job(run: OpenRun, job: str, *, attempt: int | None = None) -> ShownJob:
+def show_job(run: OpenRun, job: str, *, attempt: int | None = None) -> JobDetails:
     """Return what exactly an attempt of a job runs.
 
     Parameters
@@ -784,7 +784,7 @@ def restart(run: OpenRun, plan: RestartPlan) -> tuple[RunIdentity, list[str]]:
     return implementation.restart(run, plan.changes)
 
 
-def resume(run: OpenRun, *, take_over: bool = False, force: bool = False) -> Resumed:
+def resume(run: OpenRun, *, take_over: bool = False, force: bool = False) -> ResumeResult:
     """Start another engine for a run whose engine died.
 
     Parameters
@@ -806,7 +806,7 @@ def resume(run: OpenRun, *, take_over: bool = False, force: bool = False) -> Res
     return implementation.resume(run, take_over=take_over, force=force)
 
 
-def resume_all() -> list[tuple[OpenRun, Resumed]]:
+def resume_all() -> list[tuple[OpenRun, ResumeResult]]:
     """Resume every known run that lost its engine.
 
     Returns
@@ -861,12 +861,12 @@ def parse_settings(pairs: tuple[str, ...]) -> Mapping[str, str]:
     ConfigError
         A value does not fit its key.
     """
-    from longshore.app.control.steer import parsed
+    from longshore.app.control.steer import parse_settings
 
-    return parsed(pairs)
+    return parse_settings(pairs)
 
 
-def adopt(paths: Iterable[Path]) -> list[Adopted]:
+def adopt(paths: Iterable[Path]) -> list[AdoptResult]:
     """Register runs that came from elsewhere.
 
     Parameters
@@ -884,7 +884,7 @@ def adopt(paths: Iterable[Path]) -> list[Adopted]:
     return registry.adopt(paths)
 
 
-def forget(reference: str, *, force: bool = False) -> Forgotten:
+def forget(reference: str, *, force: bool = False) -> ForgottenRun:
     """Remove a run from the registry; its directory stays.
 
     Parameters

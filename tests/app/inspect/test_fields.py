@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.app.inspect.fields import FIELDS, chosen_fields, parse_filters
+from longshore.app.inspect.fields import FIELDS, parse_fields, parse_filters
 from longshore.errors import UsageError
 from longshore.model.run.report import RunReport
 from longshore.model.run.state import JobState
@@ -79,12 +79,12 @@ def test_what_is_no_filter(text: str, words: str, hint: str) -> None:
 
 
 def test_fields() -> None:
-    assert chosen_fields("ID, state,%S") == ("id", "state", "%s")
+    assert parse_fields("ID, state,%S") == ("id", "state", "%s")
     with pytest.raises(UsageError, match="no field 'stat'") as raised:
-        chosen_fields("id,stat")
+        parse_fields("id,stat")
     assert "Did you mean 'state'?" in raised.value.hint
     with pytest.raises(UsageError, match="names no field"):
-        chosen_fields(" , ")
+        parse_fields(" , ")
 
 
 def test_every_field_has_a_value_for_every_run() -> None:

@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.app.inspect import log_text
-from longshore.app.inspect.log_text import Matcher, begin_of_tail, matching, open_log, pattern_of, pieces
+from longshore.app.inspect.log_text import (
+    LineMatcher,
+    compile_pattern,
+    matching_lines,
+    open_log,
+    read_chunks,
+    tail_offset,
+)
 from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
 
 logs = st.lists(st.sampled_from([b"a", b"bb\n", b"\n", b"\x00\xff", b"c\n\n", b"long" * 9]), max_size=30).map(b"".join)
@@ -20,7 +27,7 @@ logs = st.lists(st.sampled_from([b"a", b"bb\n", b"\n", b"\x00\xff", b"c\n\n", b"
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything happens at the borders of pieces: they are small here."""
-    monkeypatch.setattr(log_text, "_PIECE", 7)
+    monkeypatch.setattr(log_text, "_CHUNK_B", 7)
 
 
 @given(logs, st.integers(0, 12))
@@ -28,7 +35,7 @@ def test_the_tail_is_the_last_lines(tmp_path: Path, text: bytes, lines: int) -> 
     path = tmp_path / "log"
     path.write_bytes(text)
     file = open_log(path)
-    tail = b"".join(pieces(file, begin_of_tail(file, lines)))
+    tail = b"".join(read_chunks(file, tail_offset(file, lines)))
     os.close(file)
     assert tail == b"".join(text.splitlines(keepends=True)[-lines:] if lines else []) or b"\r" in text
 
@@ -40,13 +47,13 @@ def test_what_matches_does_not_depend_on_the_pieces(tmp_path: Path, text: bytes)
     lines = text.split(b"\n")
     if all(len(line) < 7 for line in lines):
         file = open_log(path)
-        found = list(matching(file, re.compile(rb"b|\x00")))
+        found = list(matching_lines(file, re.compile(rb"b|\x00")))
         os.close(file)
         assert found == [line for line in lines if b"b" in line or b"\0" in line]
 
 
 def test_a_line_without_end_is_taken_in_pieces() -> None:
-    matcher = Matcher(re.compile(b"xx"))
+    matcher = LineMatcher(re.compile(b"xx"))
     assert list(matcher.take(b"xx" * 10)) == [b"xx" * 10]
     assert list(matcher.end()) == []
 
@@ -57,4 +64,4 @@ def test_what_is_no_log(tmp_path: Path) -> None:
     with pytest.raises(RunUnreadableError, match="it is not a regular file"):
         open_log(tmp_path)
     with pytest.raises(UsageError, match="is no regular expression"):
-        pattern_of("a(")
+        compile_pattern("a(")

@@ -80,7 +80,7 @@ def test_it_agrees_with_the_states(steps: list[tuple[str, int]]) -> None:
     state, attempts = RunState(PARENTS, LABELS), AttemptCollector(LABELS, 3)
     life = Life(v=FORMAT, life=1, t=0.0, host="h", pid=1, boot="b", by="submit")
     apply_event(state, life)
-    attempts.take([life])
+    attempts.add([life])
     bad = fine = 0
     for n, (kind, job) in enumerate(steps, start=1):
         event = possible(state, kind, job, n)
@@ -90,9 +90,9 @@ def test_it_agrees_with_the_states(steps: list[tuple[str, int]]) -> None:
         fine += kind == "fine"
         bad += kind in {"bad", "lost"} or spent
         apply_event(state, event)
-        attempts.take([event])
+        attempts.add([event])
         assert set(attempts.failed) == {each for each in range(6) if state.code[each] == JobCode.FAILED}
-        assert all(each in attempts.bad_ends for each in attempts.failed)
+        assert all(each in attempts.failed_ends for each in attempts.failed)
         assert set(attempts.running) == {each for each in range(6) if state.code[each] == JobCode.RUNNING}
         assert sum(map(len, attempts.run_s)) == fine
         assert sum(count for count, _ in attempts.badput.values()) == bad
@@ -112,7 +112,7 @@ TOLD: list[Event] = [
 
 def test_attempts_of_some_jobs_are_kept_whole() -> None:
     records = AttemptRecords({0})
-    AttemptCollector(LABELS, 3, records=records).take(TOLD)
+    AttemptCollector(LABELS, 3, records=records).add(TOLD)
     (attempt,) = records.of(0)
     assert (attempt.wms_id, attempt.host, attempt.requested) == ("7.0", "h", Request(cpus=2))
     assert (attempt.submitted_at, attempt.started_at, attempt.ended_at, attempt.clock) == (1.0, 2.5, 3.5, "host")
@@ -124,22 +124,22 @@ def test_a_refused_attempt_counts_only_if_it_is_spent() -> None:
     for spent in (True, False):
         records, newest = AttemptRecords({0, 1}), NewestAttempts(len(LABELS))
         attempts = AttemptCollector(LABELS, 3, records=records, newest=newest)
-        attempts.take([TOLD[0], Refused(t=2.0, b="x", why="no", spent=spent)])
+        attempts.add([TOLD[0], Refused(t=2.0, b="x", why="no", spent=spent)])
         assert [len(records.of(job)) for job in (0, 1)] == [int(spent)] * 2
         assert [attempt.cause for attempt in records.of(0)] == [Cause.SUBMIT] * spent
         end = newest.end(0, 1)
         assert isinstance(end, Ended) == spent
-        assert attempts.bad_ends.keys() == ({0, 1} if spent else set())
+        assert attempts.failed_ends.keys() == ({0, 1} if spent else set())
 
 
 def test_of_every_job_the_newest_attempt_is_kept() -> None:
     newest = NewestAttempts(len(LABELS))
     attempts = AttemptCollector(LABELS, 3, newest=newest)
-    attempts.take(TOLD)
+    attempts.add(TOLD)
     assert newest.start(0, 1) == ("h", 2.5)
     assert newest.start(1, 1) == (None, None)
     assert newest.end(0, 1) == TOLD[4]
     assert newest.end(1, 1) == TOLD[5]
-    attempts.take([Started(t=6.0, j=0, a=2, host="h", at=6.0)])
+    attempts.add([Started(t=6.0, j=0, a=2, host="h", at=6.0)])
     assert (newest.start(0, 2), newest.end(0, 2)) == (("h", 6.0), None), "how the one before it ended says nothing"
     assert newest.start(0, 1) == (None, None)

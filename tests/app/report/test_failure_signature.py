@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.app.report.failure_signature import normalised, signature
+from longshore.app.report.failure_signature import normalize, signature
 
 
 @pytest.mark.parametrize(
@@ -25,7 +25,7 @@ from longshore.app.report.failure_signature import normalised, signature
     ],
 )
 def test_what_differs_is_taken_out(line: str, common: str) -> None:
-    assert normalised(line) == common
+    assert normalize(line) == common
 
 
 def test_the_last_line_that_tells_of_an_error_is_taken() -> None:
@@ -37,9 +37,9 @@ def test_the_last_line_that_tells_of_an_error_is_taken() -> None:
 
 @given(st.text(max_size=300))
 def test_any_line_has_one_and_it_is_short(line: str) -> None:
-    assert len(normalised(line)) <= 200
+    assert len(normalize(line)) <= 200
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9))
 def test_numbers_do_not_matter(one: int, other: int) -> None:
-    assert normalised(f"job {one} failed") == normalised(f"job {other} failed")
+    assert normalize(f"job {one} failed") == normalize(f"job {other} failed")

@@ -225,7 +225,7 @@ def test_whether_a_run_goes_on_is_not_known_where_nobody_can_be_asked(written: W
     assert (report.state, report.counts[JobState.UNKNOWN]) == (JobState.UNKNOWN, 1)
     assert report.notes == ("whether it still runs cannot be told: the workload manager does not answer",)
     explained = explain_job(opened, "j0")
-    assert (explained.state, explained.engine, explained.stopped_at) == (JobState.UNKNOWN, None, None)
+    assert (explained.state, explained.is_engine_alive, explained.stopped_at) == (JobState.UNKNOWN, None, None)
     said = "the workload manager cannot be asked, so what became of it since is not known"
     assert said in state_reasons(explained, now=NOW)[0]
     with pytest.raises(UnreachableError, match="still runs cannot be told: timed out"):
@@ -251,7 +251,7 @@ LOOKS: dict[str, Callable[[OpenRun], object]] = {
     "report": lambda opened: report_run(opened, details=True),
     "explain": event_blocks,
     "events --follow": lambda opened: list(RunEvents(opened).follow()),
-    "logs --follow": lambda opened: list(LogFollower(opened, "j0").growth()),
+    "logs --follow": lambda opened: list(LogFollower(opened, "j0").updates()),
 }
 
 

@@ -7,7 +7,7 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.app.report.time_left import LEAST_ENDS, time_left
+from longshore.app.report.time_left import MIN_ENDED, time_left
 
 
 def steady(ends: int, *, seconds: float = 10.0, slots: int = 2, left: int = 20) -> tuple[float, float] | None:
@@ -24,8 +24,8 @@ def steady(ends: int, *, seconds: float = 10.0, slots: int = 2, left: int = 20) 
 
 
 def test_below_ten_ends_nothing_is_said() -> None:
-    assert steady(LEAST_ENDS - 1) is None
-    assert steady(LEAST_ENDS) is not None
+    assert steady(MIN_ENDED - 1) is None
+    assert steady(MIN_ENDED) is not None
     assert steady(0) is None
     assert steady(100, left=0) is None
 
@@ -70,7 +70,7 @@ def test_what_runs_has_done_part_of_its_work() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.floats(0, 1e5), st.integers(0, 2)), min_size=LEAST_ENDS, max_size=60),
+    st.lists(st.tuples(st.floats(0, 1e5), st.integers(0, 2)), min_size=MIN_ENDED, max_size=60),
     st.lists(st.integers(0, 1000), min_size=3, max_size=3),
     st.floats(0.1, 1e5),
 )

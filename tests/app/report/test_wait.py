@@ -8,7 +8,7 @@ import pytest
 from tests.app.silent_service import silent_run
 
 from longshore.app.report import wait
-from longshore.app.report.wait import wait_for
+from longshore.app.report.wait import wait_for_end
 from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.contract.context import RunPaths
 from longshore.errors import RunNotFoundError, RunUnreadableError
@@ -26,12 +26,12 @@ def opened(root: Path) -> OpenRun:
 
 def test_gone(tmp_path: Path) -> None:
     with pytest.raises(RunNotFoundError, match="is gone: the run directory was removed or moved"):
-        wait_for(opened(tmp_path / "gone"), lambda _: None)
+        wait_for_end(opened(tmp_path / "gone"), lambda _: None)
 
 
 def test_torn(tmp_path: Path) -> None:
     with pytest.raises(RunUnreadableError, match=r"workflow\.jsonl"):
-        wait_for(opened(tmp_path), lambda _: None)
+        wait_for_end(opened(tmp_path), lambda _: None)
 
 
 def test_a_run_that_is_nowhere(tmp_path: Path) -> None:
@@ -49,9 +49,9 @@ def test_a_directory_that_is_no_run(tmp_path: Path) -> None:
 def test_nothing_follows_from_the_silence_of_a_manager(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: int
 ) -> None:
-    monkeypatch.setattr(wait, "_LOOK_S", 0.0)
+    monkeypatch.setattr(wait, "_POLL_S", 0.0)
     seen: list[RunReport] = []
-    assert wait_for(silent_run(tmp_path / "run", silent), seen.append).state is JobState.FAILED
+    assert wait_for_end(silent_run(tmp_path / "run", silent), seen.append).state is JobState.FAILED
     assert (seen[0].state, seen[0].notes) == (
         JobState.UNKNOWN,
         ("whether it still runs cannot be told: the workload manager does not answer",),

@@ -10,7 +10,7 @@ import pytest
 from tests.app.written_run import NOW, WrittenRun, course
 
 from longshore.app.inspect import logs
-from longshore.app.inspect.logs import Growth, LogFollower, find_logs
+from longshore.app.inspect.logs import LogFollower, LogUpdate, find_logs
 from longshore.app.runs import event_log
 from longshore.app.runs.event_log import RunEvents
 from longshore.app.runs.event_source import EventFollower
@@ -73,8 +73,8 @@ class Manager(LocalService):
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_log, "_LOOK_S", 0.0)
-    monkeypatch.setattr(logs, "_LOOK_S", 0.0)
+    monkeypatch.setattr(event_log, "_POLL_S", 0.0)
+    monkeypatch.setattr(logs, "_POLL_S", 0.0)
 
 
 @pytest.fixture
@@ -109,7 +109,7 @@ def test_every_event_is_given_once_and_in_order(
     found = list(following.follow())
     assert [event for _, event in found] == ALL
     assert [mark for mark, _ in found] == [f"1.{number}" for number in range(len(ALL))]
-    assert not following.lost
+    assert not following.is_engine_gone
 
 
 def test_who_asks_for_what_came_after_a_mark_gets_that(opened: Callable[[Manager], OpenRun]) -> None:
@@ -124,10 +124,10 @@ def test_it_ends_where_nobody_goes_on_with_the_run(opened: Callable[[Manager], O
 
     following = RunEvents(opened(Gone([3, 6])))
     assert [event for _, event in following.follow()] == ALL[:6]
-    assert following.lost
+    assert following.is_engine_gone
     follower = LogFollower(opened(Gone([3, 6])), "j1")
-    assert list(follower.growth()) == []
-    assert follower.lost
+    assert list(follower.updates()) == []
+    assert follower.is_engine_gone
 
 
 def test_what_was_never_handed_over_is_not_followed(opened: Callable[[Manager], OpenRun]) -> None:
@@ -162,12 +162,12 @@ def test_of_a_journal_each_event_is_given_once_and_none_that_is_void(tmp_path: P
     write(2, encode_line(second))
     write(1, b'"t":2.0,"j":0,"a":2}\n')
     assert list(follower.read()) == [second], "what was written behind the seal is void"
-    assert [follower.restarted, *follower.read()] == [False]
+    assert [follower.has_restarted, *follower.read()] == [False]
     write(2, encode_line(started(1)))
     assert list(follower.read()) == [started(1)]
     write(3, encode_line(life(3, Seal(life=2, bytes=len(encode_line(second))))))
     assert list(follower.read()) == [life(1), started(1), second, life(3, Seal(life=2, bytes=len(encode_line(second))))]
-    assert follower.restarted, "some of what was read is void"
+    assert follower.has_restarted, "some of what was read is void"
     write(3, b"nonsense\n")
     with pytest.raises(RunUnreadableError, match="is no event"):
         list(follower.read())
@@ -202,13 +202,13 @@ def test_logs_are_followed_attempt_after_attempt(opened: Callable[[Manager], Ope
     if stale:
         steps[5:5] = [StaleMarkError, 10]
     follower = LogFollower(opened(Writing(steps)), "j1")
-    assert list(follower.growth()) == [
-        Growth(1, None),
-        Growth(1, b"attempt 1\n"),
-        Growth(2, None),
-        Growth(2, b"attempt 2\n"),
+    assert list(follower.updates()) == [
+        LogUpdate(1, None),
+        LogUpdate(1, b"attempt 1\n"),
+        LogUpdate(2, None),
+        LogUpdate(2, b"attempt 2\n"),
     ]
-    assert not follower.lost
+    assert not follower.is_engine_gone
 
 
 def test_an_attempt_that_waits_to_begin_has_no_log(opened: Callable[[Manager], OpenRun]) -> None:

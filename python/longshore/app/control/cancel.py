@@ -22,10 +22,10 @@ from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.plan.special_jobs import FINAL_LABEL
 from longshore.world.runs.registry import read_entries
 
-FORCE = "-forcex"
+FORCE_OPTION = "-forcex"
 """HTCondor option that drops unreachable jobs from the queue."""
-_LOOK_S = 0.1
-_SHOWN = 10
+_POLL_S = 0.1
+_MAX_NAMES = 10
 """Names listed in a message."""
 
 
@@ -41,9 +41,9 @@ def cancel(opened: OpenRun, selection: JobSelection, *, wait_s: float, show: Cal
     outcome = service.cancel(opened.run, selection)
     deadline = time.monotonic() + wait_s
     report = status_run(opened)
-    while selection.everything and _goes_on(report) and time.monotonic() < deadline:
+    while selection.everything and _has_active_jobs(report) and time.monotonic() < deadline:
         show(report)
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
         report = status_run(opened)
     report = report_run(opened, details=True)
     return msgspec.structs.replace(report, notes=tuple(_notes(report, selection, outcome)))
@@ -59,9 +59,9 @@ def cancel_remote(
     """
     service = require_capability(find_service(found.service), Queryable, "cancel runs of other hosts")
     words = pass_thru.split()
-    rest = " ".join(word for word in words if word != FORCE)
+    rest = " ".join(word for word in words if word != FORCE_OPTION)
     search = RunSearch(reference=found.global_id or found.id, pass_thru=rest, runs_only=runs_only, days=1.0)
-    outcome = service.cancel_remote(search, forced=FORCE in words)
+    outcome = service.cancel_remote(search, forced=FORCE_OPTION in words)
     deadline = time.monotonic() + wait_s
     report = found
     while time.monotonic() < deadline:
@@ -71,7 +71,7 @@ def cancel_remote(
         if report.state in TERMINAL_STATES:
             return report
         show(report)
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
     return msgspec.structs.replace(report, notes=(*report.notes, *outcome.alive))
 
 
@@ -80,7 +80,7 @@ def search_of(search: RunSearch) -> RunSearch:
     return msgspec.structs.replace(search, pass_thru="")
 
 
-def runs_of(user: str) -> list[OpenRun]:
+def unfinished_runs_of(user: str) -> list[OpenRun]:
     """Return a user's unfinished runs, oldest first; runs that cannot be opened are left out."""
     found = []
     for entry in read_entries():
@@ -94,7 +94,7 @@ def runs_of(user: str) -> list[OpenRun]:
     return found
 
 
-def _goes_on(report: RunReport) -> bool:
+def _has_active_jobs(report: RunReport) -> bool:
     """Tell whether any job but the final one may still change."""
     if report.state is not JobState.RUNNING:
         return False
@@ -114,8 +114,8 @@ def _notes(report: RunReport, selection: JobSelection, outcome: CancelOutcome) -
         return
     alive = [job.name for job in report.jobs or () if job.state is JobState.RUNNING and job.label != FINAL_LABEL]
     if alive:
-        more = f" and {len(alive) - _SHOWN} more" if alive[_SHOWN:] else ""
-        yield f"still alive: {', '.join(alive[:_SHOWN])}{more}"
+        more = f" and {len(alive) - _MAX_NAMES} more" if alive[_MAX_NAMES:] else ""
+        yield f"still alive: {', '.join(alive[:_MAX_NAMES])}{more}"
     final = next((job for job in report.jobs or () if job.label == FINAL_LABEL), None)
     if final and final.state not in TERMINAL_STATES:
         yield f"the final job runs in any case; to skip it: longshore cancel {report.id} --no-final"

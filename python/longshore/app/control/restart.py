@@ -12,7 +12,7 @@ import msgspec
 from longshore.app.inspect.find_jobs import find_job, find_jobs_of_labels, first_names
 from longshore.app.report.status import status_run
 from longshore.app.runs.event_source import all_events
-from longshore.app.runs.open_run import OpenRun, of_one_run, readable
+from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_errors
 from longshore.app.submit.hand_over import refuse_if_not_submitted
 from longshore.contract.capabilities import Restartable
 from longshore.contract.context import Unreachable
@@ -37,14 +37,14 @@ class RestartPlan:
     """Jobs that a restart would run.
 
     `labels` and `reasons` count these jobs per label and state, and per label and reason. `unfinished` counts jobs
-    that go on in any case because the engine died. `set_of` counts jobs with changed settings. `changes` holds full
+    that go on in any case because the engine died. `changed` counts jobs with changed settings. `changes` holds full
     names of jobs.
     """
 
     labels: Mapping[str, Mapping[JobState, int]]
     reasons: Mapping[str, Mapping[RestartReason, int]]
     unfinished: int
-    set_of: int
+    changed: int
     changes: RestartChanges
 
     @property
@@ -61,12 +61,12 @@ def plan_restart(opened: OpenRun, changes: RestartChanges) -> RestartPlan:
     """
     require_capability(opened.service, Restartable, "restart runs")
     refuse_if_not_submitted(opened.run, opened.card)
-    _refuse_if_running(opened)
+    _refuse_if_live(opened)
     jobs = JobTable(opened.run, "parents")
-    changes, selected = _looked_up(opened, jobs, changes)
+    changes, selected = _resolve_selection(opened, jobs, changes)
     state = _state(opened, jobs)
     chosen = select_for_restart(state, {jobs.labels.index(label) for label in changes.from_labels})
-    _refuse_busy(opened, jobs, chosen)
+    _refuse_active_jobs(opened, jobs, chosen)
     labels: dict[str, Counter[JobState]] = {}
     reasons: dict[str, Counter[RestartReason]] = {}
     for job, why in chosen.jobs.items():
@@ -76,12 +76,12 @@ def plan_restart(opened: OpenRun, changes: RestartChanges) -> RestartPlan:
     left = [job for job, code in enumerate(state.code) if code not in OVER]
     meant = [job for job in (*chosen.jobs, *left) if selected is None or job in selected] if changes.set else []
     if changes.set and not meant:
-        raise _nothing_to_set(opened, changes)
+        raise _nothing_to_set_error(opened, changes)
     return RestartPlan(
         labels=labels,
         reasons=reasons,
         unfinished=sum(state.code[job] != JobCode.HELD for job in left),
-        set_of=len(meant),
+        changed=len(meant),
         changes=changes,
     )
 
@@ -92,12 +92,12 @@ def restart(opened: OpenRun, changes: RestartChanges) -> tuple[RunIdentity, list
     Returns the run's card with the new submission, and notes for the user. Raises `SubmissionRefusedError` if the run
     is live, has nothing to run again, or is refused by the service.
     """
-    with readable(opened.run), lock_folder(opened.run.root):
+    with map_read_errors(opened.run), lock_folder(opened.run.root):
         # An earlier restart may have been killed halfway.
         if (missed := recovered_submission(opened.service, opened.run)) is not None:
-            _add(opened, missed)
+            _record_submission(opened, missed)
         submission = require_capability(opened.service, Restartable, "restart runs").restart(opened.run, changes)
-        card = _add(opened, submission)
+        card = _record_submission(opened, submission)
     if card.other_ids and registered_path(card.id) == str(opened.run.root):
         write_entry(RegistryEntry.of(card, str(opened.run.root)))
     notes = list(submission.notes)
@@ -106,7 +106,7 @@ def restart(opened: OpenRun, changes: RestartChanges) -> tuple[RunIdentity, list
     return card, notes
 
 
-def _add(opened: OpenRun, submission: Submission) -> RunIdentity:
+def _record_submission(opened: OpenRun, submission: Submission) -> RunIdentity:
     # Read again: another restart may have happened in between.
     card = read_card(opened.run)
     card = msgspec.structs.replace(card, submissions=(*card.submissions, submission))
@@ -114,7 +114,7 @@ def _add(opened: OpenRun, submission: Submission) -> RunIdentity:
     return card
 
 
-def _refuse_if_running(opened: OpenRun) -> None:
+def _refuse_if_live(opened: OpenRun) -> None:
     alive = opened.is_alive()
     if isinstance(alive, Unreachable):
         raise UnreachableError(
@@ -131,7 +131,7 @@ def _refuse_if_running(opened: OpenRun) -> None:
         )
 
 
-def _looked_up(
+def _resolve_selection(
     opened: OpenRun, jobs: JobTable, changes: RestartChanges
 ) -> tuple[RestartChanges, frozenset[int] | None]:
     """Return the changes with full job names, and the jobs with changed settings; ``None`` means all."""
@@ -147,11 +147,11 @@ def _looked_up(
 
 
 def _state(opened: OpenRun, jobs: JobTable) -> RunState:
-    with of_one_run(opened.run):
+    with map_index_errors(opened.run):
         return replay(jobs, all_events(opened))
 
 
-def _refuse_busy(opened: OpenRun, jobs: JobTable, chosen: RestartSelection) -> None:
+def _refuse_active_jobs(opened: OpenRun, jobs: JobTable, chosen: RestartSelection) -> None:
     if chosen.busy:
         known = jobs.names_of(chosen.busy)
         names = first_names([known[job] for job in chosen.busy])
@@ -161,7 +161,7 @@ def _refuse_busy(opened: OpenRun, jobs: JobTable, chosen: RestartSelection) -> N
         )
 
 
-def _nothing_to_set(opened: OpenRun, changes: RestartChanges) -> SubmissionRefusedError:
+def _nothing_to_set_error(opened: OpenRun, changes: RestartChanges) -> SubmissionRefusedError:
     selection = changes.selection
     values = ", ".join(f"{key}={value}" for key, value in changes.set.items())
     if selection.everything:

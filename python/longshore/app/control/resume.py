@@ -15,15 +15,15 @@ from longshore.world.runs.registry import read_entries
 
 
 @dataclass(frozen=True, kw_only=True)
-class Resumed:
+class ResumeResult:
     """Result of a resume: notes for the user, whether a new engine was started, and whether it failed."""
 
     notes: tuple[str, ...]
-    begun: bool = False
-    failed: bool = False
+    has_started: bool = False
+    has_failed: bool = False
 
 
-def resume(opened: OpenRun, *, take_over: bool = False, force: bool = False) -> Resumed:
+def resume(opened: OpenRun, *, take_over: bool = False, force: bool = False) -> ResumeResult:
     """Start another engine for a run; the journal records a new life, no new submission.
 
     `take_over` replaces an engine that seems alive, because the user knows that it or its host is gone for good.
@@ -34,11 +34,11 @@ def resume(opened: OpenRun, *, take_over: bool = False, force: bool = False) -> 
     service = require_capability(opened.service, Resumable, "resume runs")
     submission = service.resume(opened.run, take_over=take_over, force=force)
     if submission is None:
-        return Resumed(notes=("nothing to resume: every job of the run is over",))
-    return Resumed(notes=submission.notes, begun=True)
+        return ResumeResult(notes=("nothing to resume: every job of the run is over",))
+    return ResumeResult(notes=submission.notes, has_started=True)
 
 
-def resume_all() -> list[tuple[OpenRun, Resumed]]:
+def resume_all() -> list[tuple[OpenRun, ResumeResult]]:
     """Resume every known run without an engine; a failure does not stop the others."""
     outcomes = []
     for entry in read_entries():
@@ -52,5 +52,5 @@ def resume_all() -> list[tuple[OpenRun, Resumed]]:
         try:
             outcomes.append((opened, resume(opened)))
         except LongshoreError as error:
-            outcomes.append((opened, Resumed(notes=(error.message,), failed=True)))
+            outcomes.append((opened, ResumeResult(notes=(error.message,), has_failed=True)))
     return outcomes

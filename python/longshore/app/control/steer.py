@@ -17,7 +17,7 @@ from longshore.model.run.report import RunReport
 from longshore.model.run.state import TERMINAL_STATES
 from longshore.model.workflow.request import Request
 
-_MOST_NAMED = 3
+_MAX_NAMES = 3
 
 
 def steer(opened: OpenRun, intervention: Intervention) -> RunReport:
@@ -27,7 +27,7 @@ def steer(opened: OpenRun, intervention: Intervention) -> RunReport:
     exist, `SubmissionRefusedError` if the selected jobs or the run are over.
     """
     if not intervention.selection.everything:
-        _refuse_what_is_over(opened, intervention)
+        _refuse_if_over(opened, intervention)
     service = require_capability(opened.service, Steerable, f"{intervention.act} runs")
     taken = service.steer(opened.run, intervention)
     report = status_run(opened)
@@ -41,7 +41,7 @@ def steer(opened: OpenRun, intervention: Intervention) -> RunReport:
     return msgspec.structs.replace(report, notes=(*report.notes, later))
 
 
-def parsed(pairs: tuple[str, ...]) -> Mapping[str, str]:
+def parse_settings(pairs: tuple[str, ...]) -> Mapping[str, str]:
     """Parse ``KEY=VALUE`` pairs of ``set``.
 
     Raises `UsageError` if a pair is malformed or its key cannot be set, `ConfigError` if the value does not fit the
@@ -59,14 +59,14 @@ def parsed(pairs: tuple[str, ...]) -> Mapping[str, str]:
     return found
 
 
-def _refuse_what_is_over(opened: OpenRun, intervention: Intervention) -> None:
+def _refuse_if_over(opened: OpenRun, intervention: Intervention) -> None:
     report = check_names(opened, intervention.selection)
     if intervention.act == "throttle":
         return
     meant = [job for job in report.jobs or () if _is_meant(job.name, job.label, intervention.selection)]
     if meant and all(job.state in TERMINAL_STATES for job in meant):
-        named = ", ".join(f"'{job.name}' is {job.state}" for job in meant[:_MOST_NAMED])
-        more = f" and {len(meant) - _MOST_NAMED} more" if meant[_MOST_NAMED:] else ""
+        named = ", ".join(f"'{job.name}' is {job.state}" for job in meant[:_MAX_NAMES])
+        more = f" and {len(meant) - _MAX_NAMES} more" if meant[_MAX_NAMES:] else ""
         raise SubmissionRefusedError(
             f"nothing to {intervention.act}: {named}{more}", hint="What is over can only be run again, with 'restart'."
         )

@@ -140,7 +140,7 @@ class LintDocument(Document, frozen=True, kw_only=True):
 def config_show_document(root: Node, *, origins: bool) -> ConfigShowDocument:
     """Return the whole configuration as ``config show --json`` prints it."""
     places = [ValueOriginEntry(path, OriginEntry.from_record(origin)) for path, origin in _origins(root, ())]
-    return ConfigShowDocument(values=_finite(plain_value(root)), origins=places if origins else UNSET)
+    return ConfigShowDocument(values=_json_value(plain_value(root)), origins=places if origins else UNSET)
 
 
 def explain_document(values: Mapping[str, KeyExplanation]) -> ExplainDocument:
@@ -177,9 +177,9 @@ def _origins(node: Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...
 def _value_entry(explained: KeyExplanation) -> ValueEntry:
     return ValueEntry.from_record(
         explained,
-        value=_finite(explained.value),
+        value=_json_value(explained.value),
         origin=_origin_entry(explained.origin),
-        written=_finite(explained.written),
+        written=_json_value(explained.written),
         overrode=list(map(_replaced_entry, explained.overrode)),
         hides=list(map(_replaced_entry, explained.hides)),
         steps=[StepEntry.from_record(step, origin=_origin_entry(step.origin)) for step in explained.steps],
@@ -189,19 +189,19 @@ def _value_entry(explained: KeyExplanation) -> ValueEntry:
 
 def _replaced_entry(replaced: OverriddenValue) -> ReplacedEntry:
     section = UNSET if replaced.section is None else replaced.section
-    return ReplacedEntry(_finite(replaced.value), OriginEntry.from_record(replaced.origin), section)
+    return ReplacedEntry(_json_value(replaced.value), OriginEntry.from_record(replaced.origin), section)
 
 
 def _origin_entry(origin: Origin | None) -> OriginEntry | None:
     return None if origin is None else OriginEntry.from_record(origin)
 
 
-def _finite(value: Any) -> Any:
+def _json_value(value: Any) -> Any:
     """The value with numbers that JSON lacks as text."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):
-        return {str(key): _finite(below) for key, below in value.items()}
+        return {str(key): _json_value(below) for key, below in value.items()}
     if isinstance(value, list):
-        return [_finite(below) for below in value]
+        return [_json_value(below) for below in value]
     return value

@@ -24,7 +24,7 @@ Ordinal: TypeAlias = Annotated[int, Meta(ge=1)]
 Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
 
 _encode: Final = msgspec.json.Encoder().encode
-_UNSAFE: Final = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+_UNSAFE_CHARACTERS: Final = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Legal in a JSON text, or at least in a Python string, but harmful to a terminal, a line reader or an encoder."""
 
 
@@ -45,7 +45,7 @@ class DocumentEntry(msgspec.Struct, frozen=True):
         **members
             Values of members that the record lacks, or has in another form.
         """
-        copied, times = _plan(cls, tuple(members))
+        copied, times = _members_to_copy(cls, tuple(members))
         found = {name: getattr(record, name) for name in copied} | members
         for name in times:
             found[name] = format_timestamp(found[name], exact=True)
@@ -69,7 +69,7 @@ class DatedDocument(Document, frozen=True, kw_only=True):
 
 
 @lru_cache
-def _plan(cls: type[DocumentEntry], given: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _members_to_copy(cls: type[DocumentEntry], given: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Members to copy: the required ones that are not given. And, of these and those given, the times."""
     defaults = dict(zip(reversed(cls.__struct_fields__), reversed(cls.__struct_defaults__), strict=False))
     copied = tuple(
@@ -92,7 +92,7 @@ def to_json(document: object) -> str:
         import json
 
         text = json.dumps(msgspec.to_builtins(document, str_keys=True), indent=2, ensure_ascii=False)
-    return spelled_out(text)
+    return escape_unsafe(text)
 
 
 def to_line(document: object) -> str:
@@ -103,12 +103,12 @@ def to_line(document: object) -> str:
         import json
 
         text = json.dumps(msgspec.to_builtins(document, str_keys=True))
-    return spelled_out(text)
+    return escape_unsafe(text)
 
 
-def spelled_out(text: str) -> str:
+def escape_unsafe(text: str) -> str:
     """Return JSON with the characters that a terminal or a line reader may obey as escapes."""
     # All but one of them lie beyond ASCII, and that is asked in no time.
     if text.isascii() and "\x7f" not in text:
         return text
-    return _UNSAFE.sub(lambda match: f"\\u{ord(match.group()):04x}", text)
+    return _UNSAFE_CHARACTERS.sub(lambda match: f"\\u{ord(match.group()):04x}", text)

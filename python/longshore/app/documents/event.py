@@ -16,10 +16,10 @@ from longshore.model.run.moment import format_timestamp
 from longshore.model.run.state import Cause, JobState
 from longshore.model.workflow.request import Request
 
-Namer: TypeAlias = Callable[[int], tuple[str, str]]
+JobNames: TypeAlias = Callable[[int], tuple[str, str]]
 """Name and label of a job, by its index."""
 
-_NAMES: Final[Mapping[str, str]] = {
+_MEMBER_NAMES: Final[Mapping[str, str]] = {
     "a": "attempt",
     "b": "batch",
     "exit": "exit_code",
@@ -32,7 +32,7 @@ _NAMES: Final[Mapping[str, str]] = {
     "id": "wms_id",
 }
 """Names of fields of the journal in a document; others keep theirs."""
-_TIMES: Final = frozenset({"at", "start", "end", "not_before"})
+_TIME_FIELDS: Final = frozenset({"at", "start", "end", "not_before"})
 
 
 class RequestEntry(DocumentEntry, frozen=True):
@@ -161,7 +161,7 @@ class EventDocument(Document, frozen=True, kw_only=True):
     """Version of the engine."""
 
 
-def event_document(event: Event, mark: str, *, run: str, name_of: Namer) -> EventDocument:
+def event_document(event: Event, mark: str, *, run: str, name_of: JobNames) -> EventDocument:
     """Return an event as ``events`` prints it.
 
     Parameters
@@ -175,7 +175,7 @@ def event_document(event: Event, mark: str, *, run: str, name_of: Namer) -> Even
     name_of
         Name and label of a job.
     """
-    tag, fields, read = _plan(type(event))
+    tag, fields, read = _event_fields(type(event))
     at, *values = read(event)
     members: dict[str, Any] = {
         "run": run,
@@ -191,7 +191,7 @@ def event_document(event: Event, mark: str, *, run: str, name_of: Namer) -> Even
             members["index"] = value
         elif field == "jobs":
             members["jobs"] = [_member(each, name_of) for each in value]
-        elif field in _TIMES:
+        elif field in _TIME_FIELDS:
             members[name] = format_timestamp(value, exact=True)
         else:
             members[name] = request_entry(value) if field == "request" else value
@@ -204,13 +204,15 @@ def request_entry(request: Request) -> RequestEntry:
 
 
 @lru_cache
-def _plan(kind: type[msgspec.Struct]) -> tuple[str, Sequence[tuple[str, str, Any]], Callable[[Event], tuple[Any, ...]]]:
+def _event_fields(
+    kind: type[msgspec.Struct],
+) -> tuple[str, Sequence[tuple[str, str, Any]], Callable[[Event], tuple[Any, ...]]]:
     """Tag of an event, its fields, and what reads `t` and these; found out once per kind, for a run has a million.
 
     A field has its name in a document and the value that leaves it out.
     """
     fields = [
-        (field.name, _NAMES.get(field.name, field.name), _default(field))
+        (field.name, _MEMBER_NAMES.get(field.name, field.name), _default(field))
         for field in msgspec.structs.fields(kind)
         if field.name not in {"n", "t"}
     ]
@@ -221,7 +223,7 @@ def _default(field: msgspec.structs.FieldInfo) -> Any:
     return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 
-def _member(member: int | tuple[int, int], name_of: Namer) -> MemberEntry:
+def _member(member: int | tuple[int, int], name_of: JobNames) -> MemberEntry:
     index, attempt = member if isinstance(member, tuple) else (member, UNSET)
     name, label = name_of(index)
     return MemberEntry(name, index, label, attempt)

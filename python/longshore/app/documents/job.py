@@ -24,9 +24,9 @@ from longshore.model.run.moment import format_timestamp
 from longshore.model.run.state import Cause, JobState
 
 if TYPE_CHECKING:
-    from longshore.app.inspect.explain_job import Explained, Other
+    from longshore.app.inspect.explain_job import JobExplanation, RelatedJob
     from longshore.app.inspect.logs import Log
-    from longshore.app.inspect.show_job import ShownJob
+    from longshore.app.inspect.show_job import JobDetails
     from longshore.model.run.attempt import Attempt
 
 
@@ -306,7 +306,7 @@ def logs_pieces(
     yield f"\n  ]{behind}\n"
 
 
-def job_document(job: ShownJob, *, as_of: float) -> JobDocument:
+def job_document(job: JobDetails, *, as_of: float) -> JobDocument:
     """Return a job as ``show-job --json`` prints it."""
     return JobDocument.from_record(
         job,
@@ -320,7 +320,7 @@ def job_document(job: ShownJob, *, as_of: float) -> JobDocument:
     )
 
 
-def explain_job_document(job: Explained, reasons: Sequence[str], *, as_of: float) -> ExplainJobDocument:
+def explain_job_document(job: JobExplanation, reasons: Sequence[str], *, as_of: float) -> ExplainJobDocument:
     """Return the explanation of a job as ``explain --json`` prints it."""
 
     def name_of(index: int) -> tuple[str, str]:
@@ -332,14 +332,13 @@ def explain_job_document(job: Explained, reasons: Sequence[str], *, as_of: float
         job,
         reasons=reasons,
         waits_for=list(map(_related_job, job.waits_for)),
-        comes_after=[GroupEntry.from_record(group, group=group.title) for group in job.comes_after],
+        comes_after=[GroupEntry(group.title, group.must_succeed, group.unfinished) for group in job.blocking_groups],
         causes=list(map(_related_job, job.causes)),
         request=request_entry(job.request),
-        room=RoomEntry.from_record(job.room) if job.room else None,
-        throttles=[ThrottleEntry.from_record(throttle, max=throttle.most) for throttle in job.throttles],
-        limits=[LimitEntry.from_record(limit, max=limit.most) for limit in job.limits],
-        retry_unless_exit=job.unless_exit,
-        waits_at_manager=job.waits_at_manager or None,
+        room=RoomEntry.from_record(job.room, asked=job.room.requested) if job.room else None,
+        throttles=[ThrottleEntry.from_record(throttle, max=throttle.maximum) for throttle in job.throttles],
+        limits=[LimitEntry.from_record(limit, max=limit.maximum, taken=limit.used_by_run) for limit in job.limits],
+        waits_at_manager=job.manager_reason or None,
         attempts=[_attempt_entry(attempt, job.logs.get(attempt.number)) for attempt in job.attempts],
         history=[_about_one(event, job.index) for event in history],
         as_of=as_of,
@@ -353,7 +352,7 @@ def _about_one(event: EventDocument, index: int) -> EventDocument:
     return replace(event, jobs=[member for member in event.jobs if member.index == index])
 
 
-def _related_job(other: Other) -> RelatedJobEntry:
+def _related_job(other: RelatedJob) -> RelatedJobEntry:
     attempt = _attempt_entry(other.attempt, other.log) if other.attempt else None
     return RelatedJobEntry(other.name, other.state, attempt)
 

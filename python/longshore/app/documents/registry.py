@@ -10,7 +10,7 @@ from longshore.app.documents.error import ErrorEntry, error_entry
 from longshore.model.run.moment import format_timestamp
 
 if TYPE_CHECKING:
-    from longshore.app.inspect.registry import Adopted, Forgotten
+    from longshore.app.inspect.registry import AdoptResult, ForgottenRun
 
 
 class AdoptedEntry(DocumentEntry, frozen=True):
@@ -62,11 +62,11 @@ class ForgetDocument(DatedDocument, frozen=True, kw_only=True):
     """The runs."""
 
 
-def adopt_document(outcomes: Sequence[Adopted], *, as_of: float) -> AdoptDocument:
+def adopt_document(outcomes: Sequence[AdoptResult], *, as_of: float) -> AdoptDocument:
     """Return what became of directories as ``adopt --json`` prints it."""
     return AdoptDocument(
         runs=[
-            AdoptedEntry.from_record(outcome.card, path=str(outcome.path), was=outcome.was)
+            AdoptedEntry.from_record(outcome.card, path=str(outcome.path), was=outcome.former_path)
             for outcome in outcomes
             if outcome.card
         ],
@@ -77,7 +77,7 @@ def adopt_document(outcomes: Sequence[Adopted], *, as_of: float) -> AdoptDocumen
     )
 
 
-def forget_document(outcomes: Iterable[Forgotten], *, as_of: float) -> ForgetDocument:
+def forget_document(outcomes: Iterable[ForgottenRun], *, as_of: float) -> ForgetDocument:
     """Return forgotten runs as ``forget --json`` prints them."""
     runs = [ForgottenEntry(outcome.id, outcome.path or None) for outcome in outcomes]
     return ForgetDocument(runs=runs, as_of=format_timestamp(as_of, exact=True))

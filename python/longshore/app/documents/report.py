@@ -17,7 +17,7 @@ from longshore.app.documents.document import (
     Ordinal,
     Seconds,
     Time,
-    spelled_out,
+    escape_unsafe,
     to_json,
     to_line,
 )
@@ -26,7 +26,7 @@ from longshore.model.run.moment import format_timestamp
 from longshore.model.run.report import PAYLOAD_CODES, ExitCodes, Failure, JobReport, RunReport, RunSummary
 from longshore.model.run.state import Cause, JobState
 
-_PIECE: Final = 1000
+_CHUNK: Final = 1000
 """Jobs that are encoded at once."""
 _encode_lines: Final = msgspec.json.Encoder().encode_lines
 
@@ -256,20 +256,20 @@ def report_pieces(report: RunReport, *, as_of: float) -> Iterator[str]:
     yield f'{before}"jobs": ['
     entries = map(_job_entry, report.jobs or ())
     first = True
-    while piece := list(islice(entries, _PIECE)):
-        yield f"{'' if first else ','}\n        {_listed(piece)}"
+    while piece := list(islice(entries, _CHUNK)):
+        yield f"{'' if first else ','}\n        {_job_lines(piece)}"
         first = False
     yield f"\n      ]{behind}\n"
 
 
-def _listed(entries: Sequence[JobEntry]) -> str:
+def _job_lines(entries: Sequence[JobEntry]) -> str:
     """Entries a line each. Encoding a thousand at once takes a third of the time."""
     try:
         lines = _encode_lines(entries)
     except UnicodeEncodeError:
         return ",\n        ".join(map(to_line, entries))
     # No text can hold a line feed: inside a string it is escaped.
-    return spelled_out(lines.rstrip().replace(b"\n", b",\n        ").decode())
+    return escape_unsafe(lines.rstrip().replace(b"\n", b",\n        ").decode())
 
 
 def _run_entry(report: RunReport, *, details: bool) -> RunEntry:

@@ -278,6 +278,7 @@ def restart_document(
         from_labels=changes.from_labels,
         set=changes.set,
         set_for=SelectionEntry.from_record(changes.selection),
+        set_of=again.changed,
         notes=notes,
         as_of=as_of,
     )

@@ -73,7 +73,7 @@ def draw_run(reference: str, *, job: str | None, depth: int) -> Drawing:
     jobs = JobTable(opened.run, "parents", *(() if job is None else ("names",)))
     outline = JobOutline(
         title=f"{opened.card.id} {opened.card.name}",
-        parents=_with_final(jobs),
+        parents=_parents_with_final(jobs),
         label_of=jobs.label_of,
         labels=jobs.labels,
     )
@@ -83,10 +83,10 @@ def draw_run(reference: str, *, job: str | None, depth: int) -> Drawing:
     chosen = find_job(opened, jobs, job)
     near = find_neighborhood(outline, chosen, depth)
     names = {each: jobs.names[each] for each in near.jobs}
-    return draw_neighborhood(outline, near, chosen, names, _states(opened, jobs, near.jobs))
+    return draw_neighborhood(outline, near, chosen, names, _replay_states(opened, jobs, near.jobs))
 
 
-def _with_final(jobs: JobTable) -> list[tuple[int, ...]]:
+def _parents_with_final(jobs: JobTable) -> list[tuple[int, ...]]:
     """Return the parents of all jobs; the final job's parents are the jobs without children."""
     if jobs.final is None:
         return jobs.parents
@@ -95,7 +95,7 @@ def _with_final(jobs: JobTable) -> list[tuple[int, ...]]:
     return [*jobs.parents[:-1], last]
 
 
-def _states(opened: OpenRun, jobs: JobTable, shown: Iterable[int]) -> Mapping[int, JobState]:
+def _replay_states(opened: OpenRun, jobs: JobTable, shown: Iterable[int]) -> Mapping[int, JobState]:
     """Return the states of jobs, by replay of the run's events."""
     wanted = dict.fromkeys(shown)
     line = jobs.ancestors(*wanted)

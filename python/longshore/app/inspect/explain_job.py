@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from longshore.app.inspect.find_jobs import find_job
-from longshore.app.inspect.limits_held import LimitTaken, limits_taken
+from longshore.app.inspect.limits_held import LimitUsage, limit_usage
 from longshore.app.report.attempts import AttemptRecords, attempts_of
 from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.job_events import active_requests, events_of_jobs
-from longshore.app.runs.open_run import OpenRun, of_one_run
+from longshore.app.runs.open_run import OpenRun, map_index_errors
 from longshore.contract.executor import ResourceProbe
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
@@ -26,14 +26,14 @@ from longshore.model.run.state import TERMINAL_STATES, JobState
 from longshore.model.workflow.request import Request
 from longshore.world.runs.run_directory import read_snapshot, read_waiting
 
-_FEW = 1000
+_SMALL_ANCESTRY = 1000
 """Jobs below which events are not read a second time."""
 _MOVING = (JobCode.PENDING, JobCode.RUNNING)
-_BLOCKED = frozenset({JobCode.UNREADY, JobCode.PRUNED})
+_BLOCKED_CODES = frozenset({JobCode.UNREADY, JobCode.PRUNED})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Other:
+class RelatedJob:
     """Related job, with its newest attempt and that attempt's log, if any and relevant."""
 
     name: str
@@ -43,63 +43,63 @@ class Other:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Room:
+class PoolUsage:
     """Free resources of this machine's pool.
 
-    `capacity` and `free` are amounts per resource, `asked` is the job's request, `active` counts dispatched jobs that
-    are not over.
+    `capacity` and `free` are amounts per resource, `requested` is the job's request, `active` counts
+    dispatched jobs that are not over.
     """
 
     capacity: Mapping[str, int]
     free: Mapping[str, int]
-    asked: Mapping[str, int]
+    requested: Mapping[str, int]
     active: int
 
     @property
     def fits(self) -> bool:
         """Whether the job could start now."""
-        return all(amount <= self.free[name] for name, amount in self.asked.items())
+        return all(amount <= self.free[name] for name, amount in self.requested.items())
 
 
 @dataclass(frozen=True, kw_only=True)
-class GroupAhead:
+class BlockingGroup:
     """Group of jobs that an ordering puts before this one.
 
-    `title` is its display name. With `must_succeed` all its jobs must succeed, else they only must be over; `left`
-    counts those that have not yet done so.
+    `title` is its display name. With `must_succeed` all its jobs must succeed, else they only must be over;
+    `unfinished` counts those that have not yet done so.
     """
 
     title: str
     must_succeed: bool
-    left: int
+    unfinished: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Throttle:
     """Throttle: how many jobs may be active at once.
 
-    `label` is ``None`` for the whole run. `most` is the maximum; `active` is the number at the engine's last report.
+    `label` is ``None`` for the whole run. `active` is the number at the engine's last report.
     """
 
     label: str | None
-    most: int
+    maximum: int
     active: int
 
 
 @dataclass(frozen=True, kw_only=True)
-class Explained:
+class JobExplanation:
     """Explanation of a job.
 
-    `parents` is their number; `waits_for` are those that have not succeeded, `comes_after` the groups that block it.
+    `parents` is their number; `waits_for` are those that have not succeeded, `blocking_groups` block it.
     `causes` are the jobs at the root: what it waits for, or whose failure or cancellation pruned it. `request` is
     that of the newest attempt, or of the next one. `attempts` are sorted, oldest first; `logs` are paths per attempt
     number; `events` are those that touched it.
 
-    `retries` is the number of attempts after the first. `tries` counts failures since the retry budget was last
-    reset. `not_before` is the earliest time of the next attempt. `note` says why the engine waits. `others` counts
-    jobs per state, `throttles` bound similar jobs, both at the engine's last report. `engine` is ``None`` if it is
-    unknown whether an engine lives; `stopped_at` is a dead engine's last sign of life. `limits` are given while the
-    job is ready. `waits_at_manager` is the workload manager's own reason.
+    `retries` is the number of attempts after the first. `counted_failures` are those since the retry budget was last
+    reset. `not_before` is the earliest time of the next attempt. `note` says why the engine waits. `counts` are
+    jobs per state, `throttles` bound similar jobs, both at the engine's last report. `is_engine_alive` is ``None`` if
+    that is unknown; `stopped_at` is a dead engine's last sign of life. `limits` are given while the
+    job is ready. `manager_reason` is the workload manager's own reason.
     """
 
     run: str
@@ -107,29 +107,29 @@ class Explained:
     index: int
     label: str
     state: JobState
-    undecided: bool
+    is_undecided: bool
     is_final: bool
     parents: int
-    waits_for: tuple[Other, ...]
-    causes: tuple[Other, ...]
+    waits_for: tuple[RelatedJob, ...]
+    causes: tuple[RelatedJob, ...]
     request: Request
     attempts: tuple[Attempt, ...]
     logs: Mapping[int, str]
     events: tuple[tuple[str, Event], ...]
     retries: int
-    unless_exit: tuple[int, ...]
-    tries: int
+    retry_unless_exit: tuple[int, ...]
+    counted_failures: int
     not_before: float | None
     note: str
-    others: Mapping[JobState, int] = field(default_factory=dict)
-    room: Room | None = None
+    counts: Mapping[JobState, int] = field(default_factory=dict)
+    room: PoolUsage | None = None
     throttles: tuple[Throttle, ...] = ()
-    engine: bool | None = None
+    is_engine_alive: bool | None = None
     stopped_at: float | None = None
-    finished: bool = False
-    waits_at_manager: str = ""
-    comes_after: tuple[GroupAhead, ...] = ()
-    limits: tuple[LimitTaken, ...] = ()
+    is_run_finished: bool = False
+    manager_reason: str = ""
+    blocking_groups: tuple[BlockingGroup, ...] = ()
+    limits: tuple[LimitUsage, ...] = ()
 
     @property
     def why_failed(self) -> str | None:
@@ -140,32 +140,32 @@ class Explained:
     @property
     def cancelled_by(self) -> Steer | None:
         """Newest cancel intervention that selected the job."""
-        return self._newest_order("cancel")
+        return self._newest_intervention("cancel")
 
     @property
     def held_by(self) -> Steer | None:
         """Newest hold intervention that selected the job."""
-        return self._newest_order("hold")
+        return self._newest_intervention("hold")
 
-    def _newest_order(self, act: str) -> Steer | None:
+    def _newest_intervention(self, act: str) -> Steer | None:
         orders = [event for _, event in self.events if isinstance(event, Steer) and event.act == act]
         return orders[-1] if orders else None
 
 
-def explain_job(opened: OpenRun, reference: str) -> Explained:
+def explain_job(opened: OpenRun, reference: str) -> JobExplanation:
     """Explain a job, given by name, unique beginning of its name, or index.
 
     Raises `RunNotFoundError` if the job does not exist, `RunUnreadableError` if the run directory is damaged.
     """
     # Queried before the events are read: an engine that ends in between has written its last event by then.
-    alive = _alive(opened)
+    alive = _engine_liveness(opened)
     table = JobTable(opened.run, "names", "parents")
     job = find_job(opened, table, reference)
-    with of_one_run(opened.run):
-        return _Look(opened, table, job, alive=alive).explained()
+    with map_index_errors(opened.run):
+        return _ExplanationBuilder(opened, table, job, alive=alive).build()
 
 
-def _alive(opened: OpenRun) -> bool | None:
+def _engine_liveness(opened: OpenRun) -> bool | None:
     try:
         answer = opened.is_alive()
     except LongshoreError:
@@ -174,7 +174,7 @@ def _alive(opened: OpenRun) -> bool | None:
     return answer if isinstance(answer, bool) else None
 
 
-class _Look:
+class _ExplanationBuilder:
     """Collects the explanation of one job."""
 
     def __init__(self, opened: OpenRun, table: JobTable, job: int, *, alive: bool | None) -> None:
@@ -186,11 +186,11 @@ class _Look:
         self._blocks = event_blocks(opened)
         events = events_of_jobs(self._blocks, range(len(table)) if len(line) == len(table) else set(line))
         self._state = replay(table, events, line)
-        self._causes = self._found_causes()
+        self._causes = self._find_causes()
         # All other jobs may be ancestors; only few of them are reported.
-        self._events = events if len(line) < _FEW else events_of_jobs(self._blocks, {job, *self._causes})
+        self._events = events if len(line) < _SMALL_ANCESTRY else events_of_jobs(self._blocks, {job, *self._causes})
 
-    def explained(self) -> Explained:
+    def build(self) -> JobExplanation:
         table, job, state = self._table, self._job, self._state
         snapshot = read_snapshot(self._opened.run)
         waits_for = self._waits_for()
@@ -203,39 +203,39 @@ class _Look:
         unwatched = self._alive is not True and not finished
         stopped = unwatched and self._alive is False
         asks = state.requests.get(job) or (mine[-1].requested if mine else None) or settings.request
-        waiting, held = self._waiting() if code == JobCode.PENDING and not unwatched else ("", False)
-        return Explained(
+        manager_reason, is_held = self._manager_reason() if code == JobCode.PENDING and not unwatched else ("", False)
+        return JobExplanation(
             run=self._opened.card.id,
             name=table.names[job],
             index=job,
             label=settings.label,
-            state=JobState.UNKNOWN if unwatched and code in _MOVING else JobState.HELD if held else JOB_STATES[code],
-            undecided=code == JobCode.UNDECIDED,
+            state=JobState.UNKNOWN if unwatched and code in _MOVING else JobState.HELD if is_held else JOB_STATES[code],
+            is_undecided=code == JobCode.UNDECIDED,
             is_final=job == table.final,
             parents=len(table.parents[job]),
-            waits_for=tuple(self._other(each) for each in waits_for),
-            comes_after=tuple(self._groups_ahead()),
-            causes=tuple(self._other(each, attempts) for each in causes),
+            waits_for=tuple(self._related_job(each) for each in waits_for),
+            blocking_groups=tuple(self._blocking_groups()),
+            causes=tuple(self._related_job(each, attempts) for each in causes),
             request=asks,
             attempts=tuple(mine),
             logs={each.number: self._log(job, each.number) for each in mine},
-            events=tuple(self._story()),
+            events=tuple(self._job_events()),
             retries=settings.number_of_retries,
-            unless_exit=settings.retry_unless_exit,
-            tries=state.tries[job],
+            retry_unless_exit=settings.retry_unless_exit,
+            counted_failures=state.tries[job],
             not_before=state.not_before.get(job),
             note=snapshot.note if snapshot and not unwatched and not finished else "",
-            others=snapshot.counts if snapshot else {},
+            counts=snapshot.counts if snapshot else {},
             room=self._room(asks) if code == JobCode.READY and not finished else None,
             throttles=() if finished else tuple(self._throttles(settings.label, snapshot)),
-            engine=self._alive,
+            is_engine_alive=self._alive,
             stopped_at=self._stopped_at(snapshot) if stopped and JOB_STATES[code] not in TERMINAL_STATES else None,
-            finished=finished,
-            waits_at_manager=waiting,
-            limits=limits_taken(self._opened.run, settings) if code == JobCode.READY and not finished else (),
+            is_run_finished=finished,
+            manager_reason=manager_reason,
+            limits=limit_usage(self._opened.run, settings) if code == JobCode.READY and not finished else (),
         )
 
-    def _waiting(self) -> tuple[str, bool]:
+    def _manager_reason(self) -> tuple[str, bool]:
         """Return the workload manager's reason to wait, and whether only a person can release the job."""
         waiting = read_waiting(self._opened.run)
         for reason, jobs in waiting.reasons.items():
@@ -248,9 +248,11 @@ class _Look:
         """Yield the throttles of the job's label and of the run."""
         throttles = self._state.throttles
         if (most := throttles.get(self._table.labels.index(label))) is not None:
-            yield Throttle(label=label, most=most, active=_active(snapshot.labels.get(label, {}) if snapshot else {}))
+            yield Throttle(
+                label=label, maximum=most, active=_active_count(snapshot.labels.get(label, {}) if snapshot else {})
+            )
         if (most := throttles.get(WHOLE_RUN)) is not None:
-            yield Throttle(label=None, most=most, active=_active(snapshot.counts if snapshot else {}))
+            yield Throttle(label=None, maximum=most, active=_active_count(snapshot.counts if snapshot else {}))
 
     def _stopped_at(self, snapshot: Snapshot | None) -> float | None:
         life = self._state.life
@@ -267,22 +269,22 @@ class _Look:
             return [job for job in range(self._job) if JOB_STATES[self._code(job)] not in TERMINAL_STATES]
         return [parent for parent in self._table.parents[self._job] if self._code(parent) != JobCode.SUCCEEDED]
 
-    def _groups_ahead(self) -> Iterator[GroupAhead]:
+    def _blocking_groups(self) -> Iterator[BlockingGroup]:
         """Yield the groups that block the job, with the number of their unfinished jobs."""
         for barrier in self._table.barriers_before(self._job):
             done = (JobCode.SUCCEEDED,) if barrier.blocking else OVER
             if left := sum(self._code(each) not in done for each in barrier.after):
-                yield GroupAhead(title=barrier.title, must_succeed=barrier.blocking, left=left)
+                yield BlockingGroup(title=barrier.title, must_succeed=barrier.blocking, unfinished=left)
 
-    def _found_causes(self) -> list[int]:
+    def _find_causes(self) -> list[int]:
         """Find the root causes: ancestors that block the job, beyond those that only wait or were pruned."""
         own = self._code(self._job)
-        if own not in _BLOCKED or self._job == self._table.final:
+        if own not in _BLOCKED_CODES or self._job == self._table.final:
             return []
         wanted: Callable[[int], bool] = (
             (lambda code: code in (JobCode.FAILED, JobCode.DELETED))
             if own == JobCode.PRUNED
-            else (lambda code: code not in _BLOCKED and code != JobCode.SUCCEEDED)
+            else (lambda code: code not in _BLOCKED_CODES and code != JobCode.SUCCEEDED)
         )
         found: list[int] = []
         seen = {self._job}
@@ -296,14 +298,14 @@ class _Look:
                 seen.add(parent)
                 if wanted(self._code(parent)):
                     found.append(parent)
-                elif self._code(parent) in _BLOCKED:
+                elif self._code(parent) in _BLOCKED_CODES:
                     stack.append(parent)
         return sorted(found)
 
-    def _other(self, job: int, attempts: AttemptRecords | None = None) -> Other:
+    def _related_job(self, job: int, attempts: AttemptRecords | None = None) -> RelatedJob:
         all_of_them = attempts.of(job) if attempts else []
         newest = all_of_them[-1] if all_of_them else None
-        return Other(
+        return RelatedJob(
             name=self._table.names[job],
             state=JOB_STATES[self._code(job)],
             attempt=newest,
@@ -314,7 +316,7 @@ class _Look:
         run = self._opened.run
         return str(run.root / self._opened.log_of(job, self._table.names[job], self._table.label(job), number))
 
-    def _story(self) -> Iterable[tuple[str, Event]]:
+    def _job_events(self) -> Iterable[tuple[str, Event]]:
         """Return the events that touched the job, each with its mark."""
         batches: set[str] = set()
         life, number = 0, 0
@@ -331,7 +333,7 @@ class _Look:
         if isinstance(event, Steer) and event.jobs is not None:
             return job in event.jobs
         if isinstance(event, Steer):
-            return _selects(event, self._table.names[job], self._table.label(job))
+            return _is_selected_by(event, self._table.names[job], self._table.label(job))
         if isinstance(event, Life | Finished):
             return False
         if isinstance(event, Restarted | Deleted):
@@ -345,7 +347,7 @@ class _Look:
             return True
         return batch in batches if batch is not None else getattr(event, "j", None) == job
 
-    def _room(self, request: Request) -> Room | None:
+    def _room(self, request: Request) -> PoolUsage | None:
         """Return the free resources of this machine; ``None`` for other workload managers, which do not tell."""
         from longshore.engine import settings as engine_settings
         from longshore.engine.run.service import EngineService
@@ -361,14 +363,16 @@ class _Look:
         active = active_requests(self._blocks)
         for taken in active.values():
             pool.take(pool.clamp(taken.amounts()))
-        return Room(capacity=pool.capacity, free=pool.free, asked=pool.clamp(request.amounts()), active=len(active))
+        return PoolUsage(
+            capacity=pool.capacity, free=pool.free, requested=pool.clamp(request.amounts()), active=len(active)
+        )
 
 
-def _active(counts: Mapping[JobState, int]) -> int:
+def _active_count(counts: Mapping[JobState, int]) -> int:
     return counts.get(JobState.PENDING, 0) + counts.get(JobState.RUNNING, 0)
 
 
-def _selects(event: Steer, name: str, label: str) -> bool:
+def _is_selected_by(event: Steer, name: str, label: str) -> bool:
     """Tell whether an intervention selects a job; an empty selection is the whole run."""
     if not event.select:
         return True

@@ -12,13 +12,13 @@ from longshore.model.run.report import RunReport
 from longshore.model.run.state import JobState
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 
-Value: TypeAlias = str | int | None
+FieldValue: TypeAlias = str | int | None
 
 _FLAGS: Final = ((JobState.HELD, "H"), (JobState.DELETED, "D"), (JobState.FAILED, "F"))
 """States that may need a person's attention, most urgent first."""
 
 
-def flag(report: RunReport) -> str:
+def attention_flag(report: RunReport) -> str:
     """Return BPS's column ``X``: why a running run may need a person's attention."""
     if report.state is JobState.RUNNING:
         for state, sign in _FLAGS:
@@ -27,12 +27,12 @@ def flag(report: RunReport) -> str:
     return " "
 
 
-def _count(state: JobState) -> Callable[[RunReport], Value]:
+def _count(state: JobState) -> Callable[[RunReport], FieldValue]:
     return lambda report: report.counts.get(state, 0)
 
 
-FIELDS: Final[Mapping[str, Callable[[RunReport], Value]]] = {
-    "x": flag,
+FIELDS: Final[Mapping[str, Callable[[RunReport], FieldValue]]] = {
+    "x": attention_flag,
     "state": lambda report: report.state.value,
     "%s": lambda report: report.percent_succeeded,
     "id": lambda report: report.id,
@@ -53,54 +53,54 @@ FIELDS: Final[Mapping[str, Callable[[RunReport], Value]]] = {
 }
 """Fields of a run in a list, by user-visible name."""
 
-_LABEL: Final = "label"
+_LABEL_FIELD: Final = "label"
 _FILTER: Final = re.compile(r"\s*([^=~<>!\s]+)\s*(!=|=|~|<|>)(.*)", re.DOTALL)
 
-Wanted: TypeAlias = Callable[[RunReport], bool]
+RunFilter: TypeAlias = Callable[[RunReport], bool]
 
 
-def chosen_fields(text: str) -> tuple[str, ...]:
+def parse_fields(text: str) -> tuple[str, ...]:
     """Parse a comma-separated list of fields; raises `UsageError` if one is unknown or the list is empty."""
     names = tuple(name.strip().lower() for name in text.split(",") if name.strip())
     if not names:
         raise UsageError("--format names no field", hint=f"There are {', '.join(FIELDS)}.")
     for name in names:
         if name not in FIELDS:
-            raise _unknown("--format", name, FIELDS)
+            raise _unknown_field_error("--format", name, FIELDS)
     return names
 
 
-def parse_filters(filters: Sequence[str]) -> Wanted:
+def parse_filters(filters: Sequence[str]) -> RunFilter:
     """Parse filters into one predicate: a run must meet all of them.
 
     Forms are ``FIELD=VALUE`` (or several values with commas), ``FIELD!=VALUE``, ``FIELD~REGEX`` (found anywhere),
     ``FIELD>NUMBER`` and ``FIELD<NUMBER``. A run may have several values of ``label``. Raises `UsageError` if a filter
     is malformed.
     """
-    tests = [_filter(text) for text in filters]
+    tests = [_parse_filter(text) for text in filters]
     return lambda report: all(test(report) for test in tests)
 
 
-def _filter(text: str) -> Wanted:
+def _parse_filter(text: str) -> RunFilter:
     found = _FILTER.fullmatch(text)
     if not found:
         raise UsageError(
             f"'{text}' is no filter", hint="Write FIELD=VALUE, FIELD!=VALUE, FIELD~REGEX, FIELD>NUMBER or FIELD<NUMBER."
         )
     name, sign, value = found[1].lower(), found[2], found[3].strip()
-    if name != _LABEL and name not in FIELDS:
-        raise _unknown("--filter", name, [*FIELDS, _LABEL])
-    test = _test(sign, value, text)
+    if name != _LABEL_FIELD and name not in FIELDS:
+        raise _unknown_field_error("--filter", name, [*FIELDS, _LABEL_FIELD])
+    test = _parse_comparison(sign, value, text)
 
     def keeps(report: RunReport) -> bool:
-        values: Iterable[Value] = report.labels if name == _LABEL else (FIELDS[name](report),)
+        values: Iterable[FieldValue] = report.labels if name == _LABEL_FIELD else (FIELDS[name](report),)
         # A run has many labels: `label!=isr` selects runs without it.
         return all(map(test, values)) if sign == "!=" else any(map(test, values))
 
     return keeps
 
 
-def _test(sign: str, value: str, text: str) -> Callable[[Value], bool]:
+def _parse_comparison(sign: str, value: str, text: str) -> Callable[[FieldValue], bool]:
     if sign == "~":
         try:
             pattern = re.compile(value)
@@ -118,11 +118,11 @@ def _test(sign: str, value: str, text: str) -> Callable[[Value], bool]:
     return lambda found: (_text(found).casefold() in choices) == (sign == "=")
 
 
-def _text(value: Value) -> str:
+def _text(value: FieldValue) -> str:
     return "" if value is None else str(value).strip()
 
 
-def _unknown(option: str, name: str, names: Iterable[str]) -> UsageError:
+def _unknown_field_error(option: str, name: str, names: Iterable[str]) -> UsageError:
     listed = list(names)
     hint = f"{did_you_mean(name, listed, likeness=NAME_LIKENESS)} There are {', '.join(listed)}.".lstrip()
     return UsageError(f"{option}: there is no field '{name}'", hint=hint)

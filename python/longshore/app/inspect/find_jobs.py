@@ -9,9 +9,9 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import RunNotFoundError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 
-_SHOWN = 5
+_MAX_NAMES = 5
 """Names listed in a message."""
-_COMPARED = 2000
+_MAX_COMPARED = 2000
 """Names compared with an unknown one: a hundred thousand would take seconds."""
 
 
@@ -52,23 +52,23 @@ def find_jobs_of_labels(opened: OpenRun, jobs: JobTable, labels: Collection[str]
 
 def first_names(names: Sequence[str]) -> str:
     """Format the first few names and the number of the others."""
-    more = f" and {len(names) - _SHOWN} more" if names[_SHOWN:] else ""
-    return ", ".join(f"'{name}'" for name in names[:_SHOWN]) + more
+    more = f" and {len(names) - _MAX_NAMES} more" if names[_MAX_NAMES:] else ""
+    return ", ".join(f"'{name}'" for name in names[:_MAX_NAMES]) + more
 
 
 def _hint(run: str, jobs: JobTable, reference: str) -> str:
     if reference in jobs.labels:
         return f"'{reference}' is a label; a job is named like '{jobs.names[jobs.select(labels=[reference])[0]]}'."
     return (
-        did_you_mean(reference, _alike(jobs.names, reference), likeness=NAME_LIKENESS)
+        did_you_mean(reference, _similar_names(jobs.names, reference), likeness=NAME_LIKENESS)
         or f"'longshore report {run} --json' names all jobs."
     )
 
 
-def _alike(names: Sequence[str], reference: str) -> Iterator[str]:
+def _similar_names(names: Sequence[str], reference: str) -> Iterator[str]:
     """Yield the names that share the longest prefix with an unknown name."""
     for length in range(len(reference) - 1, -1, -1):
         found = [name for name in names if name.startswith(reference[:length])]
         if found:
-            yield from found[:_COMPARED]
+            yield from found[:_MAX_COMPARED]
             return

@@ -14,35 +14,37 @@ from longshore.world.runs.claims import limits_folder, read_other_claims
 
 
 @dataclass(frozen=True, kw_only=True)
-class LimitTaken:
+class LimitUsage:
     """Concurrency limit: its maximum, and the amount held per run id."""
 
     name: str
-    most: int
-    taken: Mapping[str, int]
+    maximum: int
+    used_by_run: Mapping[str, int]
 
     @property
     def is_reached(self) -> bool:
         """Whether nothing of the limit is left."""
-        return sum(self.taken.values()) >= self.most
+        return sum(self.used_by_run.values()) >= self.maximum
 
 
-def limits_taken(run: RunPaths, settings: JobSettings) -> tuple[LimitTaken, ...]:
+def limit_usage(run: RunPaths, settings: JobSettings) -> tuple[LimitUsage, ...]:
     """Return the limits that a job names and that have a maximum, with the runs that hold some of them."""
     if not settings.concurrency:
         return ()
     try:
-        most = engine_settings.read_settings(run).concurrency_limits
+        maxima = engine_settings.read_settings(run).concurrency_limits
         claims = read_other_claims(limits_folder(), "", now=SystemClock().elapsed())
     except (OSError, LongshoreError):
         # Runs of other services have none; without any named limit the host has no folder of claims.
         return ()
     return tuple(
-        LimitTaken(
+        LimitUsage(
             name=name,
-            most=most[name],
-            taken={claim.run.partition("-")[0]: amount for claim in claims if (amount := claim.holds.get(name, 0))},
+            maximum=maxima[name],
+            used_by_run={
+                claim.run.partition("-")[0]: amount for claim in claims if (amount := claim.holds.get(name, 0))
+            },
         )
         for name in settings.concurrency
-        if name in most
+        if name in maxima
     )

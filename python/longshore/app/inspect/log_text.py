@@ -11,7 +11,7 @@ from typing import Final
 from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
 from longshore.world.files.atomic import open_to_read
 
-_PIECE: Final = 1 << 20
+_CHUNK_B: Final = 1 << 20
 """Read size in bytes: a log may have no line feed in five gigabytes."""
 
 
@@ -30,14 +30,14 @@ def open_log(path: Path) -> int:
         raise RunUnreadableError(f"the log '{path}' cannot be read: {error.strerror}") from error
 
 
-def pieces(file: int, begin: int = 0) -> Iterator[bytes]:
+def read_chunks(file: int, begin: int = 0) -> Iterator[bytes]:
     """Yield the content of an open log from an offset, in pieces."""
-    while piece := os.pread(file, _PIECE, begin):
+    while piece := os.pread(file, _CHUNK_B, begin):
         begin += len(piece)
         yield piece
 
 
-def begin_of_tail(file: int, lines: int) -> int:
+def tail_offset(file: int, lines: int) -> int:
     """Return the offset of the last lines of an open log, searched from its end.
 
     A last line without line feed counts as a line.
@@ -51,7 +51,7 @@ def begin_of_tail(file: int, lines: int) -> int:
     if end and os.pread(file, 1, end - 1) == b"\n":
         place = end - 1
     while place > 0:
-        begin = max(0, place - _PIECE)
+        begin = max(0, place - _CHUNK_B)
         piece = os.pread(file, place - begin, begin)
         found = piece.count(b"\n")
         if found >= wanted:
@@ -63,7 +63,7 @@ def begin_of_tail(file: int, lines: int) -> int:
     return 0
 
 
-def pattern_of(text: str) -> re.Pattern[bytes]:
+def compile_pattern(text: str) -> re.Pattern[bytes]:
     """Compile a user's regular expression for bytes; raises `UsageError` if invalid."""
     try:
         return re.compile(text.encode("utf-8", "surrogateescape"))
@@ -75,7 +75,7 @@ def pattern_of(text: str) -> re.Pattern[bytes]:
         ) from error
 
 
-class Matcher:
+class LineMatcher:
     """Finds matching lines in text that arrives in pieces; a line longer than a piece counts as several."""
 
     def __init__(self, pattern: re.Pattern[bytes]) -> None:
@@ -85,7 +85,7 @@ class Matcher:
     def take(self, piece: bytes) -> Iterator[bytes]:
         """Yield the matching lines that a piece completes, without line feeds."""
         *lines, self._rest = (self._rest + piece).split(b"\n")
-        if len(self._rest) >= _PIECE:
+        if len(self._rest) >= _CHUNK_B:
             lines.append(self._rest)
             self._rest = b""
         return (line for line in lines if self._pattern.search(line))
@@ -97,9 +97,9 @@ class Matcher:
             yield last
 
 
-def matching(file: int, pattern: re.Pattern[bytes], begin: int = 0) -> Iterator[bytes]:
+def matching_lines(file: int, pattern: re.Pattern[bytes], begin: int = 0) -> Iterator[bytes]:
     """Yield the matching lines of an open log from an offset."""
-    matcher = Matcher(pattern)
-    for piece in pieces(file, begin):
+    matcher = LineMatcher(pattern)
+    for piece in read_chunks(file, begin):
         yield from matcher.take(piece)
     yield from matcher.end()

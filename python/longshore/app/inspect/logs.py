@@ -11,26 +11,25 @@ from typing import Final
 import msgspec
 
 from longshore.app.inspect.find_jobs import find_job, find_jobs_of_labels
-from longshore.app.inspect.log_text import begin_of_tail, open_log, pieces
+from longshore.app.inspect.log_text import open_log, read_chunks, tail_offset
 from longshore.app.runs.event_source import EventFollower, event_blocks
 from longshore.app.runs.job_events import events_of_jobs, jobs_failed_once
-from longshore.app.runs.open_run import OpenRun, is_gone, of_one_run, readable
+from longshore.app.runs.open_run import OpenRun, is_missing, map_index_errors, map_read_errors
 from longshore.contract.capabilities import LogLocator
 from longshore.contract.context import file_name
 from longshore.engine.run.service_capabilities import log_locator
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state, replay
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import JobCode
+from longshore.engine.state.job_codes import OVER, JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
 from longshore.model.run.event import Event, Finished, Life, Restarted
 
-_LOOK_S: Final = 0.2
+_POLL_S: Final = 0.2
 """Seconds between polls of a followed log."""
 _REST: Final = 4.0
 """Pause after a poll, in multiples of its duration, to leave most of the machine to others."""
-_OVER: Final = (JobCode.SUCCEEDED, JobCode.FAILED, JobCode.DELETED, JobCode.PRUNED)
 
 
 class Log(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,12 +46,12 @@ class Log(msgspec.Struct, frozen=True, kw_only=True):
     size_b: int
 
 
-class Logs(msgspec.Struct, frozen=True, kw_only=True):
+class LogList(msgspec.Struct, frozen=True, kw_only=True):
     """Requested logs, and notes on those that are missing."""
 
     logs: tuple[Log, ...]
     notes: tuple[str, ...] = ()
-    several: bool = False
+    has_several_jobs: bool = False
     """Whether more than one job was requested."""
 
 
@@ -64,7 +63,7 @@ def find_logs(
     failed: bool = False,
     attempt: int | None = None,
     most: int | None = None,
-) -> Logs:
+) -> LogList:
     """Find the logs of some jobs, in the order of the workflow.
 
     `job` is a name, its unique beginning, or an index; `labels` and `failed` select jobs; `attempt` defaults to the
@@ -72,16 +71,16 @@ def find_logs(
     exist, or the one job has no log.
     """
     table = JobTable(opened.run, "names", *(("parents",) if failed else ()))
-    folders = _Folders(table, opened.log_locator)
+    folders = _LogFolders(table, opened.log_locator)
     if job is not None:
         index = find_job(opened, table, job)
         logs = folders.logs_of(index)
         if folders.problems:
             raise RunUnreadableError(folders.problems[0])
-        return Logs(logs=(_chosen(opened, table, index, logs=logs, attempt=attempt),))
+        return LogList(logs=(_select_log(opened, table, index, logs=logs, attempt=attempt),))
     chosen = find_jobs_of_labels(opened, table, labels) if labels else list(range(len(table)))
     if failed:
-        chosen = _failed(opened, table, chosen)
+        chosen = _failed_jobs(opened, table, chosen)
     found: list[Log] = []
     without = 0
     beyond = 0
@@ -95,7 +94,7 @@ def find_logs(
         else:
             without += 1
     notes = (*_notes(chosen, without, beyond, failed=failed), *folders.problems)
-    return Logs(logs=tuple(found), notes=notes, several=True)
+    return LogList(logs=tuple(found), notes=notes, has_several_jobs=True)
 
 
 def _notes(chosen: Sequence[int], without: int, beyond: int, *, failed: bool) -> Iterator[str]:
@@ -107,7 +106,7 @@ def _notes(chosen: Sequence[int], without: int, beyond: int, *, failed: bool) ->
         yield f"and {beyond} more: --most 0 for all of them, --paths for where they are"
 
 
-class _Folders:
+class _LogFolders:
     """Log folders, each listed once: listing a folder is faster than reading the events.
 
     `places` locates logs that are not under the standard names. `problems` are messages about folders that cannot be
@@ -128,20 +127,20 @@ class _Folders:
             paths = (places.path(index, name, label, number) for number in range(1, places.attempts(index) + 1))
             # An attempt that waits to start has none yet.
             return [
-                _log(name, index, label, number, table.run.root / path)
+                _log_record(name, index, label, number, table.run.root / path)
                 for number, path in enumerate(paths, start=1)
-                if not is_gone(table.run.root / path)
+                if not is_missing(table.run.root / path)
             ]
         folder = table.run.root / table.run.log_of(index, name, label, 1).parent
         if folder not in self._known:
-            self._known[folder] = self._listed(folder)
+            self._known[folder] = self._list_folder(folder)
         logs = []
         for number in sorted(self._known[folder].get(file_name(name), ())):
             path = table.run.root / table.run.log_of(index, name, label, number)
-            logs.append(_log(name, index, label, number, path))
+            logs.append(_log_record(name, index, label, number, path))
         return logs
 
-    def _listed(self, folder: Path) -> dict[str, list[int]]:
+    def _list_folder(self, folder: Path) -> dict[str, list[int]]:
         try:
             return _attempts_of(os.listdir(folder))
         except (FileNotFoundError, NotADirectoryError):
@@ -162,7 +161,7 @@ def _attempts_of(entries: Iterable[str]) -> dict[str, list[int]]:
     return found
 
 
-def _chosen(opened: OpenRun, table: JobTable, index: int, *, logs: Sequence[Log], attempt: int | None) -> Log:
+def _select_log(opened: OpenRun, table: JobTable, index: int, *, logs: Sequence[Log], attempt: int | None) -> Log:
     name = table.names[index]
     if not logs:
         places = opened.log_locator
@@ -182,19 +181,19 @@ def _chosen(opened: OpenRun, table: JobTable, index: int, *, logs: Sequence[Log]
     raise RunNotFoundError(f"job '{name}' has no log of an attempt {attempt}", hint=f"It has logs of: {there}.")
 
 
-def _failed(opened: OpenRun, table: JobTable, among: Sequence[int]) -> list[int]:
+def _failed_jobs(opened: OpenRun, table: JobTable, among: Sequence[int]) -> list[int]:
     """Return those of some jobs that failed for good."""
     blocks = event_blocks(opened)
     # A job that failed once may have succeeded after a restart: a replay of these few decides.
     once = jobs_failed_once(blocks)
-    with of_one_run(opened.run):
+    with map_index_errors(opened.run):
         jobs = table.ancestors(*once)
         state = replay(table, events_of_jobs(blocks, set(jobs)), jobs)
     failed = {job for job in once if state.code[job] == JobCode.FAILED}
     return [job for job in among if job in failed]
 
 
-class Growth(msgspec.Struct, frozen=True):
+class LogUpdate(msgspec.Struct, frozen=True):
     """News of a followed log: a new attempt or more text."""
 
     attempt: int
@@ -211,15 +210,15 @@ class LogFollower:
 
     def __init__(self, opened: OpenRun, job: str, *, tail: int | None = None) -> None:
         self._follower = EventFollower(opened)
-        if not self._follower.may_come:
+        if not self._follower.may_have_events:
             raise UsageError(f"run '{opened.card.id}' was never handed over: there is nothing to follow")
         self._opened = opened
         self._table = JobTable(opened.run, "names", "parents")
         self._index = find_job(opened, self._table, job)
-        self._state = self._before_all()
+        self._state = self._initial_state()
         self._tail = tail
         self._finished = False
-        self.lost = False
+        self.is_engine_gone = False
         """Whether following ended because the run has no engine."""
 
     @property
@@ -227,12 +226,12 @@ class LogFollower:
         """Name of the job."""
         return self._table.names[self._index]
 
-    def growth(self) -> Iterator[Growth]:
+    def updates(self) -> Iterator[LogUpdate]:
         """Yield new text and new attempts as they appear; ends with the job."""
-        with readable(self._opened.run):
-            yield from self._growth()
+        with map_read_errors(self._opened.run):
+            yield from self._updates()
 
-    def _growth(self) -> Iterator[Growth]:
+    def _updates(self) -> Iterator[LogUpdate]:
         attempt, offset = 0, 0
         while True:
             began = time.monotonic()
@@ -240,25 +239,25 @@ class LogFollower:
             lost = self._opened.is_alive() is False
             self._take_events()
             over = self._over()
-            logs = _Folders(self._table, log_locator(self._opened.service, self._opened.run)).logs_of(self._index)
+            logs = _LogFolders(self._table, log_locator(self._opened.service, self._opened.run)).logs_of(self._index)
             took = time.monotonic() - began
             for log in logs if attempt else logs[-1:]:
                 if log.attempt < attempt:
                     continue
                 if log.attempt > attempt:
                     attempt, offset = log.attempt, 0
-                    yield Growth(attempt, None)
-                for begin, piece in self._new(log, offset):
+                    yield LogUpdate(attempt, None)
+                for begin, piece in self._read_new(log, offset):
                     offset = begin + len(piece)
-                    yield Growth(attempt, piece)
+                    yield LogUpdate(attempt, piece)
             if over:
                 return
             if lost:
-                self.lost = True
+                self.is_engine_gone = True
                 return
-            time.sleep(max(_LOOK_S, _REST * took))
+            time.sleep(max(_POLL_S, _REST * took))
 
-    def _new(self, log: Log, offset: int) -> Iterator[tuple[int, bytes]]:
+    def _read_new(self, log: Log, offset: int) -> Iterator[tuple[int, bytes]]:
         file = open_log(log.path)
         try:
             size = os.fstat(file).st_size
@@ -266,21 +265,21 @@ class LogFollower:
                 # The log was truncated: its present content was not shown.
                 offset = 0
             if self._tail is not None:
-                offset, self._tail = begin_of_tail(file, self._tail), None
-            for piece in pieces(file, offset):
+                offset, self._tail = tail_offset(file, self._tail), None
+            for piece in read_chunks(file, offset):
                 yield offset, piece
                 offset += len(piece)
         finally:
             os.close(file)
 
-    def _before_all(self) -> RunState:
+    def _initial_state(self) -> RunState:
         """Return the initial state of the job, before any event."""
         return initial_state(self._table, self._table.ancestors(self._index))
 
     def _take_events(self) -> None:
         events = self._follower.read()
-        if self._follower.restarted:
-            self._state, self._finished = self._before_all(), False
+        if self._follower.has_restarted:
+            self._state, self._finished = self._initial_state(), False
         for event in events:
             self._note(event)
             apply_event(self._state, event)
@@ -292,10 +291,10 @@ class LogFollower:
             self._finished = False
 
     def _over(self) -> bool:
-        return self._finished or self._state.code[self._index] in _OVER
+        return self._finished or self._state.code[self._index] in OVER
 
 
-def _log(name: str, index: int, label: str, number: int, path: Path) -> Log:
+def _log_record(name: str, index: int, label: str, number: int, path: Path) -> Log:
     try:
         size = path.stat().st_size
     except OSError:

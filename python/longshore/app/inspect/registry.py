@@ -25,40 +25,40 @@ from longshore.world.runs.run_directory import read_card
 
 
 @dataclass(frozen=True, kw_only=True)
-class Adopted:
+class AdoptResult:
     """Result of adopting a directory.
 
-    `card` is the run if it is registered now, `was` the id's former directory if another one, `error` why it is not
+    `card` is the run if it is registered now, `former_path` the id's other directory before, `error` why it is not
     registered.
     """
 
     path: Path
     card: RunIdentity | None = None
-    was: str | None = None
+    former_path: str | None = None
     error: LongshoreError | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Forgotten:
+class ForgottenRun:
     """Run removed from the registry, and its directory; an empty path is unknown."""
 
     id: str
     path: str
 
 
-def adopt(paths: Iterable[Path]) -> list[Adopted]:
+def adopt(paths: Iterable[Path]) -> list[AdoptResult]:
     """Register runs from run directories, or from all run directories below the given ones."""
     return [outcome for path in paths for outcome in _adopt_below(Path(os.path.realpath(path)))]
 
 
-def forget_run(reference: str, *, force: bool) -> Forgotten:
+def forget_run(reference: str, *, force: bool) -> ForgottenRun:
     """Remove a run from the registry, by a reference of `open_run` or the id of an unreadable run.
 
     `force` also removes a live run. Raises `RunNotFoundError` if the run is unknown, `SubmissionRefusedError` if it
     is live.
     """
-    name, root = _known(reference)
-    if root and not force and _lives(root, name):
+    name, root = _registered_run(reference)
+    if root and not force and _is_live(root, name):
         raise SubmissionRefusedError(
             f"run '{name}' is still running in '{root}'",
             hint=f"End it first: longshore cancel {name}. Or forget it all the same, with --force: it goes on.",
@@ -66,19 +66,19 @@ def forget_run(reference: str, *, force: bool) -> Forgotten:
     remove_entry(name)
     if has_entry(name):
         raise FilesError(f"the entry of run '{name}' cannot be removed")
-    return Forgotten(id=name, path=root)
+    return ForgottenRun(id=name, path=root)
 
 
-def _adopt_below(path: Path) -> Iterator[Adopted]:
+def _adopt_below(path: Path) -> Iterator[AdoptResult]:
     if not path.is_dir():
         what = "is not a directory" if path.exists() else "does not exist"
-        yield Adopted(path=path, error=RunNotFoundError(f"'{path}' {what}", hint="Give the directory of a run."))
+        yield AdoptResult(path=path, error=RunNotFoundError(f"'{path}' {what}", hint="Give the directory of a run."))
         return
     found = False
     for folder, below, files in os.walk(path):
         if "run.json" in files:
             found = True
-            yield _adopt_one(Path(folder))
+            yield _adopt_run(Path(folder))
             # Runs do not nest, and logs may be hundreds of thousands.
             below.clear()
         # A draft is no run yet.
@@ -88,10 +88,10 @@ def _adopt_below(path: Path) -> Iterator[Adopted]:
             f"there is no run in '{path}'",
             hint="A run directory has a file 'run.json' in it; give one, or one above it.",
         )
-        yield Adopted(path=path, error=error)
+        yield AdoptResult(path=path, error=error)
 
 
-def _adopt_one(path: Path) -> Adopted:
+def _adopt_run(path: Path) -> AdoptResult:
     run = RunPaths(path)
     try:
         card = read_card(run)
@@ -105,11 +105,11 @@ def _adopt_one(path: Path) -> Adopted:
         if not write_entry(entry):
             raise FilesError(f"the entry of run '{card.id}' cannot be written", hint="It can be named by its path.")
     except LongshoreError as error:
-        return Adopted(path=path, error=error)
-    return Adopted(path=path, card=card, was=was if was != str(path) else None)
+        return AdoptResult(path=path, error=error)
+    return AdoptResult(path=path, card=card, former_path=was if was != str(path) else None)
 
 
-def _known(reference: str) -> tuple[str, str]:
+def _registered_run(reference: str) -> tuple[str, str]:
     """Return id and path of a registered run, even if it cannot be read."""
     if has_entry(reference):
         entry = read_entry(reference)
@@ -129,7 +129,7 @@ def _ids_at(root: str) -> Iterator[str]:
     return (entry.id for entry in read_entries() if entry.path == root)
 
 
-def _lives(root: str, name: str) -> bool:
+def _is_live(root: str, name: str) -> bool:
     try:
         opened = open_run(root)
         return opened.card.id == name and opened.is_alive() is True

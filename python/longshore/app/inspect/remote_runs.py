@@ -10,7 +10,7 @@ from typing import Final
 from longshore.app.configure.layers import SERVICE_VARIABLE
 from longshore.app.configure.service_lookup import queryable_services
 from longshore.app.report.status import status_run
-from longshore.app.runs.open_run import OpenRun, is_managers_id, open_run
+from longshore.app.runs.open_run import OpenRun, is_manager_id, open_run
 from longshore.contract.context import RunPaths
 from longshore.contract.search import RemoteRuns, RunSearch
 from longshore.errors import LongshoreError, RunNotFoundError, ServiceError
@@ -43,13 +43,13 @@ def query_runs(service: str | None, search: RunSearch, *, required: bool) -> Rem
             notes += answer.notes
     reports: dict[tuple[str, str], RunReport] = {}
     for report in sorted(found, key=lambda report: report.submitted_at or 0.0):
-        here = _here(report)
+        here = _local_report(report)
         # A restarted run may be several jobs of its workload manager; the newest has the state.
         reports[here.path if here else report.path, here.id if here else report.name] = here or report
     return RemoteRuns(reports=tuple(reports.values()), notes=tuple(notes))
 
 
-def merged(known: Iterable[RunReport], found: Iterable[RunReport]) -> list[RunReport]:
+def merge_runs(known: Iterable[RunReport], found: Iterable[RunReport]) -> list[RunReport]:
     """Merge local and remote runs, each once, in the order of their submission."""
     there = {(report.path, report.name): report for report in found}
     there |= {(report.path, report.name): report for report in known}
@@ -67,7 +67,7 @@ def open_or_query(
     try:
         return open_run(reference, service=service, everywhere=everywhere, tell=False)
     except RunNotFoundError as error:
-        if type(error) is not RunNotFoundError or not is_managers_id(reference):
+        if type(error) is not RunNotFoundError or not is_manager_id(reference):
             raise
         search = RunSearch(reference=reference, days=max(days, LEAST_DAYS), everywhere=everywhere, runs_only=runs_only)
         reports: list[RunReport] = []
@@ -81,10 +81,10 @@ def open_or_query(
             notes += found.notes
         if not reports:
             raise _not_found(reference, search, notes) from None
-        return _only_one(reference, reports)
+        return _single_report(reference, reports)
 
 
-def _only_one(reference: str, reports: Sequence[RunReport]) -> RunReport:
+def _single_report(reference: str, reports: Sequence[RunReport]) -> RunReport:
     if len({report.global_id for report in reports}) > 1:
         raise RunNotFoundError(
             f"'{reference}' is the id of several runs: {', '.join(report.global_id for report in reports)}",
@@ -101,7 +101,7 @@ def _not_found(reference: str, search: RunSearch, notes: Sequence[str]) -> RunNo
     )
 
 
-def _here(report: RunReport) -> RunReport | None:
+def _local_report(report: RunReport) -> RunReport | None:
     """Report a run from its directory if that is here, else ``None``."""
     run = RunPaths(Path(report.path))
     try:

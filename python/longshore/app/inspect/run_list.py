@@ -10,10 +10,10 @@ from typing import Final
 from msgspec.structs import replace
 
 from longshore.app.inspect.fields import parse_filters
-from longshore.app.inspect.remote_runs import merged, query_runs
+from longshore.app.inspect.remote_runs import merge_runs, query_runs
 from longshore.app.report.from_snapshot import END_STATES
 from longshore.app.report.status import status_run
-from longshore.app.runs.open_run import OpenRun, is_gone
+from longshore.app.runs.open_run import OpenRun, is_missing
 from longshore.contract.context import RunPaths
 from longshore.contract.search import RemoteRuns, RunSearch
 from longshore.errors import LongshoreError
@@ -22,8 +22,8 @@ from longshore.model.run.state import JobState
 from longshore.world.runs.registry import RegistryEntry, journal_stamp, read_registry, store_report
 from longshore.world.runs.run_directory import read_card
 
-_MOST_GONE: Final = 8
-_LAST: Final = 5
+_MAX_MISSING_NAMES: Final = 8
+_RECENT_RUNS: Final = 5
 """Number of runs shown if none is live."""
 _DAY_S: Final = 86_400.0
 
@@ -59,9 +59,9 @@ def list_runs(query: RunQuery, *, now: float) -> RunList:
     remote = _remote_runs(query)
     only_remote = bool(query.pass_thru)
     days = None if only_remote else query.days
-    reports, notes = ([], []) if only_remote else _all_runs()
+    reports, notes = ([], []) if only_remote else _registered_reports()
     if remote is not None:
-        reports, notes = merged(reports, remote.reports), [*notes, *remote.notes]
+        reports, notes = merge_runs(reports, remote.reports), [*notes, *remote.notes]
     if query.user:
         reports = [report for report in reports if query.user in (report.user, report.operator)]
     if wanted:
@@ -71,7 +71,7 @@ def list_runs(query: RunQuery, *, now: float) -> RunList:
         since = now - days * _DAY_S
         shown = [report for report in reports if report.state not in END_STATES or (report.finished_at or 0.0) >= since]
     else:
-        shown = reports if wanted or only_remote else live or reports[-_LAST:]
+        shown = reports if wanted or only_remote else live or reports[-_RECENT_RUNS:]
     there = {id(report) for report in shown}
     ended = (report for report in reports if id(report) not in there)
     recent = sum(1 for report in ended if (report.finished_at or 0.0) >= now - _DAY_S)
@@ -88,7 +88,7 @@ def _remote_runs(query: RunQuery) -> RemoteRuns | None:
     return query_runs(query.service, search, required=bool(query.everywhere or query.pass_thru))
 
 
-def _all_runs() -> tuple[list[RunReport], list[str]]:
+def _registered_reports() -> tuple[list[RunReport], list[str]]:
     """Return the reports of all registered runs, and a line per unreadable run."""
     reports = []
     broken = []
@@ -96,9 +96,9 @@ def _all_runs() -> tuple[list[RunReport], list[str]]:
     known = read_registry()
     for entry in known.entries:
         try:
-            report = recorded(entry)
+            report = registered_report(entry)
         except LongshoreError as error:
-            if not is_gone(entry.path):
+            if not is_missing(entry.path):
                 broken.append(f"run '{entry.id}' cannot be shown: {error.message}")
             else:
                 gone.append(entry.id)
@@ -114,12 +114,12 @@ def _all_runs() -> tuple[list[RunReport], list[str]]:
         broken.append(known.problem)
     if gone:
         # Users remove runs by removing directories, so missing ones are not reported.
-        more = f" and {len(gone) - _MOST_GONE} more" if gone[_MOST_GONE:] else ""
-        broken.append(f"removed or moved: {', '.join(gone[-_MOST_GONE:])}{more}")
+        more = f" and {len(gone) - _MAX_MISSING_NAMES} more" if gone[_MAX_MISSING_NAMES:] else ""
+        broken.append(f"removed or moved: {', '.join(gone[-_MAX_MISSING_NAMES:])}{more}")
     return reports, broken
 
 
-def recorded(entry: RegistryEntry) -> RunReport | None:
+def registered_report(entry: RegistryEntry) -> RunReport | None:
     """Return the state of a registered run; a finished run's state is read from the registry.
 
     A run that was resumed or restarted since is read anew. Returns ``None`` if another run replaced it; raises

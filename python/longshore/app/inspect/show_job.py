@@ -25,14 +25,14 @@ from longshore.plan.job_script import JobScript, render_job_script
 from longshore.sites.inherited_environment import is_secret
 
 
-class UsedFile(msgspec.Struct, frozen=True, kw_only=True):
+class JobFile(msgspec.Struct, frozen=True, kw_only=True):
     """File that a job reads or writes; a path of ``None`` is not in the workflow."""
 
     name: str
     path: str | None
 
 
-class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
+class JobDetails(msgspec.Struct, frozen=True, kw_only=True):
     """Job as one of its attempts runs it.
 
     `attempts` is their number. `command` is that of the workflow with paths of files; `line` is the same for a shell.
@@ -53,8 +53,8 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str | None]
     request: Request
     working_directory: str
-    inputs: tuple[UsedFile, ...]
-    outputs: tuple[UsedFile, ...]
+    inputs: tuple[JobFile, ...]
+    outputs: tuple[JobFile, ...]
     tags: Mapping[str, Any]
     tasks: int
     site: str | None
@@ -68,7 +68,7 @@ class ShownJob(msgspec.Struct, frozen=True, kw_only=True):
     script: str
 
 
-def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> ShownJob:
+def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> JobDetails:
     """Show a job, given by name, unique beginning of its name, or index; by default its newest attempt.
 
     Raises `RunNotFoundError` if job or attempt do not exist.
@@ -77,18 +77,20 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
     job = find_job(opened, table, reference)
     events = events_of_jobs(event_blocks(opened), {job})
     known = attempts_of(table, {job}, events).of(job)
-    number = _chosen(table.names[job], known, attempt)
+    number = _attempt_number(table.names[job], known, attempt)
     request = _request(events, job, number, known) or table.settings(job).request
-    return _shown(opened, table, job, number=number, request=request, attempts=len(known))
+    return _job_details(opened, table, job, number=number, request=request, attempts=len(known))
 
 
-def _shown(opened: OpenRun, table: JobTable, job: int, *, number: int, request: Request, attempts: int) -> ShownJob:
+def _job_details(
+    opened: OpenRun, table: JobTable, job: int, *, number: int, request: Request, attempts: int
+) -> JobDetails:
     """Build the description of a job for an attempt of known number and request."""
     settings, stored = table.settings(job), table[job]
     files = {file.name: file.path for file in table.files()}
-    by_hand = _by_hand(opened, table, job, number=number, request=request, files=files)
+    by_hand = _job_script(opened, table, job, number=number, request=request, files=files)
     command = substitute_files(stored.c, files)
-    return ShownJob(
+    return JobDetails(
         run=opened.card.id,
         name=stored.name,
         index=job,
@@ -101,8 +103,8 @@ def _shown(opened: OpenRun, table: JobTable, job: int, *, number: int, request: 
         environment={name: None if name in by_hand.hidden else value for name, value in by_hand.environment.items()},
         request=request,
         working_directory=by_hand.working_directory,
-        inputs=_used(stored.inputs, files),
-        outputs=_used(stored.outputs, files),
+        inputs=_job_files(stored.inputs, files),
+        outputs=_job_files(stored.outputs, files),
         tags=stored.tags,
         tasks=stored.tasks,
         site=settings.site,
@@ -117,7 +119,7 @@ def _shown(opened: OpenRun, table: JobTable, job: int, *, number: int, request: 
     )
 
 
-def _by_hand(
+def _job_script(
     opened: OpenRun, table: JobTable, job: int, *, number: int, request: Request, files: Mapping[str, str]
 ) -> JobScript:
     """Return the values for the script that runs the attempt by hand."""
@@ -134,7 +136,7 @@ def _by_hand(
     )
 
 
-def _chosen(name: str, known: Sequence[Attempt], attempt: int | None) -> int:
+def _attempt_number(name: str, known: Sequence[Attempt], attempt: int | None) -> int:
     """Return the attempt's number; a job without attempts is shown as its first one will be."""
     there = [each.number for each in known] or [1]
     if attempt is None:
@@ -155,8 +157,8 @@ def _request(events: Sequence[Event], job: int, number: int, known: Sequence[Att
     return changed[-1] if changed else None
 
 
-def _used(names: Sequence[str], paths: Mapping[str, str]) -> tuple[UsedFile, ...]:
-    return tuple(UsedFile(name=name, path=paths.get(name)) for name in names)
+def _job_files(names: Sequence[str], paths: Mapping[str, str]) -> tuple[JobFile, ...]:
+    return tuple(JobFile(name=name, path=paths.get(name)) for name in names)
 
 
 def _umask(opened: OpenRun) -> int | None:

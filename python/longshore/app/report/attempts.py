@@ -142,11 +142,11 @@ class AttemptCollector:
 
     `life` is the newest engine; `finished` is the event that ended the run, unless it was resumed or restarted since.
     `first_start` is the first attempt's start (seconds since the epoch). `running` has the newest start per running
-    job, `failed` the jobs that failed for good, `bad_ends` the end of each job's newest attempt if that failed.
-    `retries` has the earliest time of a job's next attempt, where known. `run_s` has run times of successful attempts
-    per label, in order of their ends. `ended_at` has end times, `busy_s` the summed run time up to each. `holds` is
-    the workload manager's code for a job's present or last hold. `badput` has number and seconds of failed attempts
-    per cause.
+    job, `failed` the jobs that failed for good, `failed_ends` the end of each job's newest attempt if that failed.
+    `retry_times` has the earliest time of a job's next attempt, where known. `run_s` has run times of successful
+    attempts per label, in order of their ends. `ended_at` has end times, `busy_s` the summed run time up to each.
+    `hold_codes` is the workload manager's code for a job's present or last hold. `badput` has number and seconds of
+    failed attempts per cause.
     """
 
     def __init__(
@@ -166,9 +166,9 @@ class AttemptCollector:
         self.first_start: float | None = None
         self.running: dict[int, Started] = {}
         self.failed: dict[int, None] = {}
-        self.bad_ends: dict[int, Ended | Lost] = {}
-        self.retries: dict[int, float] = {}
-        self.holds: dict[int, int] = {}
+        self.failed_ends: dict[int, Ended | Lost] = {}
+        self.retry_times: dict[int, float] = {}
+        self.hold_codes: dict[int, int] = {}
         self.run_s = [array("d") for _ in range(labels)]
         self.ended_at = array("d")
         self.busy_s = array("d")
@@ -176,7 +176,7 @@ class AttemptCollector:
         self._members: dict[str, tuple[tuple[int, int], ...]] = {}
         """Attempts of each batch whose submission was not answered yet."""
 
-    def take(self, events: Iterable[BriefEvent]) -> None:
+    def add(self, events: Iterable[BriefEvent]) -> None:
         """Process events in order."""
         # Nearly all of hundreds of thousands of events are of the first four kinds: no call for most of them.
         members, running, kept = self._members, self.running, self._kept
@@ -191,15 +191,15 @@ class AttemptCollector:
                     self.records.note_id(taken, event.id)
             elif isinstance(event, Started):
                 running[event.j] = event
-                self._began(event.at or event.t)
+                self._record_start(event.at or event.t)
                 for each in kept:
                     each.note_start(event)
             elif isinstance(event, Ended):
                 self._ended(event)
-            elif note := self._OTHER.get(type(event)):
+            elif note := self._HANDLERS.get(type(event)):
                 note(self, event)
 
-    def _began(self, at: float) -> None:
+    def _record_start(self, at: float) -> None:
         # Not in order of starts: a successful attempt's start may be reported with its end.
         if self.first_start is None or at < self.first_start:
             self.first_start = at
@@ -211,23 +211,23 @@ class AttemptCollector:
         self.ended_at.append(event.t)
         self.busy_s.append((self.busy_s[-1] if self.busy_s else 0.0) + seconds)
         if event.cause is not None:
-            self._end_badly(event, event.cause, seconds)
+            self._record_failure(event, event.cause, seconds)
             return
-        self.bad_ends.pop(job, None)
+        self.failed_ends.pop(job, None)
         if event.run_s is not None:
             self.run_s[self.label_of[job]].append(event.run_s)
         for each in self._kept:
             each.note_end(event)
 
     def _passed(self, event: AttemptSucceeded) -> None:
-        self._began(event.at)
+        self._record_start(event.at)
         self.ended_at.append(event.t)
         self.busy_s.append((self.busy_s[-1] if self.busy_s else 0.0) + event.run_s)
-        self.bad_ends.pop(event.j, None)
+        self.failed_ends.pop(event.j, None)
         self.run_s[self.label_of[event.j]].append(event.run_s)
 
-    def _end_badly(self, event: Ended | Lost, cause: Cause, seconds: float) -> None:
-        self.bad_ends[event.j] = event
+    def _record_failure(self, event: Ended | Lost, cause: Cause, seconds: float) -> None:
+        self.failed_ends[event.j] = event
         spent = self.badput.setdefault(cause, [0, 0.0])
         spent[0] += 1
         spent[1] += seconds
@@ -236,7 +236,7 @@ class AttemptCollector:
 
     def _lost(self, event: Lost) -> None:
         self.running.pop(event.j, None)
-        self._end_badly(event, Cause.LOST, 0.0)
+        self._record_failure(event, Cause.LOST, 0.0)
 
     def _refused(self, event: Refused) -> None:
         members = self._members.pop(event.b, ())
@@ -244,13 +244,13 @@ class AttemptCollector:
             self.running.pop(job, None)
             if event.spent:
                 end = Ended(t=event.t, j=job, a=attempt, cause=Cause.SUBMIT, reason=event.why)
-                self._end_badly(end, Cause.SUBMIT, 0.0)
+                self._record_failure(end, Cause.SUBMIT, 0.0)
             elif self.records is not None:
                 self.records.forget(job, attempt)
 
     def _retry(self, event: Retry) -> None:
         if event.not_before is not None:
-            self.retries[event.j] = event.not_before
+            self.retry_times[event.j] = event.not_before
 
     def _failed(self, event: Failed) -> None:
         self.failed[event.j] = None
@@ -266,25 +266,25 @@ class AttemptCollector:
         self.finished = None
         for job in event.jobs:
             self.failed.pop(job, None)
-            self.retries.pop(job, None)
-            self.holds.pop(job, None)
-            self.bad_ends.pop(job, None)
+            self.retry_times.pop(job, None)
+            self.hold_codes.pop(job, None)
+            self.failed_ends.pop(job, None)
 
     def _steer(self, event: Steer) -> None:
         if event.act == "cancel" and not event.select:
-            self.retries.clear()
+            self.retry_times.clear()
         elif event.act == "hold" and "code" in event.set:
-            self.holds.update(dict.fromkeys(event.jobs or (), int(event.set["code"])))
+            self.hold_codes.update(dict.fromkeys(event.jobs or (), int(event.set["code"])))
         elif event.act == "release":
             for job in event.jobs or ():
-                self.holds.pop(job, None)
+                self.hold_codes.pop(job, None)
 
     def _deleted(self, event: Deleted) -> None:
         for job in event.jobs:
-            self.retries.pop(job, None)
-            self.holds.pop(job, None)
+            self.retry_times.pop(job, None)
+            self.hold_codes.pop(job, None)
 
-    _OTHER: ClassVar[dict[type, Callable[[AttemptCollector, Any], None]]] = {
+    _HANDLERS: ClassVar[dict[type, Callable[[AttemptCollector, Any], None]]] = {
         AttemptSucceeded: _passed,
         Lost: _lost,
         Refused: _refused,
@@ -301,5 +301,5 @@ class AttemptCollector:
 def attempts_of(table: JobTable, jobs: Container[int], events: Iterable[Event]) -> AttemptRecords:
     """Return every attempt of some jobs, from the events that concern them."""
     records = AttemptRecords(jobs)
-    AttemptCollector(table.label_of, len(table.labels), records=records).take(events)
+    AttemptCollector(table.label_of, len(table.labels), records=records).add(events)
     return records

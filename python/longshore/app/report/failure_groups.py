@@ -13,13 +13,13 @@ from longshore.model.run.report import ExitCodes, Failure
 from longshore.model.run.state import Cause
 from longshore.world.files.log_tail import read_tail
 
-_LINES: Final = 20
-_LOGS_OF_A_KIND: Final = 40
+_TAIL_LINES: Final = 20
+_LOGS_PER_KIND: Final = 40
 """Logs read per label, cause, exit code and signal."""
-_LOGS: Final = 400
+_MAX_LOGS: Final = 400
 """Logs read in total: each is opened on a possibly slow file system."""
 
-BY_HAND: Final = 1
+USER_HOLD: Final = 1
 """Hold code of a user's hold: HTCondor's, the only manager with codes for holds."""
 
 _Kind = tuple[int, str | None, int | None, int | None]
@@ -61,15 +61,15 @@ class FailedJobs:
         """Return the failure groups, the largest first."""
         kinds: dict[_Kind, list[int]] = {}
         for job, end in self.jobs.items():
-            kinds.setdefault((self.label_of[job], *_how(end)), []).append(job)
-        most = max(1, min(_LOGS_OF_A_KIND, _LOGS // max(len(kinds), 1)))
-        sampled = {kind: _spread(jobs, most) for kind, jobs in kinds.items()}
+            kinds.setdefault((self.label_of[job], *_exit_of(end)), []).append(job)
+        most = max(1, min(_LOGS_PER_KIND, _MAX_LOGS // max(len(kinds), 1)))
+        sampled = {kind: _sample(jobs, most) for kind, jobs in kinds.items()}
         # With more kinds than logs to read, the smallest kinds get none.
         order = sorted(kinds, key=lambda kind: -len(kinds[kind]))
-        wanted = [job for kind in order[:_LOGS] for job in sampled[kind]]
-        names = self.names_of([*wanted, *(kinds[kind][0] for kind in order[_LOGS:])])
+        wanted = [job for kind in order[:_MAX_LOGS] for job in sampled[kind]]
+        names = self.names_of([*wanted, *(kinds[kind][0] for kind in order[_MAX_LOGS:])])
         found = [failure for kind in order for failure in self._of_kind(kind, kinds[kind], sampled[kind], names)]
-        return tuple(sorted(found, key=lambda failure: -_weight(failure)))
+        return tuple(sorted(found, key=lambda failure: -_size(failure)))
 
     def exit_codes(self) -> dict[str, ExitCodes]:
         """Return the exit codes of failed and held jobs per label, counted as in BPS.
@@ -81,9 +81,9 @@ class FailedJobs:
         unknown = dict.fromkeys(self.labels, 0)
         for job, end in (*self.jobs.items(), *self.held.items()):
             label = self.labels[self.label_of[job]]
-            _, exit_code, signal = _how(end)
+            _, exit_code, signal = _exit_of(end)
             code = exit_code if exit_code is not None else signal if signal is not None else self.holds.get(job)
-            if job in self.held and self.holds[job] == BY_HAND:
+            if job in self.held and self.holds[job] == USER_HOLD:
                 continue
             if code is None:
                 unknown[label] += 1
@@ -128,14 +128,14 @@ class FailedJobs:
 
     def _message(self, job: int, name: str) -> tuple[str, tuple[str, ...]]:
         # Imported late: compiling its patterns is slow, and most runs have no failures.
-        from longshore.app.report.failure_signature import normalised, signature
+        from longshore.app.report.failure_signature import normalize, signature
 
         end = self.jobs[job]
         attempt = job, end.a if end else 0
         if attempt not in self.read:
             log = self._log(job, name)
-            lines = (read_tail(self.run.root / log, _LINES) if log else None) or ()
-            self.read[attempt] = (signature(lines) or normalised(_reason(end) or ""), lines)
+            lines = (read_tail(self.run.root / log, _TAIL_LINES) if log else None) or ()
+            self.read[attempt] = (signature(lines) or normalize(_reason(end) or ""), lines)
         return self.read[attempt]
 
     def _log(self, job: int, name: str) -> str | None:
@@ -151,7 +151,7 @@ class FailedJobs:
         return f"{shlex.quote(str(runner))} {job if name.isdigit() else shlex.quote(name)}" if runner.exists() else None
 
 
-def _how(end: Ended | Lost | None) -> tuple[str | None, int | None, int | None]:
+def _exit_of(end: Ended | Lost | None) -> tuple[str | None, int | None, int | None]:
     if isinstance(end, Ended):
         return end.cause, end.exit, end.signal
     return (Cause.LOST if end else None), None, None
@@ -161,12 +161,12 @@ def _reason(end: Ended | Lost | None) -> str | None:
     return end.reason if isinstance(end, Ended) else end.why if end else None
 
 
-def _spread(jobs: Sequence[int], most: int) -> list[int]:
+def _sample(jobs: Sequence[int], most: int) -> list[int]:
     """Return a sample: the first, and others at equal distances, because failures come in streaks."""
     if len(jobs) <= most:
         return list(jobs)
     return [jobs[place * len(jobs) // most] for place in range(most)]
 
 
-def _weight(failure: Failure) -> int:
+def _size(failure: Failure) -> int:
     return failure.count + failure.unread

@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-_TELLS: Final = re.compile(
+_ERROR_WORDS: Final = re.compile(
     r"error|exception|fatal|fail|abort|kill|cannot|can't|could not|unable|not found|no such|denied|refused|"
     r"segmentation|overflow|timed? ?out|traceback|panic|assert|invalid|out of memory|no space|quota|core dumped",
     re.IGNORECASE,
 )
-_LONGEST: Final = 200
-_WORDS: Final = (
+_MAX_LENGTH: Final = 200
+_PLACEHOLDERS: Final = (
     # Order matters: times and paths contain numbers.
     (
         re.compile(
@@ -30,12 +30,12 @@ _WORDS: Final = (
 
 def signature(lines: Sequence[str]) -> str:
     """Return the last line that reports an error, else the last line, without job-specific parts."""
-    telling = (line for line in reversed(lines) if _TELLS.search(line))
-    return normalised(next(telling, lines[-1] if lines else ""))
+    telling = (line for line in reversed(lines) if _ERROR_WORDS.search(line))
+    return normalize(next(telling, lines[-1] if lines else ""))
 
 
-def normalised(text: str) -> str:
+def normalize(text: str) -> str:
     """Replace times, identifiers, addresses, paths and numbers by placeholders."""
-    for pattern, word in _WORDS:
+    for pattern, word in _PLACEHOLDERS:
         text = pattern.sub(word, text)
-    return text.strip()[:_LONGEST]
+    return text.strip()[:_MAX_LENGTH]

@@ -26,14 +26,14 @@ class RunStatus:
     """State of a run, from a snapshot or a replay.
 
     `counts` and `labels` are numbers of jobs per state, in total and per label. `notes` are for the reader. If
-    `moves` is false, nothing runs or waits, and there is no time left to estimate.
+    `is_live` is false, nothing runs or waits, and there is no time left to estimate.
     """
 
     state: JobState
     counts: Mapping[JobState, int]
     labels: Mapping[str, Mapping[JobState, int]]
     notes: tuple[str, ...] = ()
-    moves: bool = True
+    is_live: bool = True
 
 
 def is_current(opened: OpenRun, snapshot: Snapshot, *, alive: bool | Unreachable | None = None) -> bool:
@@ -47,7 +47,7 @@ def is_current(opened: OpenRun, snapshot: Snapshot, *, alive: bool | Unreachable
     return snapshot.finished or (opened.is_alive() if alive is None else alive) is True
 
 
-def status_of(opened: OpenRun, snapshot: Snapshot, now: float) -> RunStatus:
+def status_of_snapshot(opened: OpenRun, snapshot: Snapshot, now: float) -> RunStatus:
     """Return the run's state from its newest snapshot."""
     note = (snapshot.note,) if snapshot.note else ()
     return RunStatus(
@@ -55,7 +55,7 @@ def status_of(opened: OpenRun, snapshot: Snapshot, now: float) -> RunStatus:
         counts=snapshot.counts,
         labels=snapshot.labels,
         notes=(*note, *silence_notes(opened, snapshot, now)),
-        moves=not snapshot.finished,
+        is_live=not snapshot.finished,
     )
 
 
@@ -70,7 +70,7 @@ def silence_notes(opened: OpenRun, snapshot: Snapshot | None, now: float) -> tup
     )
 
 
-def report_of(opened: OpenRun, status: RunStatus) -> RunReport:
+def report_of_status(opened: OpenRun, status: RunStatus) -> RunReport:
     """Return the report of a run, with a warning if its counts do not add up."""
     card, run = opened.card, opened.run
     state, notes = status.state, status.notes
@@ -102,7 +102,7 @@ def report_of(opened: OpenRun, status: RunStatus) -> RunReport:
     )
 
 
-def report_from(opened: OpenRun, snapshot: Snapshot, now: float) -> RunReport:
+def report_of_snapshot(opened: OpenRun, snapshot: Snapshot, now: float) -> RunReport:
     """Return the report of a run from its newest snapshot alone."""
-    report = report_of(opened, status_of(opened, snapshot, now))
+    report = report_of_status(opened, status_of_snapshot(opened, snapshot, now))
     return structs.replace(report, finished_at=snapshot.at if snapshot.finished else None)

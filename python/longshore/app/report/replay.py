@@ -22,7 +22,7 @@ from longshore.model.run.state import JobState, run_state
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.world.runs.run_directory import read_waiting
 
-_PIECE: Final = 5000
+_CHUNK: Final = 5000
 """Events held at once."""
 
 
@@ -31,9 +31,9 @@ class Replay:
 
     `alive` is whether an engine lives; `details` requests job reports.
 
-    `unreachable` is why the workload manager did not answer, empty if it did. `silent` means that no event is known:
-    the manager did not answer, or the submitted run has no event and no engine to come. `unwatched` means
-    not finished and without engine. `last` is life and number of the last event; `mark` is the position after it.
+    `unreachable` is why the workload manager did not answer, empty if it did. `has_no_events` means that no event is
+    known: the manager did not answer, or the submitted run has no event and no engine to come. `has_no_engine` means
+    not finished and without engine. `last_position` is life and number of the last event, `mark` the position after it.
     `held` are jobs that the workload manager holds until a person releases them.
     """
 
@@ -43,40 +43,40 @@ class Replay:
         answer = opened.events() if details else opened.brief_events()
         self.unreachable = answer.why if isinstance(answer, Unreachable) else ""
         self.mark: Mark = "" if isinstance(answer, Unreachable) else answer[1]
-        self.last = (0, 0)
+        self.last_position = (0, 0)
         with collection_paused():
             self.jobs = jobs = JobTable(opened.run, "parents", *(("names",) if details else ()))
             self.state = initial_state(jobs)
             self._newest = NewestAttempts(len(jobs)) if details else None
             self.attempts = AttemptCollector(jobs.label_of, len(jobs.labels), newest=self._newest)
-            has_events = not isinstance(answer, Unreachable) and self._take(answer[0])
+            has_events = not isinstance(answer, Unreachable) and self._replay(answer[0])
         # An engine that is itself a job may be queued for long before its first event.
         lost = bool(opened.card.submissions) and alive is not True
-        self.silent = not has_events and (bool(self.unreachable) or lost)
-        self.unwatched = alive is not True and not self.state.finished
+        self.has_no_events = not has_events and (bool(self.unreachable) or lost)
+        self.has_no_engine = alive is not True and not self.state.finished
         self._shown = [self._shown_for(code) for code in JobCode]
-        watched = not self.unwatched and not self.silent
+        watched = not self.has_no_engine and not self.has_no_events
         self.held = find_held_jobs(read_waiting(opened.run), self.state.code) if watched else frozenset()
 
-    def _take(self, events: Iterable[BriefEvent]) -> bool:
+    def _replay(self, events: Iterable[BriefEvent]) -> bool:
         """Process events; return whether there were any."""
         state = self.state
         piece: Sequence[BriefEvent] = ()
-        for piece in _pieces(events):
+        for piece in _chunks(events):
             for event in piece:
                 apply_event(state, event)
-            self.attempts.take(piece)
-            self._note_last(piece[-1])
+            self.attempts.add(piece)
+            self._record_position(piece[-1])
         return bool(piece)
 
-    def _note_last(self, event: BriefEvent) -> None:
+    def _record_position(self, event: BriefEvent) -> None:
         life = self.attempts.life
         if life is not None:
-            self.last = life.life, 0 if isinstance(event, Life | AttemptSucceeded) else event.n
+            self.last_position = life.life, 0 if isinstance(event, Life | AttemptSucceeded) else event.n
 
     def _shown_for(self, code: int) -> JobState:
         """Return the state to show for a code: unknown for jobs that no engine watches."""
-        if self.silent or (self.unwatched and code in UNWATCHED):
+        if self.has_no_events or (self.has_no_engine and code in UNWATCHED):
             return JobState.UNKNOWN
         return JOB_STATES[code]
 
@@ -94,7 +94,7 @@ class Replay:
             counts=counts,
             labels=labels,
             notes=tuple(notes),
-            moves=not self.unwatched and not self.silent and not self.state.finished,
+            is_live=not self.has_no_engine and not self.has_no_events and not self.state.finished,
         )
 
     def _shown_row(self, row: Iterable[int]) -> dict[JobState, int]:
@@ -105,7 +105,7 @@ class Replay:
 
     def _overall(self, counts: dict[JobState, int]) -> JobState:
         state = self.state
-        if self.unwatched or self.silent:
+        if self.has_no_engine or self.has_no_events:
             return JobState.UNKNOWN
         overall = run_state(counts, expected=self._opened.card.expected, cancelled=state.cancelled)
         if self.held and is_stuck(state, self.held):
@@ -132,8 +132,8 @@ class Replay:
         )
 
 
-def _pieces(events: Iterable[BriefEvent]) -> Iterator[list[BriefEvent]]:
+def _chunks(events: Iterable[BriefEvent]) -> Iterator[list[BriefEvent]]:
     """Yield events in lists for several collectors in turn, which is faster than one by one."""
     each = iter(events)
-    while piece := list(islice(each, _PIECE)):
+    while piece := list(islice(each, _CHUNK)):
         yield piece

@@ -11,13 +11,19 @@ from msgspec import structs
 
 from longshore.app.report.attempts import AttemptCollector
 from longshore.app.report.failure_groups import FailedJobs, ReadLogs
-from longshore.app.report.from_snapshot import RunStatus, is_current, report_of, silence_notes, status_of
+from longshore.app.report.from_snapshot import (
+    RunStatus,
+    is_current,
+    report_of_status,
+    silence_notes,
+    status_of_snapshot,
+)
 from longshore.app.report.job_reports import JobReports
 from longshore.app.report.replay import Replay
 from longshore.app.report.report_cache import cache_report, read_cached_report
 from longshore.app.report.run_summary import summarize_run
 from longshore.app.runs.event_source import EventFollower
-from longshore.app.runs.open_run import OpenRun, of_one_run, readable
+from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_errors
 from longshore.contract.context import Unreachable
 from longshore.engine.run.service_capabilities import status_lines
 from longshore.engine.rundir.job_table import JobTable
@@ -61,12 +67,12 @@ class ReportBuilder:
         Raises `RunUnreadableError` if the run directory is damaged, `RunNotFoundError` if it disappeared meanwhile.
         """
         run = self._opened.run
-        with readable(run), of_one_run(run):
+        with map_read_errors(run), map_index_errors(run):
             # Queried before any read: an engine that ends in between has written its last event by then.
             alive = self._opened.is_alive()
             snapshot = read_snapshot(run)
             if alive is False and not details and (cached := read_cached_report(self._opened, snapshot)):
-                return structs.replace(cached.report, specifics=tuple(_specifics(self._opened, cached.life)))
+                return structs.replace(cached.report, specifics=tuple(_service_lines(self._opened, cached.life)))
             if details or snapshot is None or not is_current(self._opened, snapshot, alive=alive):
                 return self._from_events(now, alive=alive, snapshot=snapshot, details=details)
             return self._as_of(snapshot, now)
@@ -77,11 +83,11 @@ class ReportBuilder:
         events = self._follower.read()
         if self._follower.unreachable:
             return self._from_events(now, alive=True, snapshot=snapshot, details=False)
-        if self._attempts is None or self._follower.restarted:
+        if self._attempts is None or self._follower.has_restarted:
             self._attempts, self._last, self._later = AttemptCollector(jobs.label_of, len(jobs.labels)), (0, 0), []
         earlier, self._later = self._later, []
-        self._attempts.take(self._up_to(snapshot, chain(earlier, events)))
-        status = status_of(self._opened, snapshot, now)
+        self._attempts.add(self._up_to(snapshot, chain(earlier, events)))
+        status = status_of_snapshot(self._opened, snapshot, now)
         status = dataclasses.replace(
             status,
             labels={label: status.labels.get(label, {}) for label in jobs.labels},
@@ -109,12 +115,12 @@ class ReportBuilder:
     ) -> RunReport:
         """Return the report from a replay of all events."""
         replay = Replay(self._opened, alive=alive, details=details)
-        silence = () if replay.unwatched or replay.state.finished else silence_notes(self._opened, snapshot, now)
+        silence = () if replay.has_no_engine or replay.state.finished else silence_notes(self._opened, snapshot, now)
         status = replay.status(
             [*_pause_notes(replay.state), *self._notes(replay, snapshot, alive=alive), *silence],
         )
         report = self._report(replay.jobs, replay.attempts, status, now, replay.job_reports)
-        if alive is False and replay.mark and not status.moves and not details:
+        if alive is False and replay.mark and not status.is_live and not details:
             cache_report(self._opened, snapshot, mark=replay.mark, life=replay.attempts.life, report=report)
         return report
 
@@ -131,18 +137,18 @@ class ReportBuilder:
             log_of=self._opened.log_of,
             labels=jobs.labels,
             label_of=jobs.label_of,
-            jobs={job: attempts.bad_ends.get(job) for job in attempts.failed},
-            held={job: attempts.bad_ends.get(job) for job in attempts.holds if job not in attempts.failed},
-            holds=attempts.holds,
+            jobs={job: attempts.failed_ends.get(job) for job in attempts.failed},
+            held={job: attempts.failed_ends.get(job) for job in attempts.hold_codes if job not in attempts.failed},
+            holds=attempts.hold_codes,
             names_of=jobs.names_of,
             read=self._read_logs,
         )
         waiting = read_waiting(self._opened.run)
         return structs.replace(
-            report_of(self._opened, status),
+            report_of_status(self._opened, status),
             started_at=attempts.first_start,
             finished_at=attempts.finished.t if attempts.finished else None,
-            specifics=tuple(_specifics(self._opened, attempts.life)),
+            specifics=tuple(_service_lines(self._opened, attempts.life)),
             jobs=job_reports,
             summary=summarize_run(jobs, attempts, failed, status, now=now, waiting=waiting),
         )
@@ -151,18 +157,18 @@ class ReportBuilder:
         if replay.unreachable:
             yield f"the workload manager does not answer: {replay.unreachable}"
             return
-        if replay.silent:
+        if replay.has_no_events:
             yield "it was handed over, and nothing is left that says what happened since"
             return
         life = replay.attempts.life
         if life is None:
-            yield "its engine has not begun" if alive is True else _never_begun(self._opened)
+            yield "its engine has not begun" if alive is True else _not_started_note(self._opened)
             return
-        if snapshot and alive is not True and (lacking := self._lacking(snapshot, replay.last)):
+        if snapshot and alive is not True and (lacking := self._lacking(snapshot, replay.last_position)):
             yield from lacking
-        elif replay.unwatched and isinstance(alive, Unreachable):
+        elif replay.has_no_engine and isinstance(alive, Unreachable):
             yield "whether it still runs cannot be told: the workload manager does not answer"
-        elif replay.unwatched:
+        elif replay.has_no_engine:
             since = snapshot.at if snapshot and snapshot.life == life.life else life.t
             yield f"engine not running since {format_moment(since)}: longshore resume {self._opened.card.id}"
         elif snapshot and snapshot.note and not snapshot.note.startswith("paused: "):
@@ -181,7 +187,7 @@ class ReportBuilder:
         return [words]
 
 
-def _never_begun(opened: OpenRun) -> str:
+def _not_started_note(opened: OpenRun) -> str:
     """Return the note for a run without events."""
     again = f"longshore submit {opened.run.root}"
     started = read_submitting(opened.run)
@@ -199,7 +205,7 @@ def _pause_notes(state: RunState) -> tuple[str, ...]:
     return (f"paused: {state.paused}; 'longshore unpause' goes on",) if state.paused and not state.finished else ()
 
 
-def _specifics(opened: OpenRun, life: Life | None) -> Iterator[str]:
+def _service_lines(opened: OpenRun, life: Life | None) -> Iterator[str]:
     """Yield notes about the engine that drives the run."""
     if lines := status_lines(opened.service, opened.run):
         yield from lines

@@ -51,7 +51,7 @@ def read_cached_report(opened: OpenRun, snapshot: Snapshot | None) -> CachedRepo
         return None
     if (kept.report.path, kept.card, kept.snapshot) != (str(opened.run.root), opened.card, snapshot):
         return None
-    if not _is_all(opened, kept.mark) or kept.logs != _logs(kept.report):
+    if not _is_newest(opened, kept.mark) or kept.logs != _log_stamps(kept.report):
         return None
     return kept
 
@@ -63,12 +63,14 @@ def cache_report(
 
     `mark` is the position in the events, `life` the newest engine.
     """
-    kept = CachedReport(mark=mark, card=opened.card, snapshot=snapshot, logs=_logs(report), life=life, report=report)
+    kept = CachedReport(
+        mark=mark, card=opened.card, snapshot=snapshot, logs=_log_stamps(report), life=life, report=report
+    )
     with suppress(OSError):
         write_cached(opened.run, _NAME, msgspec.json.encode(kept))
 
 
-def _is_all(opened: OpenRun, mark: Mark) -> bool:
+def _is_newest(opened: OpenRun, mark: Mark) -> bool:
     """Tell whether there are no events after a mark."""
     try:
         answer = opened.brief_events(mark)
@@ -77,12 +79,12 @@ def _is_all(opened: OpenRun, mark: Mark) -> bool:
     return not isinstance(answer, Unreachable) and answer[1] == mark
 
 
-def _logs(report: RunReport) -> dict[str, tuple[int, int] | None]:
+def _log_stamps(report: RunReport) -> dict[str, tuple[int, int] | None]:
     failures = report.summary.failures if report.summary else ()
-    return {failure.log: _stamp(Path(failure.log)) for failure in failures if failure.log}
+    return {failure.log: _file_stamp(Path(failure.log)) for failure in failures if failure.log}
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
+def _file_stamp(path: Path) -> tuple[int, int] | None:
     try:
         about = path.stat()
     except OSError:

@@ -15,7 +15,7 @@ from longshore.model.run.moment import format_moment
 from longshore.model.run.report import Badput, RunningJob, RunSummary
 from longshore.model.run.state import TERMINAL_STATES, JobState
 
-_LONGEST: Final = 5
+_MAX_RUNNING: Final = 5
 """Running jobs listed by name."""
 
 
@@ -32,13 +32,13 @@ def summarize_run(
 
     `now` is in seconds since the epoch. `waiting` are the workload manager's reasons not to start jobs.
     """
-    start, end, moves = attempts.first_start, attempts.finished, status.moves
+    start, end, is_live = attempts.first_start, attempts.finished, status.is_live
     elapsed = None if start is None else max(0.0, (end.t if end else now) - start)
     return RunSummary(
-        elapsed_s=elapsed if moves or end else None,
-        left_s=_left_s(jobs, attempts, status, now) if moves else None,
-        running=_running(attempts, jobs) if moves else (),
-        waits=(*_waits(attempts, status.counts, now), *_reasons(status.counts, waiting)) if moves else (),
+        elapsed_s=elapsed if is_live or end else None,
+        left_s=_time_left(jobs, attempts, status, now) if is_live else None,
+        running=_longest_running(attempts, jobs) if is_live else (),
+        waits=(*_wait_notes(attempts, status.counts, now), *_manager_notes(status.counts, waiting)) if is_live else (),
         failures=failed.groups(),
         badput={
             cause: Badput(attempts=int(spent[0]), seconds=spent[1]) for cause, spent in sorted(attempts.badput.items())
@@ -47,7 +47,7 @@ def summarize_run(
     )
 
 
-def _left_s(jobs: JobTable, attempts: AttemptCollector, status: RunStatus, now: float) -> tuple[float, float] | None:
+def _time_left(jobs: JobTable, attempts: AttemptCollector, status: RunStatus, now: float) -> tuple[float, float] | None:
     if attempts.first_start is None:
         return None
     open_jobs = [
@@ -58,14 +58,14 @@ def _left_s(jobs: JobTable, attempts: AttemptCollector, status: RunStatus, now: 
         now=now,
         started_at=attempts.first_start,
         left=open_jobs,
-        running_s=_running_s(attempts, len(jobs.labels), now),
+        running_s=_running_times(attempts, len(jobs.labels), now),
         run_s=attempts.run_s,
         ended_at=attempts.ended_at,
         busy_s=attempts.busy_s,
     )
 
 
-def _running_s(attempts: AttemptCollector, labels: int, now: float) -> list[list[float]]:
+def _running_times(attempts: AttemptCollector, labels: int, now: float) -> list[list[float]]:
     """Return the run time so far of each running job, per label."""
     running: list[list[float]] = [[] for _ in range(labels)]
     for job, start in attempts.running.items():
@@ -73,8 +73,8 @@ def _running_s(attempts: AttemptCollector, labels: int, now: float) -> list[list
     return running
 
 
-def _running(attempts: AttemptCollector, jobs: JobTable) -> tuple[RunningJob, ...]:
-    longest = sorted(attempts.running.values(), key=lambda start: (start.at or start.t, start.j))[:_LONGEST]
+def _longest_running(attempts: AttemptCollector, jobs: JobTable) -> tuple[RunningJob, ...]:
+    longest = sorted(attempts.running.values(), key=lambda start: (start.at or start.t, start.j))[:_MAX_RUNNING]
     names = jobs.names_of(start.j for start in longest)
     return tuple(
         RunningJob(
@@ -87,25 +87,25 @@ def _running(attempts: AttemptCollector, jobs: JobTable) -> tuple[RunningJob, ..
     )
 
 
-def _waits(attempts: AttemptCollector, counts: Mapping[JobState, int], now: float) -> list[str]:
+def _wait_notes(attempts: AttemptCollector, counts: Mapping[JobState, int], now: float) -> list[str]:
     said = []
-    later = [at for job, at in attempts.retries.items() if at > now and job not in attempts.running]
+    later = [at for job, at in attempts.retry_times.items() if at > now and job not in attempts.running]
     if later:
-        said.append(f"{_jobs(len(later))} waiting to be tried again, the first at {format_moment(min(later))}")
+        said.append(f"{_counted(len(later))} waiting to be tried again, the first at {format_moment(min(later))}")
     ready = counts.get(JobState.READY, 0) - len(later)
     if ready > 0 and (counts.get(JobState.RUNNING, 0) or counts.get(JobState.PENDING, 0)):
-        said.append(f"{_jobs(ready)} ready, waiting for room")
+        said.append(f"{_counted(ready)} ready, waiting for room")
     for state, words in (
         (JobState.PENDING, "handed over, waiting to be started"),
         (JobState.HELD, "held"),
         (JobState.UNREADY, "waiting for other jobs to succeed"),
     ):
         if counts.get(state):
-            said.append(f"{_jobs(counts[state])} {words}")
+            said.append(f"{_counted(counts[state])} {words}")
     return said
 
 
-def _reasons(counts: Mapping[JobState, int], waiting: WaitReasons) -> list[str]:
+def _manager_notes(counts: Mapping[JobState, int], waiting: WaitReasons) -> list[str]:
     """Return the workload manager's reasons why jobs wait, while some do."""
     if not (counts.get(JobState.PENDING) or counts.get(JobState.HELD)):
         return []
@@ -114,5 +114,5 @@ def _reasons(counts: Mapping[JobState, int], waiting: WaitReasons) -> list[str]:
     return [f"the workload manager's reasons: {said}"] if said else []
 
 
-def _jobs(count: int) -> str:
+def _counted(count: int) -> str:
     return f"{count} job is" if count == 1 else f"{count} jobs are"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from longshore.app.report.from_snapshot import is_current, report_from
-from longshore.app.runs.open_run import OpenRun, readable
+from longshore.app.report.from_snapshot import is_current, report_of_snapshot
+from longshore.app.runs.open_run import OpenRun, map_read_errors
 from longshore.model.run.report import RunReport
 from longshore.world.runs.run_directory import read_snapshot
 
@@ -16,7 +16,7 @@ def status_run(opened: OpenRun) -> RunReport:
     Raises `RunUnreadableError` if the directory is damaged or not readable, `RunNotFoundError` if it disappeared
     meanwhile.
     """
-    with readable(opened.run):
+    with map_read_errors(opened.run):
         snapshot = read_snapshot(opened.run)
         is_enough = snapshot is not None and is_current(opened, snapshot)
     if snapshot is None or not is_enough:
@@ -24,4 +24,4 @@ def status_run(opened: OpenRun) -> RunReport:
         from longshore.app.report.report import report_run
 
         return report_run(opened, details=False)
-    return report_from(opened, snapshot, time.time())
+    return report_of_snapshot(opened, snapshot, time.time())

@@ -10,9 +10,9 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Final
 
-LEAST_ENDS: Final = 10
+MIN_ENDED: Final = 10
 """Ended attempts required for an estimate: a guess from three jobs is worse than none."""
-_RECENT: Final = 1000
+_RECENT_ENDS: Final = 1000
 """Ends per label that are used: the newest say most, and sorting a million at every poll is slow."""
 
 
@@ -35,11 +35,11 @@ def time_left(
     summed run time up to each.
     """
     elapsed = now - started_at
-    if len(ended_at) < LEAST_ENDS or elapsed <= 0.0 or not any(left):
+    if len(ended_at) < MIN_ENDED or elapsed <= 0.0 or not any(left):
         return None
     # A label without ended attempts is estimated like all others.
-    everything = [seconds for times in run_s for seconds in times[-_RECENT // max(len(run_s), 1) :]]
-    paces = _paces(now, elapsed, ended_at, busy_s)
+    everything = [seconds for times in run_s for seconds in times[-_RECENT_ENDS // max(len(run_s), 1) :]]
+    paces = _mean_concurrency(now, elapsed, ended_at, busy_s)
     if not everything or not paces:
         return None
     # Imported late: every command that reports on runs imports this module, and few need estimates.
@@ -50,7 +50,7 @@ def time_left(
     work = []
     for number, times, runs in zip(left, run_s, running_s or [()] * len(left), strict=True):
         if number:
-            sample = times[-_RECENT:] if len(times) >= LEAST_ENDS else everything
+            sample = times[-_RECENT_ENDS:] if len(times) >= MIN_ENDED else everything
             middle, mean = median(sample), fmean(sample)
             # A job beyond the typical run time is about to end, and must not reduce the others' time.
             elapsed_s = sum(min(seconds, mean) for seconds in runs)
@@ -68,7 +68,7 @@ def time_left(
     return estimate_eta(work, max(paces)).earliest_s, estimate_eta(work, min(paces)).latest_s
 
 
-def _paces(now: float, elapsed: float, ended_at: Sequence[float], busy_s: Sequence[float]) -> list[float]:
+def _mean_concurrency(now: float, elapsed: float, ended_at: Sequence[float], busy_s: Sequence[float]) -> list[float]:
     """Return the average number of concurrent jobs in the whole run and in its second half."""
     before = bisect_right(ended_at, now - elapsed / 2)
     recent = busy_s[-1] - (busy_s[before - 1] if before else 0.0)

@@ -7,17 +7,17 @@ from collections.abc import Callable
 
 from longshore.app.report.report import report_run
 from longshore.app.report.status import status_run
-from longshore.app.runs.open_run import OpenRun, is_gone
+from longshore.app.runs.open_run import OpenRun, is_missing
 from longshore.contract.capabilities import HoldRules
 from longshore.contract.context import Unreachable
 from longshore.errors import RunNotFoundError
 from longshore.model.run.report import RunReport
 from longshore.model.run.state import JobState
 
-_LOOK_S = 0.2
+_POLL_S = 0.2
 
 
-def wait_for(opened: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
+def wait_for_end(opened: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
     """Poll a run until it is over, and return its report; `show` receives each report.
 
     Raises `RunNotFoundError` if the run directory is gone or cannot be read.
@@ -30,9 +30,9 @@ def wait_for(opened: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
             if is_over(opened, report) and is_over(opened, report := report_run(opened, details=False)):
                 return report
             # After a slow poll, as of a large run without an engine, most of the time is left to others.
-            time.sleep(max(_LOOK_S, 4.0 * (time.monotonic() - began)))
+            time.sleep(max(_POLL_S, 4.0 * (time.monotonic() - began)))
     except RunNotFoundError:
-        if not is_gone(opened.run.root):
+        if not is_missing(opened.run.root):
             raise
         raise RunNotFoundError(
             f"'{opened.run.root}' is gone: the run directory was removed or moved while it was watched",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from longshore.app.runs.open_run import OpenRun, is_gone, readable
+from longshore.app.runs.open_run import OpenRun, is_missing, map_read_errors
 from longshore.contract.context import Mark, Unreachable
 from longshore.contract.service import StaleMarkError
 from longshore.engine.run.service_capabilities import journal_is_complete
@@ -15,7 +15,7 @@ from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableErro
 from longshore.model.lines.codec import encode_line
 from longshore.model.run.event import Event
 
-_ENCODED = 5000
+_ENCODED_EVENTS = 5000
 """Events encoded together."""
 
 
@@ -25,12 +25,12 @@ def event_blocks(opened: OpenRun) -> list[bytes]:
     Raises `RunUnreadableError` if the journal is damaged, gone, too new or not readable, `UnreachableError` if the
     workload manager does not answer.
     """
-    with readable(opened.run):
-        if lives(opened.run.journal) and _is_whole(opened):
+    with map_read_errors(opened.run):
+        if lives(opened.run.journal) and _has_complete_journal(opened):
             return [block.lines for block in read_blocks(opened.run.journal)[0]]
         events = all_events(opened)
         found = []
-        while block := b"".join(map(encode_line, islice(events, _ENCODED))):
+        while block := b"".join(map(encode_line, islice(events, _ENCODED_EVENTS))):
             found.append(block)
     if not found and opened.card.submissions and opened.is_alive() is not True:
         raise RunUnreadableError(
@@ -51,7 +51,7 @@ def all_events(opened: OpenRun) -> Iterator[Event]:
     return answer[0]
 
 
-def _is_whole(opened: OpenRun) -> bool:
+def _has_complete_journal(opened: OpenRun) -> bool:
     try:
         return journal_is_complete(opened.service, opened.run)
     except LongshoreError:
@@ -62,8 +62,8 @@ def _is_whole(opened: OpenRun) -> bool:
 class EventFollower:
     """Reads new events of a run.
 
-    `mark` is the position in the events. `restarted` means that the last `read` began again with the first event, so
-    what was read before is void. `unreachable` is why the workload manager did not answer the last call; empty if it
+    `mark` is the position in the events. `has_restarted` means that the last `read` began again with the first event,
+    so what was read before is void. `unreachable` is why the workload manager did not answer the last call; empty if it
     did.
     """
 
@@ -71,14 +71,14 @@ class EventFollower:
         self._opened = opened
         # A journal is followed directly: events seen before the journal exists are numbered
         # differently.
-        with readable(opened.run):
+        with map_read_errors(opened.run):
             self._has_journal = bool(lives(opened.run.journal))
         self.mark: Mark = ""
-        self.restarted = False
+        self.has_restarted = False
         self.unreachable = ""
 
     @property
-    def may_come(self) -> bool:
+    def may_have_events(self) -> bool:
         """Whether the run may have events, now or later."""
         begun = self._has_journal or bool(self._opened.card.submissions)
         return begun or self._opened.is_alive() is not False
@@ -90,7 +90,7 @@ class EventFollower:
         The iterator may raise both.
         """
         root = self._opened.run.root
-        if is_gone(root):
+        if is_missing(root):
             raise RunNotFoundError(
                 f"'{root}' is gone: it was moved or removed while it was followed",
                 hint="If it was moved, name it by its new path.",
@@ -103,10 +103,10 @@ class EventFollower:
             answer = self._ask("")
         if isinstance(answer, Unreachable):
             # The mark stays: if it is invalid, the next call returns that again.
-            self.restarted, self.unreachable = False, answer.why
+            self.has_restarted, self.unreachable = False, answer.why
             return iter(())
         events, self.mark = answer
-        self.restarted, self.unreachable = stale, ""
+        self.has_restarted, self.unreachable = stale, ""
         return events
 
     def _ask(self, mark: Mark) -> tuple[Iterator[Event], Mark] | Unreachable:

@@ -17,7 +17,7 @@ from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.request import Request
 
 
-class _Touched(msgspec.Struct, gc=False):
+class _EventJobs(msgspec.Struct, gc=False):
     """Fields of an event that tell which jobs it concerns; the rest of the line is skipped."""
 
     e: str
@@ -26,7 +26,7 @@ class _Touched(msgspec.Struct, gc=False):
     jobs: tuple[int | tuple[int, int], ...] | None = None
 
 
-_touched = msgspec.json.Decoder(_Touched).decode_lines
+_decode_event_jobs = msgspec.json.Decoder(_EventJobs).decode_lines
 
 
 def events_of_jobs(blocks: Iterable[bytes], jobs: Container[int]) -> list[Event]:
@@ -36,12 +36,12 @@ def events_of_jobs(blocks: Iterable[bytes], jobs: Container[int]) -> list[Event]
     event.
     """
     with collection_paused():
-        return decode_events(b"".join(_concerning(blocks, jobs)), path="the journal")
+        return decode_events(b"".join(_lines_of_jobs(blocks, jobs)), path="the journal")
 
 
-def _concerning(blocks: Iterable[bytes], jobs: Container[int]) -> Iterator[bytes]:
+def _lines_of_jobs(blocks: Iterable[bytes], jobs: Container[int]) -> Iterator[bytes]:
     batches: set[str] = set()
-    for event, line in _lines(blocks):
+    for event, line in _decode_lines(blocks):
         if event.j >= 0:
             if event.j in jobs:
                 yield line
@@ -59,7 +59,7 @@ def _concerning(blocks: Iterable[bytes], jobs: Container[int]) -> Iterator[bytes
 def jobs_failed_once(blocks: Iterable[bytes]) -> list[int]:
     """Return the jobs that failed for good at least once."""
     told = (block for block in blocks if b"failed" in block)
-    return list(dict.fromkeys(event.j for event, _ in _lines(told) if event.e == "failed"))
+    return list(dict.fromkeys(event.j for event, _ in _decode_lines(told) if event.e == "failed"))
 
 
 def active_requests(blocks: Iterable[bytes]) -> dict[int, Request]:
@@ -67,7 +67,7 @@ def active_requests(blocks: Iterable[bytes]) -> dict[int, Request]:
     members: dict[str, list[int]] = {}
     active: dict[int, bytes] = {}
     with collection_paused():
-        for event, line in _lines(blocks):
+        for event, line in _decode_lines(blocks):
             if event.e == "submitting":
                 members[event.b] = _members(event)
                 active.update(dict.fromkeys(members[event.b], line))
@@ -77,23 +77,23 @@ def active_requests(blocks: Iterable[bytes]) -> dict[int, Request]:
                 for job in _members(event) or members.get(event.b, []):
                     active.pop(job, None)
     submissions = {line: decode_event(line) for line in set(active.values())}
-    return {job: _request(submissions[line]) for job, line in active.items()}
+    return {job: _submitted_request(submissions[line]) for job, line in active.items()}
 
 
-def _request(event: Event) -> Request:
+def _submitted_request(event: Event) -> Request:
     assert isinstance(event, Submitting)
     return event.request or Request()
 
 
-def _members(event: _Touched) -> list[int]:
+def _members(event: _EventJobs) -> list[int]:
     """Return the jobs of an event about several, with or without attempt numbers."""
     return [each if isinstance(each, int) else each[0] for each in event.jobs or ()]
 
 
-def _lines(blocks: Iterable[bytes]) -> Iterator[tuple[_Touched, bytes]]:
+def _decode_lines(blocks: Iterable[bytes]) -> Iterator[tuple[_EventJobs, bytes]]:
     for block in blocks:
         lines = block.splitlines(keepends=True)
         try:
-            yield from zip(_touched(block), lines, strict=True)
+            yield from zip(_decode_event_jobs(block), lines, strict=True)
         except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
             raise RunUnreadableError(f"the journal has a line that is no event: {error}") from error

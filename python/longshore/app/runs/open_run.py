@@ -23,7 +23,7 @@ from longshore.model.run.submission import RunIdentity
 from longshore.world.runs.registry import RegistryEntry, find_run, registered_path, write_entry
 from longshore.world.runs.run_directory import read_card
 
-_DAYS: Final = 2.0
+_SEARCH_DAYS: Final = 2.0
 """Days to look back for a finished run."""
 
 
@@ -89,7 +89,7 @@ def open_run(reference: str, *, service: str | None = None, everywhere: bool = F
     does not exist or cannot be read, `UnknownServiceError` if it belongs to another service.
     """
     run = _find(reference, service, everywhere=everywhere, tell=tell)
-    if is_gone(run.root):
+    if is_missing(run.root):
         raise RunNotFoundError(
             f"there is no run directory '{run.root}'",
             hint="If the run was moved, name it by its new path; if it was removed, there is no more to know of it.",
@@ -112,7 +112,7 @@ def open_run(reference: str, *, service: str | None = None, everywhere: bool = F
     return OpenRun(run=run, card=card)
 
 
-def is_managers_id(reference: str) -> bool:
+def is_manager_id(reference: str) -> bool:
     """Tell whether a reference can be a workload manager's id.
 
     Longshore's ids begin with a letter; global ids have two ``#``.
@@ -125,7 +125,7 @@ def _find(reference: str, service: str | None, *, everywhere: bool, tell: bool) 
     try:
         return find_run(reference)
     except RunNotFoundError:
-        if not is_managers_id(reference):
+        if not is_manager_id(reference):
             raise
         from longshore.app.configure.layers import SERVICE_VARIABLE
 
@@ -142,7 +142,7 @@ def _find(reference: str, service: str | None, *, everywhere: bool, tell: bool) 
 def _refuse_remote(reference: str, manager: Queryable) -> None:
     """Raise the error for a run whose directory is elsewhere, with its place."""
     try:
-        found = manager.query_runs(RunSearch(reference=reference, days=_DAYS)).reports
+        found = manager.query_runs(RunSearch(reference=reference, days=_SEARCH_DAYS)).reports
     except ServiceError:
         return
     for report in found:
@@ -152,7 +152,7 @@ def _refuse_remote(reference: str, manager: Queryable) -> None:
         ) from None
 
 
-def is_gone(path: str | Path) -> bool:
+def is_missing(path: str | Path) -> bool:
     """Tell whether a path does not exist; a path that cannot be inspected counts as existing."""
     try:
         os.lstat(path)
@@ -164,7 +164,7 @@ def is_gone(path: str | Path) -> bool:
 
 
 @contextmanager
-def readable(run: RunPaths) -> Iterator[None]:
+def map_read_errors(run: RunPaths) -> Iterator[None]:
     """Map errors of reading a run directory to Longshore's errors.
 
     Raises `RunNotFoundError` if the directory disappeared, `RunUnreadableError` if it is damaged or not readable.
@@ -172,7 +172,7 @@ def readable(run: RunPaths) -> Iterator[None]:
     try:
         yield
     except (RunUnreadableError, OSError) as error:
-        if is_gone(run.root):
+        if is_missing(run.root):
             raise RunNotFoundError(
                 f"'{run.root}' is gone: the run directory was removed or moved while it was read",
                 hint="If it was moved, name the run by its new path.",
@@ -183,7 +183,7 @@ def readable(run: RunPaths) -> Iterator[None]:
 
 
 @contextmanager
-def of_one_run(run: RunPaths) -> Iterator[None]:
+def map_index_errors(run: RunPaths) -> Iterator[None]:
     """Check that a journal names only jobs of the workflow: a number is an index into its list of jobs.
 
     Raises `RunUnreadableError` if files of two runs were mixed.

@@ -12,7 +12,7 @@ from longshore.app.configure.layers import current_directory
 from longshore.app.configure.service_lookup import find_service
 from longshore.app.plan.checks import find_missing_inputs
 from longshore.app.progress import Progress, RecordingProgress
-from longshore.app.runs.open_run import readable
+from longshore.app.runs.open_run import map_read_errors
 from longshore.app.submit.fingerprint import find_changes
 from longshore.app.submit.hand_over import PreparedRun, SubmittedRun, refuse_if_submitted
 from longshore.app.submit.pipeline import advance_run
@@ -110,7 +110,7 @@ def _find_changes(
         changes = list(find_changes(run, card, fingerprint))
     if service.traits.runs_on_submit_host:
         try:
-            with readable(run):
+            with map_read_errors(run):
                 changes += find_missing_inputs(run)
         except RunUnreadableError:
             # The refusal names the changed workflow; with `force` or without changes, this error does.

@@ -29,7 +29,7 @@ def command(ctx: click.Context, /, *, run: str, follow: bool, since: str | None)
         if follow:
             output.flush()
     output.flush()
-    if events.lost:
+    if events.is_engine_gone:
         from longshore.cli.inspect.follow import end_of_following
 
         ctx.exit(end_of_following(api.status(opened)))

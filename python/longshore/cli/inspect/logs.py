@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import re
     from collections.abc import Iterable, Iterator
 
-    from longshore.app.inspect.logs import Log, Logs
+    from longshore.app.inspect.logs import Log, LogList
     from longshore.app.runs.open_run import OpenRun
     from longshore.cli.safe_output import SafeOutput
 
@@ -112,9 +112,9 @@ def _print(
         elif pattern:
             _show_lines(log.job, _read(log, tail=options.tail, pattern=pattern), output)
         else:
-            if found.several:
+            if found.has_several_jobs:
                 output.line(_header(log.job, log.attempt, str(log.path)))
-            _print_one(log, output, tail=options.tail, several=found.several)
+            _print_one(log, output, tail=options.tail, several=found.has_several_jobs)
     output.flush()
     print_notes(found.notes)
 
@@ -147,7 +147,7 @@ def _read(
         click.echo(f"longshore: {error.message}", err=True)
 
 
-def _print_json(opened: OpenRun, found: Logs, *, tail: int | None, pattern: re.Pattern[bytes] | None) -> None:
+def _print_json(opened: OpenRun, found: LogList, *, tail: int | None, pattern: re.Pattern[bytes] | None) -> None:
     from longshore.app.documents.job import logs_pieces
 
     lines = None if pattern is None and tail is None else partial(_json_lines, pattern=pattern, tail=tail)
@@ -215,15 +215,15 @@ def _follow(
 ) -> int:
     follower = api.follow_log(opened, job, tail=tail)
     shown = _Shown(follower.name, output, pattern)
-    for growth in follower.growth():
-        if growth.text is None:
-            shown.attempt(growth.attempt)
+    for update in follower.updates():
+        if update.text is None:
+            shown.attempt(update.attempt)
         else:
-            shown.text(growth.text)
+            shown.text(update.text)
     shown.end()
     if not shown.began:
         click.echo(f"longshore: job '{follower.name}' has no log: no attempt of it has begun", err=True)
-    if not follower.lost:
+    if not follower.is_engine_gone:
         return 0
     from longshore.cli.inspect.follow import end_of_following
 

@@ -105,7 +105,7 @@ def _say(again: RestartPlan, run: str) -> None:
         click.echo(f"longshore: and {again.unfinished} that were never over go on", err=True)
     if again.changes.set:
         values = ", ".join(f"{key}={value}" for key, value in again.changes.set.items())
-        click.echo(f"longshore: {values} is set of {again.set_of} of them", err=True)
+        click.echo(f"longshore: {values} is set of {again.changed} of them", err=True)
 
 
 def _words(again: RestartPlan) -> Mapping[str, str]:

@@ -38,10 +38,10 @@ def command(
         documents.append(resume_document(opened, outcome.notes, as_of=time.time()))
         if not as_json:
             print_notes(outcome.notes)
-            if outcome.begun:
+            if outcome.has_started:
                 click.echo(f"Submit dir: {path}\nRun Id: {opened.card.shown_id}\nRun Name: {opened.card.name}")
     if as_json:
         print_json(documents[0] if run else resume_all_document(documents, as_of=time.time()))
     elif not outcomes:
         click.echo("longshore: nothing to resume: no known run has lost its engine", err=True)
-    ctx.exit(6 if any(outcome.failed for _, outcome in outcomes) else 0)
+    ctx.exit(6 if any(outcome.has_failed for _, outcome in outcomes) else 0)

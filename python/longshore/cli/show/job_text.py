@@ -13,8 +13,8 @@ from longshore.model.run.moment import format_moment
 from longshore.model.run.state import Cause, JobState
 
 if TYPE_CHECKING:
-    from longshore.app.inspect.explain_job import Explained, GroupAhead, Other, Room, Throttle
-    from longshore.app.inspect.show_job import ShownJob, UsedFile
+    from longshore.app.inspect.explain_job import BlockingGroup, JobExplanation, PoolUsage, RelatedJob, Throttle
+    from longshore.app.inspect.show_job import JobDetails, JobFile
     from longshore.model.run.attempt import Attempt
     from longshore.model.workflow.request import Request
 
@@ -29,7 +29,7 @@ def shown_command(line: str) -> str:
     return hide_secrets(line)
 
 
-def job_text(job: ShownJob) -> str:
+def job_text(job: JobDetails) -> str:
     """Format a job's command, environment, request and files, as ``show-job`` prints it."""
     was = "not begun yet" if not job.attempts else f"of {job.attempts} so far"
     facts: list[tuple[str, str]] = [
@@ -59,14 +59,15 @@ def job_text(job: ShownJob) -> str:
     return "\n".join(map(escape_controls, lines))
 
 
-def explanation_text(job: Explained, *, now: float) -> str:
+def explanation_text(job: JobExplanation, *, now: float) -> str:
     """Format the explanation of a job's state, as ``explain`` prints it."""
     lines = [f"{job.name} (number {job.index}, label {job.label}) of run {job.run} is {job.state}."]
     lines += [f"{_IN}{reason}" for reason in state_reasons(job, now=now)]
     lines += ["", f"Request:  {request_text(job.request)}"]
     if job.room:
         lines.append(f"Room:     {_room(job.room)}")
-    lines.append(f"Retries:  {_retries(job.retries, job.unless_exit)}, {job.tries} of its attempts counted so far")
+    used = f"{job.counted_failures} of its attempts counted so far"
+    lines.append(f"Retries:  {_retries(job.retries, job.retry_unless_exit)}, {used}")
     for attempt in job.attempts:
         lines += ["", *_attempt_lines(attempt, job.logs.get(attempt.number))]
     story = [event_text(event, job.index) for _, event in job.events]
@@ -78,47 +79,47 @@ def explanation_text(job: Explained, *, now: float) -> str:
     return "\n".join(map(escape_controls, lines))
 
 
-def state_reasons(job: Explained, *, now: float) -> list[str]:
+def state_reasons(job: JobExplanation, *, now: float) -> list[str]:
     """Reasons for a job's state, a sentence each, the most important first."""
     return list(_reasons(job, now))
 
 
-def _reasons(job: Explained, now: float) -> Iterator[str]:
+def _reasons(job: JobExplanation, now: float) -> Iterator[str]:
     yield from _WHY.get(job.state, _why_other)(job, now)
     if job.stopped_at is not None:
         yield f"The engine is not running since {format_moment(job.stopped_at)}: longshore resume {job.run}"
 
 
-def _why_pending(job: Explained, _: float) -> Iterator[str]:
+def _why_pending(job: JobExplanation, _: float) -> Iterator[str]:
     newest = job.attempts[-1] if job.attempts else None
     since = f" since {format_moment(newest.submitted_at)}" if newest and newest.submitted_at else ""
     what = f" as '{newest.wms_id}'" if newest and newest.wms_id else ""
     yield f"It was handed to the workload manager{what} and has not been seen to start{since}."
-    if job.waits_at_manager:
-        yield f"The workload manager gives as its reason: {job.waits_at_manager}."
+    if job.manager_reason:
+        yield f"The workload manager gives as its reason: {job.manager_reason}."
 
 
-def _why_succeeded(job: Explained, _: float) -> Iterator[str]:
+def _why_succeeded(job: JobExplanation, _: float) -> Iterator[str]:
     for newest in job.attempts[-1:]:
         yield f"Its attempt {newest.number} succeeded{_after(newest)}."
     if bad := [attempt for attempt in job.attempts if attempt.cause]:
         yield f"Before that, {_times(len(bad))} ended badly: {'; '.join(map(outcome_text, bad[-_SHOWN:]))}."
 
 
-def _why_failed(job: Explained, _: float) -> Iterator[str]:
+def _why_failed(job: JobExplanation, _: float) -> Iterator[str]:
     for newest in job.attempts[-1:]:
         yield f"Its attempt {newest.number} ended badly: {outcome_text(newest)}."
     if job.why_failed:
         yield f"It was not tried again: {job.why_failed}."
 
 
-def _why_deleted(job: Explained, _: float) -> Iterator[str]:
+def _why_deleted(job: JobExplanation, _: float) -> Iterator[str]:
     order = job.cancelled_by
     yield f"It was cancelled{f' by {order.who} at {format_moment(order.t)}' if order else ''}."
 
 
-def _why_other(job: Explained, _: float) -> Iterator[str]:
-    if job.state is JobState.UNKNOWN and job.engine is None:
+def _why_other(job: JobExplanation, _: float) -> Iterator[str]:
+    if job.state is JobState.UNKNOWN and job.is_engine_alive is None:
         yield "It was handed over; the workload manager cannot be asked, so what became of it since is not known."
     elif job.state is JobState.UNKNOWN:
         yield "It was handed over when the engine was last there; what became of it since is not known."
@@ -127,45 +128,47 @@ def _why_other(job: Explained, _: float) -> Iterator[str]:
             yield newest.reason
 
 
-def _why_unready(job: Explained, _: float) -> Iterator[str]:
+def _why_unready(job: JobExplanation, _: float) -> Iterator[str]:
     if job.is_final:
         yield f"It is the final job: {len(job.waits_for)} others are not over yet{_first(job.waits_for)}."
         return
-    if job.waits_for or not job.comes_after:
+    if job.waits_for or not job.blocking_groups:
         parents = "parent has" if job.parents == 1 else "parents have"
         yield f"{len(job.waits_for)} of its {job.parents} {parents} not succeeded yet: {_listed(job.waits_for)}."
-    for group in job.comes_after:
+    for group in job.blocking_groups:
         yield _behind(group)
     named = {other.name for other in job.waits_for}
     if any(cause.name not in named for cause in job.causes):
         yield f"In the end it waits for {_listed(job.causes)}."
 
 
-def _behind(group: GroupAhead) -> str:
-    verb = "has" if group.left == 1 else "have"
-    still = f"{verb} not succeeded" if group.must_succeed else "is not over" if group.left == 1 else "are not over"
-    return f"It comes after the group {group.title}, of which {format_count(group.left, 'last job')} {still} yet."
+def _behind(group: BlockingGroup) -> str:
+    verb, is_or_are = ("has", "is") if group.unfinished == 1 else ("have", "are")
+    still = f"{verb} not succeeded" if group.must_succeed else f"{is_or_are} not over"
+    return f"It comes after the group {group.title}, of which {format_count(group.unfinished, 'last job')} {still} yet."
 
 
-def _why_ready(job: Explained, now: float) -> Iterator[str]:
-    if job.undecided:
+def _why_ready(job: JobExplanation, now: float) -> Iterator[str]:
+    if job.is_undecided:
         yield "Its newest attempt ended badly, and the engine has not yet decided whether it is tried again."
     if job.not_before is not None and job.not_before > now:
         yield f"It is tried again at {format_moment(job.not_before)} at the earliest."
     for throttle in job.throttles:
-        if throttle.active >= throttle.most:
+        if throttle.active >= throttle.maximum:
             yield _throttled(throttle, job.run)
     for limit in job.limits:
         if limit.is_reached:
-            who = ", ".join(f"{amount} by run {run}" for run, amount in limit.taken.items())
-            yield f"It waits for the limit '{limit.name}', of which {limit.most} may be taken at once: {who}."
+            who = ", ".join(f"{amount} by run {run}" for run, amount in limit.used_by_run.items())
+            yield f"It waits for the limit '{limit.name}', of which {limit.maximum} may be taken at once: {who}."
     if job.note:
         yield f"The engine waits: {job.note}."
     if job.room and not job.room.fits:
-        short = [name for name, amount in job.room.asked.items() if amount > job.room.free[name]]
+        short = [name for name, amount in job.room.requested.items() if amount > job.room.free[name]]
         yield f"There is not enough room: {', '.join(_short(job.room, name) for name in short)}; {_active(job.room)}."
-    elif job.room and not (job.undecided or job.stopped_at is not None or any(each.is_reached for each in job.limits)):
-        ready = job.others.get(JobState.READY, 0)
+    elif job.room and not (
+        job.is_undecided or job.stopped_at is not None or any(limit.is_reached for limit in job.limits)
+    ):
+        ready = job.counts.get(JobState.READY, 0)
         rest = f"; {ready} jobs were ready when the engine last said" if ready > 1 else ""
         yield f"There is room for it now: the engine starts it in its turn{rest}."
 
@@ -175,13 +178,13 @@ def _throttled(throttle: Throttle, run: str) -> str:
         ("", "") if throttle.label is None else (f" of label {throttle.label}", f" --label {throttle.label}")
     )
     return (
-        f"It is throttled: at most {format_count(throttle.most, 'job')}{whose} may be active at once, and "
+        f"It is throttled: at most {format_count(throttle.maximum, 'job')}{whose} may be active at once, and "
         f"{throttle.active} {'is' if throttle.active == 1 else 'are'}: longshore throttle {run} --off{option}"
     )
 
 
-def _why_held(job: Explained, now: float) -> Iterator[str]:
-    if job.waits_at_manager:
+def _why_held(job: JobExplanation, now: float) -> Iterator[str]:
+    if job.manager_reason:
         yield from _why_pending(job, now)
         return
     order = job.held_by
@@ -192,7 +195,7 @@ def _why_held(job: Explained, now: float) -> Iterator[str]:
     yield f"It was held{by}; to let it go on: longshore release {job.run} {release}"
 
 
-def _why_running(job: Explained, now: float) -> Iterator[str]:
+def _why_running(job: JobExplanation, now: float) -> Iterator[str]:
     for attempt in job.attempts[-1:]:
         where = f" on {attempt.host}" if attempt.host else ""
         since = f" since {format_moment(attempt.started_at)}" if attempt.started_at is not None else ""
@@ -201,7 +204,7 @@ def _why_running(job: Explained, now: float) -> Iterator[str]:
         yield f"Its attempt {attempt.number} runs{where}{since}{long}."
 
 
-def _why_pruned(job: Explained, _: float) -> Iterator[str]:
+def _why_pruned(job: JobExplanation, _: float) -> Iterator[str]:
     if job.is_final:
         yield "What it would have gathered did not all succeed."
     if not job.causes:
@@ -275,18 +278,18 @@ def _share(used: float, asked: float | None, text: Callable[[float], str]) -> st
     return f" ({100 * used / asked:.0f} % of the {text(asked)} requested)"
 
 
-def _room(room: Room) -> str:
+def _room(room: PoolUsage) -> str:
     return ", ".join(
         f"{_amount(name, room.free[name])} of {_amount(name, room.capacity[name])} {name} free"
         for name in room.capacity
     )
 
 
-def _short(room: Room, name: str) -> str:
-    return f"it asks for {_amount(name, room.asked[name])} of {name}, and {_amount(name, room.free[name])} is free"
+def _short(room: PoolUsage, name: str) -> str:
+    return f"it asks for {_amount(name, room.requested[name])} of {name}, and {_amount(name, room.free[name])} is free"
 
 
-def _active(room: Room) -> str:
+def _active(room: PoolUsage) -> str:
     return f"{room.active} job{' has' if room.active == 1 else 's have'} the rest"
 
 
@@ -307,11 +310,11 @@ def _times(number: int) -> str:
     return "an attempt" if number == 1 else f"{number} attempts"
 
 
-def _first(others: Sequence[Other]) -> str:
+def _first(others: Sequence[RelatedJob]) -> str:
     return f", such as {_listed(others)}" if others else ""
 
 
-def _listed(others: Sequence[Other]) -> str:
+def _listed(others: Sequence[RelatedJob]) -> str:
     more = f" and {len(others) - _SHOWN} more" if others[_SHOWN:] else ""
     return ", ".join(f"{other.name} ({other.state})" for other in others[:_SHOWN]) + more
 
@@ -321,14 +324,14 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def _files(title: str, files: Sequence[UsedFile]) -> list[str]:
+def _files(title: str, files: Sequence[JobFile]) -> list[str]:
     if not files:
         return []
     more = [f"{_IN}... and {len(files) - _SHOWN} more"] if files[_SHOWN:] else []
     return [f"{title}:", *(f"{_IN}{file.path or file.name}" for file in files[:_SHOWN]), *more]
 
 
-_WHY: Final[Mapping[JobState, Callable[[Explained, float], Iterator[str]]]] = {
+_WHY: Final[Mapping[JobState, Callable[[JobExplanation, float], Iterator[str]]]] = {
     JobState.UNREADY: _why_unready,
     JobState.READY: _why_ready,
     JobState.PENDING: _why_pending,

@@ -30,7 +30,7 @@ class Run:
         self.log = log
         self.parents = parents
         self.final = final
-        self.retries = dict.fromkeys(range(len(parents)), retries) if retries else {}
+        self.retry_times = dict.fromkeys(range(len(parents)), retries) if retries else {}
         self.seconds = 0
         log.write_bytes(b"")
 
@@ -48,7 +48,7 @@ class Run:
     ) -> tuple[list[BriefEvent], Standing, RunState, AttemptCollector]:
         """What the log leaves behind, once DAGMan is over unless ``removed`` is left out."""
         standing = Standing(len(self.parents))
-        story = Story(standing, final=self.final, retries=self.retries)
+        story = Story(standing, final=self.final, retries=self.retry_times)
         log = EventLog(self.log)
         news: list[BriefEvent] = []
         if short:
@@ -64,7 +64,7 @@ class Run:
         )
         for event in news:
             apply_event(state, event)
-        attempts.take(news)
+        attempts.add(news)
         return news, standing, state, attempts
 
 
@@ -90,9 +90,9 @@ def left_behind(state: RunState, attempts: AttemptCollector) -> tuple[object, ..
         attempts.first_start,
         {job: event.at for job, event in attempts.running.items()},
         list(attempts.failed),
-        attempts.bad_ends,
+        attempts.failed_ends,
         attempts.badput,
-        attempts.holds,
+        attempts.hold_codes,
         attempts.run_s,
         attempts.ended_at,
         attempts.busy_s,
