@@ -27,7 +27,7 @@ from tests.workflows import wfformat
 
 from longshore.contract.context import RunPaths
 from longshore.model.run.event import FORMAT, Life
-from longshore.services.htcondor.submissions import Book, Handed, write_book
+from longshore.services.htcondor.submission_record import DagSubmission, SubmissionRecord, write_submissions
 
 SIZE = 100_172
 PARTS = ("report", "live", "noops")
@@ -107,7 +107,9 @@ def measure_reports(folder: Path, pool: CondorPool, number: int) -> None:
     end = f"005 (001.000.000) 2026-11-22 09:00:00 Job terminated.\n\t(1) Normal termination (return value 0)\n{_USAGE}"
     (run.wms / "run.dag.dagman.log").write_text(f"{end}...\n", "utf-8")
     life = Life(v=FORMAT, life=1, t=time.time(), host="ap.example.org", pid=1, boot="", by="submit")
-    write_book(run, Book(handed=(Handed(life=life, cluster=1, schedd="ap.example.org"),)))
+    write_submissions(
+        run, SubmissionRecord(submissions=(DagSubmission(life=life, cluster=1, schedd="ap.example.org"),))
+    )
     size = (run.wms / "run.dag.nodes.log").stat().st_size
     print(f"report of {SIZE} jobs from a log of {size / 1e6:.0f} MB")
     os.environ.update({name: env[name] for name in ("CONDOR_CONFIG", "PYTHONPATH")})

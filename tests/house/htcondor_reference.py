@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.configure.schemas import site_schema
-from longshore.services.htcondor.check import LEFT_TO_HTCONDOR, REACHES, REFUSED
-from longshore.services.htcondor.render.settings import DAGMAN
+from longshore.services.htcondor.check import IGNORED_KEYS, KEY_EFFECTS, REFUSED_KEYS
+from longshore.services.htcondor.render.settings import DAGMAN_SETTINGS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "doc" / "reference" / "htcondor.md"
@@ -80,9 +80,9 @@ def _keys() -> Iterator[str]:
     schema = site_schema()
     own = schema["properties"]["htcondor"]["properties"]
     yield from _table("The site's map `htcondor`", {name: entry["description"] for name, entry in own.items()})
-    yield from _table("Translation of each key", REACHES)
-    yield from _table("Refused or without effect, and the reason", REFUSED)
-    yield from _table("Left to HTCondor", LEFT_TO_HTCONDOR)
+    yield from _table("Translation of each key", KEY_EFFECTS)
+    yield from _table("Refused or without effect, and the reason", REFUSED_KEYS)
+    yield from _table("Left to HTCondor", IGNORED_KEYS)
 
 
 def _table(title: str, rows: Mapping[str, str]) -> Iterator[str]:
@@ -95,7 +95,7 @@ def _table(title: str, rows: Mapping[str, str]) -> Iterator[str]:
 
 def _dagman() -> Iterator[str]:
     yield _DAGMAN
-    yield ", ".join(f"`{name}`" for name in sorted(DAGMAN)) + "."
+    yield ", ".join(f"`{name}`" for name in sorted(DAGMAN_SETTINGS)) + "."
 
 
 if __name__ == "__main__":

@@ -54,7 +54,7 @@ from longshore.services.slurm.service import SlurmService
 def dying(name):
     real = getattr(NativeRun, name)
 
-    def act(self, *words):
+    def apply_action(self, *words):
         if name == "_submit_batch":
             real(self, *words)
         os.kill(os.getpid(), signal.SIGKILL)

@@ -8,12 +8,12 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JOB_STATES
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Event
-from longshore.services.htcondor.events.job_phases import Standing
+from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.events.log_reader import Record
-from longshore.services.htcondor.events.to_events import Story
+from longshore.services.htcondor.events.to_events import EventBuilder
 
 REQUEUED = b"Job was evicted.\n\t(0) Job terminated and was requeued\n\t(1) Normal termination (return value 3)"
-OOM = b"Job was evicted. Code 21 Subcode 102\n\t(0) CPU times\n\tReason: Error from slot1: memory usage exceeded"
+OOM = b"Job was evicted. JobCode 21 Subcode 102\n\t(0) CPU times\n\tReason: Error from slot1: memory usage exceeded"
 ENDED = b"Job terminated.\n\t(1) Normal termination (return value 0)"
 HELD = b"Job was held.\n\tthe tape is full (by user u)\n\tCode 1 Subcode 0"
 BY_RULE = b"Job was aborted.\n\tThe job attribute PeriodicRemove expression 'x' evaluated to TRUE"
@@ -25,8 +25,10 @@ class RecordedRun:
     """A run of some jobs, a chain unless told otherwise, as records tell it."""
 
     def __init__(self, size: int = 2, *, final: bool = False, chain: bool = True, retries: int = 0) -> None:
-        self.standing = Standing(size)
-        self.story = Story(self.standing, final=final, retries=dict.fromkeys(range(size), retries) if retries else {})
+        self.phases = JobPhases(size)
+        self.builder = EventBuilder(
+            self.phases, final=final, retries=dict.fromkeys(range(size), retries) if retries else {}
+        )
         last = size - 1 if final else size
         parents = [(job - 1,) if chain and 0 < job < last else () for job in range(size)]
         self.state = RunState(parents, [0] * size, final=final)
@@ -35,7 +37,7 @@ class RecordedRun:
 
     def take(self, kind: int, cluster: int, body: bytes = b"") -> RecordedRun:
         self.at += 1
-        self.apply(self.story.take(Record(kind, cluster, 0, self.at, body)))
+        self.apply(self.builder.convert(Record(kind, cluster, 0, self.at, body)))
         return self
 
     def apply(self, events: Iterable[Event]) -> None:
@@ -52,8 +54,8 @@ class RecordedRun:
     def end(self, cluster: int, exit_code: int = 0) -> RecordedRun:
         return self.take(5, cluster, f"Job terminated.\n\t(1) Normal termination (return value {exit_code})".encode())
 
-    def finish(self, *, removed: bool = False, failures: dict[int, str] | None = None) -> RecordedRun:
-        self.apply(self.story.finish(self.at, removed=removed, submit_failures=failures or {}))
+    def finish(self, *, is_removed: bool = False, failures: dict[int, str] | None = None) -> RecordedRun:
+        self.apply(self.builder.end_run(self.at, is_removed=is_removed, submit_failures=failures or {}))
         return self
 
     @property

@@ -14,8 +14,8 @@ from longshore.model.workflow.attempt_rules import JobRules, KeepPolicy, LimitRu
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.request import MIB, Request
 from longshore.model.workflow.workflow import Workflow
-from longshore.services.htcondor.check import LEFT_TO_HTCONDOR, REACHES, REFUSED, check
-from longshore.services.htcondor.render.settings import DAGMAN, JOB_KEYS, JOB_MAPS, dagman_settings, max_jobs
+from longshore.services.htcondor.check import IGNORED_KEYS, KEY_EFFECTS, REFUSED_KEYS, check
+from longshore.services.htcondor.render.settings import DAGMAN_SETTINGS, JOB_KEYS, JOB_MAPS, dagman_settings, max_jobs
 
 GIB = 1024 * MIB
 OF_JOBS = {
@@ -30,9 +30,9 @@ OF_JOBS = {
 
 
 def test_of_every_key_of_a_job_something_is_known() -> None:
-    assert {*REACHES, *REFUSED, *LEFT_TO_HTCONDOR} == OF_JOBS
-    assert not set(REACHES) & set(REFUSED)
-    assert not set(REFUSED) & set(LEFT_TO_HTCONDOR)
+    assert {*KEY_EFFECTS, *REFUSED_KEYS, *IGNORED_KEYS} == OF_JOBS
+    assert not set(KEY_EFFECTS) & set(REFUSED_KEYS)
+    assert not set(REFUSED_KEYS) & set(IGNORED_KEYS)
 
 
 def _problems(ctx: Context | None = None, **settings: Any) -> list[Problem]:
@@ -170,7 +170,7 @@ def test_dagman_is_told_what_the_configuration_says() -> None:
         ("DAGMAN_MANAGER_JOB_APPEND_GETENV", "TRUE"),
         ("DAGMAN_MAX_JOBS_IDLE", "7"),
     ]
-    assert all(name.isupper() for name in DAGMAN)
+    assert all(name.isupper() for name in DAGMAN_SETTINGS)
 
 
 @pytest.mark.parametrize("given", [{"heavy": "x"}, {"heavy": 0}, {"heavy": True}, [3]])

@@ -13,13 +13,19 @@ from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB
 from longshore.services.htcondor.render import transfer
 from longshore.services.htcondor.render.provisioning import provisioning
-from longshore.services.htcondor.render.settings import OWN_MAP, JobWords, dagman_settings, max_jobs, run_value
+from longshore.services.htcondor.render.settings import (
+    SETTINGS_KEY,
+    CondorJobSettings,
+    dagman_settings,
+    max_jobs,
+    run_value,
+)
 from longshore.services.htcondor.schedd.ping import machines_like
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
 
-REACHES: Final = {
+KEY_EFFECTS: Final = {
     "abortOnValue": "the line ABORT-DAG-ON of the node",
     "abortReturnValue": "RETURN in the line ABORT-DAG-ON of the node",
     "accountingGroup": "accounting_group",
@@ -65,7 +71,7 @@ REACHES: Final = {
     "workingDirectory": "initialdir",
 }
 """Key of a job -> the line of the submit description, or of the DAG, that it sets."""
-REFUSED: Final = {
+REFUSED_KEYS: Final = {
     "keepLogs": "HTCondor writes the logs, and they stay",
     "keepTmp": "the scratch directories of jobs are HTCondor's, which removes them",
     "maxLogSize": "sizes of logs are not checked while jobs run",
@@ -75,7 +81,7 @@ REFUSED: Final = {
     "successIf": "for DAGMan, only exit code 0 is a success",
 }
 """Key -> why HTCondor refuses it or ignores it."""
-LEFT_TO_HTCONDOR: Final = {
+IGNORED_KEYS: Final = {
     "enforceMemory": "the pool's own policy enforces memory",
     "fastFailureTime": "DAGMan pauses no run",
     "killGrace": "the machines decide how jobs end (MachineMaxVacateTime)",
@@ -124,7 +130,7 @@ def _machines(ctx: Context) -> None:
 
 def _of_workflow(workflow: Workflow) -> Iterator[Problem]:
     if workflow.log_folders:
-        yield Problem(message=f"'subDirTemplate' has no effect here: {REFUSED['subDirTemplate']}", fatal=False)
+        yield Problem(message=f"'subDirTemplate' has no effect here: {REFUSED_KEYS['subDirTemplate']}", fatal=False)
 
 
 def _of_universe(name: str, settings: JobSettings) -> Iterator[Problem]:
@@ -149,13 +155,13 @@ def _of_nodes(name: str, settings: JobSettings) -> Iterator[Problem]:
     said: dict[str, Any] = {f"directives {command.strip()}": value.strip() for command, _, value in lines}
     said |= {f"profile.condor.{command}": value for command, value in (own.get("profile.condor") or {}).items()}
     said |= {f"requestResources.{resource}": amount for resource, amount in settings.request.resources.items()}
-    said[f"{OWN_MAP}.nodeCount"] = own.get("nodeCount") or 1
+    said[f"{SETTINGS_KEY}.nodeCount"] = own.get("nodeCount") or 1
     for key, value in said.items():
         word = key.replace(" ", ".").rpartition(".")[2].lower()
         several = str(value).lower() in _OF_SEVERAL if word == "universe" else word in _COUNTS and str(value) != "1"
         if several:
             yield Problem(
-                message=f"job '{name}' asks for several nodes ('{key}' is '{value}'): {REFUSED['nodeCount']}",
+                message=f"job '{name}' asks for several nodes ('{key}' is '{value}'): {REFUSED_KEYS['nodeCount']}",
                 job=name,
                 key=key.partition(" ")[0].partition(".")[0],
                 hint="Let it run on one machine, or choose a site of another kind, such as Slurm.",
@@ -166,18 +172,18 @@ def _of_jobs(name: str, settings: JobSettings, ctx: Context) -> Iterator[Problem
     of_nodes = list(_of_nodes(name, settings))
     yield from of_nodes
     try:
-        JobWords.of(settings)
+        CondorJobSettings.of(settings)
     except ConfigError as error:
         # The problem of several nodes explains more than the unknown key.
-        if not any(problem.key == OWN_MAP for problem in of_nodes):
-            yield Problem(message=f"job '{name}': {error.message}", hint=error.hint, job=name, key=OWN_MAP)
+        if not any(problem.key == SETTINGS_KEY for problem in of_nodes):
+            yield Problem(message=f"job '{name}': {error.message}", hint=error.hint, job=name, key=SETTINGS_KEY)
     yield from _of_universe(name, settings)
     rules = settings.rules
     if settings.attributes.get("queue"):
         yield _note(settings, "queue")
     if rules.success_if is not None:
         yield Problem(
-            message=f"job '{name}' has 'successIf', which cannot be asked here: {REFUSED['successIf']}",
+            message=f"job '{name}' has 'successIf', which cannot be asked here: {REFUSED_KEYS['successIf']}",
             job=name,
             key="successIf",
             hint="Let the command itself exit with 0 where it succeeded.",
@@ -201,7 +207,7 @@ def _of_jobs(name: str, settings: JobSettings, ctx: Context) -> Iterator[Problem
 
 
 def _note(settings: JobSettings, key: str) -> Problem:
-    return Problem(message=f"'{key}' of '{settings.label}' has no effect: {REFUSED[key]}", fatal=False)
+    return Problem(message=f"'{key}' of '{settings.label}' has no effect: {REFUSED_KEYS[key]}", fatal=False)
 
 
 def _grows_without_end(settings: JobSettings, ctx: Context) -> bool:

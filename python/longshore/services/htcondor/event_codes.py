@@ -9,7 +9,7 @@ from typing import Final
 from longshore.model.run.state import Cause
 
 
-class Kind(IntEnum):
+class EventType(IntEnum):
     """Types of log events that change a job's state; all others are ignored."""
 
     SUBMIT = 0

@@ -7,48 +7,51 @@ from typing import Final
 
 from longshore.contract.capabilities import LogLocator
 from longshore.contract.context import RunPaths
-from longshore.services.htcondor.events.job_phases import Phase, Standing
+from longshore.services.htcondor.events.job_phases import JobPhase, JobPhases
 from longshore.services.htcondor.render import log_names
 
-_MOST_MISSED: Final = 20
+_MAX_MISSING: Final = 20
 """Missing logs of a label, after which its attempts are assumed not to share logs."""
 
 
-class CondorLogs(LogLocator):
+class CondorLogLocator(LogLocator):
     """Locator of the logs of a run's attempts."""
 
-    def __init__(self, run: RunPaths, standing: Standing) -> None:
+    def __init__(self, run: RunPaths, phases: JobPhases) -> None:
         self._run = run
-        self._standing = standing
-        self._shares: dict[str, bool] = {}
+        self._phases = phases
+        self._is_shared: dict[str, bool] = {}
         """Per label, whether the attempts of a job share one log; the first log found decides."""
-        self._missed: Counter[str] = Counter()
+        self._missing: Counter[str] = Counter()
         """Per label, the number of jobs without any log."""
 
     def path(self, index: int, name: str, label: str, attempt: int) -> str:
         """Path of an attempt's log, relative to the run directory."""
-        cluster, start = self._standing.start_of(index, attempt)
-        own, shared = log_names.log_of(index, name, label, cluster, start)
-        shares = self._shares.get(label)
+        cluster, start = self._phases.cluster_and_start(index, attempt)
+        own_path, shared_path = log_names.log_paths(index, name, label, cluster, start)
+        is_shared = self._is_shared.get(label)
         # Checking files for each of a hundred thousand jobs would be slow.
-        if shares is None and self._missed[label] < _MOST_MISSED:
-            shares = (self._run.root / shared).exists()
-            if shares or (self._run.root / own).exists():
-                self._shares[label] = shares
+        if is_shared is None and self._missing[label] < _MAX_MISSING:
+            is_shared = (self._run.root / shared_path).exists()
+            if is_shared or (self._run.root / own_path).exists():
+                self._is_shared[label] = is_shared
             else:
-                self._missed[label] += 1
-        return shared if shares and attempt == self._last_of(index, attempt, cluster) else own
+                self._missing[label] += 1
+        return shared_path if is_shared and attempt == self._last_started(index, attempt, cluster) else own_path
 
-    def _last_of(self, index: int, attempt: int, cluster: int) -> int:
+    def _last_started(self, index: int, attempt: int, cluster: int) -> int:
         """The attempt whose output a shared log holds: the last one of the cluster that started."""
-        newest = self._standing.attempts[index]
-        if self._standing.phase[index] == Phase.PENDING and self._standing.start_of(index, newest) != (cluster, 1):
+        newest = self._phases.attempts[index]
+        if self._phases.phase[index] == JobPhase.PENDING and self._phases.cluster_and_start(index, newest) != (
+            cluster,
+            1,
+        ):
             # The newest attempt has not started.
             newest -= 1
-        while attempt < newest and self._standing.start_of(index, attempt + 1)[0] == cluster:
+        while attempt < newest and self._phases.cluster_and_start(index, attempt + 1)[0] == cluster:
             attempt += 1
         return min(attempt, newest)
 
     def attempts(self, index: int) -> int:
         """Number of a job's newest attempt; 0 before the first."""
-        return self._standing.attempts[index]
+        return self._phases.attempts[index]

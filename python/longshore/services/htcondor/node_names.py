@@ -4,5 +4,5 @@ from __future__ import annotations
 
 from typing import Final
 
-FINAL: Final = "final"
+FINAL_NODE: Final = "final"
 """Node of the final job."""

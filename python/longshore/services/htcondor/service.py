@@ -36,21 +36,21 @@ from longshore.model.run.state import JobState
 from longshore.model.run.submission import Submission
 from longshore.services.htcondor import status_lines
 from longshore.services.htcondor.check import check
-from longshore.services.htcondor.control import orders, restart
+from longshore.services.htcondor.control import interventions, restart
 from longshore.services.htcondor.event_codes import BY_HAND, JOB_HELD
-from longshore.services.htcondor.events.dagman_end import End, last_word
-from longshore.services.htcondor.events.dagman_leaving import Leaving
-from longshore.services.htcondor.events.event_source import Reading
-from longshore.services.htcondor.events.job_phases import Standing
-from longshore.services.htcondor.log_lookup import CondorLogs
+from longshore.services.htcondor.events.dagman_end import DagmanEnd, read_dagman_end
+from longshore.services.htcondor.events.dagman_history import DagmanHistory
+from longshore.services.htcondor.events.event_source import LogEventSource
+from longshore.services.htcondor.events.job_phases import JobPhases
+from longshore.services.htcondor.log_lookup import CondorLogLocator
 from longshore.services.htcondor.render.render import folders, render
-from longshore.services.htcondor.render.settings import JOB_KEYS, JOB_MAPS, OWN_MAP, RUN_KEYS, run_value
+from longshore.services.htcondor.render.settings import JOB_KEYS, JOB_MAPS, RUN_KEYS, SETTINGS_KEY, run_value
 from longshore.services.htcondor.schedd import ids, query
 from longshore.services.htcondor.schedd.client import CondorClient, quoted
 from longshore.services.htcondor.schedd.ping import NAME, ping
-from longshore.services.htcondor.submission.recover import settled
-from longshore.services.htcondor.submission.submit_dag import hand_over
-from longshore.services.htcondor.submissions import Book, Handed, dagman_log, read_book
+from longshore.services.htcondor.submission.recover import resolve_submission
+from longshore.services.htcondor.submission.submit_dag import submit_run
+from longshore.services.htcondor.submission_record import DagSubmission, SubmissionRecord, dagman_log, read_submissions
 from longshore.world.files.locks import lock_folder
 from longshore.world.host import host_name, user_name
 from longshore.world.runs.run_directory import read_card
@@ -63,7 +63,7 @@ _OLD_S: Final = 3.0
 _SILENT_S: Final = 10.0
 
 
-class Where(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ScheddAddress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Schedd and pool of a run, if the site names them: ``wms/where.json``."""
 
     schedd: str = ""
@@ -90,7 +90,7 @@ class HTCondorService(
 
     name: ClassVar[str] = NAME
     traits: ClassVar[ServiceTraits] = ServiceTraits(
-        transfers_files=True, settings_key=OWN_MAP, job_keys=JOB_KEYS, job_maps=JOB_MAPS, run_keys=RUN_KEYS
+        transfers_files=True, settings_key=SETTINGS_KEY, job_keys=JOB_KEYS, job_maps=JOB_MAPS, run_keys=RUN_KEYS
     )
 
     def __init__(self) -> None:
@@ -98,9 +98,9 @@ class HTCondorService(
         """Monotonic time at which a submission was last seen in the queue."""
         self._silent: dict[str, tuple[float, Unreachable]] = {}
         """Per run, when its schedd last failed to answer, and why."""
-        self._short: tuple[str, Mark, Reading] | None = None
+        self._short: tuple[str, Mark, LogEventSource] | None = None
         """The last run read as brief events: its directory, the mark reached, and its reader."""
-        self._leaving = Leaving()
+        self._history = DagmanHistory()
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return what HTCondor cannot do for a workflow."""
@@ -120,24 +120,24 @@ class HTCondorService(
 
     def submit(self, run: RunPaths) -> Submission:
         """Submit the DAG to DAGMan, for the first time."""
-        if read_book(run).last is not None:
+        if read_submissions(run).last_submission is not None:
             raise SubmissionRefusedError(f"'{run.root}' was handed over before", hint="'restart' runs it again.")
-        return self._submission(run, hand_over(run, _client(run), by="submit").cluster, "submit")
+        return self._submission(run, submit_run(run, _client(run), by="submit").cluster, "submit")
 
     def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
         """Submit the DAG again with the jobs that did not succeed, and those that the changes name."""
         self._refuse_if_alive(run)
-        again = restart.what_again(run, list(self._all_events(run)), changes, self._reading(run).standing())
-        return self._submission(run, hand_over(run, _client(run), by="restart", again=again).cluster, "restart")
+        again = restart.plan_restart(run, list(self._all_events(run)), changes, self._reading(run).job_phases())
+        return self._submission(run, submit_run(run, _client(run), by="restart", again=again).cluster, "restart")
 
     def recover(self, run: RunPaths) -> Submission | None:
         """Find a submission that was interrupted before its result was recorded; ``None`` if there is nothing new."""
-        book = read_book(run)
-        if book.begun is not None:
-            book = settled(run, _client(run), book)
-        last = book.last
+        book = read_submissions(run)
+        if book.pending is not None:
+            book = resolve_submission(run, _client(run), book)
+        last = book.last_submission
         said = {submission.id for submission in read_card(run).submissions[-1:]}
-        if last is None or ids.shown(last.cluster) in said:
+        if last is None or ids.format_id(last.cluster) in said:
             return None
         submission = self._submission(run, last.cluster, last.life.by)
         return msgspec.structs.replace(submission, at=last.life.t, host=last.life.host)
@@ -148,39 +148,39 @@ class HTCondorService(
         DAGMan lives in the queue: unlike the engine, it needs no new process.
         """
         book = self._settled(run)
-        last = book.last
+        last = book.last_submission
         if last is None:
             raise SubmissionRefusedError(f"'{run.root}' was never handed over")
-        found = _client(run).jobs(_dagman(run, last.cluster), ("JobStatus",))
+        found = _client(run).query_jobs(_dagman(run, last.cluster), ("JobStatus",))
         if isinstance(found, Unreachable):
             raise UnreachableError(f"whether '{run.root}' is still in the queue cannot be told: {found.why}")
         if not found:
             return None
         if found[0].get("JobStatus") != JOB_HELD:
             raise SubmissionRefusedError(f"'{run.root}' is RUNNING: DAGMan is job {last.cluster}.0 of '{last.schedd}'")
-        _client(run).act("Release", _dagman(run, last.cluster), "longshore resume")
+        _client(run).apply_action("Release", _dagman(run, last.cluster), "longshore resume")
         return self._submission(run, last.cluster, "resume")
 
-    def _settled(self, run: RunPaths) -> Book:
+    def _settled(self, run: RunPaths) -> SubmissionRecord:
         """The record of submissions, after an interrupted one is resolved."""
-        book = read_book(run)
-        if book.begun is None:
+        book = read_submissions(run)
+        if book.pending is None:
             return book
         with lock_folder(run.root):
-            return settled(run, _client(run), read_book(run))
+            return resolve_submission(run, _client(run), read_submissions(run))
 
     def _submission(self, run: RunPaths, cluster: int, by: str) -> Submission:
-        book = read_book(run)
-        last = book.last
+        book = read_submissions(run)
+        last = book.last_submission
         schedd = last.schedd if last else ""
         return Submission(
-            id=ids.shown(cluster),
+            id=ids.format_id(cluster),
             by=by,
             at=time.time(),
             user=user_name(),
             host=host_name(),
             global_id=last.global_id if last else "",
-            notes=(f"DAGMan is job {ids.shown(cluster)} of the schedd '{schedd}'",),
+            notes=(f"DAGMan is job {ids.format_id(cluster)} of the schedd '{schedd}'",),
         )
 
     def _refuse_if_alive(self, run: RunPaths) -> None:
@@ -199,7 +199,7 @@ class HTCondorService(
     def brief_events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[BriefEvent], Mark] | Unreachable:
         """Return the same as brief events."""
         reading = self._reading(run)
-        news, reached = reading.course(mark)
+        news, reached = reading.brief_events(mark)
         self._short = str(run.root), reached, reading
         return news, reached
 
@@ -208,13 +208,13 @@ class HTCondorService(
         return self._alive(run, fresh=False)
 
     def _alive(self, run: RunPaths, *, fresh: bool) -> bool | Unreachable:
-        book = read_book(run)
-        last = book.last
+        book = read_submissions(run)
+        last = book.last_submission
         if last is None:
             return False
-        number = len(book.handed)
-        end = last_word(dagman_log(run, number, newest=number), last.cluster)
-        if end is not None and not end.removed:
+        number = len(book.submissions)
+        end = read_dagman_end(dagman_log(run, number, newest=number), last.cluster)
+        if end is not None and not end.is_removed:
             return False
         # A watched run asks several times a second; the schedd is not asked as often.
         if not fresh and time.monotonic() - self._seen.get((str(run.root), last.cluster), -_OLD_S) < _OLD_S:
@@ -228,9 +228,9 @@ class HTCondorService(
 
     def find_run(self, reference: str, *, everywhere: bool = False) -> Path | None:
         """Return the directory of a run by its HTCondor id, from the queue or the history."""
-        meant = ids.condor_id(reference)
+        meant = ids.parse_id(reference)
         try:
-            return query.directory_of(meant, everywhere=everywhere) if meant else None
+            return query.find_directory(meant, everywhere=everywhere) if meant else None
         except UnreachableError:
             raise
         except ServiceError:
@@ -243,35 +243,35 @@ class HTCondorService(
 
     def cancel_remote(self, search: RunSearch, *, forced: bool) -> CancelOutcome:
         """Remove the DAGMan job of any run; DAGMan removes its jobs."""
-        return query.cancel(search, forced=forced)
+        return query.cancel_run(search, forced=forced)
 
     def releases_holds(self, run: RunPaths) -> bool:
         """Return whether a job is held other than by hand: its submit description decides on its release."""
-        return any(hold.code not in BY_HAND for hold in self._reading(run).standing().holds.values())
+        return any(hold.code not in BY_HAND for hold in self._reading(run).job_phases().holds.values())
 
     def log_locator(self, run: RunPaths) -> LogLocator | None:
         """Return a locator of logs; their names contain HTCondor's cluster numbers."""
-        return CondorLogs(run, self._standing(run))
+        return CondorLogLocator(run, self._standing(run))
 
-    def _standing(self, run: RunPaths) -> Standing:
+    def _standing(self, run: RunPaths) -> JobPhases:
         """Phases of the jobs, reused from the last brief events if current (then without granted memory)."""
         reading = self._reading(run)
         standing = None
-        if self._short is not None and self._short[:2] == (str(run.root), reading.mark_of_all()):
-            standing = self._short[2].in_short()
-        return standing or reading.standing()
+        if self._short is not None and self._short[:2] == (str(run.root), reading.complete_mark()):
+            standing = self._short[2].brief_phases()
+        return standing or reading.job_phases()
 
     def status_lines(self, run: RunPaths) -> tuple[str, ...]:
         """Return the state of DAGMan's job, and the age of that information."""
-        book = read_book(run)
-        last = book.last
+        book = read_submissions(run)
+        last = book.last_submission
         if last is None:
             return ()
-        number = len(book.handed)
+        number = len(book.submissions)
         found = None
-        end = last_word(dagman_log(run, number, newest=number), last.cluster)
+        end = read_dagman_end(dagman_log(run, number, newest=number), last.cluster)
         if end is None:
-            found = self._jobs(run, _dagman(run, last.cluster), status_lines.ASKED)
+            found = self._jobs(run, _dagman(run, last.cluster), status_lines.DAGMAN_ATTRIBUTES)
         return tuple(status_lines.lines(run, book, found, end, partial(self._standing, run)))
 
     def _jobs(self, run: RunPaths, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
@@ -279,18 +279,20 @@ class HTCondorService(
         at, silent = self._silent.get(str(run.root)) or (0.0, None)
         if silent is not None and time.monotonic() - at < _SILENT_S:
             return silent
-        found = _client(run).jobs(constraint, attributes)
+        found = _client(run).query_jobs(constraint, attributes)
         if isinstance(found, Unreachable):
             self._silent[str(run.root)] = time.monotonic(), found
         return found
 
-    def _reading(self, run: RunPaths) -> Reading:
-        book = read_book(run)
-        return Reading(run, book, lambda: self.is_alive(run) is False, lambda: self._remembered(run, book.last))
+    def _reading(self, run: RunPaths) -> LogEventSource:
+        book = read_submissions(run)
+        return LogEventSource(
+            run, book, lambda: self.is_alive(run) is False, lambda: self._remembered(run, book.last_submission)
+        )
 
-    def _remembered(self, run: RunPaths, last: Handed | None) -> End | Unreachable | None:
+    def _remembered(self, run: RunPaths, last: DagSubmission | None) -> DagmanEnd | Unreachable | None:
         """How the newest DAGMan ended, from its schedd's history."""
-        return self._leaving.of(_client(run), _dagman(run, last.cluster), last) if last is not None else None
+        return self._history.find_end(_client(run), _dagman(run, last.cluster), last) if last is not None else None
 
     def _all_events(self, run: RunPaths) -> Iterable[Event]:
         return self._reading(run).events()[0]
@@ -306,32 +308,34 @@ class HTCondorService(
     def cancel(self, run: RunPaths, selection: JobSelection) -> CancelOutcome:
         """Remove the run, or some of its jobs, from the queue, and wait until they are gone."""
         book = self._settled(run)
-        if book.last is None or self._alive(run, fresh=True) is False:
+        if book.last_submission is None or self._alive(run, fresh=True) is False:
             return CancelOutcome(ended=0)
         if selection.everything:
             # The cached answer that it is in the queue no longer holds.
-            self._seen.pop((str(run.root), book.last.cluster), None)
-            outcome = orders.cancel_all(run, _client(run), book, selection, _dagman(run, book.last.cluster))
+            self._seen.pop((str(run.root), book.last_submission.cluster), None)
+            outcome = interventions.cancel_run(
+                run, _client(run), book, selection, _dagman(run, book.last_submission.cluster)
+            )
             # Cache the end of the run while the schedd confirms it; later it may not answer.
             with suppress(LongshoreError, OSError):
-                self._reading(run).standing()
+                self._reading(run).job_phases()
             return outcome
-        return orders.cancel_some(run, _client(run), book.last.cluster, selection)
+        return interventions.cancel_jobs(run, _client(run), book.last_submission.cluster, selection)
 
     def steer(self, run: RunPaths, intervention: Intervention) -> bool:
         """Hold, release, pause or throttle; refuse what HTCondor cannot do."""
-        book = read_book(run)
-        if book.last is None or self._alive(run, fresh=True) is False:
+        book = read_submissions(run)
+        if book.last_submission is None or self._alive(run, fresh=True) is False:
             end = self._end(run)
             what = end.state if end else JobState.UNKNOWN
             raise SubmissionRefusedError(
                 f"there is nothing to {intervention.act}: '{run.root}' is {what}", hint="'restart' runs it again."
             )
-        return orders.steer(run, _client(run), book, intervention)
+        return interventions.intervene(run, _client(run), book, intervention)
 
     def unreached_notes(self, run: RunPaths, intervention: Intervention) -> tuple[str, ...]:
         """Return a note with the number of jobs that a hold missed, because DAGMan has yet to submit them."""
-        return orders.unreached_notes(run, intervention)
+        return interventions.unreached_notes(run, intervention)
 
     # ------------------------------------------------------------------------------------------------------------- ping
 
@@ -342,18 +346,18 @@ class HTCondorService(
         return ping(CondorClient(schedd=where.schedd, pool=where.pool), pattern=pattern)
 
 
-def _where(ctx: Context) -> Where:
+def _where(ctx: Context) -> ScheddAddress:
     own: Any = ctx.site.settings.get("htcondor") or {}
     if not isinstance(own, Mapping):
-        return Where()
-    return Where(schedd=str(own.get("schedd") or ""), pool=str(own.get("pool") or ""))
+        return ScheddAddress()
+    return ScheddAddress(schedd=str(own.get("schedd") or ""), pool=str(own.get("pool") or ""))
 
 
 def _client(run: RunPaths) -> CondorClient:
     try:
-        where = msgspec.json.decode((run.root / _WHERE).read_bytes(), type=Where)
+        where = msgspec.json.decode((run.root / _WHERE).read_bytes(), type=ScheddAddress)
     except (OSError, msgspec.MsgspecError):
-        where = Where()
+        where = ScheddAddress()
     return CondorClient(schedd=where.schedd, pool=where.pool)
 
 

@@ -12,44 +12,44 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.moment import format_moment
 from longshore.services.htcondor.event_codes import JOB_HELD
 from longshore.services.htcondor.events import provisioner
-from longshore.services.htcondor.events.dagman_end import End
-from longshore.services.htcondor.events.dagman_out import gate_failures, refusal, submit_failures
-from longshore.services.htcondor.events.job_phases import Standing
-from longshore.services.htcondor.render.dag_edges import GATE
+from longshore.services.htcondor.events.dagman_end import DagmanEnd
+from longshore.services.htcondor.events.dagman_out import barrier_failures, dag_errors, submit_failures
+from longshore.services.htcondor.events.job_phases import JobPhases
+from longshore.services.htcondor.render.dag_edges import BARRIER_SCRIPT
 from longshore.services.htcondor.render.provisioning import SCRIPT
 from longshore.services.htcondor.schedd import ids
-from longshore.services.htcondor.submissions import Book, dagman_out, nodes_log
+from longshore.services.htcondor.submission_record import SubmissionRecord, dagman_out, nodes_log
 
-ASKED: Final = ("JobStatus", "HoldReason", "DAG_NodesQueued", "DAG_NodesReady", "JobCoolDownExpiration")
+DAGMAN_ATTRIBUTES: Final = ("JobStatus", "HoldReason", "DAG_NodesQueued", "DAG_NodesReady", "JobCoolDownExpiration")
 """Attributes of DAGMan's job that `lines` reads."""
 _IDLE: Final = 1
 
 
 def lines(
     run: RunPaths,
-    book: Book,
+    record: SubmissionRecord,
     found: list[Mapping[str, Any]] | Unreachable | None,
-    end: End | None,
-    standing: Callable[[], Standing],
+    end: DagmanEnd | None,
+    job_phases: Callable[[], JobPhases],
 ) -> Iterator[str]:
     """Lines on DAGMan's job, its log, its end, and the provisioning job.
 
     `found` is DAGMan's job in the queue; ``None`` if the queue was not queried, because the run is over. `end` is how
-    DAGMan's job ended, if its log says so. `standing` is called only if the run has a provisioning job.
+    DAGMan's job ended, if its log says so. `job_phases` is called only if the run has a provisioning job.
     """
-    last = book.last
+    last = record.last_submission
     assert last is not None
-    if book.begun is not None:
+    if record.pending is not None:
+        life = record.pending.life
         yield (
-            f"Another {book.begun.life.by} was begun {format_moment(book.begun.life.t)} on "
-            f"'{book.begun.life.host}', and not "
+            f"Another {life.by} was begun {format_moment(life.t)} on '{life.host}', and not "
             "said to be taken; if that was interrupted, the same again finds out and goes on from there"
         )
     yield (
-        f"DAGMan: job {ids.shown(last.cluster)} of the schedd '{last.schedd}', submitted {format_moment(last.life.t)}"
-        f" by {last.life.by}"
+        f"DAGMan: job {ids.format_id(last.cluster)} of the schedd '{last.schedd}', "
+        f"submitted {format_moment(last.life.t)} by {last.life.by}"
     )
-    number = len(book.handed)
+    number = len(record.submissions)
     try:
         written = nodes_log(run, number, newest=number).stat().st_mtime
     except OSError:
@@ -60,12 +60,13 @@ def lines(
         yield from _ended(run, number, end)
     if found is not None:
         yield from _in_queue(run, last.cluster, number, found)
-        yield from _not_submitted(run, book)
-    if (run.wms / GATE).exists():
-        for said in gate_failures(dagman_out(run, number, newest=number)):
-            yield f"What a group was to wait for is not known, so it never runs: {said} ('wms/{GATE}' needs python3)"
+        yield from _not_submitted(run, record)
+    if (run.wms / BARRIER_SCRIPT).exists():
+        for said in barrier_failures(dagman_out(run, number, newest=number)):
+            script = f"'wms/{BARRIER_SCRIPT}' needs python3"
+            yield f"What a group was to wait for is not known, so it never runs: {said} ({script})"
     if (run.wms / SCRIPT).exists():
-        yield provisioner.words(standing().provider)
+        yield provisioner.status_line(job_phases().provisioner)
 
 
 def _in_queue(run: RunPaths, cluster: int, number: int, found: list[Mapping[str, Any]] | Unreachable) -> Iterator[str]:
@@ -74,7 +75,7 @@ def _in_queue(run: RunPaths, cluster: int, number: int, found: list[Mapping[str,
         yield f"The schedd does not answer, so what is told is what the log says: {found.why}"
     elif found and found[0].get("JobStatus") == JOB_HELD:
         reason = found[0].get("HoldReason") or "no reason is given"
-        yield f"DAGMan itself is held: {reason}; to let it go on: longshore resume {ids.shown(cluster)}"
+        yield f"DAGMan itself is held: {reason}; to let it go on: longshore resume {ids.format_id(cluster)}"
     elif found and found[0].get("JobStatus") == _IDLE and found[0].get("JobCoolDownExpiration"):
         # A cool-down: the schedd starts it again after some minutes.
         yield f"DAGMan itself waits: HTCondor starts it again {format_moment(float(found[0]['JobCoolDownExpiration']))}"
@@ -82,9 +83,9 @@ def _in_queue(run: RunPaths, cluster: int, number: int, found: list[Mapping[str,
             yield f"It could not begin in '{run.wms}': it has to be there on the schedd's host, and open to you"
 
 
-def _not_submitted(run: RunPaths, book: Book) -> Iterator[str]:
+def _not_submitted(run: RunPaths, record: SubmissionRecord) -> Iterator[str]:
     """Line on the nodes that a running DAGMan gave up submitting; no event says so yet."""
-    said = dagman_out(run, len(book.handed), newest=len(book.handed))
+    said = dagman_out(run, len(record.submissions), newest=len(record.submissions))
     if not submit_failures(said, sys.maxsize):
         return
     jobs = JobTable(run)
@@ -95,12 +96,12 @@ def _not_submitted(run: RunPaths, book: Book) -> Iterator[str]:
     yield f"For {which}: {failures[first]}; told of as failed once DAGMan is over"
 
 
-def _ended(run: RunPaths, number: int, end: End) -> Iterator[str]:
+def _ended(run: RunPaths, number: int, end: DagmanEnd) -> Iterator[str]:
     """Lines on the end of DAGMan itself: its removal, its errors, or a failed start."""
     said = dagman_out(run, number, newest=number)
-    if end.removed and end.reason:
+    if end.is_removed and end.reason:
         yield f"DAGMan was ended {format_moment(end.at)}: {end.reason}"
-    why = refusal(said)
+    why = dag_errors(said)
     yield from (f"DAGMan says: {words}" for words in why)
     if why:
         yield f"All that it says is in '{said}'"

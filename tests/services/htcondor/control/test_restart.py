@@ -17,9 +17,9 @@ from longshore.model.run.state import Cause
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.request import MIB, Request
 from longshore.model.workflow.workflow import Workflow
-from longshore.services.htcondor.control.restart import what_again
-from longshore.services.htcondor.events.job_phases import Standing
-from longshore.services.htcondor.submission.submit_dag import Again
+from longshore.services.htcondor.control.restart import plan_restart
+from longshore.services.htcondor.events.job_phases import JobPhases
+from longshore.services.htcondor.submission.submit_dag import RestartPlan
 from longshore.world.files.atomic import create_file
 
 SIZE = 4
@@ -49,13 +49,15 @@ def ended(number: int, cause: Cause | None = None) -> list[Event]:
     return [*begun, end, *([] if cause is None else [Failed(j=number, why="no attempt left")])]
 
 
-def again(run: RunPaths, *bad: int, cause: Cause = Cause.EXIT, earlier: tuple[Event, ...] = (), **more: Any) -> Again:
+def again(
+    run: RunPaths, *bad: int, cause: Cause = Cause.EXIT, earlier: tuple[Event, ...] = (), **more: Any
+) -> RestartPlan:
     """What a restart does where some jobs failed."""
     events = [event for number in range(SIZE - 1) for event in ended(number, cause if number in bad else None)]
-    standing = Standing(SIZE)
+    standing = JobPhases(SIZE)
     for number in range(SIZE):
         standing.memory[number] = 400
-    return what_again(run, [*events, *earlier], RestartChanges(**more), standing)
+    return plan_restart(run, [*events, *earlier], RestartChanges(**more), standing)
 
 
 def test_what_a_named_label_makes_anew_begins_with_the_first_task(run: RunPaths) -> None:
@@ -84,10 +86,10 @@ def test_what_was_set_before_is_set_anew(run: RunPaths) -> None:
 
 
 def test_what_a_job_was_given_last_is_kept_of_the_final_job_too(run: RunPaths) -> None:
-    grown = Standing(SIZE)
+    grown = JobPhases(SIZE)
     grown.memory[3] = 400
     events = [event for number in range(SIZE) for event in ended(number, Cause.OOM if number == 3 else None)]
-    assert what_again(run, events, RestartChanges(), grown).overrides == {"final": {"mem": "400"}}
+    assert plan_restart(run, events, RestartChanges(), grown).overrides == {"final": {"mem": "400"}}
 
 
 def test_a_limit_is_taken_away_only_where_there_is_none(run: RunPaths) -> None:
@@ -101,4 +103,6 @@ def test_what_cannot_be_set_or_need_not_run_is_refused(run: RunPaths) -> None:
     with pytest.raises(SubmissionRefusedError, match="'numberOfRetries' cannot be set"):
         again(run, 0, set={"numberOfRetries": "1"})
     with pytest.raises(SubmissionRefusedError, match="has nothing to run again"):
-        what_again(run, [event for number in range(SIZE) for event in ended(number)], RestartChanges(), Standing(SIZE))
+        plan_restart(
+            run, [event for number in range(SIZE) for event in ended(number)], RestartChanges(), JobPhases(SIZE)
+        )

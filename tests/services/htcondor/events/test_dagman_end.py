@@ -11,24 +11,24 @@ import pytest
 from longshore.contract.context import RunPaths
 from longshore.model.run.event import FORMAT, Life
 from longshore.services.htcondor import status_lines
-from longshore.services.htcondor.events.dagman_end import End, last_word
-from longshore.services.htcondor.events.dagman_out import gate_failures, refusal
-from longshore.services.htcondor.events.job_phases import Standing
-from longshore.services.htcondor.schedd.bindings import silence
-from longshore.services.htcondor.submissions import Book, Handed
+from longshore.services.htcondor.events.dagman_end import DagmanEnd, read_dagman_end
+from longshore.services.htcondor.events.dagman_out import barrier_failures, dag_errors
+from longshore.services.htcondor.events.job_phases import JobPhases
+from longshore.services.htcondor.schedd.bindings import silence_stdout
+from longshore.services.htcondor.submission_record import DagSubmission, SubmissionRecord
 
 BEGAN = "001 (042.000.000) 2026-11-22 10:48:31 Job executing on host: <127.0.0.1:1>\n...\n"
 ABORTED = (
     "009 (042.000.000) 2026-11-22 10:48:51 Job was aborted.\n\ttidying up (by user ann)\n...\n",
-    End(at=1795344531.0, removed=True, reason="tidying up (by user ann)"),
+    DagmanEnd(at=1795344531.0, is_removed=True, reason="tidying up (by user ann)"),
 )
 KILLED = (
     "005 (042.000.000) 2026-11-22 10:48:51 Job terminated.\n\t(0) Abnormal termination (signal 9)\n...\n",
-    End(at=1795344531.0, removed=True, reason="signal 9"),
+    DagmanEnd(at=1795344531.0, is_removed=True, reason="signal 9"),
 )
 ENDED = (
     "005 (042.000.000) 2026-11-22 10:48:51 Job terminated.\n\t(1) Normal termination (return value 1)\n...\n",
-    End(at=1795344531.0, removed=False, exit=1),
+    DagmanEnd(at=1795344531.0, is_removed=False, exit=1),
 )
 SAID = """
 11/22/26 10:48:31 Daemon Log is logging: D_ALWAYS D_ERROR D_STATUS
@@ -42,21 +42,21 @@ SAID = """
 
 
 @pytest.mark.parametrize(("text", "end"), [ABORTED, KILLED, ENDED, ("", None)])
-def test_how_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, end: End | None) -> None:
+def test_how_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, end: DagmanEnd | None) -> None:
     monkeypatch.setenv("TZ", "UTC")
     path = tmp_path / "run.dag.dagman.log"
     path.write_text(BEGAN + text, "utf-8")
-    assert last_word(path, 42) == end
-    assert last_word(path, 7) is None
+    assert read_dagman_end(path, 42) == end
+    assert read_dagman_end(path, 7) is None
     path.write_text(BEGAN + text + BEGAN, "utf-8")
-    assert last_word(path, 42) is None, "it was started again"
+    assert read_dagman_end(path, 42) is None, "it was started again"
 
 
 def test_what_it_says_is_wrong(tmp_path: Path) -> None:
     path = tmp_path / "run.dag.dagman.out"
-    assert refusal(path) == []
+    assert dag_errors(path) == []
     path.write_text(SAID, "utf-8")
-    assert refusal(path) == [
+    assert dag_errors(path) == [
         "ERROR: Node j99 not found!",
         "ERROR: Unknown child node j99 specified",
         "Warning is fatal error because of DAGMAN_USE_STRICT setting",
@@ -66,39 +66,39 @@ def test_what_it_says_is_wrong(tmp_path: Path) -> None:
 @pytest.mark.parametrize("word", ["failed with status 127", "died on signal 9 (Killed)"])
 def test_what_it_says_of_a_gate(tmp_path: Path, word: str) -> None:
     path = tmp_path / "run.dag.dagman.out"
-    assert gate_failures(path) == []
+    assert barrier_failures(path) == []
     path.write_text(f"{SAID}11/22/26 10:48:33 PRE Script of node g0 {word}\n", "utf-8")
-    assert gate_failures(path) == [f"PRE Script of node g0 {word}"]
+    assert barrier_failures(path) == [f"PRE Script of node g0 {word}"]
 
 
 def test_a_report_says_it(tmp_path: Path) -> None:
     run = RunPaths(tmp_path)
     run.wms.mkdir()
     life = Life(v=FORMAT, life=1, t=0.0, host="ap", pid=0, boot="b", by="submit", longshore="1")
-    book = Book(handed=(Handed(life=life, cluster=42, schedd="ap"),))
-    removed = list(status_lines.lines(run, book, None, ABORTED[1], lambda: Standing(1)))
+    book = SubmissionRecord(submissions=(DagSubmission(life=life, cluster=42, schedd="ap"),))
+    removed = list(status_lines.lines(run, book, None, ABORTED[1], lambda: JobPhases(1)))
     assert removed[-1] == "DAGMan was ended 2026-11-22T10:48:51Z: tidying up (by user ann)"
     (run.wms / "run.dag.lib.err").write_text("\ncondor_dagman: libcondor.so is not there\n\n", "utf-8")
-    assert list(status_lines.lines(run, book, None, ENDED[1], lambda: Standing(1)))[-1] == (
+    assert list(status_lines.lines(run, book, None, ENDED[1], lambda: JobPhases(1)))[-1] == (
         "DAGMan did not begin: condor_dagman: libcondor.so is not there"
     )
     (run.wms / "run.dag.dagman.out").write_text(SAID, "utf-8")
-    said = list(status_lines.lines(run, book, None, ENDED[1], lambda: Standing(1)))
+    said = list(status_lines.lines(run, book, None, ENDED[1], lambda: JobPhases(1)))
     assert "DAGMan says: ERROR: Node j99 not found!" in said
     assert said[-1] == f"All that it says is in '{run.wms / 'run.dag.dagman.out'}'"
     waits = {"JobStatus": 1, "JobCoolDownExpiration": 1795345331}
-    assert list(status_lines.lines(run, book, [waits], None, lambda: Standing(1)))[-1] == (
+    assert list(status_lines.lines(run, book, [waits], None, lambda: JobPhases(1)))[-1] == (
         "DAGMan itself waits: HTCondor starts it again 2026-11-22T11:02:11Z"
     )
-    begun = Book(handed=book.handed, begun=book.handed[0])
-    assert next(iter(status_lines.lines(run, begun, None, None, lambda: Standing(1)))).startswith(
+    begun = SubmissionRecord(submissions=book.submissions, pending=book.submissions[0])
+    assert next(iter(status_lines.lines(run, begun, None, None, lambda: JobPhases(1)))).startswith(
         "Another submit was begun 1970-01-01"
     )
 
 
 def test_what_a_library_prints_is_not_in_the_output(capfd: pytest.CaptureFixture[str]) -> None:
     sys.stdout.write("before\n")
-    with silence():
+    with silence_stdout():
         os.write(1, b"Running rescue DAG 1\n")
     sys.stdout.write("behind\n")
     assert capfd.readouterr().out == "before\nbehind\n"

@@ -36,13 +36,20 @@ from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.job_groups import JobGroup, Ordering
 from longshore.model.workflow.workflow import Workflow
 from longshore.services.htcondor import status_lines
-from longshore.services.htcondor.events.cache import held_off, read_told
-from longshore.services.htcondor.events.dagman_end import End
-from longshore.services.htcondor.events.event_source import Reading
-from longshore.services.htcondor.events.job_phases import Standing
-from longshore.services.htcondor.log_lookup import CondorLogs
+from longshore.services.htcondor.events.cache import lock_cache, read_state
+from longshore.services.htcondor.events.dagman_end import DagmanEnd
+from longshore.services.htcondor.events.event_source import LogEventSource
+from longshore.services.htcondor.events.job_phases import JobPhases
+from longshore.services.htcondor.log_lookup import CondorLogLocator
 from longshore.services.htcondor.service import HTCondorService
-from longshore.services.htcondor.submissions import Book, Handed, Ordered, backup_folder, read_book, write_book
+from longshore.services.htcondor.submission_record import (
+    DagSubmission,
+    RecordedIntervention,
+    SubmissionRecord,
+    backup_folder,
+    read_submissions,
+    write_submissions,
+)
 from longshore.world.files.atomic import create_file, write_atomically
 from longshore.world.files.locks import is_locked
 from longshore.world.runs.run_directory import read_waiting
@@ -81,17 +88,17 @@ def run(tmp_path: Path) -> RunPaths:
     create_file(found.workflow, workflow_lines(workflow))
     shutil.copy(DATA / "mixed.nodes.log", found.wms / "run.dag.nodes.log")
     (found.wms / "run.dag.dagman.log").write_text(OVER, "utf-8")
-    write_book(found, Book(handed=(handed(1),)))
+    write_submissions(found, SubmissionRecord(submissions=(handed(1),)))
     return found
 
 
-def handed(cluster: int, **more: object) -> Handed:
+def handed(cluster: int, **more: object) -> DagSubmission:
     life = Life(v=FORMAT, life=1, t=1795329133.0, host="ap", pid=cluster, boot="", by="restart" if more else "submit")
-    return Handed(life=life, cluster=cluster, schedd="ap", retries={1: 1}, **more)  # type: ignore[arg-type]
+    return DagSubmission(life=life, cluster=cluster, schedd="ap", retries={1: 1}, **more)  # type: ignore[arg-type]
 
 
-def reading(run: RunPaths, *, gone: Callable[[], bool] = lambda: False) -> Reading:
-    return Reading(run, read_book(run), gone)
+def reading(run: RunPaths, *, gone: Callable[[], bool] = lambda: False) -> LogEventSource:
+    return LogEventSource(run, read_submissions(run), gone)
 
 
 def told(run: RunPaths, **more: Callable[[], bool]) -> list[Event]:
@@ -149,7 +156,7 @@ def test_what_was_pruned_was_not_cancelled(run: RunPaths, kept: bool) -> None:
         "005 (002.000.000) 2026-11-22 06:32:16 Job terminated.\n\t(1) Normal termination (return value 1)\n...\n",
         "utf-8",
     )
-    write_book(run, Book(handed=(msgspec.structs.replace(handed(1), retries={}),)))
+    write_submissions(run, SubmissionRecord(submissions=(msgspec.structs.replace(handed(1), retries={}),)))
     if not kept:
         run.cache.write_text("in the way", "utf-8")
     events = told(run)
@@ -170,7 +177,7 @@ def test_where_nothing_can_be_kept_it_is_the_same(run: RunPaths) -> None:
     assert list(events) == []
     with pytest.raises(StaleMarkError):
         reading(run).events("1:2")
-    assert list(reading(run).standing().attempts) == [1, 6, 3, 3, 0, 1, 3, 3]
+    assert list(reading(run).job_phases().attempts) == [1, 6, 3, 3, 0, 1, 3, 3]
     run.cache.unlink()
     with pytest.raises(StaleMarkError):
         reading(run).events(mark)
@@ -185,9 +192,9 @@ def test_a_full_disk_keeps_nobody_from_looking(run: RunPaths) -> None:
             events, mark = reading(run).events()
             assert (list(map(encode_line, events)), mark) == (whole, f"unkept:{len(whole)}")
             assert list(reading(run).events(mark)[0]) == []
-            assert list(reading(run).standing().attempts) == [1, 6, 3, 3, 0, 1, 3, 3]
+            assert list(reading(run).job_phases().attempts) == [1, 6, 3, 3, 0, 1, 3, 3]
     assert list(map(encode_line, told(run))) == whole
-    assert read_told(run.cache / "htcondor").finished
+    assert read_state(run.cache / "htcondor").is_finished
 
 
 @pytest.mark.parametrize("how", ["torn state", "lost events", "events nobody counted", "another log"])
@@ -280,8 +287,8 @@ def test_a_dagman_that_ends_by_its_own_fault_is_no_cancellation(
 ) -> None:
     assert groups(run, *exits) == ["a0", "a1", "b0", "b1"]
     (run.wms / "run.dag.dagman.out").write_text(said, "utf-8")
-    write_book(run, Book(handed=(msgspec.structs.replace(handed(1), retries={}),)))
-    events: list[BriefEvent] = list(reading(run).course()[0] if in_short else reading(run).events()[0])
+    write_submissions(run, SubmissionRecord(submissions=(msgspec.structs.replace(handed(1), retries={}),)))
+    events: list[BriefEvent] = list(reading(run).brief_events()[0] if in_short else reading(run).events()[0])
     assert shown(run, events) == ends
     assert [event.why for event in events if isinstance(event, Failed)] == [why]
     assert not any(isinstance(event, Steer) for event in events)
@@ -297,7 +304,7 @@ def test_nobody_is_held_off_while_the_schedd_is_asked(run: RunPaths) -> None:
         asked.append(is_locked(run.cache / "htcondor" / "lock"))
         return len(asked) > 1
 
-    with held_off(run.cache / "htcondor"):
+    with lock_cache(run.cache / "htcondor"):
         pass
     assert not any(isinstance(event, Finished) for event in told(run, gone=gone))
     assert isinstance(told(run, gone=gone)[-1], Finished)
@@ -309,18 +316,18 @@ def test_nobody_is_held_off_while_the_schedd_is_asked(run: RunPaths) -> None:
     ("answer", "state"),
     [
         (Unreachable(why="nobody is there"), None),
-        (End(at=1e12, removed=False, exit=0), None),
-        (End(at=1000.0, removed=False, exit=1), JobState.FAILED),
+        (DagmanEnd(at=1e12, is_removed=False, exit=0), None),
+        (DagmanEnd(at=1000.0, is_removed=False, exit=1), JobState.FAILED),
         (None, JobState.DELETED),
     ],
 )
 def test_a_log_that_is_seen_late_is_waited_for(
-    run: RunPaths, answer: End | Unreachable | None, state: JobState | None
+    run: RunPaths, answer: DagmanEnd | Unreachable | None, state: JobState | None
 ) -> None:
     over = run.wms / "run.dag.dagman.log"
     text = over.read_text("utf-8")
     over.unlink()
-    events = list(Reading(run, read_book(run), lambda: True, lambda: answer).events()[0])
+    events = list(LogEventSource(run, read_submissions(run), lambda: True, lambda: answer).events()[0])
     assert [event.state for event in events if isinstance(event, Finished)] == [state] * (state is not None)
     over.write_text(text, "utf-8")
     if state is None:
@@ -338,9 +345,11 @@ def test_what_is_held_is_left_for_reports(run: RunPaths) -> None:
 
 
 def test_orders_are_told_where_they_belong(run: RunPaths) -> None:
-    book = read_book(run)
+    book = read_submissions(run)
     steer = Steer(who="ada", act="cancel", t=1795329236.5)
-    write_book(run, Book(handed=book.handed, ordered=(Ordered(steer=steer, life=1),)))
+    write_submissions(
+        run, SubmissionRecord(submissions=book.submissions, interventions=(RecordedIntervention(steer=steer, life=1),))
+    )
     events = told(run)
     place = next(number for number, event in enumerate(events) if isinstance(event, Steer) and event.act == "cancel")
     assert all(event.t <= 1795329236 for event in events[:place])
@@ -349,18 +358,21 @@ def test_orders_are_told_where_they_belong(run: RunPaths) -> None:
 
 
 def test_an_order_that_nobody_took_is_not_told(run: RunPaths) -> None:
-    book, whole = read_book(run), list(map(encode_line, told(run)))
+    book, whole = read_submissions(run), list(map(encode_line, told(run)))
     steer = Steer(who="ada", act="cancel", t=1795329236.5)
-    write_book(run, msgspec.structs.replace(book, ordered=(Ordered(steer=steer, life=1, taken=False),)))
+    write_submissions(
+        run,
+        msgspec.structs.replace(book, interventions=(RecordedIntervention(steer=steer, life=1, is_accepted=False),)),
+    )
     shutil.rmtree(run.cache)
     assert list(map(encode_line, told(run))) == whole
 
 
 def test_who_removed_a_run_is_told_before_the_order_is_written_down_as_taken(run: RunPaths) -> None:
     (run.wms / "run.dag.dagman.log").unlink()
-    book = read_book(run)
-    order = Ordered(steer=Steer(who="ada", act="cancel", t=1795329245.5), life=1, taken=False)
-    write_book(run, msgspec.structs.replace(book, ordered=(order,)))
+    book = read_submissions(run)
+    order = RecordedIntervention(steer=Steer(who="ada", act="cancel", t=1795329245.5), life=1, is_accepted=False)
+    write_submissions(run, msgspec.structs.replace(book, interventions=(order,)))
     log = run.wms / "run.dag.nodes.log"
     with log.open("a", encoding="utf-8") as file:
         file.write(
@@ -368,18 +380,20 @@ def test_who_removed_a_run_is_told_before_the_order_is_written_down_as_taken(run
             "009 (090.000.000) 2026-11-22 06:34:06 Job was aborted.\n\tDAG Removed: User removed it.\n...\n"
         )
     before = told(run)
-    write_book(run, msgspec.structs.replace(book, ordered=(msgspec.structs.replace(order, taken=True),)))
+    write_submissions(
+        run, msgspec.structs.replace(book, interventions=(msgspec.structs.replace(order, is_accepted=True),))
+    )
     for events in (before, told(run), told(run, gone=lambda: True)):
         assert [event.who for event in events if isinstance(event, Steer) and event.act == "cancel"] == ["ada"]
 
 
 def test_what_was_told_of_an_order_that_is_not_there_is_forgotten(run: RunPaths) -> None:
     (run.wms / "run.dag.dagman.log").unlink()
-    book = read_book(run)
+    book = read_submissions(run)
     steer = Steer(who="ada", act="cancel", t=1795329236.5)
-    write_book(run, msgspec.structs.replace(book, ordered=(Ordered(steer=steer, life=1),)))
+    write_submissions(run, msgspec.structs.replace(book, interventions=(RecordedIntervention(steer=steer, life=1),)))
     assert any(isinstance(event, Steer) and event.who == "ada" for event in told(run))
-    write_book(run, book)
+    write_submissions(run, book)
     assert not any(isinstance(event, Steer) and event.who == "ada" for event in told(run))
 
 
@@ -390,7 +404,7 @@ def test_a_restart_is_another_life(run: RunPaths) -> None:
     for path in run.wms.glob("run.dag.*"):
         path.rename(folder / path.name)
     again = Restarted(jobs=(1, 7), who="ada", t=1795330000.0)
-    write_book(run, Book(handed=(handed(1), handed(40, restarted=again))))
+    write_submissions(run, SubmissionRecord(submissions=(handed(1), handed(40, restarted=again))))
     stamp = " 2026-11-22 07:00:00 "
     (run.wms / "run.dag.nodes.log").write_text(
         "".join(
@@ -408,80 +422,82 @@ def test_a_restart_is_another_life(run: RunPaths) -> None:
     shutil.rmtree(run.cache)
     assert list(map(encode_line, told(run))) == list(map(encode_line, events)), "both lives in one pass"
     kept = run.cache / "htcondor"
-    assert read_told(kept).sizes == [(kept / f"000{life}.jsonl").stat().st_size for life in (1, 2)]
+    assert read_state(kept).sizes == [(kept / f"000{life}.jsonl").stat().st_size for life in (1, 2)]
     assert shown(run, events) == ALL.replace("FAILED", "SUCCEEDED", 1)[: -len("FAILED")] + "SUCCEEDED"
-    logs = CondorLogs(run, reading(run).standing())
+    logs = CondorLogLocator(run, reading(run).job_phases())
     assert logs.attempts(1) == 7
     assert logs.path(1, "a1", "a", 7) == "logs/a/00/a1.41.1.log"
     assert logs.path(1, "a1", "a", 4) == "logs/a/00/a1.7.1.log"
     (run.root / "logs" / "a" / "00").mkdir(parents=True)
     (run.root / "logs" / "a" / "00" / "a1.41.log").touch()
-    assert CondorLogs(run, reading(run).standing()).path(1, "a1", "a", 7) == "logs/a/00/a1.41.log"
+    assert CondorLogLocator(run, reading(run).job_phases()).path(1, "a1", "a", 7) == "logs/a/00/a1.41.log"
 
 
 def test_what_is_said_of_dagman(run: RunPaths) -> None:
-    book = read_book(run)
-    first, second = status_lines.lines(run, book, None, None, lambda: Standing(1))
+    book = read_submissions(run)
+    first, second = status_lines.lines(run, book, None, None, lambda: JobPhases(1))
     assert first == "DAGMan: job 1.0 of the schedd 'ap', submitted 2026-11-22T06:32:13Z by submit"
     assert second.startswith("Its log tells of what happened up to ")
-    held = status_lines.lines(run, book, [{"JobStatus": 5, "HoldReason": "quota"}], None, lambda: Standing(1))
+    held = status_lines.lines(run, book, [{"JobStatus": 5, "HoldReason": "quota"}], None, lambda: JobPhases(1))
     assert list(held)[-1] == "DAGMan itself is held: quota; to let it go on: longshore resume 1.0"
     out = run.wms / "run.dag.dagman.out"
     given_up = "11/22/26 07:00:01 Shortcutting node j2 retries because of submit failure(s)\n"
     out.write_text("\n11/22/26 07:00:00 submit error: No such directory: /x\n" + given_up, "utf-8")
-    (said,) = list(status_lines.lines(run, book, [], None, lambda: Standing(1)))[2:]
+    (said,) = list(status_lines.lines(run, book, [], None, lambda: JobPhases(1)))[2:]
     assert said.startswith("For job 'a2': DAGMan could not submit it: submit error: No such directory: /x; ")
     out.write_text(out.read_text("utf-8") + given_up.replace("j2", "j4"), "utf-8")
-    assert "For 2 jobs, 'a2' among them: " in list(status_lines.lines(run, book, [], None, lambda: Standing(1)))[2]
-    assert len(list(status_lines.lines(run, book, None, None, lambda: Standing(1)))) == 2, (
+    assert "For 2 jobs, 'a2' among them: " in list(status_lines.lines(run, book, [], None, lambda: JobPhases(1)))[2]
+    assert len(list(status_lines.lines(run, book, None, None, lambda: JobPhases(1)))) == 2, (
         "a run that is over tells it job by job"
     )
     (run.wms / "run.dag.nodes.log").unlink()
-    assert "not there yet" in list(status_lines.lines(run, book, [], None, lambda: Standing(1)))[1]
+    assert "not there yet" in list(status_lines.lines(run, book, [], None, lambda: JobPhases(1)))[1]
 
 
 def test_a_run_that_is_over_is_told_in_short(run: RunPaths) -> None:
     first = reading(run)
-    news, mark = first.course()
-    assert first.in_short() is None, "nothing was read yet"
+    news, mark = first.brief_events()
+    assert first.brief_phases() is None, "nothing was read yet"
     in_short = list(news)
     assert not (run.cache / "htcondor").exists(), "it is read once"
     assert shown(run, in_short) == shown(run, told(run)) == ALL
-    standing = first.in_short()
+    standing = first.brief_phases()
     assert standing is not None
-    assert list(standing.attempts) == list(reading(run).standing().attempts)
+    assert list(standing.attempts) == list(reading(run).job_phases().attempts)
     assert any(isinstance(event, AttemptSucceeded) for event in in_short)
-    again, same = reading(run).course(mark)
+    again, same = reading(run).brief_events(mark)
     assert (list(again), same) == ([], mark)
     with (run.wms / "run.dag.nodes.log").open("a", encoding="utf-8") as file:
         file.write("028 (002.000.000) 2026-11-22 06:34:05 Job ad information event triggered.\n...\n")
     with pytest.raises(StaleMarkError):
-        reading(run).course(mark)
+        reading(run).brief_events(mark)
 
 
 def test_what_goes_on_or_was_read_before_is_told_at_length(run: RunPaths) -> None:
     over = run.wms / "run.dag.dagman.log"
     over.rename(over.with_name("over"))
-    news, mark = reading(run).course()
+    news, mark = reading(run).brief_events()
     assert list(map(encode_line, news)) == list(map(encode_line, told(run)))
     over.with_name("over").rename(over)
-    (end,) = [event for event in reading(run).course(mark)[0] if isinstance(event, Finished)]
+    (end,) = [event for event in reading(run).brief_events(mark)[0] if isinstance(event, Finished)]
     assert end.state is JobState.FAILED
-    assert len(list(reading(run).course()[0])) == len(told(run))
+    assert len(list(reading(run).brief_events()[0])) == len(told(run))
 
 
 def test_in_short_orders_and_earlier_submissions_have_their_place(run: RunPaths) -> None:
-    book = read_book(run)
+    book = read_submissions(run)
     steer = Steer(who="ada", act="cancel", t=1795329236.5)
-    write_book(run, Book(handed=book.handed, ordered=(Ordered(steer=steer, life=1),)))
-    in_short = list(reading(run).course()[0])
+    write_submissions(
+        run, SubmissionRecord(submissions=book.submissions, interventions=(RecordedIntervention(steer=steer, life=1),))
+    )
+    in_short = list(reading(run).brief_events()[0])
     assert not any(isinstance(event, AttemptSucceeded) for event in in_short)
     assert shown(run, in_short) == shown(run, told(run))
 
 
 def test_a_run_that_was_never_handed_over_is_told_of_in_no_word(run: RunPaths) -> None:
-    write_book(run, Book())
-    assert list(reading(run).course()[0]) == []
+    write_submissions(run, SubmissionRecord())
+    assert list(reading(run).brief_events()[0]) == []
 
 
 def test_the_names_of_logs_follow_from_what_was_read_in_short(run: RunPaths) -> None:
@@ -491,20 +507,20 @@ def test_the_names_of_logs_follow_from_what_was_read_in_short(run: RunPaths) -> 
     assert list(answer[0])
     places = service.log_locator(run)
     assert places is not None
-    assert [places.attempts(job) for job in range(8)] == list(reading(run).standing().attempts)
-    assert places.path(0, "a0", "a", 1) == CondorLogs(run, reading(run).standing()).path(0, "a0", "a", 1)
+    assert [places.attempts(job) for job in range(8)] == list(reading(run).job_phases().attempts)
+    assert places.path(0, "a0", "a", 1) == CondorLogLocator(run, reading(run).job_phases()).path(0, "a0", "a", 1)
 
 
 def test_the_disk_is_not_asked_about_every_log(run: RunPaths) -> None:
-    standing = Standing(100)
+    standing = JobPhases(100)
     for job in range(100):
-        standing.submitted(job, job + 2)
+        standing.add_cluster(job, job + 2)
         standing.attempts[job] = 1
-    logs = CondorLogs(run, standing)
+    logs = CondorLogLocator(run, standing)
     for job in range(50):
         assert logs.path(job, f"a{job}", "a", 1) == f"logs/a/00/a{job}.{job + 2}.1.log"
     folder = run.root / "logs" / "a" / "00"
     folder.mkdir(parents=True)
     (folder / "a50.52.log").touch()
     assert logs.path(50, "a50", "a", 1) == "logs/a/00/a50.52.1.log"
-    assert CondorLogs(run, standing).path(50, "a50", "a", 1) == "logs/a/00/a50.52.log"
+    assert CondorLogLocator(run, standing).path(50, "a50", "a", 1) == "logs/a/00/a50.52.log"

@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.services.htcondor.events.log_reader import EventLog, Place, Record
+from longshore.services.htcondor.events.log_reader import LogPosition, Record, UserLog
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "htcondor"
 LOGS = sorted(DATA.glob("*.log"))
 
 
-def read(path: Path, place: Place | None = None) -> tuple[list[Record], Place]:
-    log = EventLog(path, place)
-    records = list(log.read())
-    assert not log.torn
-    return records, log.place
+def read(path: Path, place: LogPosition | None = None) -> tuple[list[Record], LogPosition]:
+    log = UserLog(path, place)
+    records = list(log.read_records())
+    assert not log.invalid_records
+    return records, log.position
 
 
 def written(folder: Path, *texts: str) -> Path:
@@ -40,7 +40,7 @@ def test_it_reads_what_the_bindings_read(path: Path, monkeypatch: pytest.MonkeyP
         for event in htcondor2.JobEventLog(str(path)).events(stop_after=0)
     ]
     assert len(theirs) > 2
-    assert [(each.kind, each.cluster, each.proc, int(each.at)) for each in read(path)[0]] == theirs
+    assert [(each.event_type, each.cluster, each.proc, int(each.at)) for each in read(path)[0]] == theirs
 
 
 @pytest.mark.parametrize("path", LOGS, ids=[path.stem for path in LOGS])
@@ -52,20 +52,20 @@ def test_however_the_text_comes_the_records_are_the_same(
     cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=5)))
     growing = tmp_path_factory.mktemp("log") / "growing.log"
     found: list[Record] = []
-    place = Place()
+    place = LogPosition()
     for end in (*cuts, len(text)):
         before = growing.stat().st_size if growing.exists() else 0
         with growing.open("ab") as file:
             file.write(text[before:end])
-        log = EventLog(growing, place)
-        found += log.read()
-        assert not log.replaced
-        place = log.place
-    assert found == list(EventLog(path).read())
+        log = UserLog(growing, place)
+        found += log.read_records()
+        assert not log.is_replaced
+        place = log.position
+    assert found == list(UserLog(path).read_records())
 
 
 def test_a_log_that_is_not_there_yet_has_nothing(tmp_path: Path) -> None:
-    assert read(tmp_path / "none.log") == ([], Place())
+    assert read(tmp_path / "none.log") == ([], LogPosition())
 
 
 def test_a_record_that_is_being_written_is_left_for_later(tmp_path: Path) -> None:
@@ -73,10 +73,10 @@ def test_a_record_that_is_being_written_is_left_for_later(tmp_path: Path) -> Non
     whole = path.read_text("utf-8")
     path.write_text(whole + "001 (001.000.000) 2026-11-22 06:32:16 Job exec", "utf-8")
     records, place = read(path)
-    assert [record.kind for record in records] == [0]
+    assert [record.event_type for record in records] == [0]
     with path.open("a") as file:
         file.write("uting\n...\n")
-    assert [record.kind for record in read(path, place)[0]] == [1]
+    assert [record.event_type for record in read(path, place)[0]] == [1]
 
 
 @pytest.mark.parametrize("how", ["another file", "shorter", "rewritten", "gone"])
@@ -93,9 +93,9 @@ def test_a_log_that_was_replaced_is_said_to_be_another(tmp_path: Path, how: str)
         path.write_text(path.read_text("utf-8").replace("(001.", "(007."), "utf-8")
     else:
         path.unlink()
-    log = EventLog(path, place)
-    list(log.read())
-    assert log.replaced
+    log = UserLog(path, place)
+    list(log.read_records())
+    assert log.is_replaced
 
 
 @pytest.mark.parametrize(
@@ -130,14 +130,14 @@ def test_moments_without_a_zone_are_local(tmp_path: Path, monkeypatch: pytest.Mo
 def test_what_only_looks_like_a_record_is_none(tmp_path: Path) -> None:
     good = "000 (001.000.000) 2026-11-22 06:32:15 Job submitted"
     path = written(tmp_path, good, good.replace("000 (", "abc ("), good.replace("001.", "x."), good)
-    log = EventLog(path)
-    assert [record.kind for record in log.read()] == [0, 0]
-    assert log.torn == 2
+    log = UserLog(path)
+    assert [record.event_type for record in log.read_records()] == [0, 0]
+    assert log.invalid_records == 2
 
 
 @given(st.binary(max_size=300))
 def test_no_text_is_too_odd(tmp_path_factory: pytest.TempPathFactory, text: bytes) -> None:
     path = tmp_path_factory.mktemp("odd") / "odd.log"
     path.write_bytes(text)
-    log = EventLog(path)
-    assert len(list(log.read())) + log.torn <= text.count(b"\n...\n")
+    log = UserLog(path)
+    assert len(list(log.read_records())) + log.invalid_records <= text.count(b"\n...\n")

@@ -9,11 +9,11 @@ import pytest
 from longshore.contract.context import RunPaths
 from longshore.model.run.event import Event, Life
 from longshore.services.htcondor import status_lines
-from longshore.services.htcondor.events.job_phases import Standing
+from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.events.log_reader import Record
-from longshore.services.htcondor.events.provisioner import words
-from longshore.services.htcondor.events.to_events import Story
-from longshore.services.htcondor.submissions import Book, Handed
+from longshore.services.htcondor.events.provisioner import status_line
+from longshore.services.htcondor.events.to_events import EventBuilder
+from longshore.services.htcondor.submission_record import DagSubmission, SubmissionRecord
 
 SUBMITTED = (0, 'host: <127.0.0.1:9618>\n    [ DAGNodeName = "provision"; JobBatchName = "x" ]')
 EXECUTING = (1, "Job executing on host: <127.0.0.1:9618?alias=access.pool.test>")
@@ -30,12 +30,12 @@ GOES_ON = "the run goes on with the machines there are"
 IDLE = "it starts no machines until it is released (condor_release)"
 
 
-def _told(*records: tuple[int, str]) -> tuple[Story, Standing, list[Event]]:
-    standing = Standing(2)
-    story = Story(standing, final=False)
+def _told(*records: tuple[int, str]) -> tuple[EventBuilder, JobPhases, list[Event]]:
+    standing = JobPhases(2)
+    story = EventBuilder(standing, final=False)
     events: list[Event] = []
     for number, (kind, text) in enumerate(records):
-        events += story.take(Record(kind, 8, 0, 1795341660.0 + number, text.encode()))
+        events += story.convert(Record(kind, 8, 0, 1795341660.0 + number, text.encode()))
     return story, standing, events
 
 
@@ -65,11 +65,11 @@ def _told(*records: tuple[int, str]) -> tuple[Story, Standing, list[Event]]:
 )
 def test_its_state_is_told_in_words(records: list[tuple[int, str]], said: str) -> None:
     _, standing, events = _told(*records)
-    assert words(standing.provider) == said
+    assert status_line(standing.provisioner) == said
     assert events == []
-    again = Standing(2)
-    again.take_up(standing.kept())
-    assert words(again.provider) == said
+    again = JobPhases(2)
+    again.restore(standing.save())
+    assert status_line(again.provisioner) == said
 
 
 @pytest.mark.parametrize(
@@ -82,18 +82,18 @@ def test_its_state_is_told_in_words(records: list[tuple[int, str]], said: str) -
 )
 def test_it_ends_with_the_run(records: list[tuple[int, str]], said: str) -> None:
     story, standing, _ = _told(SUBMITTED, *records)
-    story.finish(1795341720.0, removed=False, submit_failures={})
-    assert words(standing.provider).startswith(f"{ONE} {said}")
-    story.restart([0])
-    assert standing.provider is None
+    story.end_run(1795341720.0, is_removed=False, submit_failures={})
+    assert status_line(standing.provisioner).startswith(f"{ONE} {said}")
+    story.reset_for_restart([0])
+    assert standing.provisioner is None
 
 
 def test_a_report_has_it_and_gates_that_failed_where_a_run_has_them(tmp_path: Path) -> None:
     run = RunPaths(tmp_path)
     run.wms.mkdir()
-    book = Book(
-        handed=(
-            Handed(
+    book = SubmissionRecord(
+        submissions=(
+            DagSubmission(
                 life=Life(v=1, life=1, t=1795341660.0, host="h", pid=7, boot="b", by="submit", longshore="0"),
                 cluster=7,
                 schedd="s",

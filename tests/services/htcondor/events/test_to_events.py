@@ -12,22 +12,22 @@ from tests.services.htcondor.log_records import BY_HAND, BY_RULE, ENDED, HELD, O
 
 from longshore.model.run.event import Ended, Failed, Lost, Retry, Started, Steer
 from longshore.model.run.state import Cause, JobState
-from longshore.services.htcondor.events.job_phases import Kept
-from longshore.services.htcondor.events.log_reader import EventLog
-from longshore.services.htcondor.events.to_events import Story
+from longshore.services.htcondor.events.job_phases import SavedJobPhases
+from longshore.services.htcondor.events.log_reader import UserLog
+from longshore.services.htcondor.events.to_events import EventBuilder
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "htcondor"
 
 
 def test_what_was_captured_of_every_kind_of_end() -> None:
     told = RecordedRun(8, final=True, chain=False)
-    told.story = Story(told.standing, final=True, retries={1: 1})
-    for record in EventLog(DATA / "mixed.nodes.log").read():
-        told.apply(told.story.take(record))
+    told.builder = EventBuilder(told.phases, final=True, retries={1: 1})
+    for record in UserLog(DATA / "mixed.nodes.log").read_records():
+        told.apply(told.builder.convert(record))
     told.finish()
     # Node 4 waits for node 1 in the DAG; here nothing does, and it was never submitted.
     assert told.shown == "SUCCEEDED FAILED FAILED SUCCEEDED DELETED SUCCEEDED DELETED FAILED"
-    assert list(told.standing.attempts) == [1, 6, 3, 3, 0, 1, 3, 3]
+    assert list(told.phases.attempts) == [1, 6, 3, 3, 0, 1, 3, 3]
     ends = [event for event in told.events if isinstance(event, Ended)]
     oom = [event for event in ends if event.j == 3]
     assert [event.cause for event in oom] == [Cause.OOM, Cause.OOM, None]
@@ -40,9 +40,9 @@ def test_what_was_captured_of_every_kind_of_end() -> None:
 
 def test_a_removed_dag_is_a_cancelled_run_whose_final_job_ran() -> None:
     told = RecordedRun(3, final=True, chain=False)
-    for record in EventLog(DATA / "removed.nodes.log").read():
-        told.apply(told.story.take(record))
-    told.finish(removed=True)
+    for record in UserLog(DATA / "removed.nodes.log").read_records():
+        told.apply(told.builder.convert(record))
+    told.finish(is_removed=True)
     assert told.shown == "DELETED DELETED SUCCEEDED"
     assert told.state.overall() is JobState.DELETED
 
@@ -92,8 +92,8 @@ def test_a_node_that_dagman_submits_again() -> None:
     assert told.shown == "READY UNREADY"
     told.submit("j0", 9).start(9).end(9)
     assert told.shown == "SUCCEEDED READY"
-    assert told.standing.start_of(0, 1) == (5, 1)
-    assert told.standing.start_of(0, 2) == (9, 1)
+    assert told.phases.cluster_and_start(0, 1) == (5, 1)
+    assert told.phases.cluster_and_start(0, 2) == (9, 1)
 
 
 def test_a_node_that_dagman_gives_up() -> None:
@@ -106,13 +106,13 @@ def test_a_node_that_dagman_gives_up() -> None:
 def test_held_while_it_runs_and_released() -> None:
     told = RecordedRun().submit("j0", 5).start(5).take(12, 5, HELD)
     assert told.shown == "HELD UNREADY"
-    assert told.standing.holds[0].reason == "the tape is full (by user u)"
+    assert told.phases.holds[0].reason == "the tape is full (by user u)"
     told.take(13, 5)
     assert told.shown == "PENDING UNREADY"
     told.start(5).end(5)
     assert told.shown == "SUCCEEDED READY"
-    assert told.standing.attempts[0] == 2
-    assert not told.standing.holds
+    assert told.phases.attempts[0] == 2
+    assert not told.phases.holds
 
 
 def test_held_in_the_queue_costs_no_attempt() -> None:
@@ -120,7 +120,7 @@ def test_held_in_the_queue_costs_no_attempt() -> None:
     assert told.shown == "HELD UNREADY"
     told.take(13, 5).start(5).end(5)
     assert told.shown == "SUCCEEDED READY"
-    assert told.standing.attempts[0] == 1
+    assert told.phases.attempts[0] == 1
 
 
 def test_held_for_memory_and_removed_by_its_own_rule() -> None:
@@ -168,11 +168,11 @@ def test_removed_by_hand_in_each_state() -> None:
     assert RecordedRun().submit("j0", 5).start(5).take(12, 5, HELD).take(9, 5, BY_HAND).shown == "DELETED PRUNED"
     assert RecordedRun().submit("j0", 5).start(5).take(4, 5, OOM).take(9, 5, BY_HAND).shown == "DELETED PRUNED"
     told = RecordedRun().submit("j0", 5).take(9, 5, BY_HAND)
-    assert told.standing.attempts[0] == told.state.attempts[0] == 0
+    assert told.phases.attempts[0] == told.state.attempts[0] == 0
 
 
 def test_removed_with_its_dag_is_a_cancelled_run() -> None:
-    told = RecordedRun().submit("j0", 5).start(5).take(9, 5, WITH_DAG).finish(removed=True)
+    told = RecordedRun().submit("j0", 5).start(5).take(9, 5, WITH_DAG).finish(is_removed=True)
     assert told.shown == "DELETED DELETED"
     assert [event.act for event in told.events if isinstance(event, Steer)] == ["cancel"]
 
@@ -199,7 +199,7 @@ def test_reconnecting_changes_nothing() -> None:
         RecordedRun().submit("j0", 5).start(5).take(22, 5, b"Job disconnected").take(23, 5, b"Job reconnected").end(5)
     )
     assert told.shown == "SUCCEEDED READY"
-    assert told.standing.attempts[0] == 1
+    assert told.phases.attempts[0] == 1
 
 
 def test_a_node_that_could_not_be_submitted() -> None:
@@ -211,7 +211,7 @@ def test_a_node_that_could_not_be_submitted() -> None:
 
 
 def test_dagman_is_gone_without_a_word() -> None:
-    told = RecordedRun(3, chain=False).submit("j0", 5).start(5).submit("j1", 6).finish(removed=True)
+    told = RecordedRun(3, chain=False).submit("j0", 5).start(5).submit("j1", 6).finish(is_removed=True)
     assert told.shown == "DELETED DELETED DELETED"
     assert told.state.over
 
@@ -227,10 +227,10 @@ def test_what_is_none_of_ours_is_passed_over() -> None:
 
 def test_a_restart_goes_on_counting() -> None:
     told = RecordedRun().submit("j0", 5).start(5).end(5, 1).finish()
-    told.story.restart([0, 1])
+    told.builder.reset_for_restart([0, 1])
     told.submit("j0", 8)
-    assert told.standing.attempts[0] == 2
-    assert told.standing.start_of(0, 2) == (8, 1)
+    assert told.phases.attempts[0] == 2
+    assert told.phases.cluster_and_start(0, 2) == (8, 1)
 
 
 _NODES = st.sampled_from(["j0", "j1", "j2", "final", "g0"])
@@ -246,15 +246,15 @@ _STEPS = st.one_of(
 
 @given(st.lists(_STEPS, max_size=40), st.booleans(), st.integers(0, 40))
 def test_whatever_a_log_says_the_run_comes_to_its_end(
-    steps: list[tuple[int, int, bytes]], removed: bool, pause: int
+    steps: list[tuple[int, int, bytes]], is_removed: bool, pause: int
 ) -> None:
     told = RecordedRun(4, final=True)
     for number, (kind, cluster, body) in enumerate(steps):
         if number == pause:
             # What is written down and taken up again goes on as before.
-            kept = msgspec.msgpack.decode(msgspec.msgpack.encode(told.standing.kept()), type=Kept)
-            told.standing.take_up(kept)
+            kept = msgspec.msgpack.decode(msgspec.msgpack.encode(told.phases.save()), type=SavedJobPhases)
+            told.phases.restore(kept)
         told.take(kind, cluster, body)
-        assert all(now >= 0 for now in told.standing.attempts)
-    told.finish(removed=removed)
+        assert all(now >= 0 for now in told.phases.attempts)
+    told.finish(is_removed=is_removed)
     assert told.state.over, told.shown

@@ -12,8 +12,8 @@ from tests.services.htcondor.rendering import context, job, rendered
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job_groups import Implementation, JobGroup, Ordering
 from longshore.model.workflow.workflow import Workflow
-from longshore.services.htcondor.render.dag_edges import order_of
-from longshore.services.htcondor.submission.parse_dag import reparse
+from longshore.services.htcondor.render.dag_edges import find_edges
+from longshore.services.htcondor.submission.parse_dag import parse_dag
 
 
 def _text(workflow: Workflow) -> str:
@@ -22,7 +22,7 @@ def _text(workflow: Workflow) -> str:
 
 def _ancestors(workflow: Workflow) -> dict[str, set[str]]:
     """The jobs each job comes right after, seen through nodes without jobs."""
-    found = reparse(_text(workflow).splitlines(keepends=True))
+    found = parse_dag(_text(workflow).splitlines(keepends=True))
     assert not found.faults
     names = [each.name for each in workflow]
     ancestors: dict[str, set[str]] = defaultdict(set)
@@ -79,7 +79,7 @@ def test_a_job_in_front_of_thousands_is_many_short_lines() -> None:
 def test_the_longer_chain_goes_first_and_priorities_before_that() -> None:
     jobs = [job("a"), job("b"), job("c"), job("d", attributes={"priority": 1})]
     workflow = Workflow("w", Dag.by_name(jobs, [("a", "b"), ("b", "c")]))
-    order = order_of(workflow)
+    order = find_edges(workflow)
     ranks = dict(zip(workflow.graph, order.rank, strict=True))
     assert ranks == {"a": 2, "b": 1, "c": 0, "d": 0}
     names = list(workflow.graph)
@@ -119,5 +119,5 @@ def test_groups_run_one_after_another(implementation: Implementation, blocking: 
         assert found.pop("a3") == {"b2", "g0"}
         found["a3"] = {"b2"}
     assert found == {"b1": {"a1"}, "a2": {"b1"}, "b2": {"a2"}, "a3": {"b2"}, "b3": {"a3"}}
-    ranks = dict(zip(workflow.graph, order_of(workflow).rank, strict=True))
+    ranks = dict(zip(workflow.graph, find_edges(workflow).rank, strict=True))
     assert ranks["a1"] > ranks["b1"] > ranks["b2"] > ranks["b3"] == 0

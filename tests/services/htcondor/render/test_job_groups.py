@@ -7,7 +7,7 @@ from tests.services.htcondor.rendering import context, job
 
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.workflow import Workflow
-from longshore.services.htcondor.render.job_groups import Sorter, program_line
+from longshore.services.htcondor.render.job_groups import JobGrouper, program_line
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from longshore.services.htcondor.render.job_groups import Sorter, program_line
 def test_commands_that_differ_in_a_sign_are_what_each_would_be_alone(words: tuple[str, ...]) -> None:
     commands = [("/bin/echo", *words, f"x{number}") for number in (1, 2)]
     jobs = [job(f"a{number}", command, label="a") for number, command in enumerate(commands)]
-    sorter = Sorter(Workflow("w", Dag.by_name(jobs)), context())
+    sorter = JobGrouper(Workflow("w", Dag.by_name(jobs)), context())
     (kind,) = sorter.kinds()
     program, text = sorter.programs(kind)
     assert [f"{program} {text.before}{own}{text.after}" for own in text.own] == list(map(program_line, commands))

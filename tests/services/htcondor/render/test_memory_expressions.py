@@ -11,7 +11,13 @@ import pytest
 from longshore.engine.policy.retry import RetryRules
 from longshore.model.workflow.attempt_rules import Backoff, RetryOn
 from longshore.model.workflow.request import MIB
-from longshore.services.htcondor.render.memory_expressions import MACROS, Attempts, commands, requested, walltime
+from longshore.services.htcondor.render.memory_expressions import (
+    MACROS,
+    RetryInputs,
+    memory_request,
+    retry_commands,
+    walltime_limit,
+)
 
 classad2 = pytest.importorskip("classad2", reason="HTCondor's bindings are not installed")
 
@@ -19,11 +25,11 @@ REASONS = {1: "UserRequest", 3: "JobPolicy", 13: "TransferInputError", 21: "Star
 OOM_HOLDS = [(34, 0), (3, 34), (21, 102)]
 
 
-def attempts(memory: int | None = 3072, **rules: Any) -> Attempts:
+def attempts(memory: int | None = 3072, **rules: Any) -> RetryInputs:
     most = rules.pop("most", None)
     release = rules.pop("release", "")
     base = {"retries": 5, "memory_factor": 2.0, "memory_most_b": most and most * MIB}
-    return Attempts(
+    return RetryInputs(
         rules=RetryRules(**(base | rules)), memory=None if memory is None else str(memory), most=most, release=release
     )
 
@@ -31,8 +37,8 @@ def attempts(memory: int | None = 3072, **rules: Any) -> Attempts:
 class Job:
     """A job in a queue of one, to which ends and holds are done."""
 
-    def __init__(self, job: Attempts) -> None:
-        self.expressions = dict(commands(job)) | {"request_memory": requested(job) if job.memory else "0"}
+    def __init__(self, job: RetryInputs) -> None:
+        self.expressions = dict(retry_commands(job)) | {"request_memory": memory_request(job) if job.memory else "0"}
         self.ad: dict[str, Any] = {"NumJobCompletions": 0, "JobStatus": 1}
         self.holds: dict[str, int] = {}
 
@@ -142,7 +148,7 @@ def test_memory_can_grow_from_what_was_used() -> None:
 
 def test_without_growth_memory_is_what_was_asked_for() -> None:
     plain = attempts(memory_factor=None)
-    assert requested(plain) == "3072"
+    assert memory_request(plain) == "3072"
     job = Job(plain)
     assert job.starts() == 3072
     assert job.exits(signal=9) == "again"
@@ -152,10 +158,10 @@ def test_without_growth_memory_is_what_was_asked_for() -> None:
 
 def test_exit_codes_that_trying_again_cannot_mend() -> None:
     # One code, several, or none.
-    until = dict(commands(attempts(unless_exit=(1, 2))))["retry_until"]
+    until = dict(retry_commands(attempts(unless_exit=(1, 2))))["retry_until"]
     assert "member(ExitCode, {1,2})" in until
-    assert "member(ExitCode, {1})" in dict(commands(attempts(unless_exit=(1,))))["retry_until"]
-    assert "member" not in dict(commands(attempts()))["retry_until"]
+    assert "member(ExitCode, {1})" in dict(retry_commands(attempts(unless_exit=(1,))))["retry_until"]
+    assert "member" not in dict(retry_commands(attempts()))["retry_until"]
     job = Job(attempts(unless_exit=(1, 2)))
     job.starts()
     assert job.exits(3) == "again"
@@ -205,7 +211,7 @@ def test_other_holds_wait_longer_each_time_and_are_not_for_ever() -> None:
 
 
 def test_the_wait_doubles_up_to_its_longest() -> None:
-    text = dict(commands(attempts(backoff=Backoff(first_s=60.0, most_s=100.0))))["periodic_release"]
+    text = dict(retry_commands(attempts(backoff=Backoff(first_s=60.0, most_s=100.0))))["periodic_release"]
     assert "min({60.0 * pow(2.0, (NumHolds ?: 1) - 1), 100.0})" in text
 
 
@@ -237,7 +243,7 @@ def test_more_than_enough_that_still_was_not_enough_is_the_end() -> None:
 
 
 def test_time_grows_like_memory() -> None:
-    assert walltime("60", RetryRules()) == "60"
+    assert walltime_limit("60", RetryRules()) == "60"
     for rules, expected in (
         (RetryRules(walltime_factor=2.0), [60, 120, 240]),
         (RetryRules(walltime_factor=2.0, walltime_most_s=100.0), [60, 100, 100]),
@@ -245,7 +251,7 @@ def test_time_grows_like_memory() -> None:
         found = []
         for ends in range(3):
             ad = classad2.ClassAd({"NumHoldsByReason": classad2.ClassAd({"JobExecuteExceeded": ends})})
-            ad["Asked"] = classad2.ExprTree(walltime("60", rules))
+            ad["Asked"] = classad2.ExprTree(walltime_limit("60", rules))
             found.append(ad.eval("Asked"))
         assert found == expected
 

@@ -10,7 +10,7 @@ from tests.services.htcondor.rendering import context, job, rendered
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.workflow import Workflow
 from longshore.services.htcondor.check import check
-from longshore.services.htcondor.submission.parse_dag import reparse
+from longshore.services.htcondor.submission.parse_dag import parse_dag
 
 SCRIPT = "#!/bin/bash\nset -e\nwhile true; do allocate 10; sleep 600; done\n"
 
@@ -40,7 +40,7 @@ def test_machines_are_started_for_as_long_as_the_run_lasts() -> None:
         "[ -e '/home/me/.lsst/condor info.py' ] || { mkdir -p \"$(dirname '/home/me/.lsst/condor info.py')\" "
         "&& cp /data/runs/one/wms/provisioningConfig '/home/me/.lsst/condor info.py'; }"
     )
-    found = reparse(files["wms/run.dag"].splitlines(keepends=True))
+    found = parse_dag(files["wms/run.dag"].splitlines(keepends=True))
     assert found.faults == []
     assert found.nodes["provision"] == "d_provision"
     assert "universe = local\n" in found.descriptions["d_provision"].text

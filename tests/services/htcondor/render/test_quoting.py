@@ -15,7 +15,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x0
 _PIECES = [*"$()[]'\"\\ a1{};|&<>*?#~=@%!:,.-^`\n\t\x7f", "ENV", "é", "$$(", "$("]
 SIGNS = st.lists(st.sampled_from(_PIECES), max_size=12).map("".join)
 ANY = st.one_of(TEXTS, SIGNS)
-FITTING = ANY.filter(quoting.fits)
+FITTING = ANY.filter(quoting.is_quotable)
 
 
 def read_vars(text: str) -> str:
@@ -25,7 +25,7 @@ def read_vars(text: str) -> str:
     return re.sub(r'\\(["\\])', r"\1", text)
 
 
-def filled_in(text: str, macros: dict[str, str]) -> str:
+def expand_macros(text: str, macros: dict[str, str]) -> str:
     """A value of a submit description with its macros filled in, those of what was filled in too."""
     for _ in range(5):
         found = re.search(r"\$[\w$]*\(", text, re.ASCII)
@@ -65,25 +65,25 @@ def read_words(text: str) -> list[str]:
 
 @given(st.lists(st.lists(FITTING, min_size=1, max_size=4), min_size=1, max_size=5))
 def test_arguments_arrive_as_they_were_sent(jobs: list[list[str]]) -> None:
-    lines = [quoting.arguments(words) for words in jobs]
-    before, after = quoting.split(lines)
-    begin, end = quoting.in_description(before), quoting.in_description(after)
+    lines = [quoting.quote_arguments(words) for words in jobs]
+    before, after = quoting.shared_affixes(lines)
+    begin, end = quoting.escape_description(before), quoting.escape_description(after)
     for words, line in zip(jobs, lines, strict=True):
-        own = quoting.in_vars(quoting.in_description(line[len(before) : len(line) - len(after)]))
-        assert read_words(filled_in(f'"{begin}$(a){end}"', {"a": read_vars(own)})) == words
+        own = quoting.escape_vars(quoting.escape_description(line[len(before) : len(line) - len(after)]))
+        assert read_words(expand_macros(f'"{begin}$(a){end}"', {"a": read_vars(own)})) == words
 
 
 @given(st.dictionaries(st.from_regex(r"[A-Z_]{1,5}", fullmatch=True), FITTING, min_size=1, max_size=4))
 def test_variables_arrive_as_they_were_sent(variables: dict[str, str]) -> None:
-    text = quoting.environment(variables)
-    own = read_vars(quoting.in_vars(quoting.in_description(text)))
-    found = read_words(filled_in('"A=b $(e)"', {"e": own}))
+    text = quoting.quote_environment(variables)
+    own = read_vars(quoting.escape_vars(quoting.escape_description(text)))
+    found = read_words(expand_macros('"A=b $(e)"', {"e": own}))
     assert found == ["A=b", *(f"{name}={value}" for name, value in variables.items())]
 
 
 @given(st.lists(ANY, min_size=1, max_size=5))
 def test_beginning_and_end_never_overlap(texts: list[str]) -> None:
-    before, after = quoting.split(texts)
+    before, after = quoting.shared_affixes(texts)
     for text in texts:
         assert text.startswith(before)
         assert text.endswith(after)
@@ -95,8 +95,8 @@ def test_beginning_and_end_never_overlap(texts: list[str]) -> None:
 
 @given(ANY)
 def test_what_does_not_fit_is_packed_into_what_does(line: str) -> None:
-    words = quoting.packed(line)
-    assert all(map(quoting.fits, words))
+    words = quoting.pack_line(line)
+    assert all(map(quoting.is_quotable, words))
     unpacked = re.sub(
         r"\\(\\|n|t|r|0[0-7]{3})",
         lambda found: {"\\": "\\", "n": "\n", "t": "\t", "r": "\r"}.get(found[1]) or chr(int(found[1][1:], 8)),
@@ -116,17 +116,17 @@ def test_what_does_not_fit_is_packed_into_what_does(line: str) -> None:
 )
 def test_a_shell_unpacks_it(line: str) -> None:
     plain = subprocess.run(["/bin/sh", "-c", line], capture_output=True, check=True)
-    packed = subprocess.run(quoting.packed(line), capture_output=True, check=True)
+    packed = subprocess.run(quoting.pack_line(line), capture_output=True, check=True)
     assert packed.stdout == plain.stdout
 
 
 def test_plain_words_stay_readable() -> None:
-    assert quoting.arguments(["--visit", "12", "a b", ""]) == "--visit 12 'a b' ''"
-    assert quoting.environment({"A": "", "B": "x y"}) == "A= B='x y'"
-    assert quoting.word("$(x)") == "'$'('x)'"
-    assert quoting.in_attribute('a "b"\\$') == '"a _b___"'
+    assert quoting.quote_arguments(["--visit", "12", "a b", ""]) == "--visit 12 'a b' ''"
+    assert quoting.quote_environment({"A": "", "B": "x y"}) == "A= B='x y'"
+    assert quoting.quote_word("$(x)") == "'$'('x)'"
+    assert quoting.quote_attribute('a "b"\\$') == '"a _b___"'
 
 
 @pytest.mark.parametrize("text", ["a\nb", "a\rb", "\x01", "$$(Machine)", "$$$([1+1])"])
 def test_what_does_not_fit(text: str) -> None:
-    assert not quoting.fits(text)
+    assert not quoting.is_quotable(text)

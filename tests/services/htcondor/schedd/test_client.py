@@ -50,7 +50,7 @@ def test_a_dagman_of_another_schedd_is_not_mistaken_for_one_of_this_host(
     asked = _bindings(monkeypatch, here=here)
     client = CondorClient(schedd="ap2")
     with pytest.raises(SubmissionRefusedError, match=r"only on the host of its schedd, which is 'AP2\.pool") as caught:
-        client.steer_dag(12, halt="why")
+        client.pause_dag(12, halt="why")
     assert words in caught.value.hint
     with pytest.raises(SubmissionRefusedError, match=r"only on the host of its schedd"):
         client.throttle_dag(12, 3)
@@ -61,6 +61,6 @@ def test_a_dagman_of_another_schedd_is_not_mistaken_for_one_of_this_host(
 def test_one_of_this_host_takes_orders(monkeypatch: pytest.MonkeyPatch, schedd: str, here: str) -> None:
     asked = _bindings(monkeypatch, here=here)
     client = CondorClient(schedd=schedd)
-    client.steer_dag(12, halt="why")
+    client.pause_dag(12, halt="why")
     client.throttle_dag(12, 3)
     assert asked == [12, 12]

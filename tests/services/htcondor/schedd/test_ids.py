@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.services.htcondor.schedd.bindings import digits
+from longshore.services.htcondor.schedd.bindings import version_number
 from longshore.services.htcondor.schedd.client import quoted
-from longshore.services.htcondor.schedd.ids import CondorId, condor_id, shown
+from longshore.services.htcondor.schedd.ids import CondorId, format_id, parse_id
 
 
 @pytest.mark.parametrize(
@@ -22,14 +22,14 @@ from longshore.services.htcondor.schedd.ids import CondorId, condor_id, shown
     ],
 )
 def test_ids(text: str, meant: CondorId | None) -> None:
-    assert condor_id(text) == meant
+    assert parse_id(text) == meant
 
 
 def test_an_id_is_shown_as_bps_does() -> None:
-    assert shown(12) == "12.0"
+    assert format_id(12) == "12.0"
 
 
 def test_versions_and_literals() -> None:
-    assert digits("$CondorVersion: 25.14.1 2026-10-16 PackageID: 25.14.1+dfsg-1 $") == "25.14.1"
-    assert digits("odd") == "odd"
+    assert version_number("$CondorVersion: 25.14.1 2026-10-16 PackageID: 25.14.1+dfsg-1 $") == "25.14.1"
+    assert version_number("odd") == "odd"
     assert quoted('a "b" \\c') == '"a \\"b\\" \\\\c"'

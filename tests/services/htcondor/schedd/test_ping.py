@@ -15,9 +15,9 @@ from longshore.errors import (
     SubmissionUncertainError,
     UnreachableError,
 )
-from longshore.services.htcondor.schedd.bindings import too_old
+from longshore.services.htcondor.schedd.bindings import version_error
 from longshore.services.htcondor.schedd.client import CondorClient
-from longshore.services.htcondor.schedd.errors import translated
+from longshore.services.htcondor.schedd.errors import to_error
 from longshore.services.htcondor.schedd.ping import capacity_of, ping
 
 GIB = 1 << 30
@@ -45,8 +45,8 @@ def test_a_pattern_that_is_none_is_told_by_its_key() -> None:
 
 
 def test_daemons_that_are_too_old() -> None:
-    assert "HTCondor 23.9.6 is too old: " in too_old("23.9.6")
-    assert [too_old(version) for version in ("24.0.1", "25.14.1", "", "soon")] == ["", "", "", ""]
+    assert "HTCondor 23.9.6 is too old: " in version_error("23.9.6")
+    assert [version_error(version) for version in ("24.0.1", "25.14.1", "", "soon")] == ["", "", "", ""]
 
 
 def test_no_configuration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -84,11 +84,11 @@ def test_no_bindings_and_old_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_the_bindings_raise(said: str, kind: type[Exception], words: str) -> None:
-    error = translated(RuntimeError(said), "the schedd 'ap'", "the DAG")
+    error = to_error(RuntimeError(said), "the schedd 'ap'", "the DAG")
     assert type(error) is kind
     assert words in error.message
     assert said.rsplit(":", maxsplit=1)[-1] in error.message
 
 
 def test_what_is_only_asked_is_not_refused() -> None:
-    assert type(translated(RuntimeError("odd"), "the schedd", "")) is ServiceError
+    assert type(to_error(RuntimeError("odd"), "the schedd", "")) is ServiceError

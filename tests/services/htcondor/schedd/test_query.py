@@ -26,10 +26,10 @@ class _Schedd(CondorClient):
         self._history = history
         self._silent = silent
 
-    def jobs(self, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
+    def query_jobs(self, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
         return Unreachable(why="timed out") if self._silent == "queue" else _ads(self._queue)
 
-    def history(
+    def query_history(
         self, constraint: str, attributes: Sequence[str], *, most: int = 1, since: str | None = None
     ) -> list[Mapping[str, Any]]:
         if self._silent == "history":

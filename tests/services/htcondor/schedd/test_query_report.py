@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.model.run.state import JobState
-from longshore.services.htcondor.schedd.query_report import report_of, state_of
+from longshore.services.htcondor.schedd.query_report import build_report, state_of
 
 AD = {
     "ClusterId": 12,
@@ -45,7 +45,7 @@ def there(counts: Any) -> dict[JobState, int]:
 
 
 def test_what_dagman_counts() -> None:
-    report = report_of(AD, "ap", None)
+    report = build_report(AD, "ap", None)
     assert (report.id, report.global_id, report.name, report.path) == ("12.0", "ap#12.0#100", "u_ann_demo", "/far/run")
     assert (report.state, report.expected, report.operator, report.user) == (JobState.RUNNING, 4, "Ann", "ann")
     assert there(report.counts) == {
@@ -64,7 +64,7 @@ def test_what_dagman_counts() -> None:
 
 def test_a_run_of_bps_that_has_not_begun() -> None:
     ad = {"ClusterId": 3, "JobStatus": 1, "Iwd": "/bps/run", "bps_run": "u_x", "bps_isjob": "True"}
-    report = report_of(ad, "ap", None)
+    report = build_report(ad, "ap", None)
     assert (report.path, report.name, report.state, report.expected) == ("/bps/run", "u_x", JobState.PENDING, 0)
     assert report.expected_labels is None
 
@@ -89,9 +89,9 @@ def test_how_a_run_stands(ad: dict[str, Any], state: JobState) -> None:
 
 
 def test_why_dagman_does_not_go_on() -> None:
-    held = report_of({**AD, "JobStatus": 5, "HoldReason": "no space"}, "ap", None)
+    held = build_report({**AD, "JobStatus": 5, "HoldReason": "no space"}, "ap", None)
     assert "DAGMan itself is held: no space" in held.specifics
-    gone = report_of({**AD, "JobStatus": 3, "RemoveReason": "via condor_rm"}, "ap", None)
+    gone = build_report({**AD, "JobStatus": 3, "RemoveReason": "via condor_rm"}, "ap", None)
     assert "DAGMan was removed: via condor_rm" in gone.specifics
     # What was under way when it was removed went with it.
     assert there(gone.counts) == {JobState.SUCCEEDED: 1, JobState.DELETED: 3}
@@ -105,7 +105,7 @@ def test_jobs_by_label() -> None:
         job(24, "odd", "other", 4, ExitBySignal=True, ExitSignal=9),
         {"ClusterId": 30, "JobStatus": 2},
     ]
-    report = report_of(AD, "ap", jobs)
+    report = build_report(AD, "ap", jobs)
     assert {label: there(row) for label, row in report.labels.items()} == {
         "isr": {JobState.SUCCEEDED: 1, JobState.HELD: 1, JobState.UNREADY: 1},
         "coadd": {JobState.UNREADY: 1},
@@ -119,7 +119,7 @@ def test_jobs_by_label() -> None:
 
 
 def test_of_what_is_over_nobody_guesses() -> None:
-    report = report_of({**AD, "JobStatus": 4, "ExitCode": 1}, "ap", [job(20, "a", "isr", 4)])
+    report = build_report({**AD, "JobStatus": 4, "ExitCode": 1}, "ap", [job(20, "a", "isr", 4)])
     assert {label: there(row) for label, row in report.labels.items()} == {
         "isr": {JobState.UNKNOWN: 3},
         "coadd": {JobState.UNKNOWN: 1},
@@ -144,7 +144,7 @@ def test_of_what_is_over_nobody_guesses() -> None:
     | st.none(),
 )
 def test_counts_add_up(ad: dict[str, Any], jobs: list[dict[str, Any]] | None) -> None:
-    report = report_of(ad, "ap", jobs)
+    report = build_report(ad, "ap", jobs)
     assert sum(report.counts.values()) == report.expected
     if jobs is not None:
         assert sum(sum(row.values()) for row in report.labels.values()) == report.expected

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 from tests.services.htcondor.rendering import context, rendered, some_of_everything
 
-from longshore.services.htcondor.submission.parse_dag import reparse
+from longshore.services.htcondor.submission.parse_dag import parse_dag
 
 HEAD = "SUBMIT-DESCRIPTION d {\n  executable = /bin/true\n}\nJOB a d\nJOB b d\n"
 
 
 def test_what_is_rendered_is_read_back() -> None:
     workflow = some_of_everything()
-    found = reparse(rendered(workflow, context())["wms/run.dag"].splitlines(keepends=True))
+    found = parse_dag(rendered(workflow, context())["wms/run.dag"].splitlines(keepends=True))
     assert found.faults == []
     assert len(found.nodes) == len(workflow)
     assert found.final == "final"
@@ -25,7 +25,7 @@ def test_what_is_rendered_is_read_back() -> None:
 
 def test_the_worst_of_several_values_is_the_one_with_most_quotes() -> None:
     text = HEAD + 'VARS a x="long and plain" My.Y="\\"t\\""\nVARS b x="\\"\\"" \nVARS ALL_NODES APPEND z="1"\n'
-    found = reparse(text.splitlines()).descriptions["d"]
+    found = parse_dag(text.splitlines()).descriptions["d"]
     assert found.worst == {"x": '""', "My.Y": '"t"'}
     assert found.appended == {"z": "1"}
 
@@ -35,7 +35,7 @@ def test_what_somebody_adds_that_dagman_knows_is_passed_over() -> None:
         "PRE_SKIP a 3\nDONE b\nSAVE_POINT_FILE a here\nJOBSTATE_LOG log\nSPLICE s s.dag\nSUBDAG EXTERNAL t t.dag\n"
         "PARENT a CHILD s t\nPARENT s CHILD b\nRETRY s+c 3\nCONNECT s s\n"
     )
-    found = reparse((HEAD + more).splitlines(keepends=True))
+    found = parse_dag((HEAD + more).splitlines(keepends=True))
     assert found.faults == []
     assert list(found.nodes) == ["a", "b", "s", "t"]
 
@@ -68,6 +68,6 @@ def test_what_somebody_adds_that_dagman_knows_is_passed_over() -> None:
     ],
 )
 def test_what_dagman_would_choke_on_is_told_with_its_line(more: str, line: int, message: str) -> None:
-    faults = reparse((HEAD + more).splitlines(keepends=True)).faults
+    faults = parse_dag((HEAD + more).splitlines(keepends=True)).faults
     assert [fault for fault in faults if fault.line == line and fault.message.startswith(message)]
-    assert reparse(HEAD.splitlines(keepends=True)).faults == []
+    assert parse_dag(HEAD.splitlines(keepends=True)).faults == []

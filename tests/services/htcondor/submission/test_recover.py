@@ -11,21 +11,27 @@ from longshore.contract.context import RunPaths
 from longshore.errors import UnreachableError
 from longshore.model.run.event import FORMAT, Life
 from longshore.model.run.submission import RunIdentity
-from longshore.services.htcondor.schedd.client import CondorClient, Dagman
-from longshore.services.htcondor.submission.recover import constraint_of, settled
-from longshore.services.htcondor.submissions import Book, Handed, dagman_log, read_book, write_book
+from longshore.services.htcondor.schedd.client import CondorClient, DagmanJob
+from longshore.services.htcondor.submission.recover import resolve_submission, submission_constraint
+from longshore.services.htcondor.submission_record import (
+    DagSubmission,
+    SubmissionRecord,
+    dagman_log,
+    read_submissions,
+    write_submissions,
+)
 from longshore.world.runs.run_directory import write_card
 
 
 class _Schedd(CondorClient):
     """A schedd that has, or had, a certain job, or does not answer."""
 
-    def __init__(self, answer: Dagman | Exception | None) -> None:
+    def __init__(self, answer: DagmanJob | Exception | None) -> None:
         super().__init__()
         self._answer = answer
         self.asked = ""
 
-    def arrived(self, constraint: str, *, since: float) -> Dagman | None:
+    def find_dagman(self, constraint: str, *, since: float) -> DagmanJob | None:
         self.asked = constraint
         if isinstance(self._answer, Exception):
             raise self._answer
@@ -50,14 +56,14 @@ def run(tmp_path: Path) -> RunPaths:
     )
     for name, text in {"run.dag": "dag", "run.dag.nodes.log": "first", "overrides.dag": "memory"}.items():
         (run.wms / name).write_text(text, "utf-8")
-    write_book(run, Book(handed=(Handed(life=life(1), cluster=7, schedd="ap"),)))
+    write_submissions(run, SubmissionRecord(submissions=(DagSubmission(life=life(1), cluster=7, schedd="ap"),)))
     return run
 
 
-def begin(run: RunPaths, *, moved: tuple[str, ...] = (), made: tuple[str, ...] = ()) -> Book:
+def begin(run: RunPaths, *, moved: tuple[str, ...] = (), made: tuple[str, ...] = ()) -> SubmissionRecord:
     """Somebody is killed amid a restart, when some files were kept apart and some written anew."""
-    book = msgspec.structs.replace(read_book(run), begun=Handed(life=life(2), cluster=0, schedd=""))
-    write_book(run, book)
+    book = msgspec.structs.replace(read_submissions(run), pending=DagSubmission(life=life(2), cluster=0, schedd=""))
+    write_submissions(run, book)
     folder = run.wms / "backups" / "001"
     folder.mkdir(parents=True)
     for name in moved:
@@ -72,18 +78,20 @@ def begin(run: RunPaths, *, moved: tuple[str, ...] = (), made: tuple[str, ...] =
 
 def test_what_was_never_begun_is_not_asked_for(run: RunPaths) -> None:
     schedd = _Schedd(UnreachableError("nobody is there"))
-    assert settled(run, schedd, read_book(run)) == read_book(run)
+    assert resolve_submission(run, schedd, read_submissions(run)) == read_submissions(run)
     assert schedd.asked == ""
 
 
 def test_what_arrived_is_written_down(run: RunPaths) -> None:
-    schedd = _Schedd(Dagman(cluster=9, schedd="ap", global_id="ap#9.0#200"))
-    book = settled(run, schedd, begin(run, moved=("run.dag.nodes.log", "overrides.dag"), made=("run.dag.rescue001",)))
-    assert book == read_book(run)
-    assert book.begun is None
-    last = book.handed[1]
+    schedd = _Schedd(DagmanJob(cluster=9, schedd="ap", global_id="ap#9.0#200"))
+    book = resolve_submission(
+        run, schedd, begin(run, moved=("run.dag.nodes.log", "overrides.dag"), made=("run.dag.rescue001",))
+    )
+    assert book == read_submissions(run)
+    assert book.pending is None
+    last = book.submissions[1]
     assert (last.cluster, last.global_id, last.life.life, last.life.pid) == (9, "ap#9.0#200", 2, 9)
-    assert schedd.asked == constraint_of(run, 2)
+    assert schedd.asked == submission_constraint(run, 2)
     assert schedd.asked == 'LongshoreRun =?= "k1" && LongshoreLife =?= 2 && JobUniverse == 7'
     assert (run.wms / "run.dag.rescue001").exists()
     assert dagman_log(run, 1, newest=2).parent == run.wms / "backups" / "001"
@@ -105,7 +113,7 @@ def test_of_what_did_not_arrive_everything_is_where_it_was(
     begun = begin(run, moved=moved, made=made)
     # Until then, the newest submission's logs are found wherever they are.
     assert dagman_log(run, 1, newest=1).parent in {run.wms, run.wms / "backups" / "001"}
-    assert settled(run, _Schedd(None), begun).begun is None
+    assert resolve_submission(run, _Schedd(None), begun).pending is None
     assert {path.name: path.read_text("utf-8") for path in run.wms.iterdir() if path.is_file()} == before
 
 
@@ -122,15 +130,15 @@ def test_whoever_is_killed_amid_taking_back_costs_no_log(run: RunPaths, monkeypa
     with monkeypatch.context() as amid:
         amid.setattr(Path, "replace", once)
         with pytest.raises(KeyboardInterrupt):
-            settled(run, _Schedd(None), begun)
-    settled(run, _Schedd(None), read_book(run))
+            resolve_submission(run, _Schedd(None), begun)
+    resolve_submission(run, _Schedd(None), read_submissions(run))
     assert {path.name: path.read_text("utf-8") for path in run.wms.iterdir() if path.is_file()} == before
 
 
 def test_of_a_first_submission_that_did_not_arrive_nothing_is_left(run: RunPaths) -> None:
-    write_book(run, Book(begun=Handed(life=life(1), cluster=0, schedd="")))
+    write_submissions(run, SubmissionRecord(pending=DagSubmission(life=life(1), cluster=0, schedd="")))
     (run.wms / "run.dag.condor.sub").write_text("made", "utf-8")
-    assert settled(run, _Schedd(None), read_book(run)) == Book()
+    assert resolve_submission(run, _Schedd(None), read_submissions(run)) == SubmissionRecord()
     assert not (run.wms / "run.dag.condor.sub").exists()
     assert (run.wms / "run.dag").exists()
 
@@ -138,6 +146,6 @@ def test_of_a_first_submission_that_did_not_arrive_nothing_is_left(run: RunPaths
 def test_nothing_is_taken_back_while_nobody_answers(run: RunPaths) -> None:
     begun = begin(run, moved=("run.dag.nodes.log", "overrides.dag"))
     with pytest.raises(UnreachableError, match="nobody is there"):
-        settled(run, _Schedd(UnreachableError("nobody is there")), begun)
-    assert read_book(run) == begun
+        resolve_submission(run, _Schedd(UnreachableError("nobody is there")), begun)
+    assert read_submissions(run) == begun
     assert not (run.wms / "run.dag.nodes.log").exists()

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.services.htcondor.events.dagman_out import submit_failures
-from longshore.services.htcondor.render.dag_edges import Order, edges
-from longshore.services.htcondor.submission.rescue import dag_lines, done_nodes, rescue_text, retries_in
+from longshore.services.htcondor.render.dag_edges import DagEdges, edge_lines
+from longshore.services.htcondor.submission.rescue import dag_lines, done_nodes, parse_retries, rescue_text
 
 DAG = """\
 SUBMIT-DESCRIPTION p { executable = /bin/true }
@@ -42,13 +42,13 @@ def test_a_gate_is_done_when_all_it_waits_for_is() -> None:
 
 
 def test_how_often_dagman_tries_again() -> None:
-    assert retries_in(DAG.splitlines(), 4) == {1: 3, 3: 1}
+    assert parse_retries(DAG.splitlines(), 4) == {1: 3, 3: 1}
 
 
 def test_included_files_belong_to_it(tmp_path: Path) -> None:
     (tmp_path / "run.dag").write_text(DAG, "utf-8")
     (tmp_path / "overrides.dag").write_text("RETRY j0 7\n", "utf-8")
-    assert retries_in(dag_lines(tmp_path / "run.dag"), 4) == {0: 7, 1: 3, 3: 1}
+    assert parse_retries(dag_lines(tmp_path / "run.dag"), 4) == {0: 7, 1: 3, 3: 1}
 
 
 @given(st.data())
@@ -56,7 +56,7 @@ def test_what_is_done_is_closed_under_its_parents(data: st.DataObject) -> None:
     wide = data.draw(st.integers(2, 600))
     parents: list[tuple[int, ...]] = [() for _ in range(wide)] + [tuple(range(wide)) for _ in range(wide)]
     done = data.draw(st.sets(st.integers(0, wide - 1), min_size=max(0, wide - 2)))
-    lines = "".join(edges(Order(parents, (), (), ()))).splitlines()
+    lines = "".join(edge_lines(DagEdges(parents, (), (), ()))).splitlines()
     joins = [name for name in done_nodes(lines, done) if name.startswith("g")]
     there = {line.split()[1] for line in lines if line.startswith("JOB g")}
     assert set(joins) == (there if len(done) == wide else set())

@@ -18,10 +18,10 @@ from longshore.model.run.submission import RunIdentity
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.task_script import task_record_path
-from longshore.services.htcondor.schedd.client import CondorClient, Dagman
-from longshore.services.htcondor.schedd.errors import translated
-from longshore.services.htcondor.submission.submit_dag import Again, hand_over
-from longshore.services.htcondor.submissions import read_book, write_book
+from longshore.services.htcondor.schedd.client import CondorClient, DagmanJob
+from longshore.services.htcondor.schedd.errors import to_error
+from longshore.services.htcondor.submission.submit_dag import RestartPlan, submit_run
+from longshore.services.htcondor.submission_record import read_submissions, write_submissions
 from longshore.world.files.atomic import create_file
 from longshore.world.runs.run_directory import write_card
 
@@ -32,31 +32,31 @@ class _Schedd(CondorClient):
     def __init__(self, settings: Mapping[str, str] | None = None) -> None:
         super().__init__()
         self._settings = {"DAGMAN_USE_STRICT": "0"} if settings is None else settings
-        self.there: Dagman | Exception | None = None
-        self.arrives: Dagman | Exception | None = None
+        self.there: DagmanJob | Exception | None = None
+        self.arrives: DagmanJob | Exception | None = None
         self.fails: Exception | None = None
         self.taken: list[Path] = []
 
     def setting(self, name: str) -> str:
         return self._settings.get(name, "")
 
-    def filled_in(self, text: str) -> dict[str, str]:
+    def expand_macros(self, text: str) -> dict[str, str]:
         return {}
 
     def require_answer(self) -> None:
         """It always does."""
 
-    def arrived(self, constraint: str, *, since: float) -> Dagman | None:
+    def find_dagman(self, constraint: str, *, since: float) -> DagmanJob | None:
         if isinstance(self.there, Exception):
             raise self.there
         return self.there
 
-    def submit_dag(self, dag: Path, options: Mapping[str, str | int], attributes: Mapping[str, str]) -> Dagman:
+    def submit_dag(self, dag: Path, options: Mapping[str, str | int], attributes: Mapping[str, str]) -> DagmanJob:
         self.taken.append(dag)
         if self.fails:
             self.there = self.arrives
             raise self.fails
-        return Dagman(cluster=len(self.taken), schedd="ap", global_id=f"ap#{len(self.taken)}")
+        return DagmanJob(cluster=len(self.taken), schedd="ap", global_id=f"ap#{len(self.taken)}")
 
 
 @pytest.fixture
@@ -78,10 +78,10 @@ def run(tmp_path: Path) -> RunPaths:
     return found
 
 
-def again(**more: Any) -> Again:
+def again(**more: Any) -> RestartPlan:
     """A restart of both jobs."""
     values: dict[str, Any] = {"steers": (), "done": (), "anew": (), "overrides": {}} | more
-    return Again(restarted=Restarted(jobs=(0, 1), who="me"), **values)
+    return RestartPlan(restarted=Restarted(jobs=(0, 1), who="me"), **values)
 
 
 def test_jobs_that_begin_anew_forget_which_of_their_tasks_were_done(run: RunPaths) -> None:
@@ -89,17 +89,17 @@ def test_jobs_that_begin_anew_forget_which_of_their_tasks_were_done(run: RunPath
     for record in records:
         record.parent.mkdir(parents=True, exist_ok=True)
         record.write_text("1\n2\n", "utf-8")
-    hand_over(run, _Schedd(), by="submit")
-    hand_over(run, _Schedd(), by="restart", again=again(anew=[0]))
+    submit_run(run, _Schedd(), by="submit")
+    submit_run(run, _Schedd(), by="restart", again=again(anew=[0]))
     assert [record.exists() for record in records] == [False, True]
-    assert [handed.life.by for handed in read_book(run).handed] == ["submit", "restart"]
+    assert [handed.life.by for handed in read_submissions(run).submissions] == ["submit", "restart"]
 
 
 def test_what_is_set_stands_in_the_file_that_dagman_reads_last(run: RunPaths) -> None:
-    hand_over(run, _Schedd(), by="submit")
+    submit_run(run, _Schedd(), by="submit")
     before = (run.wms / "overrides.dag").read_text("utf-8")
     wanted = {"j0": {"APPEND allowed_execute_duration": "3600", "mem": "5", "cpus": "2"}, "j1": {}}
-    hand_over(run, _Schedd(), by="restart", again=again(overrides=wanted))
+    submit_run(run, _Schedd(), by="restart", again=again(overrides=wanted))
     added = (run.wms / "overrides.dag").read_text("utf-8").removeprefix(before)
     assert added == 'VARS j0 cpus="2" mem="5"\nVARS j0 APPEND allowed_execute_duration="3600"\n'
     assert (run.wms / "backups" / "001" / "overrides.dag").read_text("utf-8") == before
@@ -108,22 +108,22 @@ def test_what_is_set_stands_in_the_file_that_dagman_reads_last(run: RunPaths) ->
 @pytest.mark.parametrize(
     ("arrives", "raised"),
     [
-        (Dagman(cluster=9, schedd="ap", global_id="ap#9"), None),
+        (DagmanJob(cluster=9, schedd="ap", global_id="ap#9"), None),
         (None, SubmissionRefusedError),
         (UnreachableError("nobody is there"), SubmissionUncertainError),
     ],
 )
 def test_of_what_was_not_committed_it_is_asked_whether_it_was(
-    run: RunPaths, arrives: Dagman | Exception | None, raised: type[Exception] | None
+    run: RunPaths, arrives: DagmanJob | Exception | None, raised: type[Exception] | None
 ) -> None:
     schedd = _Schedd()
-    schedd.fails = translated(RuntimeError("Unable to commit transaction, errno 110"), "the schedd 'ap'", "the DAG")
+    schedd.fails = to_error(RuntimeError("Unable to commit transaction, errno 110"), "the schedd 'ap'", "the DAG")
     schedd.arrives = arrives
     with pytest.raises(raised, match=r"transaction, errno 110|nobody is there") if raised else nullcontext():
-        assert hand_over(run, schedd, by="submit").cluster == 9
-    book = read_book(run)
-    assert [handed.cluster for handed in book.handed] == ([9] if raised is None else [])
-    assert (book.begun is None) is (raised is not SubmissionUncertainError)
+        assert submit_run(run, schedd, by="submit").cluster == 9
+    book = read_submissions(run)
+    assert [handed.cluster for handed in book.submissions] == ([9] if raised is None else [])
+    assert (book.pending is None) is (raised is not SubmissionUncertainError)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_how_strict_dagman_is_the_run_says_before_the_pool_does(
     schedd = _Schedd({"DAGMAN_USE_STRICT": pool})
     elsewhere = not run.root.is_relative_to("/tmp")
     with pytest.raises(SubmissionRefusedError, match="logs under /tmp") if refused and not elsewhere else nullcontext():
-        hand_over(run, schedd, by="submit")
+        submit_run(run, schedd, by="submit")
     assert len(schedd.taken) == (not refused or elsewhere)
 
 
@@ -146,14 +146,14 @@ def test_what_somebody_else_began_and_that_arrived_is_taken_on_and_not_handed_ov
     killed = _Schedd()
     killed.fails = killed.arrives = UnreachableError("nobody is there")
     with pytest.raises(SubmissionUncertainError):
-        hand_over(run, killed, by="submit")
+        submit_run(run, killed, by="submit")
     (run.wms / "run.dag.condor.sub").write_text("", "utf-8")
-    begun = read_book(run)
+    begun = read_submissions(run)
     schedd = _Schedd()
-    schedd.there = Dagman(cluster=9, schedd="ap", global_id="ap#9")
-    assert hand_over(run, schedd, by="submit") == read_book(run).last
-    write_book(run, begun)
+    schedd.there = DagmanJob(cluster=9, schedd="ap", global_id="ap#9")
+    assert submit_run(run, schedd, by="submit") == read_submissions(run).last_submission
+    write_submissions(run, begun)
     with pytest.raises(SubmissionRefusedError, match=r"was handed over before: DAGMan is job 9\.0 of 'ap'"):
-        hand_over(run, schedd, by="restart", again=again())
-    assert [handed.cluster for handed in read_book(run).handed] == [9]
+        submit_run(run, schedd, by="restart", again=again())
+    assert [handed.cluster for handed in read_submissions(run).submissions] == [9]
     assert schedd.taken == []

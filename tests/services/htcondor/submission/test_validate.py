@@ -15,7 +15,7 @@ from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.request import MIB, Request
 from longshore.model.workflow.workflow import Workflow
 from longshore.services.htcondor.schedd.client import CondorClient
-from longshore.services.htcondor.submission.validate import refuse_broken
+from longshore.services.htcondor.submission.validate import validate_dag
 
 pytest.importorskip("htcondor2", reason="HTCondor's bindings are not installed")
 DAG = Path("/data/run.dag")
@@ -29,7 +29,7 @@ def _no_pool(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _try(workflow: Workflow, more: str = "") -> None:
     text = rendered(workflow, context())["wms/run.dag"] + more
-    refuse_broken(DAG, text.splitlines(keepends=True), CondorClient(), is_folder=lambda path: path != "/nowhere")
+    validate_dag(DAG, text.splitlines(keepends=True), CondorClient(), is_folder=lambda path: path != "/nowhere")
 
 
 def _one(**own: Any) -> Workflow:

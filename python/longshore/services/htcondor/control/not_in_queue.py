@@ -10,17 +10,17 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JobCode
 from longshore.errors import LongshoreError
-from longshore.services.htcondor.events.event_source import Reading
-from longshore.services.htcondor.submissions import read_book
+from longshore.services.htcondor.events.event_source import LogEventSource
+from longshore.services.htcondor.submission_record import read_submissions
 
 _TO_COME: Final = (JobCode.UNREADY, JobCode.READY, JobCode.UNDECIDED)
 _IN_QUEUE: Final = (JobCode.PENDING, JobCode.RUNNING, JobCode.HELD)
 
 
-def told(run: RunPaths, meant: Collection[int], act: str) -> tuple[str, ...]:
+def unreached_notes(run: RunPaths, meant: Collection[int], act: str) -> tuple[str, ...]:
     """Notes on selected jobs that an intervention such as ``hold`` did not reach; empty if it reached all."""
     try:
-        count = len(to_come(run, meant))
+        count = len(unsubmitted_jobs(run, meant))
     except (LongshoreError, OSError) as error:
         return (f"whether DAGMan is yet to submit some of these jobs cannot be told: {error}",)
     if not count:
@@ -31,14 +31,14 @@ def told(run: RunPaths, meant: Collection[int], act: str) -> tuple[str, ...]:
     return (f"{those} not in HTCondor's queue yet, and DAGMan will submit {it}: {act} {it} once there, or {way}",)
 
 
-def to_come(run: RunPaths, meant: Collection[int]) -> set[int]:
+def unsubmitted_jobs(run: RunPaths, meant: Collection[int]) -> set[int]:
     """Selected jobs that DAGMan is yet to submit, without descendants of jobs that were reached.
 
     Raises `RunUnreadableError` if the events cannot be read.
     """
     jobs = JobTable(run, "parents")
     # The caller knows that the run is in the queue.
-    state = replay(jobs, Reading(run, read_book(run), lambda: False).events()[0])
+    state = replay(jobs, LogEventSource(run, read_submissions(run), lambda: False).events()[0])
     code, wanted = state.code, set(meant)
     # Their removal may not be in the log yet.
     reached = {job for job in wanted if code[job] in _IN_QUEUE}

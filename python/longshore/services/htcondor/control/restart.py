@@ -24,10 +24,10 @@ from longshore.model.run.event import Ended, Event, Restarted, Steer
 from longshore.model.run.state import Cause
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
-from longshore.services.htcondor.control.orders import chosen_jobs
-from longshore.services.htcondor.events.job_phases import Standing
-from longshore.services.htcondor.node_names import FINAL
-from longshore.services.htcondor.submission.submit_dag import APPEND, Again
+from longshore.services.htcondor.control.interventions import selected_jobs
+from longshore.services.htcondor.events.job_phases import JobPhases
+from longshore.services.htcondor.node_names import FINAL_NODE
+from longshore.services.htcondor.submission.submit_dag import APPEND, RestartPlan
 from longshore.world.host import user_name
 
 _MACROS: Final[Mapping[str, str]] = {
@@ -45,7 +45,7 @@ _COMMANDS: Final[Mapping[str, str]] = {
 """Commands that a submit description has only if the label's first request had the key."""
 
 
-def what_again(run: RunPaths, events: Iterable[Event], changes: RestartChanges, standing: Standing) -> Again:
+def plan_restart(run: RunPaths, events: Iterable[Event], changes: RestartChanges, standing: JobPhases) -> RestartPlan:
     """The plan of a restart.
 
     Raises `SubmissionRefusedError` if no job is left to run, or if something cannot be set.
@@ -67,12 +67,12 @@ def what_again(run: RunPaths, events: Iterable[Event], changes: RestartChanges, 
     overrides = _kept_memory(jobs, past.grown, again)
     steers = _set(jobs, past, _meant(run, changes, again), changes.set, overrides)
     done = {job for job, code in enumerate(past.state.code) if code == JobCode.SUCCEEDED and job not in again}
-    return Again(
+    return RestartPlan(
         restarted=restarted,
         steers=tuple(msgspec.structs.replace(steer, t=now) for steer in steers),
         done=done - {past.state.final},
         anew=anew,
-        overrides={FINAL if job == past.state.final else f"j{job}": overrides[job] for job in sorted(overrides)},
+        overrides={FINAL_NODE if job == past.state.final else f"j{job}": overrides[job] for job in sorted(overrides)},
     )
 
 
@@ -87,7 +87,7 @@ class _Past(NamedTuple):
     """Requests that earlier interventions changed."""
 
 
-def _past(jobs: JobTable, events: Iterable[Event], standing: Standing) -> _Past:
+def _past(jobs: JobTable, events: Iterable[Event], standing: JobPhases) -> _Past:
     past = _Past(initial_state(jobs), {}, {})
     for event in events:
         apply_event(past.state, event)
@@ -115,7 +115,7 @@ def _meant(run: RunPaths, changes: RestartChanges, again: set[int]) -> list[int]
     """The jobs whose requests change."""
     if not changes.set:
         return []
-    return sorted(again if changes.selection.everything else again & set(chosen_jobs(run, changes.selection)))
+    return sorted(again if changes.selection.everything else again & set(selected_jobs(run, changes.selection)))
 
 
 def _set(

@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-from longshore.services.htcondor.events.job_phases import Kept
-from longshore.services.htcondor.events.log_reader import Place
+from longshore.services.htcondor.events.job_phases import SavedJobPhases
+from longshore.services.htcondor.events.log_reader import LogPosition
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.locks import take_lock
 
@@ -20,45 +20,56 @@ _WAIT_S: Final = 20.0
 """Seconds to wait for another reader's lock; after that, the logs are read without the cache."""
 
 
-class Told(msgspec.Struct, kw_only=True):
+class ReadState(
+    msgspec.Struct,
+    kw_only=True,
+    rename={
+        "submissions": "lives",
+        "interventions": "orders",
+        "position": "place",
+        "next_number": "number",
+        "is_finished": "finished",
+        "phases": "standing",
+    },
+):
     """The read state of a run: ``cache/htcondor/state``."""
 
     format: int = FORMAT
-    lives: int = 0
-    """Number of submissions whose events were begun."""
-    orders: int = 0
+    submissions: int = 0
+    """Number of submissions from which reading has started."""
+    interventions: int = 0
     """Number of recorded interventions that became events."""
-    place: Place = Place()
+    position: LogPosition = LogPosition()
     """Read position in the log of the newest of those submissions."""
     sizes: list[int] = []
     """Valid bytes of each submission's file of events."""
-    number: int = 0
+    next_number: int = 0
     """Number of the next event of the newest submission."""
-    finished: bool = False
+    is_finished: bool = False
     """Whether the events contain the end of that submission."""
-    standing: Kept | None = None
+    phases: SavedJobPhases | None = None
     """Phases of the jobs; ``None`` before the first."""
 
 
-def read_told(folder: Path) -> Told:
+def read_state(folder: Path) -> ReadState:
     """Read the cached state.
 
     Raises `OSError` if it is absent or unreadable, `msgspec.MsgspecError` if it is damaged.
     """
-    return msgspec.msgpack.decode((folder / _STATE).read_bytes(), type=Told)
+    return msgspec.msgpack.decode((folder / _STATE).read_bytes(), type=ReadState)
 
 
-def is_told(folder: Path) -> bool:
+def has_state(folder: Path) -> bool:
     """Whether there is a cached state."""
     return (folder / _STATE).exists()
 
 
-def write_told(folder: Path, told: Told) -> None:
+def write_state(folder: Path, state: ReadState) -> None:
     """Write the state atomically."""
-    write_atomically(folder / _STATE, msgspec.msgpack.encode(told))
+    write_atomically(folder / _STATE, msgspec.msgpack.encode(state))
 
 
-def forget_told(folder: Path) -> None:
+def clear_cache(folder: Path) -> None:
     """Delete the cached state and events, so that all logs are read anew."""
     (folder / _STATE).unlink(missing_ok=True)
     for path in folder.glob("*.jsonl"):
@@ -66,7 +77,7 @@ def forget_told(folder: Path) -> None:
 
 
 @contextmanager
-def held_off(folder: Path, *, wait_s: float = _WAIT_S) -> Iterator[bool]:
+def lock_cache(folder: Path, *, wait_s: float = _WAIT_S) -> Iterator[bool]:
     """Lock the cache against other readers; yields false if the cache cannot be used.
 
     `wait_s` limits the wait for another process, which may be stopped.
@@ -82,7 +93,7 @@ def held_off(folder: Path, *, wait_s: float = _WAIT_S) -> Iterator[bool]:
             yield True
 
 
-class _Course(msgspec.Struct):
+class _Progress(msgspec.Struct):
     """The fields of the state that say whether more events can follow."""
 
     format: int
@@ -90,10 +101,10 @@ class _Course(msgspec.Struct):
     finished: bool
 
 
-def is_all_told(folder: Path, lives: int) -> bool:
-    """Whether the cache has the end of this submission; read without the lock, so only a hint."""
+def is_complete(folder: Path, submissions: int) -> bool:
+    """Whether the cache has the end of the newest submission; read without the lock, so only a hint."""
     try:
-        course = msgspec.msgpack.decode((folder / _STATE).read_bytes(), type=_Course)
+        progress = msgspec.msgpack.decode((folder / _STATE).read_bytes(), type=_Progress)
     except (OSError, msgspec.MsgspecError):
         return False
-    return course.finished and (course.format, course.lives) == (FORMAT, lives)
+    return progress == _Progress(FORMAT, submissions, finished=True)

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import msgspec
 
-from longshore.services.htcondor.event_codes import Kind
-from longshore.services.htcondor.events.log_reader import EventLog
-from longshore.services.htcondor.events.parse_record import terminated, words_of
+from longshore.services.htcondor.event_codes import EventType
+from longshore.services.htcondor.events.log_reader import UserLog
+from longshore.services.htcondor.events.parse_record import parse_reason, parse_termination
 
 
-class End(msgspec.Struct, frozen=True, kw_only=True):
+class DagmanEnd(msgspec.Struct, frozen=True, kw_only=True):
     """The end of DAGMan's job."""
 
     at: float
-    removed: bool
+    is_removed: bool
     """Whether it was removed, or vanished without a record."""
     reason: str = ""
     """Reason of the removal, or the signal that ended it; empty if it exited, or if no reason is known."""
@@ -23,18 +23,18 @@ class End(msgspec.Struct, frozen=True, kw_only=True):
     """Exit code; ``None`` if it has none, or if it is not known."""
 
 
-def last_word(path: Path, cluster: int) -> End | None:
+def read_dagman_end(path: Path, cluster: int) -> DagmanEnd | None:
     """The end of DAGMan's job `cluster` by its log, which may contain earlier submissions; ``None`` if not over."""
-    end: End | None = None
-    for record in EventLog(path).read():
+    end: DagmanEnd | None = None
+    for record in UserLog(path).read_records():
         if record.cluster != cluster:
             continue
-        if record.kind == Kind.TERMINATED:
-            ending = terminated(record.body)
+        if record.event_type == EventType.TERMINATED:
+            ending = parse_termination(record.body)
             reason = (ending.reason or "") if ending.exit is None else ""
-            end = End(at=record.at, removed=ending.exit is None, reason=reason, exit=ending.exit)
-        elif record.kind == Kind.ABORTED:
-            end = End(at=record.at, removed=True, reason=words_of(record.body))
-        elif record.kind == Kind.EXECUTE:
+            end = DagmanEnd(at=record.at, is_removed=ending.exit is None, reason=reason, exit=ending.exit)
+        elif record.event_type == EventType.ABORTED:
+            end = DagmanEnd(at=record.at, is_removed=True, reason=parse_reason(record.body))
+        elif record.event_type == EventType.EXECUTE:
             end = None
     return end

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from longshore.services.htcondor.node_names import FINAL
+from longshore.services.htcondor.node_names import FINAL_NODE
 
 _SHORTCUT: Final = re.compile(rb"Shortcutting node (\S+) retries because of submit failure")
 _GATE: Final = re.compile(rb"PRE Script of (?:Node|Job) g\d+ (?:failed|died)[^\n]*", re.IGNORECASE)
@@ -28,7 +28,7 @@ def submit_failures(path: Path, size: int) -> dict[int, str]:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
             for given_up in _SHORTCUT.finditer(text):
                 node = given_up[1].decode("utf-8", "replace")
-                job = size - 1 if node == FINAL else int(node[1:]) if re.fullmatch(r"j\d+", node) else -1
+                job = size - 1 if node == FINAL_NODE else int(node[1:]) if re.fullmatch(r"j\d+", node) else -1
                 if 0 <= job < size:
                     found[job] = _reason(text[max(0, given_up.start() - _BEFORE) : given_up.start()])
     except (OSError, ValueError):
@@ -37,7 +37,7 @@ def submit_failures(path: Path, size: int) -> dict[int, str]:
     return found
 
 
-def gate_failures(path: Path) -> list[str]:
+def barrier_failures(path: Path) -> list[str]:
     """Messages on gates between groups whose script failed: jobs behind one never run. The file may be missing."""
     try:
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
@@ -46,7 +46,7 @@ def gate_failures(path: Path) -> list[str]:
         return []
 
 
-def refusal(path: Path) -> list[str]:
+def dag_errors(path: Path) -> list[str]:
     """Messages on errors of the DAG or its environment, not on failed jobs. The file may be missing."""
     found: list[str] = []
     try:

@@ -31,70 +31,76 @@ from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.request import Request
 from longshore.services.htcondor.events.cache import (
     FORMAT,
-    Told,
-    forget_told,
-    held_off,
-    is_all_told,
-    is_told,
-    read_told,
-    write_told,
+    ReadState,
+    clear_cache,
+    has_state,
+    is_complete,
+    lock_cache,
+    read_state,
+    write_state,
 )
-from longshore.services.htcondor.events.dagman_closing import never_submitted
-from longshore.services.htcondor.events.dagman_end import End, last_word
-from longshore.services.htcondor.events.job_phases import Standing
-from longshore.services.htcondor.events.log_reader import EventLog, Place
-from longshore.services.htcondor.events.to_events import Story
-from longshore.services.htcondor.events.to_events_fast import Course
-from longshore.services.htcondor.submissions import Book, Handed, dagman_log, dagman_out, nodes_log
+from longshore.services.htcondor.events.dagman_end import DagmanEnd, read_dagman_end
+from longshore.services.htcondor.events.job_phases import JobPhases
+from longshore.services.htcondor.events.log_reader import LogPosition, UserLog
+from longshore.services.htcondor.events.to_brief_events import BriefEventBuilder
+from longshore.services.htcondor.events.to_events import EventBuilder
+from longshore.services.htcondor.events.unsubmitted_jobs import explain_unsubmitted
+from longshore.services.htcondor.submission_record import (
+    DagSubmission,
+    SubmissionRecord,
+    dagman_log,
+    dagman_out,
+    nodes_log,
+)
 from longshore.world.files.atomic import open_to_append
 from longshore.world.runs.run_directory import write_waiting
 
 _FOLDER: Final = "htcondor"
-_UNKEPT: Final = "unkept:"
-_WHOLE: Final = "whole:"
+_UNCACHED: Final = "unkept:"
+_COMPLETE: Final = "whole:"
 _LATE_S: Final = 120.0
 """Seconds after which a log written on another host should be visible here."""
-_AT_ONCE: Final = 5000
+_BATCH: Final = 5000
 """Number of events per write."""
 
-_Piece = TypeVar("_Piece")
-_Tell: TypeAlias = Callable[[Story, EventLog, list[Steer]], Iterator[_Piece]]
+_EventT = TypeVar("_EventT")
+_LogConversion: TypeAlias = Callable[[EventBuilder, UserLog, list[Steer]], Iterator[_EventT]]
 """Reads new records of a log, together with the interventions of that time."""
 
 
-class Reading:
+class LogEventSource:
     """Reader of the events of one run.
 
     Parameters
     ----------
     run
         The run directory.
-    book
+    record
         Its submissions and interventions.
     is_gone
         Whether DAGMan and all jobs of the newest submission have left the queue; called only if the log does not say.
-    remembered
+    find_end_in_history
         DAGMan's end by the schedd's history; called only if it is gone without a record in its log.
     """
 
     def __init__(
         self,
         run: RunPaths,
-        book: Book,
+        record: SubmissionRecord,
         is_gone: Callable[[], bool],
-        remembered: Callable[[], End | Unreachable | None] = lambda: None,
+        find_end_in_history: Callable[[], DagmanEnd | Unreachable | None] = lambda: None,
     ) -> None:
         self._run = run
-        self._book = book
+        self._record = record
         self._is_gone = is_gone
-        self._remembered = remembered
+        self._find_end_in_history = find_end_in_history
         self._folder = run.cache / _FOLDER
-        self._told = Told()
-        self._standing: Standing | None = None
-        self._final = False
-        self._ends: dict[int, End | None] = {}
+        self._read_state = ReadState()
+        self._phases: JobPhases | None = None
+        self._has_final_job = False
+        self._ends: dict[int, DagmanEnd | None] = {}
         """Ends of submissions, by number, where already determined."""
-        self._left: Event | None = None
+        self._leftovers: Event | None = None
         """The event that deletes the jobs left when DAGMan ended."""
 
     def events(self, mark: Mark = "") -> tuple[Iterator[Event], Mark]:
@@ -102,87 +108,87 @@ class Reading:
 
         Raises `StaleMarkError` if the mark is invalid, so that the caller must read from the start.
         """
-        if not self._keep():
-            return self._unkept(mark)
-        if mark.startswith(_UNKEPT):
+        if not self._update_cache():
+            return self._read_uncached(mark)
+        if mark.startswith(_UNCACHED):
             raise StaleMarkError
         return read_since(self._folder, mark)
 
-    def course(self, mark: Mark = "") -> tuple[Iterator[BriefEvent], Mark]:
+    def brief_events(self, mark: Mark = "") -> tuple[Iterator[BriefEvent], Mark]:
         """Like `events`, but an attempt that succeeded may be one event.
 
         A run that is over and has no cache is read once, and nothing is cached. Raises `StaleMarkError` if the mark is
         invalid.
         """
-        whole = self.mark_of_all()
+        whole = self.complete_mark()
         if mark == whole:
             return iter(()), mark
-        if mark.startswith(_WHOLE):
+        if mark.startswith(_COMPLETE):
             raise StaleMarkError
-        newest = len(self._book.handed)
-        if mark or not newest or is_told(self._folder):
+        newest = len(self._record.submissions)
+        if mark or not newest or has_state(self._folder):
             return self.events(mark)
-        self._ends[newest] = self._end_of(newest)
+        self._ends[newest] = self._find_end(newest)
         if self._ends[newest] is None:
             return self.events(mark)
-        self._told, self._standing = Told(), None
-        return self._unnumbered(self._in_short), whole
+        self._read_state, self._phases = ReadState(), None
+        return self._new_events(self._convert_briefly), whole
 
-    def mark_of_all(self) -> Mark:
+    def complete_mark(self) -> Mark:
         """Mark of a complete uncached read: it changes when anything is added to the run."""
-        number = len(self._book.handed)
+        number = len(self._record.submissions)
         try:
             about = nodes_log(self._run, number, newest=number).stat()
         except OSError:
-            return f"{_WHOLE}{number}:{len(self._book.taken)}"
-        return f"{_WHOLE}{number}:{len(self._book.taken)}:{about.st_ino}:{about.st_size}"
+            return f"{_COMPLETE}{number}:{len(self._record.accepted)}"
+        return f"{_COMPLETE}{number}:{len(self._record.accepted)}:{about.st_ino}:{about.st_size}"
 
-    def in_short(self) -> Standing | None:
+    def brief_phases(self) -> JobPhases | None:
         """Phases after `course`, without granted memory; ``None`` if that did not read to the end."""
-        return self._standing if self._told.finished else None
+        return self._phases if self._read_state.is_finished else None
 
-    def standing(self) -> Standing:
+    def job_phases(self) -> JobPhases:
         """Phases of the jobs, after reading all logs."""
-        if not self._keep():
-            self._unkept("")
-        return self._now()
+        if not self._update_cache():
+            self._read_uncached("")
+        return self._phases_so_far()
 
     # ------------------------------------------------------------------------------------------------------------ cache
 
-    def _keep(self) -> bool:
+    def _update_cache(self) -> bool:
         """Read new records into the cache; false if the cache cannot be used."""
-        newest, self._ends = len(self._book.handed), {}
-        if newest and not is_all_told(self._folder, newest):
+        newest, self._ends = len(self._record.submissions), {}
+        if newest and not is_complete(self._folder, newest):
             # Before the lock: a schedd may take long to answer, and other readers must not wait for it.
-            self._ends[newest] = self._end_of(newest)
-        with held_off(self._folder) as may_write:
+            self._ends[newest] = self._find_end(newest)
+        with lock_cache(self._folder) as may_write:
             if not may_write:
                 return False
             try:
-                self._advance()
+                self._append_new_events()
             except OSError:
                 # A full disk does not prevent an uncached read, which raises any other error.
                 return False
         return True
 
-    def _unkept(self, mark: Mark) -> tuple[Iterator[Event], Mark]:
+    def _read_uncached(self, mark: Mark) -> tuple[Iterator[Event], Mark]:
         """All events, read without a cache: another user's run, or a full disk."""
         found: list[Event] = []
         with collection_paused():
-            self._told, self._standing = Told(), None
-            for event in self._in_truth(self._story(), lambda: found):
+            self._read_state, self._phases = ReadState(), None
+            for event in self._complete_events(self._numbered_events(), lambda: found):
                 found.append(event)  # noqa: PERF402 - the list is read meanwhile
-        before = int(mark.removeprefix(_UNKEPT) or 0) if mark.startswith(_UNKEPT) or not mark else -1
+        before = int(mark.removeprefix(_UNCACHED) or 0) if mark.startswith(_UNCACHED) or not mark else -1
         if not 0 <= before <= len(found):
             raise StaleMarkError
-        return iter(found[before:]), f"{_UNKEPT}{len(found)}"
+        return iter(found[before:]), f"{_UNCACHED}{len(found)}"
 
-    def _load(self) -> None:
+    def _load_cache(self) -> None:
         try:
-            told = read_told(self._folder)
-            whole = told.format == FORMAT and told.lives <= len(self._book.handed)
-            whole = whole and told.orders <= len(self._book.taken)
-            for number, size in enumerate(told.sizes, 1):
+            state = read_state(self._folder)
+            whole = state.format == FORMAT and state.submissions <= len(self._record.submissions)
+            whole = whole and state.interventions <= len(self._record.accepted)
+            for number, size in enumerate(state.sizes, 1):
                 path = life_path(self._folder, number)
                 there = path.stat().st_size
                 whole = whole and there >= size
@@ -192,36 +198,36 @@ class Reading:
         except (OSError, msgspec.MsgspecError):
             whole = False
         if whole:
-            self._told, self._standing = told, None
+            self._read_state, self._phases = state, None
         else:
-            self._forget()
+            self._clear_cache()
 
-    def _forget(self) -> None:
-        forget_told(self._folder)
-        self._told, self._standing = Told(), None
+    def _clear_cache(self) -> None:
+        clear_cache(self._folder)
+        self._read_state, self._phases = ReadState(), None
 
-    def _save(self) -> None:
-        if self._standing is not None:
-            self._told.standing = self._standing.kept()
-        write_told(self._folder, self._told)
+    def _save_cache(self) -> None:
+        if self._phases is not None:
+            self._read_state.phases = self._phases.save()
+        write_state(self._folder, self._read_state)
 
-    def _advance(self) -> None:
+    def _append_new_events(self) -> None:
         """Read new records, and append their events to the cache."""
-        self._load()
-        told = self._told
-        if told.finished and told.lives == len(self._book.handed):
+        self._load_cache()
+        state = self._read_state
+        if state.is_finished and state.submissions == len(self._record.submissions):
             return
         with collection_paused():
             try:
-                changed = self._write(self._story())
+                changed = self._write_events(self._numbered_events())
             except _ReplacedError:
-                self._forget()
-                changed = self._write(self._story())
+                self._clear_cache()
+                changed = self._write_events(self._numbered_events())
         if changed:
-            self._save()
-            self._say_who_waits()
+            self._save_cache()
+            self._write_wait_reasons()
 
-    def _write(self, events: Iterable[Event]) -> bool:
+    def _write_events(self, events: Iterable[Event]) -> bool:
         """Append events to the files of their submissions; return whether there were any."""
         file: BinaryIO | None = None
         life = 0
@@ -232,7 +238,7 @@ class Reading:
             return read_since(self._folder)[0]
 
         try:
-            for event in self._in_truth(events, written):
+            for event in self._complete_events(events, written):
                 if isinstance(event, Life):
                     # The last events of the submission before.
                     self._flush(file, life, lines)
@@ -240,10 +246,10 @@ class Reading:
                         file.close()
                     file = None
                 if file is None:
-                    life = self._told.lives
+                    life = self._read_state.submissions
                     file = open_to_append(life_path(self._folder, life))
                 lines.append(encode_line(event))
-                if len(lines) >= _AT_ONCE:
+                if len(lines) >= _BATCH:
                     self._flush(file, life, lines)
             self._flush(file, life, lines)
         finally:
@@ -256,38 +262,38 @@ class Reading:
             text = b"".join(lines)
             file.write(text)
             file.flush()
-            self._told.sizes[life - 1] += len(text)
+            self._read_state.sizes[life - 1] += len(text)
             lines.clear()
 
-    def _in_truth(self, events: Iterable[Event], before: Callable[[], Iterable[Event]]) -> Iterator[Event]:
+    def _complete_events(self, events: Iterable[Event], before: Callable[[], Iterable[Event]]) -> Iterator[Event]:
         """The events, completed by those that depend on all before: the final state, and the jobs left at the end.
 
         Most of the jobs left never ran, and were pruned, not cancelled.
         """
         state: RunState | None = None
         for event in events:
-            if isinstance(event, Deleted) and event is self._left:
-                state = self._state_after(before())
+            if isinstance(event, Deleted) and event is self._leftovers:
+                state = self._replayed_state(before())
                 left = msgspec.structs.replace(event, jobs=tuple(j for j in event.jobs if state.code[j] not in OVER))
                 if not left.jobs:
-                    self._told.number -= 1
+                    self._read_state.next_number -= 1
                     continue
                 apply_event(state, left)
                 yield left
             elif isinstance(event, Finished):
-                state = state or self._state_after(before())
+                state = state or self._replayed_state(before())
                 yield msgspec.structs.replace(event, state=state.overall())
                 state = None
             else:
                 yield event
 
-    def _state_after(self, events: Iterable[Event]) -> RunState:
+    def _replayed_state(self, events: Iterable[Event]) -> RunState:
         return replay(JobTable(self._run, "parents"), events)
 
-    def _say_who_waits(self) -> None:
+    def _write_wait_reasons(self) -> None:
         """Write for reports why jobs are held."""
         reasons: dict[str, tuple[int, ...]] = {}
-        for job, hold in sorted(self._now().holds.items()):
+        for job, hold in sorted(self._phases_so_far().holds.items()):
             name = f"held by HTCondor: {hold.reason}"
             reasons[name] = (*reasons.get(name, ()), job)
         with suppress(OSError):
@@ -295,124 +301,134 @@ class Reading:
 
     # ---------------------------------------------------------------------------------------------------------- reading
 
-    def _now(self) -> Standing:
-        if self._standing is None:
+    def _phases_so_far(self) -> JobPhases:
+        if self._phases is None:
             header = read_header(self._run)
-            self._standing = Standing(header.jobs)
-            self._final = header.final
-            if self._told.standing is not None:
-                self._standing.take_up(self._told.standing)
-        return self._standing
+            self._phases = JobPhases(header.jobs)
+            self._has_final_job = header.final
+            if self._read_state.phases is not None:
+                self._phases.restore(self._read_state.phases)
+        return self._phases
 
-    def _story(self) -> Iterator[Event]:
+    def _numbered_events(self) -> Iterator[Event]:
         """New events, numbered."""
-        told = self._told
-        for event in self._unnumbered(self._at_length):
+        state = self._read_state
+        for event in self._new_events(self._convert_fully):
             if not isinstance(event, Life):
-                msgspec.structs.force_setattr(event, "n", told.number)
-                told.number += 1
+                msgspec.structs.force_setattr(event, "n", state.next_number)
+                state.next_number += 1
             yield event
 
-    def _unnumbered(self, tell: _Tell[_Piece]) -> Iterator[Event | _Piece]:
-        told, handed = self._told, self._book.handed
-        for number in range(max(1, told.lives), len(handed) + 1):
-            if number == told.lives and told.finished:
+    def _new_events(self, tell: _LogConversion[_EventT]) -> Iterator[Event | _EventT]:
+        state, submission = self._read_state, self._record.submissions
+        for number in range(max(1, state.submissions), len(submission) + 1):
+            if number == state.submissions and state.is_finished:
                 continue
-            standing = self._now()
-            story = Story(
-                standing,
-                final=self._final,
-                retries=handed[number - 1].retries,
-                requests=_requests_in(handed[:number]),
-                asked=self._asked(number),
+            phases = self._phases_so_far()
+            builder = EventBuilder(
+                phases,
+                final=self._has_final_job,
+                retries=submission[number - 1].retries,
+                requests=_requests_in(submission[:number]),
+                unconfirmed_cancel=self._unconfirmed_cancel(number),
             )
-            if number > told.lives:
-                yield from self._begin(story, handed[number - 1])
-            yield from self._of_life(story, number, tell)
+            if number > state.submissions:
+                yield from self._begin_submission(builder, submission[number - 1])
+            yield from self._submission_events(builder, number, tell)
 
-    def _begin(self, story: Story, handed: Handed) -> Iterator[Event]:
-        told = self._told
-        told.lives += 1
-        told.sizes.append(0)
-        told.place, told.number, told.finished = Place(), 1, False
+    def _begin_submission(self, builder: EventBuilder, submission: DagSubmission) -> Iterator[Event]:
+        state = self._read_state
+        state.submissions += 1
+        state.sizes.append(0)
+        state.position, state.next_number, state.is_finished = LogPosition(), 1, False
         # Interventions accepted too late for the submission before are no events of this one.
-        told.orders = sum(order.life < told.lives for order in self._book.taken)
-        yield msgspec.structs.replace(handed.life, life=told.lives)
-        if handed.restarted is not None:
-            story.restart(handed.restarted.jobs)
-            yield handed.restarted
-            yield from handed.steers
+        state.interventions = sum(recorded.life < state.submissions for recorded in self._record.accepted)
+        yield msgspec.structs.replace(submission.life, life=state.submissions)
+        if submission.restarted is not None:
+            builder.reset_for_restart(submission.restarted.jobs)
+            yield submission.restarted
+            yield from submission.steers
 
-    def _of_life(self, story: Story, number: int, tell: _Tell[_Piece]) -> Iterator[Event | _Piece]:
+    def _submission_events(
+        self, builder: EventBuilder, number: int, tell: _LogConversion[_EventT]
+    ) -> Iterator[Event | _EventT]:
         """Events of one submission, from its log, its interventions and its end."""
-        told, newest = self._told, len(self._book.handed)
+        state, newest = self._read_state, len(self._record.submissions)
         # Determined before the log is read, so that the log is complete if DAGMan has ended.
-        end = self._ends[number] if number in self._ends else self._end_of(number)
-        log = EventLog(nodes_log(self._run, number, newest=newest), told.place)
-        orders = [order.steer for order in self._book.taken[told.orders :] if order.life == number]
-        yield from tell(story, log, orders)
-        told.place = log.place
-        while orders:
-            yield from self._order(story, orders.pop(0))
+        end = self._ends[number] if number in self._ends else self._find_end(number)
+        log = UserLog(nodes_log(self._run, number, newest=newest), state.position)
+        interventions = [
+            recorded.steer for recorded in self._record.accepted[state.interventions :] if recorded.life == number
+        ]
+        yield from tell(builder, log, interventions)
+        state.position = log.position
+        while interventions:
+            yield from self._intervention_events(builder, interventions.pop(0))
         if end is not None:
-            said = dagman_out(self._run, number, newest=newest)
-            failures = never_submitted(self._run, said, end, self._now(), any_log=told.place.offset > 0)
-            closing = story.finish(end.at, removed=end.removed, submit_failures=failures)
-            self._left = closing[-1] if closing else None
+            messages = dagman_out(self._run, number, newest=newest)
+            failures = explain_unsubmitted(
+                self._run, messages, end, self._phases_so_far(), any_log=state.position.offset > 0
+            )
+            closing = builder.end_run(end.at, is_removed=end.is_removed, submit_failures=failures)
+            self._leftovers = closing[-1] if closing else None
             yield from closing
-            told.finished = True
+            state.is_finished = True
             yield Finished(state=JobState.UNKNOWN, t=end.at)
 
-    def _at_length(self, story: Story, log: EventLog, orders: list[Steer]) -> Iterator[Event]:
-        for record in log.read():
-            if log.replaced:
+    def _convert_fully(self, builder: EventBuilder, log: UserLog, interventions: list[Steer]) -> Iterator[Event]:
+        for record in log.read_records():
+            if log.is_replaced:
                 raise _ReplacedError
-            while orders and record.at >= int(orders[0].t):
-                yield from self._order(story, orders.pop(0))
-            yield from story.take(record)
+            while interventions and record.at >= int(interventions[0].t):
+                yield from self._intervention_events(builder, interventions.pop(0))
+            yield from builder.convert(record)
 
-    def _in_short(self, story: Story, log: EventLog, orders: list[Steer]) -> Iterator[BriefEvent]:
+    def _convert_briefly(self, builder: EventBuilder, log: UserLog, interventions: list[Steer]) -> Iterator[BriefEvent]:
         # Interventions must be ordered among starts of attempts, which brief events omit.
-        return self._at_length(story, log, orders) if orders else Course(story, log).news()
+        return (
+            self._convert_fully(builder, log, interventions)
+            if interventions
+            else BriefEventBuilder(builder, log).events()
+        )
 
-    def _order(self, story: Story, steer: Steer) -> Iterable[Event]:
-        self._told.orders += 1
-        return story.cancel(steer) if steer.act == "cancel" and not steer.select else (steer,)
+    def _intervention_events(self, builder: EventBuilder, steer: Steer) -> Iterable[Event]:
+        self._read_state.interventions += 1
+        return builder.cancel_run(steer) if steer.act == "cancel" and not steer.select else (steer,)
 
-    def _asked(self, life: int) -> Steer | None:
+    def _unconfirmed_cancel(self, life: int) -> Steer | None:
         """Latest cancel command that HTCondor has not confirmed."""
-        found = [order.steer for order in self._book.ordered if order.life == life and not order.taken]
+        found = [each.steer for each in self._record.interventions if each.life == life and not each.is_accepted]
         return found[-1] if found else None
 
-    def _end_of(self, number: int) -> End | None:
-        newest = len(self._book.handed)
-        handed = self._book.handed[number - 1]
+    def _find_end(self, number: int) -> DagmanEnd | None:
+        newest = len(self._record.submissions)
+        submission = self._record.submissions[number - 1]
         path = dagman_log(self._run, number, newest=newest)
-        if (end := last_word(path, handed.cluster)) is not None and (number < newest or not end.removed):
+        if (end := read_dagman_end(path, submission.cluster)) is not None and (number < newest or not end.is_removed):
             return end
         # After DAGMan was removed and is gone, some of its jobs may still be running.
         if number == newest and not self._is_gone():
             return None
         # The log may have been written in between.
-        if (end := last_word(path, handed.cluster)) is not None:
+        if (end := read_dagman_end(path, submission.cluster)) is not None:
             return end
-        remembered = self._remembered() if number == newest else None
-        if isinstance(remembered, Unreachable):
+        history_end = self._find_end_in_history() if number == newest else None
+        if isinstance(history_end, Unreachable):
             return None
-        if remembered is not None:
+        if history_end is not None:
             # A log from another host may appear late; a lost one is not waited for.
-            return remembered if time.time() - remembered.at > _LATE_S else None
-        at = handed.life.t
+            return history_end if time.time() - history_end.at > _LATE_S else None
+        at = submission.life.t
         with suppress(OSError):
             at = max(at, path.stat().st_mtime)
-        return End(at=at, removed=True)
+        return DagmanEnd(at=at, is_removed=True)
 
 
-def _requests_in(handed: Iterable[Handed]) -> dict[int, Request]:
+def _requests_in(submission: Iterable[DagSubmission]) -> dict[int, Request]:
     """Changed requests per job; a change in one restart also holds for later ones."""
     return {
         job: steer.request
-        for each in handed
+        for each in submission
         for steer in each.steers
         if steer.request is not None
         for job in steer.jobs or ()

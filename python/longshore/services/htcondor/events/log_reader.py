@@ -15,9 +15,9 @@ from typing import Final
 
 import msgspec
 
-_PIECE: Final = 1 << 18
+_CHUNK_BYTES: Final = 1 << 18
 """Bytes per read: a piece that fits into the processor's cache is parsed in half the time."""
-_HEAD: Final = 200
+_HEAD_BYTES: Final = 200
 """Bytes of the start that identify a log: its first record has a cluster and a time."""
 _END: Final = b"\n...\n"
 _HEADER: Final = re.compile(
@@ -29,7 +29,7 @@ _HEADER: Final = re.compile(
 class Record(msgspec.Struct, frozen=True, gc=False):
     """One event of a job in the log."""
 
-    kind: int
+    event_type: int
     """Number of the event type, as in HTCondor's manual."""
     cluster: int
     proc: int
@@ -39,7 +39,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     """The rest of its first line, and the lines below."""
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class LogPosition(msgspec.Struct, frozen=True, kw_only=True):
     """A read position in a log."""
 
     inode: int = 0
@@ -49,37 +49,37 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes read."""
 
 
-class EventLog:
+class UserLog:
     """A growing user log; the file need not exist yet.
 
     Attributes
     ----------
-    place
+    position
         The read position.
-    replaced
+    is_replaced
         Whether another file is there than was read before; it is read from its start.
-    torn
+    invalid_records
         Number of texts that are no records.
     """
 
-    def __init__(self, path: Path, place: Place | None = None) -> None:
+    def __init__(self, path: Path, position: LogPosition | None = None) -> None:
         self._path = path
-        self.place = place or Place()
-        self.replaced = False
-        self.torn = 0
-        self._hours: dict[bytes, float] = {}
-        self._seconds: dict[bytes, float] = {}
+        self.position = position or LogPosition()
+        self.is_replaced = False
+        self.invalid_records = 0
+        self._minute_starts: dict[bytes, float] = {}
+        self._times: dict[bytes, float] = {}
         self._year = 0
 
-    def read(self) -> Iterator[Record]:
+    def read_records(self) -> Iterator[Record]:
         """New complete records, in order.
 
         Raises `OSError` if the file exists and cannot be read.
         """
-        for texts in self.pieces():
-            yield from filter(None, map(self.record, texts))
+        for texts in self.read_texts():
+            yield from filter(None, map(self.parse_record, texts))
 
-    def pieces(self) -> Iterator[list[bytes]]:
+    def read_texts(self) -> Iterator[list[bytes]]:
         """Texts of new complete records, many at a time; some may be no records.
 
         Raises `OSError` if the file exists and cannot be read.
@@ -87,79 +87,76 @@ class EventLog:
         try:
             file = self._path.open("rb")
         except FileNotFoundError:
-            self._missing()
+            self.is_replaced = bool(self.position.offset)
+            self.position = LogPosition()
             return
         with file:
-            head = file.read(_HEAD)
-            about = self._path.stat()
-            self._year = time.localtime(about.st_mtime).tm_year
-            before = self.place
-            same = before.inode == about.st_ino and before.offset <= about.st_size and head.startswith(before.head)
-            self.replaced = bool(before.offset) and not same
-            offset = before.offset if same else 0
+            head = file.read(_HEAD_BYTES)
+            status = self._path.stat()
+            self._year = time.localtime(status.st_mtime).tm_year
+            before = self.position
+            is_same = before.inode == status.st_ino and before.offset <= status.st_size and head.startswith(before.head)
+            self.is_replaced = bool(before.offset) and not is_same
+            offset = before.offset if is_same else 0
             file.seek(offset)
-            self.place = Place(inode=about.st_ino, head=head[: min(len(head), max(offset, 0))], offset=offset)
+            self.position = LogPosition(inode=status.st_ino, head=head[: min(len(head), max(offset, 0))], offset=offset)
             rest = b""
-            while piece := file.read(_PIECE):
-                texts = (rest + piece).split(_END)
+            while chunk := file.read(_CHUNK_BYTES):
+                texts = (rest + chunk).split(_END)
                 rest = texts.pop()
                 yield texts
                 offset += sum(map(len, texts)) + len(_END) * len(texts)
-                self.place = Place(inode=about.st_ino, head=head[: min(len(head), offset)], offset=offset)
+                self.position = LogPosition(inode=status.st_ino, head=head[: min(len(head), offset)], offset=offset)
 
-    def _missing(self) -> None:
-        self.replaced = bool(self.place.offset)
-        self.place = Place()
-
-    def record(self, text: bytes) -> Record | None:
+    def parse_record(self, text: bytes) -> Record | None:
         """Parse a record; ``None`` if the text is none."""
         # Nearly all have one form, and records of one second are adjacent: a pattern takes three times as long.
         bracket = text.find(b")", 8, 60)
-        at = self._seconds.get(text[bracket + 2 : bracket + 22])
+        at = self._times.get(text[bracket + 2 : bracket + 22])
         if at is not None:
             names = text[5:bracket].split(b".")
             if len(names) == 3 and text[:3].isdigit() and names[0].isdigit() and names[1].isdigit():
                 return Record(int(text[:3]), int(names[0]), int(names[1]), at, text[bracket + 22 :])
-        record = self._any_record(text)
+        record = self._parse_any_record(text)
         if (
             record is not None
             and text[bracket + 21 : bracket + 22] == b" "
             and b"." not in text[bracket : bracket + 21]
         ):
-            self._seconds[text[bracket + 2 : bracket + 22]] = record.at
+            self._times[text[bracket + 2 : bracket + 22]] = record.at
         return record
 
-    def time_of(self, text: bytes) -> float | None:
+    def parse_time(self, text: bytes) -> float | None:
         """Time of a record; ``None`` if the text is none."""
         bracket = text.find(b")", 8, 60)
-        at = self._seconds.get(text[bracket + 2 : bracket + 22])
-        if at is None and (record := self.record(text)) is not None:
+        at = self._times.get(text[bracket + 2 : bracket + 22])
+        if at is None and (record := self.parse_record(text)) is not None:
             at = record.at
         return at
 
-    def _any_record(self, text: bytes) -> Record | None:
+    def _parse_any_record(self, text: bytes) -> Record | None:
         found = _HEADER.match(text)
         if found is None:
-            self.torn += bool(text.strip())
+            self.invalid_records += bool(text.strip())
             return None
-        kind, cluster, proc = found.group(1, 2, 3)
-        return Record(int(kind), int(cluster), int(proc), self._time(found), text[found.end() :])
+        event_type, cluster, proc = found.group(1, 2, 3)
+        return Record(int(event_type), int(cluster), int(proc), self._time_of(found), text[found.end() :])
 
-    def _time(self, found: re.Match[bytes]) -> float:
+    def _time_of(self, found: re.Match[bytes]) -> float:
         # Adjacent records share all but the seconds, and date arithmetic is slow.
         minute = found.string[found.start(5 if found[5] else 8) : found.end(12)] + (found[15] or b"")
-        start = self._hours.get(minute)
+        start = self._minute_starts.get(minute)
         if start is None:
-            start = self._hours[minute] = self._minute(found)
+            start = self._minute_starts[minute] = self._minute_start(found)
         return start + int(found[13]) + (float(found[14]) if found[14] else 0.0)
 
-    def _minute(self, found: re.Match[bytes]) -> float:
+    def _minute_start(self, found: re.Match[bytes]) -> float:
         if found[5]:
             year, month, day = int(found[5]), int(found[6]), int(found[7])
         else:
             # Old logs have no year: that of the last write is assumed.
-            said = int(found[10] or self._year)
-            year, month, day = said + (2000 if said < 100 else 0), int(found[8]), int(found[9])
+            written_year = int(found[10] or self._year)
+            year, month, day = written_year + (2000 if written_year < 100 else 0), int(found[8]), int(found[9])
         hour, minute, zone = int(found[11]), int(found[12]), found[15]
         if zone is None:
             return time.mktime((year, month, day, hour, minute, 0, 0, 0, -1))

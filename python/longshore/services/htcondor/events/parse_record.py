@@ -11,7 +11,7 @@ from longshore.model.run.state import Cause
 from longshore.model.workflow.request import MIB
 from longshore.services.htcondor.event_codes import cause_of_hold
 
-_SAID_NODE: Final = b'DAGNodeName = "'
+_NODE_NAME: Final = b'DAGNodeName = "'
 _NODE: Final = re.compile(rb"DAG Node: (\S+)")
 _SLOT: Final = re.compile(rb"alias=([^&>\s]+)|<([^:>]+)")
 _ALLOCATED: Final = b"\n\tMemory = "
@@ -21,13 +21,13 @@ _ENDING: Final = re.compile(
 _CPU: Final = re.compile(rb"Usr (\d+) (\d+):(\d+):(\d+), Sys (\d+) (\d+):(\d+):(\d+)  -  Run Remote Usage")
 _CODE: Final = re.compile(rb"Code (\d+) Subcode (\d+)")
 _REASON: Final = re.compile(rb"\n\tReason: ([^\n]*)")
-_WELL: Final = b"\t(1) Normal termination (return value 0)"
+_SUCCESS: Final = b"\t(1) Normal termination (return value 0)"
 _REQUEUED: Final = b"Job terminated and was requeued"
-_SIGNAL_SAID: Final = re.compile(r"\bsignal (\d+)\b", re.IGNORECASE)
-_EXIT_SAID: Final = re.compile(r"\bexit(?:ed|ing)?(?: with)?(?: code| status)? (\d+)\b", re.IGNORECASE)
+_SIGNAL_IN_REASON: Final = re.compile(r"\bsignal (\d+)\b", re.IGNORECASE)
+_EXIT_IN_REASON: Final = re.compile(r"\bexit(?:ed|ing)?(?: with)?(?: code| status)? (\d+)\b", re.IGNORECASE)
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class AttemptEnd(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The end of an attempt."""
 
     exit: int | None = None
@@ -37,7 +37,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Cause of the failure; ``None`` for a success."""
     reason: str | None = None
     """The failure in HTCondor's words."""
-    requeued: bool = False
+    is_requeued: bool = False
     """Whether HTCondor itself starts the job again."""
     cpu_s: float | None = None
     """Processor time."""
@@ -62,18 +62,18 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
         return cause_of_hold(self.code, self.subcode)
 
 
-def node_of(body: bytes) -> str:
+def parse_node(body: bytes) -> str:
     """Name of the DAG node of a submitted job; empty if absent."""
     # The name is near the end.
-    begin = body.rfind(_SAID_NODE)
+    begin = body.rfind(_NODE_NAME)
     if begin >= 0:
-        begin += len(_SAID_NODE)
+        begin += len(_NODE_NAME)
         return body[begin : body.find(b'"', begin)].decode("utf-8", "replace")
     found = _NODE.search(body)
     return found[1].decode("utf-8", "replace") if found else ""
 
 
-def host_of(body: bytes) -> str | None:
+def parse_host(body: bytes) -> str | None:
     """Host that a job was started on."""
     begin = body.find(b"SlotName:")
     if begin >= 0:
@@ -83,7 +83,7 @@ def host_of(body: bytes) -> str | None:
     return next(word for word in found.groups() if word).decode("utf-8", "replace") if found else None
 
 
-def memory_of(body: bytes) -> int | None:
+def parse_memory(body: bytes) -> int | None:
     """Memory granted to a started job, in MiB."""
     begin = body.find(_ALLOCATED)
     if begin < 0:
@@ -92,15 +92,15 @@ def memory_of(body: bytes) -> int | None:
     return int(word[0]) if word and word[0].isdigit() else None
 
 
-def went_well(text: bytes) -> bool:
+def is_success(text: bytes) -> bool:
     """Whether a job that left the queue succeeded, as nearly all do."""
-    return text.startswith(_WELL, text.find(b"\n") + 1)
+    return text.startswith(_SUCCESS, text.find(b"\n") + 1)
 
 
-def terminated(body: bytes) -> Ending:
+def parse_termination(body: bytes) -> AttemptEnd:
     """The end of a job that left the queue, or was requeued."""
-    if went_well(body):
-        return _with_usage(body, Ending(exit=0))
+    if is_success(body):
+        return _add_usage(body, AttemptEnd(exit=0))
     found = _ENDING.search(body)
     exit_code = int(found[1]) if found and found[1] else None
     signal = int(found[2]) if found and found[2] else None
@@ -111,25 +111,25 @@ def terminated(body: bytes) -> Ending:
         cause, reason = Cause.LOST, "HTCondor does not say how it ended"
     elif exit_code:
         cause, reason = Cause.EXIT, f"exit code {exit_code}"
-    return _with_usage(body, Ending(exit=exit_code, signal=signal, cause=cause, reason=reason))
+    return _add_usage(body, AttemptEnd(exit=exit_code, signal=signal, cause=cause, reason=reason))
 
 
-def evicted(body: bytes) -> Ending:
+def parse_eviction(body: bytes) -> AttemptEnd:
     """The end of an attempt by eviction or requeue."""
     if _REQUEUED in body:
-        return msgspec.structs.replace(terminated(body), requeued=True)
+        return msgspec.structs.replace(parse_termination(body), is_requeued=True)
     code = _CODE.search(body, 0, body.find(b"\n") if b"\n" in body else len(body))
     said = _REASON.search(body)
     reason = said[1].decode("utf-8", "replace").strip() if said else "it was evicted"
     cause = cause_of_hold(int(code[1]), int(code[2])) if code else Cause.PREEMPTED
-    if cause is Cause.CANCELLED and removed_by_rule(reason):
+    if cause is Cause.CANCELLED and is_removed_by_rule(reason):
         cause = (
             Cause.WALLTIME
         )  # we remove no running job: an expression of the user's or the schedd's found it too long
-    return _with_usage(body, Ending(cause=cause, reason=reason))
+    return _add_usage(body, AttemptEnd(cause=cause, reason=reason))
 
 
-def held(body: bytes) -> Hold:
+def parse_hold(body: bytes) -> Hold:
     """Code and reason of a hold."""
     lines = [line.strip() for line in body.decode("utf-8", "replace").split("\n")[1:]]
     code = _CODE.search(body)
@@ -137,10 +137,10 @@ def held(body: bytes) -> Hold:
     return Hold(code=int(code[1]) if code else 0, subcode=int(code[2]) if code else 0, reason=reason)
 
 
-def ending_of_hold(hold: Hold) -> Ending:
+def end_of_hold(hold: Hold) -> AttemptEnd:
     """The end of an attempt that the job's own policy put on hold; only the hold's reason describes it."""
-    signal, exit_code = _SIGNAL_SAID.search(hold.reason), _EXIT_SAID.search(hold.reason)
-    return Ending(
+    signal, exit_code = _SIGNAL_IN_REASON.search(hold.reason), _EXIT_IN_REASON.search(hold.reason)
+    return AttemptEnd(
         exit=int(exit_code[1]) if exit_code else None,
         signal=int(signal[1]) if signal else None,
         cause=hold.cause,
@@ -148,42 +148,42 @@ def ending_of_hold(hold: Hold) -> Ending:
     )
 
 
-def words_of(body: bytes) -> str:
+def parse_reason(body: bytes) -> str:
     """The lines below the first, joined into one."""
     return "; ".join(line.strip() for line in body.decode("utf-8", "replace").split("\n")[1:] if line.strip())
 
 
-def removed_by_rule(why: str) -> bool:
+def is_removed_by_rule(why: str) -> bool:
     """Whether a job was removed by an expression, its own or the schedd's, not by a person."""
     return "evaluated to TRUE" in why
 
 
-def removed_with_dag(why: str) -> bool:
+def is_removed_with_dag(why: str) -> bool:
     """Whether a job was removed because its DAGMan was."""
     return "OtherJobRemoveRequirements" in why or why.startswith("DAG Removed")
 
 
-def _with_usage(body: bytes, ending: Ending) -> Ending:
+def _add_usage(body: bytes, ending: AttemptEnd) -> AttemptEnd:
     """The end with resource usage; searched by plain text, several times as fast as by patterns."""
-    usage, _, allotted = _numbers_of(body, b"Memory (MB)")
-    seconds, _, _ = _numbers_of(body, b"TimeExecute (s)")
+    usage, _, allotted = _parse_usage_row(body, b"Memory (MB)")
+    seconds, _, _ = _parse_usage_row(body, b"TimeExecute (s)")
     used: float | None = None
     begin = body.find(b"Usr ")
     if begin >= 0:
         used = 0.0
-        if not body.startswith(_NOTHING, begin) and (cpu := _CPU.search(body, begin)):
+        if not body.startswith(_NO_USE, begin) and (cpu := _CPU.search(body, begin)):
             user, system = map(int, cpu.group(1, 2, 3, 4)), map(int, cpu.group(5, 6, 7, 8))
             used = float(_seconds(*user) + _seconds(*system))
     if seconds and not used:
         # Whole seconds are 0 for a shorter use.
-        share, _, _ = _numbers_of(body, b"   Cpus ")
+        share, _, _ = _parse_usage_row(body, b"   Cpus ")
         used = used if share is None else round(share * seconds, 2)
-    return Ending(
+    return AttemptEnd(
         exit=ending.exit,
         signal=ending.signal,
         cause=ending.cause,
         reason=ending.reason,
-        requeued=ending.requeued,
+        is_requeued=ending.is_requeued,
         cpu_s=used,
         rss_b=None if usage is None else int(usage) * MIB,
         run_s=seconds,
@@ -191,10 +191,10 @@ def _with_usage(body: bytes, ending: Ending) -> Ending:
     )
 
 
-_NOTHING: Final = b"Usr 0 00:00:00, Sys 0 00:00:00"
+_NO_USE: Final = b"Usr 0 00:00:00, Sys 0 00:00:00"
 
 
-def _numbers_of(body: bytes, name: bytes) -> tuple[float | None, float | None, float | None]:
+def _parse_usage_row(body: bytes, name: bytes) -> tuple[float | None, float | None, float | None]:
     """Usage, request and allocation of a resource; usage may be absent."""
     begin = body.find(name)
     if begin < 0:

@@ -58,7 +58,7 @@ def last_rescue(folder: Path) -> "Iterator[str]":
         yield from dag_lines(path)
 
 
-class Growing:
+class GrowingFile:
     """A file that another process appends to; it need not exist yet."""
 
     def __init__(self, path: Path) -> None:
@@ -83,7 +83,7 @@ class Growing:
             return
 
 
-class Gate:
+class Barrier:
     """The barrier between two groups: follows DAGMan's logs in `folder` for the node `name`."""
 
     def __init__(self, name: str, folder: Path) -> None:
@@ -94,8 +94,8 @@ class Gate:
         self._failures = {}  # type: dict[str, int]
         self._node_of = {}  # type: dict[bytes, str]
         self._children = None  # type: dict[str, list[str]] | None
-        self._log = Growing(folder / (DAG + ".nodes.log"))
-        self._said = Growing(folder / (DAG + ".dagman.out"))
+        self._log = GrowingFile(folder / (DAG + ".nodes.log"))
+        self._said = GrowingFile(folder / (DAG + ".dagman.out"))
         for line in dag_lines(self._dag):
             self._read(name, line)
         for line in last_rescue(folder):
@@ -181,7 +181,7 @@ class Gate:
 def main(words: "list[str]") -> int:
     """Wait until the group is over; the only argument is the name of the node."""
     dagman = os.getppid()
-    gate = Gate(words[0], Path())
+    gate = Barrier(words[0], Path())
     while not gate.is_open():
         time.sleep(LOOK_S)
         if os.getppid() != dagman:

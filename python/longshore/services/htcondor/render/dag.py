@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from longshore.contract.context import Context
 from longshore.model.workflow.request import Request
-from longshore.services.htcondor.node_names import FINAL
+from longshore.services.htcondor.node_names import FINAL_NODE
 from longshore.services.htcondor.render import log_names, quoting, submit_description
-from longshore.services.htcondor.render.dag_edges import NONE, Order, edges, order_of
-from longshore.services.htcondor.render.job_groups import Kind, Sorter, Text
-from longshore.services.htcondor.render.provisioning import lines as provisioning_lines
-from longshore.services.htcondor.render.provisioning import provisioning
-from longshore.services.htcondor.render.settings import category, max_jobs
-from longshore.services.htcondor.render.submit_description import Shape
-from longshore.services.htcondor.submissions import OVERRIDES
+from longshore.services.htcondor.render.dag_edges import NOOP_DESCRIPTION, DagEdges, edge_lines, find_edges
+from longshore.services.htcondor.render.job_groups import JobGroup, JobGrouper, SharedText
+from longshore.services.htcondor.render.provisioning import provisioning, service_node_lines
+from longshore.services.htcondor.render.settings import category_name, max_jobs
+from longshore.services.htcondor.render.submit_description import DescriptionInputs
+from longshore.services.htcondor.submission_record import OVERRIDES
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
@@ -30,35 +29,35 @@ FINAL_SCRIPT: Final = "final-status"
 _ILLEGAL: Final = re.compile(r"\W", re.ASCII)
 
 
-def text(workflow: Workflow, ctx: Context) -> Iterator[str]:
+def dag_text(workflow: Workflow, ctx: Context) -> Iterator[str]:
     """The text of the DAG, in pieces."""
-    order = order_of(workflow)
+    order = find_edges(workflow)
     yield from _head(workflow, ctx)
-    names = {NONE, "d_provision"}
-    sorter = Sorter(workflow, ctx)
+    names = {NOOP_DESCRIPTION, "d_provision"}
+    sorter = JobGrouper(workflow, ctx)
     found = sorter.kinds()
     for kind in found:
         is_final = workflow.final is not None and kind.indices[0] == len(workflow) - 1
         name = _description_name(kind.settings.label, names)
         yield from _kind(sorter, kind, ctx, order, name=name, is_final=is_final)
     if provisioning(ctx) is not None:
-        yield from provisioning_lines(ctx)
-    yield from edges(order)
-    used = {category(kind.settings.attributes.get("category")) for kind in found}
+        yield from service_node_lines(ctx)
+    yield from edge_lines(order)
+    used = {category_name(kind.settings.attributes.get("category")) for kind in found}
     yield from (f"MAXJOBS {name} {most}\n" for name, most in sorted(max_jobs(ctx).items()) if name in used)
     yield f"\nINCLUDE {OVERRIDES.name}\n"
 
 
 def _head(workflow: Workflow, ctx: Context) -> Iterator[str]:
-    yield f"# {quoting.in_attribute(workflow.name)[1:-1]}: condor_submit_dag in this folder runs it by hand.\n"
+    yield f"# {quoting.quote_attribute(workflow.name)[1:-1]}: condor_submit_dag in this folder runs it by hand.\n"
     yield f"CONFIG {CONFIG}\n"
-    yield f"SET_JOB_ATTR LongshoreRun = {quoting.in_attribute(ctx.run_token)}\n"
+    yield f"SET_JOB_ATTR LongshoreRun = {quoting.quote_attribute(ctx.run_token)}\n"
     attributes = {**workflow.attributes, "bps_wms_service": "longshore", "bps_wms_workflow": "htcondor"}
     attributes["bps_run_quanta"] = ";".join(f"{label}:{count}" for label, count in workflow.quanta_counts().items())
     attributes["bps_job_summary"] = ";".join(f"{label}:{count}" for label, count in workflow.counts().items())
     for name, value in attributes.items():
         if value:
-            yield f"SET_JOB_ATTR {name} = {quoting.in_attribute(value)}\n"
+            yield f"SET_JOB_ATTR {name} = {quoting.quote_attribute(value)}\n"
 
 
 def _description_name(label: str, taken: set[str]) -> str:
@@ -71,11 +70,13 @@ def _description_name(label: str, taken: set[str]) -> str:
     return name
 
 
-def _kind(sorter: Sorter, kind: Kind, ctx: Context, order: Order, *, name: str, is_final: bool) -> Iterator[str]:
+def _kind(
+    sorter: JobGrouper, kind: JobGroup, ctx: Context, order: DagEdges, *, name: str, is_final: bool
+) -> Iterator[str]:
     """One submit description, and the nodes that use it."""
     executable, arguments = sorter.programs(kind)
-    variables = Text.of(kind.variables)
-    shape = Shape(
+    variables = SharedText.of(kind.variables)
+    shape = DescriptionInputs(
         settings=kind.settings,
         name=name,
         executable=executable,
@@ -85,30 +86,30 @@ def _kind(sorter: Sorter, kind: Kind, ctx: Context, order: Order, *, name: str, 
         index=kind.indices[0] if is_final else None,
         unset=kind.unset,
         exported=kind.exported,
-        quanta=Text.of(kind.quanta),
+        quanta=SharedText.of(kind.quanta),
         carried={
-            submit_description.INPUTS: Text.of([files.inputs for files in kind.carried]),
-            submit_description.OUTPUTS: Text.of([files.outputs for files in kind.carried]),
-            submit_description.REMAPS: Text.of([files.remaps for files in kind.carried]),
+            submit_description.INPUTS: SharedText.of([files.inputs for files in kind.carried]),
+            submit_description.OUTPUTS: SharedText.of([files.outputs for files in kind.carried]),
+            submit_description.REMAPS: SharedText.of([files.remaps for files in kind.carried]),
         }
         if kind.carried
         else {},
     )
     yield f"\nSUBMIT-DESCRIPTION {name} {{\n"
-    yield from (f"  {line}\n" for line in submit_description.description(shape, ctx, sorter.attributes))
+    yield from (f"  {line}\n" for line in submit_description.description_lines(shape, ctx, sorter.attributes))
     yield "}\n"
     if is_final:
-        yield f"FINAL {FINAL} {name}\n"
-        yield f"SCRIPT POST {FINAL} {FINAL_SCRIPT} $DAG_STATUS $RETURN\n"
+        yield f"FINAL {FINAL_NODE} {name}\n"
+        yield f"SCRIPT POST {FINAL_NODE} {FINAL_SCRIPT} $DAG_STATUS $RETURN\n"
     yield from _nodes(kind, shape, ctx, order)
 
 
-def _nodes(kind: Kind, shape: Shape, ctx: Context, order: Order) -> Iterator[str]:
+def _nodes(kind: JobGroup, shape: DescriptionInputs, ctx: Context, order: DagEdges) -> Iterator[str]:
     """The lines of each job: its node, variables, priority and node commands."""
     own = _own(kind, shape, ctx)
     commands = _commands(shape)
     if shape.index is not None:
-        yield f"VARS {FINAL} {own[0]}\n"
+        yield f"VARS {FINAL_NODE} {own[0]}\n"
         return
     rank, base, description = order.rank, round(shape.settings.priority) * order.levels, shape.name
     for index, words in zip(kind.indices, own, strict=True):
@@ -118,7 +119,7 @@ def _nodes(kind: Kind, shape: Shape, ctx: Context, order: Order) -> Iterator[str
         yield f"JOB j{index} {description}\nVARS j{index} {words}\n{priority}{more}"
 
 
-def _own(kind: Kind, shape: Shape, ctx: Context) -> list[str]:
+def _own(kind: JobGroup, shape: DescriptionInputs, ctx: Context) -> list[str]:
     """The variables of each job, beside those of its submit description."""
     folder, subfolder = submit_description.FOLDER, log_names.subfolder
     names = (
@@ -146,23 +147,25 @@ def _escaped(pieces: Sequence[str]) -> Sequence[str]:
     together = "".join(pieces)
     if '"' not in together and "\\" not in together:
         return pieces
-    return [quoting.in_vars(quoting.in_description(piece)) for piece in pieces]
+    return [quoting.escape_vars(quoting.escape_description(piece)) for piece in pieces]
 
 
 def _name_vars(index: int, name: str) -> str:
-    shown = quoting.in_attribute(name)[1:-1]
-    variables = quoting.in_vars(quoting.in_description(quoting.word(name if quoting.fits(name) else shown)))
-    path = log_names.stem(index, name)
+    shown = quoting.quote_attribute(name)[1:-1]
+    variables = quoting.escape_vars(
+        quoting.escape_description(quoting.quote_word(name if quoting.is_quotable(name) else shown))
+    )
+    path = log_names.log_prefix(index, name)
     names = submit_description
     return f'{names.NAME}="{shown}" {names.IN_PATHS}="{path}" {names.IN_VARIABLES}="{variables}"'
 
 
-def _commands(shape: Shape) -> str:
+def _commands(shape: DescriptionInputs) -> str:
     """Node commands shared by a job group, as a template with the node's name open."""
     given = shape.settings.attributes
     found = ""
     if given.get("category") and shape.index is None:
-        found += f"CATEGORY {{node}} {category(given['category'])}\n"
+        found += f"CATEGORY {{node}} {category_name(given['category'])}\n"
     if given.get("abortOnValue") is not None and shape.index is None:
         code = given.get("abortReturnValue")
         returned = "" if code is None else f" RETURN {code}"
@@ -176,7 +179,7 @@ class _Asked:
     def __init__(self, settings: Any, ctx: Context) -> None:
         self._settings = settings
         self._ctx = ctx
-        self._usual = submit_description.amounts(settings.request, settings, ctx)
+        self._usual = submit_description.request_macros(settings.request, settings, ctx)
         self._known: dict[int, str] = {id(settings.request): ""}
         self._kept: list[Request] = []
 
@@ -184,14 +187,14 @@ class _Asked:
         """Macros of a request; empty if it equals that of the description."""
         text = self._known.get(id(request))
         if text is None:
-            found = submit_description.amounts(request, self._settings, self._ctx)
+            found = submit_description.request_macros(request, self._settings, self._ctx)
             text = "".join(f' {name}="{value}"' for name, value in found.items() if value != self._usual.get(name))
             self._known[id(request)] = text
             self._kept.append(request)
         return text
 
 
-def config(settings: Iterable[tuple[str, str]]) -> Iterator[str]:
+def config_text(settings: Iterable[tuple[str, str]]) -> Iterator[str]:
     """The text of DAGMan's configuration for the run."""
     yield "# Settings of DAGMan for this run: wmsConfig.\n"
     yield from (f"{name} = {value}\n" for name, value in settings)

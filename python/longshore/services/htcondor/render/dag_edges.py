@@ -12,16 +12,16 @@ from longshore.model.workflow.job_groups import Barrier, find_barriers, number_j
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
 
-NONE: Final = "d_none"
+NOOP_DESCRIPTION: Final = "d_none"
 """Submit description of nodes without a job."""
-GATE: Final = "gate"
+BARRIER_SCRIPT: Final = "gate"
 """The PRE script that waits until a group is over, successful or not."""
 _MOST: Final = 500
 """Maximum of names in a line; a larger set of edges goes through a join node."""
-_NOOP: Final = f"SUBMIT-DESCRIPTION {NONE} {{\n  executable = /bin/true\n}}\n"
+_NOOP: Final = f"SUBMIT-DESCRIPTION {NOOP_DESCRIPTION} {{\n  executable = /bin/true\n}}\n"
 
 
-class Order(msgspec.Struct, frozen=True):
+class DagEdges(msgspec.Struct, frozen=True):
     """The order among jobs, by their numbers, without the final job."""
 
     parents: Sequence[tuple[int, ...]]
@@ -39,7 +39,7 @@ class Order(msgspec.Struct, frozen=True):
         return max(self.rank, default=0) + 1
 
 
-def order_of(workflow: Workflow) -> Order:
+def find_edges(workflow: Workflow) -> DagEdges:
     """The order among the jobs of a workflow."""
     parents = list(workflow.links())
     if workflow.final:
@@ -50,10 +50,10 @@ def order_of(workflow: Workflow) -> Order:
     for each in workflow.orderings:
         first.add(len(stand))
         stand += find_barriers([number_jobs(each, index)], parents)
-    return Order(parents, stand, first, _ranks(parents, stand))
+    return DagEdges(parents, stand, first, _ranks(parents, stand))
 
 
-def has_gates(workflow: Workflow) -> bool:
+def has_barrier_scripts(workflow: Workflow) -> bool:
     """Whether a group starts when the one before is over, even if that failed."""
     return any(each.waits_for_ends for each in workflow.orderings)
 
@@ -78,7 +78,7 @@ def _ranks(parents: Sequence[Sequence[int]], stand: Sequence[Barrier]) -> list[i
     return rank
 
 
-def edges(order: Order) -> Iterator[str]:
+def edge_lines(order: DagEdges) -> Iterator[str]:
     """Lines ``PARENT ... CHILD ...``; jobs with equal parents share one, so that the text grows with the edges."""
     children: dict[tuple[int, ...], list[int]] = {}
     for job, before in enumerate(order.parents):
@@ -112,7 +112,7 @@ def edges(order: Order) -> Iterator[str]:
 
 def _through(node: str, before: Sequence[int], after: Sequence[int]) -> Iterator[str]:
     """A join node without a job: two short lists of edges instead of their product."""
-    yield f"JOB {node} {NONE} NOOP\n"
+    yield f"JOB {node} {NOOP_DESCRIPTION} NOOP\n"
     yield from (f"PARENT {some} CHILD {node}\n" for some in _chunks(before))
     yield from (f"PARENT {node} CHILD {some}\n" for some in _chunks(after))
 
@@ -123,9 +123,9 @@ def _gate(node: str, before: Sequence[int], after: Sequence[int], gate: str) -> 
     An edge would prune it then. Each gate of an ordering is a child of the one before, so that at most one script per
     ordering waits: DAGMan limits their number.
     """
-    yield f"JOB {node} {NONE} NOOP\n"
+    yield f"JOB {node} {NOOP_DESCRIPTION} NOOP\n"
     yield from (f'VARS {node} after{number}="{some}"\n' for number, some in enumerate(_chunks(before)))
-    yield f"SCRIPT PRE {node} {GATE} {node}\n"
+    yield f"SCRIPT PRE {node} {BARRIER_SCRIPT} {node}\n"
     if gate:
         yield f"PARENT {gate} CHILD {node}\n"
     yield from (f"PARENT {node} CHILD {some}\n" for some in _chunks(after))

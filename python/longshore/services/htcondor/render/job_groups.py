@@ -24,7 +24,7 @@ from longshore.plan.job_commands import (
 )
 from longshore.plan.task_script import TASKS_DONE_VARIABLE, task_record_path
 from longshore.services.htcondor.render import log_names, quoting, transfer
-from longshore.services.htcondor.render.transfer import Carried
+from longshore.services.htcondor.render.transfer import TransferLists
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
@@ -40,7 +40,7 @@ _OWN_SIGNS: Final = re.compile(r"[A-Za-z0-9_@%+:,./\n-]*", re.ASCII)
 """Own text that needs no quoting: characters without a meaning to any parser."""
 
 
-class Text(msgspec.Struct, frozen=True):
+class SharedText(msgspec.Struct, frozen=True):
     """Texts of many jobs in HTCondor's syntax: a shared prefix and suffix, and each job's own part.
 
     ``own`` is empty if all texts are equal.
@@ -51,20 +51,20 @@ class Text(msgspec.Struct, frozen=True):
     own: Sequence[str]
 
     @classmethod
-    def of(cls, texts: Sequence[str]) -> Text:
+    def of(cls, texts: Sequence[str]) -> SharedText:
         """Split texts into their shared and own parts."""
         if texts.count(texts[0]) == len(texts):
             return cls(texts[0], "", ())
-        before, after = quoting.split(texts)
+        before, after = quoting.shared_affixes(texts)
         return cls(before, after, [text[len(before) : len(text) - len(after)] for text in texts])
 
 
-class Kind(msgspec.Struct, kw_only=True):
+class JobGroup(msgspec.Struct, kw_only=True):
     """A group of jobs with one submit description."""
 
     settings: JobSettings
     """Shared settings; amounts of requests may differ."""
-    front: Front
+    front: CommandFrame
     plain: bool
     """Whether the jobs' names need no quoting."""
     unset: frozenset[str] = frozenset()
@@ -81,11 +81,11 @@ class Kind(msgspec.Struct, kw_only=True):
     requests: list[Request] = msgspec.field(default_factory=list)
     quanta: list[str] = msgspec.field(default_factory=list)
     """Number of tasks per label of each job, as BPS writes it."""
-    carried: list[Carried] = msgspec.field(default_factory=list)
+    carried: list[TransferLists] = msgspec.field(default_factory=list)
     """Files that HTCondor transfers for each job; empty where jobs see the run directory."""
 
 
-class Front(msgspec.Struct, frozen=True):
+class CommandFrame(msgspec.Struct, frozen=True):
     """Shell text in front of and around the commands of a job profile."""
 
     group: int
@@ -104,31 +104,31 @@ class Front(msgspec.Struct, frozen=True):
     """Whether jobs of several tasks record which are done."""
 
 
-class Sorter:
+class JobGrouper:
     """Groups the jobs of a workflow by submit description."""
 
     def __init__(self, workflow: Workflow, ctx: Context) -> None:
         self._workflow = workflow
         self.attributes = workflow.attributes
         self._root = str(ctx.paths.root)
-        self._carries = transfer.is_wanted(ctx)
-        self._run_dir = transfer.HERE if self._carries else self._root
+        self._carries = transfer.is_enabled(ctx)
+        self._run_dir = transfer.REMOTE_RUN_DIR if self._carries else self._root
         self._paths = (
-            transfer.paths_there(workflow.files)
+            transfer.remote_paths(workflow.files)
             if self._carries
             else {name: file.path for name, file in workflow.files.items()}
         )
-        self._fronts: dict[int, Front] = {}
+        self._fronts: dict[int, CommandFrame] = {}
         self._groups: dict[bytes, int] = {}
         self._kept: list[JobSettings] = []
         """Keeps settings alive, because their ids are keys."""
 
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[JobGroup]:
         """The groups, in the order of their first jobs; the final job is the last group, alone."""
-        found: dict[tuple[object, ...], Kind] = {}
+        found: dict[tuple[object, ...], JobGroup] = {}
         last = len(self._workflow) - 1 if self._workflow.final else -1
         fronts, is_plain = self._fronts, log_names.is_plain
-        files, carries = transfer.NOTHING, (False, False)
+        files, carries = transfer.NO_TRANSFER, (False, False)
         for index, job in enumerate(self._workflow):
             settings, command = job.settings, job.command
             front = fronts.get(id(settings)) or self._front(settings)
@@ -136,12 +136,12 @@ class Sorter:
             if job.environment or (job.tasks > 1 and front.tasks):
                 variables, unset, command, exported = self._own(index, job, front)
             if self._carries:
-                files = transfer.carried(job, self._workflow.files, self._root)
+                files = transfer.transfer_lists(job, self._workflow.files, self._root)
                 carries = (bool(files.inputs), bool(files.outputs))
             key = (front.group, is_plain(job.name), command.__class__ is str, unset, exported, index == last, carries)
             kind = found.get(key)
             if kind is None:
-                kind = Kind(settings=settings, front=front, plain=key[1], unset=unset, exported=exported)
+                kind = JobGroup(settings=settings, front=front, plain=key[1], unset=unset, exported=exported)
                 found[key] = kind
             kind.indices.append(index)
             kind.names.append(job.name)
@@ -153,13 +153,13 @@ class Sorter:
                 kind.carried.append(files)
         return list(found.values())
 
-    def _front(self, settings: JobSettings) -> Front:
+    def _front(self, settings: JobSettings) -> CommandFrame:
         """The shared text in front of all commands of a job profile."""
         self._kept.append(settings)
         unfit = {name: value for name, value in settings.environment.items() if not _can_be_given(value)}
         alike = msgspec.structs.replace(settings, request=_shape_of(settings.request))
         key = msgspec.json.encode(alike, order="sorted")
-        front = Front(
+        front = CommandFrame(
             group=self._groups.setdefault(key, len(self._groups)),
             lines=(*self._exports(unfit), *settings.setup),
             launcher=settings.launcher,
@@ -175,7 +175,7 @@ class Sorter:
         known = {"LONGSHORE_JOB_RUN_DIR": self._run_dir}
         return [f"export {shell_assignment(name, value, known)}" for name, value in variables.items()]
 
-    def _own(self, index: int, job: Job, front: Front) -> tuple[str, frozenset[str], Command, frozenset[str]]:
+    def _own(self, index: int, job: Job, front: CommandFrame) -> tuple[str, frozenset[str], Command, frozenset[str]]:
         """Variables of a job in HTCondor's syntax, their names, its command, and the names that the command exports."""
         own = dict(job.environment)
         if job.tasks > 1 and front.tasks:
@@ -183,20 +183,20 @@ class Sorter:
         given = {name: value for name, value in own.items() if _can_be_given(value)}
         unfit = {name: value for name, value in own.items() if name not in given}
         command = add_setup(job.command, self._exports(unfit)) if unfit else job.command
-        return quoting.environment(given), frozenset(given), command, front.exported | frozenset(unfit)
+        return quoting.quote_environment(given), frozenset(given), command, front.exported | frozenset(unfit)
 
     # -------------------------------------------------------------------------------------------------- the commands
 
-    def programs(self, kind: Kind) -> tuple[str, Text]:
+    def programs(self, kind: JobGroup) -> tuple[str, SharedText]:
         """The executable of a group, and the arguments of its jobs."""
         # Commands mostly differ in a few letters: the shared text is quoted once.
-        text = self._alike(kind) or Text.of([self._line(command, kind.front) for command in kind.commands])
+        text = self._alike(kind) or SharedText.of([self._line(command, kind.front) for command in kind.commands])
         program, blank, rest = text.before.partition(" ")
         if program.startswith("/") and quoting.PLAIN.fullmatch(program) and (blank or not text.own):
-            return program, Text(rest, text.after, text.own)
+            return program, SharedText(rest, text.after, text.own)
         return _ENV, text
 
-    def _alike(self, kind: Kind) -> Text | None:
+    def _alike(self, kind: JobGroup) -> SharedText | None:
         """Shared and own text of commands whose differences need no quoting; ``None`` if that is uncertain."""
         commands = [command if isinstance(command, str) else _BETWEEN.join(command) for command in kind.commands]
         if not isinstance(kind.commands[0], str):
@@ -204,21 +204,21 @@ class Sorter:
             if any(joined.count(_BETWEEN) >= len(words) for joined, words in counted):
                 # A word contains the separator itself.
                 return None
-        before, after = quoting.split(commands)
+        before, after = quoting.shared_affixes(commands)
         before, after = _out_of_marks(before, after)
         begin, end = len(before), len(after)
         own = [command[begin : len(command) - end] for command in commands]
         if not any(own):
-            return Text(self._line(kind.commands[0], kind.front), "", ())
+            return SharedText(self._line(kind.commands[0], kind.front), "", ())
         is_line = isinstance(kind.commands[0], str)
         if not _can_wait(before, after, own, is_line=is_line):
             return None
         whole = f"{before}{_OWN}{after}"
         line = self._line(whole if is_line else tuple(whole.split(_BETWEEN)), kind.front)
         head, _, tail = line.partition(_OWN)
-        return None if _OWN in tail else Text(head, tail, own)
+        return None if _OWN in tail else SharedText(head, tail, own)
 
-    def _line(self, command: Command, front: Front) -> str:
+    def _line(self, command: Command, front: CommandFrame) -> str:
         """Program and arguments of a job's complete command, in HTCondor's syntax."""
         placed = add_launcher(self._known(substitute_files(command, self._paths)), front.launcher)
         return program_line(add_setup(add_user_lines(placed, front.before, front.after), front.lines))
@@ -275,7 +275,7 @@ def _shape_of(request: Request) -> Request:
 
 
 def _can_be_given(value: str) -> bool:
-    return _DELAYED not in value and quoting.fits(value)
+    return _DELAYED not in value and quoting.is_quotable(value)
 
 
 def program_line(command: Command) -> str:
@@ -283,7 +283,7 @@ def program_line(command: Command) -> str:
     if not isinstance(command, str) and any(_DELAYED in word for word in command):
         command = f"exec {shell_line(command)}"
     words = command_argv(command)
-    if not all(map(quoting.fits, words)) or "=" in words[0]:
+    if not all(map(quoting.is_quotable, words)) or "=" in words[0]:
         line = command if isinstance(command, str) else f"exec {exact_shell_line(command)}"
-        words = quoting.packed(line)
-    return quoting.arguments(words)
+        words = quoting.pack_line(line)
+    return quoting.quote_arguments(words)

@@ -25,15 +25,15 @@ def is_plain(name: str) -> bool:
     return _PLAIN.fullmatch(name) is not None
 
 
-def folder(label: str, subfolder: str) -> str:
+def log_folder(label: str, subfolder: str) -> str:
     """A directory of logs, relative to the run directory."""
     return f"logs/{_safe(label)}/{subfolder}"
 
 
-def folders(labels: Iterable[str]) -> Iterator[str]:
+def log_folders(labels: Iterable[str]) -> Iterator[str]:
     """The directories of all logs, each once, given the label of each job."""
     found = dict.fromkeys((label, index // _PER_FOLDER) for index, label in enumerate(labels))
-    return (folder(label, subfolder(place * _PER_FOLDER)) for label, place in found)
+    return (log_folder(label, subfolder(place * _PER_FOLDER)) for label, place in found)
 
 
 def subfolder(index: int) -> str:
@@ -41,7 +41,7 @@ def subfolder(index: int) -> str:
     return f"{index // _PER_FOLDER:02}"
 
 
-def stem(index: int, name: str) -> str:
+def log_prefix(index: int, name: str) -> str:
     """Prefix of the names of a job's logs; a name with special characters gets the job's number."""
     return name if is_plain(name) else f"{_safe(name)}-{index}"
 
@@ -50,7 +50,7 @@ def _safe(name: str) -> str:
     return _ODD.sub("_", file_name(name)[:150])
 
 
-def log_of(index: int, name: str, label: str, cluster: int, attempt: int) -> tuple[str, str]:
+def log_paths(index: int, name: str, label: str, cluster: int, attempt: int) -> tuple[str, str]:
     """Possible paths of an attempt's log, relative to the run directory: its own, and the shared one."""
-    beginning = f"{folder(label, subfolder(index))}/{stem(index, name)}.{cluster}"
+    beginning = f"{log_folder(label, subfolder(index))}/{log_prefix(index, name)}.{cluster}"
     return f"{beginning}.{attempt}.log", f"{beginning}.log"

@@ -48,7 +48,7 @@ OVERTIME: Final = 47
 _BY_HAND: Final = f"{{{', '.join(map(str, BY_HAND))}}}"
 
 
-class Attempts(msgspec.Struct, frozen=True, kw_only=True):
+class RetryInputs(msgspec.Struct, frozen=True, kw_only=True):
     """Retry rules and memory of a job, from which its expressions are written."""
 
     rules: RetryRules
@@ -65,12 +65,12 @@ class Attempts(msgspec.Struct, frozen=True, kw_only=True):
         return self.rules.memory_factor is not None and self.memory is not None
 
 
-def most_mib(rules: RetryRules) -> int | None:
+def max_mib(rules: RetryRules) -> int | None:
     """Maximum of MiB that a job may request; ``None`` without a limit."""
     return None if rules.memory_most_b is None else rules.memory_most_b // MIB
 
 
-def requested(job: Attempts) -> str:
+def memory_request(job: RetryInputs) -> str:
     """Expression of an attempt's memory request; the series is that of BPS."""
     assert job.memory is not None
     if not job.grows:
@@ -78,7 +78,7 @@ def requested(job: Attempts) -> str:
     return _amount(job, OUT_OF_MEMORY, "(MemoryUsage ?: 0)")
 
 
-def _amount(job: Attempts, ends: str, usage: str) -> str:
+def _amount(job: RetryInputs, ends: str, usage: str) -> str:
     factor = _number(job.rules.memory_factor or 1.0)
     if job.rules.memory_of_usage:
         grown = f"int(ifThenElse({ends} > 0 && {usage} > 0, {usage} * {factor}, {job.memory} * pow({factor}, {ends})))"
@@ -88,7 +88,7 @@ def _amount(job: Attempts, ends: str, usage: str) -> str:
     return wanted if job.most is None else f"min({{{wanted}, {job.most}}})"
 
 
-def capped(job: Attempts, ended: int) -> str:
+def had_max_memory(job: RetryInputs, ended: int) -> str:
     """Expression: whether the attempt that ended had the maximum of memory; empty without a maximum.
 
     `ended` is the number of ends by lack of memory since that attempt was requested: 1 if its own end is counted.
@@ -108,12 +108,12 @@ def _number(value: float) -> str:
 # ---------------------------------------------------------------------------------------------- retry, hold and release
 
 
-def commands(job: Attempts) -> list[tuple[str, str]]:
+def retry_commands(job: RetryInputs) -> list[tuple[str, str]]:
     """Commands of a submit description that decide on retry, hold, release and removal."""
     found = [("max_retries", str(job.rules.retries)), ("retry_until", " || ".join(_never_again(job)))]
     if job.grows and job.rules.retries:
         hold = [SIGNALLED, f"{SPENT} <= {job.rules.retries}"]
-        hold += [f"!{never}" for never in (capped(job, 0), _never_codes(job)) if never]
+        hold += [f"!{never}" for never in (had_max_memory(job, 0), _never_codes(job)) if never]
         found += [
             ("on_exit_hold", " && ".join(hold)),
             (
@@ -126,13 +126,13 @@ def commands(job: Attempts) -> list[tuple[str, str]]:
     return found
 
 
-def _never_codes(job: Attempts) -> str:
+def _never_codes(job: RetryInputs) -> str:
     again = set(job.rules.on.exit) if job.rules.on else set()
     codes = [code for code in job.rules.unless_exit if code not in again]
     return f"(ExitBySignal =!= true && member(ExitCode, {{{','.join(map(str, codes))}}}))" if codes else ""
 
 
-def _never_again(job: Attempts) -> list[str]:
+def _never_again(job: RetryInputs) -> list[str]:
     """Ends after which a job is not retried, beside success."""
     found = []
     if job.rules.on and job.rules.on.only:
@@ -144,18 +144,18 @@ def _never_again(job: Attempts) -> list[str]:
     elif codes := _never_codes(job):
         found.append(codes)
     found.append(f"{SPENT} > {job.rules.retries}")
-    if had_most := capped(job, 0):
+    if had_most := had_max_memory(job, 0):
         found.append(f"({SIGNALLED} && {had_most})")
     return found
 
 
-def _release(job: Attempts) -> str:
+def _release(job: RetryInputs) -> str:
     """When a held job is released: at once with more memory or time, else after a doubling delay."""
     spent = f"{SPENT} <= {job.rules.retries}"
     by_hand = f"!member(HoldReasonCode, {_BY_HAND})"
     reasons = []
     if job.grows:
-        had_most = capped(job, 1)
+        had_most = had_max_memory(job, 1)
         reasons.append(f"({HELD_FOR_MEMORY} && !{had_most})" if had_most else HELD_FOR_MEMORY)
         by_hand += f" && !{HELD_FOR_MEMORY}"
     if job.rules.walltime_factor is not None:
@@ -170,17 +170,17 @@ def _release(job: Attempts) -> str:
     return f"JobStatus == 5 && {spent} && ({' || '.join(reasons)})"
 
 
-def _remove(job: Attempts) -> str:
+def _remove(job: RetryInputs) -> str:
     """When a held job is removed: no retry is left, and the hold was not by hand."""
     reasons = [f"{SPENT} > {job.rules.retries}"]
-    if had_most := capped(job, 1):
+    if had_most := had_max_memory(job, 1):
         reasons.append(f"({HELD_FOR_MEMORY} && {had_most})")
     if job.rules.walltime_factor is None:
         reasons.append(f"HoldReasonCode =?= {OVERTIME}")
     return f"JobStatus == 5 && !member(HoldReasonCode, {_BY_HAND}) && ({' || '.join(reasons)})"
 
 
-def walltime(first: str, rules: RetryRules) -> str:
+def walltime_limit(first: str, rules: RetryRules) -> str:
     """Expression of the seconds that an attempt may run."""
     if rules.walltime_factor is None:
         return first

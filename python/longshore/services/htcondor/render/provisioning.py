@@ -54,7 +54,7 @@ def provisioning(ctx: Context) -> Provisioning | None:
     )
 
 
-def program(asked: Provisioning, ctx: Context) -> str:
+def script_text(asked: Provisioning, ctx: Context) -> str:
     """The text of the script, with a first line that installs its configuration."""
     if not asked.config or not asked.config_path:
         return asked.script
@@ -65,7 +65,7 @@ def program(asked: Provisioning, ctx: Context) -> str:
     return f'{first}\n[ -e {place} ] || {{ mkdir -p "$(dirname {place})" && cp {source} {place}; }}\n{rest}'
 
 
-def lines(ctx: Context) -> Iterator[str]:
+def service_node_lines(ctx: Context) -> Iterator[str]:
     """The service node and its submit description: a job on the schedd's host, beside DAGMan."""
     folder = ctx.paths.wms
     yield f"\nSUBMIT-DESCRIPTION {_DESCRIPTION} {{\n"
@@ -75,7 +75,7 @@ def lines(ctx: Context) -> Iterator[str]:
     yield f"  output = {folder / LOG}\n"
     yield f"  error = {folder / LOG}\n"
     yield f"  getenv = {getenv(ctx)}\n"
-    yield f"  My.LongshoreRun = {quoting.in_attribute(ctx.run_token)}\n"
+    yield f"  My.LongshoreRun = {quoting.quote_attribute(ctx.run_token)}\n"
     yield '  My.bps_job_label = "service_provisioningJob"\n'
     yield "}\n"
     yield f"SERVICE {NODE} {_DESCRIPTION}\n"

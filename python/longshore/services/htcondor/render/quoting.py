@@ -25,13 +25,13 @@ UNPACK: Final = 'exec /bin/sh -c "$(printf %b "$0")"'
 """Shell command that runs a packed line; trailing line feeds, without a meaning there, are lost."""
 
 
-def fits(text: str) -> bool:
+def is_quotable(text: str) -> bool:
     """Whether a text can be an argument, or the value of a variable, without packing."""
     return _UNFIT.search(text) is None
 
 
-def word(text: str) -> str:
-    """A word of arguments in HTCondor's own syntax, for texts that `fits`.
+def quote_word(text: str) -> str:
+    """A word of arguments in HTCondor's own syntax, for texts that `is_quotable`.
 
     At the start of a macro, the parenthesis goes outside the quotes: then it is no macro, but the same word.
     """
@@ -41,32 +41,32 @@ def word(text: str) -> str:
     return _MACRO.sub(r"\1'('", quoted) if "$" in text else quoted
 
 
-def arguments(words: Iterable[str]) -> str:
+def quote_arguments(words: Iterable[str]) -> str:
     """Arguments in HTCondor's own syntax, without the outer quotes."""
-    return " ".join(map(word, words))
+    return " ".join(map(quote_word, words))
 
 
-def environment(variables: Mapping[str, str]) -> str:
+def quote_environment(variables: Mapping[str, str]) -> str:
     """Variables in HTCondor's own syntax, without the outer quotes, in the order given."""
-    return " ".join(f"{name}={word(value) if value else ''}" for name, value in variables.items())
+    return " ".join(f"{name}={quote_word(value) if value else ''}" for name, value in variables.items())
 
 
-def in_description(text: str) -> str:
+def escape_description(text: str) -> str:
     """Escape a text for a double-quoted value in a submit description."""
     return text.replace('"', '""')
 
 
-def in_vars(text: str) -> str:
+def escape_vars(text: str) -> str:
     """Escape a text for a double-quoted value in a line ``VARS`` of a DAG."""
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def in_attribute(text: str) -> str:
+def quote_attribute(text: str) -> str:
     """A text as a quoted ClassAd string for people: special characters become ``_``."""
     return '"' + _NOT_SHOWN.sub("_", text) + '"'
 
 
-def packed(line: str) -> tuple[str, ...]:
+def pack_line(line: str) -> tuple[str, ...]:
     """Arguments that run a line of shell with characters that HTCondor's parsers cannot pass."""
     return ("/bin/sh", "-c", UNPACK, _PACKED.sub(_as_printf, line))
 
@@ -76,7 +76,7 @@ def _as_printf(found: re.Match[str]) -> str:
     return _PRINTF.get(sign) or f"\\0{ord(sign):03o}"
 
 
-def split(texts: Sequence[str]) -> tuple[str, str]:
+def shared_affixes(texts: Sequence[str]) -> tuple[str, str]:
     """The longest prefix and suffix that quoted texts share without overlap."""
     first, last = min(texts), max(texts)
     if first == last:

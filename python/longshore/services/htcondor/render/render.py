@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 from longshore.contract.context import Context, RenderedFile
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.services.htcondor.render import dag, log_names, provisioning
-from longshore.services.htcondor.render.dag_edges import GATE, has_gates
+from longshore.services.htcondor.render.dag_edges import BARRIER_SCRIPT, has_barrier_scripts
 from longshore.services.htcondor.render.settings import dagman_settings
-from longshore.services.htcondor.submissions import DAG, OVERRIDES
+from longshore.services.htcondor.submission_record import DAG, OVERRIDES
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
@@ -43,13 +43,13 @@ def render(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
     """The files of a run: fewer than ten for any number of jobs."""
     yield RenderedFile(path=DAG, chunks=lambda: _whole(workflow, ctx))
     yield RenderedFile(path=OVERRIDES, chunks=partial(_text, _OVERRIDES))
-    yield RenderedFile(path=CONFIG, chunks=lambda: dag.config(dagman_settings(ctx)))
+    yield RenderedFile(path=CONFIG, chunks=lambda: dag.config_text(dagman_settings(ctx)))
     if workflow.final is not None:
         yield RenderedFile(path=FINAL_SCRIPT, mode=0o755, chunks=partial(_text, _FINAL))
-    if has_gates(workflow):
-        yield RenderedFile(path=FOLDER / GATE, mode=0o755, chunks=lambda: _text(_PROGRAM.read_text("utf-8")))
+    if has_barrier_scripts(workflow):
+        yield RenderedFile(path=FOLDER / BARRIER_SCRIPT, mode=0o755, chunks=lambda: _text(_PROGRAM.read_text("utf-8")))
     if asked := provisioning.provisioning(ctx):
-        program = provisioning.program(asked, ctx)
+        program = provisioning.script_text(asked, ctx)
         yield RenderedFile(path=FOLDER / provisioning.SCRIPT, mode=0o755, chunks=partial(_text, program))
         if asked.config:
             yield RenderedFile(path=FOLDER / provisioning.CONFIG, chunks=partial(_text, asked.config))
@@ -57,13 +57,13 @@ def render(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
 
 def folders(workflow: Workflow) -> Iterator[str]:
     """The directories of all logs: HTCondor creates none, and holds a job whose log it cannot open."""
-    return log_names.folders(job.settings.label for job in workflow)
+    return log_names.log_folders(job.settings.label for job in workflow)
 
 
 def _whole(workflow: Workflow, ctx: Context) -> Iterator[str]:
     # None of hundreds of thousands of small texts is garbage; collection would take longer than rendering.
     with collection_paused():
-        yield from dag.text(workflow, ctx)
+        yield from dag.dag_text(workflow, ctx)
 
 
 def _text(text: str) -> Iterator[str]:

@@ -17,7 +17,7 @@ from longshore.model.workflow.job import JobSettings
 from longshore.services.htcondor.render import quoting
 from longshore.sites.inherited_environment import is_excluded
 
-OWN_MAP: Final = "htcondor"
+SETTINGS_KEY: Final = "htcondor"
 """Key of the service's settings map."""
 JOB_KEYS: Final = ("nodeset", "overwriteJobFiles", "releaseExpr")
 JOB_MAPS: Final = ("attrs", "profile.condor")
@@ -31,7 +31,7 @@ RUN_KEYS: Final = (
     "wmsConfig",
 )
 """Keys outside of the map that only this service reads."""
-OF_SITES: Final = ("maxJobs", "pool", "schedd")
+SITE_KEYS: Final = ("maxJobs", "pool", "schedd")
 """Keys of the map: limits of queued jobs per category; names of the pool and the schedd."""
 _BESIDE: Final = frozenset({*JOB_KEYS, *JOB_MAPS, "container", "directives", "launcher"})
 _LOGIN: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TZ", "USER")
@@ -59,7 +59,7 @@ _TAKEN: Final = frozenset({"log", "queue", "arguments", "executable", "output", 
 _ATTRIBUTE: Final = re.compile(r"(?:\+|My\.)?[A-Za-z_]\w*", re.ASCII)
 
 
-class JobWords(msgspec.Struct, frozen=True, kw_only=True):
+class CondorJobSettings(msgspec.Struct, frozen=True, kw_only=True):
     """HTCondor settings of a job profile."""
 
     overwrite: bool = False
@@ -70,14 +70,14 @@ class JobWords(msgspec.Struct, frozen=True, kw_only=True):
     """Lines of the submit description after all others."""
 
     @classmethod
-    def of(cls, settings: JobSettings) -> JobWords:
+    def of(cls, settings: JobSettings) -> CondorJobSettings:
         """Read the settings of a job profile.
 
         Raises `ConfigError` for an unknown key or an invalid value.
         """
         own = settings.own
-        if unknown := sorted(own.keys() - _BESIDE - set(OF_SITES)):
-            raise _unknown(f"'{OWN_MAP}' has no key '{unknown[0]}'", unknown[0], OF_SITES)
+        if unknown := sorted(own.keys() - _BESIDE - set(SITE_KEYS)):
+            raise _unknown(f"'{SETTINGS_KEY}' has no key '{unknown[0]}'", unknown[0], SITE_KEYS)
         return cls(
             overwrite=parse_bool(own.get("overwriteJobFiles", False), "overwriteJobFiles"),
             release=_line("releaseExpr", own.get("releaseExpr") or ""),
@@ -91,9 +91,9 @@ def _lines(own: Mapping[str, Any]) -> Iterator[str]:
         yield f"My.{_attribute('attrs', name)} = {_value(name, value)}"
     profile = dict(own.get("profile.condor") or {})
     if nodeset := own.get("nodeset"):
-        wanted = f"TARGET.Nodeset =?= {quoting.in_attribute(str(nodeset))}"
+        wanted = f"TARGET.Nodeset =?= {quoting.quote_attribute(str(nodeset))}"
         asked = profile.pop("requirements", None)
-        yield f"My.JobNodeset = {quoting.in_attribute(str(nodeset))}"
+        yield f"My.JobNodeset = {quoting.quote_attribute(str(nodeset))}"
         yield f"requirements = ({_line('requirements', asked)}) && {wanted}" if asked else f"requirements = {wanted}"
     for name, value in profile.items():
         if value is None:
@@ -133,7 +133,7 @@ def _value(name: str, value: Any) -> str:
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, str):
-        return quoting.in_attribute(value)
+        return quoting.quote_attribute(value)
     raise ConfigError(f"'attrs.{name}' must be text, a number, true or false, not {value!r}")
 
 
@@ -224,7 +224,7 @@ _SETTLED: Final = {
     "DAGMAN_DEFAULT_NODE_LOG": "what became of the jobs is read from where DAGMan writes it by default",
     "DAGMAN_USE_DIRECT_SUBMIT": "without it there are no submit descriptions within a DAG",
 }
-DAGMAN: Final = _BOOLS | _NUMBERS | _TEXTS
+DAGMAN_SETTINGS: Final = _BOOLS | _NUMBERS | _TEXTS
 """DAGMan settings that ``wmsConfig`` accepts (HTCondor's manual, configuration entries for DAGMan)."""
 _ENVIRONMENT: Final = "DAGMAN_MANAGER_JOB_APPEND_GETENV"
 
@@ -255,7 +255,7 @@ def _typed(name: str, value: Any) -> str:
         return text
     if plain in _TEXTS:
         return text
-    raise _unknown(f"'wmsConfig' has '{name}', which is no setting of DAGMan", plain, DAGMAN)
+    raise _unknown(f"'wmsConfig' has '{name}', which is no setting of DAGMan", plain, DAGMAN_SETTINGS)
 
 
 def _unknown(message: str, name: str, known: Iterable[str]) -> ConfigError:
@@ -275,19 +275,19 @@ def max_jobs(ctx: Context) -> dict[str, int]:
 
     Raises `ConfigError` if a value is no positive whole number.
     """
-    own = ctx.site.settings.get(OWN_MAP) or {}
+    own = ctx.site.settings.get(SETTINGS_KEY) or {}
     given = own.get("maxJobs") or {} if isinstance(own, Mapping) else {}
     if not isinstance(given, Mapping):
-        raise ConfigError(f"'{OWN_MAP}.maxJobs' must be a map, not {given!r}", hint="For example {heavy: 20}.")
-    found = {category(name): int(most) for name, most in ctx.settings.get("max_jobs", {}).items()}
+        raise ConfigError(f"'{SETTINGS_KEY}.maxJobs' must be a map, not {given!r}", hint="For example {heavy: 20}.")
+    found = {category_name(name): int(most) for name, most in ctx.settings.get("max_jobs", {}).items()}
     for name, value in given.items():
         if isinstance(value, bool) or not re.fullmatch(r"[1-9]\d*", str(value)):
-            raise ConfigError(f"'{OWN_MAP}.maxJobs.{name}' must be a whole number above 0, not '{value}'")
-        found[category(name)] = int(value)
+            raise ConfigError(f"'{SETTINGS_KEY}.maxJobs.{name}' must be a whole number above 0, not '{value}'")
+        found[category_name(name)] = int(value)
     return found
 
 
-def category(name: Any) -> str:
+def category_name(name: Any) -> str:
     """Name of a category in a DAG file: letters, digits and ``_``."""
     return re.sub(r"\W", "_", str(name), flags=re.ASCII)
 

@@ -15,17 +15,17 @@ from longshore.model.workflow.request import MIB, Request
 from longshore.plan.allotted_resources import GPU_RESOURCES, thread_variables
 from longshore.plan.job_commands import job_variables
 from longshore.services.htcondor.render import log_names, quoting
-from longshore.services.htcondor.render.job_groups import Text
+from longshore.services.htcondor.render.job_groups import SharedText
 from longshore.services.htcondor.render.memory_expressions import (
     MACROS,
-    Attempts,
-    commands,
-    most_mib,
-    requested,
-    walltime,
+    RetryInputs,
+    max_mib,
+    memory_request,
+    retry_commands,
+    walltime_limit,
 )
-from longshore.services.htcondor.render.settings import JobWords, getenv
-from longshore.services.htcondor.render.transfer import HERE
+from longshore.services.htcondor.render.settings import CondorJobSettings, getenv
+from longshore.services.htcondor.render.transfer import REMOTE_RUN_DIR
 
 NAME: Final = "n"
 FOLDER: Final = "o"
@@ -48,7 +48,7 @@ TIME: Final = "wall"
 """Macros by which a node overrides its label's request: processors, MiB, MiB, seconds."""
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
+class DescriptionInputs(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a submit description."""
 
     settings: JobSettings
@@ -56,8 +56,8 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     executable: str
     """Path of the program."""
-    arguments: Text
-    variables: Text
+    arguments: SharedText
+    variables: SharedText
     """Own environment variables of the jobs."""
     plain: bool = True
     """Whether the jobs' names need no quoting."""
@@ -67,16 +67,16 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     """Shared variables that these jobs set themselves."""
     exported: frozenset[str] = frozenset()
     """Variables that the command itself exports."""
-    quanta: Text
+    quanta: SharedText
     """Number of tasks per label."""
-    carried: Mapping[str, Text] = msgspec.field(default_factory=dict)
+    carried: Mapping[str, SharedText] = msgspec.field(default_factory=dict)
     """Lists of transferred files per macro; empty where jobs see the run directory."""
 
 
-def description(shape: Shape, ctx: Context, attributes: Mapping[str, str]) -> Iterator[str]:
+def description_lines(shape: DescriptionInputs, ctx: Context, attributes: Mapping[str, str]) -> Iterator[str]:
     """The lines of a submit description, without the enclosing ones; `attributes` are those of the run."""
     settings = shape.settings
-    words = JobWords.of(settings)
+    words = CondorJobSettings.of(settings)
     lines = [("universe", "vanilla"), ("executable", shape.executable), ("transfer_executable", "false")]
     if text := _pieces(shape.arguments, ARGUMENTS):
         lines.append(("arguments", f'"{text}"'))
@@ -91,13 +91,13 @@ def description(shape: Shape, ctx: Context, attributes: Mapping[str, str]) -> It
     yield from words.lines
 
 
-def _pieces(text: Text, macro: str) -> str:
+def _pieces(text: SharedText, macro: str) -> str:
     own = f"$({macro})" if text.own else ""
-    return f"{quoting.in_description(text.before)}{own}{quoting.in_description(text.after)}"
+    return f"{quoting.escape_description(text.before)}{own}{quoting.escape_description(text.after)}"
 
 
-def _environment(shape: Shape, ctx: Context) -> str:
-    settings, asked = shape.settings, amounts(shape.settings.request, shape.settings, ctx)
+def _environment(shape: DescriptionInputs, ctx: Context) -> str:
+    settings, asked = shape.settings, request_macros(shape.settings.request, shape.settings, ctx)
     filled = {
         "LONGSHORE_JOB_NAME": f"$({NAME})" if shape.plain else f"$({IN_VARIABLES})",
         # The schedd expands the next two at each match, so that they are right for each attempt.
@@ -113,7 +113,7 @@ def _environment(shape: Shape, ctx: Context) -> str:
         label=settings.label,
         attempt=0,
         request=settings.request,
-        run_dir=HERE if shape.carried else str(ctx.paths.root),
+        run_dir=REMOTE_RUN_DIR if shape.carried else str(ctx.paths.root),
     )
     variables = {**threads, **settings.environment, **ours}
     names = [name for name in variables if name not in shape.unset and name not in shape.exported]
@@ -122,10 +122,10 @@ def _environment(shape: Shape, ctx: Context) -> str:
 
 
 def _given(name: str, value: str) -> str:
-    return quoting.in_description(quoting.environment({name: value}))
+    return quoting.escape_description(quoting.quote_environment({name: value}))
 
 
-def _files(shape: Shape, ctx: Context, words: JobWords) -> Iterator[tuple[str, str]]:
+def _files(shape: DescriptionInputs, ctx: Context, words: CondorJobSettings) -> Iterator[tuple[str, str]]:
     settings = shape.settings
     if shape.carried:
         yield "initialdir", str(ctx.paths.root)
@@ -137,13 +137,13 @@ def _files(shape: Shape, ctx: Context, words: JobWords) -> Iterator[tuple[str, s
         yield "should_transfer_files", "NO"
     name = f"$({NAME})" if shape.plain else f"$({IN_PATHS})"
     attempt = "" if words.overwrite else f".{log_names.ATTEMPT}"
-    log = f"{ctx.paths.root}/{log_names.folder(settings.label, f'$({FOLDER})')}/{name}.$(Cluster){attempt}.log"
+    log = f"{ctx.paths.root}/{log_names.log_folder(settings.label, f'$({FOLDER})')}/{name}.$(Cluster){attempt}.log"
     # Both into one file: HTCondor opens it once if the names are equal.
     yield "output", log
     yield "error", log
 
 
-def _carried(shape: Shape) -> Iterator[tuple[str, str]]:
+def _carried(shape: DescriptionInputs) -> Iterator[tuple[str, str]]:
     inputs, outputs, remaps = (_pieces(shape.carried[macro], macro) for macro in (INPUTS, OUTPUTS, REMAPS))
     if inputs:
         yield "transfer_input_files", inputs
@@ -153,26 +153,26 @@ def _carried(shape: Shape) -> Iterator[tuple[str, str]]:
         yield "transfer_output_remaps", f'"{remaps}"'
 
 
-def _request(settings: JobSettings, ctx: Context, words: JobWords) -> Iterator[tuple[str, str]]:
+def _request(settings: JobSettings, ctx: Context, words: CondorJobSettings) -> Iterator[tuple[str, str]]:
     request = settings.request
     rules = _rules(settings, ctx)
-    first = amounts(request, settings, ctx)
+    first = request_macros(request, settings, ctx)
     yield "request_cpus", f"$({CPUS}:{first[CPUS]})"
     memory = f"$({MEMORY}:{first[MEMORY]})" if MEMORY in first else None
-    attempts = Attempts(rules=rules, memory=memory, most=most_mib(rules), release=words.release)
+    attempts = RetryInputs(rules=rules, memory=memory, most=max_mib(rules), release=words.release)
     yield from MACROS
     if memory is not None:
-        yield "request_memory", requested(attempts)
+        yield "request_memory", memory_request(attempts)
     if DISK in first:
         yield "request_disk", f"$({DISK}:{first[DISK]})M"
     for name, amount in sorted(request.resources.items()):
         yield f"request_{'gpus' if name in GPU_RESOURCES else name}", str(amount)
     if TIME in first:
-        yield "allowed_execute_duration", walltime(f"$({TIME}:{first[TIME]})", rules)
-    yield from commands(attempts)
+        yield "allowed_execute_duration", walltime_limit(f"$({TIME}:{first[TIME]})", rules)
+    yield from retry_commands(attempts)
 
 
-def amounts(request: Request, settings: JobSettings, ctx: Context) -> dict[str, str]:
+def request_macros(request: Request, settings: JobSettings, ctx: Context) -> dict[str, str]:
     """Request of the first attempt, per macro."""
     rules = _rules(settings, ctx)
     found = {CPUS: str(request.cpus)}
@@ -212,17 +212,17 @@ def _who(settings: JobSettings) -> Iterator[tuple[str, str]]:
         yield "notification", when.capitalize() if when.capitalize() in _NOTIFICATION else when
 
 
-def _attributes(shape: Shape, ctx: Context, attributes: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _attributes(shape: DescriptionInputs, ctx: Context, attributes: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     settings = shape.settings
     index = "$SUBSTR(JOB,1)" if shape.index is None else str(shape.index)
-    yield "LongshoreRun", quoting.in_attribute(ctx.run_token)
+    yield "LongshoreRun", quoting.quote_attribute(ctx.run_token)
     yield "LongshoreJob", index
     yield "LongshoreName", f'"$({NAME})"'
     yield "bps_job_name", f'"$({NAME})"'
-    yield "bps_job_label", quoting.in_attribute(settings.label)
+    yield "bps_job_label", quoting.quote_attribute(settings.label)
     own = f"$({QUANTA})" if shape.quanta.own else ""
-    before, after = (quoting.in_attribute(text)[1:-1] for text in (shape.quanta.before, shape.quanta.after))
+    before, after = (quoting.quote_attribute(text)[1:-1] for text in (shape.quanta.before, shape.quanta.after))
     yield "bps_job_quanta", f'"{before}{own}{after}"'
     if settings.attributes.get("preemptible") is False:
         yield "Preemptible", "false"
-    yield from ((name, quoting.in_attribute(value)) for name, value in attributes.items() if value)
+    yield from ((name, quoting.quote_attribute(value)) for name, value in attributes.items() if value)

@@ -20,14 +20,14 @@ from longshore.model.workflow.job import Job
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
 
-HERE: Final = "."
+REMOTE_RUN_DIR: Final = "."
 """Path of the run directory on the machine."""
 _UNFIT: Final = re.compile(r"[,;=\"$\s]|[\x00-\x1f\x7f]")
 """Separators and special characters of HTCondor's lists of files."""
 _PROGRAM: Final = re.compile(r"<ENV:LONGSHORE_JOB_RUN_DIR>/([^/<>]+)")
 
 
-class Carried(msgspec.Struct, frozen=True):
+class TransferLists(msgspec.Struct, frozen=True):
     """Lists of transferred files in the syntax of submit descriptions; empty for none."""
 
     inputs: str = ""
@@ -38,25 +38,25 @@ class Carried(msgspec.Struct, frozen=True):
     """Names on the machine, with their paths on the submitting host."""
 
 
-NOTHING: Final = Carried()
+NO_TRANSFER: Final = TransferLists()
 
 
-def is_wanted(ctx: Context) -> bool:
+def is_enabled(ctx: Context) -> bool:
     """Whether the site needs file transfer, because jobs do not see the run directory."""
     return ctx.site.settings.get("fileSystem") == "transfer"
 
 
-def paths_there(files: Mapping[str, File]) -> dict[str, str]:
+def remote_paths(files: Mapping[str, File]) -> dict[str, str]:
     """The path of each file on the machine, per name."""
     return {name: _last(file) if _is_carried(file) else file.path for name, file in files.items()}
 
 
-def carried(job: Job, files: Mapping[str, File], root: str) -> Carried:
+def transfer_lists(job: Job, files: Mapping[str, File], root: str) -> TransferLists:
     """The file transfer of a job; `root` is the run directory."""
     inputs = [_here(file, root) for file in _those(job.inputs, files)]
     inputs += [f"{root}/{name}" for name in _programs(job)]
     outputs = list(_those(job.outputs, files))
-    return Carried(
+    return TransferLists(
         inputs=",".join(dict.fromkeys(inputs)),
         outputs=",".join(_last(file) for file in outputs),
         remaps=";".join(f"{_last(file)}={_here(file, root)}" for file in outputs),
@@ -65,7 +65,7 @@ def carried(job: Job, files: Mapping[str, File], root: str) -> Carried:
 
 def problems(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
     """Files that cannot be transferred: two of one name, or paths with separators of lists."""
-    if not is_wanted(ctx):
+    if not is_enabled(ctx):
         return
     files = workflow.files
     for file in files.values():

@@ -25,7 +25,7 @@ _loaded: dict[str, str | None] = {}
 """Configuration for which the bindings were loaded, under ``config``."""
 
 
-def bindings() -> Any:
+def load_bindings() -> Any:
     """The bindings, with the environment's current configuration.
 
     Raises `ServiceError` if they are not installed, too old, or find no configuration.
@@ -45,7 +45,7 @@ def bindings() -> Any:
         if given is None:
             # The import sets it if there is no file.
             os.environ.pop("CONDOR_CONFIG", None)
-    version = digits(str(htcondor2.version()))
+    version = version_number(str(htcondor2.version()))
     if int(version.split(".")[0]) < _OLDEST:
         raise ServiceError(
             f"HTCondor's Python bindings are of version {version}, and the service 'htcondor' needs {_OLDEST} or later",
@@ -87,7 +87,7 @@ def _there() -> Iterator[str]:
             yield expanded
 
 
-def too_old(version: str) -> str:
+def version_error(version: str) -> str:
     """Error message for daemons of an unsupported version; empty if supported or unknown.
 
     DAGMan 23.9 parses arguments and variables within a DAG in the syntax before version 7, and submits nothing (seen
@@ -99,14 +99,14 @@ def too_old(version: str) -> str:
     return f"HTCondor {version} is too old: its DAGMan cannot submit what is described within a DAG"
 
 
-def digits(version: str) -> str:
+def version_number(version: str) -> str:
     """The version number in HTCondor's long version string."""
     found = _VERSION.search(version)
     return found[0] if found else version
 
 
 @contextmanager
-def silence() -> Iterator[None]:
+def silence_stdout() -> Iterator[None]:
     """Discard what HTCondor's library prints: the standard output may be a document for programs."""
     if sys.stdout is not None:
         sys.stdout.flush()

@@ -12,13 +12,13 @@ import msgspec
 
 from longshore.contract.context import Unreachable
 from longshore.errors import LongshoreError, SubmissionRefusedError, UnreachableError, UsageError
-from longshore.services.htcondor.schedd.bindings import bindings, digits, silence, too_old
-from longshore.services.htcondor.schedd.errors import ours
+from longshore.services.htcondor.schedd.bindings import load_bindings, silence_stdout, version_error, version_number
+from longshore.services.htcondor.schedd.errors import map_errors
 
 _CLOCKS_S: Final = 3600
 
 
-class Located(msgspec.Struct, frozen=True, kw_only=True):
+class Daemon(msgspec.Struct, frozen=True, kw_only=True):
     """A daemon that the collector located."""
 
     name: str
@@ -28,7 +28,7 @@ class Located(msgspec.Struct, frozen=True, kw_only=True):
     """Location ad, which the bindings need to reach the daemon."""
 
 
-class Dagman(msgspec.Struct, frozen=True, kw_only=True):
+class DagmanJob(msgspec.Struct, frozen=True, kw_only=True):
     """DAGMan's job in a schedd."""
 
     cluster: int
@@ -53,23 +53,23 @@ class CondorClient:
 
         Raises `ServiceError` if they are not installed, too old, or find no configuration.
         """
-        return digits(str(bindings().version()))
+        return version_number(str(load_bindings().version()))
 
     def setting(self, name: str) -> str:
         """Setting of this host's configuration; empty if unset."""
-        value = bindings().param.get(name)
+        value = load_bindings().param.get(name)
         return "" if value is None else str(value)
 
-    def filled_in(self, description: str) -> dict[str, str]:
+    def expand_macros(self, description: str) -> dict[str, str]:
         """Commands of a submit description with macros expanded; no daemon is asked."""
-        with ours("HTCondor", refused="a submit description"):
-            submit = bindings().Submit(description)
+        with map_errors("HTCondor", refused="a submit description"):
+            submit = load_bindings().Submit(description)
             return {name: submit.expand(name) for name in submit.keys()}  # noqa: SIM118 - it is no mapping
 
     def is_expression(self, text: str) -> bool:
         """Whether a text is a valid ClassAd expression; no daemon is asked."""
         try:
-            bindings().classad.ExprTree(text)
+            load_bindings().classad.ExprTree(text)
         except Exception:  # noqa: BLE001 - the bindings raise a class of their own
             return False
         return True
@@ -85,14 +85,14 @@ class CondorClient:
                 hint='One is like: bps_campaign == "quick" && QDate > 1763630000',
             )
 
-    def schedd(self) -> Located:
+    def schedd(self) -> Daemon:
         """Locate the schedd.
 
         Raises `UnreachableError` if the collector does not know it, or does not answer.
         """
-        htcondor = bindings()
+        htcondor = load_bindings()
         what = f"the schedd '{self._name}'" if self._name else "the schedd of this host"
-        with ours(what):
+        with map_errors(what):
             collector = htcondor.Collector(self._pool) if self._pool else htcondor.Collector()
             kind = htcondor.DaemonType.Schedd
             ad = collector.locate(kind, self._name) if self._name else collector.locate(kind)
@@ -107,70 +107,70 @@ class CondorClient:
 
         Raises `UnreachableError` if it does not answer.
         """
-        htcondor = bindings()
-        with ours("the collector"):
+        htcondor = load_bindings()
+        with map_errors("the collector"):
             collector = htcondor.Collector(self._pool) if self._pool else htcondor.Collector()
             return sorted(str(ad["Name"]) for ad in collector.locateAll(htcondor.DaemonType.Schedd))
 
-    def collector(self) -> Located:
+    def collector(self) -> Daemon:
         """The collector, after a successful query.
 
         Raises `UnreachableError` if it does not answer.
         """
-        htcondor = bindings()
-        with ours(f"the collector '{self._pool or self.setting('COLLECTOR_HOST')}'"):
+        htcondor = load_bindings()
+        with map_errors(f"the collector '{self._pool or self.setting('COLLECTOR_HOST')}'"):
             collector = htcondor.Collector(self._pool) if self._pool else htcondor.Collector()
             found = collector.query(htcondor.AdType.Collector, projection=["Name", "CondorVersion", "MyAddress"])
             if not found:
                 raise UnreachableError(f"the collector '{self._pool}' does not say who it is")
             return _located(found[0])
 
-    def machines(self, attributes: Sequence[str]) -> list[Mapping[str, Any]]:
+    def query_machines(self, attributes: Sequence[str]) -> list[Mapping[str, Any]]:
         """Attributes of the pool's machines.
 
         Raises `UnreachableError` if the collector does not answer.
         """
-        htcondor = bindings()
-        with ours("the collector"):
+        htcondor = load_bindings()
+        with map_errors("the collector"):
             collector = htcondor.Collector(self._pool) if self._pool else htcondor.Collector()
             ads = collector.query(htcondor.AdType.Startd, projection=list(attributes))
             return [_plain(ad, attributes) for ad in ads]
 
-    def authenticated(self, located: Located) -> Mapping[str, str]:
+    def authenticate(self, located: Daemon) -> Mapping[str, str]:
         """Method and identity by which a daemon authenticates us for commands.
 
         Raises `ServiceError` if it does not, or does not answer.
         """
-        htcondor = bindings()
-        with ours(f"'{located.name}'"):
+        htcondor = load_bindings()
+        with map_errors(f"'{located.name}'"):
             ad = htcondor.ping(located.ad, "WRITE")
             names = ("AuthMethods", "AuthenticatedName", "MyRemoteUserName", "AuthorizationSucceeded")
             return {name: str(value) for name, value in _plain(ad, names).items()}
 
     # ----------------------------------------------------------------------------------------------------------- submit
 
-    def submit_dag(self, dag: Path, options: Mapping[str, str | int], attributes: Mapping[str, str]) -> Dagman:
+    def submit_dag(self, dag: Path, options: Mapping[str, str | int], attributes: Mapping[str, str]) -> DagmanJob:
         """Submit a DAG to DAGMan.
 
         `options` are those of ``condor_submit_dag``; `attributes` are added to DAGMan's own job. Raises
         `SubmissionRefusedError` if the schedd refuses it, and `UnreachableError` if no schedd answers.
         """
-        htcondor = bindings()
+        htcondor = load_bindings()
         located = self.schedd()
-        if old := too_old(located.version):
+        if old := version_error(located.version):
             raise SubmissionRefusedError(old, hint="Submit from an access point with HTCondor 24 or later.")
-        with ours(f"the schedd '{located.name}'", refused="the DAG"):
+        with map_errors(f"the schedd '{located.name}'", refused="the DAG"):
             # Relative paths in the DAG are resolved from the working directory of this process.
-            with chdir(dag.parent), silence():
+            with chdir(dag.parent), silence_stdout():
                 submit = htcondor.Submit.from_dag(str(dag), {"dagman": self._dagman(), **options})
             submit["initialdir"] = str(dag.parent)
             for name, value in attributes.items():
                 submit[name] = value
             schedd = htcondor.Schedd(located.ad)
             cluster = int(schedd.submit(submit).cluster())
-        found = self.jobs(f"ClusterId == {cluster}", ("GlobalJobId",))
+        found = self.query_jobs(f"ClusterId == {cluster}", ("GlobalJobId",))
         names = [] if isinstance(found, Unreachable) else [str(ad.get("GlobalJobId", "")) for ad in found]
-        return Dagman(cluster=cluster, schedd=located.name, global_id=names[0] if names else "")
+        return DagmanJob(cluster=cluster, schedd=located.name, global_id=names[0] if names else "")
 
     def require_answer(self) -> None:
         """Check that the schedd answers.
@@ -178,23 +178,23 @@ class CondorClient:
         Raises `UnreachableError` if it does not.
         """
         located = self.schedd()
-        with ours(f"the schedd '{located.name}'"):
-            bindings().Schedd(located.ad).query("false", projection=["ClusterId"])
+        with map_errors(f"the schedd '{located.name}'"):
+            load_bindings().Schedd(located.ad).query("false", projection=["ClusterId"])
 
-    def arrived(self, constraint: str, *, since: float) -> Dagman | None:
+    def find_dagman(self, constraint: str, *, since: float) -> DagmanJob | None:
         """The DAGMan job that meets a constraint, in the queue or in the history since a time; ``None`` if absent.
 
         Raises `UnreachableError` if the schedd does not answer.
         """
         names = ("ClusterId", "GlobalJobId")
-        found = self.jobs(constraint, names)
+        found = self.query_jobs(constraint, names)
         if isinstance(found, Unreachable):
             raise UnreachableError(f"whether a DAG arrived cannot be asked: {found.why}", hint="Try again later.")
         # A history may be long: the search stops at the submission's time. Two hosts' clocks may differ.
-        ads = found or self.history(constraint, names, since=f"EnteredCurrentStatus < {int(since) - _CLOCKS_S}")
+        ads = found or self.query_history(constraint, names, since=f"EnteredCurrentStatus < {int(since) - _CLOCKS_S}")
         if not ads:
             return None
-        return Dagman(
+        return DagmanJob(
             cluster=int(ads[0]["ClusterId"]), schedd=self.schedd().name, global_id=str(ads[0].get("GlobalJobId", ""))
         )
 
@@ -210,17 +210,17 @@ class CondorClient:
 
     # ------------------------------------------------------------------------------------------------ query and control
 
-    def jobs(self, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
+    def query_jobs(self, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
         """Attributes of the jobs in the queue that meet a constraint."""
         try:
             located = self.schedd()
-            with ours(f"the schedd '{located.name}'"):
-                schedd = bindings().Schedd(located.ad)
+            with map_errors(f"the schedd '{located.name}'"):
+                schedd = load_bindings().Schedd(located.ad)
                 return [_plain(ad, attributes) for ad in schedd.query(constraint, projection=list(attributes))]
         except LongshoreError as error:
             return Unreachable(why=error.message)
 
-    def history(
+    def query_history(
         self, constraint: str, attributes: Sequence[str], *, most: int = 1, since: str | None = None
     ) -> list[Mapping[str, Any]]:
         """Attributes of jobs that left the queue, newest first.
@@ -229,18 +229,18 @@ class CondorClient:
         meets it. Raises `ServiceError` if the schedd does not answer.
         """
         located = self.schedd()
-        with ours(f"the schedd '{located.name}'"):
-            schedd = bindings().Schedd(located.ad)
+        with map_errors(f"the schedd '{located.name}'"):
+            schedd = load_bindings().Schedd(located.ad)
             return [_plain(ad, attributes) for ad in schedd.history(constraint, list(attributes), most, since)]
 
-    def act(self, action: str, constraint: str, reason: str) -> int:
+    def apply_action(self, action: str, constraint: str, reason: str) -> int:
         """Apply an action to all jobs that meet a constraint; return how many were changed.
 
         `action` is ``Remove``, ``RemoveX``, ``Hold`` or ``Release``. Raises `ServiceError` if the schedd refuses.
         """
-        htcondor = bindings()
+        htcondor = load_bindings()
         located = self.schedd()
-        with ours(f"the schedd '{located.name}'"):
+        with map_errors(f"the schedd '{located.name}'"):
             schedd = htcondor.Schedd(located.ad)
             # Version 25.14 drops a reason that is no pair.
             answer = schedd.act(getattr(htcondor.JobAction, action), constraint, (reason, 0))
@@ -251,13 +251,13 @@ class CondorClient:
 
         Raises `ServiceError` if the schedd refuses.
         """
-        htcondor = bindings()
+        htcondor = load_bindings()
         located = self.schedd()
-        with ours(f"the schedd '{located.name}'"):
+        with map_errors(f"the schedd '{located.name}'"):
             answer = htcondor.Schedd(located.ad).edit(constraint, attribute, value)
             return int(getattr(answer, "count", answer) or 0)
 
-    def _dagman_here(self, cluster: int) -> Any:
+    def _connect_dagman(self, cluster: int) -> Any:
         """A connection to DAGMan itself; the bindings find it only through the schedd of this host.
 
         Raises `SubmissionRefusedError` if it is in another schedd.
@@ -273,16 +273,16 @@ class CondorClient:
                     f"DAGMan (job {cluster}) takes orders only on the host of its schedd, which is '{there}'",
                     hint=f"Give the order there. This host has {f'the schedd {here!r}' if here else 'no schedd'}.",
                 )
-        return bindings().DAGMan(cluster)
+        return load_bindings().DAGMan(cluster)
 
-    def steer_dag(self, cluster: int, *, halt: str | None) -> None:
+    def pause_dag(self, cluster: int, *, halt: str | None) -> None:
         """Pause DAGMan, so that it submits no more jobs, or resume it.
 
         `halt` is the reason for the pause; ``None`` resumes. Raises `ServiceError` if DAGMan refuses.
         """
-        dagman = self._dagman_here(cluster)
+        dagman = self._connect_dagman(cluster)
         # Halted without a pause, DAGMan ends when no job of it is in the queue.
-        with ours("DAGMan"):
+        with map_errors("DAGMan"):
             done, said = dagman.resume() if halt is None else dagman.halt(halt, pause=True)
         if not done:
             raise UnreachableError(f"DAGMan (job {cluster}) does not take the order: {said}")
@@ -292,8 +292,8 @@ class CondorClient:
 
         Raises `ServiceError` if DAGMan refuses.
         """
-        dagman = self._dagman_here(cluster)
-        with ours("DAGMan"):
+        dagman = self._connect_dagman(cluster)
+        with map_errors("DAGMan"):
             said = dagman.throttle(max_nodes=most)
         if isinstance(said, str):
             raise UnreachableError(f"DAGMan (job {cluster}) does not take the order: {said}")
@@ -304,10 +304,10 @@ def quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _located(ad: Any) -> Located:
-    return Located(
+def _located(ad: Any) -> Daemon:
+    return Daemon(
         name=str(ad.get("Name", "")),
-        version=digits(str(ad.get("CondorVersion", ""))),
+        version=version_number(str(ad.get("CondorVersion", ""))),
         ad=ad,
     )
 

@@ -38,7 +38,7 @@ _AMID: Final = ("Unable to commit",)
 
 
 @contextmanager
-def ours(what: str, *, refused: str = "") -> Iterator[None]:
+def map_errors(what: str, *, refused: str = "") -> Iterator[None]:
     """Raise exceptions of the bindings as `LongshoreError`.
 
     `what` names the daemon that the body talks to. `refused` names what the body submits; empty for a query.
@@ -49,11 +49,11 @@ def ours(what: str, *, refused: str = "") -> Iterator[None]:
         raise
     except Exception as error:
         # The bindings raise one class of their own for all failures, and others for invalid arguments.
-        raise translated(error, what, refused) from error
+        raise to_error(error, what, refused) from error
 
 
-def translated(error: Exception, what: str, refused: str) -> LongshoreError:
-    """The `LongshoreError` for an exception of the bindings; parameters as in `ours`."""
+def to_error(error: Exception, what: str, refused: str) -> LongshoreError:
+    """The `LongshoreError` for an exception of the bindings; parameters as in `map_errors`."""
     said = " ".join(str(error).split()) or type(error).__name__
     if any(word in said for word in _REFUSED):
         return ServiceError(

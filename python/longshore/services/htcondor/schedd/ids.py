@@ -21,7 +21,7 @@ class CondorId(msgspec.Struct, frozen=True, kw_only=True):
     """Time of the submission, in seconds since the epoch; ``None`` if the id has none."""
 
 
-def condor_id(text: str) -> CondorId | None:
+def parse_id(text: str) -> CondorId | None:
     """Parse an id: ``12``, ``12.0`` or ``schedd#12.0#1763630000``; ``None`` if it is none of these."""
     if found := _LOCAL.fullmatch(text):
         return CondorId(cluster=int(found[1]))
@@ -30,6 +30,6 @@ def condor_id(text: str) -> CondorId | None:
     return None
 
 
-def shown(cluster: int) -> str:
+def format_id(cluster: int) -> str:
     """A run's id as BPS prints it."""
     return f"{cluster}.0"

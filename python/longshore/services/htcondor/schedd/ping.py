@@ -9,7 +9,7 @@ from typing import Any, Final
 from longshore.contract.context import PingReport
 from longshore.errors import ConfigError, ServiceError, UnreachableError
 from longshore.model.workflow.request import MIB
-from longshore.services.htcondor.schedd.bindings import too_old
+from longshore.services.htcondor.schedd.bindings import version_error
 from longshore.services.htcondor.schedd.client import CondorClient
 
 NAME: Final = "htcondor"
@@ -32,9 +32,9 @@ def ping(client: CondorClient, *, pattern: str = "") -> PingReport:
         details["schedd"] = f"{schedd.name} ({schedd.version})"
         # This finds a schedd that hangs within seconds; the next query would wait for minutes.
         client.require_answer()
-        who = client.authenticated(schedd)
+        who = client.authenticate(schedd)
         details["authenticated"] = f"{who.get('MyRemoteUserName', '?')} by {who.get('AuthMethods', '?')}"
-        machines = client.machines(_MACHINE)
+        machines = client.query_machines(_MACHINE)
     except (ServiceError, UnreachableError) as error:
         message = f"{error.message.rstrip('.')}. {error.hint}" if error.hint else error.message
         return PingReport(service=NAME, ok=False, message=message, details=details)
@@ -43,7 +43,7 @@ def ping(client: CondorClient, *, pattern: str = "") -> PingReport:
         return PingReport(service=NAME, ok=False, message=message, details=details)
     names = {str(ad.get("Machine")) for ad in machines}
     details["machines"] = str(len(names))
-    if old := too_old(schedd.version):
+    if old := version_error(schedd.version):
         return PingReport(service=NAME, ok=False, message=f"{old}; 24 or later is needed", details=details)
     message = f"HTCondor {schedd.version}: schedd '{schedd.name}' takes jobs, {len(names)} machines"
     return PingReport(

@@ -13,8 +13,8 @@ from longshore.contract.search import RemoteRuns, RunSearch
 from longshore.errors import ServiceError, SubmissionRefusedError, UnreachableError
 from longshore.model.run.report import RunReport
 from longshore.services.htcondor.schedd.client import CondorClient, quoted
-from longshore.services.htcondor.schedd.ids import CondorId, condor_id
-from longshore.services.htcondor.schedd.query_report import DAGMAN, JOB, report_of
+from longshore.services.htcondor.schedd.ids import CondorId, parse_id
+from longshore.services.htcondor.schedd.query_report import DAGMAN_ATTRIBUTES, JOB_ATTRIBUTES, build_report
 
 _DIRECTORY: Final = ("Iwd", "LongshoreRun")
 _DAY_S: Final = 86_400
@@ -27,7 +27,7 @@ _RUNS: Final = f'{_DAGMAN} && (bps_isjob =?= "True" || LongshoreRun =!= undefine
 """Constraint for DAGMan jobs of runs: of Longshore, started or not, and of BPS."""
 
 
-def directory_of(meant: CondorId, *, everywhere: bool) -> Path | None:
+def find_directory(meant: CondorId, *, everywhere: bool) -> Path | None:
     """The directory of the run with this DAGMan job; ``None`` for another job, or another host's run.
 
     `everywhere` asks all schedds that the collector knows. Raises `ServiceError` if the schedd does not answer.
@@ -57,10 +57,10 @@ def first_directory(clients: Iterable[CondorClient], meant: CondorId, *, go_on: 
 
 def _ads(client: CondorClient, constraint: str, meant: CondorId) -> list[Mapping[str, Any]]:
     """Ads of a job, from the queue, else from the history."""
-    found = client.jobs(constraint, _DIRECTORY)
+    found = client.query_jobs(constraint, _DIRECTORY)
     if isinstance(found, Unreachable):
         raise UnreachableError(f"which run '{meant.cluster}' is cannot be asked: {found.why}")
-    return found or client.history(constraint, _DIRECTORY)
+    return found or client.query_history(constraint, _DIRECTORY)
 
 
 def query_runs(search: RunSearch) -> RemoteRuns:
@@ -68,7 +68,7 @@ def query_runs(search: RunSearch) -> RemoteRuns:
 
     Raises `ServiceError` if HTCondor is not usable, or if the only schedd searched does not answer.
     """
-    meant = condor_id(search.reference) if search.reference else None
+    meant = parse_id(search.reference) if search.reference else None
     if search.reference and meant is None:
         return RemoteRuns()
     CondorClient().require_constraint(search.pass_thru)
@@ -85,12 +85,12 @@ def query_runs(search: RunSearch) -> RemoteRuns:
     return RemoteRuns(reports=tuple(reports), notes=tuple(notes))
 
 
-def cancel(search: RunSearch, *, forced: bool) -> CancelOutcome:
+def cancel_run(search: RunSearch, *, forced: bool) -> CancelOutcome:
     """Remove the DAGMan job of a run with a given id.
 
     `forced` makes the schedd forget the job (``RemoveX``). Raises `SubmissionRefusedError` if no queued job matches.
     """
-    meant = condor_id(search.reference)
+    meant = parse_id(search.reference)
     if meant is None:
         raise SubmissionRefusedError(f"'{search.reference}' is no id of HTCondor's")
     CondorClient().require_constraint(search.pass_thru)
@@ -101,7 +101,7 @@ def cancel(search: RunSearch, *, forced: bool) -> CancelOutcome:
     count = 0
     for client in _clients(meant.schedd, everywhere=everywhere):
         try:
-            count += client.act("RemoveX" if forced else "Remove", constraint, "longshore cancel")
+            count += client.apply_action("RemoveX" if forced else "Remove", constraint, "longshore cancel")
         except UnreachableError:
             if not everywhere:
                 raise
@@ -122,27 +122,27 @@ def _clients(schedd: str, *, everywhere: bool) -> Iterator[CondorClient]:
 
 def _of_schedd(client: CondorClient, search: RunSearch, meant: CondorId | None) -> Iterator[RunReport]:
     constraint = _constraint(search, meant)
-    found = client.jobs(constraint, DAGMAN)
+    found = client.query_jobs(constraint, DAGMAN_ATTRIBUTES)
     if isinstance(found, Unreachable):
         raise UnreachableError(found.why)
     days = max(search.days, _LEAST_DAYS) if meant else search.days
     ads = list(found)
     if days and not (meant and ads):
         since = f"EnteredCurrentStatus < {int(time.time() - days * _DAY_S)}"
-        ads += client.history(constraint, DAGMAN, most=1 if meant else -1, since=since)
+        ads += client.query_history(constraint, DAGMAN_ATTRIBUTES, most=1 if meant else -1, since=since)
     schedd = client.schedd().name
     for ad in ads:
-        yield report_of(ad, schedd, _jobs_of(client, ad) if meant else None)
+        yield build_report(ad, schedd, _jobs_of(client, ad) if meant else None)
 
 
 def _jobs_of(client: CondorClient, dagman: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Ads of a DAGMan's jobs, in the queue and in the history."""
     constraint = f"DAGManJobId =?= {dagman['ClusterId']} && JobUniverse =!= 7"
-    found = client.jobs(constraint, JOB)
+    found = client.query_jobs(constraint, JOB_ATTRIBUTES)
     if isinstance(found, Unreachable):
         raise UnreachableError(found.why)
     since = f"EnteredCurrentStatus < {int(dagman.get('QDate', 0)) - _LATE_S}"
-    return [*found, *client.history(constraint, JOB, most=-1, since=since)]
+    return [*found, *client.query_history(constraint, JOB_ATTRIBUTES, most=-1, since=since)]
 
 
 def _constraint(search: RunSearch, meant: CondorId | None) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Final
 from longshore.model.run.moment import format_moment
 from longshore.model.run.report import JobReport, RunReport
 from longshore.model.run.state import JobState
-from longshore.services.htcondor.schedd.ids import shown
+from longshore.services.htcondor.schedd.ids import format_id
 
 _RUN: Final = ("LongshoreRun", "LongshoreName", "LongshorePath", "JobBatchName", "Iwd", "Owner")
 _BPS: Final = tuple(
@@ -41,9 +41,9 @@ _STATUS: Final = (
     "DAG_NodesTotal",
     "DAG_AdUpdateTime",
 )
-DAGMAN: Final = (*_STATUS, *_LIFE, *_RUN, *_BPS, *_NODES)
+DAGMAN_ATTRIBUTES: Final = (*_STATUS, *_LIFE, *_RUN, *_BPS, *_NODES)
 """Attributes of DAGMan's job to query."""
-JOB: Final = (
+JOB_ATTRIBUTES: Final = (
     *("ClusterId", "JobStatus", "ExitCode", "ExitBySignal", "ExitSignal", "bps_job_name", "bps_job_label"),
     *("NumJobStarts", "HoldReason", "RemoveReason", "RemoteHost", "LastRemoteHost", "JobStartDate", "CompletionDate"),
 )
@@ -65,7 +65,7 @@ _OVER: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.DELETED}
 _MOVING: Final = frozenset({JobState.UNREADY, JobState.READY, JobState.PENDING, JobState.RUNNING, JobState.HELD})
 
 
-def report_of(ad: Mapping[str, Any], schedd: str, jobs: Iterable[Mapping[str, Any]] | None) -> RunReport:
+def build_report(ad: Mapping[str, Any], schedd: str, jobs: Iterable[Mapping[str, Any]] | None) -> RunReport:
     """The report of a run, from the ad of its DAGMan; `jobs` is ``None`` if they were not queried."""
     state = state_of(ad)
     summary = _summary(str(ad.get("bps_job_summary") or ""))
@@ -81,7 +81,7 @@ def report_of(ad: Mapping[str, Any], schedd: str, jobs: Iterable[Mapping[str, An
         counts[JobState.UNKNOWN] += expected - counts.total()
     word = str
     return RunReport(
-        id=shown(int(ad["ClusterId"])),
+        id=format_id(int(ad["ClusterId"])),
         name=word(ad.get("LongshoreName") or ad.get("bps_run") or ad.get("JobBatchName") or ""),
         path=word(ad.get("LongshorePath") or _folder(ad)),
         service="htcondor",
@@ -190,7 +190,7 @@ def _folder(ad: Mapping[str, Any]) -> str:
 
 
 def _specifics(ad: Mapping[str, Any], schedd: str) -> Iterable[str]:
-    yield f"DAGMan: job {shown(int(ad['ClusterId']))} of the schedd '{schedd}'"
+    yield f"DAGMan: job {format_id(int(ad['ClusterId']))} of the schedd '{schedd}'"
     if ad.get("DAG_AdUpdateTime"):
         yield f"DAGMan itself told last how it stands {format_moment(float(ad['DAG_AdUpdateTime']))}"
     if ad.get("JobStatus") == _HELD:

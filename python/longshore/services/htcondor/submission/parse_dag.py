@@ -22,7 +22,7 @@ _OF_NODES: Final = frozenset({"ABORT-DAG-ON", "CATEGORY", "DONE", "PRE_SKIP", "P
 _ALL: Final = "ALL_NODES"
 
 
-class Fault(msgspec.Struct, frozen=True):
+class DagFault(msgspec.Struct, frozen=True):
     """One error of a DAG."""
 
     line: int
@@ -44,7 +44,7 @@ class Description(msgspec.Struct, kw_only=True):
     """Number of nodes that use it."""
 
 
-class Reparsed(msgspec.Struct, kw_only=True):
+class ParsedDag(msgspec.Struct, kw_only=True):
     """The content of a DAG."""
 
     nodes: dict[str, str] = msgspec.field(default_factory=dict)
@@ -54,13 +54,13 @@ class Reparsed(msgspec.Struct, kw_only=True):
     parents: dict[str, list[str]] = msgspec.field(default_factory=dict)
     """Names of the parents per node."""
     descriptions: dict[str, Description] = msgspec.field(default_factory=dict)
-    faults: list[Fault] = msgspec.field(default_factory=list)
+    faults: list[DagFault] = msgspec.field(default_factory=list)
     """Errors, in the order of the lines."""
 
 
-def reparse(lines: Iterable[str]) -> Reparsed:
+def parse_dag(lines: Iterable[str]) -> ParsedDag:
     """Parse the lines of a DAG; the caller expands included files."""
-    found = Reparsed()
+    found = ParsedDag()
     numbered = enumerate(lines, 1)
     for number, line in numbered:
         words = line.split(None, 2)
@@ -75,20 +75,20 @@ def reparse(lines: Iterable[str]) -> Reparsed:
     return found
 
 
-def _read_description(found: Reparsed, number: int, words: list[str], rest: Iterator[tuple[int, str]]) -> None:
+def _read_description(found: ParsedDag, number: int, words: list[str], rest: Iterator[tuple[int, str]]) -> None:
     name = words[1] if len(words) > 1 else ""
     if name in found.descriptions:
-        found.faults.append(Fault(number, f"there are two descriptions '{name}'"))
+        found.faults.append(DagFault(number, f"there are two descriptions '{name}'"))
     text: list[str] = []
     for _, line in rest:
         if line.strip() == "}":
             found.descriptions[name] = Description(line=number, text="".join(text))
             return
         text.append(f"{line.strip()}\n")
-    found.faults.append(Fault(number, f"the description '{name}' has no end"))
+    found.faults.append(DagFault(number, f"the description '{name}' has no end"))
 
 
-def _read_line(found: Reparsed, number: int, command: str, line: str) -> None:
+def _read_line(found: ParsedDag, number: int, command: str, line: str) -> None:
     words = line.split()
     if command in {"JOB", "FINAL", "SERVICE", "PROVISIONER"}:
         _read_node(found, number, command, words)
@@ -104,42 +104,42 @@ def _read_line(found: Reparsed, number: int, command: str, line: str) -> None:
         # Added by hand: only DAGMan reads its file.
         found.nodes.update(dict.fromkeys(words[1:2] if command == "SPLICE" else words[2:3], ""))
     elif command == "REJECT":
-        found.faults.append(Fault(number, "'REJECT' says that DAGMan is to refuse the DAG"))
+        found.faults.append(DagFault(number, "'REJECT' says that DAGMan is to refuse the DAG"))
     elif command not in _OTHERS:
-        found.faults.append(Fault(number, f"'{words[0]}' is no command of a DAG"))
+        found.faults.append(DagFault(number, f"'{words[0]}' is no command of a DAG"))
 
 
-def _read_node(found: Reparsed, number: int, command: str, words: list[str]) -> None:
+def _read_node(found: ParsedDag, number: int, command: str, words: list[str]) -> None:
     name, description = (*words[1:3], "", "")[:2]
     if not description:
-        found.faults.append(Fault(number, f"the node '{name}' has no description"))
+        found.faults.append(DagFault(number, f"the node '{name}' has no description"))
     if name in found.nodes:
-        found.faults.append(Fault(number, f"there are two nodes '{name}'"))
+        found.faults.append(DagFault(number, f"there are two nodes '{name}'"))
     if command == "FINAL":
         if found.final:
-            found.faults.append(Fault(number, f"'{name}' is a second final node, beside '{found.final}'"))
+            found.faults.append(DagFault(number, f"'{name}' is a second final node, beside '{found.final}'"))
         found.final = name
     found.nodes[name] = description
     if description in found.descriptions:
         found.descriptions[description].nodes += 1
 
 
-def _read_edges(found: Reparsed, number: int, words: list[str]) -> None:
+def _read_edges(found: ParsedDag, number: int, words: list[str]) -> None:
     try:
         middle = [word.upper() for word in words].index("CHILD")
     except ValueError:
         middle = len(words)
     before, after = words[1:middle], words[middle + 1 :]
     if not before or not after:
-        found.faults.append(Fault(number, "an edge has no parent, or no child"))
+        found.faults.append(DagFault(number, "an edge has no parent, or no child"))
     _known(found, number, [*before, *after])
     if found.final in {*before, *after}:
-        found.faults.append(Fault(number, f"the final node '{found.final}' is in an edge"))
+        found.faults.append(DagFault(number, f"the final node '{found.final}' is in an edge"))
     for child in after:
         found.parents.setdefault(child, []).extend(before)
 
 
-def _read_vars(found: Reparsed, number: int, line: str) -> None:
+def _read_vars(found: ParsedDag, number: int, line: str) -> None:
     _, _, rest = line.strip().partition(" ")
     node, _, rest = rest.partition(" ")
     _known(found, number, [node])
@@ -152,7 +152,9 @@ def _read_vars(found: Reparsed, number: int, line: str) -> None:
     while position < len(rest):
         got = _VARS.match(rest, position)
         if got is None:
-            found.faults.append(Fault(number, f"the variables of '{node}' cannot be read from: {rest[position:][:60]}"))
+            found.faults.append(
+                DagFault(number, f"the variables of '{node}' cannot be read from: {rest[position:][:60]}")
+            )
             return
         value = re.sub(r"\\(.)", r"\1", got[3])
         if _AFTER.fullmatch(got[2]):
@@ -170,25 +172,25 @@ def _weight(value: str) -> tuple[int, int]:
     return sum(map(value.count, "'\"\\$")), len(value)
 
 
-def _known(found: Reparsed, number: int, names: Iterable[str]) -> None:
+def _known(found: ParsedDag, number: int, names: Iterable[str]) -> None:
     # A node of a splice is named ``SPLICE+NODE``.
     missing = [name for name in names if name.partition("+")[0] not in found.nodes and name.upper() != _ALL]
-    found.faults += [Fault(number, f"there is no node '{name}'") for name in missing]
+    found.faults += [DagFault(number, f"there is no node '{name}'") for name in missing]
 
 
-def _of_whole(found: Reparsed) -> Iterator[Fault]:
+def _of_whole(found: ParsedDag) -> Iterator[DagFault]:
     for name, description in found.nodes.items():
         if description and description not in found.descriptions:
-            yield Fault(0, f"the node '{name}' has the description '{description}', which is not there")
+            yield DagFault(0, f"the node '{name}' has the description '{description}', which is not there")
     for child, parents in found.parents.items():
         if len(set(parents)) < len(parents):
             twice = next(parent for parent in parents if parents.count(parent) > 1)
-            yield Fault(0, f"the edge from '{twice}' to '{child}' is there twice")
+            yield DagFault(0, f"the edge from '{twice}' to '{child}' is there twice")
     if ring := _in_ring(found):
-        yield Fault(0, f"the nodes {', '.join(ring[:5])} wait for each other in a ring, or for such a ring")
+        yield DagFault(0, f"the nodes {', '.join(ring[:5])} wait for each other in a ring, or for such a ring")
 
 
-def _in_ring(found: Reparsed) -> list[str]:
+def _in_ring(found: ParsedDag) -> list[str]:
     """Nodes of a cycle, or behind one."""
     waits = {child: set(parents) for child, parents in found.parents.items()}
     children: dict[str, list[str]] = {}

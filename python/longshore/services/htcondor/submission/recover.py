@@ -8,12 +8,19 @@ import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.services.htcondor.schedd.client import CondorClient, quoted
-from longshore.services.htcondor.submissions import DAG, OVERRIDES, Book, backup_folder, read_book, write_book
+from longshore.services.htcondor.submission_record import (
+    DAG,
+    OVERRIDES,
+    SubmissionRecord,
+    backup_folder,
+    read_submissions,
+    write_submissions,
+)
 from longshore.world.files.atomic import move
 from longshore.world.runs.run_directory import read_card
 
 
-def settled(run: RunPaths, client: CondorClient, book: Book) -> Book:
+def resolve_submission(run: RunPaths, client: CondorClient, book: SubmissionRecord) -> SubmissionRecord:
     """The record of submissions, without an unresolved one.
 
     A submission that arrived is recorded; otherwise all files return to their places. The caller must keep others from
@@ -21,13 +28,13 @@ def settled(run: RunPaths, client: CondorClient, book: Book) -> Book:
 
     Raises `UnreachableError` if the schedd does not answer.
     """
-    begun = book.begun
+    begun = book.pending
     if begun is None:
         return book
-    taken = client.arrived(constraint_of(run, begun.life.life), since=begun.life.t)
+    taken = client.find_dagman(submission_constraint(run, begun.life.life), since=begun.life.t)
     if taken is None:
-        take_back(run, book)
-        return read_book(run)
+        roll_back(run, book)
+        return read_submissions(run)
     handed = msgspec.structs.replace(
         begun,
         life=msgspec.structs.replace(begun.life, pid=taken.cluster),
@@ -35,24 +42,24 @@ def settled(run: RunPaths, client: CondorClient, book: Book) -> Book:
         schedd=taken.schedd,
         global_id=taken.global_id,
     )
-    book = msgspec.structs.replace(book, handed=(*book.handed, handed), begun=None)
-    write_book(run, book)
+    book = msgspec.structs.replace(book, submissions=(*book.submissions, handed), pending=None)
+    write_submissions(run, book)
     return book
 
 
-def constraint_of(run: RunPaths, life: int) -> str:
+def submission_constraint(run: RunPaths, life: int) -> str:
     """Constraint that only the DAGMan job of this submission meets."""
     return f"LongshoreRun =?= {quoted(read_card(run).run_token)} && LongshoreLife =?= {life} && JobUniverse == 7"
 
 
-def take_back(run: RunPaths, book: Book) -> None:
+def roll_back(run: RunPaths, book: SubmissionRecord) -> None:
     """Restore the files of the run directory to their state before a failed submission."""
-    there = read_book(run)
-    if len(there.handed) != len(book.handed):
+    there = read_submissions(run)
+    if len(there.submissions) != len(book.submissions):
         return
-    folder = backup_folder(run, len(book.handed))
+    folder = backup_folder(run, len(book.submissions))
     with suppress(OSError):
-        if not book.handed:
+        if not book.submissions:
             for path in run.wms.glob(f"{DAG.name}.*"):
                 path.unlink()
         elif folder.is_dir():
@@ -67,4 +74,4 @@ def take_back(run: RunPaths, book: Book) -> None:
                 else:
                     path.unlink()
             folder.rmdir()
-        write_book(run, msgspec.structs.replace(there, begun=None))
+        write_submissions(run, msgspec.structs.replace(there, pending=None))

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from longshore.services.htcondor.node_names import FINAL
+from longshore.services.htcondor.node_names import FINAL_NODE
 
 _NOOP: Final = re.compile(r"^JOB\s+(\S+)\s.*\bNOOP\b", re.IGNORECASE)
 _AFTER: Final = re.compile(r'^VARS\s+(\S+)\s+after\d+="([^"]*)"')
@@ -29,13 +29,13 @@ def dag_lines(path: Path) -> Iterator[str]:
                 yield line
 
 
-def retries_in(lines: Iterable[str], size: int) -> dict[int, int]:
+def parse_retries(lines: Iterable[str], size: int) -> dict[int, int]:
     """Number of retries by DAGMan itself, for the jobs that have any; `size` is the number of jobs."""
     found: dict[int, int] = {}
     for line in lines:
         if retry := _RETRY.match(line):
             job = _JOB.match(retry[1])
-            if job or retry[1] == FINAL:
+            if job or retry[1] == FINAL_NODE:
                 found[int(job[1]) if job else size - 1] = int(retry[2])
     return found
 

@@ -24,10 +24,18 @@ from longshore.errors import (
 from longshore.model.run.event import FORMAT, Life, Restarted, Steer
 from longshore.services.htcondor.render.dag import CONFIG
 from longshore.services.htcondor.schedd.client import CondorClient, quoted
-from longshore.services.htcondor.submission.recover import settled, take_back
-from longshore.services.htcondor.submission.rescue import dag_lines, done_nodes, rescue_text, retries_in
-from longshore.services.htcondor.submission.validate import refuse_broken
-from longshore.services.htcondor.submissions import DAG, OVERRIDES, Book, Handed, backup_folder, read_book, write_book
+from longshore.services.htcondor.submission.recover import resolve_submission, roll_back
+from longshore.services.htcondor.submission.rescue import dag_lines, done_nodes, parse_retries, rescue_text
+from longshore.services.htcondor.submission.validate import validate_dag
+from longshore.services.htcondor.submission_record import (
+    DAG,
+    OVERRIDES,
+    DagSubmission,
+    SubmissionRecord,
+    backup_folder,
+    read_submissions,
+    write_submissions,
+)
 from longshore.world.files.atomic import atomic_file, move, write_atomically
 from longshore.world.host import boot_id, host_name
 from longshore.world.runs.run_directory import read_card
@@ -37,7 +45,7 @@ APPEND: Final = "APPEND "
 """Prefix of a command that is appended to the submit description, where no macro sets it."""
 
 
-class Again(msgspec.Struct, frozen=True, kw_only=True):
+class RestartPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The plan of a restart."""
 
     restarted: Restarted
@@ -52,36 +60,36 @@ class Again(msgspec.Struct, frozen=True, kw_only=True):
     """Per node, the macros and commands of its new request, with their values."""
 
 
-def hand_over(run: RunPaths, client: CondorClient, *, by: str, again: Again | None = None) -> Handed:
+def submit_run(run: RunPaths, client: CondorClient, *, by: str, again: RestartPlan | None = None) -> DagSubmission:
     """Submit a run and record the submission.
 
     `by` is ``submit`` or ``restart``; `again` is ``None`` for the first submission. Raises `LongshoreError` if HTCondor
     did not take it; then nothing of it is in the queue. Raises `SubmissionUncertainError` if the outcome is not known.
     """
-    before = read_book(run)
-    book = settled(run, client, before)
-    if book.last is not None and len(book.handed) > len(before.handed):
-        return _there_already(run, book.last, again)
+    before = read_submissions(run)
+    book = resolve_submission(run, client, before)
+    if book.last_submission is not None and len(book.submissions) > len(before.submissions):
+        return _there_already(run, book.last_submission, again)
     begun = _begun(book, by, again, _checked(run, client, again))
     # Without an answer here, nothing was submitted.
     client.require_answer()
     try:
         # If this process is killed from here on, the record tells the next one.
-        write_book(run, msgspec.structs.replace(book, begun=begun))
+        write_submissions(run, msgspec.structs.replace(book, pending=begun))
         if again is not None:
             _prepare_again(run, book, again)
         return _submitted(run, client, book, begun)
     except UnreachableError as error:
         return _looked_for(run, client, book, error)
     except OSError as error:
-        take_back(run, book)
+        roll_back(run, book)
         raise FilesError(f"'{error.filename or run.wms}' cannot be written: {error.strerror}") from error
     except LongshoreError:
-        take_back(run, book)
+        roll_back(run, book)
         raise
 
 
-def _there_already(run: RunPaths, handed: Handed, again: Again | None) -> Handed:
+def _there_already(run: RunPaths, handed: DagSubmission, again: RestartPlan | None) -> DagSubmission:
     """A submission of another process that arrived; a restart is refused then."""
     if again is None:
         return handed
@@ -91,23 +99,23 @@ def _there_already(run: RunPaths, handed: Handed, again: Again | None) -> Handed
     )
 
 
-def _checked(run: RunPaths, client: CondorClient, again: Again | None) -> dict[int, int]:
+def _checked(run: RunPaths, client: CondorClient, again: RestartPlan | None) -> dict[int, int]:
     """The retries by DAGMan of each job, after all checks of the DAG."""
     dag = run.root / DAG
     if not dag.is_file():
         raise FilesError(f"there is no '{dag}' to hand over", hint="Prepare the run anew.")
-    retries = retries_in(dag_lines(dag), read_header(run).jobs)
+    retries = parse_retries(dag_lines(dag), read_header(run).jobs)
     _refuse_run_by_hand(run, again)
     _refuse_where_strict(dag, client)
-    refuse_broken(dag, dag_lines(dag), client)
+    validate_dag(dag, dag_lines(dag), client)
     return retries
 
 
-def _begun(book: Book, by: str, again: Again | None, retries: dict[int, int]) -> Handed:
+def _begun(book: SubmissionRecord, by: str, again: RestartPlan | None, retries: dict[int, int]) -> DagSubmission:
     """The record written before the schedd is asked."""
     life = Life(
         v=FORMAT,
-        life=len(book.handed) + 1,
+        life=len(book.submissions) + 1,
         t=time.time(),
         host=host_name(),
         pid=os.getpid(),
@@ -115,7 +123,7 @@ def _begun(book: Book, by: str, again: Again | None, retries: dict[int, int]) ->
         by=by,
         longshore=__version__,
     )
-    return Handed(
+    return DagSubmission(
         life=life,
         cluster=0,
         schedd="",
@@ -125,24 +133,24 @@ def _begun(book: Book, by: str, again: Again | None, retries: dict[int, int]) ->
     )
 
 
-def _looked_for(run: RunPaths, client: CondorClient, book: Book, error: LongshoreError) -> Handed:
+def _looked_for(run: RunPaths, client: CondorClient, book: SubmissionRecord, error: LongshoreError) -> DagSubmission:
     """A submission whose result is unknown: the schedd stopped answering, or did not commit it.
 
     Raises `SubmissionUncertainError` if its fate is still unknown, another `LongshoreError` if it did not arrive.
     """
     try:
-        there = settled(run, client, read_book(run))
+        there = resolve_submission(run, client, read_submissions(run))
     except LongshoreError:
         raise SubmissionUncertainError(
             f"whether '{run.root}' was taken is not known: {error.message}",
             hint=f"When the schedd answers again, say it again: 'longshore submit {run.root}' takes on what was taken.",
         ) from error
-    if there.last is None or len(there.handed) == len(book.handed):
+    if there.last_submission is None or len(there.submissions) == len(book.submissions):
         raise SubmissionRefusedError(error.message) if isinstance(error, SubmissionUncertainError) else error
-    return there.last
+    return there.last_submission
 
 
-def _submitted(run: RunPaths, client: CondorClient, book: Book, begun: Handed) -> Handed:
+def _submitted(run: RunPaths, client: CondorClient, book: SubmissionRecord, begun: DagSubmission) -> DagSubmission:
     card = read_card(run)
     options: dict[str, str | int] = {"BatchName": card.name}
     attributes = {
@@ -160,17 +168,19 @@ def _submitted(run: RunPaths, client: CondorClient, book: Book, begun: Handed) -
             schedd=taken.schedd,
             global_id=taken.global_id,
         )
-        write_book(run, msgspec.structs.replace(book, handed=(*book.handed, handed)))
+        write_submissions(run, msgspec.structs.replace(book, submissions=(*book.submissions, handed)))
     except BaseException as error:
         # A DAG without a record must not run.
-        client.act("Remove", f"ClusterId == {taken.cluster}", "it could not be written down that it was submitted")
+        client.apply_action(
+            "Remove", f"ClusterId == {taken.cluster}", "it could not be written down that it was submitted"
+        )
         if isinstance(error, OSError):
             raise FilesError(f"'{run.wms}' cannot be written: {error.strerror}") from error
         raise
     return handed
 
 
-def _refuse_run_by_hand(run: RunPaths, again: Again | None) -> None:
+def _refuse_run_by_hand(run: RunPaths, again: RestartPlan | None) -> None:
     """Refuse a DAG that was run by hand: DAGMan would take its files for those of this run."""
     path = run.root / f"{DAG}.condor.sub"
     if again is None and path.exists():
@@ -202,9 +212,9 @@ def _of_run(config: Path, name: str) -> str:
 # ------------------------------------------------------------------------------------------------------------ restart
 
 
-def _prepare_again(run: RunPaths, book: Book, again: Again) -> None:
+def _prepare_again(run: RunPaths, book: SubmissionRecord, again: RestartPlan) -> None:
     """Move the last submission's files to the backups; write the rescue file and the overrides."""
-    folder = backup_folder(run, len(book.handed))
+    folder = backup_folder(run, len(book.submissions))
     try:
         forget_tasks(run, again.anew)
         folder.mkdir(parents=True, exist_ok=True)

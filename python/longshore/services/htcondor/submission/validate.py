@@ -10,7 +10,7 @@ from typing import Final
 
 from longshore.errors import SubmissionRefusedError
 from longshore.services.htcondor.schedd.client import CondorClient
-from longshore.services.htcondor.submission.parse_dag import Description, reparse
+from longshore.services.htcondor.submission.parse_dag import Description, parse_dag
 
 _QUOTED: Final = frozenset({"arguments", "environment"})
 _EXPRESSIONS: Final = re.compile(
@@ -22,14 +22,14 @@ _AMOUNT: Final = re.compile(r"\d+(\.\d+)?\s*[kmgtp]?b?", re.IGNORECASE)
 _TEXTS: Final = frozenset({"on_exit_hold_reason", "periodic_hold_reason"})
 
 
-def refuse_broken(
+def validate_dag(
     dag: Path, lines: Iterable[str], client: CondorClient, *, is_folder: Callable[[str], bool] = os.path.isdir
 ) -> None:
     """Refuse a DAG with errors; no daemon is asked.
 
     `lines` contains those of included files. Raises `SubmissionRefusedError` if the DAG cannot work.
     """
-    found = reparse(lines)
+    found = parse_dag(lines)
     if found.faults:
         fault = found.faults[0]
         more = f" (and {len(found.faults) - 1} more like it)" if found.faults[1:] else ""
@@ -37,8 +37,8 @@ def refuse_broken(
             f"'{dag}'{_at(fault.line)}: {fault.message}{more}", hint="Mend it, or prepare the run anew."
         )
     for name, description in found.descriptions.items():
-        commands = client.filled_in(_tried(description))
-        if why := fault_of(commands, client):
+        commands = client.expand_macros(_tried(description))
+        if why := description_error(commands, client):
             raise SubmissionRefusedError(
                 f"'{dag}'{_at(description.line)}: of the submit description '{name}' {why}",
                 hint="What stands under 'profile.condor', 'attrs', 'directives' or 'releaseExpr' is used as it is.",
@@ -65,7 +65,7 @@ def _tried(description: Description) -> str:
     return before + description.text + behind
 
 
-def fault_of(commands: Mapping[str, str], client: CondorClient) -> str:
+def description_error(commands: Mapping[str, str], client: CondorClient) -> str:
     """The error of a submit description, given its commands with macros expanded; empty if there is no error."""
     for name, value in commands.items():
         plain = name.lower()

@@ -6,34 +6,36 @@ from typing import Final
 
 from longshore.contract.context import Unreachable
 from longshore.errors import LongshoreError, UnreachableError
-from longshore.services.htcondor.events.dagman_end import End
+from longshore.services.htcondor.events.dagman_end import DagmanEnd
 from longshore.services.htcondor.schedd.client import CondorClient
-from longshore.services.htcondor.submissions import Handed
+from longshore.services.htcondor.submission_record import DagSubmission
 
-_ASKED: Final = ("JobStatus", "ExitCode", "CompletionDate")
+_ATTRIBUTES: Final = ("JobStatus", "ExitCode", "CompletionDate")
 _COMPLETED: Final = 4
 """``JobStatus`` of a job that exited."""
 _CLOCKS_S: Final = 3600
 """Maximum difference between two hosts' clocks."""
 
 
-class Leaving:
+class DagmanHistory:
     """Cached ends of DAGMan jobs that exited, by constraint."""
 
     def __init__(self) -> None:
-        self._known: dict[str, End] = {}
+        self._ends: dict[str, DagmanEnd] = {}
 
-    def of(self, client: CondorClient, constraint: str, handed: Handed) -> End | Unreachable | None:
+    def find_end(
+        self, client: CondorClient, constraint: str, submission: DagSubmission
+    ) -> DagmanEnd | Unreachable | None:
         """DAGMan's end by the history; ``None`` if it was removed, or is not in the history.
 
-        `constraint` is met by DAGMan's job of the submission `handed`.
+        `constraint` is met by DAGMan's job of the submission `submission`.
         """
-        if (end := self._known.get(constraint)) is not None:
+        if (end := self._ends.get(constraint)) is not None:
             return end
         try:
             # A history may be long: the search stops at the time of the submission.
-            before = f"EnteredCurrentStatus < {int(handed.life.t) - _CLOCKS_S}"
-            found = client.history(constraint, _ASKED, since=before)
+            before = f"EnteredCurrentStatus < {int(submission.life.t) - _CLOCKS_S}"
+            found = client.query_history(constraint, _ATTRIBUTES, since=before)
         except UnreachableError as error:
             return Unreachable(why=error.message)
         except LongshoreError:
@@ -42,5 +44,5 @@ class Leaving:
         if not found or found[0].get("JobStatus") != _COMPLETED or "ExitCode" not in found[0]:
             return None
         at = float(found[0].get("CompletionDate") or 0)
-        end = self._known[constraint] = End(at=at, removed=False, exit=int(found[0]["ExitCode"]))
+        end = self._ends[constraint] = DagmanEnd(at=at, is_removed=False, exit=int(found[0]["ExitCode"]))
         return end

@@ -13,31 +13,33 @@ from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.errors import SubmissionRefusedError, UnreachableError, UsageError
 from longshore.model.run.event import Steer
 from longshore.services.htcondor.control import not_in_queue
-from longshore.services.htcondor.node_names import FINAL
+from longshore.services.htcondor.node_names import FINAL_NODE
 from longshore.services.htcondor.schedd.client import CondorClient
-from longshore.services.htcondor.submissions import Book, Ordered, amend_orders
+from longshore.services.htcondor.submission_record import RecordedIntervention, SubmissionRecord, update_interventions
 from longshore.world.host import user_name
 
 _FORCE: Final = "-forcex"
 _GONE_S: Final = 20.0
 """Seconds to wait for removed jobs to leave the queue; a final job is not waited for."""
-_LOOK_S: Final = 0.1
-_BEGUN_S: Final = 15.0
+_POLL_S: Final = 0.1
+_START_S: Final = 15.0
 _REASON: Final = "longshore cancel"
 
 
-def cancel_all(run: RunPaths, client: CondorClient, book: Book, selection: JobSelection, dagman: str) -> CancelOutcome:
+def cancel_run(
+    run: RunPaths, client: CondorClient, record: SubmissionRecord, selection: JobSelection, dagman: str
+) -> CancelOutcome:
     """Remove DAGMan and its jobs; DAGMan then starts the final job, unless that is skipped.
 
     If only the final job is left, the cancel is only recorded: removing DAGMan would remove that job too. `selection`
     says whether to skip the final job, and whether HTCondor is to forget the jobs (``-forcex``). `dagman` is a
     constraint for DAGMan's job. Raises `UnreachableError` if the schedd does not answer; then nothing was cancelled.
     """
-    forced, also = _passed(client, selection)
-    last = book.last
+    forced, also = _parse_pass_thru(client, selection)
+    last = record.last_submission
     assert last is not None
     below = f"DAGManJobId =?= {last.cluster}"
-    active = client.jobs(below, ("ClusterId", "DAGNodeName"))
+    active = client.query_jobs(below, ("ClusterId", "DAGNodeName"))
     if isinstance(active, Unreachable):
         raise UnreachableError(
             f"'{run.root}' cannot be cancelled: {active.why}",
@@ -46,27 +48,27 @@ def cancel_all(run: RunPaths, client: CondorClient, book: Book, selection: JobSe
     steer = Steer(
         who=user_name(), act="cancel", set={"final": "no"} if selection.final_too or forced else {}, t=time.time()
     )
-    if active and all(ad.get("DAGNodeName") == FINAL for ad in active) and not (selection.final_too or forced):
-        _note(run, steer)
+    if active and all(ad.get("DAGNodeName") == FINAL_NODE for ad in active) and not (selection.final_too or forced):
+        _record(run, steer)
         return CancelOutcome(ended=0)
     # Recorded first, so that the author is known even if this process is killed right after the removal. A full disk
     # does not prevent the removal, which the log also records.
     with suppress(OSError):
-        _note(run, steer, taken=False)
+        _record(run, steer, is_accepted=False)
     try:
         removed = _remove_dagman(client, f"{dagman}{also}", also)
         if selection.final_too or forced:
             # DAGMan would start the final job now.
-            removed += client.act("RemoveX", dagman, _REASON)
-            removed += client.act("RemoveX" if forced else "Remove", below, _REASON)
+            removed += client.apply_action("RemoveX", dagman, _REASON)
+            removed += client.apply_action("RemoveX" if forced else "Remove", below, _REASON)
     except BaseException:
         with suppress(OSError):
-            _unnote(run, steer)
+            _withdraw(run, steer)
         raise
     if removed:
         with suppress(OSError):
-            _taken(run, steer)
-    left = _left(client, below, dagman)
+            _confirm(run, steer)
+    left = _wait_until_gone(client, below, dagman)
     return CancelOutcome(
         ended=len(active),
         alive=tuple(f"job {name} is still in the queue" for name in left),
@@ -74,7 +76,7 @@ def cancel_all(run: RunPaths, client: CondorClient, book: Book, selection: JobSe
 
 
 def _remove_dagman(client: CondorClient, constraint: str, also: str) -> int:
-    removed = client.act("Remove", constraint, _REASON)
+    removed = client.apply_action("Remove", constraint, _REASON)
     if not removed and also:
         raise SubmissionRefusedError(
             "the run is not cancelled: it does not meet what '--pass-thru' asks for", hint="Leave '--pass-thru' out."
@@ -82,30 +84,30 @@ def _remove_dagman(client: CondorClient, constraint: str, also: str) -> int:
     return removed
 
 
-def cancel_some(run: RunPaths, client: CondorClient, cluster: int, selection: JobSelection) -> CancelOutcome:
+def cancel_jobs(run: RunPaths, client: CondorClient, cluster: int, selection: JobSelection) -> CancelOutcome:
     """Remove some jobs; their descendants never run.
 
     Raises `SubmissionRefusedError` if none is in the queue: DAGMan cannot skip jobs that it has not submitted.
     """
-    chosen = chosen_jobs(run, selection)
-    forced, also = _passed(client, selection)
-    here = f"{_in_queue(cluster, chosen)}{also}"
-    count = client.act("RemoveX" if forced else "Remove", here, _REASON)
-    if not count and chosen:
+    selected = selected_jobs(run, selection)
+    forced, also = _parse_pass_thru(client, selection)
+    here = f"{_jobs_constraint(cluster, selected)}{also}"
+    count = client.apply_action("RemoveX" if forced else "Remove", here, _REASON)
+    if not count and selected:
         raise SubmissionRefusedError(
             "none of these jobs is in HTCondor's queue: they are over, or DAGMan has not submitted them yet, and will",
             hint="'report' says which. Cancel them when they are in the queue, or the whole run.",
         )
-    still = (f"job {name} is still in the queue" for name in _left(client, here))
-    return CancelOutcome(ended=count, alive=(*still, *not_in_queue.told(run, chosen, "cancel")))
+    still = (f"job {name} is still in the queue" for name in _wait_until_gone(client, here))
+    return CancelOutcome(ended=count, alive=(*still, *not_in_queue.unreached_notes(run, selected, "cancel")))
 
 
-def steer(run: RunPaths, client: CondorClient, book: Book, intervention: Intervention) -> bool:
+def intervene(run: RunPaths, client: CondorClient, record: SubmissionRecord, intervention: Intervention) -> bool:
     """Hold, release, pause or throttle.
 
     Raises `SubmissionRefusedError` if HTCondor has no such operation.
     """
-    last = book.last
+    last = record.last_submission
     assert last is not None
     selection, act = intervention.selection, intervention.act
     who, now = user_name(), time.time()
@@ -113,10 +115,10 @@ def steer(run: RunPaths, client: CondorClient, book: Book, intervention: Interve
         constraint = (
             f"DAGManJobId =?= {last.cluster} && LongshoreJob =!= undefined"
             if selection.everything
-            else _in_queue(last.cluster, chosen_jobs(run, selection))
+            else _jobs_constraint(last.cluster, selected_jobs(run, selection))
         )
         why = f"longshore {act}" + (f": {intervention.set['why']}" if intervention.set.get("why") else "")
-        if not client.act(act.capitalize(), constraint, why):
+        if not client.apply_action(act.capitalize(), constraint, why):
             raise SubmissionRefusedError(
                 f"there is nothing to {act}: none of these jobs is in HTCondor's queue"
                 + (" and not held" if act == "hold" else " and held"),
@@ -125,15 +127,15 @@ def steer(run: RunPaths, client: CondorClient, book: Book, intervention: Interve
         return True
     if act in {"pause", "unpause"} and selection.everything:
         why = intervention.set.get("why") or f"paused by {who}"
-        _once_begun(lambda: client.steer_dag(last.cluster, halt=why if act == "pause" else None))
-        _note(run, Steer(who=who, act=act, set=intervention.set, t=now))
+        _retry_until_accepted(lambda: client.pause_dag(last.cluster, halt=why if act == "pause" else None))
+        _record(run, Steer(who=who, act=act, set=intervention.set, t=now))
         return True
     if act == "throttle" and selection.everything:
         most = int(intervention.set.get("max", 0))
-        _once_begun(lambda: client.throttle_dag(last.cluster, most))
-        _note(run, Steer(who=who, act=act, set=intervention.set, t=now))
+        _retry_until_accepted(lambda: client.throttle_dag(last.cluster, most))
+        _record(run, Steer(who=who, act=act, set=intervention.set, t=now))
         return True
-    raise _cannot(act)
+    raise _unsupported_error(act)
 
 
 def unreached_notes(run: RunPaths, intervention: Intervention) -> tuple[str, ...]:
@@ -141,13 +143,13 @@ def unreached_notes(run: RunPaths, intervention: Intervention) -> tuple[str, ...
     if intervention.act != "hold":
         return ()
     if not intervention.selection.everything:
-        return not_in_queue.told(run, chosen_jobs(run, intervention.selection), "hold")
+        return not_in_queue.unreached_notes(run, selected_jobs(run, intervention.selection), "hold")
     header = read_header(run)
     # The final job runs after the held ones.
-    return not_in_queue.told(run, range(header.jobs - header.final), "hold")
+    return not_in_queue.unreached_notes(run, range(header.jobs - header.final), "hold")
 
 
-def _cannot(act: str) -> SubmissionRefusedError:
+def _unsupported_error(act: str) -> SubmissionRefusedError:
     if act == "set":
         return SubmissionRefusedError(
             "nothing can be set of the jobs of a run that lives on HTCondor: DAGMan has their descriptions already",
@@ -160,29 +162,29 @@ def _cannot(act: str) -> SubmissionRefusedError:
     )
 
 
-def _once_begun(order: Callable[[], None]) -> None:
+def _retry_until_accepted(order: Callable[[], None]) -> None:
     """Repeat a command until DAGMan accepts it, which takes some seconds after its submission."""
-    deadline = time.monotonic() + _BEGUN_S
+    deadline = time.monotonic() + _START_S
     while True:
         try:
             return order()
         except UnreachableError:
             if time.monotonic() > deadline:
                 raise
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
 
 
-def chosen_jobs(run: RunPaths, selection: JobSelection) -> list[int]:
+def selected_jobs(run: RunPaths, selection: JobSelection) -> list[int]:
     """Numbers of the selected jobs."""
     return JobTable(run).select(names=selection.jobs, labels=selection.labels)
 
 
-def _in_queue(cluster: int, jobs: Iterable[int]) -> str:
+def _jobs_constraint(cluster: int, jobs: Iterable[int]) -> str:
     numbers = ", ".join(map(str, jobs))
     return f"DAGManJobId =?= {cluster} && member(LongshoreJob, {{{numbers}}})"
 
 
-def _passed(client: CondorClient, selection: JobSelection) -> tuple[bool, str]:
+def _parse_pass_thru(client: CondorClient, selection: JobSelection) -> tuple[bool, str]:
     """Parse ``--pass-thru`` as BPS does: whether to forget jobs, and an additional constraint."""
     words = selection.pass_thru.split()
     rest = " ".join(word for word in words if word != _FORCE)
@@ -195,39 +197,50 @@ def _passed(client: CondorClient, selection: JobSelection) -> tuple[bool, str]:
     return _FORCE in words, f" && ({rest})" if rest else ""
 
 
-def _left(client: CondorClient, below: str, dagman: str = "false") -> list[str]:
+def _wait_until_gone(client: CondorClient, below: str, dagman: str = "false") -> list[str]:
     """Jobs still in the queue after a wait, except a running final job."""
     deadline = time.monotonic() + _GONE_S
     while True:
-        found = client.jobs(
+        found = client.query_jobs(
             f"({below}) || ({dagman})", ("ClusterId", "ProcId", "JobStatus", "DAGNodeName", "JobUniverse")
         )
         if isinstance(found, Unreachable):
             raise UnreachableError(f"whether the jobs are gone cannot be told: {found.why}")
         jobs = [ad for ad in found if "DAGNodeName" in ad]
-        final = [ad for ad in jobs if ad["DAGNodeName"] == FINAL]
+        final = [ad for ad in jobs if ad["DAGNodeName"] == FINAL_NODE]
         if not found or (final and len(final) == len(jobs)):
             return []
         if time.monotonic() > deadline:
             return [f"{ad['ClusterId']}.{ad.get('ProcId', 0)}" for ad in found]
-        time.sleep(_LOOK_S)
+        time.sleep(_POLL_S)
 
 
-def _note(run: RunPaths, steer: Steer, *, taken: bool = True) -> None:
-    amend_orders(run, lambda book: (*book.ordered, Ordered(steer=steer, life=len(book.handed), taken=taken)))
+def _record(run: RunPaths, steer: Steer, *, is_accepted: bool = True) -> None:
+    update_interventions(
+        run,
+        lambda record: (
+            *record.interventions,
+            RecordedIntervention(steer=steer, life=len(record.submissions), is_accepted=is_accepted),
+        ),
+    )
 
 
-def _taken(run: RunPaths, steer: Steer) -> None:
+def _confirm(run: RunPaths, steer: Steer) -> None:
     """Mark an intervention as accepted, and move it behind those accepted before, which may be events already."""
 
-    def change(book: Book) -> tuple[Ordered, ...]:
-        noted = [order for order in book.ordered if not order.taken and order.steer == steer]
-        life = noted[0].life if noted else len(book.handed)
-        return (*(order for order in book.ordered if order not in noted), Ordered(steer=steer, life=life))
+    def change(record: SubmissionRecord) -> tuple[RecordedIntervention, ...]:
+        noted = [order for order in record.interventions if not order.is_accepted and order.steer == steer]
+        life = noted[0].life if noted else len(record.submissions)
+        return (
+            *(order for order in record.interventions if order not in noted),
+            RecordedIntervention(steer=steer, life=life),
+        )
 
-    amend_orders(run, change)
+    update_interventions(run, change)
 
 
-def _unnote(run: RunPaths, steer: Steer) -> None:
+def _withdraw(run: RunPaths, steer: Steer) -> None:
     """Delete the record of an intervention that failed."""
-    amend_orders(run, lambda book: tuple(order for order in book.ordered if order.taken or order.steer != steer))
+    update_interventions(
+        run, lambda record: tuple(order for order in record.interventions if order.is_accepted or order.steer != steer)
+    )

@@ -10,12 +10,14 @@ import pytest
 from longshore.contract.context import Unreachable
 from longshore.errors import ServiceError, UnreachableError
 from longshore.model.run.event import FORMAT, Life
-from longshore.services.htcondor.events.dagman_end import End
-from longshore.services.htcondor.events.dagman_leaving import Leaving
+from longshore.services.htcondor.events.dagman_end import DagmanEnd
+from longshore.services.htcondor.events.dagman_history import DagmanHistory
 from longshore.services.htcondor.schedd.client import CondorClient
-from longshore.services.htcondor.submissions import Handed
+from longshore.services.htcondor.submission_record import DagSubmission
 
-HANDED = Handed(life=Life(v=FORMAT, life=1, t=10000.0, host="ap", pid=7, boot="", by="submit"), cluster=7, schedd="ap")
+HANDED = DagSubmission(
+    life=Life(v=FORMAT, life=1, t=10000.0, host="ap", pid=7, boot="", by="submit"), cluster=7, schedd="ap"
+)
 
 
 class _Schedd(CondorClient):
@@ -26,7 +28,7 @@ class _Schedd(CondorClient):
         self._answer = answer
         self.asked: list[tuple[str, str | None]] = []
 
-    def history(
+    def query_history(
         self, constraint: str, attributes: Sequence[str], *, most: int = 1, since: str | None = None
     ) -> list[Mapping[str, Any]]:
         self.asked.append((constraint, since))
@@ -36,9 +38,9 @@ class _Schedd(CondorClient):
 
 
 def test_one_that_ended_by_itself_is_asked_about_once() -> None:
-    schedd, leaving = _Schedd([{"JobStatus": 4, "ExitCode": 1, "CompletionDate": 12000}]), Leaving()
-    end = End(at=12000.0, removed=False, exit=1)
-    assert [leaving.of(schedd, "ClusterId == 7", HANDED) for _ in range(2)] == [end, end]
+    schedd, leaving = _Schedd([{"JobStatus": 4, "ExitCode": 1, "CompletionDate": 12000}]), DagmanHistory()
+    end = DagmanEnd(at=12000.0, is_removed=False, exit=1)
+    assert [leaving.find_end(schedd, "ClusterId == 7", HANDED) for _ in range(2)] == [end, end]
     assert schedd.asked == [("ClusterId == 7", "EnteredCurrentStatus < 6400")]
 
 
@@ -53,4 +55,4 @@ def test_one_that_ended_by_itself_is_asked_about_once() -> None:
     ],
 )
 def test_nobody_else_is_known_to_have(answer: list[Mapping[str, Any]] | Exception, said: Unreachable | None) -> None:
-    assert Leaving().of(_Schedd(answer), "ClusterId == 7", HANDED) == said
+    assert DagmanHistory().find_end(_Schedd(answer), "ClusterId == 7", HANDED) == said

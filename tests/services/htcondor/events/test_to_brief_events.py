@@ -14,10 +14,10 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import AttemptSucceeded, BriefEvent, Started
-from longshore.services.htcondor.events.job_phases import Standing
-from longshore.services.htcondor.events.log_reader import EventLog
-from longshore.services.htcondor.events.to_events import Story
-from longshore.services.htcondor.events.to_events_fast import Course
+from longshore.services.htcondor.events.job_phases import JobPhases
+from longshore.services.htcondor.events.log_reader import UserLog
+from longshore.services.htcondor.events.to_brief_events import BriefEventBuilder
+from longshore.services.htcondor.events.to_events import EventBuilder
 
 DATA = Path(__file__).resolve().parents[3] / "data" / "htcondor"
 FAILED = ENDED.replace(b"value 0", b"value 3")
@@ -44,28 +44,28 @@ class Run:
         self.write(0, cluster, f'Job submitted\n    [ DAGNodeName = "{node}" ]'.encode())
 
     def told(
-        self, *, short: bool, removed: bool | None = None
-    ) -> tuple[list[BriefEvent], Standing, RunState, AttemptCollector]:
-        """What the log leaves behind, once DAGMan is over unless ``removed`` is left out."""
-        standing = Standing(len(self.parents))
-        story = Story(standing, final=self.final, retries=self.retry_times)
-        log = EventLog(self.log)
+        self, *, short: bool, is_removed: bool | None = None
+    ) -> tuple[list[BriefEvent], JobPhases, RunState, AttemptCollector]:
+        """What the log leaves behind, once DAGMan is over unless ``is_removed`` is left out."""
+        phases = JobPhases(len(self.parents))
+        builder = EventBuilder(phases, final=self.final, retries=self.retries)
+        log = UserLog(self.log)
         news: list[BriefEvent] = []
         if short:
-            news += Course(story, log).news()
+            news += BriefEventBuilder(builder, log).events()
         else:
-            for record in log.read():
-                news += story.take(record)
-        if removed is not None:
-            news += story.finish(1e9, removed=removed, submit_failures={})
+            for record in log.read_records():
+                news += builder.convert(record)
+        if is_removed is not None:
+            news += builder.end_run(1e9, is_removed=is_removed, submit_failures={})
         state, attempts = (
             RunState(self.parents, [0] * len(self.parents), final=self.final),
             AttemptCollector([0] * 99, 1),
         )
         for event in news:
             apply_event(state, event)
-        attempts.add(news)
-        return news, standing, state, attempts
+        attempts.take(news)
+        return news, phases, state, attempts
 
 
 def left_behind(state: RunState, attempts: AttemptCollector) -> tuple[object, ...]:
@@ -99,34 +99,34 @@ def left_behind(state: RunState, attempts: AttemptCollector) -> tuple[object, ..
     )
 
 
-def assert_same(run: Run, removed: bool | None) -> list[BriefEvent]:
-    news, short, *shortly = run.told(short=True, removed=removed)
-    _, long, *at_length = run.told(short=False, removed=removed)
+def assert_same(run: Run, is_removed: bool | None) -> list[BriefEvent]:
+    news, short, *shortly = run.told(short=True, is_removed=is_removed)
+    _, long, *at_length = run.told(short=False, is_removed=is_removed)
     assert left_behind(*shortly) == left_behind(*at_length)  # type: ignore[arg-type]
-    told, meant = short.kept(), long.kept()
+    told, meant = short.save(), long.save()
     for name in (
         "attempts",
         "phase",
         "cluster",
-        "first",
-        "earlier",
-        "jobs",
-        "tries",
+        "attempts_before",
+        "earlier_clusters",
+        "job_of_cluster",
+        "node_failures",
         "holds",
         "causes",
-        "cancelled",
-        "provider",
+        "is_cancelled",
+        "provisioner",
     ):
         assert getattr(told, name) == getattr(meant, name), name
     return news
 
 
-@pytest.mark.parametrize("removed", [None, False, True])
+@pytest.mark.parametrize("is_removed", [None, False, True])
 @pytest.mark.parametrize("path", sorted(DATA.glob("*.nodes.log")), ids=lambda path: path.name)
-def test_what_was_captured(path: Path, tmp_path: Path, removed: bool | None) -> None:
+def test_what_was_captured(path: Path, tmp_path: Path, is_removed: bool | None) -> None:
     run = Run(tmp_path / "log", [()] * 8, retries=1, final=True)
     run.log.write_bytes(path.read_bytes())
-    assert assert_same(run, removed)
+    assert assert_same(run, is_removed)
 
 
 def test_an_attempt_that_went_well_is_one_word(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ _KINDS = st.sampled_from([1, 1, 1, 4, 5, 5, 5, 6, 7, 9, 12, 13, 16, 22, 24])
 def test_whatever_happens_to_jobs_without_order(
     tmp_path_factory: pytest.TempPathFactory,
     steps: list[tuple[int, int, bytes | None]],
-    removed: bool | None,
+    is_removed: bool | None,
     retries: int,
 ) -> None:
     run = Run(tmp_path_factory.mktemp("run") / "log", [()] * 4, retries=retries)
@@ -186,7 +186,7 @@ def test_whatever_happens_to_jobs_without_order(
             run.submit(_NODES[cluster], cluster)
         else:
             run.write(kind, cluster, said)
-    assert_same(run, removed)
+    assert_same(run, is_removed)
 
 
 _ENDS = (
@@ -208,7 +208,7 @@ _ENDS = (
     st.sampled_from([None, False, True]),
 )
 def test_whatever_happens_to_jobs_of_a_graph(
-    tmp_path_factory: pytest.TempPathFactory, choices: list[int], above: list[set[int]], removed: bool | None
+    tmp_path_factory: pytest.TempPathFactory, choices: list[int], above: list[set[int]], is_removed: bool | None
 ) -> None:
     """A job is submitted once those above it have succeeded, as DAGMan does."""
     parents = [tuple(sorted(each for each in these if each < job)) for job, these in enumerate(above)]
@@ -233,4 +233,4 @@ def test_whatever_happens_to_jobs_of_a_graph(
             active[each] = False
             if kind in (5, 9):
                 del active[each]
-    assert_same(run, removed)
+    assert_same(run, is_removed)

@@ -20,9 +20,16 @@ from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.workflow import Workflow
 from longshore.services.htcondor.control import not_in_queue
-from longshore.services.htcondor.control.orders import cancel_all, cancel_some, steer, unreached_notes
+from longshore.services.htcondor.control.interventions import cancel_jobs, cancel_run, intervene, unreached_notes
 from longshore.services.htcondor.schedd.client import CondorClient
-from longshore.services.htcondor.submissions import Book, Handed, Ordered, amend_orders, read_book, write_book
+from longshore.services.htcondor.submission_record import (
+    DagSubmission,
+    RecordedIntervention,
+    SubmissionRecord,
+    read_submissions,
+    update_interventions,
+    write_submissions,
+)
 from longshore.world.files.atomic import create_file
 
 
@@ -35,10 +42,10 @@ class _Schedd(CondorClient):
         self._nodes = nodes
         self.acts: list[str] = []
 
-    def jobs(self, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]]:
+    def query_jobs(self, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]]:
         return [] if self.acts else [dict.fromkeys(attributes, node) for node in self._nodes]
 
-    def act(self, action: str, constraint: str, reason: str) -> int:
+    def apply_action(self, action: str, constraint: str, reason: str) -> int:
         self.acts.append(action)
         return self._removal()
 
@@ -56,16 +63,16 @@ def run(tmp_path: Path) -> RunPaths:
     run.wms.mkdir()
     run.journal.mkdir()
     life = Life(v=FORMAT, life=1, t=1.0, host="ap", pid=7, boot="", by="submit")
-    write_book(run, Book(handed=(Handed(life=life, cluster=7, schedd="ap"),)))
+    write_submissions(run, SubmissionRecord(submissions=(DagSubmission(life=life, cluster=7, schedd="ap"),)))
     return run
 
 
 def cancel(run: RunPaths, schedd: _Schedd, selection: JobSelection | None = None) -> int:
-    return cancel_all(run, schedd, read_book(run), selection or JobSelection(), "ClusterId == 7").ended
+    return cancel_run(run, schedd, read_submissions(run), selection or JobSelection(), "ClusterId == 7").ended
 
 
 def given(run: RunPaths) -> list[tuple[str, bool]]:
-    return [(order.steer.act, order.taken) for order in read_book(run).ordered]
+    return [(order.steer.act, order.is_accepted) for order in read_submissions(run).interventions]
 
 
 def test_a_cancellation_is_taken_when_the_schedd_says_so(run: RunPaths) -> None:
@@ -122,28 +129,28 @@ def test_where_only_the_final_job_is_left_it_is_noted(run: RunPaths) -> None:
 
 def test_what_is_taken_comes_behind_what_was_told(run: RunPaths) -> None:
     def remove() -> int:
-        assert steer(
-            run, schedd, read_book(run), Intervention(selection=JobSelection(), act="throttle", set={"max": "3"})
+        assert intervene(
+            run, schedd, read_submissions(run), Intervention(selection=JobSelection(), act="throttle", set={"max": "3"})
         )
         return 1
 
     schedd = _Schedd(remove, "j0")
     cancel(run, schedd)
     assert given(run) == [("throttle", True), ("cancel", True)]
-    assert [order.steer.act for order in read_book(run).taken] == ["throttle", "cancel"]
+    assert [order.steer.act for order in read_submissions(run).accepted] == ["throttle", "cancel"]
 
 
 def test_none_of_many_orders_is_lost(run: RunPaths) -> None:
     def add(number: int) -> None:
-        order = Ordered(steer=Steer(who="ada", act="pause", t=float(number)), life=1)
-        amend_orders(run, lambda book: (*book.ordered, order))
+        order = RecordedIntervention(steer=Steer(who="ada", act="pause", t=float(number)), life=1)
+        update_interventions(run, lambda book: (*book.interventions, order))
 
     threads = [threading.Thread(target=add, args=(number,)) for number in range(20)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(order.steer.t for order in read_book(run).ordered) == list(map(float, range(20)))
+    assert sorted(order.steer.t for order in read_submissions(run).interventions) == list(map(float, range(20)))
 
 
 @pytest.fixture
@@ -158,12 +165,12 @@ def half(run: RunPaths) -> RunPaths:
 
 
 def test_who_cancels_a_label_is_told_what_of_it_will_run(half: RunPaths) -> None:
-    outcome = cancel_some(half, _Schedd(lambda: 1), 7, JobSelection(labels=("b",)))
+    outcome = cancel_jobs(half, _Schedd(lambda: 1), 7, JobSelection(labels=("b",)))
     assert outcome.ended == 1
     (said,) = outcome.alive
     assert said.startswith("2 of these jobs are not in HTCondor's queue yet, and DAGMan will submit them")
     assert said.endswith(": cancel them once there, or cancel the whole run")
-    assert cancel_some(half, _Schedd(lambda: 1), 7, JobSelection(jobs=("a0", "b1", "b5"))).alive == ()
+    assert cancel_jobs(half, _Schedd(lambda: 1), 7, JobSelection(jobs=("a0", "b1", "b5"))).alive == ()
 
 
 def test_who_holds_jobs_is_told_which_are_not_held(half: RunPaths) -> None:
@@ -179,17 +186,17 @@ def test_who_holds_jobs_is_told_which_are_not_held(half: RunPaths) -> None:
 
 def test_what_cannot_be_told_is_said(half: RunPaths) -> None:
     half.workflow.unlink()
-    (said,) = not_in_queue.told(half, [2], "hold")
+    (said,) = not_in_queue.unreached_notes(half, [2], "hold")
     assert said.startswith("whether DAGMan is yet to submit some of these jobs cannot be told: ")
 
 
 @pytest.mark.parametrize("act", ["hold", "release"])
 def test_without_a_selection_all_jobs_in_the_queue_are_meant(half: RunPaths, act: str) -> None:
     class Schedd(_Schedd):
-        def act(self, action: str, constraint: str, reason: str) -> int:
+        def apply_action(self, action: str, constraint: str, reason: str) -> int:
             self.acts += [action, constraint]
             return 1
 
     schedd = Schedd(lambda: 1)
-    assert steer(half, schedd, read_book(half), Intervention(act=act))
+    assert intervene(half, schedd, read_submissions(half), Intervention(act=act))
     assert schedd.acts == [act.capitalize(), "DAGManJobId =?= 7 && LongshoreJob =!= undefined"]

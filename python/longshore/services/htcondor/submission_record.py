@@ -15,13 +15,13 @@ from longshore.model.run.event import Life, Restarted, Steer
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.locks import lock_folder
 
-_BOOK: Final = PurePosixPath("wms", "htcondor.json")
+_RECORD: Final = PurePosixPath("wms", "htcondor.json")
 DAG: Final = PurePosixPath("wms", "run.dag")
 OVERRIDES: Final = PurePosixPath("wms", "overrides.dag")
 _BACKUPS: Final = PurePosixPath("wms", "backups")
 
 
-class Handed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DagSubmission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One submission of the run to DAGMan."""
 
     life: Life
@@ -40,82 +40,90 @@ class Handed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Retries by DAGMan itself, for the jobs that have any."""
 
 
-class Ordered(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class RecordedIntervention(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"is_accepted": "taken"}
+):
     """One intervention: a cancel, hold, release, pause or throttle."""
 
     steer: Steer
     life: int
     """Number of the submission it concerns."""
-    taken: bool = True
+    is_accepted: bool = True
     """Whether HTCondor has accepted it; before that it is no event."""
 
 
-class Book(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class SubmissionRecord(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    rename={"submissions": "handed", "interventions": "ordered", "pending": "begun"},
+):
     """All submissions and interventions of a run, in order."""
 
-    handed: tuple[Handed, ...] = ()
-    ordered: tuple[Ordered, ...] = ()
-    begun: Handed | None = None
-    """A submission without a known cluster: begun, and not recorded as taken."""
+    submissions: tuple[DagSubmission, ...] = ()
+    interventions: tuple[RecordedIntervention, ...] = ()
+    pending: DagSubmission | None = None
+    """A submission without a known cluster: started, and not recorded as taken by the schedd."""
 
     @property
-    def taken(self) -> tuple[Ordered, ...]:
+    def accepted(self) -> tuple[RecordedIntervention, ...]:
         """Interventions that HTCondor accepted, in order; new ones are appended."""
-        return tuple(order for order in self.ordered if order.taken)
+        return tuple(intervention for intervention in self.interventions if intervention.is_accepted)
 
     @property
-    def last(self) -> Handed | None:
+    def last_submission(self) -> DagSubmission | None:
         """The newest submission."""
-        return self.handed[-1] if self.handed else None
+        return self.submissions[-1] if self.submissions else None
 
 
-def read_book(run: RunPaths) -> Book:
+def read_submissions(run: RunPaths) -> SubmissionRecord:
     """Read the record; it is empty if the run was never submitted.
 
     Raises `RunUnreadableError` if the file cannot be read.
     """
-    path = run.root / _BOOK
+    path = run.root / _RECORD
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Book)
+        return msgspec.json.decode(path.read_bytes(), type=SubmissionRecord)
     except FileNotFoundError:
-        return Book()
+        return SubmissionRecord()
     except OSError as error:
         raise RunUnreadableError(f"'{path}' cannot be read: {error.strerror}") from error
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise RunUnreadableError(f"'{path}' cannot be read: {error}") from error
 
 
-def write_book(run: RunPaths, book: Book) -> None:
+def write_submissions(run: RunPaths, record: SubmissionRecord) -> None:
     """Write the record atomically."""
-    path = run.root / _BOOK
-    write_atomically(path, msgspec.json.format(msgspec.json.encode(book), indent=1) + b"\n", durable=True)
+    path = run.root / _RECORD
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n", durable=True)
     # Lists of runs learn from this folder's time that a run that was over has changed.
     os.utime(run.journal)
 
 
-def amend_orders(run: RunPaths, change: Callable[[Book], tuple[Ordered, ...]]) -> None:
+def update_interventions(run: RunPaths, change: Callable[[SubmissionRecord], tuple[RecordedIntervention, ...]]) -> None:
     """Replace the interventions by a function of the record, under a lock.
 
     Raises `OSError` if nothing can be written.
     """
     with lock_folder(run.wms):
-        book = read_book(run)
-        write_book(run, msgspec.structs.replace(book, ordered=change(book)))
+        record = read_submissions(run)
+        write_submissions(run, msgspec.structs.replace(record, interventions=change(record)))
 
 
 def nodes_log(run: RunPaths, life: int, *, newest: int) -> Path:
     """Log of the jobs of submission `life`, counted from 1; logs older than `newest` are in the backup folder."""
-    return _of_life(run, life, newest) / "run.dag.nodes.log"
+    return _submission_folder(run, life, newest) / "run.dag.nodes.log"
 
 
 def dagman_log(run: RunPaths, life: int, *, newest: int) -> Path:
     """Log of DAGMan's own job; see `nodes_log`."""
-    return _of_life(run, life, newest) / "run.dag.dagman.log"
+    return _submission_folder(run, life, newest) / "run.dag.dagman.log"
 
 
 def dagman_out(run: RunPaths, life: int, *, newest: int) -> Path:
     """DAGMan's messages for people; see `nodes_log`."""
-    return _of_life(run, life, newest) / "run.dag.dagman.out"
+    return _submission_folder(run, life, newest) / "run.dag.dagman.out"
 
 
 def backup_folder(run: RunPaths, life: int) -> Path:
@@ -123,7 +131,7 @@ def backup_folder(run: RunPaths, life: int) -> Path:
     return run.root / _BACKUPS / f"{life:03}"
 
 
-def _of_life(run: RunPaths, life: int, newest: int) -> Path:
-    kept = backup_folder(run, life)
+def _submission_folder(run: RunPaths, life: int, newest: int) -> Path:
+    backup = backup_folder(run, life)
     # An unfinished restart has moved the newest files to the backups already.
-    return run.wms if life == newest and not (kept / OVERRIDES.name).exists() else kept
+    return run.wms if life == newest and not (backup / OVERRIDES.name).exists() else backup

@@ -1,0 +1,55 @@
+"""Explains, from the end of DAGMan and its messages, failures of jobs that no log records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from longshore.contract.context import RunPaths
+from longshore.engine.rundir.job_table import JobTable
+from longshore.services.htcondor.events.dagman_end import DagmanEnd
+from longshore.services.htcondor.events.dagman_out import barrier_failures, dag_errors, submit_failures
+from longshore.services.htcondor.events.job_phases import JobPhase, JobPhases
+
+
+def explain_unsubmitted(
+    run: RunPaths, messages: Path, end: DagmanEnd, phases: JobPhases, *, any_log: bool
+) -> dict[int, str]:
+    """Reasons for the failure of jobs that DAGMan never submitted.
+
+    The file `messages` of DAGMan may be missing. `phases` are those at the end. `any_log` says whether DAGMan submitted
+    anything.
+    """
+    failures = submit_failures(messages, len(phases.phase))
+    if end.is_removed:
+        return failures
+    errors = dag_errors(messages)
+    if errors and not any_log:
+        return failures | dict.fromkeys(_ready(run, phases), f"DAGMan refuses to run the graph: {errors[0]}")
+    if end.exit and not (failures or phases.has_failures or phases.is_cancelled):
+        # No job failed: the error is DAGMan's own.
+        why = [*barrier_failures(messages), *reversed(errors)][:1]
+        words = ": ".join([f"DAGMan ended with exit code {end.exit}", *why])
+        return dict.fromkeys(_ready(run, phases), words)
+    return failures
+
+
+def _ready(run: RunPaths, phases: JobPhases) -> Iterator[int]:
+    """Jobs that have not started although all their parents and barriers are over."""
+    phase = phases.phase
+    jobs = JobTable(run, "parents")
+    behind = {
+        job
+        for barrier in jobs.barriers
+        if any(phase[before] != JobPhase.OVER for before in barrier.after)
+        for job in barrier.before
+    }
+    # The final job waits for all others.
+    first = jobs.parents[:-1] if jobs.header.final else jobs.parents
+    for job, parents in enumerate(first):
+        if (
+            phase[job] == JobPhase.IDLE
+            and job not in behind
+            and all(phase[parent] == JobPhase.OVER for parent in parents)
+        ):
+            yield job
