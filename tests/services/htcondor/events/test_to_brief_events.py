@@ -48,7 +48,7 @@ class Run:
     ) -> tuple[list[BriefEvent], JobPhases, RunState, AttemptCollector]:
         """What the log leaves behind, once DAGMan is over unless ``is_removed`` is left out."""
         phases = JobPhases(len(self.parents))
-        builder = EventBuilder(phases, final=self.final, retries=self.retries)
+        builder = EventBuilder(phases, final=self.final, retries=self.retry_times)
         log = UserLog(self.log)
         news: list[BriefEvent] = []
         if short:
