@@ -64,7 +64,7 @@ class Run:
         )
         for event in news:
             apply_event(state, event)
-        attempts.take(news)
+        attempts.add(news)
         return news, phases, state, attempts
 
 
