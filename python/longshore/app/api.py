@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from longshore.app.report.report import ReportBuilder
     from longshore.app.runs.event_log import RunEvents
     from longshore.app.runs.open_run import OpenRun
-    from longshore.app.submit.hand_over import PreparedRun, SubmittedRun
     from longshore.app.submit.stage_results import StageResult
+    from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
     from longshore.config.lint.explain import KeyExplanation
     from longshore.contract.context import PingReport
     from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
@@ -957,9 +957,9 @@ def explain_values(
     UsageError
         A pair cannot be understood.
     """
-    from longshore.app.configure.configuration import explain as implementation
+    from longshore.app.configure.configuration import explain_keys
 
-    return implementation(configuration, keys, current=current or {}, given=given)
+    return explain_keys(configuration, keys, current=current or {}, given=given)
 
 
 def lint(path: Path, overrides: Overrides | None = None) -> LintResult:

@@ -14,7 +14,7 @@ from longshore.cli.options import INTERRUPTED, SERVICE, Command, print_json, pri
 from longshore.cli.run_progress import RunProgress
 
 if TYPE_CHECKING:
-    from longshore.app.submit.hand_over import SubmittedRun
+    from longshore.app.submit.submit_once import SubmittedRun
     from longshore.model.run.report import RunReport
 
 _KEYS: Final = {

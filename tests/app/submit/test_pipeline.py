@@ -12,9 +12,9 @@ from longshore.app.acquire.sources import AcquiredRun
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.plan.clustering import ClusteredRun
 from longshore.app.progress import RecordingProgress
-from longshore.app.submit.hand_over import PreparedRun
 from longshore.app.submit.pipeline import Stage, StageRecord, advance_run, noting_kept_graph, reserved_id
 from longshore.app.submit.stage_results import run_stages
+from longshore.app.submit.submit_once import PreparedRun
 from longshore.app.submit.transform import RunPlan
 from longshore.world.runs.registry import state_folder
 
@@ -72,9 +72,9 @@ def test_a_command_says_what_each_stage_made(last: Stage) -> None:
 def test_a_failure_tells_of_a_graph_that_stays(run: ResolvedRun) -> None:
     told = ProgressNotes()
     acquired = advance_run(run, AcquiredRun, RecordingProgress(told))
-    made = replace(acquired, payload=replace(acquired.payload, made=("run.qg",)))
+    made = replace(acquired, payload=replace(acquired.payload, kept_files=("run.qg",)))
     clustered = replace(advance_run(acquired, ClusteredRun, RecordingProgress(told)), payload=made.payload)
-    plan = replace(advance_run(acquired, RunPlan, RecordingProgress(told)), made=("run.qg",))
+    plan = replace(advance_run(acquired, RunPlan, RecordingProgress(told)), kept_files=("run.qg",))
     for record in (acquired, made, clustered, plan):
         with pytest.raises(KeyboardInterrupt), noting_kept_graph(record, told):
             raise KeyboardInterrupt

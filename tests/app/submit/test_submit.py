@@ -11,8 +11,8 @@ import pytest
 from tests.app.progress_notes import ProgressNotes
 
 from longshore.app.configure.layers import Overrides
-from longshore.app.submit.hand_over import SubmittedRun
 from longshore.app.submit.submit import submit
+from longshore.app.submit.submit_once import SubmittedRun
 from longshore.contract.context import RunPaths
 from longshore.errors import FilesError, SubmissionRefusedError
 from longshore.model.run.submission import Submission

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.config.findings import PLAIN, SCHEMA, findings_of
 from tests.depth import examples
 
-from longshore.app.configure.configuration import explain, read_draft
+from longshore.app.configure.configuration import explain_keys, read_draft
 from longshore.app.configure.lint import lint_file
 from longshore.config.lint.bps_aliases import add_intended_keys
 from longshore.config.lint.schema_check import Severity
@@ -288,4 +288,4 @@ def test_anything_is_linted_and_explained_or_refused_by_us(tmp_path_factory: pyt
         configuration = read_draft(path, now=0)
         for key in ("x", *tree):
             with suppress(LongshoreError):
-                explain(configuration, [key], current={"curr_pipetask": "x"}, given=["a=1"])
+                explain_keys(configuration, [key], current={"curr_pipetask": "x"}, given=["a=1"])

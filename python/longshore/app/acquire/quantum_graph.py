@@ -112,7 +112,7 @@ def copy_graph(run: ResolvedRun, key: str, progress: Progress) -> AcquiredPayloa
 
 
 def _read_graph(
-    run: ResolvedRun, name: str, files: tuple[Path, ...], made: tuple[str, ...], progress: Progress
+    run: ResolvedRun, name: str, files: tuple[Path, ...], kept_files: tuple[str, ...], progress: Progress
 ) -> AcquiredPayload:
     path = run.paths.root / name
     record = read_quantum_graph(path)
@@ -127,7 +127,7 @@ def _read_graph(
     graph = task_graph(record, name=run.configuration.text("payloadName"), file=file, origin=Origin(str(path)))
     named = f"<FILE:{RUN_GRAPH}>"
     values = {"qgraphFile": named, RUN_GRAPH: named, "qgraphId": record.graph_id}
-    return AcquiredPayload(graph=graph, files=files, made=made, values=values)
+    return AcquiredPayload(graph=graph, files=files, kept_files=kept_files, values=values)
 
 
 def _pipeline(configuration: Configuration) -> Path | None:

@@ -35,8 +35,8 @@ class Configuration:
     """Merged configuration at one site.
 
     `base` is the merge without any site, used to look up sites; `sites` is their search path. `config` is the merge
-    of all layers: those of `site_layers` (site, kind of payload, service) and, with the highest rank, `last`. `site`
-    is empty if unknown. `service` carries its origin. `profile` includes inherited values.
+    of all layers, with `site_layers` (site, kind of payload, service) and, of highest rank, `top_layers`. `site` is
+    empty if unknown. `profile` includes inherited values.
     """
 
     layers: Layers
@@ -48,7 +48,7 @@ class Configuration:
     service_origin: Origin | None
     profile: ResolvedSiteProfile | None = None
     site_layers: tuple[Layer, ...] = ()
-    last: tuple[Layer, ...] = ()
+    top_layers: tuple[Layer, ...] = ()
 
     @property
     def path(self) -> Path:
@@ -63,7 +63,7 @@ class Configuration:
     @property
     def all_layers(self) -> tuple[Layer, ...]:
         """All merged layers."""
-        return (*self.layers.stack.layers, *self.site_layers, *self.last)
+        return (*self.layers.stack.layers, *self.site_layers, *self.top_layers)
 
     @cached_property
     def resolved_site(self) -> ResolvedSite:
@@ -100,7 +100,7 @@ class Configuration:
         """Return the origin of a key's value."""
         return self.config.search(key, self.scope()).origin
 
-    def written(self, key: str, label: str) -> Origin | None:
+    def user_origin(self, key: str, label: str) -> Origin | None:
         """Return where the user wrote a key for a label, or `None`.
 
         ``requestResources.gpu`` stands for the map that holds it.
@@ -115,7 +115,7 @@ class Configuration:
     def with_top_layer(self, layer: Layer) -> Self:
         """Return a copy with one more layer of highest rank."""
         config = Config(merge_over(self.config.root, layer), self.config.caller, self.config.values)
-        return replace(self, config=config, last=(*self.last, layer))
+        return replace(self, config=config, top_layers=(*self.top_layers, layer))
 
     def at_site(self, name: str, origin: Origin | None = None) -> Self:
         """Return the configuration for jobs at another site; an empty name is a site without description.
@@ -133,7 +133,7 @@ class Configuration:
         default_layers += _service_layers(service)
         if default_layers:
             config = Config(stack.with_layers(*default_layers).root(), caller, values)
-        for layer in self.last:
+        for layer in self.top_layers:
             config = Config(merge_over(config.root, layer), caller, values)
         return replace(
             self,
@@ -150,10 +150,10 @@ class Configuration:
 class Draft(Configuration):
     """Second stage: site and service are chosen; user functions were not called.
 
-    `problems` are errors of the site, whose layers are then missing.
+    `site_errors` are errors of the site, whose layers are then missing.
     """
 
-    problems: tuple[ConfigError, ...] = ()
+    site_errors: tuple[ConfigError, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,8 +172,8 @@ def read_draft(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) -
     Raises `ConfigError` if a file cannot be read or the site is wrong, `UsageError` if a ``--set`` is malformed.
     """
     draft = make_draft(read_layers(path, overrides, now=now))
-    if draft.problems:
-        raise draft.problems[0]
+    if draft.site_errors:
+        raise draft.site_errors[0]
     return draft
 
 
@@ -181,19 +181,19 @@ def make_draft(layers: Layers, caller: FunctionCaller | None = None) -> Draft:
     """Choose site and service, and merge their layers; `caller` calls user functions where already allowed."""
     base = Config(layers.stack.root(), caller)
     env = layers.env
-    problems: list[ConfigError] = []
+    site_errors: list[ConfigError] = []
     sites = SitePath((), env)
-    with _collect_errors(problems):
+    with _collect_errors(site_errors):
         sites = SitePath(site_folders(base, env), env)
     draft = Draft(layers=layers, base=base, sites=sites, config=base, site="", service="local", service_origin=None)
-    with _collect_errors(problems):
+    with _collect_errors(site_errors):
         draft = draft.at_site(choose_site(base, env, sites), base.search("computeSite", Scope(env=env)).origin)
-    with _collect_errors(problems):
+    with _collect_errors(site_errors):
         draft = _add_backend_options(draft)
-    return replace(draft, problems=tuple(problems))
+    return replace(draft, site_errors=tuple(site_errors))
 
 
-def explain(
+def explain_keys(
     configuration: Configuration, keys: Iterable[str], *, current: Mapping[str, str], given: Iterable[str]
 ) -> dict[str, KeyExplanation]:
     """Look up keys and explain where each value comes from; a key that fails maps to its error.
@@ -206,12 +206,12 @@ def explain(
 
 
 @contextmanager
-def _collect_errors(problems: list[ConfigError]) -> Iterator[None]:
+def _collect_errors(site_errors: list[ConfigError]) -> Iterator[None]:
     """Collect a `ConfigError` and continue after the block."""
     try:
         yield
     except ConfigError as error:
-        problems.append(error)
+        site_errors.append(error)
 
 
 def _add_backend_options(draft: Draft) -> Draft:

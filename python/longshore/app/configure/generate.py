@@ -39,8 +39,8 @@ def generate(draft: Draft, warnings: Iterable[Finding]) -> tuple[Draft, list[Fin
         return draft, list(warnings)
     # A function may choose another site, or forbid later functions.
     chosen = make_draft(draft.layers.with_layers(layers), caller)
-    if chosen.problems:
-        raise chosen.problems[0]
+    if chosen.site_errors:
+        raise chosen.site_errors[0]
     refuse_late_functions(draft, chosen)
     # Lint calls no function; other functions are called once, when their value is needed.
     chosen = replace(chosen, config=Config(chosen.config.root))

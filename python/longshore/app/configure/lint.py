@@ -131,7 +131,7 @@ def _lint_file(path: Path, overrides: Overrides, *, now: float) -> LintResult:
     profile = next((layer.root for layer in draft.all_layers if layer.name == str(path)), None)
     if profile is not None and _is_profile(profile):
         return LintResult(findings=tuple(_lint_profile(profile, draft)), sources=sources)
-    found = [*draft.layers.warnings, *(_to_finding(error, path) for error in draft.problems)]
+    found = [*draft.layers.warnings, *(_to_finding(error, path) for error in draft.site_errors)]
     findings = _sort_by_position([*found, *lint_configuration(draft, thorough=True)], sources)
     return LintResult(findings=tuple(findings), sources=sources)
 

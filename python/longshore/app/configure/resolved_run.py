@@ -107,7 +107,7 @@ def resolve_configuration(draft: Draft) -> ResolvedConfiguration:
         service_origin=draft.service_origin,
         profile=draft.profile,
         site_layers=draft.site_layers,
-        last=draft.last,
+        top_layers=draft.top_layers,
     )
     name = {"bps_defined": {"uniqProcName": _checked_run_name(resolved).replace("/", "_")}}
     return resolved.with_top_layer(make_layer(name, "bps_defined", LayerRank.COMMAND_LINE))

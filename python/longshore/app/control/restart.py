@@ -13,7 +13,7 @@ from longshore.app.inspect.find_jobs import find_job, find_jobs_of_labels, first
 from longshore.app.report.status import status_run
 from longshore.app.runs.event_source import all_events
 from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_errors
-from longshore.app.submit.hand_over import refuse_if_not_submitted
+from longshore.app.submit.submit_once import refuse_if_not_submitted
 from longshore.contract.capabilities import Restartable
 from longshore.contract.context import Unreachable
 from longshore.contract.intervention import RestartChanges

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from longshore.app.report.status import status_run
 from longshore.app.runs.open_run import OpenRun, open_run
-from longshore.app.submit.hand_over import refuse_if_not_submitted
+from longshore.app.submit.submit_once import refuse_if_not_submitted
 from longshore.contract.capabilities import Resumable
 from longshore.engine.run.service_capabilities import require_capability
 from longshore.errors import LongshoreError

@@ -52,13 +52,13 @@ def holds_quanta(path: Path) -> bool:
 
 def _with_absolute_paths(acquired: AcquiredPayload, root: Path) -> TaskGraph:
     """Return the graph with absolute paths, for use by another run in another directory."""
-    made = frozenset(acquired.made)
+    kept_files = frozenset(acquired.kept_files)
     graph = acquired.graph
     files = {
-        name: msgspec.structs.replace(file, path=str(root / file.path)) if file.path in made else file
+        name: msgspec.structs.replace(file, path=str(root / file.path)) if file.path in kept_files else file
         for name, file in graph.files.items()
     }
-    return msgspec.structs.replace(graph, files=files) if made else graph
+    return msgspec.structs.replace(graph, files=files) if kept_files else graph
 
 
 def _to_command(node: Node) -> Command:

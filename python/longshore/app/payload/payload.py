@@ -16,14 +16,14 @@ class AcquiredPayload:
     """Tasks and files of a payload.
 
     `files` are the files it was read from. `commands` are default commands per label, for sources without a command
-    per task. `made` names files that the source wrote to the run directory and that stay after a failure. `values`
+    per task. `kept_files` are files in the run directory, written by the source, that stay after a failure. `values`
     replace variables in commands of jobs, with priority over the configuration.
     """
 
     graph: TaskGraph
     files: tuple[Path, ...] = ()
     commands: Mapping[str, Node] = field(default_factory=dict)
-    made: tuple[str, ...] = ()
+    kept_files: tuple[str, ...] = ()
     values: Mapping[str, str] = field(default_factory=dict)
 
 

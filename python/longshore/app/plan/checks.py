@@ -85,8 +85,8 @@ def find_missing_inputs(run: RunPaths) -> Iterator[Problem]:
     """
     jobs = JobTable(run)
     files = {file.name: file for file in jobs.files()}
-    made = {name for names in jobs.outputs for name in names} if files else set()
-    external = _external_paths(files, made)
+    produced = {name for names in jobs.outputs for name in names} if files else set()
+    external = _external_paths(files, produced)
     missing = sorted(external[name] for name in _missing_names(external))
     for number, path in enumerate(missing[:MAX_LISTED], 1):
         more = (
@@ -115,7 +115,7 @@ def _add_origin(problem: Problem, run: ResolvedRun, commands: Mapping[str, Node]
     """Return a problem with the origin of the value it is about."""
     if problem.origin or not (problem.key and problem.label):
         return problem
-    origin = run.configuration.written(problem.key, problem.label)
+    origin = run.configuration.user_origin(problem.key, problem.label)
     if origin is None and problem.key == COMMAND_KEY and problem.label in commands:
         # A pipeline uses another key for it.
         hint = problem.hint.replace(f"'{COMMAND_KEY}'", "'command'")
@@ -173,8 +173,8 @@ def _output_conflicts(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterato
 
 def _missing_inputs(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterator[Problem]:
     """Yield problems for missing input files that no job makes."""
-    made = {name for job in jobs for name in job.outputs}
-    external = _external_paths(files, made)
+    produced = {name for job in jobs for name in job.outputs}
+    external = _external_paths(files, produced)
     missing = _missing_names(external)
     for job in jobs if missing else ():
         for name in job.inputs:
@@ -188,10 +188,10 @@ def _missing_inputs(jobs: Sequence[Job], files: Mapping[str, File]) -> Iterator[
                 )
 
 
-def _external_paths(files: Mapping[str, File], made: Container[str]) -> dict[str, str]:
+def _external_paths(files: Mapping[str, File], produced: Container[str]) -> dict[str, str]:
     """Return the paths of the files that no job makes, by name."""
     # A relative path is in the run directory; the step that puts the file there checks it.
-    return {name: file.path for name, file in files.items() if name not in made and file.path.startswith("/")}
+    return {name: file.path for name, file in files.items() if name not in produced and file.path.startswith("/")}
 
 
 def _missing_names(paths: Mapping[str, str]) -> set[str]:

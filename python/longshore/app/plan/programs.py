@@ -87,7 +87,7 @@ def existing_programs(jobs: Iterable[Job], configuration: Configuration) -> list
 
 def missing_programs(jobs: Iterable[Job], files: Mapping[str, File], configuration: Configuration) -> Iterator[Problem]:
     """Yield problems for missing programs, interpreters and working folders; job files may be programs."""
-    made = {file.path for file in files.values()}
+    job_files = {file.path for file in files.values()}
     missing = cache(_find_fault)
     for use in job_programs(jobs, configuration):
         job, program = use.job, use.program
@@ -100,7 +100,7 @@ def missing_programs(jobs: Iterable[Job], files: Mapping[str, File], configurati
                 hint="Make it, or correct 'workingDirectory'.",
                 code="files",
             )
-        elif program is not None and not use.is_set_by_job and program not in made:
+        elif program is not None and not use.is_set_by_job and program not in job_files:
             fault, hint = missing(program, use.folder, use.path)
             if fault == _NOT_FOUND and use.written != configuration.env.get("PATH"):
                 fault, hint = (

@@ -44,7 +44,7 @@ def take_fingerprint(plan: RunPlan, draft: RunPaths) -> Fingerprint:
     names = [*(path.name for path in written), *plan.programs, *plan.copies]
     # Files made by earlier stages are moved here last.
     own = [fingerprint_file(draft.root / name, name) for name in names]
-    own += [fingerprint_file(run.paths.root / name, name) for name in plan.made]
+    own += [fingerprint_file(run.paths.root / name, name) for name in plan.kept_files]
     return Fingerprint(
         v=MADE_FROM_FORMAT,
         root=str(run.paths.root),

@@ -13,7 +13,7 @@ from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.payload.payload import note_kept_graph
 from longshore.app.plan.clustering import ClusteredRun, cluster_run
 from longshore.app.progress import Progress, RecordingProgress
-from longshore.app.submit.hand_over import PreparedRun, SubmittedRun, hand_over
+from longshore.app.submit.submit_once import PreparedRun, SubmittedRun, submit_once
 from longshore.app.submit.transform import RunPlan, plan_run
 from longshore.app.submit.write_run import write_run
 from longshore.world.runs.registry import remove_entry, reserve_id
@@ -69,7 +69,7 @@ def _run_next_stage(record: StageRecord, progress: RecordingProgress) -> StageRe
             progress.stage(f"writing {_count_text(len(record.workflow), 'job')} to '{record.run.paths.root}'")
             return write_run(record)
         case PreparedRun():
-            return hand_over(record, progress)
+            return submit_once(record, progress)
         case SubmittedRun():
             raise ValueError("no stage follows the last")
 
@@ -81,10 +81,10 @@ def noting_kept_graph(record: StageRecord, progress: Progress) -> Iterator[None]
         yield
     except BaseException:
         match record:
-            case AcquiredRun() | ClusteredRun() if made := record.payload.made:
-                note_kept_graph(record.run.paths.root / made[0], progress)
-            case RunPlan() if record.made:
-                note_kept_graph(record.run.paths.root / record.made[0], progress)
+            case AcquiredRun() | ClusteredRun() if kept_files := record.payload.kept_files:
+                note_kept_graph(record.run.paths.root / kept_files[0], progress)
+            case RunPlan() if record.kept_files:
+                note_kept_graph(record.run.paths.root / record.kept_files[0], progress)
         raise
 
 

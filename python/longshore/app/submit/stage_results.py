@@ -17,9 +17,9 @@ from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.payload.graph_file import write_tasks
 from longshore.app.plan.clustering import ClusteredRun
 from longshore.app.progress import Progress, RecordingProgress
-from longshore.app.submit.hand_over import PreparedRun, SubmittedRun
 from longshore.app.submit.pipeline import Stage, StageRecord, advance_run, noting_kept_graph, reserved_id
 from longshore.app.submit.saved_graphs import graphs_to_save, write_graphs_only
+from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
 from longshore.app.submit.transform import RunPlan
 
 _RECORDS: Final = {
@@ -83,13 +83,14 @@ def _write_requested_graphs(record: StageRecord) -> bool:
     """Write the requested graphs; return whether a run directory exists."""
     match record:
         case AcquiredRun():
-            return bool(record.payload.made)
+            return bool(record.payload.kept_files)
         case ClusteredRun():
-            files = graphs_to_save(record.run.configuration, record.graph)
-            return write_graphs_only(record.run, files, exists=bool(record.payload.made)) or bool(record.payload.made)
+            exists, graphs = bool(record.payload.kept_files), graphs_to_save(record.run.configuration, record.graph)
         case RunPlan():
-            return write_graphs_only(record.run, record.saved, exists=bool(record.made)) or bool(record.made)
-    return True
+            exists, graphs = bool(record.kept_files), record.saved
+        case _:
+            return True
+    return write_graphs_only(record.run, graphs, exists=exists) or exists
 
 
 def _stage_result(record: StageRecord, seconds: float) -> StageResult:

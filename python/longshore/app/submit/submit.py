@@ -7,8 +7,8 @@ from pathlib import Path
 from longshore.app.configure.layers import NO_OVERRIDES, Overrides
 from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.progress import Progress, RecordingProgress
-from longshore.app.submit.hand_over import PreparedRun, SubmittedRun
 from longshore.app.submit.pipeline import advance_run, reserved_id
+from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
 
 
 def submit(path: Path, overrides: Overrides = NO_OVERRIDES, *, progress: Progress) -> SubmittedRun:

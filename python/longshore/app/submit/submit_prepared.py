@@ -14,8 +14,8 @@ from longshore.app.plan.checks import find_missing_inputs
 from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.runs.open_run import map_read_errors
 from longshore.app.submit.fingerprint import find_changes
-from longshore.app.submit.hand_over import PreparedRun, SubmittedRun, refuse_if_submitted
 from longshore.app.submit.pipeline import advance_run
+from longshore.app.submit.submit_once import PreparedRun, SubmittedRun, refuse_if_submitted
 from longshore.contract.context import Problem, RunPaths
 from longshore.contract.service import WmsService
 from longshore.engine.run.service_capabilities import recovered_submission

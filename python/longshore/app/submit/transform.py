@@ -40,8 +40,8 @@ class RunPlan:
     """Complete content of a run directory.
 
     `payload` files are kept with the user's YAML. `directories` are folders to make. `programs` has texts of programs
-    for jobs, `copies` files to copy, both per path; `executables` says which of these are executable. `made` names
-    files already in the run directory. `saved` are the requested intermediate graphs.
+    for jobs, `copies` files to copy, both per path; `executables` says which of these are executable. `kept_files`
+    are already in the run directory. `saved` are the requested intermediate graphs.
     """
 
     run: ResolvedRun
@@ -51,7 +51,7 @@ class RunPlan:
     programs: Mapping[str, str] = field(default_factory=dict)
     copies: Mapping[str, Path] = field(default_factory=dict)
     executables: frozenset[str] = frozenset()
-    made: tuple[str, ...] = ()
+    kept_files: tuple[str, ...] = ()
     saved: SavedGraphs = field(default_factory=dict)
 
 
@@ -89,7 +89,7 @@ def plan_run(clustered: ClusteredRun, progress: Progress) -> RunPlan:
         payload=payload.files,
         directories=payload.graph.directories,
         programs={**payload.graph.programs, **_final_programs(named.configuration, final)},
-        made=payload.made,
+        kept_files=payload.kept_files,
         saved=graphs_to_save(run.configuration, graph, workflow),
     )
 

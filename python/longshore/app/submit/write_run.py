@@ -12,8 +12,8 @@ import yaml
 from longshore import __version__
 from longshore.app.configure.configuration import Configuration
 from longshore.app.submit.fingerprint import merged_config_path, origins_of, take_fingerprint
-from longshore.app.submit.hand_over import PreparedRun
 from longshore.app.submit.saved_graphs import write_saved
+from longshore.app.submit.submit_once import PreparedRun
 from longshore.app.submit.transform import RunPlan
 from longshore.config.values.merge import plain_value
 from longshore.contract.context import RunPaths
@@ -48,7 +48,7 @@ def write_run(plan: RunPlan) -> PreparedRun:
         id_links=run.configuration.text("idLinkPath") if run.configuration.flag("makeIdLink") else None,
     )
     site = run.configuration.resolved_site
-    with apply_umask(site.umask), create_run_directory(run.paths.root, kept=plan.made) as draft:
+    with apply_umask(site.umask), create_run_directory(run.paths.root, kept=plan.kept_files) as draft:
         if group := site.settings.get("group"):
             set_group(draft.root, group)
         _write_files(draft, plan, card.run_token)
@@ -60,7 +60,7 @@ def write_run(plan: RunPlan) -> PreparedRun:
         service=run.service,
         site=run.configuration.site,
         umask=site.umask,
-        made=plan.made,
+        kept_files=plan.kept_files,
     )
 
 

@@ -41,7 +41,7 @@ from longshore.world.runs.run_directory import (
 class PreparedRun:
     """Run that is prepared and ready for submission.
 
-    `site` and `umask` are those of its site. `made` names files in its directory that stay if it is refused; with
+    `site` and `umask` are those of its site. `kept_files` names files in its directory that stay if it is refused; with
     `keep` the whole directory stays.
     """
 
@@ -50,7 +50,7 @@ class PreparedRun:
     service: WmsService
     site: str
     umask: int | None
-    made: tuple[str, ...] = ()
+    kept_files: tuple[str, ...] = ()
     keep: bool = False
 
 
@@ -65,7 +65,7 @@ class SubmittedRun:
     notes: tuple[str, ...]
 
 
-def hand_over(prepared: PreparedRun, progress: RecordingProgress) -> SubmittedRun:
+def submit_once(prepared: PreparedRun, progress: RecordingProgress) -> SubmittedRun:
     """Hand a prepared run to its service.
 
     Raises `LongshoreError` if the run is refused (its directory is removed unless it is kept), or if another process
@@ -200,6 +200,6 @@ def _withdraw(prepared: PreparedRun, card: RunIdentity, *, registered: bool) -> 
         with suppress(OSError):
             prepared.run.submitting.unlink()
     else:
-        remove_run_directory(prepared.run, kept=prepared.made)
+        remove_run_directory(prepared.run, kept=prepared.kept_files)
     if registered or not prepared.keep:
         remove_entry(card.id)
