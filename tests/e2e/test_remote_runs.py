@@ -41,7 +41,7 @@ class Away(LocalService, Queryable):
         shown = found if search.everywhere or search.reference else found[:1]
         return RemoteRuns(reports=tuple(shown), notes=("one is mute",))
 
-    def cancel_remote(self, search, *, forced):
+    def cancel_remote(self, search):
         if "unmet" in search.pass_thru:
             raise SubmissionRefusedError("nothing meets that")
         Away.ended = True

@@ -1063,7 +1063,7 @@ def ping(service: str | None = None, *, path: Path | None = None) -> PingReport:
     Parameters
     ----------
     service
-        Its service; the environment's choice by default, then the local one.
+        Its service; the environment's choice by default, then the default service.
     path
         A configuration with settings of the service.
 

@@ -16,7 +16,7 @@ INTERRUPTED: Final = 130
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 PASS_THRU = click.option(
-    "--pass-thru", metavar="TEXT", default="", help="For the workload manager; the local one has no use for it."
+    "--pass-thru", metavar="TEXT", default="", help="Words for the workload manager, in its own language."
 )
 GLOBAL = click.option(
     "--global/--no-global", "is_global", default=False, help="Search all queues of the workload manager, if it has any."

@@ -143,15 +143,8 @@ class Queryable(ABC):
         """
 
     @abstractmethod
-    def cancel_remote(self, search: RunSearch, *, forced: bool) -> CancelOutcome:
-        """End the run that a search names by its reference.
-
-        Parameters
-        ----------
-        search
-            Which run.
-        forced
-            Whether the workload manager forgets jobs that it cannot reach.
+    def cancel_remote(self, search: RunSearch) -> CancelOutcome:
+        """End the run that a search names by its reference; `RunSearch.pass_thru` is that of ``longshore cancel``.
 
         Raises
         ------

@@ -21,7 +21,7 @@ class RunSearch(msgspec.Struct, frozen=True, kw_only=True):
     everywhere
         Whether all queues of the workload manager are searched, or only that of this host.
     pass_thru
-        A query in the workload manager's own language, instead of `user`.
+        Words for the workload manager, from ``--pass-thru``: a query in its own language, instead of `user`.
     runs_only
         Whether jobs that are no runs are left out.
     """

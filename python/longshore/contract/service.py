@@ -41,9 +41,12 @@ class ServiceTraits(msgspec.Struct, frozen=True, kw_only=True):
     job_keys
         Keys of single values for jobs that only this service reads; stored with the map.
     job_maps
-        Keys of further maps for jobs, such as ``profile.condor``; stored with the map, each under its key.
+        Dotted keys of further maps for jobs; stored with the map, each under its key.
     run_keys
         Keys for the whole run that only this service reads. `Context.settings` has their values under ``run``.
+    user_hold_codes
+        Codes of holds that a user ordered, as in ``set["code"]`` of the event; a job that is held for another reason
+        counts as failed.
     required_variables
         Environment variables that jobs inherit whatever ``inheritEnvironment`` says: programs of the workload manager
         need them.
@@ -56,6 +59,7 @@ class ServiceTraits(msgspec.Struct, frozen=True, kw_only=True):
     job_keys: tuple[str, ...] = ()
     job_maps: tuple[str, ...] = ()
     run_keys: tuple[str, ...] = ()
+    user_hold_codes: frozenset[int] = frozenset()
     required_variables: frozenset[str] = frozenset()
 
 

@@ -12,7 +12,7 @@ from longshore.origin import Origin
 def site_description(config: Config, site: str, keys: Iterable[str]) -> Node:
     """Settings of a site under the keys of a profile; the user's section for it wins over the root.
 
-    Maps such as ``slurm`` are merged key by key, not searched.
+    Maps of services are merged key by key, not searched.
     """
     section = config.at("site", site)
     own: Mapping[str, Node] = section.value if section and isinstance(section.value, dict) else {}

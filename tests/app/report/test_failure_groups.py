@@ -115,7 +115,9 @@ def test_exit_codes_of_held_jobs(tmp_path: Path) -> None:
     }
     ends: dict[int, Ended | Lost | None] = {4: Ended(j=4, a=1, cause=Cause.OUTPUT)}
     jobs = failed(tmp_path, ends, labels=("isr", "warp", "fine"))
-    codes = dataclasses.replace(jobs, held=held, holds={0: 1, 1: 3, 2: 12, 3: 14, 4: 13}).exit_codes()
+    codes = dataclasses.replace(
+        jobs, held=held, holds={0: 1, 1: 3, 2: 12, 3: 14, 4: 13}, user_hold_codes={1}
+    ).exit_codes()
     assert codes == {
         "isr": ExitCodes(codes={14: 1}),
         "warp": ExitCodes(codes={9: 1, 13: 1}),

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Self
 
-from longshore.app.configure.layers import NO_OVERRIDES, Layers, Overrides, file_layer, read_layers
+from longshore.app.configure.layers import NO_OVERRIDES, Layers, Overrides, default_service, file_layer, read_layers
 from longshore.app.configure.service_lookup import find_service, find_service_plugin, short_name
 from longshore.app.configure.site import ResolvedSite, choose_site, resolve_site, site_folders, site_layers
 from longshore.app.payload.lsst import is_lsst, lsst_layer
@@ -128,7 +128,7 @@ class Configuration:
         stack = self.layers.stack.with_layers(*added)
         config = Config(stack.root(), caller, values)
         chosen = config.search("wmsServiceClass", Scope(current={"curr_site": name}, env=self.env))
-        service = str(chosen.value or "local")
+        service = str(chosen.value or default_service())
         default_layers = [lsst_layer()] if is_lsst(config, site=name, env=self.env, folder=self.path.parent) else []
         default_layers += _service_layers(service)
         if default_layers:
@@ -185,11 +185,12 @@ def make_draft(layers: Layers, caller: FunctionCaller | None = None) -> Draft:
     sites = SitePath((), env)
     with _collect_errors(site_errors):
         sites = SitePath(site_folders(base, env), env)
-    draft = Draft(layers=layers, base=base, sites=sites, config=base, site="", service="local", service_origin=None)
+    draft = Draft(layers=layers, base=base, sites=sites, config=base, site="", service="", service_origin=None)
     with _collect_errors(site_errors):
         draft = draft.at_site(choose_site(base, env, sites), base.search("computeSite", Scope(env=env)).origin)
-    with _collect_errors(site_errors):
-        draft = _add_backend_options(draft)
+    if not site_errors:
+        with _collect_errors(site_errors):
+            draft = _add_backend_options(draft)
     return replace(draft, site_errors=tuple(site_errors))
 
 

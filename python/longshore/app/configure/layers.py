@@ -108,7 +108,7 @@ def read_base_layers(
 
     Raises `ConfigError` if an existing file cannot be read.
     """
-    defaults = file_layer("defaults", LayerRank.DEFAULTS, shipped_path("etc", "defaults.yaml"))
+    defaults = _defaults()
     local = _load_machine_and_user(env)
     variables, warnings = _environment_layer(env, defaults.root)
     return (defaults, *local.layers, variables), local.files, tuple(warnings)
@@ -117,6 +117,15 @@ def read_base_layers(
 def file_layer(name: str, rank: LayerRank, path: Path) -> Layer:
     """Return the layer of a file shipped with a package."""
     return Layer(name, rank, read_yaml(path, rank=rank))
+
+
+def default_service() -> str:
+    """Return the service of runs that name none, from the shipped defaults."""
+    return str(plain_map(_defaults().root)["wmsServiceClass"])
+
+
+def _defaults() -> Layer:
+    return file_layer("defaults", LayerRank.DEFAULTS, shipped_path("etc", "defaults.yaml"))
 
 
 def current_directory() -> Path:

@@ -13,13 +13,12 @@ import msgspec
 from longshore.app.configure.configuration import Configuration, make_draft
 from longshore.app.configure.layers import NO_OVERRIDES, Overrides, read_layers
 from longshore.app.configure.payload_names import find_payload_names
-from longshore.app.configure.schemas import configuration_schema, profile_schema, schema_fragment
-from longshore.app.configure.service_lookup import find_service_plugin, short_name
+from longshore.app.configure.schemas import configuration_schema, profile_schema, schema_fragment, service_plugins
 from longshore.app.configure.site import unknown_site
 from longshore.config.lint.lint import hide_secret_lines, lint
 from longshore.config.lint.schema_check import Finding, Severity, check_schema
 from longshore.config.lint.secrets import find_secrets
-from longshore.config.lint.section_checks import BPS_DEFAULT_SERVICE, BpsDefaultService, find_choices
+from longshore.config.lint.section_checks import BpsDefaultService, find_choices
 from longshore.config.lint.variable_checks import LintContext
 from longshore.config.values.merge import Node, plain_map
 from longshore.errors import ConfigError
@@ -189,15 +188,13 @@ def _source_text(origin: Origin) -> dict[str, str]:
         return {}
 
 
-def _find_bps_default() -> BpsDefaultService:
-    """Return BPS's default service as registered here."""
-    plugin = find_service_plugin(BPS_DEFAULT_SERVICE)
-    fragment = schema_fragment(plugin) if plugin else None
-    return BpsDefaultService(
-        service=short_name(BPS_DEFAULT_SERVICE),
-        title=fragment.title if fragment else BPS_DEFAULT_SERVICE,
-        keys=fragment.added_keys if fragment else frozenset(),
-    )
+def _find_bps_default() -> BpsDefaultService | None:
+    """Return the registered service whose schema says that BPS uses it by default; ``None`` without one."""
+    for plugin in service_plugins():
+        fragment = schema_fragment(plugin)
+        if fragment.bps_default:
+            return BpsDefaultService(service=plugin.name, title=fragment.title, keys=fragment.added_keys)
+    return None
 
 
 def _quantum_graph_keys() -> frozenset[str]:

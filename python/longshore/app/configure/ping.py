@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from longshore.app.configure.configuration import read_draft
-from longshore.app.configure.layers import SERVICE_VARIABLE, Overrides, current_directory
+from longshore.app.configure.layers import SERVICE_VARIABLE, Overrides, current_directory, default_service
 from longshore.app.configure.lint import check_configuration
 from longshore.app.configure.resolved_run import service_context
 from longshore.app.configure.service_lookup import find_service
@@ -16,7 +16,7 @@ from longshore.contract.context import Context, PingReport, RunPaths, Site
 def ping(name: str | None, *, path: Path | None = None, now: float = 0.0) -> PingReport:
     """Ask a service whether it can be used.
 
-    Without `name` the environment's choice is used, else the local service. `path` is a configuration with the
+    Without `name` the environment's choice is used, else the default service. `path` is a configuration with the
     service's settings; `now` is its time. Raises `UnknownServiceError` if the service does not exist.
     """
     here = RunPaths(current_directory())
@@ -28,5 +28,5 @@ def ping(name: str | None, *, path: Path | None = None, now: float = 0.0) -> Pin
         report = service_context(configuration, service, here).probe
         if report is not None:
             return report
-    service = find_service(name or os.environ.get(SERVICE_VARIABLE) or "local")
+    service = find_service(name or os.environ.get(SERVICE_VARIABLE) or default_service())
     return service.ping(Context(settings={}, site=Site(name=""), paths=here, templates={}))

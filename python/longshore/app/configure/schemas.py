@@ -23,13 +23,14 @@ _REFERENCE: Final = "#/$defs/"
 class SchemaFragment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Schema fragment of a service: keys of jobs, of runs, and of a site's profile and section.
 
-    `title` is the workload manager's display name.
+    `title` is the workload manager's display name. `bps_default` says that BPS uses the service where none is named.
     """
 
     title: str
     job: Properties = {}
     run: Properties = {}
     site: Properties = {}
+    bps_default: bool = False
 
     @property
     def added_keys(self) -> frozenset[str]:
@@ -71,7 +72,14 @@ def schema_fragment(plugin: Plugin) -> SchemaFragment:
         document = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
         definitions: Mapping[str, Any] = document["$defs"]
         parts = {part: definitions.get(part, {}).get("properties", {}) for part in ("job", "run", "site")}
-        return msgspec.convert({"title": document["title"], **_inline_references(parts, definitions)}, SchemaFragment)
+        return msgspec.convert(
+            {
+                "title": document["title"],
+                "bps_default": document.get("bpsDefault", False),
+                **_inline_references(parts, definitions),
+            },
+            SchemaFragment,
+        )
     except (msgspec.MsgspecError, AttributeError, KeyError, RecursionError) as error:
         raise ConfigError(f"the schema '{path}' of the service '{plugin.name}' cannot be used: {error!r}") from error
 
@@ -83,7 +91,7 @@ def _schemas(_path: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
     site: dict[str, Any] = msgspec.json.decode(shipped_path("etc", "schema", "site.json").read_bytes())
     definitions = config["$defs"]
     job, run = definitions["job"]["properties"], definitions["run"]["properties"]
-    for fragment in map(schema_fragment, _services()):
+    for fragment in map(schema_fragment, service_plugins()):
         _add_keys(job, fragment.job)
         _add_keys(run, fragment.run)
         _add_keys(site["properties"], fragment.site)
@@ -96,7 +104,7 @@ def _schemas(_path: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
     return config, site
 
 
-def _services() -> Iterator[Plugin]:
+def service_plugins() -> Iterator[Plugin]:
     """Iterate over registered services, each once, Longshore's own first."""
     seen: set[str] = set()
     for plugin in sorted(registered(SERVICES).values(), key=lambda plugin: (not plugin.built_in, plugin.name)):

@@ -22,8 +22,6 @@ from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.plan.special_jobs import FINAL_LABEL
 from longshore.world.runs.registry import read_entries
 
-FORCE_OPTION = "-forcex"
-"""HTCondor option that drops unreachable jobs from the queue."""
 _POLL_S = 0.1
 _MAX_NAMES = 10
 """Names listed in a message."""
@@ -54,14 +52,12 @@ def cancel_remote(
 ) -> RunReport:
     """Cancel a run whose directory is on another host.
 
-    `found` is the run as its workload manager reports it. `pass_thru` holds ``-forcex`` and further constraints;
-    `runs_only` spares jobs that are no runs. `wait_s` and `show` are those of `cancel`.
+    `found` is the run as its workload manager reports it, `pass_thru` words for it. `runs_only` spares jobs that are no
+    runs. `wait_s` and `show` are those of `cancel`.
     """
     service = require_capability(find_service(found.service), Queryable, "cancel runs of other hosts")
-    words = pass_thru.split()
-    rest = " ".join(word for word in words if word != FORCE_OPTION)
-    search = RunSearch(reference=found.global_id or found.id, pass_thru=rest, runs_only=runs_only, days=1.0)
-    outcome = service.cancel_remote(search, forced=FORCE_OPTION in words)
+    search = RunSearch(reference=found.global_id or found.id, pass_thru=pass_thru, runs_only=runs_only, days=1.0)
+    outcome = service.cancel_remote(search)
     deadline = time.monotonic() + wait_s
     report = found
     while time.monotonic() < deadline:

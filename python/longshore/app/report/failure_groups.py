@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
@@ -18,9 +18,6 @@ _LOGS_PER_KIND: Final = 40
 """Logs read per label, cause, exit code and signal."""
 _MAX_LOGS: Final = 400
 """Logs read in total: each is opened on a possibly slow file system."""
-
-USER_HOLD: Final = 1
-"""Hold code of a user's hold: HTCondor's, the only manager with codes for holds."""
 
 _Kind = tuple[int, str | None, int | None, int | None]
 """Label, cause, exit code, signal."""
@@ -42,8 +39,9 @@ class FailedJobs:
     """Failed jobs of a run.
 
     `jobs` has the end of each failed job's newest attempt, `held` that of each job held by the workload manager.
-    `holds` has its codes for present holds and for those before a failure. `label_of` maps a job to its label.
-    `names_of` looks up names by job numbers; `log_of` returns an attempt's log path relative to the run directory.
+    `holds` has its codes for present holds and for those before a failure; `user_hold_codes` are those of holds that
+    users ordered. `label_of` maps a job to its label. `names_of` looks up names by job numbers; `log_of` returns an
+    attempt's log path relative to the run directory.
     """
 
     run: RunPaths
@@ -54,6 +52,7 @@ class FailedJobs:
     names_of: Callable[[Iterable[int]], Mapping[int, str]]
     held: Mapping[int, Ended | Lost | None] = field(default_factory=dict)
     holds: Mapping[int, int] = field(default_factory=dict)
+    user_hold_codes: Collection[int] = ()
     read: ReadLogs = field(default_factory=dict)
     """Signatures of logs read before: a watched run fails a little at a time."""
 
@@ -83,7 +82,7 @@ class FailedJobs:
             label = self.labels[self.label_of[job]]
             _, exit_code, signal = _exit_of(end)
             code = exit_code if exit_code is not None else signal if signal is not None else self.holds.get(job)
-            if job in self.held and self.holds[job] == USER_HOLD:
+            if job in self.held and self.holds[job] in self.user_hold_codes:
                 continue
             if code is None:
                 unknown[label] += 1

@@ -140,6 +140,7 @@ class ReportBuilder:
             jobs={job: attempts.failed_ends.get(job) for job in attempts.failed},
             held={job: attempts.failed_ends.get(job) for job in attempts.hold_codes if job not in attempts.failed},
             holds=attempts.hold_codes,
+            user_hold_codes=self._opened.service.traits.user_hold_codes if attempts.hold_codes else (),
             names_of=jobs.names_of,
             read=self._read_logs,
         )

@@ -20,7 +20,7 @@ _SUMMARY_COLUMNS = ("X", "STATE", "%S", "ID", "OPERATOR", "PROJECT", "CAMPAIGN",
 _DETAIL_COLUMNS = (" ", *(state.value for state in JobState), "EXPECTED")
 
 _NUMBERED = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})*")
-"""A numeric id, such as HTCondor's ``9.0``; the limit of eighteen digits keeps a hostile id cheap."""
+"""A numeric id, such as ``9.0``; the limit of eighteen digits keeps a hostile id cheap."""
 
 _CODE_COLUMNS = (
     " ",

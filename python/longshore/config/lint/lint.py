@@ -33,7 +33,7 @@ def lint(
     schema: JsonSchema,
     around: LintContext,
     *,
-    bps: BpsDefaultService,
+    bps: BpsDefaultService | None,
     labels: frozenset[str] | None = None,
 ) -> list[Finding]:
     """Find all errors and likely errors of a configuration.

@@ -35,8 +35,6 @@ _MAX_HINT_LABELS: Final = 5
 """Maximum number of labels in a hint."""
 _BPS_PACKAGE: Final = "lsst.ctrl.bps."
 _OLD_BPS_PACKAGE: Final = f"{_BPS_PACKAGE}wms."
-BPS_DEFAULT_SERVICE: Final = f"{_BPS_PACKAGE}htcondor.HTCondorService"
-"""Class that BPS uses where no service is named."""
 
 _LSST_KEYS: Final = frozenset(
     {"butlerConfig", "inCollection", "qgraphFile", "createQuantumGraph", "updateQuantumGraph"}
@@ -44,7 +42,7 @@ _LSST_KEYS: Final = frozenset(
 
 
 class BpsDefaultService(msgspec.Struct, frozen=True):
-    """The Longshore service for `BPS_DEFAULT_SERVICE`.
+    """The service that BPS uses where none is named.
 
     Attributes
     ----------
@@ -169,8 +167,10 @@ def find_deprecated_names(root: Node) -> Iterator[Finding]:
             yield _warning(f"{quote_value(name)} is an old name", origin, hint)
 
 
-def find_missing_service(root: Node, bps: BpsDefaultService) -> Iterator[Finding]:
+def find_missing_service(root: Node, bps: BpsDefaultService | None) -> Iterator[Finding]:
     """Warn once where BPS would use its default service, and Longshore uses its own."""
+    if bps is None:
+        return
     top = _map(root)
     service = top.get("wmsServiceClass")
     if any("wmsServiceClass" in _map(top.get(section)) for section in ("bps_cmdline", "payload")):

@@ -35,7 +35,7 @@ class ServiceKeys(msgspec.Struct, frozen=True):
     keys
         Keys of single values that only this service uses.
     maps
-        Keys of further maps, those of nested maps with dots: ``profile.condor``.
+        Keys of further maps, those of nested maps with dots: ``profile.pool``.
     """
 
     map: str
@@ -128,7 +128,7 @@ def _sections(config: Config, scope: Scope) -> Iterator[tuple[str, Mapping[str, 
     yield "", _map_of(config.root)
     for name in reversed(SECTIONS):
         if name in _CHOSEN_SECTIONS:
-            # Without a chosen part, a search looks at all parts of a section; here, a site may be called `slurm`.
+            # Without a chosen part, a search looks at all parts of a section; here, a site may have the map's name.
             choice = scope.current.get(f"curr_{name}")
             yield name, _map_of(config.at(name, str(choice)) if choice else None)
         else:

@@ -17,7 +17,7 @@ _LIMIT: Final = re.compile(r"\s*([A-Za-z0-9_.-]+)\s*(?::\s*([1-9][0-9]*)\s*)?")
 
 
 def parse_concurrency_limits(text: str) -> dict[str, int]:
-    """Parse concurrency limits in HTCondor's format, ``db_limit, tape:2``, to an amount per name.
+    """Parse concurrency limits, such as ``db_limit, tape:2``, to an amount per name.
 
     Raises
     ------

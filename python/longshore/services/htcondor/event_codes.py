@@ -26,7 +26,9 @@ class EventType(IntEnum):
 
 JOB_HELD: Final = 5
 """``JobStatus`` of a held job."""
-BY_HAND: Final = (1, 15, 16)
+USER_HOLD: Final = 1
+"""Hold code of a user's hold."""
+BY_HAND: Final = (USER_HOLD, 15, 16)
 """Hold codes that are intended or pass by themselves: by a user, submitted on hold, spooling files."""
 
 _OOM: Final = frozenset({(34, 0), (3, 34), (21, 102)})

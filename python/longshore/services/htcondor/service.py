@@ -37,7 +37,7 @@ from longshore.model.run.submission import Submission
 from longshore.services.htcondor import status_lines
 from longshore.services.htcondor.check import check
 from longshore.services.htcondor.control import interventions, restart
-from longshore.services.htcondor.event_codes import BY_HAND, JOB_HELD
+from longshore.services.htcondor.event_codes import BY_HAND, JOB_HELD, USER_HOLD
 from longshore.services.htcondor.events.dagman_end import DagmanEnd, read_dagman_end
 from longshore.services.htcondor.events.dagman_history import DagmanHistory
 from longshore.services.htcondor.events.event_source import LogEventSource
@@ -90,7 +90,12 @@ class HTCondorService(
 
     name: ClassVar[str] = NAME
     traits: ClassVar[ServiceTraits] = ServiceTraits(
-        transfers_files=True, settings_key=SETTINGS_KEY, job_keys=JOB_KEYS, job_maps=JOB_MAPS, run_keys=RUN_KEYS
+        transfers_files=True,
+        settings_key=SETTINGS_KEY,
+        job_keys=JOB_KEYS,
+        job_maps=JOB_MAPS,
+        run_keys=RUN_KEYS,
+        user_hold_codes=frozenset({USER_HOLD}),
     )
 
     def __init__(self) -> None:
@@ -241,9 +246,9 @@ class HTCondorService(
         """Return reports of runs from the queues and the histories of schedds."""
         return query.query_runs(search)
 
-    def cancel_remote(self, search: RunSearch, *, forced: bool) -> CancelOutcome:
+    def cancel_remote(self, search: RunSearch) -> CancelOutcome:
         """Remove the DAGMan job of any run; DAGMan removes its jobs."""
-        return query.cancel_run(search, forced=forced)
+        return query.cancel_run(search)
 
     def releases_holds(self, run: RunPaths) -> bool:
         """Return whether a job is held other than by hand: its submit description decides on its release."""

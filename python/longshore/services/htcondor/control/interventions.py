@@ -10,15 +10,15 @@ from typing import Final
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection
 from longshore.engine.rundir.job_table import JobTable, read_header
-from longshore.errors import SubmissionRefusedError, UnreachableError, UsageError
+from longshore.errors import SubmissionRefusedError, UnreachableError
 from longshore.model.run.event import Steer
 from longshore.services.htcondor.control import not_in_queue
 from longshore.services.htcondor.node_names import FINAL_NODE
 from longshore.services.htcondor.schedd.client import CondorClient
+from longshore.services.htcondor.schedd.query import parse_pass_thru
 from longshore.services.htcondor.submission_record import RecordedIntervention, SubmissionRecord, update_interventions
 from longshore.world.host import user_name
 
-_FORCE: Final = "-forcex"
 _GONE_S: Final = 20.0
 """Seconds to wait for removed jobs to leave the queue; a final job is not waited for."""
 _POLL_S: Final = 0.1
@@ -35,7 +35,7 @@ def cancel_run(
     says whether to skip the final job, and whether HTCondor is to forget the jobs (``-forcex``). `dagman` is a
     constraint for DAGMan's job. Raises `UnreachableError` if the schedd does not answer; then nothing was cancelled.
     """
-    forced, also = _parse_pass_thru(client, selection)
+    forced, also = parse_pass_thru(client, selection.pass_thru)
     last = record.last_submission
     assert last is not None
     below = f"DAGManJobId =?= {last.cluster}"
@@ -90,7 +90,7 @@ def cancel_jobs(run: RunPaths, client: CondorClient, cluster: int, selection: Jo
     Raises `SubmissionRefusedError` if none is in the queue: DAGMan cannot skip jobs that it has not submitted.
     """
     selected = selected_jobs(run, selection)
-    forced, also = _parse_pass_thru(client, selection)
+    forced, also = parse_pass_thru(client, selection.pass_thru)
     here = f"{_jobs_constraint(cluster, selected)}{also}"
     count = client.apply_action("RemoveX" if forced else "Remove", here, _REASON)
     if not count and selected:
@@ -182,19 +182,6 @@ def selected_jobs(run: RunPaths, selection: JobSelection) -> list[int]:
 def _jobs_constraint(cluster: int, jobs: Iterable[int]) -> str:
     numbers = ", ".join(map(str, jobs))
     return f"DAGManJobId =?= {cluster} && member(LongshoreJob, {{{numbers}}})"
-
-
-def _parse_pass_thru(client: CondorClient, selection: JobSelection) -> tuple[bool, str]:
-    """Parse ``--pass-thru`` as BPS does: whether to forget jobs, and an additional constraint."""
-    words = selection.pass_thru.split()
-    rest = " ".join(word for word in words if word != _FORCE)
-    if rest.startswith("-"):
-        raise UsageError(
-            f"'--pass-thru' has '{rest}', which removing a run from HTCondor does not know",
-            hint=f"It knows {_FORCE} (HTCondor forgets jobs whose machines do not answer), and constraints.",
-        )
-    client.require_constraint(rest)
-    return _FORCE in words, f" && ({rest})" if rest else ""
 
 
 def _wait_until_gone(client: CondorClient, below: str, dagman: str = "false") -> list[str]:

@@ -10,13 +10,15 @@ from typing import Any, Final
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.intervention import CancelOutcome
 from longshore.contract.search import RemoteRuns, RunSearch
-from longshore.errors import ServiceError, SubmissionRefusedError, UnreachableError
+from longshore.errors import ServiceError, SubmissionRefusedError, UnreachableError, UsageError
 from longshore.model.run.report import RunReport
 from longshore.services.htcondor.schedd.client import CondorClient, quoted
 from longshore.services.htcondor.schedd.ids import CondorId, parse_id
 from longshore.services.htcondor.schedd.query_report import DAGMAN_ATTRIBUTES, JOB_ATTRIBUTES, build_report
 
 _DIRECTORY: Final = ("Iwd", "LongshoreRun")
+_FORCE: Final = "-forcex"
+"""Option that drops unreachable jobs from the queue."""
 _DAY_S: Final = 86_400
 _LEAST_DAYS: Final = 2.0
 """Minimum of days of history to search for a run with a given id, as in BPS."""
@@ -85,23 +87,21 @@ def query_runs(search: RunSearch) -> RemoteRuns:
     return RemoteRuns(reports=tuple(reports), notes=tuple(notes))
 
 
-def cancel_run(search: RunSearch, *, forced: bool) -> CancelOutcome:
+def cancel_run(search: RunSearch) -> CancelOutcome:
     """Remove the DAGMan job of a run with a given id.
 
-    `forced` makes the schedd forget the job (``RemoveX``). Raises `SubmissionRefusedError` if no queued job matches.
+    With ``-forcex`` the schedd forgets the job (``RemoveX``). Raises `SubmissionRefusedError` if no queued job matches.
     """
     meant = parse_id(search.reference)
     if meant is None:
         raise SubmissionRefusedError(f"'{search.reference}' is no id of HTCondor's")
-    CondorClient().require_constraint(search.pass_thru)
-    constraint = f"{_meant(meant)} && {_RUNS}" if search.runs_only else _meant(meant)
-    if search.pass_thru:
-        constraint += f" && ({search.pass_thru})"
+    is_forced, also = parse_pass_thru(CondorClient(), search.pass_thru)
+    constraint = (f"{_meant(meant)} && {_RUNS}" if search.runs_only else _meant(meant)) + also
     everywhere = search.everywhere and not meant.schedd
     count = 0
     for client in _clients(meant.schedd, everywhere=everywhere):
         try:
-            count += client.apply_action("RemoveX" if forced else "Remove", constraint, "longshore cancel")
+            count += client.apply_action("RemoveX" if is_forced else "Remove", constraint, "longshore cancel")
         except UnreachableError:
             if not everywhere:
                 raise
@@ -111,6 +111,19 @@ def cancel_run(search: RunSearch, *, forced: bool) -> CancelOutcome:
             hint="Double check the id; --global searches all queues, and --skip-require-bps takes what is no run, too.",
         )
     return CancelOutcome(ended=count, alive=("still alive: DAGMan is in the queue",))
+
+
+def parse_pass_thru(client: CondorClient, text: str) -> tuple[bool, str]:
+    """Parse ``--pass-thru`` of ``cancel`` as BPS does: whether to forget jobs, and an additional constraint."""
+    words = text.split()
+    rest = " ".join(word for word in words if word != _FORCE)
+    if rest.startswith("-"):
+        raise UsageError(
+            f"'--pass-thru' has '{rest}', which removing a run from HTCondor does not know",
+            hint=f"It knows {_FORCE} (HTCondor forgets jobs whose machines do not answer), and constraints.",
+        )
+    client.require_constraint(rest)
+    return _FORCE in words, f" && ({rest})" if rest else ""
 
 
 def _clients(schedd: str, *, everywhere: bool) -> Iterator[CondorClient]:
