@@ -22,10 +22,10 @@ from longshore.app.documents.error import error_document
 from longshore.app.documents.picture import draw_document
 from longshore.app.documents.registry import adopt_document, forget_document
 from longshore.app.documents.report import JobEntry, report_document, report_pieces
+from longshore.app.documents.restart import restart_document
 from longshore.app.documents.run import (
     CountsEntry,
     cancel_document,
-    restart_document,
     resume_all_document,
     resume_document,
     stages_document,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET, UnsetType
 
-from longshore.app.documents.document import Count, Document, DocumentEntry
+from longshore.app.documents.document import Count, Document, DocumentEntry, JsonValue
 from longshore.app.documents.error import ErrorEntry, error_entry
 from longshore.config.lint.explain import KeyExplanation, OverriddenValue, StepKind
 from longshore.config.lint.schema_check import Severity
@@ -45,7 +45,7 @@ class ConfigShowDocument(Document, frozen=True, kw_only=True):
     """The effective configuration: `longshore config show --json`."""
 
     kind: Literal["config_show"] = "config_show"
-    values: Mapping[str, Any]
+    values: Mapping[str, JsonValue]
     """All layers merged, values as they were written."""
     origins: Sequence[ValueOriginEntry] | UnsetType = UNSET
     """Place of each value, with --origins."""
@@ -54,7 +54,7 @@ class ConfigShowDocument(Document, frozen=True, kw_only=True):
 class ReplacedEntry(DocumentEntry, frozen=True):
     """A value that another one replaced."""
 
-    value: Any
+    value: JsonValue
     """The value as it was written."""
     origin: OriginEntry
     """Place where it was written."""
@@ -82,11 +82,11 @@ class ValueEntry(DocumentEntry, frozen=True):
 
     found: bool
     """Whether a search finds the key."""
-    value: Any
+    value: JsonValue
     """Result of the search; an empty text if nothing was found, null if there is an error."""
     origin: OriginEntry | None
     """Place where it was written; null if nothing was found, or for a current value."""
-    written: Any
+    written: JsonValue
     """The value as it was written."""
     overrode: Sequence[ReplacedEntry]
     """Values of weaker layers that it replaced, the strongest first."""
@@ -196,8 +196,8 @@ def _origin_entry(origin: Origin | None) -> OriginEntry | None:
     return None if origin is None else OriginEntry.from_record(origin)
 
 
-def _json_value(value: Any) -> Any:
-    """The value with numbers that JSON lacks as text."""
+def _json_value(value: object) -> JsonValue:
+    """Return a value with numbers that JSON lacks as text."""
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, dict):

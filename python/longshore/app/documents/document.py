@@ -1,4 +1,4 @@
-"""The base of all documents, the types of their members, and their text."""
+"""Base classes of the JSON documents, the types of their members, and their encoding."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ Time: TypeAlias = Annotated[
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 Ordinal: TypeAlias = Annotated[int, Meta(ge=1)]
 Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
+JsonValue: TypeAlias = Any
+"""Any value of JSON; msgspec has no narrower type for it."""
 
 _encode: Final = msgspec.json.Encoder().encode
 _UNSAFE_CHARACTERS: Final = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-"""Legal in a JSON text, or at least in a Python string, but harmful to a terminal, a line reader or an encoder."""
+"""Characters that are legal in JSON, but harmful to a terminal, a line reader or an encoder."""
 
 
 class DocumentEntry(msgspec.Struct, frozen=True):
@@ -35,15 +37,10 @@ class DocumentEntry(msgspec.Struct, frozen=True):
     """
 
     @classmethod
-    def from_record(cls, record: object, **members: Any) -> Self:
-        """Copy the members that a record has under the same name.
+    def from_record(cls, record: object, **members: object) -> Self:
+        """Copy the members that a record has under the same name; others are in `members`.
 
-        Parameters
-        ----------
-        record
-            The record. Of a member declared as `Time` it has seconds since the epoch.
-        **members
-            Values of members that the record lacks, or has in another form.
+        A member declared as `Time` is copied from seconds since the epoch, in the record and in `members`.
         """
         copied, times = _members_to_copy(cls, tuple(members))
         found = {name: getattr(record, name) for name in copied} | members
@@ -70,7 +67,7 @@ class DatedDocument(Document, frozen=True, kw_only=True):
 
 @lru_cache
 def _members_to_copy(cls: type[DocumentEntry], given: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Members to copy: the required ones that are not given. And, of these and those given, the times."""
+    """Return the names of required members that are not given; and of these and the given ones, those of times."""
     defaults = dict(zip(reversed(cls.__struct_fields__), reversed(cls.__struct_defaults__), strict=False))
     copied = tuple(
         name for name in cls.__struct_fields__ if name not in given and defaults.get(name, NODEFAULT) is NODEFAULT
@@ -81,14 +78,14 @@ def _members_to_copy(cls: type[DocumentEntry], given: tuple[str, ...]) -> tuple[
 
 
 def to_json(document: object) -> str:
-    r"""Return a document as indented JSON that any terminal and any encoding of it can bear.
+    r"""Encode a document as indented JSON that is safe on any terminal.
 
-    Names of files need not be text: a lone surrogate is written as a ``\u`` escape, and reads back as the same name.
+    A name of a file need not be text: a lone surrogate becomes a ``\u`` escape, and decodes to the same name.
     """
     try:
         text = msgspec.json.format(_encode(document), indent=2).decode()
     except UnicodeEncodeError:
-        # Imported here: few documents need it, and it takes ten times as long.
+        # Imported late: few documents need it, and it takes ten times as long.
         import json
 
         text = json.dumps(msgspec.to_builtins(document, str_keys=True), indent=2, ensure_ascii=False)
@@ -96,7 +93,7 @@ def to_json(document: object) -> str:
 
 
 def to_line(document: object) -> str:
-    """Return a document, an entry or a text as JSON in one line; see `to_json`."""
+    """Encode a document, an entry or a text as JSON in one line; see `to_json`."""
     try:
         text = _encode(document).decode()
     except UnicodeEncodeError:
@@ -107,8 +104,8 @@ def to_line(document: object) -> str:
 
 
 def escape_unsafe(text: str) -> str:
-    """Return JSON with the characters that a terminal or a line reader may obey as escapes."""
-    # All but one of them lie beyond ASCII, and that is asked in no time.
+    """Escape the characters of a JSON text that are harmful to a terminal or a line reader."""
+    # All but one are beyond ASCII, and `isascii` is fast.
     if text.isascii() and "\x7f" not in text:
         return text
     return _UNSAFE_CHARACTERS.sub(lambda match: f"\\u{ord(match.group()):04x}", text)

@@ -1,4 +1,4 @@
-"""The lines of ``events``: what happened in a run, with the names of its jobs."""
+"""Documents of ``events``: a line per event of a run, with the names of its jobs."""
 
 from __future__ import annotations
 
@@ -162,19 +162,7 @@ class EventDocument(Document, frozen=True, kw_only=True):
 
 
 def event_document(event: Event, mark: str, *, run: str, name_of: JobNames) -> EventDocument:
-    """Return an event as ``events`` prints it.
-
-    Parameters
-    ----------
-    event
-        The event.
-    mark
-        Position to go on from.
-    run
-        Id of the run.
-    name_of
-        Name and label of a job.
-    """
+    """Return an event as ``events`` prints it; `run` is the run's id, `mark` the position to continue from."""
     tag, fields, read = _event_fields(type(event))
     at, *values = read(event)
     members: dict[str, Any] = {
@@ -206,10 +194,10 @@ def request_entry(request: Request) -> RequestEntry:
 @lru_cache
 def _event_fields(
     kind: type[msgspec.Struct],
-) -> tuple[str, Sequence[tuple[str, str, Any]], Callable[[Event], tuple[Any, ...]]]:
-    """Tag of an event, its fields, and what reads `t` and these; found out once per kind, for a run has a million.
+) -> tuple[str, Sequence[tuple[str, str, object]], Callable[[Event], tuple[Any, ...]]]:
+    """Return the tag of an event class, its fields, and a getter of `t` and these; cached, as a run has a million.
 
-    A field has its name in a document and the value that leaves it out.
+    A field has its name, its name in a document, and the value that leaves it out.
     """
     fields = [
         (field.name, _MEMBER_NAMES.get(field.name, field.name), _default(field))
@@ -219,7 +207,7 @@ def _event_fields(
     return str(kind.__struct_config__.tag), fields, attrgetter("t", *(field for field, _, _ in fields))
 
 
-def _default(field: msgspec.structs.FieldInfo) -> Any:
+def _default(field: msgspec.structs.FieldInfo) -> object:
     return field.default if field.default_factory is msgspec.NODEFAULT else field.default_factory()
 
 

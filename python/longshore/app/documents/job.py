@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
@@ -12,6 +12,7 @@ from longshore.app.documents.document import (
     Count,
     DatedDocument,
     DocumentEntry,
+    JsonValue,
     Ordinal,
     Seconds,
     Time,
@@ -117,7 +118,7 @@ class JobDocument(_JobDocument, frozen=True, kw_only=True):
     """Attempts after the first."""
     retry_unless_exit: Sequence[int]
     """Exit codes that are not retried."""
-    attributes: Mapping[str, Any]
+    attributes: Mapping[str, JsonValue]
     """Other requests to the workload manager."""
     parents: Sequence[str]
     """Names of the jobs it waits for."""
@@ -275,23 +276,13 @@ def logs_pieces(
     notes: Sequence[str],
     as_of: float,
 ) -> Iterator[str]:
-    """Yield the text of ``logs --json`` in pieces; the logs need not fit into memory.
+    """Yield the text of ``logs --json`` in chunks, because the logs need not fit into memory.
 
-    Parameters
-    ----------
-    run
-        Id of the run.
-    logs
-        The logs.
-    lines
-        Reads the lines of a log, if any are wanted.
-    notes
-        Notes on logs that are missing.
-    as_of
-        Time of the look, in seconds since the epoch.
+    `run` is the run's id; `lines` reads the requested lines of a log; `notes` are about missing logs. `as_of` is in
+    seconds since the epoch.
     """
     document = LogsDocument(run=run, logs=(), notes=notes, as_of=format_timestamp(as_of, exact=True))
-    # No text can look like this: a quotation mark inside a string is escaped.
+    # No string contains this: quotation marks in strings are escaped.
     before, _, behind = to_json(document).rpartition('"logs": []')
     yield f'{before}"logs": ['
     for number, log in enumerate(logs):
@@ -340,13 +331,13 @@ def explain_job_document(job: JobExplanation, reasons: Sequence[str], *, as_of: 
         limits=[LimitEntry.from_record(limit, max=limit.maximum, taken=limit.used_by_run) for limit in job.limits],
         waits_at_manager=job.manager_reason or None,
         attempts=[_attempt_entry(attempt, job.logs.get(attempt.number)) for attempt in job.attempts],
-        history=[_about_one(event, job.index) for event in history],
+        history=[_with_one_job(event, job.index) for event in history],
         as_of=as_of,
     )
 
 
-def _about_one(event: EventDocument, index: int) -> EventDocument:
-    """An event without the other jobs that it is about."""
+def _with_one_job(event: EventDocument, index: int) -> EventDocument:
+    """Return an event without its other jobs."""
     if event.jobs is UNSET:
         return event
     return replace(event, jobs=[member for member in event.jobs if member.index == index])

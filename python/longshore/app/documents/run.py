@@ -1,23 +1,21 @@
-"""Documents of commands that hand runs over, change them, or ask for their state."""
+"""Documents of ``status`` and of commands that submit, resume, cancel or steer runs, and of stages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from msgspec import UNSET, UnsetType
 
-from longshore.app.documents.document import Count, DatedDocument, DocumentEntry, Ordinal, Seconds
+from longshore.app.documents.document import Count, DatedDocument, DocumentEntry, Seconds
 from longshore.contract.context import RunPaths
-from longshore.engine.state.restart_selection import RestartReason
 from longshore.model.run.moment import format_timestamp
 from longshore.model.run.report import RunReport
 from longshore.model.run.state import STATE_EXIT_STATUS, JobState
 from longshore.model.run.submission import RunIdentity
 
 if TYPE_CHECKING:
-    from longshore.app.control.restart import RestartPlan
     from longshore.app.runs.open_run import OpenRun
     from longshore.app.submit.stage_results import StageResult
     from longshore.contract.intervention import Intervention
@@ -105,7 +103,9 @@ class CancelDocument(DatedDocument, frozen=True, kw_only=True):
     """The runs, oldest first."""
 
 
-class _RunDocument(DatedDocument, frozen=True, kw_only=True):
+class SubmissionDocument(DatedDocument, frozen=True, kw_only=True):
+    """A run that a command submitted."""
+
     id: str
     """Id of the run as users give it: Longshore's own, or the workload manager's."""
     name: str
@@ -114,7 +114,7 @@ class _RunDocument(DatedDocument, frozen=True, kw_only=True):
     """Path of the run directory."""
 
 
-class SubmitDocument(_RunDocument, frozen=True, kw_only=True):
+class SubmitDocument(SubmissionDocument, frozen=True, kw_only=True):
     """A run that was handed over: `longshore submit --json`. And one that was only written, by a dry run."""
 
     kind: Literal["submit"] = "submit"
@@ -132,7 +132,7 @@ class SubmitDocument(_RunDocument, frozen=True, kw_only=True):
     """Exit status that stands for the state; only with `--wait`."""
 
 
-class ResumeDocument(_RunDocument, frozen=True, kw_only=True):
+class ResumeDocument(SubmissionDocument, frozen=True, kw_only=True):
     """A run whose engine died and that has another one now: `longshore resume --json`."""
 
     kind: Literal["resume"] = "resume"
@@ -146,42 +146,6 @@ class ResumeAllDocument(DatedDocument, frozen=True, kw_only=True):
     kind: Literal["resume_all"] = "resume_all"
     runs: Sequence[ResumeDocument]
     """The runs, oldest first."""
-
-
-class SelectionEntry(DocumentEntry, frozen=True):
-    """Names of jobs and labels; all jobs where none is named."""
-
-    jobs: Sequence[str]
-    """Names of jobs."""
-    labels: Sequence[str]
-    """Names of labels."""
-
-
-class RestartDocument(_RunDocument, frozen=True, kw_only=True, rename={"from_labels": "from"}):
-    """Jobs that a restart runs again: `longshore restart --json`."""
-
-    kind: Literal["restart"] = "restart"
-    submitted: bool
-    """Whether the run was handed over: not with `--dry-run`, and not if there is nothing to do."""
-    again: Mapping[str, Mapping[JobState, Ordinal]]
-    """Number of jobs that run again, per label and per state they are in: FAILED, DELETED (cancelled), PRUNED (waited
-    for one of these) or SUCCEEDED (with --from, and the final job)."""
-    reasons: Mapping[str, Mapping[RestartReason, Ordinal]]
-    """Number of the same jobs per label and reason: failed, cancelled, pruned (waited for one of these), named (it
-    succeeded, and its label is in `from`), descends (it succeeded, and descends from one that is named) or final (the
-    final job, which gathers what the others make)."""
-    unfinished: Count
-    """Number of jobs that were never over because the engine died; they go on in any case."""
-    from_labels: Sequence[str]
-    """Labels that run again with all their descendants, even those that succeeded."""
-    set: Mapping[str, str]
-    """What is set for jobs that run again or go on, a text per key."""
-    set_for: SelectionEntry
-    """The jobs and labels for which it is set."""
-    set_of: Count
-    """Number of jobs for which it is set."""
-    notes: Sequence[str]
-    """What a reader must know, a sentence each."""
 
 
 class StageEntry(DocumentEntry, frozen=True):
@@ -213,33 +177,27 @@ class StagesDocument(DatedDocument, frozen=True, kw_only=True):
 
 def status_document(report: RunReport, *, as_of: float) -> StatusDocument:
     """Return the state of one run as ``status --json`` prints it."""
-    return StatusDocument.from_record(report, **_state(report), as_of=as_of)
+    return StatusDocument.from_record(report, **_state_members(report), as_of=as_of)
 
 
 def steer_document(report: RunReport, intervention: Intervention, *, as_of: float) -> SteerDocument:
     """Return the state of a run after an intervention, as ``pause --json`` and the like print it."""
     selection = {"jobs": intervention.selection.jobs, "labels": intervention.selection.labels}
     return SteerDocument.from_record(
-        report, **_state(report), **selection, act=intervention.act, set=intervention.set, as_of=as_of
+        report, **_state_members(report), **selection, act=intervention.act, set=intervention.set, as_of=as_of
     )
 
 
 def cancel_document(reports: Iterable[RunReport], *, as_of: float) -> CancelDocument:
     """Return the state of cancelled runs as ``cancel --json`` prints it."""
-    runs = [RunStatusEntry.from_record(report, **_state(report)) for report in reports]
+    runs = [RunStatusEntry.from_record(report, **_state_members(report)) for report in reports]
     return CancelDocument(runs=runs, as_of=format_timestamp(as_of, exact=True))
 
 
 def submit_document(
     run: RunPaths, card: RunIdentity, *, site: str, notes: Sequence[str], state: JobState | None = None, as_of: float
 ) -> SubmitDocument:
-    """Return a run that was handed over as ``submit --json`` prints it.
-
-    Parameters
-    ----------
-    state
-        State of the run at its end, if the command waited for it.
-    """
+    """Return a submitted run as ``submit --json`` prints it; `state` is that at its end if the command waited."""
     return SubmitDocument.from_record(
         card,
         id=card.shown_id,
@@ -263,27 +221,6 @@ def resume_all_document(runs: Sequence[ResumeDocument], *, as_of: float) -> Resu
     return ResumeAllDocument(runs=runs, as_of=format_timestamp(as_of, exact=True))
 
 
-def restart_document(
-    opened: OpenRun, again: RestartPlan, *, submitted: bool, notes: Sequence[str], as_of: float
-) -> RestartDocument:
-    """Return what a restart runs as ``restart --json`` prints it."""
-    changes = again.changes
-    return RestartDocument.from_record(
-        again,
-        id=opened.card.id,
-        name=opened.card.name,
-        submit_dir=str(opened.run.root),
-        submitted=submitted,
-        again=again.labels,
-        from_labels=changes.from_labels,
-        set=changes.set,
-        set_for=SelectionEntry.from_record(changes.selection),
-        set_of=again.changed,
-        notes=notes,
-        as_of=as_of,
-    )
-
-
 def stages_document(stages: Iterable[StageResult], submit_dir: Path | None, *, as_of: float) -> StagesDocument:
     """Return what stages made as ``prepare --json`` and the like print it."""
     return StagesDocument(
@@ -293,10 +230,10 @@ def stages_document(stages: Iterable[StageResult], submit_dir: Path | None, *, a
     )
 
 
-def _state(report: RunReport) -> dict[str, Any]:
+def _state_members(report: RunReport) -> dict[str, object]:
     return {"exit_status": STATE_EXIT_STATUS[report.state], "counts": counts_entry(report.counts)}
 
 
 def counts_entry(counts: Mapping[JobState, int]) -> CountsEntry:
-    """Return counts with every state, so that a reader need not ask whether it is there."""
+    """Return counts with every state; one that is missing is 0."""
     return CountsEntry(**{state.value: count for state, count in counts.items()})

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from longshore.app.documents.document import Count, DatedDocument, DocumentEntry
+from longshore.app.documents.document import Count, DatedDocument, DocumentEntry, JsonValue
 from longshore.app.documents.error import PlaceEntry, place_entry
 from longshore.contract.context import PingReport
 from longshore.model.run.moment import format_timestamp
@@ -59,7 +59,7 @@ class SiteProfileDocument(DatedDocument, frozen=True, kw_only=True):
     """What is wrong with it; null if nothing was found."""
     chain: Sequence[str]
     """Names of the sites it consists of, weakest first."""
-    values: Mapping[str, Any]
+    values: Mapping[str, JsonValue]
     """All its values; see site.json."""
     origins: Mapping[str, PlaceEntry]
     """Place of each value that is no map. The keys that lead to it are joined by dots."""

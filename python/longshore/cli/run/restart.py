@@ -58,7 +58,7 @@ class ChangeOptions(OptionRecord, frozen=True, kw_only=True):
 @group_options(options=ChangeOptions)
 def command(*, run: str, wms_service_class: str | None, options: ChangeOptions, dry_run: bool, as_json: bool) -> None:
     """Run again what did not succeed, in the same run directory. What succeeded is not run again, but for --from."""
-    from longshore.app.documents.run import restart_document
+    from longshore.app.documents.restart import restart_document
     from longshore.contract.intervention import JobSelection, RestartChanges
 
     changes = RestartChanges(
