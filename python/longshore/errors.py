@@ -68,7 +68,7 @@ class LongshoreError(Exception):
 
     exit_status: int = 1
     code: ClassVar[str] = "unexpected"
-    faults: tuple[ErrorDetail, ...] = ()
+    details: tuple[ErrorDetail, ...] = ()
     """All that is wrong, where that was looked for all at once; the message is then that of the first."""
 
     def __init__(self, message: str, *, origin: Origin | None = None, hint: str = "") -> None:

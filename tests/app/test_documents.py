@@ -306,16 +306,16 @@ def test_every_configuration_is_what_its_schema_says(
 @given(
     st.builds(
         KeyExplanation,
-        found=st.booleans(),
+        is_found=st.booleans(),
         value=values,
         origin=st.none() | origins,
         written=values,
-        overrode=st.lists(st.builds(OverriddenValue, value=values, origin=origins, section=st.none()), max_size=2).map(
-            tuple
-        ),
-        hides=st.lists(st.builds(OverriddenValue, value=values, origin=origins, section=odd_text), max_size=2).map(
-            tuple
-        ),
+        overridden_values=st.lists(
+            st.builds(OverriddenValue, value=values, origin=origins, section=st.none()), max_size=2
+        ).map(tuple),
+        hidden_values=st.lists(
+            st.builds(OverriddenValue, value=values, origin=origins, section=odd_text), max_size=2
+        ).map(tuple),
         steps=st.lists(
             st.builds(
                 InterpolationStep,
@@ -332,7 +332,7 @@ def test_every_configuration_is_what_its_schema_says(
     odd_text,
 )
 def test_every_explanation_is_what_its_schema_says(explained: KeyExplanation, key: str) -> None:
-    document = check("explain", explain_document({key: explained, "nope": KeyExplanation(found=False, value="")}))
+    document = check("explain", explain_document({key: explained, "nope": KeyExplanation(is_found=False, value="")}))
     assert ("error" in document["values"][read(key)]) == (explained.error is not None and key != "nope")
 
 
@@ -466,7 +466,7 @@ def test_an_error_in_full() -> None:
         ErrorDetail("request", "too much", Origin("a.yaml", 3, 5, "user"), "Ask for less.", "isr", 7),
         ErrorDetail("files", "x"),
     )
-    error.faults = faults
+    error.details = faults
     document = check("error", error_document(error))
     assert [each["message"] for each in document["error"]["problems"]] == ["too much", "x"]
     assert document["error"]["problems"][0] == {

@@ -74,7 +74,7 @@ def measure(number: int, folder: Path, *, well: bool) -> tuple[float, int]:
         try:
             check_jobs(begun, jobs, _Quiet())
         except LongshoreError as error:
-            lines = len(error.faults)
+            lines = len(error.details)
     return time.process_time() - began, lines
 
 

@@ -157,5 +157,5 @@ def test_defaults_are_those_of_bps(key: str) -> None:
 def test_what_is_one_sites_is_no_default() -> None:
     config = Config(merge_layers(map(layer, ALL_FILES)))
     for key in ("memoryLimit", "provisioningQueue", "provisioningAccountingUser", "provisioningPlatform"):
-        assert not config.search(key).found
-        assert not config.search(f".provisioning.{key}").found
+        assert not config.search(key).is_found
+        assert not config.search(f".provisioning.{key}").is_found

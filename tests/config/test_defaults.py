@@ -118,8 +118,8 @@ def test_what_a_job_gets_by_default() -> None:
     assert settings.retry_unless_exit == (1, 2)
     assert settings.attributes == {"memoryMultiplier": 2.0, "preemptible": True}
     assert settings.working_directory == "/here"
-    assert not config.search("memoryLimit").found
-    assert not config.search("finalJob").found
+    assert not config.search("memoryLimit").is_found
+    assert not config.search("finalJob").is_found
 
 
 def test_names_and_paths() -> None:
@@ -151,7 +151,7 @@ def test_commands_of_lsst() -> None:
         f"/mpexec/bin/pipetask {options} qgraph --butler-config repo -i in -o u// --output-run u///"
         ' --pipeline p.yaml --save-qgraph q --qgraph-datastore-records -d "" '
     )
-    final = config.at("finalJob")
+    final = config.node_at("finalJob")
     assert config.search("requestCpus", Scope(searchobj=final)).value == 16
     command = config.search("command1", Scope(searchobj=final, env=ENV)).value
     assert command == (

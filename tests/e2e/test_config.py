@@ -231,10 +231,10 @@ def test_explain_answers_for_every_key_of_what_is_shipped(
     moment = configuration.text("timestamp")
     for key in keys:
         searched = configuration.config.search(key, Scope(env=configuration.env))
-        assert values[key]["found"] == searched.found, key
+        assert values[key]["found"] == searched.is_found, key
         shown = json.dumps(values[key]["value"])
         assert re.sub(r"\d{8}T\d{6}Z", moment, shown) == json.dumps(searched.value), key
-        assert bool(values[key]["origin"]) == searched.found
+        assert bool(values[key]["origin"]) == searched.is_found
     assert all(values[key]["found"] for key in keys if key.startswith(".") or key in given)
 
 

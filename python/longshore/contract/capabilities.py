@@ -231,7 +231,7 @@ class LauncherLine(ABC):
         Parameters
         ----------
         settings
-            `longshore.model.workflow.job.JobSettings.own` of the job.
+            `longshore.model.workflow.job.JobSettings.service_settings` of the job.
 
         Raises
         ------

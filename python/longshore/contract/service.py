@@ -35,7 +35,7 @@ class ServiceTraits(msgspec.Struct, frozen=True, kw_only=True):
         Whether the service copies files of the workflow that are marked for transfer to jobs, and back.
     settings_key
         Key of a map in the configuration that only this service reads; labels and jobs can have one too. A job's is in
-        `longshore.model.workflow.job.JobSettings.own`. Empty for a service without one.
+        `longshore.model.workflow.job.JobSettings.service_settings`. Empty for a service without one.
     raw_option_keys
         Keys of raw options for the workload manager, in all spellings; stored with the map.
     job_keys

@@ -146,7 +146,7 @@ def make_job(
     """Job of a cluster; `shared` holds the settings that jobs share, `directory` is the base of the tasks' paths."""
     values = [_task_values(cluster, task) for task in cluster.tasks]
     settings = profile.settings
-    if profile.differs:
+    if profile.has_varying_settings:
         settings = _share_settings(settings, profile.settings_of(_values_by_label(cluster, values)), shared)
     return Job(
         name=cluster.name,
@@ -156,7 +156,7 @@ def make_job(
         tags=cluster.tags,
         inputs=_file_names(cluster, "inputs"),
         outputs=_file_names(cluster, "outputs"),
-        environment=_environment(cluster, profile, values, directory) if profile.variables else {},
+        environment=_environment(cluster, profile, values, directory) if profile.varying_variables else {},
         tasks=len(values),
         quanta=kind.tasks if len(values) > 1 else (),
     )
@@ -203,7 +203,7 @@ def _share_settings(usual: JobSettings, own: JobSettings, shared: SharedSettings
         own.request.key(),
         own.number_of_retries,
         own.attributes.get("memoryMultiplier"),
-        repr(own.own) if own.own else "",
+        repr(own.service_settings) if own.service_settings else "",
     )
     return shared.setdefault(key, own)
 

@@ -14,11 +14,11 @@ def site_description(config: Config, site: str, keys: Iterable[str]) -> Node:
 
     Maps of services are merged key by key, not searched.
     """
-    section = config.at("site", site)
+    section = config.node_at("site", site)
     own: Mapping[str, Node] = section.value if section and isinstance(section.value, dict) else {}
     found: dict[str, Node] = {}
     for key in keys:
-        root, here = config.at(key), own.get(key)
+        root, here = config.node_at(key), own.get(key)
         if root is not None and here is not None:
             found[key] = overlay(root, here)
         elif root is not None or here is not None:

@@ -84,15 +84,15 @@ def test_at_the_root(capsys: pytest.CaptureFixture[str]) -> None:
         "queue: mine\nn: 3\nbpsGenerateConfig: generating.sized({n}, tag='{operator}')\noperator: me"
     )
     assert (configuration.search("requestMemory"), configuration.text("queue")) == (3000, "me")
-    assert configuration.config.at("bpsGenerateConfig") is None
+    assert configuration.config.node_at("bpsGenerateConfig") is None
     assert str(configuration.origin("queue")) == "run.yaml:3:20"
     origin = configuration.origin("queue")
     assert origin
     assert origin.layer == "bpsGenerateConfig generating.sized()"
-    written = configuration.config.at("queue")
+    written = configuration.config.node_at("queue")
     assert written
-    assert written.overrode
-    assert written.overrode.value == "mine"
+    assert written.replaced_node
+    assert written.replaced_node.value == "mine"
     generated("bpsGenerateConfig: generating.same(queue='q')")
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -112,7 +112,7 @@ def test_in_a_section_whose_values_fill_in_the_arguments() -> None:
     assert config.search("queue", Scope(current={"curr_pipetask": "A"})).value == "it's"
     assert config.search("requestDisk", Scope(current={"curr_pipetask": "A"})).value == 7
     assert config.search("requestMemory", Scope(current={"curr_pipetask": "B"})).value == 1000
-    assert config.at("pipetask", "A", "bpsGenerateConfig") is None
+    assert config.node_at("pipetask", "A", "bpsGenerateConfig") is None
 
 
 def test_maps_are_merged_and_what_is_called_first_counts_for_the_next() -> None:

@@ -112,9 +112,9 @@ def test_delete_and_null(here: Path) -> None:
     write(here / "etc1/longshore/longshore.yaml", "m: {a: 1, b: 2}\nqueue: long\n")
     found, _ = load("m: {a: !delete }\nqueue: null\nrequestMemory: !delete \n")
     assert found.search("m") == {"b": 2}
-    assert found.config.search("queue").found, "null is a value"
+    assert found.config.search("queue").is_found, "null is a value"
     assert found.search("queue") is None
-    assert not found.config.search("requestMemory").found
+    assert not found.config.search("requestMemory").is_found
     again, _ = load("m: !delete \n", sets=("m.c=1",))
     assert again.search("m") == {"c": 1}
 
@@ -237,8 +237,8 @@ def test_a_profile_deletes_what_it_inherits(here: Path) -> None:
     write(here / "etc1/longshore/longshore.yaml", "{queue: of the machine, x: 1}")
     found, _ = load("computeSite: mine\n")
     assert "modules" not in found.resolved_site.settings
-    assert not found.config.search(KEY).found
-    assert not found.config.search("x").found
+    assert not found.config.search(KEY).is_found
+    assert not found.config.search("x").is_found
 
 
 def test_clouds_group_sites(here: Path) -> None:

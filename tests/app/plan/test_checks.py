@@ -46,7 +46,7 @@ def wrong(begun: ResolvedRun, *jobs: Job, files: Mapping[str, str] | None = None
     try:
         check_jobs(begun, Workflow("w", Dag.by_name(jobs), files=named), ProgressNotes())
     except LongshoreError as error:
-        return [fault.message for fault in error.faults]
+        return [fault.message for fault in error.details]
     return []
 
 
@@ -114,14 +114,14 @@ runQuantumCommand: 'true'
     with pytest.raises(PreparationError) as caught:
         run_stages(Path("run.yaml"), Stage.PREPARE, progress=told)
     error = caught.value
-    found = [(str(each.origin), each.code, each.label, each.jobs) for each in error.faults]
+    found = [(str(each.origin), each.code, each.label, each.jobs) for each in error.details]
     assert found == [
         ("run.yaml:4:20", "request", "A", 1),
         ("run.yaml:5:26", "files", "B", 1000),
         ("run.yaml:6:55", "files", "C", 1),
     ]
     assert error.code == "preparation"
-    assert "job 'b1' runs 'no-such-program', which is not on the PATH (and 999 more jobs" in error.faults[1].message
+    assert "job 'b1' runs 'no-such-program', which is not on the PATH (and 999 more jobs" in error.details[1].message
     assert [note for note in told.notes if "'Bee'" in note] == [
         "run.yaml:7:3: 'pipetask.Bee' matches nothing: no task has the label 'Bee'. Labels are 'A', 'B', 'C'."
     ]
@@ -132,8 +132,8 @@ def test_a_command_of_a_pipeline_has_its_place(folder: Path) -> None:
     begun(folder, "pipeline:\n  tasks:\n    a: {command: nosuch x}\n    b: {command: ./gone}\n")
     with pytest.raises(FilesError) as caught:
         run_stages(Path("run.yaml"), Stage.PREPARE, progress=ProgressNotes())
-    assert [str(each.origin) for each in caught.value.faults] == ["run.yaml:3:18", "run.yaml:4:18"]
-    assert "Correct 'command', or begin it with 'sh -c'" in caught.value.faults[0].hint
+    assert [str(each.origin) for each in caught.value.details] == ["run.yaml:3:18", "run.yaml:4:18"]
+    assert "Correct 'command', or begin it with 'sh -c'" in caught.value.details[0].hint
 
 
 def clustered(*tasks: Task) -> ClusteredGraph:
@@ -147,11 +147,11 @@ def test_labels_without_a_command_are_told_all_at_once(folder: Path) -> None:
     graph = clustered(*(Task(name=f"{label}{n}", label=label, command=how) for n, (label, how) in enumerate(kinds)))
     with pytest.raises(PreparationError) as caught:
         check_commands(graph, ProfileCompiler(run).cluster_profiles(graph, {}), ProgressNotes())
-    assert [(each.message, each.jobs) for each in caught.value.faults] == [
+    assert [(each.message, each.jobs) for each in caught.value.details] == [
         ("task 'a0' has no command", 1),
         ("task 'b1' has no command (nor do 2 more of the label 'b')", 3),
     ]
-    assert caught.value.faults[1].hint == "Give one to all its kind: pipetask: {b: {runQuantumCommand: ...}}."
+    assert caught.value.details[1].hint == "Give one to all its kind: pipetask: {b: {runQuantumCommand: ...}}."
 
 
 def test_tasks_that_bring_their_commands_need_no_other(folder: Path) -> None:

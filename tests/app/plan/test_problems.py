@@ -86,6 +86,6 @@ def test_all_that_is_wrong_is_one_error(problems: list[Problem], kind: type[Prep
     error = caught.value
     assert type(error) is kind
     assert (error.message, error.origin, error.hint) == (message, problems[0].origin, problems[0].hint)
-    assert [fault.message for fault in error.faults] == [problem.message for problem in problems]
-    assert [(fault.label, fault.jobs) for fault in error.faults] == [(each.label, each.jobs) for each in problems]
+    assert [fault.message for fault in error.details] == [problem.message for problem in problems]
+    assert [(fault.label, fault.jobs) for fault in error.details] == [(each.label, each.jobs) for each in problems]
     assert told.notes == ["by the way"]

@@ -112,7 +112,7 @@ def problems(run: Path) -> list[str]:
         submit_prepared(run, force=False, progress=ProgressNotes())
     assert "Prepare it again, or submit it as it was prepared, with --force." in caught.value.hint
     assert not Taking.taken
-    return [f"{fault.origin}: {fault.message}" if fault.origin else fault.message for fault in caught.value.faults]
+    return [f"{fault.origin}: {fault.message}" if fault.origin else fault.message for fault in caught.value.details]
 
 
 def test_a_run_is_handed_over_as_it_was_prepared(folder: Path) -> None:

@@ -415,11 +415,11 @@ def test_rows_73_and_74_exit_codes_are_those_of_the_payload_or_others() -> None:
 
 def test_an_error_of_many_problems_shows_some_and_counts_all() -> None:
     error = RequestError("first (and 41 more)")
-    error.faults = tuple(ErrorDetail("request", f"number {n}", Origin("a.yaml", n, 1), "Do so.") for n in range(1, 43))
+    error.details = tuple(ErrorDetail("request", f"number {n}", Origin("a.yaml", n, 1), "Do so.") for n in range(1, 43))
     lines = error_text(error).splitlines()
     assert lines[:2] == ["longshore: error: a.yaml:1:1: number 1", "longshore: error: a.yaml:2:1: number 2"]
     assert lines.count("  Do so.") == 1
     assert lines[-1] == "longshore: error: 42 problems in all, 2 of which are not shown; --json gives all"
     assert len(lines) == 40 + 1 + 1
-    error.faults = error.faults[:2]
+    error.details = error.details[:2]
     assert error_text(error).splitlines()[-1] == "longshore: error: 2 problems in all"

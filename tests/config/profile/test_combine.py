@@ -230,7 +230,7 @@ def kinds(draw: st.DrawFn) -> TaskGroup:
         number_of_retries=draw(st.integers(0, 9)),
         attributes={} if multiplier is None else {"memoryMultiplier": multiplier},
     )
-    return TaskGroup(label="T", settings=settings, tasks=draw(st.integers(1, 5)), given={})
+    return TaskGroup(label="T", settings=settings, tasks=draw(st.integers(1, 5)), origins={})
 
 
 @given(st.lists(kinds(), min_size=1, max_size=5), st.randoms())
@@ -259,6 +259,6 @@ def test_a_job_can_do_what_each_of_its_tasks_can(parts: Sequence[TaskGroup]) -> 
 
 @given(kinds(), st.integers(1, 4), st.integers(1, 4))
 def test_tasks_can_be_counted_in_any_portions(part: TaskGroup, one: int, two: int) -> None:
-    split = [TaskGroup(label="T", settings=part.settings, tasks=number, given={}) for number in (one, two)]
-    whole = TaskGroup(label="T", settings=part.settings, tasks=one + two, given={})
+    split = [TaskGroup(label="T", settings=part.settings, tasks=number, origins={}) for number in (one, two)]
+    whole = TaskGroup(label="T", settings=part.settings, tasks=one + two, origins={})
     assert combine_settings("X", "X", split) == combine_settings("X", "X", [whole])

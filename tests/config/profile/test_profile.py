@@ -251,7 +251,7 @@ class TestEnvironment:
             finalJob: {environment: {B: 2, C: null}}
         """
         config = config_of(text)
-        profile = compile_profile(config, "finalJob", Scope(searchobj=config.at("finalJob")))
+        profile = compile_profile(config, "finalJob", Scope(searchobj=config.node_at("finalJob")))
         assert profile.settings.environment == {"A": "1", "B": "2"}
 
     @pytest.mark.parametrize(

@@ -75,7 +75,7 @@ def test_a_value_knows_all_it_replaced() -> None:
     seen = []
     while node is not None:
         seen.append((node.value, node.origin.layer))
-        node = node.overrode
+        node = node.replaced_node
     assert seen == [(int(rank), rank.label) for rank in sorted(LayerRank, reverse=True)]
 
 

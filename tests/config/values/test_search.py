@@ -61,7 +61,7 @@ ROWS: list[tuple[int, str, dict[str, Any], tuple[bool, Any]]] = [
 @pytest.mark.parametrize(("row", "key", "options", "expected"), ROWS)
 def test_rows_1_to_11(row: int, key: str, options: dict[str, Any], expected: tuple[bool, Any]) -> None:
     found = CONFIG.search(key, Scope(**options))
-    assert (found.found, found.value) == expected
+    assert (found.is_found, found.value) == expected
 
 
 FORMATS = "{a}/{n:03}/{missing}/x"
@@ -102,7 +102,7 @@ TEXTS: list[tuple[int, str, dict[str, Any], str]] = [
 def test_rows_14_to_26(row: int, text: str, options: dict[str, Any], expected: str) -> None:
     config = with_values(text=text, none=None, flag=True, list=[1, "x"])
     found = config.search("text", Scope(env=ENV, **options))
-    assert (found.found, found.value) == (True, expected)
+    assert (found.is_found, found.value) == (True, expected)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_bps_cmdline_wins_over_sections_and_bps_defined_over_root() -> None:
 
 def test_a_section_without_the_current_name_is_looked_into_itself() -> None:
     assert CONFIG.search("a2", Scope(current={"curr_pipetask": "t9"})).value == "x"
-    assert with_values(site="s").search("z", Scope(current={"curr_site": "s"})).found is False
+    assert with_values(site="s").search("z", Scope(current={"curr_site": "s"})).is_found is False
 
 
 def test_current_values_of_the_configuration_itself() -> None:
@@ -165,20 +165,20 @@ def test_where_a_value_was_written() -> None:
     ]
     found = Config(merge_layers(layers)).search("x")
     assert found.origin == Origin("b", layer="file")
-    assert found.written is not None
-    assert found.written.overrode is not None
-    assert found.written.overrode.origin.file == "a.yaml"
+    assert found.node is not None
+    assert found.node.replaced_node is not None
+    assert found.node.replaced_node.origin.file == "a.yaml"
     assert CONFIG.search("x", Scope(current={"x": 1})).origin is None
 
 
 def test_contains_and_places() -> None:
     assert "a" in CONFIG
     assert "mem" not in CONFIG
-    node = CONFIG.at("site", "s1", "z")
+    node = CONFIG.node_at("site", "s1", "z")
     assert node is not None
     assert node.value == "site"
-    assert CONFIG.at("site", "s1", "z", "deeper") is None
-    assert CONFIG.at() is CONFIG.root
+    assert CONFIG.node_at("site", "s1", "z", "deeper") is None
+    assert CONFIG.node_at() is CONFIG.root
 
 
 class TestRings:

@@ -53,7 +53,10 @@ def some_of_everything() -> Workflow:
             "preemptible": False,
             "priority": 10,
         },
-        own={"profile.condor": {"+Project": '"survey"', "requirements": 'Machine != "n17"'}, "nodeset": "set_1"},
+        service_settings={
+            "profile.condor": {"+Project": '"survey"', "requirements": 'Machine != "n17"'},
+            "nodeset": "set_1",
+        },
     )
     more = JobSettings(
         **{name: getattr(isr, name) for name in isr.__struct_fields__}
@@ -69,7 +72,12 @@ def some_of_everything() -> Workflow:
         for visit in (101, 102, 103)
     ]
     jobs += [
-        job(f"calib_{visit}", ("/opt/calib", "--visit", str(visit), "a b"), label="calib", own={"attrs": {"Night": 3}})
+        job(
+            f"calib_{visit}",
+            ("/opt/calib", "--visit", str(visit), "a b"),
+            label="calib",
+            service_settings={"attrs": {"Night": 3}},
+        )
         for visit in (101, 102, 103)
     ]
     jobs.append(

@@ -40,7 +40,9 @@ def _problems(ctx: Context | None = None, **settings: Any) -> list[Problem]:
 
 
 def test_what_is_ordinary_is_no_problem() -> None:
-    assert _problems(attributes={"priority": 3, "category": "x"}, own={"profile.condor": {"+X": "1"}}) == []
+    assert (
+        _problems(attributes={"priority": 3, "category": "x"}, service_settings={"profile.condor": {"+X": "1"}}) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -193,7 +195,7 @@ def test_own_words_come_last_and_so_win() -> None:
         "directives": ["use_oauth_services = box"],
         "overwriteJobFiles": True,
     }
-    text = _description(own=own, request=Request(memory_b=100 * MIB))
+    text = _description(service_settings=own, request=Request(memory_b=100 * MIB))
     lines = [line.strip() for line in text[: text.index("\n}")].splitlines()]
     assert lines[-5:] == [
         *('My.Night = "x y"', "My.Deep = true", '+Proj = "s"', "request_memory = 5GB", "stream_output = true")

@@ -47,7 +47,7 @@ def problems(ctx: Context, **more: Any) -> list[Problem]:
 
 def test_what_is_right_is_no_problem() -> None:
     site = {"slurm": {"qos": "normal", "gres1": "gpu:1"}, "directives": ["-C x"], "partitions": [{"name": "p"}]}
-    assert problems(context(site), own={"qos": "high", "directives": ["-C x"], "container": "env"}) == []
+    assert problems(context(site), service_settings={"qos": "high", "directives": ["-C x"], "container": "env"}) == []
 
 
 def test_what_slurm_has_no_word_for_is_noted() -> None:
@@ -84,7 +84,7 @@ def test_what_a_site_says_wrong(site: Mapping[str, Any], words: str) -> None:
     ],
 )
 def test_what_jobs_say_wrong(own: Mapping[str, Any], words: str) -> None:
-    (found,) = problems(context(), own=own)
+    (found,) = problems(context(), service_settings=own)
     assert found.fatal
     assert words in found.message
     assert (found.job, found.key) == ("job_1", "slurm")
@@ -99,8 +99,8 @@ def test_the_example_site_has_no_problems() -> None:
 
 def test_jobs_of_one_run_have_one_cluster() -> None:
     ctx = context({"slurm": {"clusters": "a"}})
-    assert problems(ctx, own={"clusters": "a"}) == []
-    (found,) = problems(ctx, own={"clusters": "b"})
+    assert problems(ctx, service_settings={"clusters": "a"}) == []
+    (found,) = problems(ctx, service_settings={"clusters": "b"})
     assert (
         found.message == "job 'job_1': 'slurm.clusters' is 'b', and that of the run's site 'a': a run has one cluster"
     )
@@ -156,7 +156,7 @@ def test_a_template_that_is_none() -> None:
 
 
 def test_jobs_of_one_profile_are_judged_once() -> None:
-    shared = JobSettings(label="a", own={"qoss": "x"}, request=Request(cpus=9))
+    shared = JobSettings(label="a", service_settings={"qoss": "x"}, request=Request(cpus=9))
     jobs = [Job(name=f"job_{number}", label="a", command="true", settings=shared) for number in range(3)]
     probe = PingReport(service="slurm", ok=True, message="", capacity={"cpus": 4, "memory": MIB})
     ctx = msgspec.structs.replace(context({"setup": {"submit": ["module load slurm"]}}), probe=probe)

@@ -364,8 +364,8 @@ class TestIncludes:
         assert isinstance(top, dict)
         node = top["a"]
         assert str(node.origin) == "main.yaml:2:4"
-        assert node.overrode is not None
-        assert str(node.overrode.origin) == "one.yaml:3:4"
+        assert node.replaced_node is not None
+        assert str(node.replaced_node.origin) == "one.yaml:3:4"
         assert node.origin.layer == "file"
 
     @pytest.mark.parametrize("name", ["5", "{a: 1}", "[[x]]", "''", '"\\0"', "[null]"])
@@ -496,7 +496,7 @@ class TestSet:
         assert isinstance(layer.root.value, dict)
         a = layer.root.value["a"]
         assert isinstance(a.value, dict)
-        assert a.value["b"].overrode == Node(1, Origin("--set", layer="command line"))
+        assert a.value["b"].replaced_node == Node(1, Origin("--set", layer="command line"))
 
     def test_deletion(self) -> None:
         defaults = parse_set_options(["a.x=1", "a.y=1"])

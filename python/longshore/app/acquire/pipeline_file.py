@@ -32,7 +32,7 @@ def read_inline_pipeline(configuration: Configuration) -> tuple[Pipeline, tuple[
 
     Raises `ConfigError`, `GraphError` or `FilesError` if the pipeline is wrong or a file is missing.
     """
-    node = configuration.config.at(_INLINE)
+    node = configuration.config.node_at(_INLINE)
     if node is None:
         raise ConfigError("'pipeline' must stand at the root", origin=configuration.origin(_INLINE))
     return _read_pipeline(configuration, node, _INLINE, configuration.path)

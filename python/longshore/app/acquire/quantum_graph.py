@@ -207,7 +207,7 @@ def _refuse_graphs_of_jobs(configuration: Configuration) -> None:
     config = configuration.config
     sections = []
     for name in ("pipetask", "cluster"):
-        section = config.at(name)
+        section = config.node_at(name)
         sections += [*section.value.values()] if section and isinstance(section.value, dict) else []
     found = [node for section in sections if (node := _child(section, _JOB_GRAPH_KEY)) is not None]
     hit = config.lookup(_JOB_GRAPH_KEY, configuration.scope())

@@ -102,14 +102,18 @@ def sort_findings(findings: Iterable[Finding], configuration: Configuration) -> 
 def _undefined_sites(configuration: Configuration, labels: frozenset[str] | None) -> Iterator[Finding]:
     """Yield an error for each undefined site of a task, a cluster or a special job."""
     config, sites = configuration.config, configuration.sites
-    parts = [config.at(name) for name in ("finalJob", "customJob")]
+    parts = [config.node_at(name) for name in ("finalJob", "customJob")]
     for section in ("pipetask", "cluster"):
-        found = config.at(section)
+        found = config.node_at(section)
         below = found.value if found is not None and isinstance(found.value, dict) else {}
         parts += [part for label, part in below.items() if labels is None or label in labels or section == "cluster"]
     for part in parts:
         for name, origin in find_choices(part, "computeSite") if part is not None else ():
-            if not any(mark in name for mark in "{$<") and not sites.find(name) and config.at("site", name) is None:
+            if (
+                not any(mark in name for mark in "{$<")
+                and not sites.find(name)
+                and config.node_at("site", name) is None
+            ):
                 error = unknown_site(name, config, sites, origin)
                 yield Finding(message=error.message, origin=origin, hint=error.hint)
 

@@ -46,7 +46,7 @@ class _WfFormat(msgspec.Struct):
 def find_payload_names(configuration: Configuration, *, files: bool) -> PayloadNames:
     """Find labels and variables of the payload; `files` allows reading the payload's own file."""
     config = configuration.config
-    inline = config.at("pipeline")
+    inline = config.node_at("pipeline")
     if inline is not None:
         return _names_in_pipeline(inline)
     if "graphFile" in config or "graphSource" in config:

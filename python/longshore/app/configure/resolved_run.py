@@ -176,7 +176,7 @@ def _backend_option_notes(configuration: Configuration, service: WmsService) -> 
 def service_context(configuration: Configuration, service: WmsService, run: RunPaths) -> Context:
     """Return the contract's `Context` for a service, with its probe."""
     site = configuration.resolved_site
-    section = configuration.config.at("site", configuration.site)
+    section = configuration.config.node_at("site", configuration.site)
     # The site's settings and the job values of its section.
     job_defaults = {"account": configuration.text("accountingGroup"), "queue": configuration.text("queue")}
     settings = {
@@ -197,7 +197,7 @@ def service_context(configuration: Configuration, service: WmsService, run: RunP
 
 def service_settings(configuration: Configuration, service: WmsService) -> dict[str, Any]:
     """Return the service's own settings: those of the engine and of its executor."""
-    written = configuration.config.search("resources", configuration.scope()).written
+    written = configuration.config.search("resources", configuration.scope()).node
     site = configuration.resolved_site
     return {
         "retries_on_lost": _read_value(configuration, "retryOnLost", parse_count, 1),
@@ -217,7 +217,7 @@ def service_settings(configuration: Configuration, service: WmsService) -> dict[
 
 
 def _read_concurrency_limits(configuration: Configuration, key: str) -> dict[str, int]:
-    written = configuration.config.search(key, configuration.scope()).written
+    written = configuration.config.search(key, configuration.scope()).node
     return {} if written is None else parse_concurrency_maximums(written, key)
 
 
@@ -227,9 +227,9 @@ def _run_values(configuration: Configuration, service: WmsService) -> dict[str, 
     found: dict[str, YamlValue] = {}
     for key in service.traits.run_keys:
         hit = config.search(key, scope)
-        if not hit.found or hit.value is None or hit.value == "":
+        if not hit.is_found or hit.value is None or hit.value == "":
             continue
-        node = hit.written
+        node = hit.node
         if node is None or not isinstance(node.value, dict):
             found[key] = hit.value
             continue

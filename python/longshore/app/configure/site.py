@@ -153,7 +153,7 @@ def resolve_site(
     own: Node | None = None
     for key, node in whole.value.items():
         if problem := _schema_error(key, node, schema):
-            if node.overrode is not None or node.origin.layer == LayerRank.SITE.label:
+            if node.replaced_node is not None or node.origin.layer == LayerRank.SITE.label:
                 raise ConfigError(problem.message, origin=problem.origin, hint=problem.hint)
             notes.append(f"{problem.origin}: '{key}' is taken for a variable: for sites {problem.message}")
         elif key == "limits":
@@ -207,12 +207,12 @@ def _expand(text: str, node: Node, config: Config, site: str, env: Mapping[str, 
 
 
 def _site_section(base: Config, name: str) -> Node | None:
-    found = base.at("site", name)
+    found = base.node_at("site", name)
     return found if found is not None and isinstance(found.value, dict) else None
 
 
 def _section_names(base: Config) -> tuple[str, ...]:
-    found = base.at("site")
+    found = base.node_at("site")
     return tuple(found.value) if found is not None and isinstance(found.value, dict) else ()
 
 
@@ -220,7 +220,7 @@ def _sites_matching_host(host: str, base: Config, sites: SitePath) -> list[str]:
     """Return the sites whose host patterns match; patterns in the user's section win over the profile's."""
     patterns = {name: sites.hosts(file) for name, file in sites.all.items()}
     for name in _section_names(base):
-        hosts = base.at("site", name, "hosts")
+        hosts = base.node_at("site", name, "hosts")
         if hosts is not None and isinstance(hosts.value, list):
             patterns[name] = tuple(str(each.value) for each in hosts.value)
     return [name for name, these in patterns.items() if host_matches(host, these)]

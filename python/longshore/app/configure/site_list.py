@@ -56,7 +56,7 @@ def list_sites(site_path: Sequence[str]) -> list[KnownSite]:
     the configuration of this machine or user is wrong.
     """
     base, sites = _read_sites(site_path)
-    section = base.at("site")
+    section = base.node_at("site")
     own = section.value if section and isinstance(section.value, dict) else {}
     names = sorted({*sites.all, *own})
     return [_known_site(name, base, sites) for name in names]
@@ -70,7 +70,7 @@ def show_site(name: str, site_path: Sequence[str]) -> SiteDescription:
     """
     base, sites = _read_sites(site_path)
     resolved = site_profile(base, name, sites)
-    section = base.at("site", name)
+    section = base.node_at("site", name)
     if resolved is None and section is None:
         raise unknown_site(name, base, sites, None)
     root = resolved.root if resolved else Node({}, Origin(""))
@@ -103,7 +103,7 @@ def _read_sites(site_path: Sequence[str]) -> tuple[Config, SitePath]:
 
 def _known_site(name: str, base: Config, sites: SitePath) -> KnownSite:
     file = sites.all.get(name)
-    section = base.at("site", name)
+    section = base.node_at("site", name)
     place = file.place.value if file else "configuration"
     origin = Origin(str(file.path)) if file else section.origin if section else Origin("")
     try:

@@ -73,7 +73,7 @@ def _find_prohibition(layer: Layer) -> Node | None:
     for part in (root, command_line if isinstance(command_line, dict) else {}):
         node = part.get(_KEY)
         while node is not None and node.value is not False:
-            node = node.overrode
+            node = node.replaced_node
         if node is not None:
             return node
     return None

@@ -177,11 +177,12 @@ def _origins(node: Node, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...
 def _value_entry(explained: KeyExplanation) -> ValueEntry:
     return ValueEntry.from_record(
         explained,
+        found=explained.is_found,
         value=_json_value(explained.value),
         origin=_origin_entry(explained.origin),
         written=_json_value(explained.written),
-        overrode=list(map(_replaced_entry, explained.overrode)),
-        hides=list(map(_replaced_entry, explained.hides)),
+        overrode=list(map(_replaced_entry, explained.overridden_values)),
+        hides=list(map(_replaced_entry, explained.hidden_values)),
         steps=[StepEntry.from_record(step, origin=_origin_entry(step.origin)) for step in explained.steps],
         error=error_entry(explained.error) if explained.error else UNSET,
     )

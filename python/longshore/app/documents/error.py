@@ -80,7 +80,7 @@ def place_entry(origin: Origin | None) -> PlaceEntry | None:
 
 def error_entry(error: LongshoreError) -> ErrorEntry:
     """Return an error for a document."""
-    problems = [ProblemEntry.from_record(fault, origin=place_entry(fault.origin)) for fault in error.faults]
+    problems = [ProblemEntry.from_record(fault, origin=place_entry(fault.origin)) for fault in error.details]
     return ErrorEntry.from_record(error, origin=place_entry(error.origin), problems=problems or UNSET)
 
 

@@ -84,7 +84,7 @@ def raise_problems(problems: Iterable[Problem], progress: Progress) -> None:
     error_type = _ERROR_TYPES.get(faults[0].code, PreparationError) if len(codes) == 1 else PreparationError
     others = f" (and {len(faults) - 1} more)" if faults[1:] else ""
     error = error_type(faults[0].message + others, origin=faults[0].origin, hint=faults[0].hint)
-    error.faults = tuple(faults)
+    error.details = tuple(faults)
     raise error
 
 

@@ -128,16 +128,16 @@ class ProfileCompiler:
 
     def _launcher(self, profile: JobProfile) -> str:
         """Return the launcher of each command, and its container."""
-        own = {**profile.settings.own, **profile.own}
+        own = {**profile.settings.service_settings, **profile.service_settings}
         for key in LAUNCH_KEYS:
             if varies_per_job({key: own.get(key)}):
                 raise ConfigError(
-                    f"'{key}' must be the same for all jobs of a label", origin=profile.given[f"own.{key}"]
+                    f"'{key}' must be the same for all jobs of a label", origin=profile.origins[f"own.{key}"]
                 )
         try:
             return launch_line(launcher_line(self._run.service, own), own.get(CONTAINER))
         except ConfigError as error:
-            origin = error.origin or profile.given.get("own.launcher")
+            origin = error.origin or profile.origins.get("own.launcher")
             raise ConfigError(error.message, origin=origin, hint=error.hint) from error
 
     def report_notes(self, progress: Progress) -> None:
@@ -236,7 +236,7 @@ def _ignored_site_settings(run: Configuration, there: Configuration) -> Iterator
 
 def _is_chosen(key: str, profile: JobProfile) -> bool:
     """Tell whether the user gave a value, rather than defaults or the site."""
-    origin = profile.given.get(key)
+    origin = profile.origins.get(key)
     return origin is not None and origin.layer not in DEFAULT_LAYERS
 
 

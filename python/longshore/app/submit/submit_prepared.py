@@ -138,5 +138,5 @@ def _refuse_changes(run: RunPaths, changes: Sequence[Problem], progress: Progres
         origin=changes[0].origin,
         hint=_HINT,
     )
-    error.faults = faults
+    error.details = faults
     raise error

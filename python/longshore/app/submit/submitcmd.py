@@ -58,7 +58,7 @@ def prepare_script(path: Path, overrides: Overrides = NO_OVERRIDES, *, progress:
 
 def _prepare(path: Path, overrides: Overrides, *, run_id: str, now: float, progress: RecordingProgress) -> PreparedRun:
     run = resolve_run(path, overrides, now=now, progress=progress, run_id=run_id)
-    ignored = [key for key in PAYLOAD_KEYS if run.configuration.config.at(key)]
+    ignored = [key for key in PAYLOAD_KEYS if run.configuration.config.node_at(key)]
     if ignored:
         progress.note("submitcmd runs 'customJob' alone and ignores " + ", ".join(f"'{key}'" for key in ignored))
     return advance_run(_plan_script(run, progress), PreparedRun, progress)
@@ -138,7 +138,7 @@ def _read_script(run: ResolvedRun) -> _Script:
 
 
 def _section(config: Config) -> Node:
-    section = config.at(LABEL)
+    section = config.node_at(LABEL)
     if section is None or not isinstance(section.value, dict):
         raise ConfigError(
             "there is no section 'customJob'",

@@ -110,7 +110,7 @@ def _special_jobs(run: ResolvedRun, payload: AcquiredPayload, profiles: ProfileC
     inputs = (RUN_GRAPH,) if RUN_GRAPH in payload.graph.files else ()
     if run.configuration.flag("runInit"):
         # The root's command of all tasks is not for a job without task.
-        own = config.at("pipetask", INIT_LABEL, "runQuantumCommand") is not None
+        own = config.node_at("pipetask", INIT_LABEL, "runQuantumCommand") is not None
         init = init_job(profiles.job_profile(INIT_LABEL, with_command=own), inputs)
     when = read_when_run(config)
     if when is WhenRun.NEVER:
@@ -118,7 +118,7 @@ def _special_jobs(run: ResolvedRun, payload: AcquiredPayload, profiles: ProfileC
     _final_programs(run.configuration)  # reports wrong commands before any job is made
     arguments = _final_arguments(run.configuration) if inputs else ()
     final = final_job(
-        profiles.job_profile(FINAL_LABEL, searchobj=config.at("finalJob"), with_command=False), arguments, inputs
+        profiles.job_profile(FINAL_LABEL, searchobj=config.node_at("finalJob"), with_command=False), arguments, inputs
     )
     last = when is WhenRun.SUCCESS
     return SpecialJobs(init=init, last=final if last else None, final=None if last else final)

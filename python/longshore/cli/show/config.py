@@ -47,7 +47,7 @@ def explain_text(values: Mapping[str, KeyExplanation]) -> str:
 
 
 def _explained_lines(key: str, explained: KeyExplanation) -> Iterator[str]:
-    if not explained.found:
+    if not explained.is_found:
         yield f"{escape_controls(key)}: not found"
         return
     if explained.error:
@@ -60,9 +60,9 @@ def _explained_lines(key: str, explained: KeyExplanation) -> Iterator[str]:
         yield f"{escape_controls(key)}: {_shown(explained.value)}"
     yield f"  from {_place(explained.origin)}"
     yield from _step_lines(explained.steps)
-    for replaced in explained.overrode:
+    for replaced in explained.overridden_values:
         yield f"  overrode {_shown(replaced.value)} from {_place(replaced.origin)}"
-    for replaced in explained.hides:
+    for replaced in explained.hidden_values:
         section = escape_controls(str(replaced.section))
         yield f"  hides {_shown(replaced.value)} in {section}, from {_place(replaced.origin)}"
 

@@ -106,18 +106,18 @@ def outcome_line(report: RunReport) -> str:
 
 def error_text(error: LongshoreError) -> str:
     """Format an error: origin and message, then the hint; each fault of several."""
-    if len(error.faults) <= 1:
+    if len(error.details) <= 1:
         return _fault_text(error.origin, error.message, error.hint)
-    faults = error.faults[:_MOST_FAULTS]
+    faults = error.details[:_MOST_FAULTS]
     # A hint that consecutive faults share is printed after the last of them.
     following = [*(fault.hint for fault in faults[1:]), ""]
     shown = [
         _fault_text(fault.origin, fault.message, fault.hint if fault.hint != after else "")
         for fault, after in zip(faults, following, strict=True)
     ]
-    left = len(error.faults) - len(faults)
+    left = len(error.details) - len(faults)
     more = f", {left} of which are not shown; --json gives all" if left else ""
-    return "\n".join([*shown, f"longshore: error: {len(error.faults)} problems in all{more}"])
+    return "\n".join([*shown, f"longshore: error: {len(error.details)} problems in all{more}"])
 
 
 def _fault_text(origin: Origin | None, message: str, hint: str) -> str:

@@ -35,8 +35,8 @@ def add_intended_keys(root: Node) -> Node:
         if section is not None and isinstance(section.value, dict):
             below = {label: _add_keys(part, _JOB_ALIASES) for label, part in section.value.items()}
             if any(below[label] is not part for label, part in section.value.items()):
-                values[name] = Node(below, section.origin, section.overrode)
-    return Node(values, root.origin, root.overrode)
+                values[name] = Node(below, section.origin, section.replaced_node)
+    return Node(values, root.origin, root.replaced_node)
 
 
 def _add_keys(node: Node, meant: Mapping[str, str]) -> Node:
@@ -49,7 +49,7 @@ def _add_keys(node: Node, meant: Mapping[str, str]) -> Node:
         if written is None or (wrong in _ROOT_ALIASES and not isinstance(written.value, dict)):
             continue
         values[right] = overlay(written, values[right]) if right in values else written
-    return Node(values, node.origin, node.overrode)
+    return Node(values, node.origin, node.replaced_node)
 
 
 def find_misspelled_keys(root: Node) -> Iterator[Finding]:

@@ -83,9 +83,9 @@ class KeyExplanation(msgspec.Struct, frozen=True, kw_only=True):
         As a search returns them.
     written
         The value as it was written.
-    overrode
+    overridden_values
         What it replaced in weaker layers, the strongest first.
-    hides
+    hidden_values
         What the search would have found instead.
     steps
         Interpolation steps; where there is an error, those before it.
@@ -93,12 +93,12 @@ class KeyExplanation(msgspec.Struct, frozen=True, kw_only=True):
         Why the value cannot be computed; then `value` is ``None``.
     """
 
-    found: bool
+    is_found: bool
     value: YamlValue
     origin: Origin | None = None
     written: YamlValue = None
-    overrode: tuple[OverriddenValue, ...] = ()
-    hides: tuple[OverriddenValue, ...] = ()
+    overridden_values: tuple[OverriddenValue, ...] = ()
+    hidden_values: tuple[OverriddenValue, ...] = ()
     steps: tuple[InterpolationStep, ...] = ()
     error: ConfigError | None = None
 
@@ -107,7 +107,7 @@ def explain_key(config: Config, key: str, scope: Scope) -> KeyExplanation:
     """Explain the result of a search for a key; with an error, up to that error."""
     hit = config.lookup(key, scope)
     if hit is None:
-        return KeyExplanation(found=False, value="")
+        return KeyExplanation(is_found=False, value="")
     value: YamlValue = None
     failed: ConfigError | None = None
     steps: list[InterpolationStep] = []
@@ -122,24 +122,24 @@ def explain_key(config: Config, key: str, scope: Scope) -> KeyExplanation:
         if failed is None:
             steps.append(InterpolationStep(kind=StepKind.VALUE, name=key, text=str(value)))
     return KeyExplanation(
-        found=True,
+        is_found=True,
         value=value,
         origin=hit.origin,
         written=hit.plain_value(),
-        overrode=tuple(_overridden_values(hit.node)),
-        hides=tuple(_hidden_values(config, key, scope, hit)),
+        overridden_values=tuple(_overridden_values(hit.node)),
+        hidden_values=tuple(_hidden_values(config, key, scope, hit)),
         steps=tuple(steps),
         error=failed,
     )
 
 
 def _overridden_values(node: Node | None) -> Iterator[OverriddenValue]:
-    below = node.overrode if node else None
+    below = node.replaced_node if node else None
     while below is not None:
         # A deleted key has no value; the value it deleted is still shown.
         value = None if below.value is Marker.DELETE else plain_value(below)
         yield OverriddenValue(value=value, origin=below.origin)
-        below = below.overrode
+        below = below.replaced_node
 
 
 def _hidden_values(config: Config, key: str, scope: Scope, hit: RawValue) -> Iterator[OverriddenValue]:
@@ -158,11 +158,11 @@ def _hidden_values(config: Config, key: str, scope: Scope, hit: RawValue) -> Ite
 
 
 def _searched_sections(config: Config, current: Mapping[str, YamlValue]) -> Iterator[tuple[str, Mapping[str, Node]]]:
-    there = [name for name in SECTIONS if config.at(name) is not None]
+    there = [name for name in SECTIONS if config.node_at(name) is not None]
     names = []
     for name in there:
         choice = current.get(f"curr_{name}")
-        names.append(f"{name}.{choice}" if choice and config.at(name, str(choice)) is not None else name)
+        names.append(f"{name}.{choice}" if choice and config.node_at(name, str(choice)) is not None else name)
     yield from zip([*names, "root"], config.parts(current), strict=True)
 
 

@@ -198,8 +198,8 @@ def find_missing_service(root: Node, bps: BpsDefaultService | None) -> Iterator[
 
 def _weakest_value(node: Node | None) -> Node | None:
     """The first value in the chain of values that a node replaced."""
-    while node is not None and node.overrode is not None:
-        node = node.overrode
+    while node is not None and node.replaced_node is not None:
+        node = node.replaced_node
     return node
 
 

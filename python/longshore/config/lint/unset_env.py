@@ -84,7 +84,7 @@ class _UnsetEnvFinder:
 def _scope(config: Config, path: tuple[str, ...]) -> Scope:
     """Search parameters of a text, by its section."""
     if path[0] not in _LABEL_SECTIONS:
-        return Scope(searchobj=config.at(path[0]) if len(path) > 1 else None)
+        return Scope(searchobj=config.node_at(path[0]) if len(path) > 1 else None)
     labels = ("cluster", "pipetask") if path[0] == "pipetask" else (path[0],)
     return Scope(current={f"curr_{section}": path[1] for section in labels})
 

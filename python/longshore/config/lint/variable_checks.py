@@ -160,7 +160,7 @@ class _VariableChecker:
             current: dict[str, YamlValue] = {}
             if len(part) == 2:
                 current = {f"curr_{section}": part[1] for section in _CHOSEN_SECTIONS[part[0]]}
-            searchobj = self.config.at(*part) if len(part) == 1 else None
+            searchobj = self.config.node_at(*part) if len(part) == 1 else None
             scope = Scope(current=current, searchobj=searchobj, env=self.around.env, undefined=self._note)
             self._expanders[part] = Interpolator(self.config, scope)
         return self._expanders[part]

@@ -45,17 +45,17 @@ class TaskGroup:
         Their values, as if each were a job.
     tasks
         Number of tasks.
-    given
+    origins
         As for `JobProfile`.
-    whole
+    cluster_keys
         As for `JobProfile`.
     """
 
     label: str
     settings: JobSettings
     tasks: int = 1
-    given: Mapping[str, Origin]
-    whole: frozenset[str] = frozenset()
+    origins: Mapping[str, Origin]
+    cluster_keys: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,17 +77,17 @@ class ClusterProfile:
     parts: Mapping[str, JobProfile]
 
     @cached_property
-    def waiting(self) -> frozenset[str]:
+    def varying_request_keys(self) -> frozenset[str]:
         """Keys of the request whose values differ per job."""
         return frozenset(key.partition(".")[0] for part in self.parts.values() for key in part.request)
 
     @cached_property
-    def differs(self) -> bool:
+    def has_varying_settings(self) -> bool:
         """Whether any settings differ per job."""
-        return bool(self.waiting) or any(part.own for part in self.parts.values())
+        return bool(self.varying_request_keys) or any(part.service_settings for part in self.parts.values())
 
     @cached_property
-    def variables(self) -> tuple[str, ...]:
+    def varying_variables(self) -> tuple[str, ...]:
         """Names of the environment variables whose values differ per job."""
         return tuple(dict.fromkeys(name for part in self.parts.values() for name in part.environment))
 
@@ -99,14 +99,14 @@ class ClusterProfile:
         ConfigError
             With these values, an amount is invalid, or the tasks conflict.
         """
-        if not self.differs:
+        if not self.has_varying_settings:
             return self.settings
         alike: dict[tuple[object, ...], tuple[str, JobSettings, int]] = {}
         for label, values in tasks:
             profile = self.parts[label]
-            request, own = profile.request_of(values), profile.own_of(values)
-            key = (label, request.key(), repr(own) if profile.own else "")
-            settings = msgspec.structs.replace(profile.settings, request=request, own=own)
+            request, own = profile.request_of(values), profile.service_settings_of(values)
+            key = (label, request.key(), repr(own) if profile.service_settings else "")
+            settings = msgspec.structs.replace(profile.settings, request=request, service_settings=own)
             alike[key] = (label, settings, alike[key][2] + 1 if key in alike else 1)
         found = combine_settings(
             self.name,
@@ -114,7 +114,7 @@ class ClusterProfile:
             [task_group(label, settings, number, self.parts) for label, settings, number in alike.values()],
         )
         # Values equal for all jobs were checked against site limits and maximums already.
-        own = {_REQUEST_FIELDS[key]: getattr(found.request, _REQUEST_FIELDS[key]) for key in self.waiting}
+        own = {_REQUEST_FIELDS[key]: getattr(found.request, _REQUEST_FIELDS[key]) for key in self.varying_request_keys}
         growth = {key: found.attributes[key] for key in ("memoryMultiplier",) if key in found.attributes}
         kept = {key: value for key, value in self.settings.attributes.items() if key != "memoryMultiplier"}
         return msgspec.structs.replace(
@@ -122,7 +122,7 @@ class ClusterProfile:
             request=msgspec.structs.replace(self.settings.request, **own),
             number_of_retries=found.number_of_retries,
             attributes={**growth, **kept},
-            own=found.own,
+            service_settings=found.service_settings,
         )
 
     def environment_of(self, tasks: Sequence[tuple[str, Mapping[str, object]]]) -> dict[str, str]:
@@ -133,7 +133,7 @@ class ClusterProfile:
         ConfigError
             Two tasks need different values.
         """
-        return {name: self._agreed(name, tasks) for name in self.variables}
+        return {name: self._agreed(name, tasks) for name in self.varying_variables}
 
     def _agreed(self, name: str, tasks: Sequence[tuple[str, Mapping[str, object]]]) -> str:
         found: dict[str, tuple[str, Origin | None]] = {}
@@ -141,9 +141,9 @@ class ClusterProfile:
             part = self.parts[label]
             key = f"environment.{name}"
             if name in part.environment:
-                found.setdefault(part.environment[name].render(values), (label, part.given.get(key)))
+                found.setdefault(part.environment[name].render(values), (label, part.origins.get(key)))
             elif name in part.settings.environment:
-                found.setdefault(part.settings.environment[name], (label, part.given.get(key)))
+                found.setdefault(part.settings.environment[name], (label, part.origins.get(key)))
         return str(_single_value(f"environment.{name}", self.name, [(value, *who) for value, who in found.items()]))
 
 
@@ -176,7 +176,13 @@ def combine_profiles(
 
 def task_group(label: str, settings: JobSettings, tasks: int, parts: Mapping[str, JobProfile]) -> TaskGroup:
     """Some tasks of a label, with their settings."""
-    return TaskGroup(label=label, settings=settings, tasks=tasks, given=parts[label].given, whole=parts[label].whole)
+    return TaskGroup(
+        label=label,
+        settings=settings,
+        tasks=tasks,
+        origins=parts[label].origins,
+        cluster_keys=parts[label].cluster_keys,
+    )
 
 
 def combine_settings(name: str, label: str, parts: Sequence[TaskGroup]) -> JobSettings:
@@ -210,7 +216,7 @@ def combine_settings(name: str, label: str, parts: Sequence[TaskGroup]) -> JobSe
         site=_common_value(name, "computeSite", parts, lambda settings: settings.site, everywhere=True),
         cloud=_common_value(name, "computeCloud", parts, lambda settings: settings.cloud, everywhere=True),
         attributes=_combine_attributes(name, parts, biggest),
-        own=_combine_service_settings(name, parts),
+        service_settings=_combine_service_settings(name, parts),
     )
 
 
@@ -233,7 +239,7 @@ def _max_amount(amounts: Iterable[_Amount | None]) -> _Amount | None:
 def _sum_amounts(key: str, amounts: Sequence[tuple[TaskGroup, _Amount | None]]) -> _Amount | None:
     """Sum over all tasks; a part without a value adds nothing."""
     for part, amount in amounts:
-        if key in part.whole:
+        if key in part.cluster_keys:
             return amount
     said = [amount * part.tasks for part, amount in amounts if amount is not None]
     return sum(said) if said else None
@@ -267,7 +273,7 @@ def _combine_environments(name: str, parts: Sequence[TaskGroup]) -> dict[str, st
             f"environment.{variable}",
             name,
             [
-                (part.settings.environment[variable], part.label, part.given.get(f"environment.{variable}"))
+                (part.settings.environment[variable], part.label, part.origins.get(f"environment.{variable}"))
                 for part in parts
                 if variable in part.settings.environment
             ],
@@ -278,15 +284,15 @@ def _combine_environments(name: str, parts: Sequence[TaskGroup]) -> dict[str, st
 
 def _combine_service_settings(name: str, parts: Sequence[TaskGroup]) -> dict[str, Any]:
     """The service's own map, whose keys must be equal in all parts that have them."""
-    keys = dict.fromkeys(key for part in parts for key in part.settings.own)
+    keys = dict.fromkeys(key for part in parts for key in part.settings.service_settings)
     return {
         key: _single_value(
             key,
             name,
             [
-                (part.settings.own[key], part.label, part.given.get(f"own.{key}"))
+                (part.settings.service_settings[key], part.label, part.origins.get(f"own.{key}"))
                 for part in parts
-                if key in part.settings.own
+                if key in part.settings.service_settings
             ],
         )
         for key in keys
@@ -304,7 +310,7 @@ def _common_value(
     """The value of a key, which must be equal in all parts that have one; with `everywhere`, in all parts."""
     found = [(value_of(part.settings), part) for part in parts]
     said = [
-        (value, part.label, part.given.get(key)) for value, part in found if everywhere or _is_said(value, key, part)
+        (value, part.label, part.origins.get(key)) for value, part in found if everywhere or _is_said(value, key, part)
     ]
     return _single_value(key, name, said) if said else None
 
@@ -318,12 +324,12 @@ def _combine_rules(name: str, parts: Sequence[TaskGroup], biggest: Sequence[JobS
         These rules differ.
     """
     for key, value_of in _COMMON_RULES.items():
-        _single_value(key, name, [(value_of(part.settings.rules), part.label, part.given.get(key)) for part in parts])
+        _single_value(key, name, [(value_of(part.settings.rules), part.label, part.origins.get(key)) for part in parts])
     return biggest[0].rules
 
 
 def _is_said(value: object, key: str, part: TaskGroup) -> bool:
-    return value is not None and key in part.given
+    return value is not None and key in part.origins
 
 
 def _single_value(key: str, name: str, said: Sequence[tuple[_Value, str, Origin | None]]) -> _Value:

@@ -34,7 +34,7 @@ def read_when_run(config: Config) -> WhenRun:
     ConfigError
         The section is no map, or the value is unknown.
     """
-    section = config.at("finalJob")
+    section = config.node_at("finalJob")
     if section is None or section.value is None:
         return WhenRun.NEVER
     if not isinstance(section.value, dict):
@@ -59,7 +59,7 @@ def read_when_run(config: Config) -> WhenRun:
 
 def ignored_setup_notes(config: Config) -> Iterator[str]:
     """Note that the section sets ``whenSetup``: BPS has that key, and ignores it."""
-    node = config.at("finalJob", "whenSetup")
+    node = config.node_at("finalJob", "whenSetup")
     if node is not None and node.value is not None and str(node.value).upper() != "NEVER":
         yield f"{node.origin}: 'finalJob.whenSetup: {node.value}' is of no effect: its script is made with the run"
 
@@ -74,7 +74,7 @@ def read_final_commands(config: Config, scope: Scope) -> list[str]:
     UndefinedVariableError
         A command uses an undefined variable.
     """
-    section = config.at("finalJob")
+    section = config.node_at("finalJob")
     given = section.value if section and isinstance(section.value, dict) else {}
     nodes = _numbered(given)
     later = next((key for key in given if _COMMAND.fullmatch(key) and not nodes), None)

@@ -78,12 +78,12 @@ class JobProfile:
         Variables whose values differ per job.
     request
         Keys of the request whose values differ per job; a resource NAME as ``requestResources.NAME``.
-    own
-        The map of `JobSettings.own` where a value in it differs per job; else empty.
-    given
+    service_settings
+        The map of `JobSettings.service_settings` where a value in it differs per job; else empty.
+    origins
         Where the value of each key was written, for keys with a value; a variable NAME as ``environment.NAME``, a key
         NAME of the service's own map as ``own.NAME``.
-    whole
+    cluster_keys
         Keys of the request that the section of the cluster sets, and so for all its tasks together.
     """
 
@@ -91,13 +91,15 @@ class JobProfile:
     command: CommandTemplate | None = None
     environment: Mapping[str, Template] = field(default_factory=dict)
     request: Mapping[str, Template] = field(default_factory=dict)
-    own: Mapping[str, SettingValue] = field(default_factory=dict)
-    given: Mapping[str, Origin] = field(default_factory=dict)
-    whole: frozenset[str] = frozenset()
+    service_settings: Mapping[str, SettingValue] = field(default_factory=dict)
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+    cluster_keys: frozenset[str] = frozenset()
 
-    def own_of(self, values: Mapping[str, object]) -> Mapping[str, Any]:
+    def service_settings_of(self, values: Mapping[str, object]) -> Mapping[str, Any]:
         """The service's own map of a job, from the values of its free variables."""
-        return render_settings(self.own, values) if self.own else self.settings.own
+        return (
+            render_settings(self.service_settings, values) if self.service_settings else self.settings.service_settings
+        )
 
     def request_of(self, values: Mapping[str, object]) -> Request:
         """The request of a job, from the values of its free variables.
@@ -172,9 +174,9 @@ class _Compiler:
 
     def __init__(self, config: Config, scope: Scope, label: str, job_label: str) -> None:
         self.config = config
-        self.given: dict[str, Origin] = {}
+        self.origins: dict[str, Origin] = {}
         self._label = label
-        own = config.at("cluster", job_label)
+        own = config.node_at("cluster", job_label)
         self._of_cluster = own.value if own and isinstance(own.value, dict) else {}
         self._names = {"label": label, "jobLabel": job_label}
         self._begin(scope)
@@ -197,7 +199,7 @@ class _Compiler:
         """Compile the profile around a command."""
         request, defaulted, per_job = self.request()
         environment, changing = self.environment()
-        own = self.own(words).values if words else {}
+        own = self.service_settings(words).values if words else {}
         differs = varies_per_job(own)
         settings = JobSettings(
             label=self._label,
@@ -212,17 +214,17 @@ class _Compiler:
             site=self._chosen("curr_site"),
             cloud=self._chosen("curr_cloud"),
             attributes=self.attributes(),
-            own={} if differs else own,
+            service_settings={} if differs else own,
         )
-        whole = frozenset(key for key in REQUEST_KEYS if key in self.given and self._is_of_cluster(key))
+        whole = frozenset(key for key in REQUEST_KEYS if key in self.origins and self._is_of_cluster(key))
         return JobProfile(
             settings=settings,
             command=command,
             environment=changing,
             request=per_job,
-            own=own if differs else {},
-            given=self.given,
-            whole=whole,
+            service_settings=own if differs else {},
+            origins=self.origins,
+            cluster_keys=whole,
         )
 
     def _chosen(self, chooser: str) -> str | None:
@@ -241,7 +243,7 @@ class _Compiler:
         if hit is None:
             return None, None
         if hit.value is not None:
-            self.given[key] = hit.origin or _NO_ORIGIN
+            self.origins[key] = hit.origin or _NO_ORIGIN
         if not isinstance(hit.value, str):
             return hit.plain_value(), hit.origin
         template = self._shared.template(hit.value, hit.origin, name=key)
@@ -273,14 +275,14 @@ class _Compiler:
         """Interpolate a text, but for variables that differ per job."""
         return self._values.template(text, origin, name=key)
 
-    def own(self, words: ServiceKeys) -> ServiceSettings:
+    def service_settings(self, words: ServiceKeys) -> ServiceSettings:
         """Settings for the service, from all sections."""
 
         def fill(key: str, text: str, origin: Origin) -> Template:
             return self._shared.template(text, origin, name=key)
 
         found = gather_service_settings(self.config, self.scope, words, fill)
-        self.given.update({f"own.{key}": origin for key, origin in found.given.items()})
+        self.origins.update({f"own.{key}": origin for key, origin in found.origins.items()})
         return found
 
     def memory_multiplier(self) -> float | None:
@@ -315,11 +317,11 @@ class _Compiler:
 
     def _exit_code(self, key: str, value: YamlValue) -> int:
         """An exit code other than 0."""
-        code: int = parse_count(value, key, self.given[key], least=1)
+        code: int = parse_count(value, key, self.origins[key], least=1)
         if code > _MAX_EXIT_CODE:
             raise ConfigError(
                 f"'{key}' must be an exit code from 1 to {_MAX_EXIT_CODE}, not {quote_value(value)}",
-                origin=self.given[key],
+                origin=self.origins[key],
             )
         return code
 
@@ -329,7 +331,7 @@ class _Compiler:
         except ValueError as error:
             raise ConfigError(
                 f"'concurrencyLimit' has '{error}', which is no name of a limit",
-                origin=self.given["concurrencyLimit"],
+                origin=self.origins["concurrencyLimit"],
                 hint="Names have commas between, each with an amount where that is not 1: 'db_limit, tape:2'.",
             ) from None
 
@@ -344,7 +346,7 @@ class _Compiler:
             hit = self.config.lookup(key, self.scope)
             if hit is None or hit.value is None:
                 continue
-            self.given[key] = hit.origin or _NO_ORIGIN
+            self.origins[key] = hit.origin or _NO_ORIGIN
             if hit.origin and hit.origin.layer in PACKAGED_LAYERS:
                 defaulted.append(key)
             if key == "requestResources":
@@ -401,7 +403,7 @@ class _Compiler:
                 raise ConfigError(f"'environment.{name}' must be one value, not a list or map", origin=node.origin)
             if node.value is None:
                 continue  # null removes the value of a weaker section
-            self.given[f"environment.{name}"] = node.origin
+            self.origins[f"environment.{name}"] = node.origin
             value = self._given(f"environment.{name}", plain_value(node), node.origin, delayed)
             _check_variable(name, value, node.origin)
             if isinstance(value, Template):

@@ -56,12 +56,12 @@ class ServiceSettings(msgspec.Struct, frozen=True):
         The service's own map, with raw lines under `DIRECTIVES_KEY`, the command in front of others under
         `CONTAINER`, and single values and further maps under their keys.
         single values and further maps under their keys.
-    given
+    origins
         Origin of each of them, by the same keys.
     """
 
     values: SettingValues
-    given: Mapping[str, Origin]
+    origins: Mapping[str, Origin]
 
 
 def gather_service_settings(config: Config, scope: Scope, words: ServiceKeys, fill: Interpolate) -> ServiceSettings:
@@ -130,9 +130,9 @@ def _sections(config: Config, scope: Scope) -> Iterator[tuple[str, Mapping[str, 
         if name in _CHOSEN_SECTIONS:
             # Without a chosen part, a search looks at all parts of a section; here, a site may have the map's name.
             choice = scope.current.get(f"curr_{name}")
-            yield name, _map_of(config.at(name, str(choice)) if choice else None)
+            yield name, _map_of(config.node_at(name, str(choice)) if choice else None)
         else:
-            yield name, _map_of(config.at(name))
+            yield name, _map_of(config.node_at(name))
     if isinstance(scope.searchobj, Node):
         yield "searchobj", _map_of(scope.searchobj)
 

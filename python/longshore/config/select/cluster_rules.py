@@ -32,7 +32,7 @@ def parse_cluster_rules(config: Config, scope: Scope, dimensions: frozenset[str]
     ConfigError
         A value is wrong, or two sections name one label.
     """
-    section = config.at(_SECTION)
+    section = config.node_at(_SECTION)
     parts = section.value if section is not None and isinstance(section.value, dict) else {}
     rules: list[ClusterRule] = []
     taken: dict[str, ClusterRule] = {}

@@ -54,13 +54,13 @@ class Node(msgspec.Struct, frozen=True, gc=False):
         A scalar, a list, a map, or a marker.
     origin
         Where it was written.
-    overrode
+    replaced_node
         The value it replaced, which may have replaced another.
     """
 
     value: NodeValue
     origin: Origin
-    overrode: Node | None = None
+    replaced_node: Node | None = None
 
 
 class Layer(msgspec.Struct, frozen=True):
@@ -142,15 +142,15 @@ def overlay(base: Node, over: Node) -> Node:
 
     The operation is associative: only the order of layers matters, not their grouping.
     """
-    if isinstance(base.value, dict) and isinstance(over.value, dict) and over.overrode is None:
+    if isinstance(base.value, dict) and isinstance(over.value, dict) and over.replaced_node is None:
         merged = dict(base.value)
         for key, node in over.value.items():
             below = merged.get(key)
             merged[key] = node if below is None else overlay(below, node)
-        return Node(merged, over.origin, base.overrode)
+        return Node(merged, over.origin, base.replaced_node)
     # A value that replaced another has a history, to which the base is prepended; a map that replaced a scalar or a
     # deleted key takes nothing from a map below.
-    return Node(over.value, over.origin, base if over.overrode is None else overlay(base, over.overrode))
+    return Node(over.value, over.origin, base if over.replaced_node is None else overlay(base, over.replaced_node))
 
 
 def drop_deleted_keys(node: Node) -> Node:
@@ -160,7 +160,7 @@ def drop_deleted_keys(node: Node) -> Node:
     kept = {key: drop_deleted_keys(item) for key, item in node.value.items() if item.value is not Marker.DELETE}
     if len(kept) == len(node.value) and all(kept[key] is item for key, item in node.value.items()):
         return node
-    return Node(kept, node.origin, node.overrode)
+    return Node(kept, node.origin, node.replaced_node)
 
 
 def _has_deletions(node: Node) -> bool:

@@ -47,20 +47,20 @@ class SearchResult(msgspec.Struct, frozen=True):
 
     Attributes
     ----------
-    found
+    is_found
         Whether the key has a value.
     value
         The value with its variables substituted; empty text where nothing was found.
     origin
         Where it was written; ``None`` for a value from outside the configuration.
-    written
+    node
         The node as written, with the values it replaced; ``None`` for a value from outside the configuration.
     """
 
-    found: bool
+    is_found: bool
     value: YamlValue
     origin: Origin | None = None
-    written: Node | None = None
+    node: Node | None = None
 
 
 class RawValue(msgspec.Struct, frozen=True):
@@ -143,13 +143,13 @@ class Config:
         self.caller = caller
         self.values = values
         self._top = _map_of(root)
-        self._current: Mapping[str, YamlValue] = {**plain_map(self.at("current")), **values}
+        self._current: Mapping[str, YamlValue] = {**plain_map(self.node_at("current")), **values}
 
     def __contains__(self, key: str) -> bool:
         """Whether a search without current values finds the key."""
         return self.lookup(key, DEFAULT_SCOPE) is not None
 
-    def at(self, *path: str) -> Node | None:
+    def node_at(self, *path: str) -> Node | None:
         """The node at a path, without a search; ``None`` where the path does not exist."""
         node = self.root
         for key in path:
@@ -162,7 +162,7 @@ class Config:
     def lookup(self, key: str, scope: Scope) -> RawValue | None:
         """Find a key, and return its value as written."""
         if is_delimited(key):
-            node = self.at(*key[1:].split(key[0]))
+            node = self.node_at(*key[1:].split(key[0]))
             return None if node is None else RawValue(node.value, node)
         for values in (scope.current, self._current):
             if key in values:
@@ -199,9 +199,9 @@ class Config:
         """
         hit = self.lookup(key, scope)
         if hit is None:
-            return SearchResult(found=False, value="")
+            return SearchResult(is_found=False, value="")
         value = Interpolator(self, scope).value(key, hit)
-        return SearchResult(found=True, value=value, origin=hit.origin, written=hit.node)
+        return SearchResult(is_found=True, value=value, origin=hit.origin, node=hit.node)
 
     def template(self, key: str, scope: Scope) -> Template | None:
         """The text of a key, interpolated but for the free variables; ``None`` where the key is missing or null.

@@ -360,7 +360,7 @@ class Engine:
             members=members,
             attributes=self._jobs.settings(start.jobs[0][0]).attributes,
             urgency=self._urgency(start),
-            settings=self._jobs.settings(start.jobs[0][0]).own,
+            settings=self._jobs.settings(start.jobs[0][0]).service_settings,
         )
         self._take_answer(start, self._executor.submit(batch))
 

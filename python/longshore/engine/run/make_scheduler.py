@@ -34,7 +34,10 @@ def make_scheduler(
     for profile, takes in zip(jobs.header.settings, bounds.takes, strict=True):
         rules = make_retry_rules(profile, retries_on_lost=settings.retries_on_lost, capacity=probe.capacity)
         # All jobs of a batch share the values that the manager gets beside the request.
-        told = (tuple(sorted((name, str(value)) for name, value in profile.attributes.items())), repr(profile.own))
+        told = (
+            tuple(sorted((name, str(value)) for name, value in profile.attributes.items())),
+            repr(profile.service_settings),
+        )
         profiles.append(
             SchedulerProfile(
                 request=limit_first_request(profile.request, rules),
@@ -42,7 +45,7 @@ def make_scheduler(
                 priority=profile.priority,
                 kind=told if has_batches else None,
                 takes=takes,
-                max_batch=partial(max_batch_for, executor, profile.own),
+                max_batch=partial(max_batch_for, executor, profile.service_settings),
             )
         )
     pool = None if probe.capacity is None else Pool(probe.capacity, probe.identities)

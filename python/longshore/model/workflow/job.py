@@ -65,7 +65,7 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     attributes
         Every other job attribute of BPS that was given (``queue``, ``priority``, ``accountingGroup``, ...), for the
         service to use or to refuse.
-    own
+    service_settings
         The service's own map, merged from all sections that apply to these jobs, the site's among them: it wins over
         what the service knows of the run's site, and a key with ``None`` removes that value. ``directives`` in it are
         raw lines for the workload manager.
@@ -85,7 +85,7 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     site: str | None = None
     cloud: str | None = None
     attributes: Mapping[str, Scalar] = msgspec.field(default_factory=dict)
-    own: Mapping[str, Any] = msgspec.field(default_factory=dict)
+    service_settings: Mapping[str, Any] = msgspec.field(default_factory=dict, name="own")
 
     @property
     def priority(self) -> float:

@@ -135,7 +135,7 @@ def _of_workflow(workflow: Workflow) -> Iterator[Problem]:
 
 def _of_universe(name: str, settings: JobSettings) -> Iterator[Problem]:
     """Warns of jobs that the schedd starts itself, on its own host."""
-    asked = dict(settings.own.get("profile.condor") or {})
+    asked = dict(settings.service_settings.get("profile.condor") or {})
     universe = str(asked.get("universe", "")).lower()
     if universe in _UNCOUNTED:
         yield Problem(
@@ -150,7 +150,7 @@ def _of_universe(name: str, settings: JobSettings) -> Iterator[Problem]:
 
 def _of_nodes(name: str, settings: JobSettings) -> Iterator[Problem]:
     """Refuses jobs that request several machines: they would wait for ever, or run once on each."""
-    own = settings.own
+    own = settings.service_settings
     lines = (str(line).partition("=") for line in own.get("directives") or ())
     said: dict[str, Any] = {f"directives {command.strip()}": value.strip() for command, _, value in lines}
     said |= {f"profile.condor.{command}": value for command, value in (own.get("profile.condor") or {}).items()}

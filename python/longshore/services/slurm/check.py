@@ -94,14 +94,14 @@ def check_job_settings(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
             request=job.settings.request,
             members=(),
             attributes=job.settings.attributes,
-            settings=job.settings.own,
+            settings=job.settings.service_settings,
         )
-        if elsewhere := _of_another_cluster(job.settings.own, ctx.site):
+        if elsewhere := _of_another_cluster(job.settings.service_settings, ctx.site):
             yield Problem(message=f"job '{job.name}': {elsewhere}", job=job.name, key=SETTINGS_KEY)
             continue
         try:
-            check_names(job.settings.own)
-            max_wait_s(job.settings.own)
+            check_names(job.settings.service_settings)
+            max_wait_s(job.settings.service_settings)
             batch_script(batch, settings, ctx.paths, template)
         except ConfigError as error:
             yield Problem(message=f"job '{job.name}': {error.message}", hint=error.hint, job=job.name, key=SETTINGS_KEY)

@@ -273,7 +273,7 @@ def _split_includes(node: Node, section: tuple[str, ...], directives: list[_Incl
                 directives.append(_IncludeDirective(section, tuple(names)))
         else:
             values[key] = _split_includes(item, (*section, key), directives)
-    return Node(values, node.origin, node.overrode)
+    return Node(values, node.origin, node.replaced_node)
 
 
 def _nest(node: Node, section: Iterable[str]) -> Node:

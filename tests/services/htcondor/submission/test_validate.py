@@ -34,7 +34,10 @@ def _try(workflow: Workflow, more: str = "") -> None:
 
 def _one(**own: Any) -> Workflow:
     return Workflow(
-        "w", Dag.by_name([job("a", own=own, request=Request(memory_b=100 * MIB, disk_b=MIB), number_of_retries=1)])
+        "w",
+        Dag.by_name(
+            [job("a", service_settings=own, request=Request(memory_b=100 * MIB, disk_b=MIB), number_of_retries=1)]
+        ),
     )
 
 

@@ -149,7 +149,7 @@ class NativeRun:
                 request=settings.request,
                 members=tuple(builder.build(job, 1, settings.request) for job in members),
                 attributes=settings.attributes,
-                settings=settings.own,
+                settings=settings.service_settings,
             )
             is_final = jobs.header.final and members[0] == len(jobs) - 1
             if is_final:
@@ -327,7 +327,7 @@ def _groups(jobs: JobTable, alone: Callable[[Mapping[str, Any]], bool], most: in
     """Group jobs into arrays, in the order of submission."""
     last = len(jobs) - 1 if jobs.header.final else -1
     keys = [(jobs.profile_of[job], tuple(sorted(parents))) for job, parents in enumerate(jobs.parents)]
-    only = [job != last and not alone(jobs.settings(job).own) for job in range(len(jobs))]
+    only = [job != last and not alone(jobs.settings(job).service_settings) for job in range(len(jobs))]
     yield from arrays(keys, only, most)
 
 
