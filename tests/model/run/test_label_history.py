@@ -65,8 +65,8 @@ def test_folding_at_once_or_in_parts_is_the_same() -> None:
 
 
 def test_a_history_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_JOBS", 5)
-    monkeypatch.setattr(module, "_MOST_COUNTED", 50)
+    monkeypatch.setattr(module, "MAX_JOBS", 5)
+    monkeypatch.setattr(module, "_MAX_COUNTED", 50)
     history = update_history(NOTHING, [success(f"measure_{job}", 1.0) for job in range(200)])
     assert len(history.jobs) == 5
     assert sum(history.run_ms.values()) <= 50
@@ -75,7 +75,7 @@ def test_a_history_stays_small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_is_old_counts_for_less(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_COUNTED", 20)
+    monkeypatch.setattr(module, "_MAX_COUNTED", 20)
     slow = update_history(NOTHING, [success(run_s=100.0)] * 20)
     fast = update_history(slow, [success(run_s=1.0)] * 60)
     assert quantile(slow.run_ms, 0.5) == 114688

@@ -68,7 +68,7 @@ def is_lsst(config: Config, *, site: str, env: Mapping[str, str], folder: Path) 
         if pipeline:
             return is_lsst_pipeline(pipeline, folder)
         # With a command of their own that makes the graph, users may need no pipeline.
-        return bool(text("createQuantumGraph")) and not any(map(config.at, _OTHER_SOURCES))
+        return bool(text("createQuantumGraph")) and not any(map(config.node_at, _OTHER_SOURCES))
     except ConfigError:
         return False  # reported where the value is needed
 
