@@ -104,19 +104,19 @@ _COUNTS: Final = frozenset({"machine_count", "node_count", "nodecount", "nodes"}
 
 def check(workflow: Workflow, ctx: Context) -> list[Problem]:
     """Return the problems of a workflow; each kind of job is checked once."""
-    problems = [*_of_run(ctx), *_of_workflow(workflow), *transfer.problems(workflow, ctx)]
-    judged: set[int] = set()
+    problems = [*_run_problems(ctx), *_workflow_problems(workflow), *transfer.problems(workflow, ctx)]
+    checked: set[int] = set()
     endless: dict[str, None] = {}
     for job in workflow:
-        if id(job.settings) not in judged:
-            judged.add(id(job.settings))
-            problems += _of_jobs(job.name, job.settings, ctx)
+        if id(job.settings) not in checked:
+            checked.add(id(job.settings))
+            problems += _job_problems(job.name, job.settings, ctx)
             if _grows_without_end(job.settings, ctx):
                 endless[job.label] = None
-    return [*problems, *_of_growth(list(endless), ctx)]
+    return [*problems, *_growth_problems(list(endless), ctx)]
 
 
-def _of_run(ctx: Context) -> Iterator[Problem]:
+def _run_problems(ctx: Context) -> Iterator[Problem]:
     for read in (dagman_settings, max_jobs, provisioning, _machines):
         try:
             read(ctx)
@@ -128,15 +128,15 @@ def _machines(ctx: Context) -> None:
     machines_like(str(run_value(ctx, "executeMachinesPattern") or ""))
 
 
-def _of_workflow(workflow: Workflow) -> Iterator[Problem]:
+def _workflow_problems(workflow: Workflow) -> Iterator[Problem]:
     if workflow.log_folders:
         yield Problem(message=f"'subDirTemplate' has no effect here: {REFUSED_KEYS['subDirTemplate']}", fatal=False)
 
 
-def _of_universe(name: str, settings: JobSettings) -> Iterator[Problem]:
+def _universe_problems(name: str, settings: JobSettings) -> Iterator[Problem]:
     """Warns of jobs that the schedd starts itself, on its own host."""
-    asked = dict(settings.service_settings.get("profile.condor") or {})
-    universe = str(asked.get("universe", "")).lower()
+    profile = dict(settings.own.get("profile.condor") or {})
+    universe = str(profile.get("universe", "")).lower()
     if universe in _UNCOUNTED:
         yield Problem(
             message=f"job '{name}' is of the universe '{universe}', in which HTCondor counts no ends of attempts: "
@@ -148,15 +148,15 @@ def _of_universe(name: str, settings: JobSettings) -> Iterator[Problem]:
         )
 
 
-def _of_nodes(name: str, settings: JobSettings) -> Iterator[Problem]:
+def _node_count_problems(name: str, settings: JobSettings) -> Iterator[Problem]:
     """Refuses jobs that request several machines: they would wait for ever, or run once on each."""
     own = settings.service_settings
     lines = (str(line).partition("=") for line in own.get("directives") or ())
-    said: dict[str, Any] = {f"directives {command.strip()}": value.strip() for command, _, value in lines}
-    said |= {f"profile.condor.{command}": value for command, value in (own.get("profile.condor") or {}).items()}
-    said |= {f"requestResources.{resource}": amount for resource, amount in settings.request.resources.items()}
-    said[f"{SETTINGS_KEY}.nodeCount"] = own.get("nodeCount") or 1
-    for key, value in said.items():
+    values: dict[str, Any] = {f"directives {command.strip()}": value.strip() for command, _, value in lines}
+    values |= {f"profile.condor.{command}": value for command, value in (own.get("profile.condor") or {}).items()}
+    values |= {f"requestResources.{resource}": amount for resource, amount in settings.request.resources.items()}
+    values[f"{SETTINGS_KEY}.nodeCount"] = own.get("nodeCount") or 1
+    for key, value in values.items():
         word = key.replace(" ", ".").rpartition(".")[2].lower()
         several = str(value).lower() in _OF_SEVERAL if word == "universe" else word in _COUNTS and str(value) != "1"
         if several:
@@ -168,8 +168,8 @@ def _of_nodes(name: str, settings: JobSettings) -> Iterator[Problem]:
             )
 
 
-def _of_jobs(name: str, settings: JobSettings, ctx: Context) -> Iterator[Problem]:
-    of_nodes = list(_of_nodes(name, settings))
+def _job_problems(name: str, settings: JobSettings, ctx: Context) -> Iterator[Problem]:
+    of_nodes = list(_node_count_problems(name, settings))
     yield from of_nodes
     try:
         CondorJobSettings.of(settings)
@@ -177,7 +177,7 @@ def _of_jobs(name: str, settings: JobSettings, ctx: Context) -> Iterator[Problem
         # The problem of several nodes explains more than the unknown key.
         if not any(problem.key == SETTINGS_KEY for problem in of_nodes):
             yield Problem(message=f"job '{name}': {error.message}", hint=error.hint, job=name, key=SETTINGS_KEY)
-    yield from _of_universe(name, settings)
+    yield from _universe_problems(name, settings)
     rules = settings.rules
     if settings.attributes.get("queue"):
         yield _note(settings, "queue")
@@ -203,7 +203,7 @@ def _of_jobs(name: str, settings: JobSettings, ctx: Context) -> Iterator[Problem
     ):
         if given:
             yield _note(settings, key)
-    yield from _too_large(name, settings, ctx)
+    yield from _size_problems(name, settings, ctx)
 
 
 def _note(settings: JobSettings, key: str) -> Problem:
@@ -216,7 +216,7 @@ def _grows_without_end(settings: JobSettings, ctx: Context) -> bool:
     return rules.memory_factor is not None and rules.memory_most_b is None and settings.request.memory_b is not None
 
 
-def _of_growth(labels: Sequence[str], ctx: Context) -> Iterator[Problem]:
+def _growth_problems(labels: Sequence[str], ctx: Context) -> Iterator[Problem]:
     """Warns, once for all labels, that memory may grow beyond the largest machine."""
     if not labels:
         return
@@ -235,18 +235,18 @@ def _of_growth(labels: Sequence[str], ctx: Context) -> Iterator[Problem]:
 _KEYS: Final = {"cpus": "requestCpus", "memory": "requestMemory", "disk": "requestDisk"}
 
 
-def _too_large(name: str, settings: JobSettings, ctx: Context) -> Iterator[Problem]:
+def _size_problems(name: str, settings: JobSettings, ctx: Context) -> Iterator[Problem]:
     """Refuses a request larger than the largest machine of the pool: such a job would wait for ever."""
-    there = (ctx.probe.capacity if ctx.probe else None) or {}
+    capacity = (ctx.probe.capacity if ctx.probe else None) or {}
     for resource, amount in settings.request.amounts().items():
-        if amount <= there.get(resource, amount):
+        if amount <= capacity.get(resource, amount):
             continue
-        asked, most = (
+        wanted, most = (
             (f"{value // MIB} MiB" if resource in ("memory", "disk") else str(value))
-            for value in (amount, there[resource])
+            for value in (amount, capacity[resource])
         )
         yield Problem(
-            message=f"job '{name}' asks for {asked} of '{resource}', and the largest machine of the pool has {most}",
+            message=f"job '{name}' asks for {wanted} of '{resource}', and the largest machine of the pool has {most}",
             job=name,
             key=_KEYS.get(resource, "requestResources"),
             hint="Ask for less, or choose another site.",

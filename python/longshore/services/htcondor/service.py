@@ -99,11 +99,11 @@ class HTCondorService(
     )
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[str, int], float] = {}
+        self._seen_at: dict[tuple[str, int], float] = {}
         """Monotonic time at which a submission was last seen in the queue."""
-        self._silent: dict[str, tuple[float, Unreachable]] = {}
+        self._silent_since: dict[str, tuple[float, Unreachable]] = {}
         """Per run, when its schedd last failed to answer, and why."""
-        self._short: tuple[str, Mark, LogEventSource] | None = None
+        self._last_brief: tuple[str, Mark, LogEventSource] | None = None
         """The last run read as brief events: its directory, the mark reached, and its reader."""
         self._history = DagmanHistory()
 
@@ -127,24 +127,24 @@ class HTCondorService(
         """Submit the DAG to DAGMan, for the first time."""
         if read_submissions(run).last_submission is not None:
             raise SubmissionRefusedError(f"'{run.root}' was handed over before", hint="'restart' runs it again.")
-        return self._submission(run, submit_run(run, _client(run), by="submit").cluster, "submit")
+        return self._make_submission(run, submit_run(run, _client(run), by="submit").cluster, "submit")
 
     def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
         """Submit the DAG again with the jobs that did not succeed, and those that the changes name."""
         self._refuse_if_alive(run)
-        again = restart.plan_restart(run, list(self._all_events(run)), changes, self._reading(run).job_phases())
-        return self._submission(run, submit_run(run, _client(run), by="restart", again=again).cluster, "restart")
+        plan = restart.plan_restart(run, list(self._all_events(run)), changes, self._event_source(run).job_phases())
+        return self._make_submission(run, submit_run(run, _client(run), by="restart", plan=plan).cluster, "restart")
 
     def recover(self, run: RunPaths) -> Submission | None:
         """Find a submission that was interrupted before its result was recorded; ``None`` if there is nothing new."""
-        book = read_submissions(run)
-        if book.pending is not None:
-            book = resolve_submission(run, _client(run), book)
-        last = book.last_submission
-        said = {submission.id for submission in read_card(run).submissions[-1:]}
-        if last is None or ids.format_id(last.cluster) in said:
+        record = read_submissions(run)
+        if record.pending is not None:
+            record = resolve_submission(run, _client(run), record)
+        last = record.last_submission
+        known_ids = {submission.id for submission in read_card(run).submissions[-1:]}
+        if last is None or ids.format_id(last.cluster) in known_ids:
             return None
-        submission = self._submission(run, last.cluster, last.life.by)
+        submission = self._make_submission(run, last.cluster, last.life.by)
         return msgspec.structs.replace(submission, at=last.life.t, host=last.life.host)
 
     def resume(self, run: RunPaths, *, take_over: bool = False, force: bool = False) -> Submission | None:
@@ -152,8 +152,8 @@ class HTCondorService(
 
         DAGMan lives in the queue: unlike the engine, it needs no new process.
         """
-        book = self._settled(run)
-        last = book.last_submission
+        record = self._resolved_record(run)
+        last = record.last_submission
         if last is None:
             raise SubmissionRefusedError(f"'{run.root}' was never handed over")
         found = _client(run).query_jobs(_dagman(run, last.cluster), ("JobStatus",))
@@ -164,19 +164,19 @@ class HTCondorService(
         if found[0].get("JobStatus") != JOB_HELD:
             raise SubmissionRefusedError(f"'{run.root}' is RUNNING: DAGMan is job {last.cluster}.0 of '{last.schedd}'")
         _client(run).apply_action("Release", _dagman(run, last.cluster), "longshore resume")
-        return self._submission(run, last.cluster, "resume")
+        return self._make_submission(run, last.cluster, "resume")
 
-    def _settled(self, run: RunPaths) -> SubmissionRecord:
+    def _resolved_record(self, run: RunPaths) -> SubmissionRecord:
         """The record of submissions, after an interrupted one is resolved."""
-        book = read_submissions(run)
-        if book.pending is None:
-            return book
+        record = read_submissions(run)
+        if record.pending is None:
+            return record
         with lock_folder(run.root):
             return resolve_submission(run, _client(run), read_submissions(run))
 
-    def _submission(self, run: RunPaths, cluster: int, by: str) -> Submission:
-        book = read_submissions(run)
-        last = book.last_submission
+    def _make_submission(self, run: RunPaths, cluster: int, by: str) -> Submission:
+        record = read_submissions(run)
+        last = record.last_submission
         schedd = last.schedd if last else ""
         return Submission(
             id=ids.format_id(cluster),
@@ -189,7 +189,7 @@ class HTCondorService(
         )
 
     def _refuse_if_alive(self, run: RunPaths) -> None:
-        alive = self._alive(run, fresh=True)
+        alive = self._is_in_queue(run, fresh=True)
         if isinstance(alive, Unreachable):
             raise UnreachableError(f"whether '{run.root}' still runs cannot be told: {alive.why}")
         if alive:
@@ -199,43 +199,43 @@ class HTCondorService(
 
     def events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
         """Return the events from the log of DAGMan's nodes and from recorded interventions."""
-        return self._reading(run).events(mark)
+        return self._event_source(run).events(mark)
 
     def brief_events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[BriefEvent], Mark] | Unreachable:
         """Return the same as brief events."""
-        reading = self._reading(run)
+        reading = self._event_source(run)
         news, reached = reading.brief_events(mark)
-        self._short = str(run.root), reached, reading
+        self._last_brief = str(run.root), reached, reading
         return news, reached
 
     def is_alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether DAGMan or one of its jobs is in the queue; the answer may be seconds old."""
-        return self._alive(run, fresh=False)
+        return self._is_in_queue(run, fresh=False)
 
-    def _alive(self, run: RunPaths, *, fresh: bool) -> bool | Unreachable:
-        book = read_submissions(run)
-        last = book.last_submission
+    def _is_in_queue(self, run: RunPaths, *, fresh: bool) -> bool | Unreachable:
+        record = read_submissions(run)
+        last = record.last_submission
         if last is None:
             return False
-        number = len(book.submissions)
+        number = len(record.submissions)
         end = read_dagman_end(dagman_log(run, number, newest=number), last.cluster)
         if end is not None and not end.is_removed:
             return False
         # A watched run asks several times a second; the schedd is not asked as often.
-        if not fresh and time.monotonic() - self._seen.get((str(run.root), last.cluster), -_OLD_S) < _OLD_S:
+        if not fresh and time.monotonic() - self._seen_at.get((str(run.root), last.cluster), -_OLD_S) < _OLD_S:
             return True
-        found = self._jobs(run, f"({_dagman(run, last.cluster)}) || ({_below(last.cluster)})", ("ClusterId",))
+        found = self._query_jobs(run, f"({_dagman(run, last.cluster)}) || ({_below(last.cluster)})", ("ClusterId",))
         if isinstance(found, Unreachable):
             return found
         if found:
-            self._seen[str(run.root), last.cluster] = time.monotonic()
+            self._seen_at[str(run.root), last.cluster] = time.monotonic()
         return bool(found)
 
     def find_run(self, reference: str, *, everywhere: bool = False) -> Path | None:
         """Return the directory of a run by its HTCondor id, from the queue or the history."""
-        meant = ids.parse_id(reference)
+        condor_id = ids.parse_id(reference)
         try:
-            return query.find_directory(meant, everywhere=everywhere) if meant else None
+            return query.find_directory(condor_id, everywhere=everywhere) if condor_id else None
         except UnreachableError:
             raise
         except ServiceError:
@@ -252,57 +252,62 @@ class HTCondorService(
 
     def releases_holds(self, run: RunPaths) -> bool:
         """Return whether a job is held other than by hand: its submit description decides on its release."""
-        return any(hold.code not in BY_HAND for hold in self._reading(run).job_phases().holds.values())
+        return any(hold.code not in BY_HAND for hold in self._event_source(run).job_phases().holds.values())
 
     def log_locator(self, run: RunPaths) -> LogLocator | None:
         """Return a locator of logs; their names contain HTCondor's cluster numbers."""
-        return CondorLogLocator(run, self._standing(run))
+        return CondorLogLocator(run, self._job_phases(run))
 
-    def _standing(self, run: RunPaths) -> JobPhases:
+    def _job_phases(self, run: RunPaths) -> JobPhases:
         """Phases of the jobs, reused from the last brief events if current (then without granted memory)."""
-        reading = self._reading(run)
+        reading = self._event_source(run)
         standing = None
-        if self._short is not None and self._short[:2] == (str(run.root), reading.complete_mark()):
-            standing = self._short[2].brief_phases()
+        if self._last_brief is not None and self._last_brief[:2] == (str(run.root), reading.complete_mark()):
+            standing = self._last_brief[2].brief_phases()
         return standing or reading.job_phases()
 
     def status_lines(self, run: RunPaths) -> tuple[str, ...]:
         """Return the state of DAGMan's job, and the age of that information."""
-        book = read_submissions(run)
-        last = book.last_submission
+        record = read_submissions(run)
+        last = record.last_submission
         if last is None:
             return ()
-        number = len(book.submissions)
+        number = len(record.submissions)
         found = None
         end = read_dagman_end(dagman_log(run, number, newest=number), last.cluster)
         if end is None:
-            found = self._jobs(run, _dagman(run, last.cluster), status_lines.DAGMAN_ATTRIBUTES)
-        return tuple(status_lines.lines(run, book, found, end, partial(self._standing, run)))
+            found = self._query_jobs(run, _dagman(run, last.cluster), status_lines.DAGMAN_ATTRIBUTES)
+        return tuple(status_lines.lines(run, record, found, end, partial(self._job_phases, run)))
 
-    def _jobs(self, run: RunPaths, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
+    def _query_jobs(
+        self, run: RunPaths, constraint: str, attributes: Sequence[str]
+    ) -> list[Mapping[str, Any]] | Unreachable:
         """Query the queue; a schedd that just failed to answer is not asked again for some seconds."""
-        at, silent = self._silent.get(str(run.root)) or (0.0, None)
+        at, silent = self._silent_since.get(str(run.root)) or (0.0, None)
         if silent is not None and time.monotonic() - at < _SILENT_S:
             return silent
         found = _client(run).query_jobs(constraint, attributes)
         if isinstance(found, Unreachable):
-            self._silent[str(run.root)] = time.monotonic(), found
+            self._silent_since[str(run.root)] = time.monotonic(), found
         return found
 
-    def _reading(self, run: RunPaths) -> LogEventSource:
-        book = read_submissions(run)
+    def _event_source(self, run: RunPaths) -> LogEventSource:
+        record = read_submissions(run)
         return LogEventSource(
-            run, book, lambda: self.is_alive(run) is False, lambda: self._remembered(run, book.last_submission)
+            run,
+            record,
+            lambda: self.is_alive(run) is False,
+            lambda: self._find_end_in_history(run, record.last_submission),
         )
 
-    def _remembered(self, run: RunPaths, last: DagSubmission | None) -> DagmanEnd | Unreachable | None:
+    def _find_end_in_history(self, run: RunPaths, last: DagSubmission | None) -> DagmanEnd | Unreachable | None:
         """How the newest DAGMan ended, from its schedd's history."""
         return self._history.find_end(_client(run), _dagman(run, last.cluster), last) if last is not None else None
 
     def _all_events(self, run: RunPaths) -> Iterable[Event]:
-        return self._reading(run).events()[0]
+        return self._event_source(run).events()[0]
 
-    def _end(self, run: RunPaths) -> Finished | None:
+    def _find_end(self, run: RunPaths) -> Finished | None:
         last: Finished | None = None
         for event in self._all_events(run):
             last = event if isinstance(event, Finished) else None
@@ -312,31 +317,31 @@ class HTCondorService(
 
     def cancel(self, run: RunPaths, selection: JobSelection) -> CancelOutcome:
         """Remove the run, or some of its jobs, from the queue, and wait until they are gone."""
-        book = self._settled(run)
-        if book.last_submission is None or self._alive(run, fresh=True) is False:
+        record = self._resolved_record(run)
+        if record.last_submission is None or self._is_in_queue(run, fresh=True) is False:
             return CancelOutcome(ended=0)
         if selection.everything:
             # The cached answer that it is in the queue no longer holds.
-            self._seen.pop((str(run.root), book.last_submission.cluster), None)
+            self._seen_at.pop((str(run.root), record.last_submission.cluster), None)
             outcome = interventions.cancel_run(
-                run, _client(run), book, selection, _dagman(run, book.last_submission.cluster)
+                run, _client(run), record, selection, _dagman(run, record.last_submission.cluster)
             )
             # Cache the end of the run while the schedd confirms it; later it may not answer.
             with suppress(LongshoreError, OSError):
-                self._reading(run).job_phases()
+                self._event_source(run).job_phases()
             return outcome
-        return interventions.cancel_jobs(run, _client(run), book.last_submission.cluster, selection)
+        return interventions.cancel_jobs(run, _client(run), record.last_submission.cluster, selection)
 
     def steer(self, run: RunPaths, intervention: Intervention) -> bool:
         """Hold, release, pause or throttle; refuse what HTCondor cannot do."""
-        book = read_submissions(run)
-        if book.last_submission is None or self._alive(run, fresh=True) is False:
-            end = self._end(run)
-            what = end.state if end else JobState.UNKNOWN
+        record = read_submissions(run)
+        if record.last_submission is None or self._is_in_queue(run, fresh=True) is False:
+            end = self._find_end(run)
+            state = end.state if end else JobState.UNKNOWN
             raise SubmissionRefusedError(
-                f"there is nothing to {intervention.act}: '{run.root}' is {what}", hint="'restart' runs it again."
+                f"there is nothing to {intervention.act}: '{run.root}' is {state}", hint="'restart' runs it again."
             )
-        return interventions.intervene(run, _client(run), book, intervention)
+        return interventions.intervene(run, _client(run), record, intervention)
 
     def unreached_notes(self, run: RunPaths, intervention: Intervention) -> tuple[str, ...]:
         """Return a note with the number of jobs that a hold missed, because DAGMan has yet to submit them."""

@@ -63,7 +63,7 @@ def again(
 def test_what_a_named_label_makes_anew_begins_with_the_first_task(run: RunPaths) -> None:
     found = again(run, 1, from_labels=("a",))
     assert found.restarted.jobs == (0, 1, 2, 3)
-    assert list(found.anew) == [0, 2], "what failed beside it goes on from the task it came to"
+    assert list(found.from_first_task) == [0, 2], "what failed beside it goes on from the task it came to"
 
 
 def test_what_is_set_reaches_the_job_whether_its_label_asked_for_it_at_first_or_not(run: RunPaths) -> None:

@@ -80,7 +80,7 @@ def test_the_longer_chain_goes_first_and_priorities_before_that() -> None:
     jobs = [job("a"), job("b"), job("c"), job("d", attributes={"priority": 1})]
     workflow = Workflow("w", Dag.by_name(jobs, [("a", "b"), ("b", "c")]))
     order = find_edges(workflow)
-    ranks = dict(zip(workflow.graph, order.rank, strict=True))
+    ranks = dict(zip(workflow.graph, order.ranks, strict=True))
     assert ranks == {"a": 2, "b": 1, "c": 0, "d": 0}
     names = list(workflow.graph)
     text = _text(workflow)
@@ -119,5 +119,5 @@ def test_groups_run_one_after_another(implementation: Implementation, blocking: 
         assert found.pop("a3") == {"b2", "g0"}
         found["a3"] = {"b2"}
     assert found == {"b1": {"a1"}, "a2": {"b1"}, "b2": {"a2"}, "a3": {"b2"}, "b3": {"a3"}}
-    ranks = dict(zip(workflow.graph, find_edges(workflow).rank, strict=True))
+    ranks = dict(zip(workflow.graph, find_edges(workflow).ranks, strict=True))
     assert ranks["a1"] > ranks["b1"] > ranks["b2"] > ranks["b3"] == 0

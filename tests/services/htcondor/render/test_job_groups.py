@@ -24,6 +24,6 @@ def test_commands_that_differ_in_a_sign_are_what_each_would_be_alone(words: tupl
     commands = [("/bin/echo", *words, f"x{number}") for number in (1, 2)]
     jobs = [job(f"a{number}", command, label="a") for number, command in enumerate(commands)]
     sorter = JobGrouper(Workflow("w", Dag.by_name(jobs)), context())
-    (kind,) = sorter.kinds()
-    program, text = sorter.programs(kind)
-    assert [f"{program} {text.before}{own}{text.after}" for own in text.own] == list(map(program_line, commands))
+    (kind,) = sorter.groups()
+    program, text = sorter.program_and_arguments(kind)
+    assert [f"{program} {text.before}{own}{text.after}" for own in text.own_parts] == list(map(program_line, commands))

@@ -25,12 +25,15 @@ REASONS = {1: "UserRequest", 3: "JobPolicy", 13: "TransferInputError", 21: "Star
 OOM_HOLDS = [(34, 0), (3, 34), (21, 102)]
 
 
-def attempts(memory: int | None = 3072, **rules: Any) -> RetryInputs:
-    most = rules.pop("most", None)
+def retry_inputs(memory: int | None = 3072, **rules: Any) -> RetryInputs:
+    max_mib = rules.pop("max_mib", None)
     release = rules.pop("release", "")
-    base = {"retries": 5, "memory_factor": 2.0, "memory_most_b": most and most * MIB}
+    base = {"retries": 5, "memory_factor": 2.0, "memory_most_b": max_mib and max_mib * MIB}
     return RetryInputs(
-        rules=RetryRules(**(base | rules)), memory=None if memory is None else str(memory), most=most, release=release
+        rules=RetryRules(**(base | rules)),
+        memory=None if memory is None else str(memory),
+        max_mib=max_mib,
+        release=release,
     )
 
 
@@ -113,7 +116,7 @@ def series(job: Job, holds: Iterator[tuple[int, int]]) -> tuple[list[int], str]:
 def test_memory_grows_to_what_a_job_may_have_and_that_is_tried_once(
     hold: tuple[int, int], row: int, first: int, factor: float, most: int, expected: list[int]
 ) -> None:
-    job = Job(attempts(first, most=most, memory_factor=float(factor)))
+    job = Job(retry_inputs(first, max_mib=max_mib, memory_factor=float(factor)))
     given, became = series(job, iter([hold] * 9))
     assert given == expected, row
     # A signal that is no longer held for leaves the queue with its signal.
@@ -121,22 +124,22 @@ def test_memory_grows_to_what_a_job_may_have_and_that_is_tried_once(
 
 
 def test_ways_to_run_out_add_up() -> None:
-    given, _ = series(Job(attempts(100, most=1000)), iter([*OOM_HOLDS, *OOM_HOLDS]))
+    given, _ = series(Job(retry_inputs(100, max_mib=1000)), iter([*OOM_HOLDS, *OOM_HOLDS]))
     assert given == [100, 200, 400, 800, 1000]
 
 
 def test_what_was_used_is_the_least_and_what_is_allowed_the_most() -> None:
-    job = Job(attempts(3072, most=20480))
+    job = Job(retry_inputs(3072, max_mib=20480))
     job.ad["MemoryUsage"] = 5000
     assert job.says("request_memory") == 5000
-    job = Job(attempts(30000, most=20480))
+    job = Job(retry_inputs(30000, max_mib=20480))
     assert job.says("request_memory") == 20480
     job.ad["MemoryUsage"] = 50000
     assert job.says("request_memory") == 20480
 
 
 def test_memory_can_grow_from_what_was_used() -> None:
-    job = Job(attempts(100, most=1000, memory_of_usage=True))
+    job = Job(retry_inputs(100, max_mib=1000, memory_of_usage=True))
     assert job.starts() == 100
     job.ad["MemoryUsage"] = 150
     assert job.is_held(34, 0) == "released"
@@ -147,7 +150,7 @@ def test_memory_can_grow_from_what_was_used() -> None:
 
 
 def test_without_growth_memory_is_what_was_asked_for() -> None:
-    plain = attempts(memory_factor=None)
+    plain = retry_inputs(memory_factor=None)
     assert memory_request(plain) == "3072"
     job = Job(plain)
     assert job.starts() == 3072
@@ -158,49 +161,49 @@ def test_without_growth_memory_is_what_was_asked_for() -> None:
 
 def test_exit_codes_that_trying_again_cannot_mend() -> None:
     # One code, several, or none.
-    until = dict(retry_commands(attempts(unless_exit=(1, 2))))["retry_until"]
+    until = dict(retry_commands(retry_inputs(unless_exit=(1, 2))))["retry_until"]
     assert "member(ExitCode, {1,2})" in until
-    assert "member(ExitCode, {1})" in dict(retry_commands(attempts(unless_exit=(1,))))["retry_until"]
-    assert "member" not in dict(retry_commands(attempts()))["retry_until"]
-    job = Job(attempts(unless_exit=(1, 2)))
+    assert "member(ExitCode, {1})" in dict(retry_commands(retry_inputs(unless_exit=(1,))))["retry_until"]
+    assert "member" not in dict(retry_commands(retry_inputs()))["retry_until"]
+    job = Job(retry_inputs(unless_exit=(1, 2)))
     job.starts()
     assert job.exits(3) == "again"
     assert job.exits(1) == "over"
-    again = Job(attempts(unless_exit=(1, 2), on=RetryOn(exit=(2,))))
+    again = Job(retry_inputs(unless_exit=(1, 2), on=RetryOn(exit=(2,))))
     assert again.exits(2) == "again"
     assert again.exits(1) == "over"
-    only = Job(attempts(unless_exit=(1,), memory_factor=None, on=RetryOn(exit=(75,), signal=(7,), only=True)))
+    only = Job(retry_inputs(unless_exit=(1,), memory_factor=None, on=RetryOn(exit=(75,), signal=(7,), only=True)))
     assert only.exits(75) == "again"
     assert only.exits(128 + 7) == "again"
     assert only.exits(signal=7) == "again"
     assert only.exits(3) == "over"
-    assert Job(attempts(memory_factor=None, on=RetryOn(exit=(75,), only=True))).exits(signal=7) == "over"
+    assert Job(retry_inputs(memory_factor=None, on=RetryOn(exit=(75,), only=True))).exits(signal=7) == "over"
 
 
 def test_an_exit_code_that_looks_like_a_signal_and_is_final_is_final() -> None:
-    job = Job(attempts(unless_exit=(255,)))
+    job = Job(retry_inputs(unless_exit=(255,)))
     assert job.exits(255) == "over"
     assert job.exits(254) == "held"
 
 
 def test_all_ends_count_together() -> None:
-    job = Job(attempts(100, retries=2))
+    job = Job(retry_inputs(100, retries=2))
     job.starts()
     assert job.exits(3) == "again"
     job.starts()
     assert job.is_held(34, 0) == "released"
     job.starts()
     assert job.exits(3) == "over"
-    fewer = Job(attempts(100, retries=1))
+    fewer = Job(retry_inputs(100, retries=1))
     assert fewer.is_held(34, 0) == "released"
     assert fewer.is_held(21, 102) == "removed"
-    none = Job(attempts(100, retries=0))
+    none = Job(retry_inputs(100, retries=0))
     assert none.exits(signal=9) == "over"
     assert none.is_held(34, 0) == "removed"
 
 
 def test_other_holds_wait_longer_each_time_and_are_not_for_ever() -> None:
-    job = Job(attempts(100, retries=2, backoff=Backoff(first_s=60.0, most_s=100.0)))
+    job = Job(retry_inputs(100, retries=2, backoff=Backoff(first_s=60.0, most_s=100.0)))
     assert job.is_held(13, 2) == "released"
     job.ad["EnteredCurrentStatus"] = 2**40
     assert job.says("periodic_release") is False
@@ -211,12 +214,12 @@ def test_other_holds_wait_longer_each_time_and_are_not_for_ever() -> None:
 
 
 def test_the_wait_doubles_up_to_its_longest() -> None:
-    text = dict(retry_commands(attempts(backoff=Backoff(first_s=60.0, most_s=100.0))))["periodic_release"]
+    text = dict(retry_commands(retry_inputs(backoff=Backoff(first_s=60.0, most_s=100.0))))["periodic_release"]
     assert "min({60.0 * pow(2.0, (NumHolds ?: 1) - 1), 100.0})" in text
 
 
 def test_what_somebody_holds_by_hand_stays_held() -> None:
-    job = Job(attempts(100, retries=0))
+    job = Job(retry_inputs(100, retries=0))
     assert job.is_held(1, 0) == "held"
     assert job.is_held(1, 0) == "held"
     job.ad["JobStatus"] = 1
@@ -225,7 +228,7 @@ def test_what_somebody_holds_by_hand_stays_held() -> None:
 
 
 def test_a_hold_may_be_released_at_once() -> None:
-    job = Job(attempts(100, release="HoldReasonCode =?= 13 && HoldReasonSubCode =?= 2"))
+    job = Job(retry_inputs(100, release="HoldReasonCode =?= 13 && HoldReasonSubCode =?= 2"))
     job.is_held(13, 2)
     job.ad["EnteredCurrentStatus"] = 2**40
     assert job.says("periodic_release") is True
@@ -235,7 +238,7 @@ def test_a_hold_may_be_released_at_once() -> None:
 
 
 def test_more_than_enough_that_still_was_not_enough_is_the_end() -> None:
-    job = Job(attempts(100, most=1000))
+    job = Job(retry_inputs(100, max_mib=1000))
     job.starts()
     # A whole machine was given to it.
     job.ad["MemoryProvisioned"] = 64000
@@ -258,5 +261,5 @@ def test_time_grows_like_memory() -> None:
 
 def test_a_job_that_ran_too_long_goes_again_only_with_more_time() -> None:
     REASONS[47] = "JobExecuteExceeded"
-    assert Job(attempts(walltime_factor=2.0)).is_held(47, 0) == "released"
-    assert Job(attempts()).is_held(47, 0) == "removed"
+    assert Job(retry_inputs(walltime_factor=2.0)).is_held(47, 0) == "released"
+    assert Job(retry_inputs()).is_held(47, 0) == "removed"

@@ -51,18 +51,18 @@ def run(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("silent", ["queue", "history"])
 def test_a_schedd_that_fails_does_not_end_the_search(run: Path, silent: str) -> None:
     silence = _Schedd(None, None, silent=silent)
-    assert first_directory([silence, _Schedd(None, run)], MEANT, go_on=True) == run
-    assert first_directory([silence, _Schedd(run, None)], MEANT, go_on=True) == run
-    assert first_directory([silence], MEANT, go_on=True) is None
+    assert first_directory([silence, _Schedd(None, run)], MEANT, skip_failures=True) == run
+    assert first_directory([silence, _Schedd(run, None)], MEANT, skip_failures=True) == run
+    assert first_directory([silence], MEANT, skip_failures=True) is None
 
 
 @pytest.mark.parametrize("silent", ["queue", "history"])
 def test_that_the_only_one_does_not_answer_is_said(run: Path, silent: str) -> None:
     with pytest.raises(UnreachableError, match="timed out"):
-        first_directory([_Schedd(None, run, silent=silent)], MEANT, go_on=False)
-    assert first_directory([_Schedd(None, run)], MEANT, go_on=False) == run
+        first_directory([_Schedd(None, run, silent=silent)], MEANT, skip_failures=False)
+    assert first_directory([_Schedd(None, run)], MEANT, skip_failures=False) == run
 
 
 def test_a_directory_that_is_no_run_of_ours_is_none(run: Path) -> None:
     RunPaths(run).card.unlink()
-    assert first_directory([_Schedd(run, None)], MEANT, go_on=False) is None
+    assert first_directory([_Schedd(run, None)], MEANT, skip_failures=False) is None

@@ -17,17 +17,17 @@ def test_what_is_rendered_is_read_back() -> None:
     assert len(found.nodes) == len(workflow)
     assert found.final == "final"
     assert found.descriptions["d_isr"].nodes == 3
-    assert found.descriptions["d_isr"].worst["mem"] == "4096"
+    assert found.descriptions["d_isr"].longest_values["mem"] == "4096"
     assert "request_cpus = $(cpus:2)\n" in found.descriptions["d_isr"].text
-    assert found.descriptions["d_sum"].worst["v"] == "'sum it''s $'('all)'"
+    assert found.descriptions["d_sum"].longest_values["v"] == "'sum it''s $'('all)'"
     assert found.parents["j6"] == ["j3", "j4", "j5"]
 
 
 def test_the_worst_of_several_values_is_the_one_with_most_quotes() -> None:
     text = HEAD + 'VARS a x="long and plain" My.Y="\\"t\\""\nVARS b x="\\"\\"" \nVARS ALL_NODES APPEND z="1"\n'
     found = parse_dag(text.splitlines()).descriptions["d"]
-    assert found.worst == {"x": '""', "My.Y": '"t"'}
-    assert found.appended == {"z": "1"}
+    assert found.longest_values == {"x": '""', "My.Y": '"t"'}
+    assert found.appended_values == {"z": "1"}
 
 
 def test_what_somebody_adds_that_dagman_knows_is_passed_over() -> None:

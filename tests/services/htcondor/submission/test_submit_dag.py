@@ -80,7 +80,7 @@ def run(tmp_path: Path) -> RunPaths:
 
 def again(**more: Any) -> RestartPlan:
     """A restart of both jobs."""
-    values: dict[str, Any] = {"steers": (), "done": (), "anew": (), "overrides": {}} | more
+    values: dict[str, Any] = {"steers": (), "done": (), "from_first_task": (), "overrides": {}} | more
     return RestartPlan(restarted=Restarted(jobs=(0, 1), who="me"), **values)
 
 
@@ -90,7 +90,7 @@ def test_jobs_that_begin_anew_forget_which_of_their_tasks_were_done(run: RunPath
         record.parent.mkdir(parents=True, exist_ok=True)
         record.write_text("1\n2\n", "utf-8")
     submit_run(run, _Schedd(), by="submit")
-    submit_run(run, _Schedd(), by="restart", again=again(anew=[0]))
+    submit_run(run, _Schedd(), by="restart", plan=again(from_first_task=[0]))
     assert [record.exists() for record in records] == [False, True]
     assert [handed.life.by for handed in read_submissions(run).submissions] == ["submit", "restart"]
 
@@ -99,7 +99,7 @@ def test_what_is_set_stands_in_the_file_that_dagman_reads_last(run: RunPaths) ->
     submit_run(run, _Schedd(), by="submit")
     before = (run.wms / "overrides.dag").read_text("utf-8")
     wanted = {"j0": {"APPEND allowed_execute_duration": "3600", "mem": "5", "cpus": "2"}, "j1": {}}
-    submit_run(run, _Schedd(), by="restart", again=again(overrides=wanted))
+    submit_run(run, _Schedd(), by="restart", plan=again(overrides=wanted))
     added = (run.wms / "overrides.dag").read_text("utf-8").removeprefix(before)
     assert added == 'VARS j0 cpus="2" mem="5"\nVARS j0 APPEND allowed_execute_duration="3600"\n'
     assert (run.wms / "backups" / "001" / "overrides.dag").read_text("utf-8") == before
@@ -154,6 +154,6 @@ def test_what_somebody_else_began_and_that_arrived_is_taken_on_and_not_handed_ov
     assert submit_run(run, schedd, by="submit") == read_submissions(run).last_submission
     write_submissions(run, begun)
     with pytest.raises(SubmissionRefusedError, match=r"was handed over before: DAGMan is job 9\.0 of 'ap'"):
-        submit_run(run, schedd, by="restart", again=again())
+        submit_run(run, schedd, by="restart", plan=again())
     assert [handed.cluster for handed in read_submissions(run).submissions] == [9]
     assert schedd.taken == []

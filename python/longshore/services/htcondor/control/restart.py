@@ -56,78 +56,86 @@ def plan_restart(run: RunPaths, events: Iterable[Event], changes: RestartChanges
             hint=f"These can: {', '.join(_MACROS)}.",
         )
     jobs = JobTable(run, "parents")
-    past = _past(jobs, events, standing)
-    again, anew = _chosen(jobs, past.state, changes)
-    if not again:
+    history = _read_history(jobs, events, standing)
+    jobs_to_run, anew = _select_jobs(jobs, history.state, changes)
+    if not jobs_to_run:
         raise SubmissionRefusedError(f"'{run.root}' has nothing to run again: every job succeeded")
     now = time.time()
     restarted = Restarted(
-        jobs=tuple(sorted(again)), set=changes.set, who=user_name(), from_labels=changes.from_labels, t=now
+        jobs=tuple(sorted(jobs_to_run)), set=changes.set, who=user_name(), from_labels=changes.from_labels, t=now
     )
-    overrides = _kept_memory(jobs, past.grown, again)
-    steers = _set(jobs, past, _meant(run, changes, again), changes.set, overrides)
-    done = {job for job, code in enumerate(past.state.code) if code == JobCode.SUCCEEDED and job not in again}
+    overrides = _memory_overrides(jobs, history.granted_mb, jobs_to_run)
+    steers = _change_requests(jobs, history, _jobs_to_change(run, changes, jobs_to_run), changes.set, overrides)
+    done = {job for job, code in enumerate(history.state.code) if code == JobCode.SUCCEEDED and job not in jobs_to_run}
     return RestartPlan(
         restarted=restarted,
         steers=tuple(msgspec.structs.replace(steer, t=now) for steer in steers),
-        done=done - {past.state.final},
-        anew=anew,
-        overrides={FINAL_NODE if job == past.state.final else f"j{job}": overrides[job] for job in sorted(overrides)},
+        done=done - {history.state.final},
+        from_first_task=anew,
+        overrides={
+            FINAL_NODE if job == history.state.final else f"j{job}": overrides[job] for job in sorted(overrides)
+        },
     )
 
 
-class _Past(NamedTuple):
+class _History(NamedTuple):
     """The parts of a run's history that a restart needs."""
 
     state: RunState
     """State of the run."""
-    grown: dict[int, int]
+    granted_mb: dict[int, int]
     """Last granted memory, in MiB, of jobs that ran out of memory."""
     requests: dict[int, Request]
     """Requests that earlier interventions changed."""
 
 
-def _past(jobs: JobTable, events: Iterable[Event], standing: JobPhases) -> _Past:
-    past = _Past(initial_state(jobs), {}, {})
+def _read_history(jobs: JobTable, events: Iterable[Event], standing: JobPhases) -> _History:
+    history = _History(initial_state(jobs), {}, {})
     for event in events:
-        apply_event(past.state, event)
+        apply_event(history.state, event)
         if isinstance(event, Steer) and event.request is not None:
-            past.requests.update(dict.fromkeys(event.jobs or (), event.request))
+            history.requests.update(dict.fromkeys(event.jobs or (), event.request))
         if isinstance(event, Ended):
             if event.cause is Cause.OOM:
-                past.grown[event.j] = standing.memory[event.j]
+                history.granted_mb[event.j] = standing.memory[event.j]
             elif event.cause is None:
-                past.grown.pop(event.j, None)
-    return past
+                history.granted_mb.pop(event.j, None)
+    return history
 
 
-def _chosen(jobs: JobTable, state: RunState, changes: RestartChanges) -> tuple[set[int], list[int]]:
+def _select_jobs(jobs: JobTable, state: RunState, changes: RestartChanges) -> tuple[set[int], list[int]]:
     """The jobs that run again, and those of them that start from their first task."""
-    chosen = select_for_restart(
+    selected = select_for_restart(
         state, {number for number, label in enumerate(jobs.labels) if label in changes.from_labels}
     )
-    again = set(chosen.jobs) | {job for job, code in enumerate(state.code) if code not in OVER}
+    jobs_to_run = set(selected.jobs) | {job for job, code in enumerate(state.code) if code not in OVER}
     # Jobs that were active when DAGMan ended are gone by now.
-    return again, sorted({*chosen.anew, *chosen.busy})
+    return jobs_to_run, sorted({*selected.anew, *selected.busy})
 
 
-def _meant(run: RunPaths, changes: RestartChanges, again: set[int]) -> list[int]:
+def _jobs_to_change(run: RunPaths, changes: RestartChanges, jobs_to_run: set[int]) -> list[int]:
     """The jobs whose requests change."""
     if not changes.set:
         return []
-    return sorted(again if changes.selection.everything else again & set(selected_jobs(run, changes.selection)))
+    return sorted(
+        jobs_to_run if changes.selection.everything else jobs_to_run & set(selected_jobs(run, changes.selection))
+    )
 
 
-def _set(
-    jobs: JobTable, past: _Past, meant: Iterable[int], said: Mapping[str, str], overrides: dict[int, dict[str, str]]
+def _change_requests(
+    jobs: JobTable,
+    history: _History,
+    jobs_to_change: Iterable[int],
+    values: Mapping[str, str],
+    overrides: dict[int, dict[str, str]],
 ) -> list[Steer]:
     """Add changed requests to the overrides, and return their events."""
-    requests = {job: past.requests.get(job, jobs.settings(job).request) for job in meant}
+    requests = {job: history.requests.get(job, jobs.settings(job).request) for job in jobs_to_change}
     for job, request in requests.items():
         own = overrides.setdefault(job, {})
-        for key in said:
-            own |= _macro(key, jobs.settings(job), request, change_request(request, said))
-    return make_set_events(user_name(), said, requests, select={}, request_of=requests.__getitem__)
+        for key in values:
+            own |= _macro(key, jobs.settings(job), request, change_request(request, values))
+    return make_set_events(user_name(), values, requests, select={}, request_of=requests.__getitem__)
 
 
 def _macro(key: str, first: JobSettings, before: Request, after: Request) -> dict[str, str]:
@@ -160,11 +168,13 @@ def _amount(key: str, request: Request) -> int | None:
     }[key]
 
 
-def _kept_memory(jobs: JobTable, grown: Mapping[int, int], again: Iterable[int]) -> dict[int, dict[str, str]]:
+def _memory_overrides(
+    jobs: JobTable, grown: Mapping[int, int], jobs_to_run: Iterable[int]
+) -> dict[int, dict[str, str]]:
     """Memory overrides: jobs that ran out of memory start with their last granted memory, not their first request."""
     found: dict[int, dict[str, str]] = {}
-    for job in again:
-        asked = jobs.settings(job).request.memory_b
-        if asked is not None and grown.get(job, 0) > math.ceil(asked / MIB):
+    for job in jobs_to_run:
+        first_request = jobs.settings(job).request.memory_b
+        if first_request is not None and grown.get(job, 0) > math.ceil(first_request / MIB):
             found[job] = {"mem": str(grown[job])}
     return found

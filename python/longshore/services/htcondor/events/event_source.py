@@ -138,10 +138,10 @@ class LogEventSource:
         """Mark of a complete uncached read: it changes when anything is added to the run."""
         number = len(self._record.submissions)
         try:
-            about = nodes_log(self._run, number, newest=number).stat()
+            status = nodes_log(self._run, number, newest=number).stat()
         except OSError:
             return f"{_COMPLETE}{number}:{len(self._record.accepted)}"
-        return f"{_COMPLETE}{number}:{len(self._record.accepted)}:{about.st_ino}:{about.st_size}"
+        return f"{_COMPLETE}{number}:{len(self._record.accepted)}:{status.st_ino}:{status.st_size}"
 
     def brief_phases(self) -> JobPhases | None:
         """Phases after `course`, without granted memory; ``None`` if that did not read to the end."""
@@ -274,12 +274,14 @@ class LogEventSource:
         for event in events:
             if isinstance(event, Deleted) and event is self._leftovers:
                 state = self._replayed_state(before())
-                left = msgspec.structs.replace(event, jobs=tuple(j for j in event.jobs if state.code[j] not in OVER))
-                if not left.jobs:
+                leftovers = msgspec.structs.replace(
+                    event, jobs=tuple(j for j in event.jobs if state.code[j] not in OVER)
+                )
+                if not leftovers.jobs:
                     self._read_state.next_number -= 1
                     continue
-                apply_event(state, left)
-                yield left
+                apply_event(state, leftovers)
+                yield leftovers
             elif isinstance(event, Finished):
                 state = state or self._replayed_state(before())
                 yield msgspec.structs.replace(event, state=state.overall())
@@ -319,7 +321,7 @@ class LogEventSource:
                 state.next_number += 1
             yield event
 
-    def _new_events(self, tell: _LogConversion[_EventT]) -> Iterator[Event | _EventT]:
+    def _new_events(self, convert: _LogConversion[_EventT]) -> Iterator[Event | _EventT]:
         state, submission = self._read_state, self._record.submissions
         for number in range(max(1, state.submissions), len(submission) + 1):
             if number == state.submissions and state.is_finished:
@@ -334,7 +336,7 @@ class LogEventSource:
             )
             if number > state.submissions:
                 yield from self._begin_submission(builder, submission[number - 1])
-            yield from self._submission_events(builder, number, tell)
+            yield from self._submission_events(builder, number, convert)
 
     def _begin_submission(self, builder: EventBuilder, submission: DagSubmission) -> Iterator[Event]:
         state = self._read_state
@@ -350,7 +352,7 @@ class LogEventSource:
             yield from submission.steers
 
     def _submission_events(
-        self, builder: EventBuilder, number: int, tell: _LogConversion[_EventT]
+        self, builder: EventBuilder, number: int, convert: _LogConversion[_EventT]
     ) -> Iterator[Event | _EventT]:
         """Events of one submission, from its log, its interventions and its end."""
         state, newest = self._read_state, len(self._record.submissions)
@@ -360,7 +362,7 @@ class LogEventSource:
         interventions = [
             recorded.steer for recorded in self._record.accepted[state.interventions :] if recorded.life == number
         ]
-        yield from tell(builder, log, interventions)
+        yield from convert(builder, log, interventions)
         state.position = log.position
         while interventions:
             yield from self._intervention_events(builder, interventions.pop(0))
@@ -369,9 +371,9 @@ class LogEventSource:
             failures = explain_unsubmitted(
                 self._run, messages, end, self._phases_so_far(), any_log=state.position.offset > 0
             )
-            closing = builder.end_run(end.at, is_removed=end.is_removed, submit_failures=failures)
-            self._leftovers = closing[-1] if closing else None
-            yield from closing
+            end_events = builder.end_run(end.at, is_removed=end.is_removed, submit_failures=failures)
+            self._leftovers = end_events[-1] if end_events else None
+            yield from end_events
             state.is_finished = True
             yield Finished(state=JobState.UNKNOWN, t=end.at)
 

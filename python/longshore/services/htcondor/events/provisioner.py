@@ -74,20 +74,20 @@ def end_with_run(before: ProvisionerState | None, at: float) -> ProvisionerState
     )
 
 
-def status_line(found: ProvisionerState | None) -> str:
+def status_line(state: ProvisionerState | None) -> str:
     """A line for reports."""
-    if found is None:
+    if state is None:
         return "Provisioning: its job is not in the log of the run, so nothing has started machines"
-    name = f"Provisioning: job {ids.format_id(found.cluster)}"
-    since, why = format_moment(found.since), f": {found.reason}" if found.reason else ""
-    if found.is_removed_with_run:
+    name = f"Provisioning: job {ids.format_id(state.cluster)}"
+    since, why = format_moment(state.since), f": {state.reason}" if state.reason else ""
+    if state.is_removed_with_run:
         return f"{name} was removed with the run, at {since}{why}"
-    if found.state is JobState.HELD:
+    if state.state is JobState.HELD:
         return f"{name} is HELD since {since}{why}; it starts no machines until it is released (condor_release)"
-    if found.state is JobState.FAILED:
+    if state.state is JobState.FAILED:
         return f"{name} FAILED at {since}{why}; the run goes on with the machines there are (see 'wms/{LOG}')"
-    if found.state is JobState.DELETED:
+    if state.state is JobState.DELETED:
         return f"{name} was removed at {since}{why}; the run goes on with the machines there are"
-    if found.state is JobState.SUCCEEDED:
+    if state.state is JobState.SUCCEEDED:
         return f"{name} SUCCEEDED at {since}"
-    return f"{name} is {found.state} since {since}"
+    return f"{name} is {state.state} since {since}"

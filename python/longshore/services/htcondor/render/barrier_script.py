@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 DAG = "run.dag"
-PIECE = 1 << 22
-LOOK_S = 0.5
+CHUNK_BYTES = 1 << 22
+POLL_S = 0.5
 """Seconds between two polls of the logs."""
 
 SUBMITTED, TERMINATED, ABORTED = b"000", b"005", b"009"
@@ -30,7 +30,7 @@ NODE = re.compile(rb'DAGNodeName = "([^"]*)"|DAG Node: (\S+)')
 RETURNED = re.compile(rb"Normal termination \(return value (-?\d+)\)")
 BANNER = b"(CONDOR_DAGMAN) STARTING UP"
 """DAGMan's first message; earlier messages are about an earlier process."""
-GIVEN_UP = re.compile(
+FAILED_NODE = re.compile(
     rb"Shortcutting node (\S+) retries because of submit failure|PRE Script of (?:Node|Job) (\S+) failed", re.IGNORECASE
 )
 """DAGMan's messages on nodes that fail without a record in the log."""
@@ -65,7 +65,7 @@ class GrowingFile:
         self._path = path
         self._offset = 0
 
-    def more(self, end: bytes) -> "Iterator[bytes]":
+    def read_new(self, end: bytes) -> "Iterator[bytes]":
         """Yield the new text up to the last `end`, in pieces that each finish with it."""
         try:
             if self._path.stat().st_size <= self._offset:
@@ -73,12 +73,12 @@ class GrowingFile:
             with self._path.open("rb") as file:
                 file.seek(self._offset)
                 rest = b""
-                for piece in iter(lambda: file.read(PIECE), b""):
-                    rest += piece
-                    whole = rest.rfind(end) + len(end) if end in rest else 0
-                    self._offset += whole
-                    yield rest[:whole]
-                    rest = rest[whole:]
+                for chunk in iter(lambda: file.read(CHUNK_BYTES), b""):
+                    rest += chunk
+                    complete = rest.rfind(end) + len(end) if end in rest else 0
+                    self._offset += complete
+                    yield rest[:complete]
+                    rest = rest[complete:]
         except FileNotFoundError:
             return
 
@@ -88,47 +88,47 @@ class Barrier:
 
     def __init__(self, name: str, folder: Path) -> None:
         self._dag = folder / DAG
-        self._left = set()  # type: set[str]
-        self._over = set()  # type: set[str]
+        self._remaining = set()  # type: set[str]
+        self._finished = set()  # type: set[str]
         self._retries = {}  # type: dict[str, tuple[int, str]]
         self._failures = {}  # type: dict[str, int]
         self._node_of = {}  # type: dict[bytes, str]
         self._children = None  # type: dict[str, list[str]] | None
         self._log = GrowingFile(folder / (DAG + ".nodes.log"))
-        self._said = GrowingFile(folder / (DAG + ".dagman.out"))
+        self._messages = GrowingFile(folder / (DAG + ".dagman.out"))
         for line in dag_lines(self._dag):
-            self._read(name, line)
+            self._read_line(name, line)
         for line in last_rescue(folder):
-            self._read(name, line)
-        self._left -= self._over
+            self._read_line(name, line)
+        self._remaining -= self._finished
 
-    def _read(self, name: str, line: str) -> None:
+    def _read_line(self, name: str, line: str) -> None:
         """Parse a line of the DAG, or of its rescue file."""
         if line.startswith("VARS " + name + " "):
             for names in AFTER.findall(line):
-                self._left.update(names.split())
+                self._remaining.update(names.split())
         retry = RETRY.match(line)
         if retry:
             self._retries[retry.group(1)] = int(retry.group(2)), retry.group(3) or ""
         done = DONE.match(line)
         if done:
-            self._over.add(done.group(1) or done.group(2))
+            self._finished.add(done.group(1) or done.group(2))
 
     def is_open(self) -> bool:
         """Whether all jobs of the group are over, according to the logs."""
-        for text in self._log.more(END):
+        for text in self._log.read_new(END):
             for record in text.split(END):
-                self._take(record)
-        given_up = []  # type: list[tuple[bytes, bytes]]
-        for said in self._said.more(b"\n"):
-            if BANNER in said:
-                given_up.clear()
-            given_up += GIVEN_UP.findall(said, max(0, said.rfind(BANNER)))
-        for names in given_up:
-            self._failed(b"".join(names).decode())
-        return not self._left
+                self._read_record(record)
+        failed_nodes = []  # type: list[tuple[bytes, bytes]]
+        for message in self._messages.read_new(b"\n"):
+            if BANNER in message:
+                failed_nodes.clear()
+            failed_nodes += FAILED_NODE.findall(message, max(0, message.rfind(BANNER)))
+        for names in failed_nodes:
+            self._fail(b"".join(names).decode())
+        return not self._remaining
 
-    def _take(self, text: bytes) -> None:
+    def _read_record(self, text: bytes) -> None:
         """Process one record of the log."""
         record = RECORD.match(text)
         if not record:
@@ -140,50 +140,50 @@ class Barrier:
                 self._node_of[job] = (node.group(1) or node.group(2)).decode()
         elif kind in (TERMINATED, ABORTED) and job in self._node_of:
             returned = RETURNED.search(text) if kind == TERMINATED else None
-            self._ended(self._node_of.pop(job), returned.group(1).decode() if returned else "")
+            self._end_attempt(self._node_of.pop(job), returned.group(1).decode() if returned else "")
 
-    def _ended(self, node: str, code: str) -> None:
+    def _end_attempt(self, node: str, code: str) -> None:
         """A job of a node ended, with an exit code or without (``""``)."""
         if code == "0":
-            self._succeeded(node)
+            self._finish(node)
             return
         self._failures[node] = self._failures.get(node, 0) + 1
-        most, unless = self._retries.get(node, (0, ""))
-        if self._failures[node] > most or (unless and code == unless):
-            self._failed(node)
+        retries, unless = self._retries.get(node, (0, ""))
+        if self._failures[node] > retries or (unless and code == unless):
+            self._fail(node)
 
-    def _succeeded(self, node: str) -> None:
-        self._over.add(node)
-        self._left.discard(node)
+    def _finish(self, node: str) -> None:
+        self._finished.add(node)
+        self._remaining.discard(node)
 
-    def _failed(self, node: str) -> None:
+    def _fail(self, node: str) -> None:
         """A node failed for good; its descendants can never run."""
         if self._children is None:
-            self._children = self._edges()
-        doomed = [node]
-        while doomed:
-            each = doomed.pop()
-            if each not in self._over:
-                self._succeeded(each)
-                doomed += self._children.get(each, [])
+            self._children = self._read_children()
+        pruned = [node]
+        while pruned:
+            pruned_node = pruned.pop()
+            if pruned_node not in self._finished:
+                self._finish(pruned_node)
+                pruned += self._children.get(pruned_node, [])
 
-    def _edges(self) -> "dict[str, list[str]]":
+    def _read_children(self) -> "dict[str, list[str]]":
         """The children of each node; parsed only after a failure, when they first matter."""
-        found = {}  # type: dict[str, list[str]]
+        children = {}  # type: dict[str, list[str]]
         for line in dag_lines(self._dag):
             if line.startswith("PARENT "):
-                before, _, behind = line[len("PARENT ") :].partition(" CHILD ")
+                before, _, after = line[len("PARENT ") :].partition(" CHILD ")
                 for parent in before.split():
-                    found.setdefault(parent, []).extend(behind.split())
-        return found
+                    children.setdefault(parent, []).extend(after.split())
+        return children
 
 
-def main(words: "list[str]") -> int:
+def main(arguments: "list[str]") -> int:
     """Wait until the group is over; the only argument is the name of the node."""
     dagman = os.getppid()
-    gate = Barrier(words[0], Path())
-    while not gate.is_open():
-        time.sleep(LOOK_S)
+    barrier = Barrier(arguments[0], Path())
+    while not barrier.is_open():
+        time.sleep(POLL_S)
         if os.getppid() != dagman:
             # DAGMan is gone; a new one starts its own script.
             return 1

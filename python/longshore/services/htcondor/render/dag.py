@@ -18,7 +18,7 @@ from longshore.services.htcondor.render.dag_edges import NOOP_DESCRIPTION, DagEd
 from longshore.services.htcondor.render.job_groups import JobGroup, JobGrouper, SharedText
 from longshore.services.htcondor.render.provisioning import provisioning, service_node_lines
 from longshore.services.htcondor.render.settings import category_name, max_jobs
-from longshore.services.htcondor.render.submit_description import DescriptionInputs
+from longshore.services.htcondor.render.submit_description import SubmitDescription
 from longshore.services.htcondor.submission_record import OVERRIDES
 
 if TYPE_CHECKING:
@@ -31,19 +31,19 @@ _ILLEGAL: Final = re.compile(r"\W", re.ASCII)
 
 def dag_text(workflow: Workflow, ctx: Context) -> Iterator[str]:
     """The text of the DAG, in pieces."""
-    order = find_edges(workflow)
+    edges = find_edges(workflow)
     yield from _head(workflow, ctx)
     names = {NOOP_DESCRIPTION, "d_provision"}
-    sorter = JobGrouper(workflow, ctx)
-    found = sorter.kinds()
-    for kind in found:
-        is_final = workflow.final is not None and kind.indices[0] == len(workflow) - 1
-        name = _description_name(kind.settings.label, names)
-        yield from _kind(sorter, kind, ctx, order, name=name, is_final=is_final)
+    grouper = JobGrouper(workflow, ctx)
+    groups = grouper.groups()
+    for group in groups:
+        is_final = workflow.final is not None and group.indices[0] == len(workflow) - 1
+        name = _description_name(group.settings.label, names)
+        yield from _group_lines(grouper, group, ctx, edges, name=name, is_final=is_final)
     if provisioning(ctx) is not None:
         yield from service_node_lines(ctx)
-    yield from edge_lines(order)
-    used = {category_name(kind.settings.attributes.get("category")) for kind in found}
+    yield from edge_lines(edges)
+    used = {category_name(group.settings.attributes.get("category")) for group in groups}
     yield from (f"MAXJOBS {name} {most}\n" for name, most in sorted(max_jobs(ctx).items()) if name in used)
     yield f"\nINCLUDE {OVERRIDES.name}\n"
 
@@ -60,90 +60,96 @@ def _head(workflow: Workflow, ctx: Context) -> Iterator[str]:
             yield f"SET_JOB_ATTR {name} = {quoting.quote_attribute(value)}\n"
 
 
-def _description_name(label: str, taken: set[str]) -> str:
+def _description_name(label: str, used_names: set[str]) -> str:
     plain = "d_" + (_ILLEGAL.sub("_", label)[:100] or "_")
     name, number = plain, 1
-    while name in taken:
+    while name in used_names:
         number += 1
         name = f"{plain}_{number}"
-    taken.add(name)
+    used_names.add(name)
     return name
 
 
-def _kind(
-    sorter: JobGrouper, kind: JobGroup, ctx: Context, order: DagEdges, *, name: str, is_final: bool
+def _group_lines(
+    grouper: JobGrouper, group: JobGroup, ctx: Context, edges: DagEdges, *, name: str, is_final: bool
 ) -> Iterator[str]:
     """One submit description, and the nodes that use it."""
-    executable, arguments = sorter.programs(kind)
-    variables = SharedText.of(kind.variables)
-    shape = DescriptionInputs(
-        settings=kind.settings,
+    executable, arguments = grouper.program_and_arguments(group)
+    variables = SharedText.of(group.variables)
+    description = SubmitDescription(
+        settings=group.settings,
         name=name,
         executable=executable,
         arguments=arguments,
         variables=variables,
-        plain=kind.plain,
-        index=kind.indices[0] if is_final else None,
-        unset=kind.unset,
-        exported=kind.exported,
-        quanta=SharedText.of(kind.quanta),
-        carried={
-            submit_description.INPUTS: SharedText.of([files.inputs for files in kind.carried]),
-            submit_description.OUTPUTS: SharedText.of([files.outputs for files in kind.carried]),
-            submit_description.REMAPS: SharedText.of([files.remaps for files in kind.carried]),
+        is_plain=group.is_plain,
+        index=group.indices[0] if is_final else None,
+        unset=group.unset,
+        exported=group.exported,
+        quanta=SharedText.of(group.quanta),
+        transfers={
+            submit_description.INPUTS: SharedText.of([files.inputs for files in group.transfers]),
+            submit_description.OUTPUTS: SharedText.of([files.outputs for files in group.transfers]),
+            submit_description.REMAPS: SharedText.of([files.remaps for files in group.transfers]),
         }
-        if kind.carried
+        if group.transfers
         else {},
     )
     yield f"\nSUBMIT-DESCRIPTION {name} {{\n"
-    yield from (f"  {line}\n" for line in submit_description.description_lines(shape, ctx, sorter.attributes))
+    yield from (f"  {line}\n" for line in submit_description.description_lines(description, ctx, grouper.attributes))
     yield "}\n"
     if is_final:
         yield f"FINAL {FINAL_NODE} {name}\n"
         yield f"SCRIPT POST {FINAL_NODE} {FINAL_SCRIPT} $DAG_STATUS $RETURN\n"
-    yield from _nodes(kind, shape, ctx, order)
+    yield from _node_lines(group, description, ctx, edges)
 
 
-def _nodes(kind: JobGroup, shape: DescriptionInputs, ctx: Context, order: DagEdges) -> Iterator[str]:
+def _node_lines(group: JobGroup, description: SubmitDescription, ctx: Context, edges: DagEdges) -> Iterator[str]:
     """The lines of each job: its node, variables, priority and node commands."""
-    own = _own(kind, shape, ctx)
-    commands = _commands(shape)
-    if shape.index is not None:
-        yield f"VARS {FINAL_NODE} {own[0]}\n"
+    job_variables = _own_variables(group, description, ctx)
+    commands = _node_commands(description)
+    if description.index is not None:
+        yield f"VARS {FINAL_NODE} {job_variables[0]}\n"
         return
-    rank, base, description = order.rank, round(shape.settings.priority) * order.levels, shape.name
-    for index, words in zip(kind.indices, own, strict=True):
-        first = rank[index] + base
+    ranks, base = edges.ranks, round(description.settings.priority) * edges.levels
+    for index, variables in zip(group.indices, job_variables, strict=True):
+        first = ranks[index] + base
         priority = f"PRIORITY j{index} {first}\n" if first else ""
         more = commands.format(node=f"j{index}") if commands else ""
-        yield f"JOB j{index} {description}\nVARS j{index} {words}\n{priority}{more}"
+        yield f"JOB j{index} {description.name}\nVARS j{index} {variables}\n{priority}{more}"
 
 
-def _own(kind: JobGroup, shape: DescriptionInputs, ctx: Context) -> list[str]:
+def _own_variables(group: JobGroup, description: SubmitDescription, ctx: Context) -> list[str]:
     """The variables of each job, beside those of its submit description."""
     folder, subfolder = submit_description.FOLDER, log_names.subfolder
     names = (
-        [f'{submit_description.NAME}="{name}"' for name in kind.names]
-        if shape.plain
-        else list(map(_name_vars, kind.indices, kind.names))
+        [f'{submit_description.NAME}="{name}"' for name in group.names]
+        if description.is_plain
+        else list(map(_name_vars, group.indices, group.names))
     )
-    own = [f'{name} {folder}="{subfolder(index)}"' for index, name in zip(kind.indices, names, strict=True)]
+    job_variables = [f'{name} {folder}="{subfolder(index)}"' for index, name in zip(group.indices, names, strict=True)]
     texts = {
-        submit_description.ARGUMENTS: shape.arguments,
-        submit_description.VARIABLES: shape.variables,
-        submit_description.QUANTA: shape.quanta,
-        **shape.carried,
+        submit_description.ARGUMENTS: description.arguments,
+        submit_description.VARIABLES: description.variables,
+        submit_description.QUANTA: description.quanta,
+        **description.transfers,
     }
     for macro, text in texts.items():
-        if text.own:
-            own = [f'{words} {macro}="{piece}"' for words, piece in zip(own, _escaped(text.own), strict=True)]
-    if len(set(map(id, kind.requests))) > 1:
-        asked = _Asked(shape.settings, ctx)
-        own = [words + asked.of(request) for words, request in zip(own, kind.requests, strict=True)]
-    return own
+        if text.own_parts:
+            job_variables = [
+                f'{variables} {macro}="{piece}"'
+                for variables, piece in zip(job_variables, _escape_parts(text.own_parts), strict=True)
+            ]
+    if len(set(map(id, group.requests))) > 1:
+        request_macros = _RequestMacros(description.settings, ctx)
+        job_variables = [
+            variables + request_macros.text(request)
+            for variables, request in zip(job_variables, group.requests, strict=True)
+        ]
+    return job_variables
 
 
-def _escaped(pieces: Sequence[str]) -> Sequence[str]:
+def _escape_parts(pieces: Sequence[str]) -> Sequence[str]:
     together = "".join(pieces)
     if '"' not in together and "\\" not in together:
         return pieces
@@ -160,37 +166,37 @@ def _name_vars(index: int, name: str) -> str:
     return f'{names.NAME}="{shown}" {names.IN_PATHS}="{path}" {names.IN_VARIABLES}="{variables}"'
 
 
-def _commands(shape: DescriptionInputs) -> str:
+def _node_commands(description: SubmitDescription) -> str:
     """Node commands shared by a job group, as a template with the node's name open."""
-    given = shape.settings.attributes
-    found = ""
-    if given.get("category") and shape.index is None:
-        found += f"CATEGORY {{node}} {category_name(given['category'])}\n"
-    if given.get("abortOnValue") is not None and shape.index is None:
-        code = given.get("abortReturnValue")
+    attributes = description.settings.attributes
+    lines = ""
+    if attributes.get("category") and description.index is None:
+        lines += f"CATEGORY {{node}} {category_name(attributes['category'])}\n"
+    if attributes.get("abortOnValue") is not None and description.index is None:
+        code = attributes.get("abortReturnValue")
         returned = "" if code is None else f" RETURN {code}"
-        found += f"ABORT-DAG-ON {{node}} {given['abortOnValue']}{returned}\n"
-    return found
+        lines += f"ABORT-DAG-ON {{node}} {attributes['abortOnValue']}{returned}\n"
+    return lines
 
 
-class _Asked:
+class _RequestMacros:
     """Requests of single jobs that differ from their submit description."""
 
     def __init__(self, settings: Any, ctx: Context) -> None:
         self._settings = settings
         self._ctx = ctx
-        self._usual = submit_description.request_macros(settings.request, settings, ctx)
-        self._known: dict[int, str] = {id(settings.request): ""}
-        self._kept: list[Request] = []
+        self._shared = submit_description.request_macros(settings.request, settings, ctx)
+        self._texts: dict[int, str] = {id(settings.request): ""}
+        self._requests: list[Request] = []
 
-    def of(self, request: Request) -> str:
+    def text(self, request: Request) -> str:
         """Macros of a request; empty if it equals that of the description."""
-        text = self._known.get(id(request))
+        text = self._texts.get(id(request))
         if text is None:
-            found = submit_description.request_macros(request, self._settings, self._ctx)
-            text = "".join(f' {name}="{value}"' for name, value in found.items() if value != self._usual.get(name))
-            self._known[id(request)] = text
-            self._kept.append(request)
+            macros = submit_description.request_macros(request, self._settings, self._ctx)
+            text = "".join(f' {name}="{value}"' for name, value in macros.items() if value != self._shared.get(name))
+            self._texts[id(request)] = text
+            self._requests.append(request)
         return text
 
 

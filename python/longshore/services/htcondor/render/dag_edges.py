@@ -28,15 +28,15 @@ class DagEdges(msgspec.Struct, frozen=True):
     """Parents per job."""
     barriers: Sequence[Barrier]
     """Barriers between groups of jobs that run one after another."""
-    first: Collection[int]
+    ordering_starts: Collection[int]
     """Indices of the barriers that follow the first group of an ordering."""
-    rank: Sequence[int]
+    ranks: Sequence[int]
     """Per job, the length of the longest chain below it; among ready jobs, the higher rank goes first."""
 
     @property
     def levels(self) -> int:
         """Number of ranks; a user's priority is multiplied by it, so that it outweighs ranks."""
-        return max(self.rank, default=0) + 1
+        return max(self.ranks, default=0) + 1
 
 
 def find_edges(workflow: Workflow) -> DagEdges:
@@ -45,12 +45,12 @@ def find_edges(workflow: Workflow) -> DagEdges:
     if workflow.final:
         parents.pop()
     index = {job.name: number for number, job in enumerate(workflow)} if workflow.orderings else {}
-    stand: list[Barrier] = []
-    first: set[int] = set()
+    barriers: list[Barrier] = []
+    ordering_starts: set[int] = set()
     for each in workflow.orderings:
-        first.add(len(stand))
-        stand += find_barriers([number_jobs(each, index)], parents)
-    return DagEdges(parents, stand, first, _ranks(parents, stand))
+        ordering_starts.add(len(barriers))
+        barriers += find_barriers([number_jobs(each, index)], parents)
+    return DagEdges(parents, barriers, ordering_starts, _ranks(parents, barriers))
 
 
 def has_barrier_scripts(workflow: Workflow) -> bool:
@@ -58,66 +58,66 @@ def has_barrier_scripts(workflow: Workflow) -> bool:
     return any(each.waits_for_ends for each in workflow.orderings)
 
 
-def _ranks(parents: Sequence[Sequence[int]], stand: Sequence[Barrier]) -> list[int]:
-    rank = [0] * len(parents)
-    behind: dict[int, list[Barrier]] = {}
-    for barrier in stand:
+def _ranks(parents: Sequence[Sequence[int]], barriers: Sequence[Barrier]) -> list[int]:
+    ranks = [0] * len(parents)
+    barriers_after: dict[int, list[Barrier]] = {}
+    for barrier in barriers:
         for job in barrier.after:
-            behind.setdefault(job, []).append(barrier)
+            barriers_after.setdefault(job, []).append(barrier)
     # Jobs are sorted by barriers as well, so that the jobs behind one have their ranks already.
-    known: dict[str, int] = {}
+    barrier_ranks: dict[str, int] = {}
     for job in range(len(parents) - 1, -1, -1):
-        for barrier in behind.get(job, ()):
-            if barrier.name not in known:
-                known[barrier.name] = max([rank[following] for following in barrier.before], default=-1) + 1
-            rank[job] = max(rank[job], known[barrier.name])
-        height = rank[job] + 1
+        for barrier in barriers_after.get(job, ()):
+            if barrier.name not in barrier_ranks:
+                barrier_ranks[barrier.name] = max([ranks[following] for following in barrier.before], default=-1) + 1
+            ranks[job] = max(ranks[job], barrier_ranks[barrier.name])
+        parent_rank = ranks[job] + 1
         for parent in parents[job]:
-            if rank[parent] < height:  # noqa: PLR1730 - max() takes three times as long, for every edge there is
-                rank[parent] = height
-    return rank
+            if ranks[parent] < parent_rank:  # noqa: PLR1730 - max() takes three times as long, for every edge there is
+                ranks[parent] = parent_rank
+    return ranks
 
 
-def edge_lines(order: DagEdges) -> Iterator[str]:
+def edge_lines(dag_edges: DagEdges) -> Iterator[str]:
     """Lines ``PARENT ... CHILD ...``; jobs with equal parents share one, so that the text grows with the edges."""
     children: dict[tuple[int, ...], list[int]] = {}
-    for job, before in enumerate(order.parents):
+    for job, before in enumerate(dag_edges.parents):
         if before:
             children.setdefault(before, []).append(job)
     yield "\n"
-    gathered = [
+    joined = [
         (before, after)
         for before, after in children.items()
         if len(before) > 1 and len(after) > 1 and len(before) + len(after) > _MOST
     ]
-    if gathered or order.barriers:
+    if joined or dag_edges.barriers:
         yield _NOOP
-    for number, (before, after) in enumerate(gathered):
+    for number, (before, after) in enumerate(joined):
         del children[before]
-        yield from _through(f"g{number}", before, after)
-    for place, barrier in enumerate(order.barriers):
-        node = f"g{place + len(gathered)}"
+        yield from _join_lines(f"g{number}", before, after)
+    for position, barrier in enumerate(dag_edges.barriers):
+        node = f"g{position + len(joined)}"
         yield f"# {_comment(barrier.title)}\n"
         if barrier.blocking:
-            yield from _through(node, barrier.after, barrier.before)
+            yield from _join_lines(node, barrier.after, barrier.before)
         else:
-            gate = "" if place in order.first else f"g{place - 1 + len(gathered)}"
-            yield from _gate(node, barrier.after, barrier.before, gate)
+            previous = "" if position in dag_edges.ordering_starts else f"g{position - 1 + len(joined)}"
+            yield from _barrier_lines(node, barrier.after, barrier.before, previous)
     for before, after in children.items():
         # One side is a single job, or both are short.
-        for first in _chunks(before):
+        for parents in _chunks(before):
             for some in _chunks(after):
-                yield f"PARENT {first} CHILD {some}\n"
+                yield f"PARENT {parents} CHILD {some}\n"
 
 
-def _through(node: str, before: Sequence[int], after: Sequence[int]) -> Iterator[str]:
+def _join_lines(node: str, before: Sequence[int], after: Sequence[int]) -> Iterator[str]:
     """A join node without a job: two short lists of edges instead of their product."""
     yield f"JOB {node} {NOOP_DESCRIPTION} NOOP\n"
     yield from (f"PARENT {some} CHILD {node}\n" for some in _chunks(before))
     yield from (f"PARENT {node} CHILD {some}\n" for some in _chunks(after))
 
 
-def _gate(node: str, before: Sequence[int], after: Sequence[int], gate: str) -> Iterator[str]:
+def _barrier_lines(node: str, before: Sequence[int], after: Sequence[int], previous: str) -> Iterator[str]:
     """A node whose PRE script waits until all jobs before it are over, even if one failed.
 
     An edge would prune it then. Each gate of an ordering is a child of the one before, so that at most one script per
@@ -126,8 +126,8 @@ def _gate(node: str, before: Sequence[int], after: Sequence[int], gate: str) -> 
     yield f"JOB {node} {NOOP_DESCRIPTION} NOOP\n"
     yield from (f'VARS {node} after{number}="{some}"\n' for number, some in enumerate(_chunks(before)))
     yield f"SCRIPT PRE {node} {BARRIER_SCRIPT} {node}\n"
-    if gate:
-        yield f"PARENT {gate} CHILD {node}\n"
+    if previous:
+        yield f"PARENT {previous} CHILD {node}\n"
     yield from (f"PARENT {node} CHILD {some}\n" for some in _chunks(after))
 
 

@@ -43,12 +43,12 @@ _OWN_SIGNS: Final = re.compile(r"[A-Za-z0-9_@%+:,./\n-]*", re.ASCII)
 class SharedText(msgspec.Struct, frozen=True):
     """Texts of many jobs in HTCondor's syntax: a shared prefix and suffix, and each job's own part.
 
-    ``own`` is empty if all texts are equal.
+    ``own_parts`` is empty if all texts are equal.
     """
 
     before: str
     after: str
-    own: Sequence[str]
+    own_parts: Sequence[str]
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> SharedText:
@@ -64,8 +64,8 @@ class JobGroup(msgspec.Struct, kw_only=True):
 
     settings: JobSettings
     """Shared settings; amounts of requests may differ."""
-    front: CommandFrame
-    plain: bool
+    frame: CommandFrame
+    is_plain: bool
     """Whether the jobs' names need no quoting."""
     unset: frozenset[str] = frozenset()
     """Names of the variables that each job sets itself."""
@@ -81,7 +81,7 @@ class JobGroup(msgspec.Struct, kw_only=True):
     requests: list[Request] = msgspec.field(default_factory=list)
     quanta: list[str] = msgspec.field(default_factory=list)
     """Number of tasks per label of each job, as BPS writes it."""
-    carried: list[TransferLists] = msgspec.field(default_factory=list)
+    transfers: list[TransferLists] = msgspec.field(default_factory=list)
     """Files that HTCondor transfers for each job; empty where jobs see the run directory."""
 
 
@@ -111,119 +111,136 @@ class JobGrouper:
         self._workflow = workflow
         self.attributes = workflow.attributes
         self._root = str(ctx.paths.root)
-        self._carries = transfer.is_enabled(ctx)
-        self._run_dir = transfer.REMOTE_RUN_DIR if self._carries else self._root
+        self._is_transfer = transfer.is_enabled(ctx)
+        self._run_dir = transfer.REMOTE_RUN_DIR if self._is_transfer else self._root
         self._paths = (
             transfer.remote_paths(workflow.files)
-            if self._carries
+            if self._is_transfer
             else {name: file.path for name, file in workflow.files.items()}
         )
-        self._fronts: dict[int, CommandFrame] = {}
+        self._frames: dict[int, CommandFrame] = {}
         self._groups: dict[bytes, int] = {}
-        self._kept: list[JobSettings] = []
+        self._settings: list[JobSettings] = []
         """Keeps settings alive, because their ids are keys."""
 
-    def kinds(self) -> list[JobGroup]:
+    def groups(self) -> list[JobGroup]:
         """The groups, in the order of their first jobs; the final job is the last group, alone."""
-        found: dict[tuple[object, ...], JobGroup] = {}
+        groups: dict[tuple[object, ...], JobGroup] = {}
         last = len(self._workflow) - 1 if self._workflow.final else -1
-        fronts, is_plain = self._fronts, log_names.is_plain
-        files, carries = transfer.NO_TRANSFER, (False, False)
+        frames, is_plain = self._frames, log_names.is_plain
+        transfers, transfer_kinds = transfer.NO_TRANSFER, (False, False)
         for index, job in enumerate(self._workflow):
             settings, command = job.settings, job.command
-            front = fronts.get(id(settings)) or self._front(settings)
-            variables, unset, exported = "", _NONE, front.exported
-            if job.environment or (job.tasks > 1 and front.tasks):
-                variables, unset, command, exported = self._own(index, job, front)
-            if self._carries:
-                files = transfer.transfer_lists(job, self._workflow.files, self._root)
-                carries = (bool(files.inputs), bool(files.outputs))
-            key = (front.group, is_plain(job.name), command.__class__ is str, unset, exported, index == last, carries)
-            kind = found.get(key)
-            if kind is None:
-                kind = JobGroup(settings=settings, front=front, plain=key[1], unset=unset, exported=exported)
-                found[key] = kind
-            kind.indices.append(index)
-            kind.names.append(job.name)
-            kind.commands.append(command)
-            kind.variables.append(variables)
-            kind.requests.append(settings.request)
-            kind.quanta.append(_quanta(job))
-            if self._carries:
-                kind.carried.append(files)
-        return list(found.values())
+            frame = frames.get(id(settings)) or self._frame(settings)
+            variables, unset, exported = "", _NONE, frame.exported
+            if job.environment or (job.tasks > 1 and frame.tasks):
+                variables, unset, command, exported = self._own_environment(index, job, frame)
+            if self._is_transfer:
+                transfers = transfer.transfer_lists(job, self._workflow.files, self._root)
+                transfer_kinds = (bool(transfers.inputs), bool(transfers.outputs))
+            key = (
+                frame.group,
+                is_plain(job.name),
+                command.__class__ is str,
+                unset,
+                exported,
+                index == last,
+                transfer_kinds,
+            )
+            group = groups.get(key)
+            if group is None:
+                group = JobGroup(settings=settings, frame=frame, is_plain=key[1], unset=unset, exported=exported)
+                groups[key] = group
+            group.indices.append(index)
+            group.names.append(job.name)
+            group.commands.append(command)
+            group.variables.append(variables)
+            group.requests.append(settings.request)
+            group.quanta.append(_quanta(job))
+            if self._is_transfer:
+                group.transfers.append(transfers)
+        return list(groups.values())
 
-    def _front(self, settings: JobSettings) -> CommandFrame:
+    def _frame(self, settings: JobSettings) -> CommandFrame:
         """The shared text in front of all commands of a job profile."""
-        self._kept.append(settings)
-        unfit = {name: value for name, value in settings.environment.items() if not _can_be_given(value)}
-        alike = msgspec.structs.replace(settings, request=_shape_of(settings.request))
-        key = msgspec.json.encode(alike, order="sorted")
-        front = CommandFrame(
+        self._settings.append(settings)
+        inexpressible = {name: value for name, value in settings.environment.items() if not _is_expressible(value)}
+        comparable = msgspec.structs.replace(settings, request=_without_amounts(settings.request))
+        key = msgspec.json.encode(comparable, order="sorted")
+        frame = CommandFrame(
             group=self._groups.setdefault(key, len(self._groups)),
-            lines=(*self._exports(unfit), *settings.setup),
+            lines=(*self._exports(inexpressible), *settings.setup),
             launcher=settings.launcher,
             before=str(settings.attributes.get("preCmdline") or ""),
             after=str(settings.attributes.get("postCmdline") or ""),
-            exported=frozenset(unfit),
+            exported=frozenset(inexpressible),
             tasks=settings.rules.resume_tasks,
         )
-        self._fronts[id(settings)] = front
-        return front
+        self._frames[id(settings)] = frame
+        return frame
 
     def _exports(self, variables: Mapping[str, str]) -> list[str]:
         known = {"LONGSHORE_JOB_RUN_DIR": self._run_dir}
         return [f"export {shell_assignment(name, value, known)}" for name, value in variables.items()]
 
-    def _own(self, index: int, job: Job, front: CommandFrame) -> tuple[str, frozenset[str], Command, frozenset[str]]:
+    def _own_environment(
+        self, index: int, job: Job, frame: CommandFrame
+    ) -> tuple[str, frozenset[str], Command, frozenset[str]]:
         """Variables of a job in HTCondor's syntax, their names, its command, and the names that the command exports."""
         own = dict(job.environment)
-        if job.tasks > 1 and front.tasks:
+        if job.tasks > 1 and frame.tasks:
             own[TASKS_DONE_VARIABLE] = f"{self._run_dir}/{task_record_path(index)}"
-        given = {name: value for name, value in own.items() if _can_be_given(value)}
-        unfit = {name: value for name, value in own.items() if name not in given}
-        command = add_setup(job.command, self._exports(unfit)) if unfit else job.command
-        return quoting.quote_environment(given), frozenset(given), command, front.exported | frozenset(unfit)
+        expressible = {name: value for name, value in own.items() if _is_expressible(value)}
+        inexpressible = {name: value for name, value in own.items() if name not in expressible}
+        command = add_setup(job.command, self._exports(inexpressible)) if inexpressible else job.command
+        return (
+            quoting.quote_environment(expressible),
+            frozenset(expressible),
+            command,
+            frame.exported | frozenset(inexpressible),
+        )
 
     # -------------------------------------------------------------------------------------------------- the commands
 
-    def programs(self, kind: JobGroup) -> tuple[str, SharedText]:
+    def program_and_arguments(self, group: JobGroup) -> tuple[str, SharedText]:
         """The executable of a group, and the arguments of its jobs."""
         # Commands mostly differ in a few letters: the shared text is quoted once.
-        text = self._alike(kind) or SharedText.of([self._line(command, kind.front) for command in kind.commands])
+        text = self._shared_command(group) or SharedText.of(
+            [self._program_text(command, group.frame) for command in group.commands]
+        )
         program, blank, rest = text.before.partition(" ")
-        if program.startswith("/") and quoting.PLAIN.fullmatch(program) and (blank or not text.own):
-            return program, SharedText(rest, text.after, text.own)
+        if program.startswith("/") and quoting.PLAIN.fullmatch(program) and (blank or not text.own_parts):
+            return program, SharedText(rest, text.after, text.own_parts)
         return _ENV, text
 
-    def _alike(self, kind: JobGroup) -> SharedText | None:
+    def _shared_command(self, group: JobGroup) -> SharedText | None:
         """Shared and own text of commands whose differences need no quoting; ``None`` if that is uncertain."""
-        commands = [command if isinstance(command, str) else _BETWEEN.join(command) for command in kind.commands]
-        if not isinstance(kind.commands[0], str):
-            counted = zip(commands, kind.commands, strict=True)
+        commands = [command if isinstance(command, str) else _BETWEEN.join(command) for command in group.commands]
+        if not isinstance(group.commands[0], str):
+            counted = zip(commands, group.commands, strict=True)
             if any(joined.count(_BETWEEN) >= len(words) for joined, words in counted):
                 # A word contains the separator itself.
                 return None
         before, after = quoting.shared_affixes(commands)
-        before, after = _out_of_marks(before, after)
+        before, after = _exclude_split_marks(before, after)
         begin, end = len(before), len(after)
         own = [command[begin : len(command) - end] for command in commands]
         if not any(own):
-            return SharedText(self._line(kind.commands[0], kind.front), "", ())
-        is_line = isinstance(kind.commands[0], str)
-        if not _can_wait(before, after, own, is_line=is_line):
+            return SharedText(self._program_text(group.commands[0], group.frame), "", ())
+        is_line = isinstance(group.commands[0], str)
+        if not _can_insert_later(before, after, own, is_line=is_line):
             return None
-        whole = f"{before}{_OWN}{after}"
-        line = self._line(whole if is_line else tuple(whole.split(_BETWEEN)), kind.front)
+        command_text = f"{before}{_OWN}{after}"
+        line = self._program_text(command_text if is_line else tuple(command_text.split(_BETWEEN)), group.frame)
         head, _, tail = line.partition(_OWN)
         return None if _OWN in tail else SharedText(head, tail, own)
 
-    def _line(self, command: Command, front: CommandFrame) -> str:
+    def _program_text(self, command: Command, frame: CommandFrame) -> str:
         """Program and arguments of a job's complete command, in HTCondor's syntax."""
-        placed = add_launcher(self._known(substitute_files(command, self._paths)), front.launcher)
-        return program_line(add_setup(add_user_lines(placed, front.before, front.after), front.lines))
+        launched = add_launcher(self._fill_run_dir(substitute_files(command, self._paths)), frame.launcher)
+        return program_line(add_setup(add_user_lines(launched, frame.before, frame.after), frame.lines))
 
-    def _known(self, command: Command) -> Command:
+    def _fill_run_dir(self, command: Command) -> Command:
         """The command with the run directory substituted for its variable."""
         mark = "<ENV:LONGSHORE_JOB_RUN_DIR>"
         if isinstance(command, str) or not any(mark in word for word in command):
@@ -234,7 +251,7 @@ class JobGrouper:
 _NONE: Final[frozenset[str]] = frozenset()
 
 
-def _out_of_marks(before: str, after: str) -> tuple[str, str]:
+def _exclude_split_marks(before: str, after: str) -> tuple[str, str]:
     """Shorten a prefix and a suffix so that they do not split a ``<FILE:x>``."""
     if before.rfind("<") > before.rfind(">"):
         before = before[: before.rfind("<")]
@@ -244,7 +261,7 @@ def _out_of_marks(before: str, after: str) -> tuple[str, str]:
     return before, after
 
 
-def _can_wait(before: str, after: str, own: Sequence[str], *, is_line: bool) -> bool:
+def _can_insert_later(before: str, after: str, own: Sequence[str], *, is_line: bool) -> bool:
     """Whether own text can be inserted after the rest of the command is quoted."""
     together = _BREAK.join(own)
     if not _OWN_SIGNS.fullmatch(together) or together.count(_BREAK) >= len(own) or _OWN in before + after:
@@ -263,7 +280,7 @@ def _quanta(job: Job) -> str:
     return ";".join(f"{label}:{count}" for label, count in job.quanta_counts.items())
 
 
-def _shape_of(request: Request) -> Request:
+def _without_amounts(request: Request) -> Request:
     """The request without the amounts that may differ within a submit description; whether each is set stays."""
     return msgspec.structs.replace(
         request,
@@ -274,7 +291,7 @@ def _shape_of(request: Request) -> Request:
     )
 
 
-def _can_be_given(value: str) -> bool:
+def _is_expressible(value: str) -> bool:
     return _DELAYED not in value and quoting.is_quotable(value)
 
 

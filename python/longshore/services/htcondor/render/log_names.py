@@ -13,9 +13,9 @@ from typing import Final
 
 from longshore.contract.context import file_name
 
-_PER_FOLDER: Final = 500
+_JOBS_PER_FOLDER: Final = 500
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,.~^-]{1,150}", re.ASCII)
-_ODD: Final = re.compile(r"[^A-Za-z0-9_@%+=:,.~^-]", re.ASCII)
+_SPECIAL: Final = re.compile(r"[^A-Za-z0-9_@%+=:,.~^-]", re.ASCII)
 ATTEMPT: Final = "$$([(NumJobStarts?:0)+1])"
 """Expression that the schedd expands at each match: 1 for the first start. It may contain no blanks."""
 
@@ -27,30 +27,30 @@ def is_plain(name: str) -> bool:
 
 def log_folder(label: str, subfolder: str) -> str:
     """A directory of logs, relative to the run directory."""
-    return f"logs/{_safe(label)}/{subfolder}"
+    return f"logs/{_safe_name(label)}/{subfolder}"
 
 
 def log_folders(labels: Iterable[str]) -> Iterator[str]:
     """The directories of all logs, each once, given the label of each job."""
-    found = dict.fromkeys((label, index // _PER_FOLDER) for index, label in enumerate(labels))
-    return (log_folder(label, subfolder(place * _PER_FOLDER)) for label, place in found)
+    found = dict.fromkeys((label, index // _JOBS_PER_FOLDER) for index, label in enumerate(labels))
+    return (log_folder(label, subfolder(place * _JOBS_PER_FOLDER)) for label, place in found)
 
 
 def subfolder(index: int) -> str:
     """Last part of the directory of a job's logs; 500 jobs share it."""
-    return f"{index // _PER_FOLDER:02}"
+    return f"{index // _JOBS_PER_FOLDER:02}"
 
 
 def log_prefix(index: int, name: str) -> str:
     """Prefix of the names of a job's logs; a name with special characters gets the job's number."""
-    return name if is_plain(name) else f"{_safe(name)}-{index}"
+    return name if is_plain(name) else f"{_safe_name(name)}-{index}"
 
 
-def _safe(name: str) -> str:
-    return _ODD.sub("_", file_name(name)[:150])
+def _safe_name(name: str) -> str:
+    return _SPECIAL.sub("_", file_name(name)[:150])
 
 
 def log_paths(index: int, name: str, label: str, cluster: int, attempt: int) -> tuple[str, str]:
     """Possible paths of an attempt's log, relative to the run directory: its own, and the shared one."""
-    beginning = f"{log_folder(label, subfolder(index))}/{log_prefix(index, name)}.{cluster}"
-    return f"{beginning}.{attempt}.log", f"{beginning}.log"
+    prefix = f"{log_folder(label, subfolder(index))}/{log_prefix(index, name)}.{cluster}"
+    return f"{prefix}.{attempt}.log", f"{prefix}.log"

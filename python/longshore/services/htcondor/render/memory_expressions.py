@@ -54,13 +54,13 @@ class RetryInputs(msgspec.Struct, frozen=True, kw_only=True):
     rules: RetryRules
     memory: str | None
     """First memory request in MiB, a number or a macro; ``None`` without a request."""
-    most: int | None = None
+    max_mib: int | None = None
     """Maximum of MiB to request; ``None`` without a limit."""
     release: str = ""
     """Additional expression that releases a held job at once (``releaseExpr``)."""
 
     @property
-    def grows(self) -> bool:
+    def grows_memory(self) -> bool:
         """Whether the memory request grows after an end by lack of memory."""
         return self.rules.memory_factor is not None and self.memory is not None
 
@@ -70,35 +70,37 @@ def max_mib(rules: RetryRules) -> int | None:
     return None if rules.memory_most_b is None else rules.memory_most_b // MIB
 
 
-def memory_request(job: RetryInputs) -> str:
+def memory_request(inputs: RetryInputs) -> str:
     """Expression of an attempt's memory request; the series is that of BPS."""
-    assert job.memory is not None
-    if not job.grows:
-        return job.memory
-    return _amount(job, OUT_OF_MEMORY, "(MemoryUsage ?: 0)")
+    assert inputs.memory is not None
+    if not inputs.grows_memory:
+        return inputs.memory
+    return _grown_memory(inputs, OUT_OF_MEMORY, "(MemoryUsage ?: 0)")
 
 
-def _amount(job: RetryInputs, ends: str, usage: str) -> str:
-    factor = _number(job.rules.memory_factor or 1.0)
-    if job.rules.memory_of_usage:
-        grown = f"int(ifThenElse({ends} > 0 && {usage} > 0, {usage} * {factor}, {job.memory} * pow({factor}, {ends})))"
+def _grown_memory(inputs: RetryInputs, ends: str, usage: str) -> str:
+    factor = _number(inputs.rules.memory_factor or 1.0)
+    if inputs.rules.memory_of_usage:
+        grown = (
+            f"int(ifThenElse({ends} > 0 && {usage} > 0, {usage} * {factor}, {inputs.memory} * pow({factor}, {ends})))"
+        )
     else:
-        grown = f"int({job.memory} * pow({factor}, {ends}))"
+        grown = f"int({inputs.memory} * pow({factor}, {ends}))"
     wanted = f"max({{{grown}, {usage}}})"
-    return wanted if job.most is None else f"min({{{wanted}, {job.most}}})"
+    return wanted if inputs.max_mib is None else f"min({{{wanted}, {inputs.max_mib}}})"
 
 
-def had_max_memory(job: RetryInputs, ended: int) -> str:
+def had_max_memory(inputs: RetryInputs, ended: int) -> str:
     """Expression: whether the attempt that ended had the maximum of memory; empty without a maximum.
 
     `ended` is the number of ends by lack of memory since that attempt was requested: 1 if its own end is counted.
     """
-    if job.most is None or not job.grows:
+    if inputs.max_mib is None or not inputs.grows_memory:
         return ""
     ends = f"({OUT_OF_MEMORY} - {ended})" if ended else OUT_OF_MEMORY
-    factor = _number(job.rules.memory_factor or 1.0)
-    asked = f"int({job.memory} * pow({factor}, {ends})) >= {job.most}"
-    return f"((MemoryProvisioned ?: 0) >= {job.most} || {asked})"
+    factor = _number(inputs.rules.memory_factor or 1.0)
+    asked = f"int({inputs.memory} * pow({factor}, {ends})) >= {inputs.max_mib}"
+    return f"((MemoryProvisioned ?: 0) >= {inputs.max_mib} || {asked})"
 
 
 def _number(value: float) -> str:
@@ -108,12 +110,15 @@ def _number(value: float) -> str:
 # ---------------------------------------------------------------------------------------------- retry, hold and release
 
 
-def retry_commands(job: RetryInputs) -> list[tuple[str, str]]:
+def retry_commands(inputs: RetryInputs) -> list[tuple[str, str]]:
     """Commands of a submit description that decide on retry, hold, release and removal."""
-    found = [("max_retries", str(job.rules.retries)), ("retry_until", " || ".join(_never_again(job)))]
-    if job.grows and job.rules.retries:
-        hold = [SIGNALLED, f"{SPENT} <= {job.rules.retries}"]
-        hold += [f"!{never}" for never in (had_max_memory(job, 0), _never_codes(job)) if never]
+    found = [
+        ("max_retries", str(inputs.rules.retries)),
+        ("retry_until", " || ".join(_no_retry_conditions(inputs))),
+    ]
+    if inputs.grows_memory and inputs.rules.retries:
+        hold = [SIGNALLED, f"{SPENT} <= {inputs.rules.retries}"]
+        hold += [f"!{never}" for never in (had_max_memory(inputs, 0), _no_retry_codes(inputs)) if never]
         found += [
             ("on_exit_hold", " && ".join(hold)),
             (
@@ -122,69 +127,69 @@ def retry_commands(job: RetryInputs) -> list[tuple[str, str]]:
             ),
             ("on_exit_hold_subcode", str(OOM_SUBCODE)),
         ]
-    found += [("periodic_release", _release(job)), ("periodic_remove", _remove(job))]
+    found += [("periodic_release", _release(inputs)), ("periodic_remove", _remove(inputs))]
     return found
 
 
-def _never_codes(job: RetryInputs) -> str:
-    again = set(job.rules.on.exit) if job.rules.on else set()
-    codes = [code for code in job.rules.unless_exit if code not in again]
+def _no_retry_codes(inputs: RetryInputs) -> str:
+    retried_codes = set(inputs.rules.on.exit) if inputs.rules.on else set()
+    codes = [code for code in inputs.rules.unless_exit if code not in retried_codes]
     return f"(ExitBySignal =!= true && member(ExitCode, {{{','.join(map(str, codes))}}}))" if codes else ""
 
 
-def _never_again(job: RetryInputs) -> list[str]:
+def _no_retry_conditions(inputs: RetryInputs) -> list[str]:
     """Ends after which a job is not retried, beside success."""
-    found = []
-    if job.rules.on and job.rules.on.only:
-        exits, signals = (",".join(map(str, each)) for each in (job.rules.on.exit, job.rules.on.signal))
-        codes = ",".join(filter(None, (exits, ",".join(str(128 + number) for number in job.rules.on.signal))))
-        found.append(
+    conditions = []
+    if inputs.rules.on and inputs.rules.on.only:
+        exits, signals = (",".join(map(str, each)) for each in (inputs.rules.on.exit, inputs.rules.on.signal))
+        codes = ",".join(filter(None, (exits, ",".join(str(128 + number) for number in inputs.rules.on.signal))))
+        conditions.append(
             f"ifThenElse(ExitBySignal =?= true, !member(ExitSignal, {{{signals}}}), !member(ExitCode, {{{codes}}}))"
         )
-    elif codes := _never_codes(job):
-        found.append(codes)
-    found.append(f"{SPENT} > {job.rules.retries}")
-    if had_most := had_max_memory(job, 0):
-        found.append(f"({SIGNALLED} && {had_most})")
-    return found
+    elif codes := _no_retry_codes(inputs):
+        conditions.append(codes)
+    conditions.append(f"{SPENT} > {inputs.rules.retries}")
+    if at_maximum := had_max_memory(inputs, 0):
+        conditions.append(f"({SIGNALLED} && {at_maximum})")
+    return conditions
 
 
-def _release(job: RetryInputs) -> str:
+def _release(inputs: RetryInputs) -> str:
     """When a held job is released: at once with more memory or time, else after a doubling delay."""
-    spent = f"{SPENT} <= {job.rules.retries}"
+    spent = f"{SPENT} <= {inputs.rules.retries}"
     by_hand = f"!member(HoldReasonCode, {_BY_HAND})"
     reasons = []
-    if job.grows:
-        had_most = had_max_memory(job, 1)
-        reasons.append(f"({HELD_FOR_MEMORY} && !{had_most})" if had_most else HELD_FOR_MEMORY)
+    if inputs.grows_memory:
+        at_maximum = had_max_memory(inputs, 1)
+        reasons.append(f"({HELD_FOR_MEMORY} && !{at_maximum})" if at_maximum else HELD_FOR_MEMORY)
         by_hand += f" && !{HELD_FOR_MEMORY}"
-    if job.rules.walltime_factor is not None:
+    if inputs.rules.walltime_factor is not None:
         reasons.append(f"HoldReasonCode =?= {OVERTIME}")
     by_hand += f" && HoldReasonCode =!= {OVERTIME}"
-    if job.release:
-        reasons.append(f"(HoldReasonCode =!= 1 && ({job.release}))")
-    first = job.rules.backoff.first_s if job.rules.backoff else 0.0
-    most = job.rules.backoff.most_s if job.rules.backoff else 0.0
-    wait = f"min({{{_number(first)} * pow(2.0, (NumHolds ?: 1) - 1), {_number(most)}}})"
+    if inputs.release:
+        reasons.append(f"(HoldReasonCode =!= 1 && ({inputs.release}))")
+    initial = inputs.rules.backoff.first_s if inputs.rules.backoff else 0.0
+    maximum = inputs.rules.backoff.most_s if inputs.rules.backoff else 0.0
+    wait = f"min({{{_number(initial)} * pow(2.0, (NumHolds ?: 1) - 1), {_number(maximum)}}})"
     reasons.append(f"({by_hand} && time() - EnteredCurrentStatus >= {wait})")
     return f"JobStatus == 5 && {spent} && ({' || '.join(reasons)})"
 
 
-def _remove(job: RetryInputs) -> str:
+def _remove(inputs: RetryInputs) -> str:
     """When a held job is removed: no retry is left, and the hold was not by hand."""
-    reasons = [f"{SPENT} > {job.rules.retries}"]
-    if had_most := had_max_memory(job, 1):
-        reasons.append(f"({HELD_FOR_MEMORY} && {had_most})")
-    if job.rules.walltime_factor is None:
+    reasons = [f"{SPENT} > {inputs.rules.retries}"]
+    if at_maximum := had_max_memory(inputs, 1):
+        reasons.append(f"({HELD_FOR_MEMORY} && {at_maximum})")
+    if inputs.rules.walltime_factor is None:
         reasons.append(f"HoldReasonCode =?= {OVERTIME}")
     return f"JobStatus == 5 && !member(HoldReasonCode, {_BY_HAND}) && ({' || '.join(reasons)})"
 
 
-def walltime_limit(first: str, rules: RetryRules) -> str:
+def walltime_limit(initial: str, rules: RetryRules) -> str:
     """Expression of the seconds that an attempt may run."""
     if rules.walltime_factor is None:
-        return first
-    grown = f"int({first} * pow({_number(rules.walltime_factor)}, NumHoldsByReason.JobExecuteExceeded ?: 0))"
+        return initial
+    grown = f"int({initial} * pow({_number(rules.walltime_factor)}, NumHoldsByReason.JobExecuteExceeded ?: 0))"
     if rules.walltime_most_s is None:
         return grown
     return f"min({{{grown}, {math.ceil(rules.walltime_most_s)}}})"

@@ -37,31 +37,31 @@ def provisioning(ctx: Context) -> Provisioning | None:
 
     Raises `ConfigError` if the script or its maximum walltime is missing.
     """
-    if not parse_bool(run_value(ctx, "provisionResources", otherwise=False), "provisionResources"):
+    if not parse_bool(run_value(ctx, "provisionResources", default=False), "provisionResources"):
         return None
-    given: Any = run_value(ctx, "provisioning", {})
-    if not isinstance(given, Mapping) or not given.get("provisioningScript"):
+    config_map: Any = run_value(ctx, "provisioning", {})
+    if not isinstance(config_map, Mapping) or not config_map.get("provisioningScript"):
         raise ConfigError("'provisionResources' asks for machines, and 'provisioning.provisioningScript' starts none")
-    if not (given.get("provisioningMaxWallTime") or run_value(ctx, "provisioningMaxWallTime")):
+    if not (config_map.get("provisioningMaxWallTime") or run_value(ctx, "provisioningMaxWallTime")):
         raise ConfigError(
             "'provisionResources' asks for machines, and 'provisioningMaxWallTime' does not say for how long",
             hint='For example provisioningMaxWallTime: "2-00:00:00".',
         )
     return Provisioning(
-        script=str(given["provisioningScript"]),
-        config=str(given.get("provisioningScriptConfig") or ""),
-        config_path=str(given.get("provisioningScriptConfigPath") or ""),
+        script=str(config_map["provisioningScript"]),
+        config=str(config_map.get("provisioningScriptConfig") or ""),
+        config_path=str(config_map.get("provisioningScriptConfigPath") or ""),
     )
 
 
-def script_text(asked: Provisioning, ctx: Context) -> str:
+def script_text(provisioned: Provisioning, ctx: Context) -> str:
     """The text of the script, with a first line that installs its configuration."""
-    if not asked.config or not asked.config_path:
-        return asked.script
-    first, _, rest = asked.script.partition("\n")
+    if not provisioned.config or not provisioned.config_path:
+        return provisioned.script
+    first, _, rest = provisioned.script.partition("\n")
     if not first.startswith("#!"):
-        first, rest = "#!/bin/bash", asked.script
-    place, source = shlex.quote(asked.config_path), shlex.quote(str(ctx.paths.wms / CONFIG))
+        first, rest = "#!/bin/bash", provisioned.script
+    place, source = shlex.quote(provisioned.config_path), shlex.quote(str(ctx.paths.wms / CONFIG))
     return f'{first}\n[ -e {place} ] || {{ mkdir -p "$(dirname {place})" && cp {source} {place}; }}\n{rest}'
 
 

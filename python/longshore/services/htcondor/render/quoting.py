@@ -15,9 +15,9 @@ PLAIN: Final = re.compile(r"[A-Za-z0-9_@%+=:,./~^*?!#&;|<>{}\[\]-]+", re.ASCII)
 """Characters without a meaning to any of the parsers, within a word."""
 _MACRO: Final = re.compile(r"(\$[\w$]*)\(", re.ASCII)
 """Start of a macro: a dollar sign, perhaps the name of a function, and a parenthesis."""
-_UNFIT: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]|\$\$\(")
+_UNQUOTABLE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]|\$\$\(")
 """Control characters that no line can contain, and ``$$(``, which the schedd always expands."""
-_NOT_SHOWN: Final = re.compile(r'[\x00-\x1f\x7f$\\"]')
+_HIDDEN: Final = re.compile(r'[\x00-\x1f\x7f$\\"]')
 _PRINTF: Final = {"\\": "\\\\", "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _PACKED: Final = re.compile(r"[\\\x00-\x1f\x7f]|\$(?=\$*\()")
 
@@ -27,7 +27,7 @@ UNPACK: Final = 'exec /bin/sh -c "$(printf %b "$0")"'
 
 def is_quotable(text: str) -> bool:
     """Whether a text can be an argument, or the value of a variable, without packing."""
-    return _UNFIT.search(text) is None
+    return _UNQUOTABLE.search(text) is None
 
 
 def quote_word(text: str) -> str:
@@ -63,7 +63,7 @@ def escape_vars(text: str) -> str:
 
 def quote_attribute(text: str) -> str:
     """A text as a quoted ClassAd string for people: special characters become ``_``."""
-    return '"' + _NOT_SHOWN.sub("_", text) + '"'
+    return '"' + _HIDDEN.sub("_", text) + '"'
 
 
 def pack_line(line: str) -> tuple[str, ...]:
@@ -82,13 +82,13 @@ def shared_affixes(texts: Sequence[str]) -> tuple[str, str]:
     if first == last:
         return first, ""
     # A dollar sign at the end would join the next text to a macro.
-    before = _common(first, last).rstrip("$")
+    before = _common_prefix(first, last).rstrip("$")
     room = min(map(len, texts)) - len(before)
     ends = [text[::-1] for text in texts]
-    return before, _common(min(ends), max(ends))[:room][::-1]
+    return before, _common_prefix(min(ends), max(ends))[:room][::-1]
 
 
-def _common(one: str, other: str) -> str:
+def _common_prefix(one: str, other: str) -> str:
     """The longest shared prefix of two texts."""
     length = next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
     return one[:length] if length is not None else min(one, other, key=len)

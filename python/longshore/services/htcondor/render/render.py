@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 FOLDER: Final = PurePosixPath("wms")
 CONFIG: Final = FOLDER / dag.CONFIG
 FINAL_SCRIPT: Final = FOLDER / dag.FINAL_SCRIPT
-_PROGRAM: Final = Path(__file__).with_name("barrier_script.py")
-_OVERRIDES: Final = """\
+_BARRIER_PROGRAM: Final = Path(__file__).with_name("barrier_script.py")
+_OVERRIDES_TEXT: Final = """\
 # Read last: what is said of a node here holds. What it asks for at first are mem and disk (MiB), cpus, wall (seconds):
 #   VARS j12 mem="4096"
 # And any command of its submit description can be given anew:
 #   VARS j12 APPEND request_gpus="1"
 """
-_FINAL: Final = """\
+_FINAL_TEXT: Final = """\
 #!/bin/sh
 # Run by DAGMan when the final job has ended, with the status of the DAG and the exit code of that job: a final job that
 # succeeds does not hide that others failed.
@@ -41,18 +41,20 @@ exit "$2"
 
 def render(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
     """The files of a run: fewer than ten for any number of jobs."""
-    yield RenderedFile(path=DAG, chunks=lambda: _whole(workflow, ctx))
-    yield RenderedFile(path=OVERRIDES, chunks=partial(_text, _OVERRIDES))
+    yield RenderedFile(path=DAG, chunks=lambda: _dag_chunks(workflow, ctx))
+    yield RenderedFile(path=OVERRIDES, chunks=partial(_chunks, _OVERRIDES_TEXT))
     yield RenderedFile(path=CONFIG, chunks=lambda: dag.config_text(dagman_settings(ctx)))
     if workflow.final is not None:
-        yield RenderedFile(path=FINAL_SCRIPT, mode=0o755, chunks=partial(_text, _FINAL))
+        yield RenderedFile(path=FINAL_SCRIPT, mode=0o755, chunks=partial(_chunks, _FINAL_TEXT))
     if has_barrier_scripts(workflow):
-        yield RenderedFile(path=FOLDER / BARRIER_SCRIPT, mode=0o755, chunks=lambda: _text(_PROGRAM.read_text("utf-8")))
-    if asked := provisioning.provisioning(ctx):
-        program = provisioning.script_text(asked, ctx)
-        yield RenderedFile(path=FOLDER / provisioning.SCRIPT, mode=0o755, chunks=partial(_text, program))
-        if asked.config:
-            yield RenderedFile(path=FOLDER / provisioning.CONFIG, chunks=partial(_text, asked.config))
+        yield RenderedFile(
+            path=FOLDER / BARRIER_SCRIPT, mode=0o755, chunks=lambda: _chunks(_BARRIER_PROGRAM.read_text("utf-8"))
+        )
+    if provisioned := provisioning.provisioning(ctx):
+        program = provisioning.script_text(provisioned, ctx)
+        yield RenderedFile(path=FOLDER / provisioning.SCRIPT, mode=0o755, chunks=partial(_chunks, program))
+        if provisioned.config:
+            yield RenderedFile(path=FOLDER / provisioning.CONFIG, chunks=partial(_chunks, provisioned.config))
 
 
 def folders(workflow: Workflow) -> Iterator[str]:
@@ -60,11 +62,11 @@ def folders(workflow: Workflow) -> Iterator[str]:
     return log_names.log_folders(job.settings.label for job in workflow)
 
 
-def _whole(workflow: Workflow, ctx: Context) -> Iterator[str]:
+def _dag_chunks(workflow: Workflow, ctx: Context) -> Iterator[str]:
     # None of hundreds of thousands of small texts is garbage; collection would take longer than rendering.
     with collection_paused():
         yield from dag.dag_text(workflow, ctx)
 
 
-def _text(text: str) -> Iterator[str]:
+def _chunks(text: str) -> Iterator[str]:
     yield text

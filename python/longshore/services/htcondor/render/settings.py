@@ -33,9 +33,9 @@ RUN_KEYS: Final = (
 """Keys outside of the map that only this service reads."""
 SITE_KEYS: Final = ("maxJobs", "pool", "schedd")
 """Keys of the map: limits of queued jobs per category; names of the pool and the schedd."""
-_BESIDE: Final = frozenset({*JOB_KEYS, *JOB_MAPS, "container", "directives", "launcher"})
-_LOGIN: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TZ", "USER")
-_NEVER: Final = (
+_OTHER_KEYS: Final = frozenset({*JOB_KEYS, *JOB_MAPS, "container", "directives", "launcher"})
+_LOGIN_VARIABLES: Final = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TZ", "USER")
+_EXCLUDED_PATTERNS: Final = (
     "_CONDOR_*",
     "SLURM_*",
     "SBATCH_*",
@@ -54,7 +54,7 @@ _NEVER: Final = (
     "*TOKEN*",
 )
 """Patterns of variables that are inherited only by name: schedulers' own, and likely secrets."""
-_TAKEN: Final = frozenset({"log", "queue", "arguments", "executable", "output", "error", "dagman_log"})
+_RESERVED_COMMANDS: Final = frozenset({"log", "queue", "arguments", "executable", "output", "error", "dagman_log"})
 """Commands of a submit description that users may not set: the run depends on them."""
 _ATTRIBUTE: Final = re.compile(r"(?:\+|My\.)?[A-Za-z_]\w*", re.ASCII)
 
@@ -75,37 +75,43 @@ class CondorJobSettings(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises `ConfigError` for an unknown key or an invalid value.
         """
-        own = settings.service_settings
-        if unknown := sorted(own.keys() - _BESIDE - set(SITE_KEYS)):
-            raise _unknown(f"'{SETTINGS_KEY}' has no key '{unknown[0]}'", unknown[0], SITE_KEYS)
+        own = settings.own
+        if unknown := sorted(own.keys() - _OTHER_KEYS - set(SITE_KEYS)):
+            raise _unknown_key_error(f"'{SETTINGS_KEY}' has no key '{unknown[0]}'", unknown[0], SITE_KEYS)
         return cls(
             overwrite=parse_bool(own.get("overwriteJobFiles", False), "overwriteJobFiles"),
-            release=_line("releaseExpr", own.get("releaseExpr") or ""),
-            lines=tuple(_lines(own)),
+            release=_single_line("releaseExpr", own.get("releaseExpr") or ""),
+            lines=tuple(_description_lines(own)),
         )
 
 
-def _lines(own: Mapping[str, Any]) -> Iterator[str]:
+def _description_lines(own: Mapping[str, Any]) -> Iterator[str]:
     """The user's lines of the submit description: attributes, ``profile.condor``, and directives."""
     for name, value in (own.get("attrs") or {}).items():
-        yield f"My.{_attribute('attrs', name)} = {_value(name, value)}"
+        yield f"My.{_check_name('attrs', name)} = {_attribute_literal(name, value)}"
     profile = dict(own.get("profile.condor") or {})
     if nodeset := own.get("nodeset"):
         wanted = f"TARGET.Nodeset =?= {quoting.quote_attribute(str(nodeset))}"
-        asked = profile.pop("requirements", None)
+        user_requirements = profile.pop("requirements", None)
         yield f"My.JobNodeset = {quoting.quote_attribute(str(nodeset))}"
-        yield f"requirements = ({_line('requirements', asked)}) && {wanted}" if asked else f"requirements = {wanted}"
+        yield (
+            f"requirements = ({_single_line('requirements', user_requirements)}) && {wanted}"
+            if user_requirements
+            else f"requirements = {wanted}"
+        )
     for name, value in profile.items():
         if value is None:
             continue
-        command = _attribute("profile.condor", name)
+        command = _check_name("profile.condor", name)
         text = str(value).lower() if isinstance(value, bool) else str(value)
-        yield f"{command} = {_line(name, text)}"
+        yield f"{command} = {_single_line(name, text)}"
     for line in own.get("directives") or ():
-        yield _line("directives", _free("directives", str(line).partition("=")[0].strip()) and str(line))
+        yield _single_line(
+            "directives", _check_reserved("directives", str(line).partition("=")[0].strip()) and str(line)
+        )
 
 
-def _attribute(where: str, name: str) -> str:
+def _check_name(where: str, name: str) -> str:
     """Validate the name of an attribute or a command.
 
     Raises `ConfigError` if it is invalid, or reserved.
@@ -115,18 +121,18 @@ def _attribute(where: str, name: str) -> str:
             f"'{where}' has '{name}', which is the name of no command of a submit description",
             hint="Attributes of jobs begin with '+', commands with a letter.",
         )
-    return _free(where, name)
+    return _check_reserved(where, name)
 
 
-def _free(where: str, name: str) -> str:
-    if name.lower() in _TAKEN or name.lower().startswith("queue"):
+def _check_reserved(where: str, name: str) -> str:
+    if name.lower() in _RESERVED_COMMANDS or name.lower().startswith("queue"):
         raise ConfigError(
             f"'{where}' cannot set '{name}': a job is run and found again by it", hint="Leave that line out."
         )
     return name
 
 
-def _value(name: str, value: Any) -> str:
+def _attribute_literal(name: str, value: Any) -> str:
     """The value of an attribute as a ClassAd literal: text becomes a string, never an expression."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -137,7 +143,7 @@ def _value(name: str, value: Any) -> str:
     raise ConfigError(f"'attrs.{name}' must be text, a number, true or false, not {value!r}")
 
 
-def _line(key: str, value: Any) -> str:
+def _single_line(key: str, value: Any) -> str:
     text = str(value).strip()
     if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
         raise ConfigError(f"'{key}' must be one line of text, not {text!r}")
@@ -204,7 +210,7 @@ _NUMBERS: Final = frozenset(
         "MAX_DAGMAN_LOG",
     ]
 )
-_TEXTS: Final = frozenset(
+_STRINGS: Final = frozenset(
     [
         "DAGMAN_CONDOR_RM_EXE",
         "DAGMAN_CONDOR_SUBMIT_EXE",
@@ -218,13 +224,13 @@ _TEXTS: Final = frozenset(
         "DAGMAN_RECORD_MACHINE_ATTRS",
     ]
 )
-_SETTLED: Final = {
+_RESERVED_SETTINGS: Final = {
     "DAGMAN_CONFIG_FILE": "the run has a file of its own",
     "DAGMAN_DEFAULT_APPEND_VARS": "the run's DAG works with either",
     "DAGMAN_DEFAULT_NODE_LOG": "what became of the jobs is read from where DAGMan writes it by default",
     "DAGMAN_USE_DIRECT_SUBMIT": "without it there are no submit descriptions within a DAG",
 }
-DAGMAN_SETTINGS: Final = _BOOLS | _NUMBERS | _TEXTS
+DAGMAN_SETTINGS: Final = _BOOLS | _NUMBERS | _STRINGS
 """DAGMan settings that ``wmsConfig`` accepts (HTCondor's manual, configuration entries for DAGMan)."""
 _ENVIRONMENT: Final = "DAGMAN_MANAGER_JOB_APPEND_GETENV"
 
@@ -234,40 +240,42 @@ def dagman_settings(ctx: Context) -> list[tuple[str, str]]:
 
     Raises `ConfigError` if one is unknown, reserved, or has a value of the wrong type.
     """
-    given = run_value(ctx, "wmsConfig", {})
-    if not isinstance(given, Mapping):
-        raise ConfigError(f"'wmsConfig' must be a map, not {given!r}")
+    values = run_value(ctx, "wmsConfig", {})
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"'wmsConfig' must be a map, not {values!r}")
     # Without it DAGMan, and so the jobs, would inherit almost no variables.
-    found = {_ENVIRONMENT: "TRUE"} | {str(name).upper(): _typed(str(name), value) for name, value in given.items()}
+    found = {_ENVIRONMENT: "TRUE"} | {
+        str(name).upper(): _setting_text(str(name), value) for name, value in values.items()
+    }
     return sorted(found.items())
 
 
-def _typed(name: str, value: Any) -> str:
-    plain = name.upper()
-    if why := _SETTLED.get(plain):
+def _setting_text(name: str, value: Any) -> str:
+    setting = name.upper()
+    if why := _RESERVED_SETTINGS.get(setting):
         raise ConfigError(f"'wmsConfig' cannot set '{name}': {why}", hint="Leave it out.")
-    text = _line(f"wmsConfig.{name}", value)
-    if plain in _BOOLS:
+    text = _single_line(f"wmsConfig.{name}", value)
+    if setting in _BOOLS:
         return str(parse_bool(text, f"wmsConfig.{name}")).lower()
-    if plain in _NUMBERS:
+    if setting in _NUMBERS:
         if not re.fullmatch(r"-?\d+", text):
             raise ConfigError(f"'wmsConfig.{name}' must be a whole number, not '{text}'")
         return text
-    if plain in _TEXTS:
+    if setting in _STRINGS:
         return text
-    raise _unknown(f"'wmsConfig' has '{name}', which is no setting of DAGMan", plain, DAGMAN_SETTINGS)
+    raise _unknown_key_error(f"'wmsConfig' has '{name}', which is no setting of DAGMan", setting, DAGMAN_SETTINGS)
 
 
-def _unknown(message: str, name: str, known: Iterable[str]) -> ConfigError:
-    there = sorted(known)
+def _unknown_key_error(message: str, name: str, known: Iterable[str]) -> ConfigError:
+    known_names = sorted(known)
     return ConfigError(
-        message, hint=did_you_mean(name, there, likeness=NAME_LIKENESS) or f"There are {', '.join(there)}."
+        message, hint=did_you_mean(name, known_names, likeness=NAME_LIKENESS) or f"There are {', '.join(known_names)}."
     )
 
 
-def run_value(ctx: Context, key: str, otherwise: Any = None) -> Any:
+def run_value(ctx: Context, key: str, default: Any = None) -> Any:
     """Value of the run's configuration for one of `RUN_KEYS`."""
-    return (ctx.settings.get("run") or {}).get(key, otherwise)
+    return (ctx.settings.get("run") or {}).get(key, default)
 
 
 def max_jobs(ctx: Context) -> dict[str, int]:
@@ -276,11 +284,11 @@ def max_jobs(ctx: Context) -> dict[str, int]:
     Raises `ConfigError` if a value is no positive whole number.
     """
     own = ctx.site.settings.get(SETTINGS_KEY) or {}
-    given = own.get("maxJobs") or {} if isinstance(own, Mapping) else {}
-    if not isinstance(given, Mapping):
-        raise ConfigError(f"'{SETTINGS_KEY}.maxJobs' must be a map, not {given!r}", hint="For example {heavy: 20}.")
+    values = own.get("maxJobs") or {} if isinstance(own, Mapping) else {}
+    if not isinstance(values, Mapping):
+        raise ConfigError(f"'{SETTINGS_KEY}.maxJobs' must be a map, not {values!r}", hint="For example {heavy: 20}.")
     found = {category_name(name): int(most) for name, most in ctx.settings.get("max_jobs", {}).items()}
-    for name, value in given.items():
+    for name, value in values.items():
         if isinstance(value, bool) or not re.fullmatch(r"[1-9]\d*", str(value)):
             raise ConfigError(f"'{SETTINGS_KEY}.maxJobs.{name}' must be a whole number above 0, not '{value}'")
         found[category_name(name)] = int(value)
@@ -296,11 +304,13 @@ def getenv(ctx: Context) -> str:
     """Patterns of the variables that jobs inherit from the submitter through DAGMan; values are never written."""
     rule: Any = (ctx.settings.get("executor") or {}).get("inherit", "all")
     if rule == "none":
-        return ", ".join(_LOGIN)
+        return ", ".join(_LOGIN_VARIABLES)
     if rule == "all":
-        return ", ".join((*(f"!{pattern}" for pattern in _NEVER), "*"))
+        return ", ".join((*(f"!{pattern}" for pattern in _EXCLUDED_PATTERNS), "*"))
     patterns = [rule] if isinstance(rule, str) else list(map(str, rule))
     # A pattern that matches the excluded names requests them.
-    meant = [pattern for pattern in patterns if is_excluded(pattern)]
-    never = (name for name in _NEVER if not any(fnmatchcase(pattern, name) for pattern in meant))
-    return ", ".join((*(f"!{name}" for name in never), *patterns))
+    requested_patterns = [pattern for pattern in patterns if is_excluded(pattern)]
+    excluded = (
+        name for name in _EXCLUDED_PATTERNS if not any(fnmatchcase(pattern, name) for pattern in requested_patterns)
+    )
+    return ", ".join((*(f"!{name}" for name in excluded), *patterns))

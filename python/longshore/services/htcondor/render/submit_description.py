@@ -48,7 +48,7 @@ TIME: Final = "wall"
 """Macros by which a node overrides its label's request: processors, MiB, MiB, seconds."""
 
 
-class DescriptionInputs(msgspec.Struct, frozen=True, kw_only=True):
+class SubmitDescription(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a submit description."""
 
     settings: JobSettings
@@ -59,7 +59,7 @@ class DescriptionInputs(msgspec.Struct, frozen=True, kw_only=True):
     arguments: SharedText
     variables: SharedText
     """Own environment variables of the jobs."""
-    plain: bool = True
+    is_plain: bool = True
     """Whether the jobs' names need no quoting."""
     index: int | None = None
     """Number of the only job; ``None`` if it follows from the name of the node."""
@@ -69,82 +69,84 @@ class DescriptionInputs(msgspec.Struct, frozen=True, kw_only=True):
     """Variables that the command itself exports."""
     quanta: SharedText
     """Number of tasks per label."""
-    carried: Mapping[str, SharedText] = msgspec.field(default_factory=dict)
+    transfers: Mapping[str, SharedText] = msgspec.field(default_factory=dict)
     """Lists of transferred files per macro; empty where jobs see the run directory."""
 
 
-def description_lines(shape: DescriptionInputs, ctx: Context, attributes: Mapping[str, str]) -> Iterator[str]:
+def description_lines(description: SubmitDescription, ctx: Context, attributes: Mapping[str, str]) -> Iterator[str]:
     """The lines of a submit description, without the enclosing ones; `attributes` are those of the run."""
-    settings = shape.settings
-    words = CondorJobSettings.of(settings)
-    lines = [("universe", "vanilla"), ("executable", shape.executable), ("transfer_executable", "false")]
-    if text := _pieces(shape.arguments, ARGUMENTS):
+    settings = description.settings
+    own_settings = CondorJobSettings.of(settings)
+    lines = [("universe", "vanilla"), ("executable", description.executable), ("transfer_executable", "false")]
+    if text := _macro_text(description.arguments, ARGUMENTS):
         lines.append(("arguments", f'"{text}"'))
-    lines.append(("environment", f'"{_environment(shape, ctx)}"'))
+    lines.append(("environment", f'"{_environment_text(description, ctx)}"'))
     if names := getenv(ctx):
         lines.append(("getenv", names))
-    lines += _files(shape, ctx, words)
-    lines += _request(settings, ctx, words)
-    lines += _who(settings)
-    lines += [(f"My.{name}", value) for name, value in _attributes(shape, ctx, attributes)]
+    lines += _file_commands(description, ctx, own_settings)
+    lines += _request_commands(settings, ctx, own_settings)
+    lines += _accounting_commands(settings)
+    lines += [(f"My.{name}", value) for name, value in _job_attributes(description, ctx, attributes)]
     yield from (f"{name} = {value}" for name, value in lines)
-    yield from words.lines
+    yield from own_settings.lines
 
 
-def _pieces(text: SharedText, macro: str) -> str:
-    own = f"$({macro})" if text.own else ""
+def _macro_text(text: SharedText, macro: str) -> str:
+    own = f"$({macro})" if text.own_parts else ""
     return f"{quoting.escape_description(text.before)}{own}{quoting.escape_description(text.after)}"
 
 
-def _environment(shape: DescriptionInputs, ctx: Context) -> str:
-    settings, asked = shape.settings, request_macros(shape.settings.request, shape.settings, ctx)
-    filled = {
-        "LONGSHORE_JOB_NAME": f"$({NAME})" if shape.plain else f"$({IN_VARIABLES})",
+def _environment_text(description: SubmitDescription, ctx: Context) -> str:
+    settings, amounts = description.settings, request_macros(description.settings.request, description.settings, ctx)
+    macros = {
+        "LONGSHORE_JOB_NAME": f"$({NAME})" if description.is_plain else f"$({IN_VARIABLES})",
         # The schedd expands the next two at each match, so that they are right for each attempt.
         "LONGSHORE_JOB_ATTEMPT": f"'{log_names.ATTEMPT}'",
         "LONGSHORE_JOB_MEMORY_MB": "'$$([int(RequestMemory)])'",
-        "LONGSHORE_JOB_CPUS": f"$({CPUS}:{asked[CPUS]})",
-        "LONGSHORE_JOB_DISK_MB": f"$({DISK}:{asked.get(DISK)})",
+        "LONGSHORE_JOB_CPUS": f"$({CPUS}:{amounts[CPUS]})",
+        "LONGSHORE_JOB_DISK_MB": f"$({DISK}:{amounts.get(DISK)})",
     }
     threads = thread_variables(0) if settings.limit_threads else {}
-    filled |= dict.fromkeys(threads.keys() - settings.environment.keys(), filled["LONGSHORE_JOB_CPUS"])
-    ours = job_variables(
+    macros |= dict.fromkeys(threads.keys() - settings.environment.keys(), macros["LONGSHORE_JOB_CPUS"])
+    job_values = job_variables(
         name="",
         label=settings.label,
         attempt=0,
         request=settings.request,
-        run_dir=REMOTE_RUN_DIR if shape.carried else str(ctx.paths.root),
+        run_dir=REMOTE_RUN_DIR if description.transfers else str(ctx.paths.root),
     )
-    variables = {**threads, **settings.environment, **ours}
-    names = [name for name in variables if name not in shape.unset and name not in shape.exported]
-    words = [f"{name}={filled[name]}" if name in filled else _given(name, variables[name]) for name in names]
-    return " ".join([*words, _pieces(shape.variables, VARIABLES)]).strip()
+    variables = {**threads, **settings.environment, **job_values}
+    names = [name for name in variables if name not in description.unset and name not in description.exported]
+    entries = [f"{name}={macros[name]}" if name in macros else _variable(name, variables[name]) for name in names]
+    return " ".join([*entries, _macro_text(description.variables, VARIABLES)]).strip()
 
 
-def _given(name: str, value: str) -> str:
+def _variable(name: str, value: str) -> str:
     return quoting.escape_description(quoting.quote_environment({name: value}))
 
 
-def _files(shape: DescriptionInputs, ctx: Context, words: CondorJobSettings) -> Iterator[tuple[str, str]]:
-    settings = shape.settings
-    if shape.carried:
+def _file_commands(
+    description: SubmitDescription, ctx: Context, own_settings: CondorJobSettings
+) -> Iterator[tuple[str, str]]:
+    settings = description.settings
+    if description.transfers:
         yield "initialdir", str(ctx.paths.root)
         yield "should_transfer_files", "YES"
         yield "when_to_transfer_output", "ON_EXIT_OR_EVICT"
-        yield from _carried(shape)
+        yield from _transfer_commands(description)
     else:
         yield "initialdir", settings.working_directory or str(ctx.paths.root)
         yield "should_transfer_files", "NO"
-    name = f"$({NAME})" if shape.plain else f"$({IN_PATHS})"
-    attempt = "" if words.overwrite else f".{log_names.ATTEMPT}"
+    name = f"$({NAME})" if description.is_plain else f"$({IN_PATHS})"
+    attempt = "" if own_settings.overwrite else f".{log_names.ATTEMPT}"
     log = f"{ctx.paths.root}/{log_names.log_folder(settings.label, f'$({FOLDER})')}/{name}.$(Cluster){attempt}.log"
     # Both into one file: HTCondor opens it once if the names are equal.
     yield "output", log
     yield "error", log
 
 
-def _carried(shape: DescriptionInputs) -> Iterator[tuple[str, str]]:
-    inputs, outputs, remaps = (_pieces(shape.carried[macro], macro) for macro in (INPUTS, OUTPUTS, REMAPS))
+def _transfer_commands(description: SubmitDescription) -> Iterator[tuple[str, str]]:
+    inputs, outputs, remaps = (_macro_text(description.transfers[macro], macro) for macro in (INPUTS, OUTPUTS, REMAPS))
     if inputs:
         yield "transfer_input_files", inputs
     # Without a list, HTCondor would transfer back all new files.
@@ -153,33 +155,35 @@ def _carried(shape: DescriptionInputs) -> Iterator[tuple[str, str]]:
         yield "transfer_output_remaps", f'"{remaps}"'
 
 
-def _request(settings: JobSettings, ctx: Context, words: CondorJobSettings) -> Iterator[tuple[str, str]]:
+def _request_commands(
+    settings: JobSettings, ctx: Context, own_settings: CondorJobSettings
+) -> Iterator[tuple[str, str]]:
     request = settings.request
-    rules = _rules(settings, ctx)
-    first = request_macros(request, settings, ctx)
-    yield "request_cpus", f"$({CPUS}:{first[CPUS]})"
-    memory = f"$({MEMORY}:{first[MEMORY]})" if MEMORY in first else None
-    attempts = RetryInputs(rules=rules, memory=memory, most=max_mib(rules), release=words.release)
+    rules = _retry_rules(settings, ctx)
+    amounts = request_macros(request, settings, ctx)
+    yield "request_cpus", f"$({CPUS}:{amounts[CPUS]})"
+    memory = f"$({MEMORY}:{amounts[MEMORY]})" if MEMORY in amounts else None
+    attempts = RetryInputs(rules=rules, memory=memory, max_mib=max_mib(rules), release=own_settings.release)
     yield from MACROS
     if memory is not None:
         yield "request_memory", memory_request(attempts)
-    if DISK in first:
-        yield "request_disk", f"$({DISK}:{first[DISK]})M"
+    if DISK in amounts:
+        yield "request_disk", f"$({DISK}:{amounts[DISK]})M"
     for name, amount in sorted(request.resources.items()):
         yield f"request_{'gpus' if name in GPU_RESOURCES else name}", str(amount)
-    if TIME in first:
-        yield "allowed_execute_duration", walltime_limit(f"$({TIME}:{first[TIME]})", rules)
+    if TIME in amounts:
+        yield "allowed_execute_duration", walltime_limit(f"$({TIME}:{amounts[TIME]})", rules)
     yield from retry_commands(attempts)
 
 
 def request_macros(request: Request, settings: JobSettings, ctx: Context) -> dict[str, str]:
     """Request of the first attempt, per macro."""
-    rules = _rules(settings, ctx)
+    rules = _retry_rules(settings, ctx)
     found = {CPUS: str(request.cpus)}
     if request.memory_b is not None:
         most = rules.memory_most_b if rules.memory_factor is not None else None
-        asked = request.memory_b if most is None else min(request.memory_b, most)
-        found[MEMORY] = str(math.ceil(asked / MIB))
+        memory_b = request.memory_b if most is None else min(request.memory_b, most)
+        found[MEMORY] = str(math.ceil(memory_b / MIB))
     if request.disk_b is not None:
         found[DISK] = str(math.ceil(request.disk_b / MIB))
     if request.walltime_s is not None:
@@ -187,7 +191,7 @@ def request_macros(request: Request, settings: JobSettings, ctx: Context) -> dic
     return found
 
 
-def _rules(settings: JobSettings, ctx: Context) -> RetryRules:
+def _retry_rules(settings: JobSettings, ctx: Context) -> RetryRules:
     rules = make_retry_rules(settings, retries_on_lost=0, capacity=ctx.probe.capacity if ctx.probe else None)
     # The exit code that aborts the run is not retried.
     if (value := settings.attributes.get("abortOnValue")) is not None:
@@ -198,7 +202,7 @@ def _rules(settings: JobSettings, ctx: Context) -> RetryRules:
 _NOTIFICATION: Final = ("Always", "Complete", "Error", "Never")
 
 
-def _who(settings: JobSettings) -> Iterator[tuple[str, str]]:
+def _accounting_commands(settings: JobSettings) -> Iterator[tuple[str, str]]:
     given = settings.attributes
     for key, command in (
         ("accountingGroup", "accounting_group"),
@@ -212,16 +216,20 @@ def _who(settings: JobSettings) -> Iterator[tuple[str, str]]:
         yield "notification", when.capitalize() if when.capitalize() in _NOTIFICATION else when
 
 
-def _attributes(shape: DescriptionInputs, ctx: Context, attributes: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    settings = shape.settings
-    index = "$SUBSTR(JOB,1)" if shape.index is None else str(shape.index)
+def _job_attributes(
+    description: SubmitDescription, ctx: Context, attributes: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    settings = description.settings
+    index = "$SUBSTR(JOB,1)" if description.index is None else str(description.index)
     yield "LongshoreRun", quoting.quote_attribute(ctx.run_token)
     yield "LongshoreJob", index
     yield "LongshoreName", f'"$({NAME})"'
     yield "bps_job_name", f'"$({NAME})"'
     yield "bps_job_label", quoting.quote_attribute(settings.label)
-    own = f"$({QUANTA})" if shape.quanta.own else ""
-    before, after = (quoting.quote_attribute(text)[1:-1] for text in (shape.quanta.before, shape.quanta.after))
+    own = f"$({QUANTA})" if description.quanta.own_parts else ""
+    before, after = (
+        quoting.quote_attribute(text)[1:-1] for text in (description.quanta.before, description.quanta.after)
+    )
     yield "bps_job_quanta", f'"{before}{own}{after}"'
     if settings.attributes.get("preemptible") is False:
         yield "Preemptible", "false"

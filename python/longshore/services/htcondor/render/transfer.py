@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 REMOTE_RUN_DIR: Final = "."
 """Path of the run directory on the machine."""
-_UNFIT: Final = re.compile(r"[,;=\"$\s]|[\x00-\x1f\x7f]")
+_LIST_SEPARATORS: Final = re.compile(r"[,;=\"$\s]|[\x00-\x1f\x7f]")
 """Separators and special characters of HTCondor's lists of files."""
 _PROGRAM: Final = re.compile(r"<ENV:LONGSHORE_JOB_RUN_DIR>/([^/<>]+)")
 
@@ -48,18 +48,18 @@ def is_enabled(ctx: Context) -> bool:
 
 def remote_paths(files: Mapping[str, File]) -> dict[str, str]:
     """The path of each file on the machine, per name."""
-    return {name: _last(file) if _is_carried(file) else file.path for name, file in files.items()}
+    return {name: _base_name(file) if _is_transferred(file) else file.path for name, file in files.items()}
 
 
 def transfer_lists(job: Job, files: Mapping[str, File], root: str) -> TransferLists:
     """The file transfer of a job; `root` is the run directory."""
-    inputs = [_here(file, root) for file in _those(job.inputs, files)]
+    inputs = [_local_path(file, root) for file in _transferred_files(job.inputs, files)]
     inputs += [f"{root}/{name}" for name in _programs(job)]
-    outputs = list(_those(job.outputs, files))
+    outputs = list(_transferred_files(job.outputs, files))
     return TransferLists(
         inputs=",".join(dict.fromkeys(inputs)),
-        outputs=",".join(_last(file) for file in outputs),
-        remaps=";".join(f"{_last(file)}={_here(file, root)}" for file in outputs),
+        outputs=",".join(_base_name(file) for file in outputs),
+        remaps=";".join(f"{_base_name(file)}={_local_path(file, root)}" for file in outputs),
     )
 
 
@@ -69,11 +69,11 @@ def problems(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
         return
     files = workflow.files
     for file in files.values():
-        if _is_carried(file) and _UNFIT.search(file.path):
+        if _is_transferred(file) and _LIST_SEPARATORS.search(file.path):
             yield Problem(message=f"the file '{file.path}' cannot be carried by HTCondor: its path has signs for lists")
             return
     root = str(ctx.paths.root)
-    if _UNFIT.search(root) and _has_paths_below(workflow):
+    if _LIST_SEPARATORS.search(root) and _uses_run_directory(workflow):
         yield Problem(
             message=f"files in '{root}' cannot be carried by HTCondor: its path has signs for lists",
             key="submitPath",
@@ -81,36 +81,36 @@ def problems(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
         )
         return
     for job in workflow:
-        names = [_last(file) for file in _those((*job.inputs, *job.outputs), files)]
+        names = [_base_name(file) for file in _transferred_files((*job.inputs, *job.outputs), files)]
         if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
+            name = next(name for name in names if names.count(name) > 1)
             yield Problem(
-                message=f"job '{job.name}' has two files named '{twice}', which would be one on the machine",
+                message=f"job '{job.name}' has two files named '{name}', which would be one on the machine",
                 job=job.name,
                 hint="Give one of them another name.",
             )
             return
 
 
-def _has_paths_below(workflow: Workflow) -> bool:
+def _uses_run_directory(workflow: Workflow) -> bool:
     """Whether any file is transferred from or to the run directory."""
     relative = (file for file in workflow.files.values() if not file.path.startswith("/"))
     return any(True for _ in relative) or any(_programs(job) for job in workflow)
 
 
-def _those(names: Sequence[str], files: Mapping[str, File]) -> Iterator[File]:
-    return (files[name] for name in names if name in files and _is_carried(files[name]))
+def _transferred_files(names: Sequence[str], files: Mapping[str, File]) -> Iterator[File]:
+    return (files[name] for name in names if name in files and _is_transferred(files[name]))
 
 
-def _is_carried(file: File) -> bool:
+def _is_transferred(file: File) -> bool:
     return file.transfer or not file.path.startswith("/")
 
 
-def _here(file: File, root: str) -> str:
+def _local_path(file: File, root: str) -> str:
     return file.path if file.path.startswith("/") else f"{root}/{file.path}"
 
 
-def _last(file: File) -> str:
+def _base_name(file: File) -> str:
     return PurePosixPath(file.path).name
 
 

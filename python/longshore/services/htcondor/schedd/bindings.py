@@ -30,10 +30,10 @@ def load_bindings() -> Any:
 
     Raises `ServiceError` if they are not installed, too old, or find no configuration.
     """
-    given = os.environ.get("CONDOR_CONFIG")
+    config = os.environ.get("CONDOR_CONFIG")
     # Without a configuration the bindings would end this process, or continue without a pool.
-    _require_configuration(given)
-    fresh = "htcondor2" not in sys.modules
+    _require_configuration(config)
+    is_first_import = "htcondor2" not in sys.modules
     try:
         import htcondor2
     except ImportError as error:
@@ -42,7 +42,7 @@ def load_bindings() -> Any:
             hint="They come with the extra 'htcondor': pip install 'longshore[htcondor]'.",
         ) from error
     finally:
-        if given is None:
+        if config is None:
             # The import sets it if there is no file.
             os.environ.pop("CONDOR_CONFIG", None)
     version = version_number(str(htcondor2.version()))
@@ -51,35 +51,35 @@ def load_bindings() -> Any:
             f"HTCondor's Python bindings are of version {version}, and the service 'htcondor' needs {_OLDEST} or later",
             hint="pip install 'longshore[htcondor]' brings them; daemons may be older than they are.",
         )
-    anew = _loaded.get("config", given if fresh else None) != given
-    if anew:
+    is_changed = _loaded.get("config", config if is_first_import else None) != config
+    if is_changed:
         # The first import may have used another pool's configuration.
         htcondor2.reload_config()
-    if anew or "config" not in _loaded:
+    if is_changed or "config" not in _loaded:
         # By default every query waits a minute for a collector that hangs.
         htcondor2.param["QUERY_TIMEOUT"] = str(_QUERY_S)
-    _loaded["config"] = given
+    _loaded["config"] = config
     return htcondor2
 
 
-def _require_configuration(given: str | None) -> None:
-    if given in _NO_FILE:
+def _require_configuration(config: str | None) -> None:
+    if config in _NO_FILE:
         return
-    if given is not None:
-        if not Path(given).is_file():
+    if config is not None:
+        if not Path(config).is_file():
             raise ServiceError(
-                f"CONDOR_CONFIG names '{given}', and there is no such file",
+                f"CONDOR_CONFIG names '{config}', and there is no such file",
                 hint="Set it to the configuration of your pool, or unset it where HTCondor is installed.",
             )
         return
-    if not any(Path(path).expanduser().is_file() for path in _there()):
+    if not any(Path(path).expanduser().is_file() for path in _config_paths()):
         raise ServiceError(
             f"there is no configuration of HTCondor on this host: none of {', '.join(_CONFIGS)}, nor CONDOR_CONFIG",
             hint="Submit from an access point of a pool, or set CONDOR_CONFIG.",
         )
 
 
-def _there() -> Iterator[str]:
+def _config_paths() -> Iterator[str]:
     for path in _CONFIGS:
         # On a host without that user, the path stays unexpanded.
         expanded = os.path.expanduser(path)  # noqa: PTH111
@@ -111,18 +111,18 @@ def silence_stdout() -> Iterator[None]:
     if sys.stdout is not None:
         sys.stdout.flush()
     try:
-        kept = os.dup(1)
+        stdout = os.dup(1)
     except OSError:
         # Standard output is closed.
         yield
         return
-    nowhere = os.open(os.devnull, os.O_WRONLY)
+    devnull = os.open(os.devnull, os.O_WRONLY)
     try:
-        os.dup2(nowhere, 1)
+        os.dup2(devnull, 1)
         yield
     finally:
         # The library buffers its output.
         ctypes.CDLL(None).fflush(None)
-        os.dup2(kept, 1)
-        os.close(kept)
-        os.close(nowhere)
+        os.dup2(stdout, 1)
+        os.close(stdout)
+        os.close(devnull)

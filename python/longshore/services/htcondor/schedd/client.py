@@ -62,7 +62,7 @@ class CondorClient:
 
     def expand_macros(self, description: str) -> dict[str, str]:
         """Commands of a submit description with macros expanded; no daemon is asked."""
-        with map_errors("HTCondor", refused="a submit description"):
+        with map_errors("HTCondor", request="a submit description"):
             submit = load_bindings().Submit(description)
             return {name: submit.expand(name) for name in submit.keys()}  # noqa: SIM118 - it is no mapping
 
@@ -91,14 +91,14 @@ class CondorClient:
         Raises `UnreachableError` if the collector does not know it, or does not answer.
         """
         htcondor = load_bindings()
-        what = f"the schedd '{self._name}'" if self._name else "the schedd of this host"
-        with map_errors(what):
+        daemon = f"the schedd '{self._name}'" if self._name else "the schedd of this host"
+        with map_errors(daemon):
             collector = htcondor.Collector(self._pool) if self._pool else htcondor.Collector()
             kind = htcondor.DaemonType.Schedd
             ad = collector.locate(kind, self._name) if self._name else collector.locate(kind)
         if ad is None:
             raise UnreachableError(
-                f"{what} is not known to the collector", hint="'condor_status -schedd' names those it knows."
+                f"{daemon} is not known to the collector", hint="'condor_status -schedd' names those it knows."
             )
         return _located(ad)
 
@@ -159,7 +159,7 @@ class CondorClient:
         located = self.schedd()
         if old := version_error(located.version):
             raise SubmissionRefusedError(old, hint="Submit from an access point with HTCondor 24 or later.")
-        with map_errors(f"the schedd '{located.name}'", refused="the DAG"):
+        with map_errors(f"the schedd '{located.name}'", request="the DAG"):
             # Relative paths in the DAG are resolved from the working directory of this process.
             with chdir(dag.parent), silence_stdout():
                 submit = htcondor.Submit.from_dag(str(dag), {"dagman": self._dagman(), **options})
@@ -283,9 +283,9 @@ class CondorClient:
         dagman = self._connect_dagman(cluster)
         # Halted without a pause, DAGMan ends when no job of it is in the queue.
         with map_errors("DAGMan"):
-            done, said = dagman.resume() if halt is None else dagman.halt(halt, pause=True)
+            done, answer = dagman.resume() if halt is None else dagman.halt(halt, pause=True)
         if not done:
-            raise UnreachableError(f"DAGMan (job {cluster}) does not take the order: {said}")
+            raise UnreachableError(f"DAGMan (job {cluster}) does not take the order: {answer}")
 
     def throttle_dag(self, cluster: int, most: int) -> None:
         """Limit the number of jobs that DAGMan keeps in the queue; 0 is no limit.
@@ -294,9 +294,9 @@ class CondorClient:
         """
         dagman = self._connect_dagman(cluster)
         with map_errors("DAGMan"):
-            said = dagman.throttle(max_nodes=most)
-        if isinstance(said, str):
-            raise UnreachableError(f"DAGMan (job {cluster}) does not take the order: {said}")
+            answer = dagman.throttle(max_nodes=most)
+        if isinstance(answer, str):
+            raise UnreachableError(f"DAGMan (job {cluster}) does not take the order: {answer}")
 
 
 def quoted(text: str) -> str:

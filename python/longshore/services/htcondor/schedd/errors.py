@@ -33,15 +33,15 @@ _ABSENT: Final = (
     "Connection refused",
     "timed out",
 )
-_AMID: Final = ("Unable to commit",)
+_COMMIT_FAILED: Final = ("Unable to commit",)
 """Messages of a schedd that went away during a submission, or refused at the commit."""
 
 
 @contextmanager
-def map_errors(what: str, *, refused: str = "") -> Iterator[None]:
+def map_errors(daemon: str, *, request: str = "") -> Iterator[None]:
     """Raise exceptions of the bindings as `LongshoreError`.
 
-    `what` names the daemon that the body talks to. `refused` names what the body submits; empty for a query.
+    `daemon` names the daemon that the body talks to. `request` names what the body submits; empty for a query.
     """
     try:
         yield
@@ -49,27 +49,27 @@ def map_errors(what: str, *, refused: str = "") -> Iterator[None]:
         raise
     except Exception as error:
         # The bindings raise one class of their own for all failures, and others for invalid arguments.
-        raise to_error(error, what, refused) from error
+        raise to_error(error, daemon, request) from error
 
 
-def to_error(error: Exception, what: str, refused: str) -> LongshoreError:
+def to_error(error: Exception, daemon: str, request: str) -> LongshoreError:
     """The `LongshoreError` for an exception of the bindings; parameters as in `map_errors`."""
-    said = " ".join(str(error).split()) or type(error).__name__
-    if any(word in said for word in _REFUSED):
+    text = " ".join(str(error).split()) or type(error).__name__
+    if any(word in text for word in _REFUSED):
         return ServiceError(
-            f"{what} does not accept who you are: {said}",
+            f"{daemon} does not accept who you are: {text}",
             hint="'condor_ping -type schedd WRITE' shows what it makes of you. Daemons older than 24 want "
             "SEC_FS_ENFORCE_CHANNEL_BINDING = False at the client.",
         )
-    if refused and any(word in said for word in _AMID):
-        return SubmissionUncertainError(f"{what} could not commit {refused}: {said}")
-    if any(word in said for word in _ABSENT) or said.rstrip().endswith("errmsg="):
+    if request and any(word in text for word in _COMMIT_FAILED):
+        return SubmissionUncertainError(f"{daemon} could not commit {request}: {text}")
+    if any(word in text for word in _ABSENT) or text.rstrip().endswith("errmsg="):
         # For a collector that rejects the user, the bindings only report no answer.
         return UnreachableError(
-            f"{what} does not answer: {said}",
+            f"{daemon} does not answer: {text}",
             hint="'condor_status -any' shows what of the pool does, and 'condor_ping -type collector READ' whether it "
             "accepts who you are.",
         )
-    if refused:
-        return SubmissionRefusedError(f"{what} does not take {refused}: {said}")
-    return ServiceError(f"{what} says: {said}")
+    if request:
+        return SubmissionRefusedError(f"{daemon} does not take {request}: {text}")
+    return ServiceError(f"{daemon} says: {text}")

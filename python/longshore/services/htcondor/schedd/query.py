@@ -20,49 +20,49 @@ _DIRECTORY: Final = ("Iwd", "LongshoreRun")
 _FORCE: Final = "-forcex"
 """Option that drops unreachable jobs from the queue."""
 _DAY_S: Final = 86_400
-_LEAST_DAYS: Final = 2.0
+_MIN_DAYS: Final = 2.0
 """Minimum of days of history to search for a run with a given id, as in BPS."""
-_LATE_S: Final = 3600
+_CLOCKS_S: Final = 3600
 _DAGMAN: Final = "JobUniverse == 7 && DAGManJobId =?= undefined"
 """Constraint for DAGMan jobs that no other DAGMan submitted."""
 _RUNS: Final = f'{_DAGMAN} && (bps_isjob =?= "True" || LongshoreRun =!= undefined)'
 """Constraint for DAGMan jobs of runs: of Longshore, started or not, and of BPS."""
 
 
-def find_directory(meant: CondorId, *, everywhere: bool) -> Path | None:
+def find_directory(condor_id: CondorId, *, everywhere: bool) -> Path | None:
     """The directory of the run with this DAGMan job; ``None`` for another job, or another host's run.
 
     `everywhere` asks all schedds that the collector knows. Raises `ServiceError` if the schedd does not answer.
     """
-    everywhere = everywhere and not meant.schedd
-    return first_directory(_clients(meant.schedd, everywhere=everywhere), meant, go_on=everywhere)
+    everywhere = everywhere and not condor_id.schedd
+    return first_directory(_clients(condor_id.schedd, everywhere=everywhere), condor_id, skip_failures=everywhere)
 
 
-def first_directory(clients: Iterable[CondorClient], meant: CondorId, *, go_on: bool) -> Path | None:
+def first_directory(clients: Iterable[CondorClient], condor_id: CondorId, *, skip_failures: bool) -> Path | None:
     """The same, from the first of the schedds that knows the job.
 
-    `go_on` skips schedds that do not answer; otherwise `ServiceError` is raised.
+    `skip_failures` skips schedds that do not answer; otherwise `ServiceError` is raised.
     """
-    constraint = f"{_meant(meant)} && LongshoreRun =!= undefined"
+    constraint = f"{_id_constraint(condor_id)} && LongshoreRun =!= undefined"
     for client in clients:
         try:
-            ads = _ads(client, constraint, meant)
+            ads = _find_ads(client, constraint, condor_id)
         except ServiceError:
-            if go_on:
+            if skip_failures:
                 continue
             raise
         folders = (Path(str(ad["Iwd"])).parent for ad in ads if ad.get("Iwd"))
-        if there := next((folder for folder in folders if RunPaths(folder).card.is_file()), None):
-            return there
+        if directory := next((folder for folder in folders if RunPaths(folder).card.is_file()), None):
+            return directory
     return None
 
 
-def _ads(client: CondorClient, constraint: str, meant: CondorId) -> list[Mapping[str, Any]]:
+def _find_ads(client: CondorClient, constraint: str, condor_id: CondorId) -> list[Mapping[str, Any]]:
     """Ads of a job, from the queue, else from the history."""
-    found = client.query_jobs(constraint, _DIRECTORY)
-    if isinstance(found, Unreachable):
-        raise UnreachableError(f"which run '{meant.cluster}' is cannot be asked: {found.why}")
-    return found or client.query_history(constraint, _DIRECTORY)
+    answer = client.query_jobs(constraint, _DIRECTORY)
+    if isinstance(answer, Unreachable):
+        raise UnreachableError(f"which run '{condor_id.cluster}' is cannot be asked: {answer.why}")
+    return answer or client.query_history(constraint, _DIRECTORY)
 
 
 def query_runs(search: RunSearch) -> RemoteRuns:
@@ -70,16 +70,16 @@ def query_runs(search: RunSearch) -> RemoteRuns:
 
     Raises `ServiceError` if HTCondor is not usable, or if the only schedd searched does not answer.
     """
-    meant = parse_id(search.reference) if search.reference else None
-    if search.reference and meant is None:
+    condor_id = parse_id(search.reference) if search.reference else None
+    if search.reference and condor_id is None:
         return RemoteRuns()
     CondorClient().require_constraint(search.pass_thru)
-    everywhere = search.everywhere and not (meant and meant.schedd)
+    everywhere = search.everywhere and not (condor_id and condor_id.schedd)
     reports: list[RunReport] = []
     notes: list[str] = []
-    for client in _clients(meant.schedd if meant else "", everywhere=everywhere):
+    for client in _clients(condor_id.schedd if condor_id else "", everywhere=everywhere):
         try:
-            reports += _of_schedd(client, search, meant)
+            reports += _schedd_reports(client, search, condor_id)
         except (ServiceError, UnreachableError) as error:
             if not everywhere:
                 raise
@@ -92,14 +92,16 @@ def cancel_run(search: RunSearch) -> CancelOutcome:
 
     With ``-forcex`` the schedd forgets the job (``RemoveX``). Raises `SubmissionRefusedError` if no queued job matches.
     """
-    meant = parse_id(search.reference)
-    if meant is None:
+    condor_id = parse_id(search.reference)
+    if condor_id is None:
         raise SubmissionRefusedError(f"'{search.reference}' is no id of HTCondor's")
-    is_forced, also = parse_pass_thru(CondorClient(), search.pass_thru)
-    constraint = (f"{_meant(meant)} && {_RUNS}" if search.runs_only else _meant(meant)) + also
-    everywhere = search.everywhere and not meant.schedd
+    CondorClient().require_constraint(search.pass_thru)
+    constraint = f"{_id_constraint(condor_id)} && {_RUNS}" if search.runs_only else _id_constraint(condor_id)
+    if search.pass_thru:
+        constraint += f" && ({search.pass_thru})"
+    everywhere = search.everywhere and not condor_id.schedd
     count = 0
-    for client in _clients(meant.schedd, everywhere=everywhere):
+    for client in _clients(condor_id.schedd, everywhere=everywhere):
         try:
             count += client.apply_action("RemoveX" if is_forced else "Remove", constraint, "longshore cancel")
         except UnreachableError:
@@ -133,34 +135,34 @@ def _clients(schedd: str, *, everywhere: bool) -> Iterator[CondorClient]:
     yield from (CondorClient(schedd=name) for name in CondorClient().schedds())
 
 
-def _of_schedd(client: CondorClient, search: RunSearch, meant: CondorId | None) -> Iterator[RunReport]:
-    constraint = _constraint(search, meant)
-    found = client.query_jobs(constraint, DAGMAN_ATTRIBUTES)
-    if isinstance(found, Unreachable):
-        raise UnreachableError(found.why)
-    days = max(search.days, _LEAST_DAYS) if meant else search.days
-    ads = list(found)
-    if days and not (meant and ads):
+def _schedd_reports(client: CondorClient, search: RunSearch, condor_id: CondorId | None) -> Iterator[RunReport]:
+    constraint = _search_constraint(search, condor_id)
+    answer = client.query_jobs(constraint, DAGMAN_ATTRIBUTES)
+    if isinstance(answer, Unreachable):
+        raise UnreachableError(answer.why)
+    days = max(search.days, _MIN_DAYS) if condor_id else search.days
+    ads = list(answer)
+    if days and not (condor_id and ads):
         since = f"EnteredCurrentStatus < {int(time.time() - days * _DAY_S)}"
-        ads += client.query_history(constraint, DAGMAN_ATTRIBUTES, most=1 if meant else -1, since=since)
+        ads += client.query_history(constraint, DAGMAN_ATTRIBUTES, most=1 if condor_id else -1, since=since)
     schedd = client.schedd().name
     for ad in ads:
-        yield build_report(ad, schedd, _jobs_of(client, ad) if meant else None)
+        yield build_report(ad, schedd, _node_ads(client, ad) if condor_id else None)
 
 
-def _jobs_of(client: CondorClient, dagman: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _node_ads(client: CondorClient, dagman: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Ads of a DAGMan's jobs, in the queue and in the history."""
     constraint = f"DAGManJobId =?= {dagman['ClusterId']} && JobUniverse =!= 7"
-    found = client.query_jobs(constraint, JOB_ATTRIBUTES)
-    if isinstance(found, Unreachable):
-        raise UnreachableError(found.why)
-    since = f"EnteredCurrentStatus < {int(dagman.get('QDate', 0)) - _LATE_S}"
-    return [*found, *client.query_history(constraint, JOB_ATTRIBUTES, most=-1, since=since)]
+    answer = client.query_jobs(constraint, JOB_ATTRIBUTES)
+    if isinstance(answer, Unreachable):
+        raise UnreachableError(answer.why)
+    since = f"EnteredCurrentStatus < {int(dagman.get('QDate', 0)) - _CLOCKS_S}"
+    return [*answer, *client.query_history(constraint, JOB_ATTRIBUTES, most=-1, since=since)]
 
 
-def _constraint(search: RunSearch, meant: CondorId | None) -> str:
-    if meant:
-        return f"{_meant(meant)} && {_RUNS}" if search.runs_only else _meant(meant)
+def _search_constraint(search: RunSearch, condor_id: CondorId | None) -> str:
+    if condor_id:
+        return f"{_id_constraint(condor_id)} && {_RUNS}" if search.runs_only else _id_constraint(condor_id)
     if search.pass_thru:
         return f"{_DAGMAN} && ({search.pass_thru})"
     if search.user:
@@ -168,5 +170,7 @@ def _constraint(search: RunSearch, meant: CondorId | None) -> str:
     return _RUNS
 
 
-def _meant(meant: CondorId) -> str:
-    return f"ClusterId == {meant.cluster}" + (f" && QDate == {meant.qdate}" if meant.qdate is not None else "")
+def _id_constraint(condor_id: CondorId) -> str:
+    return f"ClusterId == {condor_id.cluster}" + (
+        f" && QDate == {condor_id.qdate}" if condor_id.qdate is not None else ""
+    )

@@ -14,12 +14,14 @@ import msgspec
 _VARS: Final = re.compile(r'(My\.|\+)?(\w+)="((?:[^"\\]|\\.)*)"(?:\s+|$)', re.ASCII)
 _AFTER: Final = re.compile(r"after\d+")
 """Variables that name the nodes a barrier's gate waits for, in place of edges."""
-_PLACED: Final = frozenset({"PREPEND", "APPEND"})
-_OTHERS: Final = frozenset(
+_VARS_MODES: Final = frozenset({"PREPEND", "APPEND"})
+_OTHER_COMMANDS: Final = frozenset(
     ("CONFIG", "CONNECT", "DOT", "ENV", "INCLUDE", "JOBSTATE_LOG", "MAXJOBS", "NODE_STATUS_FILE", "PIN_IN", "PIN_OUT")
 ) | {"SET_JOB_ATTR"}
-_OF_NODES: Final = frozenset({"ABORT-DAG-ON", "CATEGORY", "DONE", "PRE_SKIP", "PRIORITY", "RETRY", "SAVE_POINT_FILE"})
-_ALL: Final = "ALL_NODES"
+_NODE_COMMANDS: Final = frozenset(
+    {"ABORT-DAG-ON", "CATEGORY", "DONE", "PRE_SKIP", "PRIORITY", "RETRY", "SAVE_POINT_FILE"}
+)
+_ALL_NODES: Final = "ALL_NODES"
 
 
 class DagFault(msgspec.Struct, frozen=True):
@@ -36,9 +38,9 @@ class Description(msgspec.Struct, kw_only=True):
     line: int
     """Number of its first line."""
     text: str = ""
-    worst: dict[str, str] = msgspec.field(default_factory=dict)
+    longest_values: dict[str, str] = msgspec.field(default_factory=dict)
     """Per variable, the value that is longest when quoted."""
-    appended: dict[str, str] = msgspec.field(default_factory=dict)
+    appended_values: dict[str, str] = msgspec.field(default_factory=dict)
     """The same for variables that nodes append to the description, which override it."""
     nodes: int = 0
     """Number of nodes that use it."""
@@ -60,7 +62,7 @@ class ParsedDag(msgspec.Struct, kw_only=True):
 
 def parse_dag(lines: Iterable[str]) -> ParsedDag:
     """Parse the lines of a DAG; the caller expands included files."""
-    found = ParsedDag()
+    dag = ParsedDag()
     numbered = enumerate(lines, 1)
     for number, line in numbered:
         words = line.split(None, 2)
@@ -68,103 +70,105 @@ def parse_dag(lines: Iterable[str]) -> ParsedDag:
             continue
         command = words[0].upper()
         if command == "SUBMIT-DESCRIPTION":
-            _read_description(found, number, words, numbered)
+            _read_description(dag, number, words, numbered)
         else:
-            _read_line(found, number, command, line)
-    found.faults += _of_whole(found)
-    return found
+            _read_line(dag, number, command, line)
+    dag.faults += _graph_faults(dag)
+    return dag
 
 
-def _read_description(found: ParsedDag, number: int, words: list[str], rest: Iterator[tuple[int, str]]) -> None:
+def _read_description(dag: ParsedDag, number: int, words: list[str], rest: Iterator[tuple[int, str]]) -> None:
     name = words[1] if len(words) > 1 else ""
-    if name in found.descriptions:
-        found.faults.append(DagFault(number, f"there are two descriptions '{name}'"))
+    if name in dag.descriptions:
+        dag.faults.append(DagFault(number, f"there are two descriptions '{name}'"))
     text: list[str] = []
     for _, line in rest:
         if line.strip() == "}":
-            found.descriptions[name] = Description(line=number, text="".join(text))
+            dag.descriptions[name] = Description(line=number, text="".join(text))
             return
         text.append(f"{line.strip()}\n")
-    found.faults.append(DagFault(number, f"the description '{name}' has no end"))
+    dag.faults.append(DagFault(number, f"the description '{name}' has no end"))
 
 
-def _read_line(found: ParsedDag, number: int, command: str, line: str) -> None:
+def _read_line(dag: ParsedDag, number: int, command: str, line: str) -> None:
     words = line.split()
     if command in {"JOB", "FINAL", "SERVICE", "PROVISIONER"}:
-        _read_node(found, number, command, words)
+        _read_node(dag, number, command, words)
     elif command == "PARENT":
-        _read_edges(found, number, words)
+        _read_edges(dag, number, words)
     elif command == "VARS":
-        _read_vars(found, number, line)
-    elif command in _OF_NODES:
-        _known(found, number, words[1:2])
+        _read_vars(dag, number, line)
+    elif command in _NODE_COMMANDS:
+        _check_nodes(dag, number, words[1:2])
     elif command == "SCRIPT":
-        _known(found, number, words[2:3])
+        _check_nodes(dag, number, words[2:3])
     elif command in {"SPLICE", "SUBDAG"}:
         # Added by hand: only DAGMan reads its file.
-        found.nodes.update(dict.fromkeys(words[1:2] if command == "SPLICE" else words[2:3], ""))
+        dag.nodes.update(dict.fromkeys(words[1:2] if command == "SPLICE" else words[2:3], ""))
     elif command == "REJECT":
-        found.faults.append(DagFault(number, "'REJECT' says that DAGMan is to refuse the DAG"))
-    elif command not in _OTHERS:
-        found.faults.append(DagFault(number, f"'{words[0]}' is no command of a DAG"))
+        dag.faults.append(DagFault(number, "'REJECT' says that DAGMan is to refuse the DAG"))
+    elif command not in _OTHER_COMMANDS:
+        dag.faults.append(DagFault(number, f"'{words[0]}' is no command of a DAG"))
 
 
-def _read_node(found: ParsedDag, number: int, command: str, words: list[str]) -> None:
+def _read_node(dag: ParsedDag, number: int, command: str, words: list[str]) -> None:
     name, description = (*words[1:3], "", "")[:2]
     if not description:
-        found.faults.append(DagFault(number, f"the node '{name}' has no description"))
-    if name in found.nodes:
-        found.faults.append(DagFault(number, f"there are two nodes '{name}'"))
+        dag.faults.append(DagFault(number, f"the node '{name}' has no description"))
+    if name in dag.nodes:
+        dag.faults.append(DagFault(number, f"there are two nodes '{name}'"))
     if command == "FINAL":
-        if found.final:
-            found.faults.append(DagFault(number, f"'{name}' is a second final node, beside '{found.final}'"))
-        found.final = name
-    found.nodes[name] = description
-    if description in found.descriptions:
-        found.descriptions[description].nodes += 1
+        if dag.final:
+            dag.faults.append(DagFault(number, f"'{name}' is a second final node, beside '{dag.final}'"))
+        dag.final = name
+    dag.nodes[name] = description
+    if description in dag.descriptions:
+        dag.descriptions[description].nodes += 1
 
 
-def _read_edges(found: ParsedDag, number: int, words: list[str]) -> None:
+def _read_edges(dag: ParsedDag, number: int, words: list[str]) -> None:
     try:
-        middle = [word.upper() for word in words].index("CHILD")
+        child_at = [word.upper() for word in words].index("CHILD")
     except ValueError:
-        middle = len(words)
-    before, after = words[1:middle], words[middle + 1 :]
-    if not before or not after:
-        found.faults.append(DagFault(number, "an edge has no parent, or no child"))
-    _known(found, number, [*before, *after])
-    if found.final in {*before, *after}:
-        found.faults.append(DagFault(number, f"the final node '{found.final}' is in an edge"))
-    for child in after:
-        found.parents.setdefault(child, []).extend(before)
+        child_at = len(words)
+    parents, children = words[1:child_at], words[child_at + 1 :]
+    if not parents or not children:
+        dag.faults.append(DagFault(number, "an edge has no parent, or no child"))
+    _check_nodes(dag, number, [*parents, *children])
+    if dag.final in {*parents, *children}:
+        dag.faults.append(DagFault(number, f"the final node '{dag.final}' is in an edge"))
+    for child in children:
+        dag.parents.setdefault(child, []).extend(parents)
 
 
-def _read_vars(found: ParsedDag, number: int, line: str) -> None:
+def _read_vars(dag: ParsedDag, number: int, line: str) -> None:
     _, _, rest = line.strip().partition(" ")
     node, _, rest = rest.partition(" ")
-    _known(found, number, [node])
-    place = next((word for word in _PLACED if rest.startswith(f"{word} ")), "")
-    rest = rest[len(place) :].strip()
-    of_all = node.upper() == _ALL
-    described = [found.descriptions.get(found.nodes.get(node, ""))] if not of_all else found.descriptions.values()
-    given = [each.appended if place == "APPEND" else each.worst for each in described if each is not None]
+    _check_nodes(dag, number, [node])
+    mode = next((word for word in _VARS_MODES if rest.startswith(f"{word} ")), "")
+    rest = rest[len(mode) :].strip()
+    of_all = node.upper() == _ALL_NODES
+    descriptions = [dag.descriptions.get(dag.nodes.get(node, ""))] if not of_all else dag.descriptions.values()
+    value_maps = [
+        each.appended_values if mode == "APPEND" else each.longest_values for each in descriptions if each is not None
+    ]
     position = 0
     while position < len(rest):
-        got = _VARS.match(rest, position)
-        if got is None:
-            found.faults.append(
+        assignment = _VARS.match(rest, position)
+        if assignment is None:
+            dag.faults.append(
                 DagFault(number, f"the variables of '{node}' cannot be read from: {rest[position:][:60]}")
             )
             return
-        value = re.sub(r"\\(.)", r"\1", got[3])
-        if _AFTER.fullmatch(got[2]):
-            _known(found, number, value.split())
-            found.parents.setdefault(node, []).extend(value.split())
-        for values in given:
-            name = f"{got[1] or ''}{got[2]}"
+        value = re.sub(r"\\(.)", r"\1", assignment[3])
+        if _AFTER.fullmatch(assignment[2]):
+            _check_nodes(dag, number, value.split())
+            dag.parents.setdefault(node, []).extend(value.split())
+        for values in value_maps:
+            name = f"{assignment[1] or ''}{assignment[2]}"
             if name not in values or _weight(value) > _weight(values[name]):
                 values[name] = value
-        position = got.end()
+        position = assignment.end()
 
 
 def _weight(value: str) -> tuple[int, int]:
@@ -172,36 +176,36 @@ def _weight(value: str) -> tuple[int, int]:
     return sum(map(value.count, "'\"\\$")), len(value)
 
 
-def _known(found: ParsedDag, number: int, names: Iterable[str]) -> None:
+def _check_nodes(dag: ParsedDag, number: int, names: Iterable[str]) -> None:
     # A node of a splice is named ``SPLICE+NODE``.
-    missing = [name for name in names if name.partition("+")[0] not in found.nodes and name.upper() != _ALL]
-    found.faults += [DagFault(number, f"there is no node '{name}'") for name in missing]
+    missing = [name for name in names if name.partition("+")[0] not in dag.nodes and name.upper() != _ALL_NODES]
+    dag.faults += [DagFault(number, f"there is no node '{name}'") for name in missing]
 
 
-def _of_whole(found: ParsedDag) -> Iterator[DagFault]:
-    for name, description in found.nodes.items():
-        if description and description not in found.descriptions:
+def _graph_faults(dag: ParsedDag) -> Iterator[DagFault]:
+    for name, description in dag.nodes.items():
+        if description and description not in dag.descriptions:
             yield DagFault(0, f"the node '{name}' has the description '{description}', which is not there")
-    for child, parents in found.parents.items():
+    for child, parents in dag.parents.items():
         if len(set(parents)) < len(parents):
             twice = next(parent for parent in parents if parents.count(parent) > 1)
             yield DagFault(0, f"the edge from '{twice}' to '{child}' is there twice")
-    if ring := _in_ring(found):
-        yield DagFault(0, f"the nodes {', '.join(ring[:5])} wait for each other in a ring, or for such a ring")
+    if cycle := _find_cycle(dag):
+        yield DagFault(0, f"the nodes {', '.join(cycle[:5])} wait for each other in a ring, or for such a ring")
 
 
-def _in_ring(found: ParsedDag) -> list[str]:
+def _find_cycle(dag: ParsedDag) -> list[str]:
     """Nodes of a cycle, or behind one."""
-    waits = {child: set(parents) for child, parents in found.parents.items()}
+    parents_of = {child: set(parents) for child, parents in dag.parents.items()}
     children: dict[str, list[str]] = {}
-    for child, parents in waits.items():
+    for child, parents in parents_of.items():
         for parent in parents:
             children.setdefault(parent, []).append(child)
-    left = {child: len(parents) for child, parents in waits.items()}
-    ready = [name for name in found.nodes if name not in left]
+    open_parents = {child: len(parents) for child, parents in parents_of.items()}
+    ready = [name for name in dag.nodes if name not in open_parents]
     while ready:
         for child in children.get(ready.pop(), ()):
-            left[child] -= 1
-            if not left[child]:
+            open_parents[child] -= 1
+            if not open_parents[child]:
                 ready.append(child)
-    return [f"'{name}'" for name, count in left.items() if count and name in found.nodes]
+    return [f"'{name}'" for name, count in open_parents.items() if count and name in dag.nodes]

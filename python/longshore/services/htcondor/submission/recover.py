@@ -20,7 +20,7 @@ from longshore.world.files.atomic import move
 from longshore.world.runs.run_directory import read_card
 
 
-def resolve_submission(run: RunPaths, client: CondorClient, book: SubmissionRecord) -> SubmissionRecord:
+def resolve_submission(run: RunPaths, client: CondorClient, record: SubmissionRecord) -> SubmissionRecord:
     """The record of submissions, without an unresolved one.
 
     A submission that arrived is recorded; otherwise all files return to their places. The caller must keep others from
@@ -28,23 +28,23 @@ def resolve_submission(run: RunPaths, client: CondorClient, book: SubmissionReco
 
     Raises `UnreachableError` if the schedd does not answer.
     """
-    begun = book.pending
-    if begun is None:
-        return book
-    taken = client.find_dagman(submission_constraint(run, begun.life.life), since=begun.life.t)
-    if taken is None:
-        roll_back(run, book)
+    pending = record.pending
+    if pending is None:
+        return record
+    dagman = client.find_dagman(submission_constraint(run, pending.life.life), since=pending.life.t)
+    if dagman is None:
+        roll_back(run, record)
         return read_submissions(run)
-    handed = msgspec.structs.replace(
-        begun,
-        life=msgspec.structs.replace(begun.life, pid=taken.cluster),
-        cluster=taken.cluster,
-        schedd=taken.schedd,
-        global_id=taken.global_id,
+    submission = msgspec.structs.replace(
+        pending,
+        life=msgspec.structs.replace(pending.life, pid=dagman.cluster),
+        cluster=dagman.cluster,
+        schedd=dagman.schedd,
+        global_id=dagman.global_id,
     )
-    book = msgspec.structs.replace(book, submissions=(*book.submissions, handed), pending=None)
-    write_submissions(run, book)
-    return book
+    record = msgspec.structs.replace(record, submissions=(*record.submissions, submission), pending=None)
+    write_submissions(run, record)
+    return record
 
 
 def submission_constraint(run: RunPaths, life: int) -> str:
@@ -52,14 +52,14 @@ def submission_constraint(run: RunPaths, life: int) -> str:
     return f"LongshoreRun =?= {quoted(read_card(run).run_token)} && LongshoreLife =?= {life} && JobUniverse == 7"
 
 
-def roll_back(run: RunPaths, book: SubmissionRecord) -> None:
+def roll_back(run: RunPaths, record: SubmissionRecord) -> None:
     """Restore the files of the run directory to their state before a failed submission."""
-    there = read_submissions(run)
-    if len(there.submissions) != len(book.submissions):
+    current = read_submissions(run)
+    if len(current.submissions) != len(record.submissions):
         return
-    folder = backup_folder(run, len(book.submissions))
+    folder = backup_folder(run, len(record.submissions))
     with suppress(OSError):
-        if not book.submissions:
+        if not record.submissions:
             for path in run.wms.glob(f"{DAG.name}.*"):
                 path.unlink()
         elif folder.is_dir():
@@ -74,4 +74,4 @@ def roll_back(run: RunPaths, book: SubmissionRecord) -> None:
                 else:
                     path.unlink()
             folder.rmdir()
-        write_submissions(run, msgspec.structs.replace(there, pending=None))
+        write_submissions(run, msgspec.structs.replace(current, pending=None))

@@ -58,22 +58,24 @@ def done_nodes(lines: Iterable[str], done: Collection[int]) -> Iterator[str]:
             if child in joins:
                 joins[child] += parents
     yield from (f"j{job}" for job in sorted(done))
-    yield from _joins_done(joins, done)
+    yield from _done_joins(joins, done)
 
 
-def _joins_done(joins: dict[str, list[str]], done: Collection[int]) -> Iterator[str]:
-    known: dict[str, bool] = {}
+def _done_joins(joins: dict[str, list[str]], done: Collection[int]) -> Iterator[str]:
+    is_join_done: dict[str, bool] = {}
     for first in joins:
         stack = [first]
         while stack:
             join = stack[-1]
-            open_joins = [each for each in joins[join] if each in joins and each not in known]
+            open_joins = [node for node in joins[join] if node in joins and node not in is_join_done]
             if open_joins:
                 stack += open_joins
                 continue
             stack.pop()
-            known[join] = all(known[each] if each in joins else _is_done(each, done) for each in joins[join])
-    yield from (join for join, is_done in known.items() if is_done)
+            is_join_done[join] = all(
+                is_join_done[node] if node in joins else _is_done(node, done) for node in joins[join]
+            )
+    yield from (join for join, is_done in is_join_done.items() if is_done)
 
 
 def _is_done(node: str, done: Collection[int]) -> bool:

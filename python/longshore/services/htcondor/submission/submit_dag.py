@@ -54,68 +54,70 @@ class RestartPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The requests that change."""
     done: Collection[int]
     """Numbers of the jobs that are done and stay so."""
-    anew: Collection[int]
+    from_first_task: Collection[int]
     """Numbers of the jobs that start from their first task, even if some tasks were done."""
     overrides: Mapping[str, Mapping[str, str]]
     """Per node, the macros and commands of its new request, with their values."""
 
 
-def submit_run(run: RunPaths, client: CondorClient, *, by: str, again: RestartPlan | None = None) -> DagSubmission:
+def submit_run(run: RunPaths, client: CondorClient, *, by: str, plan: RestartPlan | None = None) -> DagSubmission:
     """Submit a run and record the submission.
 
-    `by` is ``submit`` or ``restart``; `again` is ``None`` for the first submission. Raises `LongshoreError` if HTCondor
+    `by` is ``submit`` or ``restart``; `plan` is ``None`` for the first submission. Raises `LongshoreError` if HTCondor
     did not take it; then nothing of it is in the queue. Raises `SubmissionUncertainError` if the outcome is not known.
     """
     before = read_submissions(run)
-    book = resolve_submission(run, client, before)
-    if book.last_submission is not None and len(book.submissions) > len(before.submissions):
-        return _there_already(run, book.last_submission, again)
-    begun = _begun(book, by, again, _checked(run, client, again))
+    record = resolve_submission(run, client, before)
+    if record.last_submission is not None and len(record.submissions) > len(before.submissions):
+        return _adopt_submission(run, record.last_submission, plan)
+    pending = _pending_submission(record, by, plan, _check_dag(run, client, plan))
     # Without an answer here, nothing was submitted.
     client.require_answer()
     try:
         # If this process is killed from here on, the record tells the next one.
-        write_submissions(run, msgspec.structs.replace(book, pending=begun))
-        if again is not None:
-            _prepare_again(run, book, again)
-        return _submitted(run, client, book, begun)
+        write_submissions(run, msgspec.structs.replace(record, pending=pending))
+        if plan is not None:
+            _prepare_restart(run, record, plan)
+        return _submit_and_record(run, client, record, pending)
     except UnreachableError as error:
-        return _looked_for(run, client, book, error)
+        return _find_submission(run, client, record, error)
     except OSError as error:
-        roll_back(run, book)
+        roll_back(run, record)
         raise FilesError(f"'{error.filename or run.wms}' cannot be written: {error.strerror}") from error
     except LongshoreError:
-        roll_back(run, book)
+        roll_back(run, record)
         raise
 
 
-def _there_already(run: RunPaths, handed: DagSubmission, again: RestartPlan | None) -> DagSubmission:
+def _adopt_submission(run: RunPaths, submission: DagSubmission, plan: RestartPlan | None) -> DagSubmission:
     """A submission of another process that arrived; a restart is refused then."""
-    if again is None:
-        return handed
+    if plan is None:
+        return submission
     raise SubmissionRefusedError(
-        f"'{run.root}' was handed over before: DAGMan is job {handed.cluster}.0 of '{handed.schedd}'",
+        f"'{run.root}' was handed over before: DAGMan is job {submission.cluster}.0 of '{submission.schedd}'",
         hint="Wait for it, or cancel the run first.",
     )
 
 
-def _checked(run: RunPaths, client: CondorClient, again: RestartPlan | None) -> dict[int, int]:
+def _check_dag(run: RunPaths, client: CondorClient, plan: RestartPlan | None) -> dict[int, int]:
     """The retries by DAGMan of each job, after all checks of the DAG."""
     dag = run.root / DAG
     if not dag.is_file():
         raise FilesError(f"there is no '{dag}' to hand over", hint="Prepare the run anew.")
     retries = parse_retries(dag_lines(dag), read_header(run).jobs)
-    _refuse_run_by_hand(run, again)
-    _refuse_where_strict(dag, client)
+    _refuse_run_by_hand(run, plan)
+    _refuse_strict_tmp(dag, client)
     validate_dag(dag, dag_lines(dag), client)
     return retries
 
 
-def _begun(book: SubmissionRecord, by: str, again: RestartPlan | None, retries: dict[int, int]) -> DagSubmission:
+def _pending_submission(
+    record: SubmissionRecord, by: str, plan: RestartPlan | None, retries: dict[int, int]
+) -> DagSubmission:
     """The record written before the schedd is asked."""
     life = Life(
         v=FORMAT,
-        life=len(book.submissions) + 1,
+        life=len(record.submissions) + 1,
         t=time.time(),
         host=host_name(),
         pid=os.getpid(),
@@ -127,72 +129,76 @@ def _begun(book: SubmissionRecord, by: str, again: RestartPlan | None, retries: 
         life=life,
         cluster=0,
         schedd="",
-        restarted=again.restarted if again else None,
-        steers=again.steers if again else (),
+        restarted=plan.restarted if plan else None,
+        steers=plan.steers if plan else (),
         retries=retries,
     )
 
 
-def _looked_for(run: RunPaths, client: CondorClient, book: SubmissionRecord, error: LongshoreError) -> DagSubmission:
+def _find_submission(
+    run: RunPaths, client: CondorClient, record: SubmissionRecord, error: LongshoreError
+) -> DagSubmission:
     """A submission whose result is unknown: the schedd stopped answering, or did not commit it.
 
     Raises `SubmissionUncertainError` if its fate is still unknown, another `LongshoreError` if it did not arrive.
     """
     try:
-        there = resolve_submission(run, client, read_submissions(run))
+        current = resolve_submission(run, client, read_submissions(run))
     except LongshoreError:
         raise SubmissionUncertainError(
             f"whether '{run.root}' was taken is not known: {error.message}",
             hint=f"When the schedd answers again, say it again: 'longshore submit {run.root}' takes on what was taken.",
         ) from error
-    if there.last_submission is None or len(there.submissions) == len(book.submissions):
+    if current.last_submission is None or len(current.submissions) == len(record.submissions):
         raise SubmissionRefusedError(error.message) if isinstance(error, SubmissionUncertainError) else error
-    return there.last_submission
+    return current.last_submission
 
 
-def _submitted(run: RunPaths, client: CondorClient, book: SubmissionRecord, begun: DagSubmission) -> DagSubmission:
+def _submit_and_record(
+    run: RunPaths, client: CondorClient, record: SubmissionRecord, pending: DagSubmission
+) -> DagSubmission:
     card = read_card(run)
     options: dict[str, str | int] = {"BatchName": card.name}
     attributes = {
         "My.LongshoreRun": quoted(card.run_token),
         "My.LongshoreName": quoted(card.name),
-        "My.LongshoreLife": str(begun.life.life),
+        "My.LongshoreLife": str(pending.life.life),
         "My.LongshorePath": quoted(str(run.root)),
     }
-    taken = client.submit_dag(run.root / DAG, options, attributes)
+    dagman = client.submit_dag(run.root / DAG, options, attributes)
     try:
-        handed = msgspec.structs.replace(
-            begun,
-            life=msgspec.structs.replace(begun.life, pid=taken.cluster),
-            cluster=taken.cluster,
-            schedd=taken.schedd,
-            global_id=taken.global_id,
+        submission = msgspec.structs.replace(
+            pending,
+            life=msgspec.structs.replace(pending.life, pid=dagman.cluster),
+            cluster=dagman.cluster,
+            schedd=dagman.schedd,
+            global_id=dagman.global_id,
         )
-        write_submissions(run, msgspec.structs.replace(book, submissions=(*book.submissions, handed)))
+        write_submissions(run, msgspec.structs.replace(record, submissions=(*record.submissions, submission)))
     except BaseException as error:
         # A DAG without a record must not run.
         client.apply_action(
-            "Remove", f"ClusterId == {taken.cluster}", "it could not be written down that it was submitted"
+            "Remove", f"ClusterId == {dagman.cluster}", "it could not be written down that it was submitted"
         )
         if isinstance(error, OSError):
             raise FilesError(f"'{run.wms}' cannot be written: {error.strerror}") from error
         raise
-    return handed
+    return submission
 
 
-def _refuse_run_by_hand(run: RunPaths, again: RestartPlan | None) -> None:
+def _refuse_run_by_hand(run: RunPaths, plan: RestartPlan | None) -> None:
     """Refuse a DAG that was run by hand: DAGMan would take its files for those of this run."""
     path = run.root / f"{DAG}.condor.sub"
-    if again is None and path.exists():
+    if plan is None and path.exists():
         raise SubmissionRefusedError(
             f"'{path}' is there: somebody has run this DAG by hand",
             hint="Prepare the run anew, or remove that file if nothing of the DAG is in the queue any more.",
         )
 
 
-def _refuse_where_strict(dag: Path, client: CondorClient) -> None:
+def _refuse_strict_tmp(dag: Path, client: CondorClient) -> None:
     """Refuse a DAG under ``/tmp`` where DAGMan is strict: it would end at once, without a message."""
-    strict = _of_run(dag.parent / CONFIG, "DAGMAN_USE_STRICT") or client.setting("DAGMAN_USE_STRICT") or "1"
+    strict = _read_config(dag.parent / CONFIG, "DAGMAN_USE_STRICT") or client.setting("DAGMAN_USE_STRICT") or "1"
     if dag.is_relative_to("/tmp") and strict != "0":  # noqa: S108 - HTCondor's own rule names it
         raise SubmissionRefusedError(
             f"DAGMan refuses to run a DAG from '{dag.parent}': logs under /tmp are lost when the machine starts anew, "
@@ -201,22 +207,22 @@ def _refuse_where_strict(dag: Path, client: CondorClient) -> None:
         )
 
 
-def _of_run(config: Path, name: str) -> str:
+def _read_config(config: Path, name: str) -> str:
     """Setting in the run's DAGMan configuration, which overrides the pool's; empty if absent."""
     if not config.exists():
         return ""
-    told = (line.partition("=") for line in config.read_text("utf-8").splitlines())
-    return {key.strip().upper(): value.strip() for key, _, value in told}.get(name, "")
+    assignments = (line.partition("=") for line in config.read_text("utf-8").splitlines())
+    return {key.strip().upper(): value.strip() for key, _, value in assignments}.get(name, "")
 
 
 # ------------------------------------------------------------------------------------------------------------ restart
 
 
-def _prepare_again(run: RunPaths, book: SubmissionRecord, again: RestartPlan) -> None:
+def _prepare_restart(run: RunPaths, record: SubmissionRecord, plan: RestartPlan) -> None:
     """Move the last submission's files to the backups; write the rescue file and the overrides."""
-    folder = backup_folder(run, len(book.submissions))
+    folder = backup_folder(run, len(record.submissions))
     try:
-        forget_tasks(run, again.anew)
+        forget_tasks(run, plan.from_first_task)
         folder.mkdir(parents=True, exist_ok=True)
         for path in sorted(run.wms.glob("run.dag.*")):
             move(path, folder / path.name)
@@ -224,8 +230,8 @@ def _prepare_again(run: RunPaths, book: SubmissionRecord, again: RestartPlan) ->
         before = overrides.read_text("utf-8") if overrides.exists() else ""
         # This file in the backup marks the backup as complete.
         write_atomically(folder / overrides.name, before)
-        write_atomically(overrides, before + "".join(_override_lines(again.overrides)))
-        nodes = done_nodes(dag_lines(run.root / DAG), again.done)
+        write_atomically(overrides, before + "".join(_override_lines(plan.overrides)))
+        nodes = done_nodes(dag_lines(run.root / DAG), plan.done)
         with atomic_file(run.wms / _RESCUE) as file:
             file.writelines(line.encode() for line in rescue_text(nodes))
     except OSError as error:

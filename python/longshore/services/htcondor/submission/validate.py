@@ -29,18 +29,18 @@ def validate_dag(
 
     `lines` contains those of included files. Raises `SubmissionRefusedError` if the DAG cannot work.
     """
-    found = parse_dag(lines)
-    if found.faults:
-        fault = found.faults[0]
-        more = f" (and {len(found.faults) - 1} more like it)" if found.faults[1:] else ""
+    parsed = parse_dag(lines)
+    if parsed.faults:
+        fault = parsed.faults[0]
+        more = f" (and {len(parsed.faults) - 1} more like it)" if parsed.faults[1:] else ""
         raise SubmissionRefusedError(
-            f"'{dag}'{_at(fault.line)}: {fault.message}{more}", hint="Mend it, or prepare the run anew."
+            f"'{dag}'{_line_text(fault.line)}: {fault.message}{more}", hint="Mend it, or prepare the run anew."
         )
-    for name, description in found.descriptions.items():
-        commands = client.expand_macros(_tried(description))
+    for name, description in parsed.descriptions.items():
+        commands = client.expand_macros(_filled_text(description))
         if why := description_error(commands, client):
             raise SubmissionRefusedError(
-                f"'{dag}'{_at(description.line)}: of the submit description '{name}' {why}",
+                f"'{dag}'{_line_text(description.line)}: of the submit description '{name}' {why}",
                 hint="What stands under 'profile.condor', 'attrs', 'directives' or 'releaseExpr' is used as it is.",
             )
         folder = commands.get("initialdir", "")
@@ -52,17 +52,17 @@ def validate_dag(
             )
 
 
-def _at(line: int) -> str:
+def _line_text(line: int) -> str:
     return f", line {line}" if line else ""
 
 
-def _tried(description: Description) -> str:
+def _filled_text(description: Description) -> str:
     """A submit description with the values that are most likely to break it."""
-    before, behind = (
+    before, after = (
         "".join(f"{name} = {value}\n" for name, value in values.items())
-        for values in ({"JOB": "j0", **description.worst}, description.appended)
+        for values in ({"JOB": "j0", **description.longest_values}, description.appended_values)
     )
-    return before + description.text + behind
+    return before + description.text + after
 
 
 def description_error(commands: Mapping[str, str], client: CondorClient) -> str:
