@@ -135,7 +135,7 @@ def _workflow_problems(workflow: Workflow) -> Iterator[Problem]:
 
 def _universe_problems(name: str, settings: JobSettings) -> Iterator[Problem]:
     """Warns of jobs that the schedd starts itself, on its own host."""
-    profile = dict(settings.own.get("profile.condor") or {})
+    profile = dict(settings.service_settings.get("profile.condor") or {})
     universe = str(profile.get("universe", "")).lower()
     if universe in _UNCOUNTED:
         yield Problem(

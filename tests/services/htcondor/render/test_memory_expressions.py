@@ -116,7 +116,7 @@ def series(job: Job, holds: Iterator[tuple[int, int]]) -> tuple[list[int], str]:
 def test_memory_grows_to_what_a_job_may_have_and_that_is_tried_once(
     hold: tuple[int, int], row: int, first: int, factor: float, most: int, expected: list[int]
 ) -> None:
-    job = Job(retry_inputs(first, max_mib=max_mib, memory_factor=float(factor)))
+    job = Job(retry_inputs(first, max_mib=most, memory_factor=float(factor)))
     given, became = series(job, iter([hold] * 9))
     assert given == expected, row
     # A signal that is no longer held for leaves the queue with its signal.

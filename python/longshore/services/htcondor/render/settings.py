@@ -75,7 +75,7 @@ class CondorJobSettings(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises `ConfigError` for an unknown key or an invalid value.
         """
-        own = settings.own
+        own = settings.service_settings
         if unknown := sorted(own.keys() - _OTHER_KEYS - set(SITE_KEYS)):
             raise _unknown_key_error(f"'{SETTINGS_KEY}' has no key '{unknown[0]}'", unknown[0], SITE_KEYS)
         return cls(

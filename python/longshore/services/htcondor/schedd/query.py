@@ -95,10 +95,8 @@ def cancel_run(search: RunSearch) -> CancelOutcome:
     condor_id = parse_id(search.reference)
     if condor_id is None:
         raise SubmissionRefusedError(f"'{search.reference}' is no id of HTCondor's")
-    CondorClient().require_constraint(search.pass_thru)
-    constraint = f"{_id_constraint(condor_id)} && {_RUNS}" if search.runs_only else _id_constraint(condor_id)
-    if search.pass_thru:
-        constraint += f" && ({search.pass_thru})"
+    is_forced, also = parse_pass_thru(CondorClient(), search.pass_thru)
+    constraint = f"{_search_constraint(search, condor_id)}{also}"
     everywhere = search.everywhere and not condor_id.schedd
     count = 0
     for client in _clients(condor_id.schedd, everywhere=everywhere):
