@@ -1,7 +1,29 @@
-"""All use cases: what the command line does, and what Python can do, with runs, sites and configurations.
+"""Python interface of Longshore: every use case of the command line, as a typed function.
 
-Each function imports what it needs when it is called, so that importing this module costs nothing. It is one file
-because a reader wants all use cases on one page.
+Each function imports its implementation when it is called, so that importing this module is cheap. The interface is
+one file because readers look for all use cases on one page.
+
+Parameters that several functions share are described here:
+
+path
+    A configuration file.
+overrides
+    Values with priority over the configuration.
+progress
+    Receives notes and progress messages.
+reference
+    A run: its id, a unique beginning of it, its directory, or ``@last``.
+run
+    A run from `open_run` or `find_run`.
+job
+    A job: its name, a unique beginning of it, or its index.
+show
+    Called with the newest report at every poll.
+site_path
+    Directories of site profiles that are searched first.
+
+Every error is a `LongshoreError`. Functions that read a run raise `RunUnreadableError` if its directory is damaged.
+Functions that take names of jobs or labels raise `RunNotFoundError` if the run has none of that name.
 """
 
 from __future__ import annotations
@@ -9,7 +31,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import re
@@ -38,174 +60,113 @@ if TYPE_CHECKING:
     from longshore.model.run.picture import Drawing
     from longshore.model.run.report import JobReport, RunReport
     from longshore.model.run.submission import RunIdentity
+    from longshore.model.values import JsonSchema
 
 _CANCEL_WAIT_S = 60.0
-"""How long a cancelled run is watched by default."""
+"""Seconds for which a cancelled run is watched by default."""
+
+
+# ------------------------------------------------------------------------------------------------------------- submit
 
 
 def submit(path: Path, overrides: Overrides | None = None, *, force: bool = False, progress: Progress) -> SubmittedRun:
-    """Prepare the run that a file describes and hand it to a workload manager, or hand over a prepared run.
+    """Prepare a run from a configuration and submit it, or submit a prepared run.
 
     Parameters
     ----------
     path
-        A configuration, or the directory that `run_stages` prepared.
-    overrides
-        Values that win over the configuration.
+        A configuration file, or a run directory that `run_stages` prepared.
     force
-        Hand a prepared run over even if something it was made from has changed.
-    tell
-        Takes notes and progress.
-
-    Returns
-    -------
-    SubmittedRun
-        The run, with the notes that its user should read.
+        Submit a prepared run even if its inputs changed.
 
     Raises
     ------
     UsageError
-        Values are given for a prepared run, or `force` for a configuration.
+        `overrides` are given for a prepared run, or `force` for a configuration.
     LongshoreError
-        The run could not be prepared or was not taken; nothing is left behind.
+        The run cannot be prepared, or is refused; nothing is left behind.
     """
-    import os
-
-    from longshore.errors import UsageError
-
-    # `os.path`, unlike `Path`, has an answer for names that are too long or may not be looked at.
-    if os.path.isdir(path):  # noqa: PTH112
-        from longshore.app.submit.submit_prepared import submit_prepared
-
-        if overrides:
-            keys = [*overrides.options, *(pair.partition("=")[0] for pair in overrides.sets)]
-            named = ", ".join(f"'{key}'" for key in keys)
-            raise UsageError(
-                f"'{path}' is prepared already, and {named} would have no effect",
-                hint="Prepare the run again with these options, or leave them out.",
-            )
-        return submit_prepared(path, force=force, progress=progress)
     from longshore.app.submit import submit as implementation
 
-    if force:
-        raise UsageError("'--force' is for a directory that was prepared", hint="Leave it out.")
-    return implementation.submit(path, _given(overrides), progress=progress)
+    return implementation.submit(path, overrides, force=force, progress=progress)
 
 
 def submit_script(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> SubmittedRun:
-    """Run one script as a job: the section ``customJob`` of a configuration.
-
-    Parameters
-    ----------
-    path, overrides, tell
-        As for `submit`.
-
-    Returns
-    -------
-    SubmittedRun
-        The run, with the notes that its user should read.
+    """Run one script as a job, from the section ``customJob`` of a configuration.
 
     Raises
     ------
     LongshoreError
-        The run could not be prepared or was not taken; nothing is left behind.
+        The run cannot be prepared, or is refused; nothing is left behind.
     """
     from longshore.app.submit import submitcmd
 
-    return submitcmd.submit_script(path, _given(overrides), progress=progress)
+    return submitcmd.submit_script(path, overrides, progress=progress)
 
 
 def prepare_script(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> PreparedRun:
-    """Write the run directory of one script, and stop.
-
-    Parameters
-    ----------
-    path, overrides, tell
-        As for `submit`.
-
-    Returns
-    -------
-    PreparedRun
-        The run.
+    """Write the run directory for one script, without submission.
 
     Raises
     ------
     LongshoreError
-        The run could not be prepared; nothing is left behind.
+        The run cannot be prepared; nothing is left behind.
     """
     from longshore.app.submit import submitcmd
 
-    return submitcmd.prepare_script(path, _given(overrides), progress=progress)
+    return submitcmd.prepare_script(path, overrides, progress=progress)
 
 
 def run_stages(
     path: Path, last: str, overrides: Overrides | None = None, *, save_graph: Path | None = None, progress: Progress
 ) -> tuple[list[StageResult], Path | None]:
-    """Go through the stages of a run and stop before it is handed over.
+    """Run the stages of a submission up to one before ``submit``.
 
     Parameters
     ----------
-    path, overrides, tell
-        As for `submit`.
     last
         The last stage: ``acquire``, ``cluster``, ``transform`` or ``prepare``.
     save_graph
-        File for the tasks, if the last stage is ``acquire``.
+        Graph file to write, if the last stage is ``acquire``.
 
     Returns
     -------
     tuple
-        The result of each stage, and the run directory if there is one.
+        The result of each stage; and the run directory, if one was written or holds a quantum graph.
 
     Raises
     ------
     LongshoreError
-        The run could not be prepared; nothing is left behind.
+        A stage fails; nothing is left behind.
     """
     from longshore.app.submit import stage_results
     from longshore.app.submit.pipeline import Stage
 
-    return stage_results.run_stages(path, Stage(last), _given(overrides), save_graph=save_graph, progress=progress)
+    return stage_results.run_stages(path, Stage(last), overrides, save_graph=save_graph, progress=progress)
 
 
-def wait(run: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
-    """Wait until a run is over.
+def drive(run: OpenRun, by: str) -> None:
+    """Run the engine of a run in this process until the run is over.
 
     Parameters
     ----------
-    run
-        The run.
-    show
-        Called with the newest report at every look.
-
-    Returns
-    -------
-    RunReport
-        The last report.
+    by
+        Command that starts the engine, such as ``resume``.
 
     Raises
     ------
-    RunNotFoundError
-        The run directory is gone, or cannot be read.
+    UsageError
+        The run's service does not use Longshore's engine.
     """
-    from longshore.app.report.wait import wait_for_end
+    from longshore.engine.run.service import EngineService
+    from longshore.errors import UsageError
 
-    return wait_for_end(run, show)
+    if not isinstance(run.service, EngineService):
+        raise UsageError(f"runs of the service '{run.card.service}' have no engine of ours")
+    run.service.drive(run.run, by)
 
 
-def is_over(run: OpenRun, report: RunReport) -> bool:
-    """Return whether a report looks final; confirm with a second look.
-
-    Parameters
-    ----------
-    run
-        The run.
-    report
-        Its newest report.
-    """
-    from longshore.app.report import wait as implementation
-
-    return implementation.is_over(run, report)
+# ---------------------------------------------------------------------------------------------------------- find runs
 
 
 def open_run(reference: str, *, service: str | None = None) -> OpenRun:
@@ -213,17 +174,15 @@ def open_run(reference: str, *, service: str | None = None) -> OpenRun:
 
     Parameters
     ----------
-    reference
-        Its id, the beginning of its id, its directory, or ``@last``.
     service
-        The service it must belong to, if one is named.
+        The service that the run must belong to.
 
     Raises
     ------
     RunNotFoundError
-        There is no such run, or it cannot be read.
+        No such run is known, or it cannot be read.
     UnknownServiceError
-        It belongs to another service.
+        The run belongs to another service.
     """
     from longshore.app.runs import open_run as implementation
 
@@ -238,30 +197,25 @@ def find_run(
     days: float = 0.0,
     runs_only: bool = True,
 ) -> OpenRun | RunReport:
-    """Open a run, or ask workload managers about it if its directory is on another host.
+    """Open a run, or query workload managers for it if its directory is on another host.
 
     Parameters
     ----------
     reference
-        As for `open_run`, or the id that a workload manager gave it.
+        As for `open_run`, or the id that a workload manager gave the run.
     service
-        The service to ask; without it, all that can be asked.
+        The service to query; all by default.
     everywhere
         Search all queues of the workload manager.
     days
-        Also look for runs that ended in the last so many days.
+        Include runs that ended within so many days.
     runs_only
-        Leave out jobs that are no runs.
-
-    Returns
-    -------
-    OpenRun or RunReport
-        The run, or what its workload manager knows of it.
+        Exclude jobs that are no runs.
 
     Raises
     ------
     RunNotFoundError
-        Nobody knows the run.
+        No workload manager knows the run.
     """
     from longshore.app.inspect.remote_runs import open_or_query
 
@@ -271,15 +225,10 @@ def find_run(
 def runs(query: RunQuery) -> RunList:
     """List runs, oldest first.
 
-    Parameters
-    ----------
-    query
-        Which runs.
-
     Raises
     ------
     UsageError
-        A filter cannot be understood.
+        A filter is invalid.
     UnknownServiceError
         The service does not exist.
     """
@@ -289,12 +238,7 @@ def runs(query: RunQuery) -> RunList:
 
 
 def parse_fields(text: str | None) -> tuple[str, ...]:
-    """Return the names of fields of a run that a text lists, parted by commas.
-
-    Parameters
-    ----------
-    text
-        The list; without it, the columns of BPS.
+    """Return the run fields in a comma-separated list; without a list, the columns of BPS.
 
     Raises
     ------
@@ -307,15 +251,7 @@ def parse_fields(text: str | None) -> tuple[str, ...]:
 
 
 def field_values(report: RunReport, names: Iterable[str]) -> list[str | int | None]:
-    """Return the values of fields of a run.
-
-    Parameters
-    ----------
-    report
-        The run.
-    names
-        Names of the fields, from `parse_fields`.
-    """
+    """Return the values of a run's fields; `names` are from `parse_fields`."""
     from longshore.app.inspect.fields import FIELDS
 
     return [FIELDS[name](report) for name in names]
@@ -324,21 +260,14 @@ def field_values(report: RunReport, names: Iterable[str]) -> list[str | int | No
 def runs_of_user(
     user: str, *, service: str | None = None, everywhere: bool = False
 ) -> tuple[list[OpenRun | RunReport], tuple[str, ...]]:
-    """Find the runs of a user that are not over.
+    """Find the live runs of a user, with notes on workload managers that did not answer.
 
     Parameters
     ----------
-    user
-        Name of the user.
     service
-        The service to ask for runs of other hosts; without it, only known runs are found.
+        The service to query for runs of other hosts; by default only registered runs are found.
     everywhere
-        Search all queues of workload managers.
-
-    Returns
-    -------
-    tuple
-        The runs, and notes on what could not be asked.
+        Search all queues of the workload manager.
     """
     from longshore.app.control.cancel import unfinished_runs_of
     from longshore.app.inspect.remote_runs import query_runs
@@ -352,19 +281,52 @@ def runs_of_user(
     return [*known, *(report for report in found.reports if report.path not in there)], found.notes
 
 
-def status(run: OpenRun) -> RunReport:
-    """Return the state of a run and the number of its jobs per state.
+def known_runs() -> list[tuple[str, str]]:
+    """Return id and name of every registered run, newest first."""
+    from longshore.world.runs.registry import read_entries
+
+    known = sorted(read_entries(), key=lambda entry: (entry.created_at, entry.id), reverse=True)
+    return [(entry.id, entry.name) for entry in known]
+
+
+def adopt(paths: Iterable[Path]) -> list[AdoptResult]:
+    """Register runs of other hosts or users.
 
     Parameters
     ----------
-    run
-        The run.
+    paths
+        Run directories, or directories above them.
+    """
+    from longshore.app.inspect import registry
+
+    return registry.adopt(paths)
+
+
+def forget(reference: str, *, force: bool = False) -> ForgottenRun:
+    """Remove a run from the registry; its directory stays.
+
+    Parameters
+    ----------
+    force
+        Remove the run even if it is live.
 
     Raises
     ------
-    RunUnreadableError
-        Its directory is damaged.
+    RunNotFoundError
+        No such run is known.
+    SubmissionRefusedError
+        The run is live.
     """
+    from longshore.app.inspect.registry import forget_run
+
+    return forget_run(reference, force=force)
+
+
+# ------------------------------------------------------------------------------------------------------------- report
+
+
+def status(run: OpenRun) -> RunReport:
+    """Return the state of a run and its number of jobs per state."""
     from longshore.app.report.status import status_run
 
     return status_run(run)
@@ -375,17 +337,10 @@ def report(run: OpenRun, *, details: bool = False, now: float | None = None) -> 
 
     Parameters
     ----------
-    run
-        The run.
     details
         Include every job.
     now
-        Time of the report, in seconds since the epoch; the clock's by default.
-
-    Raises
-    ------
-    RunUnreadableError
-        Its directory is damaged.
+        Time of the report in seconds since the epoch; the current time by default.
     """
     from longshore.app.report.report import report_run
 
@@ -393,65 +348,46 @@ def report(run: OpenRun, *, details: bool = False, now: float | None = None) -> 
 
 
 def report_builder(run: OpenRun) -> ReportBuilder:
-    """Return a builder of reports that reads only what is new each time.
-
-    Parameters
-    ----------
-    run
-        The run.
-    """
+    """Return a builder of repeated reports that reads only new events."""
     from longshore.app.report import report as implementation
 
     return implementation.ReportBuilder(run)
 
 
-def jobs(run: OpenRun) -> Sequence[JobReport]:
-    """Return the state of every job of a run, in the order of the workflow.
-
-    Parameters
-    ----------
-    run
-        The run.
+def wait(run: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
+    """Wait until a run is over, and return its last report.
 
     Raises
     ------
-    RunUnreadableError
-        Its directory is damaged.
+    RunNotFoundError
+        The run directory was removed, or cannot be read.
     """
+    from longshore.app.report.wait import wait_for_end
+
+    return wait_for_end(run, show)
+
+
+def is_over(run: OpenRun, report: RunReport) -> bool:
+    """Tell whether the newest report looks final; confirm with a second report."""
+    from longshore.app.report import wait as implementation
+
+    return implementation.is_over(run, report)
+
+
+def jobs(run: OpenRun) -> Sequence[JobReport]:
+    """Return the state of every job of a run, in the order of the workflow."""
     return report(run, details=True).jobs or ()
 
 
 def job_names(run: OpenRun) -> Iterator[tuple[str, str]]:
-    """Read the name and the label of each job, in the order of the workflow.
-
-    Parameters
-    ----------
-    run
-        The run.
-
-    Yields
-    ------
-    tuple of str
-        Name and label.
-
-    Raises
-    ------
-    RunUnreadableError
-        The workflow cannot be read.
-    """
+    """Yield name and label of each job, in the order of the workflow."""
     from longshore.engine.rundir import job_table
 
     return job_table.job_names(run.run)
 
 
 def job_name_lookup(run: OpenRun) -> Callable[[int], tuple[str, str]]:
-    """Return a function that gives the name and the label of a job by its index.
-
-    Parameters
-    ----------
-    run
-        The run.
-    """
+    """Return a function from the index of a job to its name and label."""
     from longshore.app.runs.open_run import map_index_errors
     from longshore.engine.rundir.job_table import JobTable
 
@@ -465,23 +401,49 @@ def job_name_lookup(run: OpenRun) -> Callable[[int], tuple[str, str]]:
 
 
 def events(run: OpenRun, *, since: str | None = None) -> RunEvents:
-    """Return the events of a run, each with its mark; `RunEvents.follow` goes on as more happens.
+    """Return the events of a run, each with its mark; `RunEvents.follow` continues with new ones.
 
     Parameters
     ----------
-    run
-        The run.
     since
-        Mark of an event: only later ones are given.
+        Mark of an event; only later ones are returned.
 
     Raises
     ------
     UsageError
-        The mark cannot be understood.
+        The mark is invalid.
     """
     from longshore.app.runs import event_log
 
     return event_log.RunEvents(run, since=since)
+
+
+# --------------------------------------------------------------------------------------------------------------- jobs
+
+
+def explain(run: OpenRun, job: str) -> JobExplanation:
+    """Explain why a job is in its state."""
+    from longshore.app.inspect.explain_job import explain_job
+
+    return explain_job(run, job)
+
+
+def show_job(run: OpenRun, job: str, *, attempt: int | None = None) -> JobDetails:
+    """Return command, environment and request of an attempt of a job.
+
+    Parameters
+    ----------
+    attempt
+        Number of the attempt; the newest by default.
+
+    Raises
+    ------
+    RunNotFoundError
+        There is no such job or attempt.
+    """
+    from longshore.app.inspect import show_job as implementation
+
+    return implementation.show_job(run, job, attempt=attempt)
 
 
 def logs(
@@ -497,23 +459,19 @@ def logs(
 
     Parameters
     ----------
-    run
-        The run.
-    job
-        One job: its name, the unique beginning of it, or its index.
     labels
-        The jobs of these labels.
+        Jobs of these labels.
     failed
-        Only jobs that failed.
+        Only failed jobs.
     attempt
-        Number of the attempt; the newest with a log by default.
+        Number of the attempt; by default the newest with a log.
     most
-        Number of logs to give at most.
+        Maximum number of logs.
 
     Raises
     ------
     RunNotFoundError
-        There is no such job, label or attempt, or the one job has no log.
+        There is no such job, label or attempt, or `job` has no log.
     """
     from longshore.app.inspect.logs import find_logs
 
@@ -521,23 +479,23 @@ def logs(
 
 
 def read_log(path: Path, *, tail: int | None = None, pattern: re.Pattern[bytes] | None = None) -> Iterator[bytes]:
-    """Yield the text of a log in pieces, or the lines that match a pattern.
+    """Yield the text of a log in chunks, or its lines that match a pattern.
 
     Parameters
     ----------
     path
         The log.
     tail
-        Only that many lines from its end.
+        Number of lines at its end to read; all by default.
     pattern
-        Yield each matching line, without its line feed; see `compile_pattern`.
+        Yield each matching line without its line feed; see `compile_pattern`.
 
     Raises
     ------
     RunNotFoundError
         The log does not exist.
     RunUnreadableError
-        It cannot be read, or is no file.
+        The log cannot be read, or is no regular file.
     """
     import os
 
@@ -552,21 +510,12 @@ def read_log(path: Path, *, tail: int | None = None, pattern: re.Pattern[bytes] 
 
 
 def follow_log(run: OpenRun, job: str, *, tail: int | None = None) -> LogFollower:
-    """Return what follows the logs of a job, attempt after attempt, until the job is over.
+    """Return a follower of a job's logs, attempt after attempt, until the job is over.
 
     Parameters
     ----------
-    run
-        The run.
-    job
-        The job: its name, the unique beginning of it, or its index.
     tail
         Number of lines to begin with; all by default.
-
-    Raises
-    ------
-    RunNotFoundError
-        There is no such job.
     """
     from longshore.app.inspect import logs as implementation
 
@@ -574,17 +523,12 @@ def follow_log(run: OpenRun, job: str, *, tail: int | None = None) -> LogFollowe
 
 
 def compile_pattern(text: str) -> re.Pattern[bytes]:
-    """Return a regular expression for the bytes of logs.
-
-    Parameters
-    ----------
-    text
-        The expression.
+    """Compile a regular expression for the bytes of logs.
 
     Raises
     ------
     UsageError
-        It is no regular expression.
+        The expression is invalid.
     """
     from longshore.app.inspect.log_text import compile_pattern
 
@@ -592,58 +536,10 @@ def compile_pattern(text: str) -> re.Pattern[bytes]:
 
 
 def line_matcher(pattern: re.Pattern[bytes]) -> LineMatcher:
-    """Return what finds matching lines in text that comes in pieces.
-
-    Parameters
-    ----------
-    pattern
-        The pattern; see `compile_pattern`.
-    """
+    """Return a matcher of lines in text that arrives in chunks; see `compile_pattern`."""
     from longshore.app.inspect import log_text
 
     return log_text.LineMatcher(pattern)
-
-
-def explain(run: OpenRun, job: str) -> JobExplanation:
-    """Explain why a job is in its state.
-
-    Parameters
-    ----------
-    run
-        The run.
-    job
-        The job: its name, the unique beginning of it, or its index.
-
-    Raises
-    ------
-    RunNotFoundError
-        There is no such job.
-    """
-    from longshore.app.inspect.explain_job import explain_job
-
-    return explain_job(run, job)
-
-
-def show_job(run: OpenRun, job: str, *, attempt: int | None = None) -> JobDetails:
-    """Return what exactly an attempt of a job runs.
-
-    Parameters
-    ----------
-    run
-        The run.
-    job
-        The job: its name, the unique beginning of it, or its index.
-    attempt
-        Number of the attempt; the newest by default.
-
-    Raises
-    ------
-    RunNotFoundError
-        There is no such job or attempt.
-    """
-    from longshore.app.inspect import show_job as implementation
-
-    return implementation.show_job(run, job, attempt=attempt)
 
 
 def draw_run(reference: str, *, job: str | None = None, depth: int = 1) -> Drawing:
@@ -651,17 +547,10 @@ def draw_run(reference: str, *, job: str | None = None, depth: int = 1) -> Drawi
 
     Parameters
     ----------
-    reference
-        The run, as for `open_run`.
     job
         The job; all labels by default.
     depth
-        Number of steps before and after the job.
-
-    Raises
-    ------
-    RunNotFoundError
-        There is no such run or job.
+        Number of generations of parents and children.
     """
     from longshore.app.inspect import draw
 
@@ -669,21 +558,19 @@ def draw_run(reference: str, *, job: str | None = None, depth: int = 1) -> Drawi
 
 
 def draw_configuration(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> Drawing:
-    """Draw the labels of the jobs that a configuration would make.
-
-    Parameters
-    ----------
-    path, overrides, tell
-        As for `submit`.
+    """Draw the labels of the jobs that a configuration describes.
 
     Raises
     ------
     LongshoreError
-        The configuration is wrong, or making its graph would leave files behind.
+        The configuration is wrong, or its quantum graph would have to be made.
     """
     from longshore.app.inspect import draw
 
-    return draw.draw_configuration(path, _given(overrides), progress=progress)
+    return draw.draw_configuration(path, overrides, progress=progress)
+
+
+# ------------------------------------------------------------------------------------------------------------ control
 
 
 def cancel(
@@ -694,32 +581,21 @@ def cancel(
     wait_s: float = _CANCEL_WAIT_S,
     show: Callable[[RunReport], None] = lambda _report: None,
 ) -> RunReport:
-    """Cancel a run, or some of its jobs, and watch it end.
+    """Cancel a run or some of its jobs, and watch it end.
+
+    The notes of the returned report name what is still alive.
 
     Parameters
     ----------
-    run
-        The run, from `find_run`.
-    selection
-        Which jobs.
     runs_only
-        Leave a job alone that is no run, if the directory of the run is on another host.
+        Do not cancel a job that is no run, if its directory is on another host.
     wait_s
         Seconds to watch.
-    show
-        Called with the newest report at every look.
-
-    Returns
-    -------
-    RunReport
-        The last report; its notes name what is still alive.
 
     Raises
     ------
-    RunNotFoundError
-        The run has no job or label of a name that is selected.
     UsageError
-        Some jobs of a run are selected whose directory is on another host.
+        Single jobs are selected in a run whose directory is on another host.
     """
     from longshore.app.control import cancel as implementation
     from longshore.errors import UsageError
@@ -737,109 +613,18 @@ def cancel(
     )
 
 
-def plan_restart(run: OpenRun, changes: RestartChanges) -> RestartPlan:
-    """Find out what a restart would run.
-
-    Parameters
-    ----------
-    run
-        The run.
-    changes
-        What the restart does differently.
-
-    Raises
-    ------
-    RunNotFoundError
-        The run has no job or label of a name that is given.
-    SubmissionRefusedError
-        The run is still running, or nothing that is named runs again.
-    """
-    from longshore.app.control import restart as implementation
-
-    return implementation.plan_restart(run, changes)
-
-
-def restart(run: OpenRun, plan: RestartPlan) -> tuple[RunIdentity, list[str]]:
-    """Run again what did not succeed, in the same run directory.
-
-    Parameters
-    ----------
-    run
-        The run.
-    plan
-        What runs again, from `plan_restart`.
-
-    Returns
-    -------
-    tuple
-        The run's card with the new submission, and notes for the user.
-
-    Raises
-    ------
-    SubmissionRefusedError
-        The run is still running, has nothing to run again, or was not taken.
-    """
-    from longshore.app.control import restart as implementation
-
-    return implementation.restart(run, plan.changes)
-
-
-def resume(run: OpenRun, *, take_over: bool = False, force: bool = False) -> ResumeResult:
-    """Start another engine for a run whose engine died.
-
-    Parameters
-    ----------
-    run
-        The run.
-    take_over
-        Even if the engine seems to live: it, or its host, is gone for good.
-    force
-        Even if the last engines died without achieving anything.
-
-    Raises
-    ------
-    SubmissionRefusedError
-        The engine is alive, or no other could be started.
-    """
-    from longshore.app.control import resume as implementation
-
-    return implementation.resume(run, take_over=take_over, force=force)
-
-
-def resume_all() -> list[tuple[OpenRun, ResumeResult]]:
-    """Resume every known run that lost its engine.
-
-    Returns
-    -------
-    list
-        Each run with what became of it.
-    """
-    from longshore.app.control import resume as implementation
-
-    return implementation.resume_all()
-
-
 def steer(run: OpenRun, intervention: Intervention) -> RunReport:
-    """Change a live run: pause, throttle, hold or release jobs, or set what they request.
+    """Change a live run: pause, throttle, hold or release jobs, or set their requests.
 
     Parameters
     ----------
-    run
-        The run.
     intervention
-        What changes; see `parse_settings` for its values.
-
-    Returns
-    -------
-    RunReport
-        The state of the run, with notes for the user.
+        The change; `parse_settings` checks its values.
 
     Raises
     ------
-    RunNotFoundError
-        The run has no job or label of a name that is selected.
     SubmissionRefusedError
-        Every selected job is over, or the whole run is.
+        Every selected job is over, or the run is.
     """
     from longshore.app.control import steer as implementation
 
@@ -849,78 +634,81 @@ def steer(run: OpenRun, intervention: Intervention) -> RunReport:
 def parse_settings(pairs: tuple[str, ...]) -> Mapping[str, str]:
     """Check ``KEY=VALUE`` pairs for `Intervention.set` and `RestartChanges.set`.
 
-    Parameters
-    ----------
-    pairs
-        The pairs.
-
     Raises
     ------
     UsageError
         A text is no pair, or its key cannot be set.
     ConfigError
-        A value does not fit its key.
+        A value is invalid.
     """
     from longshore.app.control.steer import parse_settings
 
     return parse_settings(pairs)
 
 
-def adopt(paths: Iterable[Path]) -> list[AdoptResult]:
-    """Register runs that came from elsewhere.
-
-    Parameters
-    ----------
-    paths
-        Run directories, or directories above them.
-
-    Returns
-    -------
-    list
-        What became of each directory.
-    """
-    from longshore.app.inspect import registry
-
-    return registry.adopt(paths)
-
-
-def forget(reference: str, *, force: bool = False) -> ForgottenRun:
-    """Remove a run from the registry; its directory stays.
-
-    Parameters
-    ----------
-    reference
-        The run, as for `open_run`.
-    force
-        Even if it is still running.
+def plan_restart(run: OpenRun, changes: RestartChanges) -> RestartPlan:
+    """Return the jobs that a restart with these changes would run.
 
     Raises
     ------
-    RunNotFoundError
-        No such run is known.
     SubmissionRefusedError
-        It is still running.
+        The run is live, or none of the named jobs would run.
     """
-    from longshore.app.inspect.registry import forget_run
+    from longshore.app.control import restart as implementation
 
-    return forget_run(reference, force=force)
-
-
-def known_runs() -> list[tuple[str, str]]:
-    """Return id and name of every known run, the newest first."""
-    from longshore.world.runs.registry import read_entries
-
-    known = sorted(read_entries(), key=lambda entry: (entry.created_at, entry.id), reverse=True)
-    return [(entry.id, entry.name) for entry in known]
+    return implementation.plan_restart(run, changes)
 
 
-def configuration(path: Path, overrides: Overrides | None = None) -> Configuration:
-    """Return the configuration that a submission would have.
+def restart(run: OpenRun, plan: RestartPlan) -> tuple[RunIdentity, list[str]]:
+    """Submit the jobs that did not succeed again, in the same run directory.
+
+    Returns
+    -------
+    tuple
+        The run with the new submission, and notes for the user.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        The run is live, has no job to run again, or is refused.
+    """
+    from longshore.app.control import restart as implementation
+
+    return implementation.restart(run, plan.changes)
+
+
+def resume(run: OpenRun, *, take_over: bool = False, force: bool = False) -> ResumeResult:
+    """Start a new engine for a run whose engine died.
 
     Parameters
     ----------
-    path, overrides
-        As for `submit`.
+    take_over
+        Even if the engine seems alive: its process or host is gone for good.
+    force
+        Even if the last engines died without progress.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        The engine is alive, or none can be started.
+    """
+    from longshore.app.control import resume as implementation
+
+    return implementation.resume(run, take_over=take_over, force=force)
+
+
+def resume_all() -> list[tuple[OpenRun, ResumeResult]]:
+    """Resume every registered run that lost its engine."""
+    from longshore.app.control import resume as implementation
+
+    return implementation.resume_all()
+
+
+# ------------------------------------------------------------------------------------- configuration, sites, services
+
+
+def configuration(path: Path, overrides: Overrides | None = None) -> Configuration:
+    """Return the configuration of a submission.
 
     Raises
     ------
@@ -929,7 +717,7 @@ def configuration(path: Path, overrides: Overrides | None = None) -> Configurati
     """
     from longshore.app.configure.configuration import read_draft
 
-    return read_draft(path, _given(overrides), now=time.time())
+    return read_draft(path, overrides, now=time.time())
 
 
 def explain_values(
@@ -939,23 +727,19 @@ def explain_values(
     current: Mapping[str, str] | None = None,
     given: Iterable[str] = (),
 ) -> dict[str, KeyExplanation]:
-    """Search for keys of a configuration, and explain how each value came about.
+    """Explain the origin of the values of keys.
 
     Parameters
     ----------
-    configuration
-        The configuration.
-    keys
-        The keys.
     current
-        BPS's current values that choose sections, such as ``curr_pipetask``.
+        BPS's current values that select sections, such as ``curr_pipetask``.
     given
         ``NAME=VALUE`` of further values.
 
     Raises
     ------
     UsageError
-        A pair cannot be understood.
+        A pair is malformed.
     """
     from longshore.app.configure.configuration import explain_keys
 
@@ -963,19 +747,13 @@ def explain_values(
 
 
 def lint(path: Path, overrides: Overrides | None = None) -> LintResult:
-    """Find everything that is wrong with a configuration, or likely to be.
-
-    Parameters
-    ----------
-    path, overrides
-        As for `submit`.
-    """
+    """Find errors and doubtful values in a configuration or a site profile."""
     from longshore.app.configure.lint import lint_file
 
-    return lint_file(path, _given(overrides), now=time.time())
+    return lint_file(path, overrides, now=time.time())
 
 
-def configuration_schema() -> dict[str, Any]:
+def configuration_schema() -> JsonSchema:
     """Return the JSON Schema of configurations."""
     from longshore.app.configure import schemas
 
@@ -983,24 +761,22 @@ def configuration_schema() -> dict[str, Any]:
 
 
 def write_starter(kind: str, folder: Path) -> tuple[list[Path], str]:
-    """Write a commented configuration to start from; nothing is overwritten.
+    """Write a commented example configuration; no file is overwritten.
 
     Parameters
     ----------
     kind
         ``pipeline``, ``script``, ``lsst`` or ``site``.
-    folder
-        Directory for the files.
 
     Returns
     -------
     tuple
-        The files, and the command to type next.
+        The files, and the next command to run.
 
     Raises
     ------
     FilesError
-        A file exists already or cannot be written.
+        A file exists or cannot be written.
     """
     from longshore.app.configure.init import NEXT_COMMANDS, write_starter_files
 
@@ -1009,12 +785,7 @@ def write_starter(kind: str, folder: Path) -> tuple[list[Path], str]:
 
 
 def sites(site_path: Sequence[str] = ()) -> list[KnownSite]:
-    """List all sites, in the order of their names.
-
-    Parameters
-    ----------
-    site_path
-        Directories to search first.
+    """List all sites by name; a site that cannot be read is listed with its error.
 
     Raises
     ------
@@ -1029,14 +800,7 @@ def sites(site_path: Sequence[str] = ()) -> list[KnownSite]:
 
 
 def site(name: str, site_path: Sequence[str] = ()) -> SiteDescription:
-    """Return a site with all it inherits.
-
-    Parameters
-    ----------
-    name
-        Name of the site.
-    site_path
-        Directories to search first.
+    """Return a site with inherited values, and their origins.
 
     Raises
     ------
@@ -1063,7 +827,7 @@ def ping(service: str | None = None, *, path: Path | None = None) -> PingReport:
     Parameters
     ----------
     service
-        Its service; the environment's choice by default, then the default service.
+        The service; by default that of the environment, else the default service.
     path
         A configuration with settings of the service.
 
@@ -1075,32 +839,3 @@ def ping(service: str | None = None, *, path: Path | None = None) -> PingReport:
     from longshore.app.configure import ping as implementation
 
     return implementation.ping(service, path=path, now=time.time())
-
-
-def drive(run: OpenRun, by: str) -> None:
-    """Be the engine of a run until it is over.
-
-    Parameters
-    ----------
-    run
-        The run.
-    by
-        Command that starts the engine, such as ``resume``.
-
-    Raises
-    ------
-    UsageError
-        Its service has no engine of Longshore's.
-    """
-    from longshore.engine.run.service import EngineService
-    from longshore.errors import UsageError
-
-    if not isinstance(run.service, EngineService):
-        raise UsageError(f"runs of the service '{run.card.service}' have no engine of ours")
-    run.service.drive(run.run, by)
-
-
-def _given(overrides: Overrides | None) -> Overrides:
-    from longshore.app.configure.layers import NO_OVERRIDES
-
-    return overrides or NO_OVERRIDES

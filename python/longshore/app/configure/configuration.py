@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Self
 
-from longshore.app.configure.layers import NO_OVERRIDES, Layers, Overrides, default_service, file_layer, read_layers
+from longshore.app.configure.layers import Layers, Overrides, default_service, file_layer, read_layers
 from longshore.app.configure.service_lookup import find_service, find_service_plugin, short_name
 from longshore.app.configure.site import ResolvedSite, choose_site, resolve_site, site_folders, site_layers
 from longshore.app.payload.lsst import is_lsst, lsst_layer
@@ -166,7 +166,7 @@ class ResolvedConfiguration(Configuration):
         return replace(self, config=config) if values else self
 
 
-def read_draft(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) -> Draft:
+def read_draft(path: Path, overrides: Overrides | None = None, *, now: float) -> Draft:
     """Read a configuration and choose its site; parameters are those of `Layers`.
 
     Raises `ConfigError` if a file cannot be read or the site is wrong, `UsageError` if a ``--set`` is malformed.

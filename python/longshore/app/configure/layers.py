@@ -55,9 +55,6 @@ class Overrides:
         return bool(self.options or self.sets)
 
 
-NO_OVERRIDES: Final = Overrides()
-
-
 @dataclass(frozen=True, kw_only=True)
 class Layers:
     """First stage of a configuration: everything read, nothing looked up.
@@ -79,11 +76,12 @@ class Layers:
         return replace(self, stack=self.stack.with_layers(*layers))
 
 
-def read_layers(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) -> Layers:
+def read_layers(path: Path, overrides: Overrides | None = None, *, now: float) -> Layers:
     """Read all layers that depend on no site.
 
     Raises `ConfigError` if a file cannot be read, `UsageError` if a ``--set`` is malformed.
     """
+    overrides = overrides or Overrides()
     env = {**os.environ, "PWD": str(current_directory())}
     _refuse_undecodable_path(path.absolute())
     options_layer = make_layer({"bps_cmdline": dict(overrides.options)}, "command line", LayerRank.COMMAND_LINE)

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from longshore.app.configure.configuration import Configuration, make_draft
-from longshore.app.configure.layers import NO_OVERRIDES, Overrides, read_layers
+from longshore.app.configure.layers import Overrides, read_layers
 from longshore.app.configure.payload_names import find_payload_names
 from longshore.app.configure.schemas import configuration_schema, profile_schema, schema_fragment, service_plugins
 from longshore.app.configure.site import unknown_site
@@ -118,13 +118,13 @@ def _undefined_sites(configuration: Configuration, labels: frozenset[str] | None
                 yield Finding(message=error.message, origin=origin, hint=error.hint)
 
 
-def lint_file(path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float) -> LintResult:
+def lint_file(path: Path, overrides: Overrides | None = None, *, now: float) -> LintResult:
     """Lint a file and its includes, as if it were used in a run; raises `UsageError` for a malformed ``--set``."""
     with collection_paused():  # garbage collection would take a third of the time
         return _lint_file(path, overrides, now=now)
 
 
-def _lint_file(path: Path, overrides: Overrides, *, now: float) -> LintResult:
+def _lint_file(path: Path, overrides: Overrides | None, *, now: float) -> LintResult:
     try:
         draft = make_draft(read_layers(path, overrides, now=now))
     except ConfigError as error:

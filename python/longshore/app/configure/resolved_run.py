@@ -13,7 +13,7 @@ import msgspec
 
 from longshore.app.configure.configuration import Configuration, Draft, ResolvedConfiguration, read_draft
 from longshore.app.configure.generate import generate
-from longshore.app.configure.layers import NO_OVERRIDES, Overrides
+from longshore.app.configure.layers import Overrides
 from longshore.app.configure.lint import check_configuration
 from longshore.app.configure.service_lookup import default_site, find_service
 from longshore.app.configure.site import ResolvedSite
@@ -71,7 +71,7 @@ class ResolvedRun:
 
 
 def resolve_run(
-    path: Path, overrides: Overrides = NO_OVERRIDES, *, now: float, progress: Progress, run_id: str = ""
+    path: Path, overrides: Overrides | None = None, *, now: float, progress: Progress, run_id: str = ""
 ) -> ResolvedRun:
     """Resolve a run from its configuration file; `path`, `overrides` and `now` are those of `Layers`.
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from longshore.app.configure.layers import NO_OVERRIDES, Overrides
+from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.inspect.find_jobs import find_job
 from longshore.app.payload.lsst import is_graph_file, is_lsst
@@ -33,7 +33,7 @@ def is_configuration(reference: str) -> bool:
     return Path(reference).is_file()
 
 
-def draw_configuration(path: Path, overrides: Overrides = NO_OVERRIDES, *, progress: Progress) -> Drawing:
+def draw_configuration(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> Drawing:
     """Draw the labels of a configuration's jobs, without the init job and the final job.
 
     Raises `LongshoreError` if it is wrong, or if commands that leave files behind make its graph.

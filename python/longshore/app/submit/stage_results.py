@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.acquire.sources import AcquiredRun
-from longshore.app.configure.layers import NO_OVERRIDES, Overrides
+from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.payload.graph_file import write_tasks
 from longshore.app.plan.clustering import ClusteredRun
@@ -51,7 +51,7 @@ class StageResult:
 def run_stages(
     path: Path,
     last: Stage,
-    overrides: Overrides = NO_OVERRIDES,
+    overrides: Overrides | None = None,
     *,
     save_graph: Path | None = None,
     progress: Progress,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.acquire.sources import PAYLOAD_KEYS
-from longshore.app.configure.layers import NO_OVERRIDES, Overrides
+from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run, run_attributes
 from longshore.app.plan.checks import check_jobs
 from longshore.app.progress import Progress, RecordingProgress
@@ -40,7 +40,7 @@ class _Script:
     """Paths as written: a relative one is in the run directory."""
 
 
-def submit_script(path: Path, overrides: Overrides = NO_OVERRIDES, *, progress: Progress) -> SubmittedRun:
+def submit_script(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> SubmittedRun:
     """Prepare a run of one script and submit it."""
     recording = RecordingProgress(progress)
     with reserved_id() as (run_id, now):
@@ -48,7 +48,7 @@ def submit_script(path: Path, overrides: Overrides = NO_OVERRIDES, *, progress: 
     return advance_run(prepared, SubmittedRun, recording)
 
 
-def prepare_script(path: Path, overrides: Overrides = NO_OVERRIDES, *, progress: Progress) -> PreparedRun:
+def prepare_script(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> PreparedRun:
     """Write the run directory of one script; its id is not registered."""
     with reserved_id() as (run_id, now):
         prepared = _prepare(path, overrides, run_id=run_id, now=now, progress=RecordingProgress(progress))
@@ -56,7 +56,9 @@ def prepare_script(path: Path, overrides: Overrides = NO_OVERRIDES, *, progress:
     return prepared
 
 
-def _prepare(path: Path, overrides: Overrides, *, run_id: str, now: float, progress: RecordingProgress) -> PreparedRun:
+def _prepare(
+    path: Path, overrides: Overrides | None, *, run_id: str, now: float, progress: RecordingProgress
+) -> PreparedRun:
     run = resolve_run(path, overrides, now=now, progress=progress, run_id=run_id)
     ignored = [key for key in PAYLOAD_KEYS if run.configuration.config.node_at(key)]
     if ignored:
