@@ -115,8 +115,8 @@ def keepers(run: RunPaths) -> list[int]:
     found = []
     for file in keeper_files(run.keeper).values():
         file.read()
-        if file.began and file.keeper_lives():
-            found.append(file.began.pid)
+        if file.keeper_record and file.is_keeper_alive():
+            found.append(file.keeper_record.pid)
     return found
 
 

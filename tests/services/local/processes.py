@@ -71,9 +71,9 @@ class Inbox:
 
 
 def member(run: RunPaths, job: int, *argv: str) -> MemberOrder:
-    marks = {"LONGSHORE_JOB_RUN_MARK": str(run.root), "LONGSHORE_JOB_INDEX": f"{job}.1"}
+    variables = {"LONGSHORE_JOB_RUN_MARK": str(run.root), "LONGSHORE_JOB_INDEX": f"{job}.1"}
     log = str(run.root / f"{job}.log")
-    return {"j": job, "a": 1, "argv": argv, "e": 0, "v": marks, "cwd": str(run.root), "log": log}
+    return {"j": job, "a": 1, "argv": argv, "e": 0, "v": variables, "cwd": str(run.root), "log": log}
 
 
 def keepers(run: RunPaths) -> list[int]:
@@ -87,7 +87,7 @@ def kill_keeper(run: RunPaths) -> None:
     os.kill(pid, signal.SIGKILL)
     deadline = time.monotonic() + 120
     file = KeeperFile(min(run.keeper.glob("*.jsonl")))
-    while not is_gone(pid) or file.keeper_lives():
+    while not is_gone(pid) or file.is_keeper_alive():
         assert time.monotonic() < deadline
         time.sleep(0.002)
 

@@ -140,16 +140,16 @@ def test_sweeping_finds_what_left_its_group(run: RunPaths, inbox: Inbox, bystand
     inbox.end(1)
     left = int((run.root / "1.log").read_text("utf-8"))
     assert not is_gone(left)
-    assert inbox.client.sweep() == [left]
+    assert inbox.client.kill_leftovers() == [left]
     inbox.until(lambda: is_gone(left))
-    assert inbox.client.sweep() == []
+    assert inbox.client.kill_leftovers() == []
     assert bystander.poll() is None
 
 
 def test_a_keeper_that_does_not_begin_is_an_error(run: RunPaths, inbox: Inbox, monkeypatch: pytest.MonkeyPatch) -> None:
     before = set(Path(tempfile.gettempdir()).glob("longshore-*"))
     monkeypatch.setattr(sys, "executable", "/bin/false")
-    with pytest.raises(OSError, match="ended before it began"):
+    with pytest.raises(OSError, match="ended before it started"):
         inbox.client.start("t", [member(run, 1, "true")])
     monkeypatch.undo()
     inbox.poll()

@@ -105,8 +105,8 @@ def test_what_the_disk_keeps_from_starting_costs_no_attempt_and_is_tried_later(r
     events, never = client.poll()
     assert [(event.j, getattr(event, "exit", None)) for event in events] == [(2, 126)], "the job's own fault"
     assert never == []
-    assert client.again == {"t"}
-    assert "No space left" in client.busy
+    assert client.throttled_batches == {"t"}
+    assert "No space left" in client.throttle_reason
     assert client.find(["t"]) == {"t": frozenset({(2, 1)})}
     assert path.exists()
 

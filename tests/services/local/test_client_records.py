@@ -161,7 +161,7 @@ def test_a_tag_is_not_missing_while_a_keeper_still_reads(run: RunPaths, monkeypa
     client = LocalClient(run, 1)
     with path.open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        monkeypatch.setattr(module, "_DRAIN_S", 0.1)
+        monkeypatch.setattr(module, "_DRAIN_LIMIT_S", 0.1)
         assert client.find(["t"]) is None
 
         def drain() -> None:

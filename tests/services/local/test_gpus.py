@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from longshore.services.local.gpus import detected_gpus, members_of
+from longshore.services.local.gpus import detected_gpus, named_members
 from longshore.services.local.service import LocalExecutor
 
 
@@ -58,7 +58,7 @@ def test_the_driver_of_amd_has_a_folder_for_each_and_for_the_processor(tmp_path:
 def test_what_the_configuration_names_wins(
     pool: dict[str, int | list[str]], env: dict[str, str], expected: dict[str, tuple[str, ...]], tmp_path: Path
 ) -> None:
-    assert members_of(pool, env, root=tmp_path) == expected
+    assert named_members(pool, env, root=tmp_path) == expected
 
 
 def test_the_probe_counts_and_names_them(monkeypatch: pytest.MonkeyPatch) -> None:

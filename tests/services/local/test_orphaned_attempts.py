@@ -29,12 +29,12 @@ def limited(run: RunPaths, *argv: str, **lim: Unpack[LimitsOrder]) -> MemberOrde
     return order
 
 
-def folder_of(run: RunPaths) -> Path:
+def scratch_folder(run: RunPaths) -> Path:
     file = KeeperFile(min(run.keeper.glob("*.jsonl")))
     file.read()
     file.close()
-    assert file.began
-    return Path(file.began.tmp)
+    assert file.keeper_record
+    return Path(file.keeper_record.tmp)
 
 
 def orphan(run: RunPaths, inbox: Inbox, *argv: str, **lim: Unpack[LimitsOrder]) -> Ended:
@@ -98,7 +98,7 @@ def test_what_stays_within_its_limits_is_left_alone(run: RunPaths, inbox: Inbox)
 @pytest.mark.parametrize(("keep", "code", "kept"), [("failed", 3, True), ("failed", 0, False), ("all", 0, True)])
 def test_its_temporary_directory_is_kept(run: RunPaths, inbox: Inbox, keep: str, code: int, kept: bool) -> None:
     end = orphan(run, inbox, "/bin/sh", "-c", f"echo x > $TMPDIR/x; sleep 0.4; exit {code}", tmp=keep)
-    folder = folder_of(run)
+    folder = scratch_folder(run)
     assert not folder.exists()
     place = folder.with_name(f"{folder.name}-kept") / "1.1"
     assert (place / "x").exists() is kept
@@ -135,7 +135,7 @@ def test_what_nobody_saw_end_keeps_its_folder_where_that_is_wanted(
     time.sleep(0.6)
     inbox = Inbox(LocalClient(run, 2))
     assert isinstance(inbox.end(1), Lost)
-    folder = folder_of(run)
+    folder = scratch_folder(run)
     place = folder.with_name(f"{folder.name}-kept") / "1.1"
     assert (place / "x").read_text("utf-8") == "x\n"
     (place / "x").unlink()

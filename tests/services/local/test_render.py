@@ -115,7 +115,7 @@ def test_the_table_of_jobs() -> None:
 
 def test_the_files_and_their_modes() -> None:
     ctx = context(Path("/runs/tea"))
-    files = list(render.by_hand(Workflow("tea", Dag.by_name([])), ctx))
+    files = list(render.render_files(Workflow("tea", Dag.by_name([])), ctx))
     assert [(str(file.path), file.mode) for file in files] == [
         ("wms/jobs.tsv", 0o644),
         ("wms/run-job", 0o755),
@@ -214,7 +214,7 @@ def test_by_hand_a_job_runs_as_the_keeper_would_run_it(
     run.root.mkdir()
     made = workflow(run.root)
     create_file(run.workflow, workflow_lines(made))
-    write_rendered(run, render.by_hand(made, context(run.root)))
+    write_rendered(run, render.render_files(made, context(run.root)))
     exits, logs = run_through_the_keeper(run)
     said = collected(run.root)
     assert len(said) == len(made) - 1
@@ -246,7 +246,7 @@ def test_the_program_beside_the_table_finds_it_from_anywhere(tmp_path: Path) -> 
         Dag.by_name([Job(name="hi", label="l", command="echo $LONGSHORE_JOB_NAME; exit 3", settings=settings("l"))]),
     )
     run.root.mkdir()
-    write_rendered(run, render.by_hand(made, context(run.root)))
+    write_rendered(run, render.render_files(made, context(run.root)))
     for reference in ("hi", "0"):
         done = subprocess.run([run.wms / "run-job", reference], cwd="/", capture_output=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (3, b"hi\n", b"")

@@ -17,7 +17,7 @@ from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.request import MIB, Request
 from longshore.model.workflow.workflow import Workflow
-from longshore.services.local.service import LocalExecutor, LocalService, capacity_of
+from longshore.services.local.service import LocalExecutor, LocalService, pool_capacity
 
 CTX = Context(settings={}, site=Site(name="here"), paths=RunPaths(Path("/runs/x")), templates={})
 
@@ -42,11 +42,11 @@ def workflow(*requests: Request) -> Workflow:
 
 
 def test_the_machine_is_the_pool() -> None:
-    capacity = capacity_of({}, {})
+    capacity = pool_capacity({}, {})
     assert capacity["cpus"] == len(os.sched_getaffinity(0))
     assert capacity["memory"] > 2**28
     assert "disk" not in capacity
-    assert capacity_of({"cpus": 3, "gpu": 2}, {}) == {"cpus": 3, "memory": capacity["memory"], "gpu": 2}
+    assert pool_capacity({"cpus": 3, "gpu": 2}, {}) == {"cpus": 3, "memory": capacity["memory"], "gpu": 2}
 
 
 def test_what_fits_exactly_is_no_problem() -> None:
@@ -74,7 +74,7 @@ def test_what_can_never_be_granted_is_named(request_: Request, said: str) -> Non
 def test_disk_that_is_not_counted_can_be_asked_for() -> None:
     (note,) = LocalService().check(workflow(Request(disk_b=2**50)), with_capacity(cpus=4))
     assert not note.fatal
-    assert "no notice of 'requestDisk' unless 'resources: {disk: ...}'" in note.message
+    assert "ignores 'requestDisk' without 'resources: {disk: ...}'" in note.message
     assert LocalService().check(workflow(Request(disk_b=MIB)), with_capacity(cpus=4, disk=MIB)) == []
 
 

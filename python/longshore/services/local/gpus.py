@@ -14,7 +14,7 @@ _NONE: Final = {"", "-1", "none", "void", "NoDevFiles"}
 """Values of the variables of CUDA and of containers that mean no GPU."""
 
 
-def members_of(
+def named_members(
     pool: Mapping[str, int | Iterable[str]], env: Mapping[str, str], *, root: Path = Path("/")
 ) -> dict[str, tuple[str, ...]]:
     """Return the members of every resource whose members have names.
@@ -22,12 +22,12 @@ def members_of(
     `pool` holds the configured amount or list of members per resource. `env` may restrict the visible GPUs. `root` is
     the folder with ``/dev`` and ``/sys``.
     """
-    members = {name: tuple(there) for name, there in pool.items() if not isinstance(there, int)}
+    members = {name: tuple(configured) for name, configured in pool.items() if not isinstance(configured, int)}
     for name in GPU_RESOURCES:
-        there = pool.get(name)
-        if isinstance(there, int):
-            seen = _shown(env) or ()
-            members[name] = seen[:there] if len(seen) >= there else tuple(map(str, range(there)))
+        configured = pool.get(name)
+        if isinstance(configured, int):
+            visible = _visible_gpus(env) or ()
+            members[name] = visible[:configured] if len(visible) >= configured else tuple(map(str, range(configured)))
     if not any(name in pool for name in GPU_RESOURCES) and (found := detected_gpus(env, root=root)):
         members["gpus"] = found
     return members
@@ -35,34 +35,34 @@ def members_of(
 
 def detected_gpus(env: Mapping[str, str], *, root: Path = Path("/")) -> tuple[str, ...]:
     """Name the GPUs: those the environment shows, else those of the drivers of NVIDIA and AMD."""
-    seen = _shown(env)
-    if seen is not None:
-        return seen
-    count = _nvidia(root) or _amd(root)
+    visible = _visible_gpus(env)
+    if visible is not None:
+        return visible
+    count = _count_nvidia(root) or _count_amd(root)
     return tuple(map(str, range(count)))
 
 
-def _shown(env: Mapping[str, str]) -> tuple[str, ...] | None:
+def _visible_gpus(env: Mapping[str, str]) -> tuple[str, ...] | None:
     """Return the GPUs that the environment shows; ``None`` where it does not restrict them."""
     for variable in ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"):
         if variable in env:
-            words = [word.strip() for word in env[variable].split(",")]
+            entries = [word.strip() for word in env[variable].split(",")]
             # As in CUDA: entries after an invalid one do not count.
-            end = next((place for place, word in enumerate(words) if word in _NONE), len(words))
-            names = tuple(dict.fromkeys(words[:end]))
+            end = next((index for index, word in enumerate(entries) if word in _NONE), len(entries))
+            names = tuple(dict.fromkeys(entries[:end]))
             # Below ROCR's variable, which jobs inherit, the other variables count from 0 again.
             return tuple(map(str, range(len(names)))) if variable.startswith("ROCR") else names
     return None
 
 
-def _nvidia(root: Path) -> int:
-    return sum(re.fullmatch(r"nvidia\d+", name) is not None for name in _names(root / "dev"))
+def _count_nvidia(root: Path) -> int:
+    return sum(re.fullmatch(r"nvidia\d+", name) is not None for name in _list_folder(root / "dev"))
 
 
-def _amd(root: Path) -> int:
+def _count_amd(root: Path) -> int:
     nodes = root / "sys/class/kfd/kfd/topology/nodes"
     count = 0
-    for name in _names(nodes):
+    for name in _list_folder(nodes):
         try:
             properties = (nodes / name / "properties").read_text("ascii", errors="replace")
         except OSError:
@@ -72,7 +72,7 @@ def _amd(root: Path) -> int:
     return count
 
 
-def _names(folder: Path) -> list[str]:
+def _list_folder(folder: Path) -> list[str]:
     try:
         return os.listdir(folder)
     except OSError:

@@ -11,11 +11,11 @@ from typing import TypeAlias
 import msgspec
 
 from longshore.services.local.keeper_records import (
-    Closed,
-    EndRecord,
-    Got,
-    KeeperBegan,
-    Never,
+    ClosedRecord,
+    ExitRecord,
+    KeeperRecord,
+    NeverStartedRecord,
+    ReceivedRecord,
     Record,
     StartRecord,
     decode_record,
@@ -34,15 +34,15 @@ class KeeperFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._file: int | None = None
-        self._part = b""
+        self._partial_line = b""
         """An incomplete record at the end of the last read."""
-        self.began: KeeperBegan | None = None
+        self.keeper_record: KeeperRecord | None = None
         self.sent: dict[Attempt, str] = {}
         """Batch tag of every member this engine sent, until the keeper is about to start it."""
         self.unstarted: set[Attempt] = set()
         self.tags: dict[Attempt, str] = {}
         """Batch tag of every attempt the keeper received, until it starts or fails to."""
-        self.given_up: set[str] = set()
+        self.throttled: set[str] = set()
         """Batches with members that were not started for a temporary reason."""
         self.running: dict[Attempt, StartRecord] = {}
         self.closed = False
@@ -54,45 +54,45 @@ class KeeperFile:
                 self._file = open_to_read(self.path)
             except FileNotFoundError:
                 return []
-        text = bytearray(self._part)
+        text = bytearray(self._partial_line)
         try:
-            while more := os.read(self._file, 1 << 20):
-                text += more
+            while chunk := os.read(self._file, 1 << 20):
+                text += chunk
         except OSError:
             # A file server that fails in the middle must not discard the records read before.
-            self._part = bytes(text)
+            self._partial_line = bytes(text)
             raise
         end = text.rfind(b"\n") + 1
-        self._part = bytes(text[end:])
+        self._partial_line = bytes(text[end:])
         records = list(_decoded(bytes(text[:end])))
         for record in records:
-            self._note(record)
+            self._apply(record)
         return records
 
-    def _note(self, record: Record) -> None:
+    def _apply(self, record: Record) -> None:
         match record:
-            case Got():
-                self._take_back(record.m)
+            case ReceivedRecord():
+                self._remove_sent(record.m)
                 self.unstarted.update(record.m)
                 self.tags.update(dict.fromkeys(record.m, record.b))
-            case Never():
-                self._take_back(record.m)
+            case NeverStartedRecord():
+                self._remove_sent(record.m)
             case StartRecord():
                 self.tags.pop((record.j, record.a), None)
                 self.unstarted.discard((record.j, record.a))
                 self.running[record.j, record.a] = record
-            case EndRecord():
+            case ExitRecord():
                 tag = self.tags.pop((record.j, record.a), None)
-                if record.passing and tag is not None:
-                    self.given_up.add(tag)
+                if record.is_temporary and tag is not None:
+                    self.throttled.add(tag)
                 self.unstarted.discard((record.j, record.a))
                 self.running.pop((record.j, record.a), None)
-            case KeeperBegan():
-                self.began = record
-            case Closed():
+            case KeeperRecord():
+                self.keeper_record = record
+            case ClosedRecord():
                 self.closed = True
 
-    def _take_back(self, members: Iterable[Attempt]) -> None:
+    def _remove_sent(self, members: Iterable[Attempt]) -> None:
         for member in members:
             self.sent.pop(member, None)
 
@@ -106,13 +106,13 @@ class KeeperFile:
         """Every attempt that is not over."""
         return self.running.keys() | self.unstarted | self.sent.keys()
 
-    def keeper_lives(self) -> bool:
+    def is_keeper_alive(self) -> bool:
         """Whether the keeper still holds the lock on its file."""
         return is_locked(self.path)
 
     def is_of_this_boot(self) -> bool:
         """Whether the keeper started since the machine's last boot."""
-        return self.began is not None and self.began.boot == boot_id()
+        return self.keeper_record is not None and self.keeper_record.boot == boot_id()
 
 
 def keeper_files(folder: Path) -> dict[str, KeeperFile]:
@@ -120,16 +120,16 @@ def keeper_files(folder: Path) -> dict[str, KeeperFile]:
     return {path.name: KeeperFile(path) for path in sorted(folder.glob("*.jsonl"))}
 
 
-def left_elsewhere(folder: Path) -> str:
+def keepers_elsewhere(folder: Path) -> str:
     """Describe keepers on other hosts that may still live; empty when all of them ended."""
-    left: dict[str, int] = {}
+    jobs_by_host: dict[str, int] = {}
     for file in keeper_files(folder).values():
         file.read()
-        began = file.began
+        began = file.keeper_record
         over = file.closed and not file.attempts()
         if began is not None and began.host != host_name() and began.boot != boot_id() and not over:
-            left[began.host] = left.get(began.host, 0) + len(file.attempts())
-    return " and ".join(f"a keeper on '{host}', with {jobs} jobs" for host, jobs in left.items())
+            jobs_by_host[began.host] = jobs_by_host.get(began.host, 0) + len(file.attempts())
+    return " and ".join(f"a keeper on '{host}', with {jobs} jobs" for host, jobs in jobs_by_host.items())
 
 
 def _decoded(text: bytes) -> Iterator[Record]:
@@ -148,14 +148,14 @@ def _decoded_one_by_one(text: bytes) -> Iterator[Record]:
             continue
 
 
-def taken_of(file: KeeperFile, wanted: AbstractSet[str]) -> dict[str, set[Attempt]]:
+def received_members(file: KeeperFile, wanted: AbstractSet[str]) -> dict[str, set[Attempt]]:
     """Return the members per tag that a keeper received and did not give up."""
     found: dict[str, set[Attempt]] = {}
     tags: dict[Attempt, str] = {}
     for record in file.read():
-        if isinstance(record, Got) and record.b in wanted:
+        if isinstance(record, ReceivedRecord) and record.b in wanted:
             found.setdefault(record.b, set()).update(record.m)
             tags.update(dict.fromkeys(record.m, record.b))
-        elif isinstance(record, EndRecord) and record.passing and (tag := tags.get((record.j, record.a))):
+        elif isinstance(record, ExitRecord) and record.is_temporary and (tag := tags.get((record.j, record.a))):
             found[tag].discard((record.j, record.a))
     return found

@@ -1,23 +1,16 @@
-"""Installation of the keeper's program in a run directory, encoding of its commands, and the run's run token."""
+"""Encoding of the keeper's commands, the token of a run's processes, and the prefix of temporary folders."""
 
 from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 
 import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.engine.keeper.protocol import Order
 from longshore.errors import RunNotFoundError
-from longshore.world.files.atomic import write_atomically
 from longshore.world.runs.run_directory import read_card
-
-
-def copy_whole(source: Path, target: Path) -> None:
-    """Copy a file atomically."""
-    write_atomically(target, source.read_bytes())
 
 
 def run_token(run: RunPaths) -> str:
@@ -33,13 +26,11 @@ def temporary_prefix() -> str:
     return f"longshore-{os.getuid()}-"
 
 
-def encoded(order: Order) -> bytes:
-    """Encode a command for the keeper."""
+def encode_command(order: Order) -> bytes:
+    """Encode a command for the keeper as a line."""
     try:
-        return _encode(order)
+        text = msgspec.json.encode(order)
     except UnicodeEncodeError:
         # Environment variables may hold bytes that are not text.
-        return json.dumps(order).encode()
-
-
-_encode = msgspec.json.Encoder().encode
+        text = json.dumps(order).encode()
+    return text + b"\n"

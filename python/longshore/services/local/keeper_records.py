@@ -18,7 +18,7 @@ _NOT_RUNNABLE = 126
 """Exit status of a POSIX shell for a program that cannot be executed (2.8.2)."""
 
 
-PASSING: Final = frozenset(
+TEMPORARY_ERRORS: Final = frozenset(
     {
         *(errno.ENOSPC, errno.EDQUOT, errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE),
         *(errno.EACCES, errno.EIO, errno.EROFS, errno.ESTALE, errno.ETIMEDOUT),
@@ -28,7 +28,7 @@ PASSING: Final = frozenset(
 _EXHAUSTED: Final = frozenset({errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE})
 
 
-class KeeperBegan(msgspec.Struct, frozen=True, tag_field="r", tag="keeper"):
+class KeeperRecord(msgspec.Struct, frozen=True, tag_field="r", tag="keeper"):
     """First record of a keeper."""
 
     pid: int
@@ -38,14 +38,14 @@ class KeeperBegan(msgspec.Struct, frozen=True, tag_field="r", tag="keeper"):
     """Folder of the attempts' temporary directories."""
 
 
-class Got(msgspec.Struct, frozen=True, tag_field="r", tag="got"):
+class ReceivedRecord(msgspec.Struct, frozen=True, tag_field="r", tag="got"):
     """These members of a batch may have been started from here on."""
 
     b: str
     m: tuple[tuple[int, int], ...]
 
 
-class Never(msgspec.Struct, frozen=True, tag_field="r", tag="never"):
+class NeverStartedRecord(msgspec.Struct, frozen=True, tag_field="r", tag="never"):
     """Attempts that waited in a lane and will not be started."""
 
     m: tuple[tuple[int, int], ...]
@@ -64,7 +64,7 @@ class StartRecord(msgspec.Struct, frozen=True, tag_field="r", tag="start"):
     log: str = ""
 
 
-class EndRecord(msgspec.Struct, frozen=True, gc=False, tag_field="r", tag="end"):
+class ExitRecord(msgspec.Struct, frozen=True, gc=False, tag_field="r", tag="end"):
     """A process ended, or could not be started."""
 
     j: int
@@ -83,16 +83,16 @@ class EndRecord(msgspec.Struct, frozen=True, gc=False, tag_field="r", tag="end")
     """Whether the failure was in creating its log or its temporary directory."""
 
     @property
-    def passing(self) -> bool:
+    def is_temporary(self) -> bool:
         """Whether the start failed for a temporary reason, which is no fault of the job."""
-        return self.s is None and (self.no in _EXHAUSTED or (self.own and self.no in PASSING))
+        return self.s is None and (self.no in _EXHAUSTED or (self.own and self.no in TEMPORARY_ERRORS))
 
 
-class Closed(msgspec.Struct, frozen=True, tag_field="r", tag="closed"):
+class ClosedRecord(msgspec.Struct, frozen=True, tag_field="r", tag="closed"):
     """The keeper has read all commands; no more can come."""
 
 
-Record: TypeAlias = KeeperBegan | Got | Never | StartRecord | EndRecord | Closed
+Record: TypeAlias = KeeperRecord | ReceivedRecord | NeverStartedRecord | StartRecord | ExitRecord | ClosedRecord
 _decoder: Final = msgspec.json.Decoder(Record)
 decode_record = _decoder.decode
 """Decode a record from its line."""
@@ -100,12 +100,12 @@ decode_records = _decoder.decode_lines
 """Decode all records of a text."""
 
 
-def started(record: StartRecord, *, host: str) -> Started:
+def start_event(record: StartRecord, *, host: str) -> Started:
     """Convert a start record to an event."""
     return Started(j=record.j, a=record.a, host=host, at=record.t)
 
 
-def ended(record: EndRecord, *, host: str) -> Ended:
+def end_event(record: ExitRecord, *, host: str) -> Ended:
     """Convert an end record to an event."""
     if record.s is None:
         return Ended(

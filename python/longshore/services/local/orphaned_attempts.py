@@ -20,7 +20,7 @@ from longshore.model.run.state import Cause
 from longshore.model.workflow.attempt_rules import KeepPolicy
 from longshore.services.local.keeper_file import Attempt, KeeperFile
 from longshore.services.local.keeper_program import temporary_prefix
-from longshore.services.local.keeper_records import EndRecord, StartRecord, ended
+from longshore.services.local.keeper_records import ExitRecord, StartRecord, end_event
 from longshore.services.local.signals import signal_group
 from longshore.world.host import host_name, is_same_process
 
@@ -28,14 +28,14 @@ _UNKNOWN: Final = 0
 """A wait status without information."""
 
 
-class Orphans:
+class OrphanedAttempts:
     """The attempts that outlived their keeper on this machine.
 
-    `end_rest` kills every leftover process of an attempt.
+    `kill_attempt` kills every leftover process of an attempt.
     """
 
-    def __init__(self, end_rest: Callable[[Attempt], None]) -> None:
-        self._end_rest = end_rest
+    def __init__(self, kill_attempt: Callable[[Attempt], None]) -> None:
+        self._kill_attempt = kill_attempt
         self._host = host_name()
         self._watchdog: Watchdog | None = None
         """Created for the first orphan: most engines never have one."""
@@ -43,49 +43,49 @@ class Orphans:
     def outcome(self, start: StartRecord, file: KeeperFile) -> MemberEvent | None:
         """Return how an attempt ended; ``None`` while it runs, under its limits."""
         if not file.is_of_this_boot():
-            host = file.began.host if file.began else self._host
-            what = "the machine was restarted while it ran" if host == self._host else f"it ran on '{host}'"
-            return Lost(j=start.j, a=start.a, why=what)
+            host = file.keeper_record.host if file.keeper_record else self._host
+            why = "the machine was restarted while it ran" if host == self._host else f"it ran on '{host}'"
+            return Lost(j=start.j, a=start.a, why=why)
         if not is_same_process(start.pid, start.up, include_zombies=True):
-            return self._unseen(start, file)
+            return self._unobserved_end(start, file)
         try:
             # As reaper of orphans this process is now the parent, if it was the keeper's. Until it is reaped, the
             # process keeps its id, so that leftovers in its group can be ended without hitting another process.
-            there = os.waitid(os.P_PID, start.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            exited = os.waitid(os.P_PID, start.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             if not is_same_process(start.pid, start.up):
-                return self._unseen(start, file)
-            there = None
-        if there is None:
-            self._watch(start)
+                return self._unobserved_end(start, file)
+            exited = None
+        if exited is None:
+            self._start_watching(start)
             return None
         signal_group(start.pid, signal.SIGKILL)
         _, status, usage = os.wait4(start.pid, 0)
-        return self._seen(start, file, status, usage.ru_utime + usage.ru_stime)
+        return self._reaped_end(start, file, status, usage.ru_utime + usage.ru_stime)
 
-    def look(self) -> None:
+    def enforce_limits(self) -> None:
         """End attempts that exceed their limits."""
         if self._watchdog is not None:
             self._watchdog.look()
 
-    def due(self) -> float:
+    def next_check_s(self) -> float:
         """Seconds until the next check."""
         due = None if self._watchdog is None else self._watchdog.due()
         return float("inf") if due is None else due
 
-    def _watch(self, start: StartRecord) -> Watchdog:
+    def _start_watching(self, start: StartRecord) -> Watchdog:
         if self._watchdog is None:
             self._watchdog = Watchdog(Processes())
         if start.lim is not None and start.pid > 1 and start.pid not in self._watchdog.watched:
             self._watchdog.begin(start.pid, start.lim, start.log, ran=_run_s(start))
         return self._watchdog
 
-    def _seen(self, start: StartRecord, file: KeeperFile, status: int, cpu_s: float) -> Ended:
+    def _reaped_end(self, start: StartRecord, file: KeeperFile, status: int, cpu_s: float) -> Ended:
         """Return the end of an attempt whose parent this process became."""
-        notes = self._watch(start).ended(start.pid, status, None)
-        if kept := keep_folder(start, file, bad=bool(status or "why" in notes)):
-            notes["tmp"] = kept
-        record = EndRecord(
+        notes = self._start_watching(start).ended(start.pid, status, None)
+        if kept_path := keep_temporary_directory(start, file, is_failed=bool(status or "why" in notes)):
+            notes["tmp"] = kept_path
+        record = ExitRecord(
             j=start.j,
             a=start.a,
             t=time.time(),
@@ -94,13 +94,13 @@ class Orphans:
             cpu=cpu_s,
             **notes,
         )
-        return ended(record, host=self._host)
+        return end_event(record, host=self._host)
 
-    def _unseen(self, start: StartRecord, file: KeeperFile) -> MemberEvent:
+    def _unobserved_end(self, start: StartRecord, file: KeeperFile) -> MemberEvent:
         """Return the end of an attempt that no parent waited for: lost, unless it was ended here."""
         # Leftover processes must end before another attempt may start.
-        self._end_rest((start.j, start.a))
-        keep_folder(start, file, bad=True)
+        self._kill_attempt((start.j, start.a))
+        keep_temporary_directory(start, file, is_failed=True)
         notes = self._watchdog.ended(start.pid, _UNKNOWN, None) if self._watchdog else {}
         if "why" not in notes:
             why = "nobody was there to see how it ended: its keeper and the engine were gone"
@@ -119,31 +119,31 @@ class Orphans:
         )
 
 
-def folder_of(file: KeeperFile) -> Path | None:
+def scratch_folder(file: KeeperFile) -> Path | None:
     """Return the folder of the attempts' temporary directories, if it is ours to change."""
-    if file.began is None or file.began.host != host_name():
+    if file.keeper_record is None or file.keeper_record.host != host_name():
         return None
-    folder = Path(file.began.tmp)
+    folder = Path(file.keeper_record.tmp)
     # Only names that we create are removed, because other users may be able to write the records.
     return folder if folder.name.startswith(temporary_prefix()) else None
 
 
-def keep_folder(start: StartRecord, file: KeeperFile, *, bad: bool) -> str | None:
+def keep_temporary_directory(start: StartRecord, file: KeeperFile, *, is_failed: bool) -> str | None:
     """Move an attempt's temporary directory away if it is to be kept; return its new path."""
-    wanted = (start.lim or {}).get("tmp")
-    folder = folder_of(file)
-    if folder is None or not (wanted == KeepPolicy.ALL or (wanted == KeepPolicy.FAILED and bad)):
+    policy = (start.lim or {}).get("tmp")
+    folder = scratch_folder(file)
+    if folder is None or not (policy == KeepPolicy.ALL or (policy == KeepPolicy.FAILED and is_failed)):
         return None
     scratch = Scratch(str(folder), str)
-    kept = scratch.keep(scratch.path(start.j, start.a))
-    if kept:
-        append_to_log(start.log, f"TMPDIR is kept: {kept}")
-    return kept
+    kept_path = scratch.keep(scratch.path(start.j, start.a))
+    if kept_path:
+        append_to_log(start.log, f"TMPDIR is kept: {kept_path}")
+    return kept_path
 
 
-def forget_folder(file: KeeperFile, attempt: Attempt | None = None) -> None:
+def remove_folder(file: KeeperFile, attempt: Attempt | None = None) -> None:
     """Remove a dead keeper's temporary directories: that of an attempt, or the folder of all."""
-    if (folder := folder_of(file)) is not None:
+    if (folder := scratch_folder(file)) is not None:
         shutil.rmtree(folder / f"{attempt[0]}.{attempt[1]}" if attempt else folder, ignore_errors=True)
 
 

@@ -24,7 +24,7 @@ RUNNER = PurePosixPath("wms", "run-job")
 _NAME: Final = "LONGSHORE_JOB_NAME"
 
 
-def by_hand(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
+def render_files(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
     """Render the table of jobs, and the program that runs one of them."""
     yield RenderedFile(path=TABLE, chunks=lambda: table(workflow, ctx))
     yield RenderedFile.from_text(RUNNER, ctx.templates[RUNNER.name], mode=0o755)
@@ -43,8 +43,8 @@ def table(workflow: Workflow, ctx: Context) -> Iterator[str]:
         surroundings = shared.get(key)
         if surroundings is None:
             surroundings = shared[key] = _surroundings(job, run_dir)
-        around = None if job.environment else surroundings.around_name
-        before, after = around or _around_name(job, run_dir)
+        around_name = None if job.environment else surroundings.around_name
+        before, after = around_name or _around_name(job, run_dir)
         command = full_command(substitute_files(job.command, paths), job.settings)
         name, line = _one_line(job.name), _one_line(shell_line(command))
         log = _one_line(folders + attempt_log_path(workflow.log_folders, number, job.name, job.label, 1, tags=job.tags))
@@ -65,10 +65,10 @@ class _Surroundings(NamedTuple):
 
 def _surroundings(job: Job, run_dir: str) -> _Surroundings:
     settings = job.settings
-    alike = not any(_NAME in value for value in settings.environment.values())
+    is_shared = not any(_NAME in value for value in settings.environment.values())
     folder = _one_line(settings.working_directory or run_dir)
     plain = msgspec.structs.replace(job, environment={})
-    return _Surroundings(folder, _around_name(plain, run_dir) if alike else None)
+    return _Surroundings(folder, _around_name(plain, run_dir) if is_shared else None)
 
 
 def _around_name(job: Job, run_dir: str) -> tuple[str, str]:

@@ -127,7 +127,7 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
     @property
     def _served(self) -> _Open:
         if self._open is None:
-            raise RuntimeError("open() comes before anything else")
+            raise RuntimeError("the executor is not open")
         return self._open
 
     # ------------------------------------------------------------------------------------------------------ submit
