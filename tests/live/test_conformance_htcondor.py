@@ -8,14 +8,43 @@ import pytest
 from tests.live.condor_pools import CondorPool
 
 from longshore.services.htcondor.service import HTCondorService
-from longshore.testing.conformance import ServiceConformance
+from longshore.testing.conformance.service import ServiceConformance
+from longshore.testing.conformance.service_capabilities import (
+    BriefEventsConformance,
+    CancellableConformance,
+    HoldRulesConformance,
+    LivenessProbeConformance,
+    LogDirectoriesConformance,
+    LogLocatingConformance,
+    QueryableConformance,
+    RecoverableConformance,
+    RestartableConformance,
+    ResumableConformance,
+    StatusLinesConformance,
+    SteerableConformance,
+)
 
 pytestmark = pytest.mark.live
 
 
-class TestHTCondorService(ServiceConformance):
+class TestHTCondorService(
+    ServiceConformance,
+    BriefEventsConformance,
+    CancellableConformance,
+    HoldRulesConformance,
+    LivenessProbeConformance,
+    LogDirectoriesConformance,
+    LogLocatingConformance,
+    QueryableConformance,
+    RecoverableConformance,
+    RestartableConformance,
+    ResumableConformance,
+    StatusLinesConformance,
+    SteerableConformance,
+):
     service_name = "htcondor"
-    patience_s = 120.0
+    timeout_s = 120.0
+    pause_s = 15.0
 
     @pytest.fixture
     def service(self, condor_pool: CondorPool) -> HTCondorService:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 import pytest
@@ -17,19 +18,38 @@ from longshore.engine.job_wrapper import WRAPPER
 from longshore.services.slurm.arrays.executor import SlurmExecutor
 from longshore.services.slurm.render.batch_script import TEMPLATE
 from longshore.services.slurm.service import SlurmService
-from longshore.testing.conformance import ExecutorConformance, ServiceConformance
+from longshore.testing.conformance.engine_service import EngineServiceConformance
+from longshore.testing.conformance.executor import ExecutorConformance
+from longshore.testing.conformance.executor_capabilities import (
+    BatchSizingConformance,
+    EndRetentionConformance,
+    ReprioritisableConformance,
+    ResourceProbeConformance,
+    SubmitWindowConformance,
+)
+from longshore.testing.conformance.service_capabilities import (
+    BackendOptionsConformance,
+    LauncherLineConformance,
+    PartialJournalConformance,
+    RecoverableConformance,
+)
 from longshore.world.plugins import template_texts
 from longshore.world.shipped_files import shipped_path
 
 pytestmark = pytest.mark.live
 
 
-class TestSlurmExecutor(ExecutorConformance):
-    patience_s = 120.0
+class TestSlurmExecutor(
+    ExecutorConformance,
+    ResourceProbeConformance,
+    SubmitWindowConformance,
+    BatchSizingConformance,
+    ReprioritisableConformance,
+    EndRetentionConformance,
+):
+    timeout_s = 120.0
     grace_s = 3.0
-    tells_starts = True
-    wakes = False
-    many = 60
+    small_jobs = 60
 
     @pytest.fixture
     def make_executor(self, slurm_pool: SlurmPool) -> Callable[[], Executor]:
@@ -44,9 +64,17 @@ class TestSlurmExecutor(ExecutorConformance):
         return RunPaths(root)
 
 
-class TestSlurmService(ServiceConformance):
+class TestSlurmService(
+    EngineServiceConformance,
+    RecoverableConformance,
+    PartialJournalConformance,
+    LauncherLineConformance,
+    BackendOptionsConformance,
+):
     service_name = "slurm"
-    patience_s = 120.0
+    timeout_s = 120.0
+    launcher_settings: ClassVar[Mapping[str, object]] = {"launcher": "srun"}
+    known_options = "--qos=debug"
 
     @pytest.fixture
     def service(self, slurm_pool: SlurmPool) -> SlurmService:
@@ -64,7 +92,8 @@ class TestSlurmService(ServiceConformance):
 class TestNativeSlurm(TestSlurmService):
     """The same service where Slurm itself runs the graph; of its runs, only the whole can be cancelled."""
 
-    cancels_parts = False
+    cancels_single_jobs = False
+    pauses = False
 
     @pytest.fixture
     def slurm_pool(self, slurm_without_accounting: SlurmPool, monkeypatch: pytest.MonkeyPatch) -> SlurmPool:

@@ -6,14 +6,21 @@ import ctypes
 import os
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
 from longshore.contract.context import RunPaths
 from longshore.contract.executor import Executor
 from longshore.services.local.service import LocalExecutor, LocalService
-from longshore.testing.conformance import ExecutorConformance, ServiceConformance
+from longshore.testing.conformance.engine_service import EngineServiceConformance
+from longshore.testing.conformance.executor import ExecutorConformance
+from longshore.testing.conformance.executor_capabilities import (
+    HostBoundConformance,
+    NewsWaitConformance,
+    ProcessCleanupConformance,
+    ResourceProbeConformance,
+)
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -25,8 +32,10 @@ def ordinary_process() -> Iterator[None]:
     ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
-class TestLocalExecutor(ExecutorConformance):
-    patience_s = 120.0
+class TestLocalExecutor(
+    ExecutorConformance, ResourceProbeConformance, NewsWaitConformance, ProcessCleanupConformance, HostBoundConformance
+):
+    timeout_s = 120.0
     grace_s = 0.3
 
     @pytest.fixture
@@ -39,15 +48,15 @@ class TestLocalExecutor(ExecutorConformance):
         root.mkdir()
         return RunPaths(root)
 
-    def test_the_log_is_what_the_job_said(self, make_executor: Callable[[], Executor], run: RunPaths) -> None:
-        with self.life(make_executor, run) as life:
-            member = life.job("echo out; echo err >&2")
-            life.run_through(member)
-            assert life.text_of(member) == "out\nerr\n"
+    def test_the_log_has_the_output_alone(self, make_executor: Callable[[], Executor], run: RunPaths) -> None:
+        with self.open_driver(make_executor, run) as driver:
+            member = driver.member("echo out; echo err >&2")
+            driver.run_members(member)
+            assert driver.read_log(member) == "out\nerr\n"
 
     def test_signals_have_their_names(self, make_executor: Callable[[], Executor], run: RunPaths) -> None:
-        with self.life(make_executor, run) as life:
-            event = life.run_through(life.job("kill -9 $$"))[0]
+        with self.open_driver(make_executor, run) as driver:
+            event = driver.run_members(driver.member("kill -9 $$"))[0]
             assert (event.exit, event.signal, event.reason) == (None, 9, "killed by SIGKILL")
             assert event.host == os.uname().nodename
 
@@ -56,10 +65,10 @@ class TestLocalExecutor(ExecutorConformance):
             LocalExecutor({}).poll("")
 
 
-class TestLocalService(ServiceConformance):
+class TestLocalService(EngineServiceConformance):
     service_name = "local"
-    patience_s = 120.0
-    settings: ClassVar[Mapping[str, Any]] = {"grace_s": 0.3, "executor": {"pool": {"cpus": 4}}}
+    timeout_s = 120.0
+    settings: ClassVar[Mapping[str, object]] = {"grace_s": 0.3, "executor": {"pool": {"cpus": 4}}}
 
     @pytest.fixture
     def service(self) -> LocalService:

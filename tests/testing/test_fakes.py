@@ -8,7 +8,7 @@ import pytest
 from tests.engine.simulation import Simulation
 
 from longshore.contract.batch import Batch, FindResult, PollResult
-from longshore.contract.context import Context, Site, Unreachable
+from longshore.contract.context import Unreachable
 from longshore.engine.run.members import MemberBuilder
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.event import Ended
@@ -73,9 +73,3 @@ def test_a_silent_manager_finds_nothing_either(tmp_path: Path) -> None:
     assert isinstance(manager.find(["t"]), Unreachable)
     manager.clock.advance(5.0)
     assert manager.find(["t", "u"]) == FindResult({"t": frozenset({(0, 1)})})
-
-
-def test_an_executor_writes_no_script(tmp_path: Path) -> None:
-    sim = Simulation(tmp_path)
-    ctx = Context(settings={}, site=Site(name="s"), paths=sim.run, templates={})
-    assert FakeExecutor(sim.manager).script(batch_of(sim, (0, 1)), ctx) is None

@@ -127,7 +127,7 @@ def clip(value):
 
 def number_in(path):
     """The number in a file's name."""
-    return int(re.search(r"\d+", Path(path).name).group())
+    return int(re.findall(r"\d+", Path(path).name)[0])
 
 
 def write_png(path, image):

@@ -1,4 +1,4 @@
-"""What the engine drives: the seven methods that submit single jobs, poll and cancel them, and optional capabilities.
+"""What the engine drives: the six methods that submit single jobs, poll and cancel them, and optional capabilities.
 
 An executor takes batches, tells what became of their members, and cancels. It never decides what runs next, and never
 takes "no answer" for "the job failed": it answers `Unreachable` and is asked again.
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from longshore.contract.batch import AttemptId, Batch, FindResult, Limits, PollResult, SubmitResult, Urgency
-from longshore.contract.context import Context, Mark, PingReport, RenderedFile, RunPaths, Unreachable
+from longshore.contract.context import Mark, PingReport, RunPaths, Unreachable
 from longshore.contract.intervention import CancelOutcome
 
 
@@ -37,10 +37,6 @@ class Executor(ABC):
         life
             Number of the life, from 1. Jobs of earlier lives may still run: `poll` tells their ends too.
         """
-
-    @abstractmethod
-    def script(self, batch: Batch, ctx: Context) -> RenderedFile | None:
-        """Return the script that is submitted for a batch, or ``None`` where there is none. Pure."""
 
     @abstractmethod
     def submit(self, batch: Batch) -> SubmitResult:

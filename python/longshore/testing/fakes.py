@@ -39,7 +39,7 @@ from longshore.contract.batch import (
     Throttled,
     Unsure,
 )
-from longshore.contract.context import Context, Mark, PingReport, RenderedFile, RunPaths, Site, Unreachable
+from longshore.contract.context import Context, Mark, PingReport, RunPaths, Site, Unreachable
 from longshore.contract.executor import Executor, NewsWait, ProcessCleanup, ResourceProbe
 from longshore.contract.intervention import CancelOutcome
 from longshore.engine import settings as engine_settings
@@ -406,10 +406,6 @@ class FakeExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup):
         self._life = life
         self._manager.newest_life = max(life, self._manager.newest_life)
         self._note("open")
-
-    def script(self, batch: Batch, ctx: Context) -> RenderedFile | None:
-        """Return nothing: the manager is in memory."""
-        return None
 
     def submit(self, batch: Batch) -> SubmitResult:
         """Hand a batch over."""

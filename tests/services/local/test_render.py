@@ -24,7 +24,7 @@ from longshore.model.workflow.request import MIB, Request
 from longshore.model.workflow.workflow import Workflow
 from longshore.services.local import render
 from longshore.services.local.service import LocalExecutor, LocalService
-from longshore.testing.conformance import HOSTILE, Life
+from longshore.testing.conformance.executor_driver import HOSTILE_VALUES, ExecutorDriver
 from longshore.world.files.atomic import create_file
 from longshore.world.plugins import template_texts
 from longshore.world.runs.run_directory import write_rendered
@@ -133,7 +133,7 @@ def workflow(root: Path) -> Workflow:
     def tell(name: str, *words: str) -> tuple[str, ...]:
         return (sys.executable, "-c", TELL, f"<ENV:LONGSHORE_JOB_RUN_DIR>/../said-{name}", *words)
 
-    hostile = settings("hostile", environment={f"MY_{number}": value for number, value in enumerate(HOSTILE)})
+    hostile = settings("hostile", environment={f"MY_{number}": value for number, value in enumerate(HOSTILE_VALUES)})
     folder = root.parent / 'it\'s a "folder"'
     folder.mkdir(exist_ok=True)
     elsewhere = settings("elsewhere", working_directory=str(folder), request=Request(memory_b=5 * MIB))
@@ -145,7 +145,7 @@ def workflow(root: Path) -> Workflow:
         Job(
             name="words",
             label="hostile",
-            command=tell("words", *[word for word in HOSTILE if "<ENV" not in word]),
+            command=tell("words", *[word for word in HOSTILE_VALUES if "<ENV" not in word]),
             settings=hostile,
         ),
         Job(
@@ -195,12 +195,12 @@ def run_through_the_keeper(run: RunPaths) -> tuple[dict[str, int | None], dict[s
     table = JobTable(run)
     builder = MemberBuilder(table)
     members = [builder.build(job, 1, table.settings(job).request) for job in range(len(table))]
-    life = Life(LocalExecutor({}), run, 1, patience_s=30.0, ctx=context(run.root))
-    ends = life.run_through(*members)
-    life.executor.close()
+    driver = ExecutorDriver(LocalExecutor({}), run, 1, timeout_s=30.0)
+    ends = driver.run_members(*members)
+    driver.executor.close()
     return (
         {member.name: end.exit for member, end in zip(members, ends, strict=True)},
-        {member.name: life.text_of(member) for member in members},
+        {member.name: driver.read_log(member) for member in members},
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from longshore.contract.intervention import RestartChanges
 from longshore.engine.rundir.read_journal import read_events
@@ -16,14 +16,14 @@ from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.task_script import join_commands
 from longshore.services.local.service import LocalService
-from longshore.testing.conformance import ServiceConformance
+from longshore.testing.conformance.service_test_case import ServiceTestCase
 
 
-class Here(ServiceConformance):
+class Here(ServiceTestCase):
     """This machine, for whoever wants a run on it."""
 
     service_name = "local"
-    settings: ClassVar[Mapping[str, Any]] = {"grace_s": 0.3, "executor": {"pool": {"cpus": 2}}}
+    settings: ClassVar[Mapping[str, object]] = {"grace_s": 0.3, "executor": {"pool": {"cpus": 2}}}
 
 
 def a_job(note: Path, cure: Path, rules: JobRules) -> Job:
@@ -43,12 +43,12 @@ def run_twice(tmp_path: Path, rules: JobRules) -> tuple[list[str], list[Ended]]:
     here, service = Here(), LocalService()
     run = here.prepare(service, Workflow("w", Dag.by_name([a_job(note, cure, rules)])), tmp_path / "run")
     service.submit(run)
-    state = here.finished(service, run)
+    state = here.wait_for_end(service, run)
     assert state.finished
     assert state.finished.state is JobState.FAILED
     cure.touch()
     service.restart(run, RestartChanges())
-    state = here.finished(service, run)
+    state = here.wait_for_end(service, run)
     assert state.finished
     assert state.finished.state is JobState.SUCCEEDED
     return note.read_text("ascii").split(), [each for each in read_events(run.journal) if isinstance(each, Ended)]
@@ -73,9 +73,9 @@ def test_what_is_named_begins_anew_even_where_all_its_tasks_are_done(tmp_path: P
     here, service = Here(), LocalService()
     run = here.prepare(service, Workflow("w", Dag.by_name([a_job(note, cure, JobRules())])), tmp_path / "run")
     service.submit(run)
-    here.finished(service, run)
+    here.wait_for_end(service, run)
     service.restart(run, RestartChanges(from_labels=("pack",)))
-    state = here.finished(service, run)
+    state = here.wait_for_end(service, run)
     assert state.finished
     assert state.finished.state is JobState.SUCCEEDED
     assert note.read_text("ascii").split() == ["1", "2", "3"] * 2

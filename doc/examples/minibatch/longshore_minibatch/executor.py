@@ -21,7 +21,7 @@ from longshore.contract.batch import (
     SubmitResult,
     Throttled,
 )
-from longshore.contract.context import Context, Mark, RenderedFile, RunPaths, Unreachable
+from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.executor import EndRetention, Executor
 from longshore.contract.intervention import CancelOutcome
 from longshore.engine.job_wrapper import BatchFiles
@@ -67,18 +67,13 @@ class MinibatchExecutor(Executor, EndRetention):
         for path in run.batches.glob("*.id"):
             self._follow(BatchFiles(run, path.stem))
 
-    def script(self, batch: Batch, ctx: Context | None = None) -> RenderedFile:
-        """Return the script of a batch."""
-        files = BatchFiles(self._run, batch.tag)
-        text = self._template.render(tag=batch.tag, nice=batch.settings.get("nice"), command=files.command())
-        return RenderedFile.from_text(PurePosixPath("batches", files.script.name), text)
-
     def submit(self, batch: Batch) -> SubmitResult:
         """Write the files of a batch, and submit its script."""
         files = BatchFiles(self._run, batch.tag)
         try:
             files.write_table(batch.members)
-            files.script.write_text("".join(self.script(batch).chunks()), "utf-8")
+            text = self._template.render(tag=batch.tag, nice=batch.settings.get("nice"), command=files.command())
+            files.script.write_text(text, "utf-8")
         except OSError as error:
             return Throttled(f"the batch cannot be written: {error.strerror}", retry_after_s=5.0)
         answer = self._client.submit(batch.tag, batch.request.cpus, files.script)

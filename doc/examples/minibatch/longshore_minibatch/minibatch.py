@@ -160,7 +160,7 @@ class Runner:
 
 def descendants(process):
     """The processes that descend from one."""
-    children = {}
+    children: dict[int, list[int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             parent = path.read_text(errors="replace").rpartition(")")[2].split()[1]

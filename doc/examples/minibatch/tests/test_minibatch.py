@@ -13,7 +13,9 @@ from longshore.contract.context import RunPaths
 from longshore.contract.executor import Executor
 from longshore.contract.service import WmsService
 from longshore.engine.job_wrapper import WRAPPER
-from longshore.testing.conformance import ExecutorConformance, ServiceConformance
+from longshore.testing.conformance.engine_service import EngineServiceConformance
+from longshore.testing.conformance.executor import ExecutorConformance
+from longshore.testing.conformance.executor_capabilities import EndRetentionConformance
 from longshore.world.plugins import template_texts
 from longshore.world.shipped_files import shipped_path
 
@@ -25,9 +27,8 @@ def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MINIBATCH_CPUS", "8")
 
 
-class TestMinibatchExecutor(ExecutorConformance):
-    many = 20
-    wakes = False
+class TestMinibatchExecutor(ExecutorConformance, EndRetentionConformance):
+    small_jobs = 20
 
     @pytest.fixture
     def make_executor(self) -> Callable[[], Executor]:
@@ -42,7 +43,7 @@ class TestMinibatchExecutor(ExecutorConformance):
         return run
 
 
-class TestMinibatchService(ServiceConformance):
+class TestMinibatchService(EngineServiceConformance):
     service_name = "minibatch"
 
     @pytest.fixture

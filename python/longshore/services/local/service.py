@@ -77,10 +77,6 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
             run, life, rule=self._settings.get("inherit", "all"), scratch=self._settings.get("scratch")
         )
 
-    def script(self, batch: Batch, ctx: Context) -> RenderedFile | None:
-        """Return nothing: the keeper takes its commands on a pipe."""
-        return None
-
     def submit(self, batch: Batch) -> SubmitResult:
         """Order the keeper to start the batch."""
         client = self._open_client

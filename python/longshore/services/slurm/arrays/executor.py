@@ -9,13 +9,12 @@ import logging
 import time
 from collections.abc import Iterable, Mapping
 from functools import partial
-from pathlib import PurePosixPath
 from typing import Any, Final
 
 import msgspec
 
 from longshore.contract.batch import Batch, FindResult, Limits, MemberEvent, PollResult, SubmitResult, Urgency
-from longshore.contract.context import Context, Mark, PingReport, RenderedFile, RunPaths, Unreachable
+from longshore.contract.context import Mark, PingReport, RunPaths, Unreachable
 from longshore.contract.executor import (
     BatchSizing,
     EndRetention,
@@ -131,11 +130,6 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         return self._open
 
     # ------------------------------------------------------------------------------------------------------ submit
-
-    def script(self, batch: Batch, ctx: Context | None = None) -> RenderedFile | None:
-        """Return the script of a batch."""
-        text = self._served.scripts.text(batch)
-        return RenderedFile.from_text(PurePosixPath("batches", f"{batch.tag}.sh"), text)
 
     def max_batch_for(self, settings: Mapping[str, Any]) -> int:
         """Return 1 for heterogeneous jobs, which Slurm does not accept as arrays."""

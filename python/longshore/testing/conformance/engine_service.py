@@ -1,0 +1,25 @@
+"""Conformance of services with Longshore's engine: the core and the capabilities of `EngineService`."""
+
+from __future__ import annotations
+
+from longshore.testing.conformance.service import ServiceConformance
+from longshore.testing.conformance.service_capabilities import (
+    CancellableConformance,
+    LivenessProbeConformance,
+    LogLocatingConformance,
+    RestartableConformance,
+    ResumableConformance,
+    SteerableConformance,
+)
+
+
+class EngineServiceConformance(
+    ServiceConformance,
+    LivenessProbeConformance,
+    CancellableConformance,
+    RestartableConformance,
+    ResumableConformance,
+    SteerableConformance,
+    LogLocatingConformance,
+):
+    """A service derived from `longshore.engine.run.service.EngineService`."""

@@ -1,0 +1,171 @@
+"""Conformance of the capabilities of executors, a class for each; see `longshore.contract.executor`."""
+
+# ruff: noqa: D102 - the name of a test says what it checks
+
+from __future__ import annotations
+
+import time
+from shlex import quote
+from typing import ClassVar
+
+from longshore.contract.batch import Urgency
+from longshore.contract.context import RunPaths
+from longshore.contract.executor import (
+    BatchSizing,
+    EndRetention,
+    HostBound,
+    NewsWait,
+    ProcessCleanup,
+    Reprioritisable,
+    ResourceProbe,
+    SubmitWindow,
+)
+from longshore.testing.conformance.executor import ExecutorTestCase, MakeExecutor
+from longshore.testing.conformance.executor_driver import assert_no_heartbeat, heartbeat_line
+
+
+class ResourceProbeConformance(ExecutorTestCase):
+    """Executors that know what resources there are."""
+
+    capability: ClassVar[type] = ResourceProbe
+    probe_timeout_s: ClassVar[float] = 10.0
+
+    def test_a_probe_answers_soon(self, make_executor: MakeExecutor) -> None:
+        executor = make_executor()
+        assert isinstance(executor, ResourceProbe)
+        begin = time.monotonic()
+        report = executor.probe()
+        assert time.monotonic() < begin + self.probe_timeout_s
+        assert report.ok, report.message
+        assert report.service
+        assert "\n" not in report.message.strip()
+        assert all(amount >= 0 for amount in (report.capacity or {}).values())
+
+
+class NewsWaitConformance(ExecutorTestCase):
+    """Executors that notice news by themselves."""
+
+    capability: ClassVar[type] = NewsWait
+
+    def test_news_ends_the_wait(self, make_executor: MakeExecutor, run: RunPaths) -> None:
+        with self.open_driver(make_executor, run) as driver:
+            assert isinstance(driver.executor, NewsWait)
+            member = driver.member("sleep 0.3")
+            driver.submit(member)
+            begin = time.monotonic()
+            while (member.job, member.attempt) not in driver.ends:
+                driver.executor.wait(self.timeout_s)
+                driver.poll()
+                assert time.monotonic() < begin + self.timeout_s, "the end of a job did not end the wait"
+
+    def test_a_wait_without_news_ends_in_time(self, make_executor: MakeExecutor, run: RunPaths) -> None:
+        with self.open_driver(make_executor, run) as driver:
+            assert isinstance(driver.executor, NewsWait)
+            member = driver.member("sleep 600")
+            driver.submit(member)
+            driver.poll()
+            begin = time.monotonic()
+            for _ in range(5):
+                driver.executor.wait(0.05)
+            assert time.monotonic() < begin + self.timeout_s, "the wait did not end in time"
+            driver.executor.cancel([(member.job, member.attempt)], grace_s=0.0)
+            driver.wait_for_end(member)
+
+
+class SubmitWindowConformance(ExecutorTestCase):
+    """Executors that take only so many batches at a time."""
+
+    capability: ClassVar[type] = SubmitWindow
+
+    def test_the_window_opens_again(self, make_executor: MakeExecutor, run: RunPaths) -> None:
+        with self.open_driver(make_executor, run) as driver:
+            executor = driver.executor
+            assert isinstance(executor, SubmitWindow)
+
+            def has_room() -> bool:
+                free = executor.free_submissions()
+                return free is None or free > 0
+
+            assert has_room(), "a new executor takes no batch"
+            driver.run_members(*[driver.member("true") for _ in range(3)])
+            driver.poll_until(has_room, "room for another batch")
+
+
+class BatchSizingConformance(ExecutorTestCase):
+    """Executors that take batches of some jobs only up to a smaller size."""
+
+    capability: ClassVar[type] = BatchSizing
+
+    def test_the_size_is_within_the_limit(self, make_executor: MakeExecutor, run: RunPaths) -> None:
+        with self.open_driver(make_executor, run) as driver:
+            assert isinstance(driver.executor, BatchSizing)
+            assert 1 <= driver.executor.max_batch_for({}) <= driver.executor.limits.max_batch
+
+
+class ReprioritisableConformance(ExecutorTestCase):
+    """Executors that can change the order in which waiting batches start."""
+
+    capability: ClassVar[type] = Reprioritisable
+
+    def test_urgencies_do_no_harm(self, make_executor: MakeExecutor, run: RunPaths) -> None:
+        with self.open_driver(make_executor, run) as driver:
+            assert isinstance(driver.executor, Reprioritisable)
+            member = driver.member("true")
+            urgency = Urgency(pressure_s=100.0, end_at=time.time() + 100.0)
+            driver.executor.reprioritise(dict.fromkeys([*driver.submit(member), "c0-no-such-tag"], urgency))
+            assert driver.wait_for_end(member).exit == 0
+
+
+class EndRetentionConformance(ExecutorTestCase):
+    """Executors that keep the ends of attempts until the engine has recorded them."""
+
+    capability: ClassVar[type] = EndRetention
+
+    def test_ends_are_reported_again_until_they_are_discarded(self, make_executor: MakeExecutor, run: RunPaths) -> None:
+        with self.open_driver(make_executor, run) as driver:
+            member = driver.member("exit 3")
+            driver.run_members(member)
+        attempt = (member.job, member.attempt)
+        with self.open_driver(make_executor, run, 2) as driver:
+            assert isinstance(driver.executor, EndRetention)
+            assert driver.wait_for_end(member).exit == 3
+            driver.executor.discard_ends([attempt])
+        with self.open_driver(make_executor, run, 3) as driver:
+            other = driver.member("true")
+            driver.run_members(other)
+            assert attempt not in driver.ends, "an end that was discarded is reported again"
+
+
+class ProcessCleanupConformance(ExecutorTestCase):
+    """Executors that can end processes that jobs of a cancelled run left behind."""
+
+    capability: ClassVar[type] = ProcessCleanup
+
+    def test_nothing_is_left_after_the_cleanup(self, make_executor: MakeExecutor, run: RunPaths) -> None:
+        with self.open_driver(make_executor, run) as driver:
+            assert isinstance(driver.executor, ProcessCleanup)
+            note = run.root / "note"
+            member = driver.member(f"setsid sh -c {quote(heartbeat_line(note))} & sleep 600")
+            driver.submit(member)
+            driver.poll_until(note.exists, "the start of the job")
+            driver.executor.cancel([(member.job, member.attempt)], grace_s=self.grace_s)
+            driver.wait_for_end(member)
+            assert driver.executor.end_leftovers().alive == ()
+            assert_no_heartbeat([note])
+            assert driver.executor.end_leftovers().ended == 0
+
+
+class HostBoundConformance(ExecutorTestCase):
+    """Executors that start processes which are visible only from their host."""
+
+    capability: ClassVar[type] = HostBound
+
+    def test_no_process_of_this_host_is_unseen(self, make_executor: MakeExecutor, run: RunPaths) -> None:
+        executor = make_executor()
+        assert isinstance(executor, HostBound)
+        assert executor.unseen_processes(run) == ""
+        with self.open_driver(make_executor, run) as driver:
+            member = driver.member("sleep 0.5")
+            driver.submit(member)
+            assert executor.unseen_processes(run) == ""
+            driver.wait_for_end(member)
