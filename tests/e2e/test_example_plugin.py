@@ -83,7 +83,8 @@ def test_what_the_page_says_to_try_works(environment: dict[str, str], tmp_path: 
     (commands,) = (fence.text for fence in fences(PAGE) if fence.word == "try")
     printed = typed(commands, tmp_path, environment)
     assert "minibatch answers" in printed
-    assert "hello Ada at niceness 7" in printed
+    # The niceness of the tests themselves adds to the 7 of the page.
+    assert f"hello Ada at niceness {min(os.nice(0) + 7, 19)}" in printed
     wrong = "longshore config lint run.yaml --set pipetask.greet.minibatch.nicee=3 || echo refused"
     assert "refused" in typed(wrong, tmp_path, environment)
 
