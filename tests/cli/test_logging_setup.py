@@ -20,42 +20,42 @@ def own_logging() -> Iterator[None]:
     logging_setup.LOGGER.propagate = propagate
 
 
-def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records]
 
 
 def test_notes_at_once(caplog: pytest.LogCaptureFixture) -> None:
-    with logging_setup.LogProgress() as tell:
-        tell.note("look here")
-        assert told(caplog) == ["look here"]
+    with logging_setup.LogProgress() as progress:
+        progress.note("look here")
+        assert messages(caplog) == ["look here"]
         assert caplog.records[0].levelno == logging.WARNING
 
 
 def test_short_stages_not_at_all(caplog: pytest.LogCaptureFixture) -> None:
     before = threading.active_count()
-    with logging_setup.LogProgress() as tell:
-        tell.stage("one")
-        tell.stage("two")
+    with logging_setup.LogProgress() as progress:
+        progress.stage("one")
+        progress.stage("two")
     for thread in threading.enumerate():
         if isinstance(thread, threading.Timer):
             thread.join(5)
-    assert told(caplog) == []
+    assert messages(caplog) == []
     assert threading.active_count() <= before
 
 
 def test_long_stages(caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logging_setup, "_LONG_S", 0.01)
-    with logging_setup.LogProgress() as tell:
-        tell.stage("one")
+    monkeypatch.setattr(logging_setup, "_ANNOUNCE_AFTER_S", 0.01)
+    with logging_setup.LogProgress() as progress:
+        progress.stage("one")
         for thread in threading.enumerate():
             if isinstance(thread, threading.Timer):
                 thread.join(5)
-    assert told(caplog) == ["one ..."]
+    assert messages(caplog) == ["one ..."]
 
 
 def test_all_stages_for_who_asks(caplog: pytest.LogCaptureFixture) -> None:
     logging_setup.LOGGER.setLevel(15)
-    with logging_setup.LogProgress() as tell:
-        tell.stage("one")
-        tell.stage("two")
-    assert told(caplog) == ["one", "two"]
+    with logging_setup.LogProgress() as progress:
+        progress.stage("one")
+        progress.stage("two")
+    assert messages(caplog) == ["one", "two"]

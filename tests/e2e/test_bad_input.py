@@ -337,7 +337,7 @@ USAGE_ERRORS = [
     (["submit", "run.yaml", "--nope"], "no option '--nope'", "longshore submit -h"),
     (["report", "--jsno"], "no option '--jsno'", "Did you mean '--json'?"),
     (["report", "--log-level", "DEBUG"], "no option '--log-level'", "before the command"),
-    (["--wait", "submit"], "no option '--wait'", "behind its name"),
+    (["--wait", "submit"], "no option '--wait'", "follow its name"),
     (["sumbit"], "no command 'sumbit'", "Did you mean 'submit'?"),
     (["xyz"], "no command 'xyz'", "submit, report"),
     (["report", "--id"], "'--id' requires an argument", "-h"),

@@ -48,7 +48,7 @@ def test_a_run_and_its_file_are_drawn(cli: Cli, write_run: WriteRun, tmp_path: P
         (("@last", "--job", "zz"), 5, "has no job 'zz'"),
         (("@last", "--depth", "0"), 2, "0 is not in the range"),
         (("@last", "--set", "a=1"), 2, "--set is for a configuration"),
-        (("run.yaml", "--job", "a"), 2, "--job is for a run"),
+        (("run.yaml", "--job", "a"), 2, "--job requires a run"),
         (("@last", "--output", "no/such/folder.dot"), 7, "'no/such/folder.dot' cannot be written"),
         (("broken.yaml",), 3, "broken.yaml"),
     ],
@@ -68,7 +68,7 @@ def test_an_svg_wants_graphviz(cli: Cli, write_run: WriteRun, tmp_path: Path) ->
     (tmp_path / "bin").mkdir()
     ran = cli("draw", path, "--format", "svg", env={"PATH": str(tmp_path / "bin")})
     assert ran.returncode == 7
-    assert "'dot' failed" in ran.stderr
+    assert "Graphviz ('dot')" in ran.stderr
     assert "--format dot or mermaid" in ran.stderr
     program = tmp_path / "bin" / "dot"
     program.write_text(

@@ -58,8 +58,8 @@ def test_what_is_named_runs_again_with_what_descends_from_it(cli: Cli, write_run
     assert plan["reasons"] == {"B": {"named": 1}, "C": {"descends": 1}}
     assert (plan["from"], plan["submitted"]) == (["B"], False)
     said = cli("restart", run, "--from", "B", "--dry-run").stderr
-    assert "B: 1 succeeded, and named by --from" in said
-    assert "C: 1 succeeded, and descends from 'B'" in said
+    assert "B: 1 succeeded, named by --from" in said
+    assert "C: 1 succeeded, descends from 'B'" in said
     again = cli("restart", run, "--from", "B")
     assert again.returncode == 0, again.stderr
     assert _end(cli, run) == 0
@@ -81,7 +81,7 @@ def test_what_is_set_holds_for_what_runs_again_and_is_explained(cli: Cli, write_
     assert not list(Path(run).glob("steer/*")), "a dry run leaves nothing"
     again = cli("restart", run, *values, "--label", "B")
     assert again.returncode == 0, again.stderr
-    assert "requestMemory=20, numberOfRetries=1 is set of 1 of them" in again.stderr
+    assert "requestMemory=20, numberOfRetries=1 is set for 1 of them" in again.stderr
     assert _end(cli, run) == 0
     asked = {name: _asked(run, job) for job, name in enumerate(ORDER)}
     mib = 1 << 20

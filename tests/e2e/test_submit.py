@@ -67,7 +67,7 @@ def test_waiting_for_a_failure(cli: Cli, write_run: WriteRun) -> None:
     ran = cli("submit", write_run("runQuantumCommand: 'exit 1'\n", TWO).name, "--wait")
     assert ran.returncode == 19
     assert ran.stdout.splitlines()[-1].startswith("2 jobs, succeeded 0/2, failed 1/2, pruned 1/2")
-    assert re.search(r"what failed, and the logs: longshore report [a-z0-9]{6}\n$", ran.stderr)
+    assert re.search(r"failures and their logs: longshore report [a-z0-9]{6}\n$", ran.stderr)
 
 
 def test_stages_are_told_to_who_asks(cli: Cli, write_run: WriteRun) -> None:

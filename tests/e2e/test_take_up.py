@@ -175,7 +175,7 @@ def test_killed_at_any_moment_it_can_be_said_again_and_runs_once(
 def test_a_word_that_is_empty_is_not_the_current_directory(cli: Cli, command: str) -> None:
     ran = cli(command, "")
     assert ran.returncode == 2
-    assert "no file is named: the word is empty" in ran.stderr
+    assert "the name of the file is empty" in ran.stderr
 
 
 def test_a_path_is_on_one_line(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:

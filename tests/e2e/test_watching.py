@@ -65,7 +65,7 @@ def test_ctrl_c_stops_the_watching_only(cli: Cli, slow_run: Path) -> None:
     _, err = watch.communicate(timeout=120)
     assert watch.returncode == 130
     run_id = lines[1].removeprefix("Run Id: ").strip()
-    assert f"the run goes on. To end it: longshore cancel {run_id}" in err
+    assert f"the run continues. To cancel it: longshore cancel {run_id}" in err
     assert "Traceback" not in err
     finishes(cli, slow_run)
 

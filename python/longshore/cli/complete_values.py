@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 Items: TypeAlias = "Iterable[CompletionItem[str]]"
 Completer: TypeAlias = Callable[[click.Context, str], Items]
 
-_MOST: Final = 200
+_MAX_COMPLETIONS: Final = 200
 """Maximum number of completions for a shell."""
 
 
@@ -29,18 +29,22 @@ def complete_values(command: click.Command) -> None:
     Completion goes by the parameter's name, so that no command can lack it.
     """
     for parameter in command.params:
-        completer = _BY_NAME.get(parameter.name or "")
+        completer = _COMPLETERS.get(parameter.name or "")
         if completer and isinstance(parameter.type, click.types.StringParamType):
-            parameter.shell_complete = _safely(completer)  # type: ignore[method-assign, assignment]
+            parameter.shell_complete = _ignore_errors(completer)  # type: ignore[method-assign, assignment]
     if isinstance(command, click.Group):
-        for below in command.commands.values():
-            complete_values(below)
+        for subcommand in command.commands.values():
+            complete_values(subcommand)
 
 
-def _safely(completer: Completer) -> Callable[[click.Context, str], list[CompletionItem[str]]]:
+def _ignore_errors(completer: Completer) -> Callable[[click.Context, str], list[CompletionItem[str]]]:
     def complete(ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
         try:
-            return list(islice((item for item in completer(ctx, incomplete) if _fits(item, incomplete)), _MOST))
+            return list(
+                islice(
+                    (item for item in completer(ctx, incomplete) if _is_candidate(item, incomplete)), _MAX_COMPLETIONS
+                )
+            )
         except (LongshoreError, OSError):
             # A user who is still typing has no use for an error.
             return []
@@ -48,48 +52,48 @@ def _safely(completer: Completer) -> Callable[[click.Context, str], list[Complet
     return complete
 
 
-def _fits(item: CompletionItem[str], incomplete: str) -> bool:
+def _is_candidate(item: CompletionItem[str], incomplete: str) -> bool:
     # A line feed or comma inside would be read as the end of the value.
-    plain = item.value.isprintable() and "," not in item.value
-    return item.type != "plain" or (item.value.startswith(incomplete) and plain)
+    is_safe = item.value.isprintable() and "," not in item.value
+    return item.type != "plain" or (item.value.startswith(incomplete) and is_safe)
 
 
-def _runs(_: click.Context, incomplete: str) -> Iterator[CompletionItem[str]]:
+def _complete_runs(_: click.Context, incomplete: str) -> Iterator[CompletionItem[str]]:
     if "/" in incomplete or incomplete.startswith((".", "~")):
         yield CompletionItem(incomplete, type="dir")
         return
-    known = api.known_runs()
-    if known:
-        yield CompletionItem("@last", help=f"the newest: {known[0][1]}")
-    for name, title in known:
+    runs = api.known_runs()
+    if runs:
+        yield CompletionItem("@last", help=f"newest: {runs[0][1]}")
+    for name, title in runs:
         yield CompletionItem(name, help=title)
 
 
-def _jobs(ctx: click.Context, incomplete: str) -> Iterator[CompletionItem[str]]:
-    opened = _chosen(ctx)
-    if opened is None:
+def _complete_jobs(ctx: click.Context, incomplete: str) -> Iterator[CompletionItem[str]]:
+    run = _named_run(ctx)
+    if run is None:
         return
-    for name, label in api.job_names(opened):
+    for name, label in api.job_names(run):
         if name.startswith(incomplete):
             yield CompletionItem(name, help=label)
 
 
-def _labels(ctx: click.Context, _: str) -> Iterator[CompletionItem[str]]:
-    opened = _chosen(ctx)
-    if opened is not None:
-        for label, count in opened.card.labels.items():
+def _complete_labels(ctx: click.Context, _: str) -> Iterator[CompletionItem[str]]:
+    run = _named_run(ctx)
+    if run is not None:
+        for label, count in run.card.labels.items():
             yield CompletionItem(label, help=f"{count} job" + ("" if count == 1 else "s"))
 
 
-def _chosen(ctx: click.Context) -> OpenRun | None:
+def _named_run(ctx: click.Context) -> OpenRun | None:
     """The run that the words before name."""
-    reference = next((ctx.params[name] for name in _NAMES_OF_RUNS if isinstance(ctx.params.get(name), str)), None)
+    reference = next((ctx.params[name] for name in _RUN_PARAMETERS if isinstance(ctx.params.get(name), str)), None)
     # Where the value of an option is being typed, click has no arguments yet.
-    reference = reference or next(_arguments(ctx), None)
+    reference = reference or next(_typed_arguments(ctx), None)
     return api.open_run(reference) if reference else None
 
 
-def _arguments(ctx: click.Context) -> Iterator[str]:
+def _typed_arguments(ctx: click.Context) -> Iterator[str]:
     """Arguments on the command line so far, without options and their values."""
     words = split_arg_string(os.environ.get("COMP_LINE") or os.environ.get("COMP_WORDS", ""))
     if ctx.info_name not in words:
@@ -100,37 +104,37 @@ def _arguments(ctx: click.Context) -> Iterator[str]:
         if isinstance(parameter, click.Option) and not parameter.is_flag
         for name in parameter.opts
     }
-    before = ""
+    previous = ""
     for word in words[words.index(ctx.info_name) + 1 :]:
-        if not word.startswith("-") and before not in with_value:
+        if not word.startswith("-") and previous not in with_value:
             yield word
-        before = word
+        previous = word
 
 
-def _sites(_: click.Context, __: str) -> Iterator[CompletionItem[str]]:
+def _complete_sites(_: click.Context, __: str) -> Iterator[CompletionItem[str]]:
     for site in api.sites():
         yield CompletionItem(site.name, help=site.title or site.service or None)
 
 
-def _of_site_show(ctx: click.Context, incomplete: str) -> Items:
-    return _sites(ctx, incomplete) if ctx.info_name == "show" else ()
+def _complete_site_names(ctx: click.Context, incomplete: str) -> Items:
+    return _complete_sites(ctx, incomplete) if ctx.info_name == "show" else ()
 
 
-def _services(_: click.Context, __: str) -> Iterator[CompletionItem[str]]:
+def _complete_services(_: click.Context, __: str) -> Iterator[CompletionItem[str]]:
     return map(CompletionItem, api.services())
 
 
-_NAMES_OF_RUNS: Final = ("run", "reference")
-_BY_NAME: Final[Mapping[str, Completer]] = {
-    **dict.fromkeys([*_NAMES_OF_RUNS, "runs"], _runs),
-    "job": _jobs,
-    "jobs": _jobs,
-    "label": _labels,
-    "labels": _labels,
-    "from_labels": _labels,
-    "compute_site": _sites,
-    "site": _sites,
-    "name": _of_site_show,
-    "wms_service_class": _services,
+_RUN_PARAMETERS: Final = ("run", "reference")
+_COMPLETERS: Final[Mapping[str, Completer]] = {
+    **dict.fromkeys([*_RUN_PARAMETERS, "runs"], _complete_runs),
+    "job": _complete_jobs,
+    "jobs": _complete_jobs,
+    "label": _complete_labels,
+    "labels": _complete_labels,
+    "from_labels": _complete_labels,
+    "compute_site": _complete_sites,
+    "site": _complete_sites,
+    "name": _complete_site_names,
+    "wms_service_class": _complete_services,
 }
 """Completion function per parameter name."""

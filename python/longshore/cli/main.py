@@ -21,39 +21,39 @@ if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
 COMMANDS: Final = {
-    "submit": "Prepare a run and hand it to a workload manager.",
-    "report": "Show runs, or one run in detail.",
-    "status": "Say in one word how a run stands; the exit status says it too.",
-    "logs": "Print logs of jobs: of one, of a label, of all that failed.",
-    "explain": "Say why a job waits, runs, failed or was pruned, and all that happened to it.",
-    "show-job": "Say what exactly a job runs, and print a script that runs it by hand.",
-    "draw": "Draw a run, or what a configuration would come to.",
-    "events": "Print all that happened in a run as JSON Lines.",
-    "resume": "Take up a run whose engine died.",
-    "restart": "Run again what did not succeed.",
-    "cancel": "End a run, or some of its jobs.",
-    "pause": "Start nothing more of a run until it is unpaused.",
-    "unpause": "Let a paused run go on.",
-    "throttle": "Bound how many jobs of a run are active at once.",
-    "hold": "Keep jobs from starting until they are released.",
-    "release": "Let jobs go on that were held.",
-    "set": "Change what jobs ask for that have not started.",
-    "submitcmd": "Run one script of your own as a job.",
-    "acquire": "Make the graph of tasks, and stop.",
-    "cluster": "Pack the tasks too, and stop.",
-    "transform": "Make the jobs too, and stop.",
-    "prepare": "Write the run directory too, and stop.",
-    "config": "Look at a configuration: show, explain, lint, schema.",
-    "adopt": "Make runs known that came from elsewhere.",
-    "forget": "Let runs not be known any more; their directories stay.",
-    "init": "Write a file to start from.",
-    "site": "List the sites there are, and show one.",
-    "ping": "Ask a workload manager whether it can be used.",
-    "completion": "Print what makes bash, zsh or fish complete commands, runs and jobs.",
+    "submit": "Prepare a run and submit it to a workload manager.",
+    "report": "List runs, or report one run in detail.",
+    "status": "Print the state of a run; the exit status is the state's.",
+    "logs": "Print job logs: of one job, of a label, of all failed jobs.",
+    "explain": "Explain why a job waits, runs, failed or was pruned, with its history.",
+    "show-job": "Show a job's command, environment and request, or a script that runs it by hand.",
+    "draw": "Draw the graph of a run or of a configuration.",
+    "events": "Print the events of a run as JSON Lines.",
+    "resume": "Start a new engine for a run whose engine died.",
+    "restart": "Submit again the jobs of a run that did not succeed.",
+    "cancel": "Cancel a run, or some of its jobs.",
+    "pause": "Start no more jobs of a run until it is unpaused.",
+    "unpause": "Continue a paused run.",
+    "throttle": "Limit the number of active jobs of a run.",
+    "hold": "Hold jobs: they do not start until they are released.",
+    "release": "Release held jobs.",
+    "set": "Change the requests of jobs that have not started.",
+    "submitcmd": "Submit one script as a job.",
+    "acquire": "Make the graph of tasks, then stop.",
+    "cluster": "Also pack the tasks into clusters, then stop.",
+    "transform": "Also make the jobs, then stop.",
+    "prepare": "Also write the run directory, then stop.",
+    "config": "Show, explain or lint a configuration, or print its schema.",
+    "adopt": "Add run directories to the registry.",
+    "forget": "Remove runs from the registry; their directories stay.",
+    "init": "Write a commented example to start from.",
+    "site": "List sites, or show the profile of one.",
+    "ping": "Check whether a workload manager is available.",
+    "completion": "Print the script that completes commands, runs and jobs in bash, zsh or fish.",
 }
 """Subcommands and their one-line help, in the order a user meets them."""
 
-HIDDEN: Final = {"drive": "Be the engine of a run, in the foreground."}
+HIDDEN: Final = {"drive": "Run the engine of a run in the foreground."}
 
 _MODULES: Final = {
     **{name: f"run.{name}" for name in ("submit", "submitcmd", "init", "restart", "resume", "drive")},
@@ -66,11 +66,11 @@ _MODULES: Final = {
 }
 """Module of each command, imported only when the command is called."""
 
-_FUNCTIONS: Final = {"set": "change"}
+_FUNCTION_NAMES: Final = {"set": "set_values"}
 """Function names of commands whose own names are unsuitable."""
 
 
-class OutputClosed(Exception):  # noqa: N818 - a state of affairs, not an error
+class OutputClosed(Exception):  # noqa: N818 - no error: the command just ends
     """Broken pipe: the reader closed the output amid a command; click would report the error itself as a failure."""
 
 
@@ -86,7 +86,7 @@ class LazyGroup(click.Group):
         if cmd_name not in COMMANDS and cmd_name not in HIDDEN:
             return None
         module = importlib.import_module(f"longshore.cli.{_MODULES[cmd_name]}")
-        name = _FUNCTIONS.get(cmd_name, cmd_name)
+        name = _FUNCTION_NAMES.get(cmd_name, cmd_name)
         command: click.Command = getattr(module, "command", None) or getattr(module, name)
         if ctx.resilient_parsing:
             # Shell completion.
@@ -106,11 +106,13 @@ class LazyGroup(click.Group):
         """Complete an option, or the name of a command without importing any."""
         from click.shell_completion import CompletionItem
 
-        found = [CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)]
+        completions = [
+            CompletionItem(name, help=text) for name, text in COMMANDS.items() if name.startswith(incomplete)
+        ]
         return (
-            found
+            completions
             if incomplete and not incomplete.startswith("-")
-            else [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+            else [*completions, *click.Command.shell_complete(self, ctx, incomplete)]
         )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -136,8 +138,13 @@ class LazyGroup(click.Group):
     epilog="Example: longshore submit montage.yaml --wait",
 )
 @click.version_option(__version__, prog_name="longshore")
-@click.option("--log-level", multiple=True, metavar="LEVEL|COMPONENT=LEVEL", help="How much to say (default INFO).")
-@click.option("--long-log", is_flag=True, help="Begin log lines with time, level and component.")
+@click.option(
+    "--log-level",
+    multiple=True,
+    metavar="LEVEL|COMPONENT=LEVEL",
+    help="Log level, of all or of one component (default INFO).",
+)
+@click.option("--long-log", is_flag=True, help="Start log lines with time, level and component.")
 @click.option("--log-file", multiple=True, type=click.Path(dir_okay=False), help="Also log to a file (.json: as JSON).")
 @click.option("--log-tty/--no-log-tty", default=True, help="Log to the terminal (default: yes).")
 @click.option("--log-label", multiple=True, metavar="KEY=VALUE", help="Add a field to every line of a JSON log.")
@@ -148,7 +155,7 @@ def longshore(
     """Load workflows onto compute sites: layered YAML in, jobs on a workload manager out."""
     from longshore.cli.logging_setup import set_up_logging
 
-    set_up_logging(levels=log_level, long=long_log, files=log_file, terminal=log_tty, labels=log_label)
+    set_up_logging(levels=log_level, long_lines=long_log, files=log_file, terminal=log_tty, labels=log_label)
 
 
 def main(args: list[str] | None = None) -> None:
@@ -157,50 +164,50 @@ def main(args: list[str] | None = None) -> None:
     if "_LONGSHORE_COMPLETE" in os.environ:
         # Registers the completion classes of bash and fish; click itself selects one.
         importlib.import_module("longshore.cli.setup.completion")
-    _bear_any_text()
+    _escape_unencodable_output()
     try:
-        status = _called(words)
+        status = _call_command(words)
         if sys.stdout:  # `None` if it was closed before this program began
             sys.stdout.flush()
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         status = error.exit_code
     except click.ClickException as error:
-        status = _tell(_usage(error), words)
+        status = _print_error(_usage_error(error), words)
     except (click.Abort, KeyboardInterrupt):
-        status = _interrupted(words)
+        status = _report_interrupt(words)
     except (BrokenPipeError, OutputClosed):
         # The reader closed the pipe.
-        _drop_output()
+        _discard_output()
         status = 0
     except LongshoreError as error:
-        status = _tell(error, words)
+        status = _print_error(error, words)
     except OSError as error:
         # Writes of files have handlers of their own; this is, as a rule, an error of standard output.
-        _drop_output()
-        status = _tell(_failed_io(error), words, error)
-    except Exception as error:  # noqa: BLE001 - the last door: a user sees a line, and how to see more
-        status = _tell(_unexpected(error), words, error)
+        _discard_output()
+        status = _print_error(_io_error(error), words, error)
+    except Exception as error:  # noqa: BLE001 - a user sees one line, and the way to the traceback
+        status = _print_error(_unexpected_error(error), words, error)
     sys.exit(status if isinstance(status, int) else 0)
 
 
-def _bear_any_text() -> None:
+def _escape_unencodable_output() -> None:
     """Let output streams escape characters that the locale cannot encode."""
-    codecs.register_error("longshore", _spelled_out)
+    codecs.register_error("longshore", _escape_as_json)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="longshore")
 
 
-def _spelled_out(error: UnicodeError) -> tuple[str, int]:
+def _escape_as_json(error: UnicodeError) -> tuple[str, int]:
     """Escape characters as JSON does, so that a JSON document stays valid."""
     if not isinstance(error, UnicodeEncodeError):
         raise error
     units = error.object[error.start : error.end].encode("utf-16-be", "surrogatepass").hex()
-    return "".join(f"\\u{units[place : place + 4]}" for place in range(0, len(units), 4)), error.end
+    return "".join(f"\\u{units[offset : offset + 4]}" for offset in range(0, len(units), 4)), error.end
 
 
-def _tell(error: LongshoreError, words: list[str], cause: Exception | None = None) -> int:
+def _print_error(error: LongshoreError, words: list[str], cause: Exception | None = None) -> int:
     if "--debug" in words:
         import traceback
 
@@ -215,12 +222,12 @@ def _tell(error: LongshoreError, words: list[str], cause: Exception | None = Non
     return error.exit_status
 
 
-def _called(words: list[str]) -> Any:
+def _call_command(words: list[str]) -> Any:
     """Call the command, or show a service's options where the user requested them."""
     try:
         return longshore.main(words, prog_name="longshore", standalone_mode=False)
-    except OptionHelpRequest as wanted:
-        text = str(wanted)
+    except OptionHelpRequest as requested:
+        text = str(requested)
         if "--json" in words:
             from longshore.app.documents.site import backend_options_document
 
@@ -230,7 +237,7 @@ def _called(words: list[str]) -> Any:
         return 0
 
 
-def _interrupted(words: list[str]) -> int:
+def _report_interrupt(words: list[str]) -> int:
     """Report an interruption; with ``--json`` as a document."""
     if "--json" in words:
         from longshore.app.documents.error import ErrorDocument, ErrorEntry
@@ -239,37 +246,37 @@ def _interrupted(words: list[str]) -> int:
     return INTERRUPTED
 
 
-def _drop_output() -> None:
+def _discard_output() -> None:
     """Discard buffered output, which would fail again when Python flushes at exit."""
     if sys.stdout:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _usage(error: click.ClickException) -> LongshoreError:
-    """Convert click's error to a `LongshoreError`, with message and hint."""
+def _usage_error(error: click.ClickException) -> LongshoreError:
+    """Convert click's error to a `UsageError` with a hint."""
     ctx = getattr(error, "ctx", None)
-    see = f"See: {ctx.command_path if ctx else 'longshore'} -h"
+    help_hint = f"See: {ctx.command_path if ctx else 'longshore'} -h"
     if not isinstance(error, click.NoSuchOption):
         text = error.format_message().removesuffix(".")
-        return UsageError(text[:1].lower() + text[1:], hint=see)
-    guess = did_you_mean(error.option_name, error.possibilities or (), likeness=0.75)
-    if not guess and ctx and ctx.parent is None:
-        guess = "Options of a command stand behind its name."
+        return UsageError(text[:1].lower() + text[1:], hint=help_hint)
+    advice = did_you_mean(error.option_name, error.possibilities or (), likeness=0.75)
+    if not advice and ctx and ctx.parent is None:
+        advice = "Options of a command follow its name."
     elif ctx and ctx.parent and any(error.option_name in each.opts for each in ctx.parent.command.params):
-        guess = f"It stands before the command: longshore {error.option_name} ... {ctx.info_name} ..."
-    return UsageError(f"there is no option '{error.option_name}'", hint=f"{guess} {see}".lstrip())
+        advice = f"It goes before the command: longshore {error.option_name} ... {ctx.info_name} ..."
+    return UsageError(f"there is no option '{error.option_name}'", hint=f"{advice} {help_hint}".lstrip())
 
 
-def _failed_io(error: OSError) -> LongshoreError:
+def _io_error(error: OSError) -> LongshoreError:
     if error.filename:
         return LongshoreError(f"'{error.filename}' cannot be used: {error.strerror}")
     if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF}:
         return LongshoreError(f"the output cannot be written: {error.strerror}")
-    return _unexpected(error)
+    return _unexpected_error(error)
 
 
-def _unexpected(error: Exception) -> LongshoreError:
+def _unexpected_error(error: Exception) -> LongshoreError:
     what = f"{type(error).__name__}: {error}".strip().rstrip(":")
     return LongshoreError(
-        f"unexpected: {what}", hint="This is a fault of Longshore's: 'longshore --debug ...' shows where it comes from."
+        f"unexpected: {what}", hint="This is a bug in Longshore: 'longshore --debug ...' prints the traceback."
     )

@@ -16,12 +16,12 @@ INTERRUPTED: Final = 130
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 PASS_THRU = click.option(
-    "--pass-thru", metavar="TEXT", default="", help="Words for the workload manager, in its own language."
+    "--pass-thru", metavar="TEXT", default="", help="Options for the workload manager, as its own program takes them."
 )
 GLOBAL = click.option(
-    "--global/--no-global", "is_global", default=False, help="Search all queues of the workload manager, if it has any."
+    "--global/--no-global", "is_global", default=False, help="Search all queues of the workload manager."
 )
-SERVICE = click.option("--wms-service-class", metavar="NAME", help="The workload manager's service.")
+SERVICE = click.option("--wms-service-class", metavar="NAME", help="Service of the workload manager.")
 _RUN_ID = click.option(
     "--id", "reference", metavar="RUN", help="The run: its id, the beginning of its id, its directory, or @last."
 )

@@ -12,7 +12,7 @@ from longshore.model.run.state import JobState
 if TYPE_CHECKING:
     from longshore.model.run.report import RunReport
 
-_SHOWN: Final = (
+_SHOWN_STATES: Final = (
     JobState.RUNNING,
     JobState.PENDING,
     JobState.READY,
@@ -29,7 +29,7 @@ class RunProgress:
     def __init__(self) -> None:
         self._terminal = sys.stderr.isatty()
         self._shown = ""
-        self._tenth = -1
+        self._tenths = -1
 
     def __enter__(self) -> Self:
         return self
@@ -45,19 +45,19 @@ class RunProgress:
             return
         if self._terminal:
             click.echo(f"\r\x1b[K{line}", nl=False, err=True)
-        elif self._is_another_tenth(report) or report.state is JobState.UNKNOWN:
+        elif self._has_new_tenth(report) or report.state is JobState.UNKNOWN:
             click.echo(line, err=True)
         self._shown = line
 
-    def _is_another_tenth(self, report: RunReport) -> bool:
-        before, self._tenth = self._tenth, 10 * report.counts.get(JobState.SUCCEEDED, 0) // max(report.expected, 1)
-        return self._tenth != before
+    def _has_new_tenth(self, report: RunReport) -> bool:
+        before, self._tenths = self._tenths, 10 * report.counts.get(JobState.SUCCEEDED, 0) // max(report.expected, 1)
+        return self._tenths != before
 
 
 def progress_line(report: RunReport) -> str:
     """Number of jobs in each state, in one line."""
     done = report.counts.get(JobState.SUCCEEDED, 0)
     parts = [f"{report.id}: {done}/{report.expected} succeeded"]
-    counted = ((state, report.counts.get(state, 0)) for state in _SHOWN)
+    counted = ((state, report.counts.get(state, 0)) for state in _SHOWN_STATES)
     parts += [f"{count} {state.lower()}" for state, count in counted if count]
     return ", ".join([*parts, *report.notes])

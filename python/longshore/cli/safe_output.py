@@ -6,8 +6,8 @@ import codecs
 import sys
 from typing import BinaryIO, Final
 
-_KEPT: Final = "\n\t"
-_HARMLESS: Final = str.maketrans("", "", _KEPT)
+_UNESCAPED: Final = "\n\t"
+_WITHOUT_UNESCAPED: Final = str.maketrans("", "", _UNESCAPED)
 
 
 class SafeOutput:
@@ -33,7 +33,7 @@ class SafeOutput:
             text = harmless(text)
         self._write(text.encode(self._encoding, "backslashreplace") + b"\n")
 
-    def text(self, piece: bytes, *, last: bool = False) -> None:
+    def text(self, chunk: bytes, *, last: bool = False) -> None:
         """Write a piece of untrusted text.
 
         Parameters
@@ -44,9 +44,9 @@ class SafeOutput:
             Whether the text ends here.
         """
         if self._raw:
-            self._write(piece)
+            self._write(chunk)
             return
-        text = self._decoder.decode(piece, final=last)
+        text = self._decoder.decode(chunk, final=last)
         self._write(harmless(text).encode(self._encoding, "backslashreplace"))
 
     def end_line(self) -> None:
@@ -59,10 +59,10 @@ class SafeOutput:
         if self._stream:
             self._stream.flush()
 
-    def _write(self, piece: bytes) -> None:
-        if piece and self._stream:
-            self._stream.write(piece)
-            self._at_line_start = piece.endswith(b"\n")
+    def _write(self, chunk: bytes) -> None:
+        if chunk and self._stream:
+            self._stream.write(chunk)
+            self._at_line_start = chunk.endswith(b"\n")
 
 
 def harmless(text: str) -> str:
@@ -70,9 +70,11 @@ def harmless(text: str) -> str:
 
     A carriage return at the end of a line, as in a file from Windows, is dropped.
     """
-    if text.translate(_HARMLESS).isprintable():
+    if text.translate(_WITHOUT_UNESCAPED).isprintable():
         return text
     return "".join(
-        sign if sign.isprintable() or sign in _KEPT else sign.encode("unicode_escape").decode("ascii")
-        for sign in text.replace("\r\n", "\n")
+        character
+        if character.isprintable() or character in _UNESCAPED
+        else character.encode("unicode_escape").decode("ascii")
+        for character in text.replace("\r\n", "\n")
     )

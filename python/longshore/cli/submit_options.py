@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from longshore.app.submit.submit_once import SubmittedRun
     from longshore.model.run.report import RunReport
 
-_KEYS: Final = {
+_CONFIG_KEYS: Final = {
     "butler_config": "butlerConfig",
     "input": "inCollection",
     "output": "output",
@@ -39,43 +39,49 @@ _KEYS: Final = {
 """Configuration key per option; the same as BPS's."""
 
 
-class _File(click.Path):
-    """A path that is not empty: an empty one would be the current directory."""
+class _NonEmptyPath(click.Path):
+    """Path type that refuses an empty text, which would be the current directory."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """Refuse an empty path."""
         if not value:
-            self.fail("no file is named: the word is empty", param, ctx)
+            self.fail("the name of the file is empty", param, ctx)
         return super().convert(value, param, ctx)
 
 
-FILE_TYPE: Final = _File(path_type=Path, readable=False)
-CONFIG_FILE: Final = click.argument("config_file", metavar="FILE_TYPE", type=FILE_TYPE)
+FILE_TYPE: Final = _NonEmptyPath(path_type=Path, readable=False)
+CONFIG_FILE: Final = click.argument("config_file", metavar="FILE", type=FILE_TYPE)
 
-_OF_PAYLOADS: Final = (
+_PAYLOAD_OPTIONS: Final = (
     click.option("-b", "--butler-config", metavar="PATH", help="Butler repository of the payload."),
     click.option("-i", "--input", multiple=True, metavar="COLL,...", help="Input collections."),
     click.option("-o", "--output", metavar="COLL", help="Output collection."),
     click.option("--output-run", metavar="COLL", help="Output run collection."),
-    click.option("-d", "--data-query", metavar="QUERY", help="Which data to process."),
-    click.option("-p", "--pipeline", metavar="FILE_TYPE", help="Pipeline file."),
-    click.option("-g", "--qgraph", metavar="FILE_TYPE", help="File with a quantum graph."),
-    click.option("--extra-qgraph-options", metavar="TEXT", help="Appended when a quantum graph is made."),
-    click.option("--extra-update-qgraph-options", metavar="TEXT", help="Appended when a quantum graph is updated."),
-    click.option("--extra-init-options", metavar="TEXT", help="Appended to the init job's command."),
-    click.option("--extra-run-quantum-options", metavar="TEXT", help="Appended to each job's command."),
+    click.option("-d", "--data-query", metavar="QUERY", help="Query that selects the data."),
+    click.option("-p", "--pipeline", metavar="FILE", help="Pipeline file."),
+    click.option("-g", "--qgraph", metavar="FILE", help="File with a quantum graph."),
+    click.option(
+        "--extra-qgraph-options", metavar="TEXT", help="Options added to the command that makes a quantum graph."
+    ),
+    click.option(
+        "--extra-update-qgraph-options",
+        metavar="TEXT",
+        help="Options added to the command that updates a quantum graph.",
+    ),
+    click.option("--extra-init-options", metavar="TEXT", help="Options added to the init job's command."),
+    click.option("--extra-run-quantum-options", metavar="TEXT", help="Options added to each job's command."),
 )
-_OF_ALL: Final = (
+_COMMON_OPTIONS: Final = (
     SERVICE,
-    click.option("--compute-site", metavar="NAME", help="The site to run at."),
+    click.option("--compute-site", metavar="NAME", help="Site to run at."),
+    click.option("--site-path", multiple=True, metavar="DIR", help="Search site profiles here first. Can be repeated."),
     click.option(
-        "--site-path", multiple=True, metavar="DIR", help="Look for profiles of sites here first. Can be repeated."
+        "--backend-options",
+        metavar="TEXT",
+        help="Options for the workload manager, as its own program takes them; -h lists them.",
     ),
-    click.option(
-        "--backend-options", metavar="TEXT", help="Options for the workload manager, in its words; -h lists them."
-    ),
-    click.option("--make-id-link", is_flag=True, help="Make a link named by the run's id to its directory."),
-    click.option("--id-link-path", metavar="PATH", help="Where such links are made (default ./bps_links)."),
+    click.option("--make-id-link", is_flag=True, help="Make a link to the run directory, named by the run's id."),
+    click.option("--id-link-path", metavar="PATH", help="Folder of these links (default ./bps_links)."),
     click.option(
         "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key; VALUE is YAML. Can be repeated."
     ),
@@ -84,21 +90,21 @@ _OF_ALL: Final = (
 
 def submission_options(command: Command) -> Command:
     """Add the options of a payload's submission, in BPS's order, as the parameter `overrides`."""
-    return _with_overrides(command, (*_OF_PAYLOADS, *_OF_ALL))
+    return _add_overrides(command, (*_PAYLOAD_OPTIONS, *_COMMON_OPTIONS))
 
 
 def script_options(command: Command) -> Command:
-    """Add the submission options that say where and how, but not what, as the parameter `overrides`."""
-    return _with_overrides(command, _OF_ALL)
+    """Add the submission options that do not concern a payload, as the parameter `overrides`."""
+    return _add_overrides(command, _COMMON_OPTIONS)
 
 
-def _with_overrides(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
+def _add_overrides(command: Command, options: Sequence[Callable[[Command], Command]]) -> Command:
     @wraps(command)
     def with_overrides(*args: object, sets: tuple[str, ...], **values: Any) -> object:
         from longshore.app.configure.layers import Overrides
 
-        given = {key: values.pop(name, None) for name, key in _KEYS.items()}
-        overrides = Overrides({key: _joined(key, value) for key, value in given.items() if value}, sets)
+        given = {key: values.pop(name, None) for name, key in _CONFIG_KEYS.items()}
+        overrides = Overrides({key: _join_values(key, value) for key, value in given.items() if value}, sets)
         return command(*args, overrides=overrides, **values)
 
     decorated = cast("Command", with_overrides)
@@ -107,12 +113,12 @@ def _with_overrides(command: Command, options: Sequence[Callable[[Command], Comm
     return decorated
 
 
-def _joined(key: str, value: Any) -> Any:
+def _join_values(key: str, value: Any) -> Any:
     return (":" if key == "sitePath" else ",").join(value) if isinstance(value, tuple) else value
 
 
 def report_submission(submitted: SubmittedRun, *, wait: bool, as_json: bool) -> int:
-    """Announce a run and, with `wait`, follow it to its end; return the exit status."""
+    """Print a submission and, with `wait`, follow the run to its end; return the exit status."""
     if not as_json:
         print_submission_lines(submitted)
     report = follow_to_end(submitted) if wait else None
@@ -138,7 +144,7 @@ def follow_to_end(submitted: SubmittedRun) -> RunReport | None:
             return api.wait(api.open_run(str(submitted.run.root)), progress.show)
     except KeyboardInterrupt:
         click.echo(
-            f"longshore: no longer watching; the run goes on. To end it: longshore cancel {submitted.reference}",
+            f"longshore: no longer watching; the run continues. To cancel it: longshore cancel {submitted.reference}",
             err=True,
         )
         return None
@@ -153,7 +159,7 @@ def print_outcome(submitted: SubmittedRun, report: RunReport, *, quiet: bool) ->
         click.echo(outcome_line(report))
         print_notes(report.notes)
         if report.counts.get(JobState.FAILED):
-            click.echo(f"longshore: what failed, and the logs: longshore report {submitted.reference}", err=True)
+            click.echo(f"longshore: failures and their logs: longshore report {submitted.reference}", err=True)
     return STATE_EXIT_STATUS[report.state]
 
 

@@ -17,7 +17,7 @@ from longshore.model.run.state import STATE_EXIT_STATUS, JobState
 def test_a_manager_that_does_not_answer_is_told_of_and_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], silent: int
 ) -> None:
-    monkeypatch.setattr(watch, "_LOOK_S", 0.0)
+    monkeypatch.setattr(watch, "_INTERVAL_S", 0.0)
     assert watch.watch(silent_run(tmp_path / "run", silent), codes=False) == STATE_EXIT_STATUS[JobState.FAILED]
     said = capsys.readouterr().out
     assert said.count("the workload manager does not answer") == (1 if silent > 1 else 0)

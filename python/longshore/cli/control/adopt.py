@@ -11,12 +11,12 @@ from longshore.app import api
 from longshore.cli.options import JSON, print_json
 
 
-@click.command(epilog="Example: longshore adopt /data/submit    (every run below it)")
+@click.command(epilog="Example: longshore adopt /data/submit    (all runs below it)")
 @click.argument("paths", metavar="PATH...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @JSON
 @click.pass_context
 def command(ctx: click.Context, /, paths: tuple[Path, ...], *, as_json: bool) -> None:
-    """Make runs known that came from elsewhere: directories of runs, or directories that have some below them."""
+    """Add runs to the registry: run directories, or all run directories below a directory."""
     from longshore.cli.show.format import escape_controls
     from longshore.cli.show.registry import adopted_line
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from longshore.contract.intervention import JobSelection
     from longshore.model.run.report import RunReport
 
-_NOTHING = "No job matches the search criteria."
-_NOTHING_HINT = "Hints: Double check id, and/or use --global to search all job queues."
+_NO_MATCH = "No job matches the search criteria."
+_NO_MATCH_HINT = "Hints: Double check id, and/or use --global to search all job queues."
 
 
 class CancelOptions(OptionRecord, frozen=True, kw_only=True):
@@ -55,41 +55,48 @@ class SelectionOptions(OptionRecord, frozen=True, kw_only=True):
 @click.command(epilog="Example: longshore cancel --id @last    or: longshore cancel @last --label coadd")
 @run_option(required=False)
 @SERVICE
-@click.option("--user", metavar="NAME", help="All runs of that user that are not over.")
-@click.option("--yes", is_flag=True, help="Do not ask before ending the runs of a user.")
-@click.option("--job", "jobs", multiple=True, metavar="NAME", help="Only that job; what descends from it is PRUNED.")
-@click.option("--label", "labels", multiple=True, metavar="LABEL", help="Only the jobs of that label.")
-@click.option("--no-final", is_flag=True, help="Skip the final job too, which otherwise runs in any case.")
-@click.option("--require-bps/--skip-require-bps", default=True, help="As in BPS; every run known here is one of ours.")
+@click.option("--user", metavar="NAME", help="All live runs of a user.")
+@click.option("--yes", is_flag=True, help="Do not ask before the runs of a user are cancelled.")
+@click.option(
+    "--job", "jobs", multiple=True, metavar="NAME", help="Only that job; its descendants are PRUNED. Can be repeated."
+)
+@click.option("--label", "labels", multiple=True, metavar="LABEL", help="Only jobs of that label. Can be repeated.")
+@click.option("--no-final", is_flag=True, help="Cancel the final job too; otherwise it still runs.")
+@click.option("--require-bps/--skip-require-bps", default=True, help="As in BPS: cancel only Longshore's runs.")
 @PASS_THRU
 @GLOBAL
 @JSON
-@group_options(options=CancelOptions, selected=SelectionOptions)
+@group_options(options=CancelOptions, selection_options=SelectionOptions)
 @click.pass_context
-def command(ctx: click.Context, /, *, run: str | None, options: CancelOptions, selected: SelectionOptions) -> None:
-    """End a run: every job that runs is told to end, then killed; what never ran is DELETED."""
+def command(
+    ctx: click.Context, /, *, run: str | None, options: CancelOptions, selection_options: SelectionOptions
+) -> None:
+    """Cancel a run: running jobs are asked to end, then killed; jobs that never ran are DELETED."""
     from longshore.contract.intervention import JobSelection
     from longshore.errors import RunNotFoundError
 
     if bool(run) == bool(options.user):
-        raise click.UsageError("Name one run, as in 'longshore cancel RUN', or the runs of a user with --user.")
+        raise click.UsageError("Name one run, as in 'longshore cancel RUN', or a user with --user.")
     selection = JobSelection(
-        jobs=selected.jobs, labels=selected.labels, final_too=selected.no_final, pass_thru=options.pass_thru
+        jobs=selection_options.jobs,
+        labels=selection_options.labels,
+        final_too=selection_options.no_final,
+        pass_thru=options.pass_thru,
     )
-    runs = _find(run, options)
+    runs = _find_runs(run, options)
     if not runs:
-        raise RunNotFoundError(_NOTHING, hint=_NOTHING_HINT)
+        raise RunNotFoundError(_NO_MATCH, hint=_NO_MATCH_HINT)
     if not run and not options.yes:
-        _ask(runs)
+        _confirm(runs)
     reports = [_cancel(opened, selection, options) for opened in runs]
     if options.as_json:
         from longshore.app.documents.run import cancel_document
 
         print_json(cancel_document(reports, as_of=time.time()))
-    ctx.exit(6 if any(_still_runs(report) for report in reports) else 0)
+    ctx.exit(6 if any(_is_still_alive(report) for report in reports) else 0)
 
 
-def _find(run: str | None, options: CancelOptions) -> list[OpenRun | RunReport]:
+def _find_runs(run: str | None, options: CancelOptions) -> list[OpenRun | RunReport]:
     service, everywhere = options.wms_service_class, options.is_global
     if run:
         return [api.find_run(run, service=service, everywhere=everywhere, runs_only=options.require_bps)]
@@ -98,16 +105,16 @@ def _find(run: str | None, options: CancelOptions) -> list[OpenRun | RunReport]:
     return found
 
 
-def _ask(runs: list[OpenRun | RunReport]) -> None:
+def _confirm(runs: list[OpenRun | RunReport]) -> None:
     """Show the runs to cancel, and ask for confirmation."""
     for opened in runs:
-        click.echo("  ".join(_names(opened)), err=True)
+        click.echo("  ".join(_id_and_name(opened)), err=True)
     if not sys.stdin.isatty():
-        raise click.UsageError(f"{len(runs)} runs would end; off a terminal that needs --yes.")
-    click.confirm(f"End these {len(runs)} runs?", abort=True, err=True)
+        raise click.UsageError(f"{len(runs)} runs would be cancelled; without a terminal that requires --yes.")
+    click.confirm(f"Cancel these {len(runs)} runs?", abort=True, err=True)
 
 
-def _names(opened: OpenRun | RunReport) -> tuple[str, str]:
+def _id_and_name(opened: OpenRun | RunReport) -> tuple[str, str]:
     """Id and name of a run."""
     from longshore.model.run.report import RunReport
 
@@ -119,23 +126,23 @@ def _cancel(run: OpenRun | RunReport, selection: JobSelection, options: CancelOp
     from longshore.model.run.state import TERMINAL_STATES
 
     remote = isinstance(run, RunReport)
-    over = (run if isinstance(run, RunReport) else api.status(run)).state in TERMINAL_STATES
+    was_over = (run if isinstance(run, RunReport) else api.status(run)).state in TERMINAL_STATES
     with RunProgress() as progress:
         report = api.cancel(run, selection, runs_only=options.require_bps, show=progress.show)
     if not options.as_json:
-        _say(report, _names(run)[0], over=over, notes=() if remote else report.notes)
+        _print_result(report, _id_and_name(run)[0], was_over=was_over, notes=() if remote else report.notes)
     return report
 
 
-def _say(report: RunReport, name: str, *, over: bool, notes: Iterable[str]) -> None:
+def _print_result(report: RunReport, name: str, *, was_over: bool, notes: Iterable[str]) -> None:
     print_notes(notes)
-    if over:
+    if was_over:
         click.echo(f"longshore: nothing to cancel: run '{name}' is {report.state}", err=True)
-    elif _still_runs(report):
+    elif _is_still_alive(report):
         click.echo(f"Couldn't cancel job with id '{name}' (it still runs)", err=True)
     else:
         click.echo(f"Successfully canceled job with id '{name}'")
 
 
-def _still_runs(report: RunReport) -> bool:
+def _is_still_alive(report: RunReport) -> bool:
     return any(note.startswith("still alive") for note in report.notes)

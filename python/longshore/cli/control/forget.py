@@ -12,10 +12,10 @@ from longshore.cli.options import JSON, print_json
 
 @click.command(epilog="Example: longshore forget k7f3aa")
 @click.argument("runs", metavar="RUN...", nargs=-1, required=True)
-@click.option("--force", is_flag=True, help="Even if it still runs; it goes on.")
+@click.option("--force", is_flag=True, help="Even if the run is live; it continues.")
 @JSON
 def command(runs: tuple[str, ...], *, force: bool, as_json: bool) -> None:
-    """Forget runs: they are no longer listed, nor named by their ids. Their directories stay as they are."""
+    """Remove runs from the registry: they are no longer listed or found by id. Their directories stay."""
     from longshore.cli.show.registry import forgotten_line
 
     forgotten = []

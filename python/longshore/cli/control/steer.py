@@ -16,10 +16,10 @@ _LABEL = click.option("--label", "labels", multiple=True, metavar="LABEL", help=
 
 @click.command(epilog="Example: longshore pause @last --why 'the archive is down'")
 @run_option()
-@click.option("--why", metavar="TEXT", help="What to show to whoever asks how the run stands.")
+@click.option("--why", metavar="TEXT", help="Reason, shown in reports of the run.")
 @JSON
 def pause(*, run: str, why: str | None, as_json: bool) -> None:
-    """Start nothing more of a run. What runs goes on."""
+    """Start no more jobs of a run. Running jobs continue."""
     _steer(run, Intervention(act="pause", set={"why": why} if why else {}), as_json=as_json)
 
 
@@ -27,21 +27,21 @@ def pause(*, run: str, why: str | None, as_json: bool) -> None:
 @run_option()
 @JSON
 def unpause(*, run: str, as_json: bool) -> None:
-    """Let a run go on that was paused."""
+    """Continue a paused run."""
     _steer(run, Intervention(act="unpause"), as_json=as_json)
 
 
 @click.command(epilog="Example: longshore throttle @last --max 4 --label coadd    or: longshore throttle @last --off")
 @run_option()
-@click.option("--max", "most", type=click.IntRange(min=1), metavar="N", help="How many may be active at once.")
-@click.option("--off", is_flag=True, help="As many as there is room for.")
+@click.option("--max", "max_jobs", type=click.IntRange(min=1), metavar="N", help="Maximum number of active jobs.")
+@click.option("--off", is_flag=True, help="Remove the maximum.")
 @_LABEL
 @JSON
-def throttle(*, run: str, most: int | None, off: bool, labels: tuple[str, ...], as_json: bool) -> None:
-    """Bound how many jobs of a run, or of one label, are active at once. What runs goes on."""
-    if (most is None) != off:
-        raise click.UsageError("Say how many, as in --max 4, or --off; to start none at all, pause the run.")
-    values = {} if most is None else {"max": str(most)}
+def throttle(*, run: str, max_jobs: int | None, off: bool, labels: tuple[str, ...], as_json: bool) -> None:
+    """Limit the number of active jobs of a run, or of a label. Running jobs continue."""
+    if (max_jobs is None) != off:
+        raise click.UsageError("Give a number, as in --max 4, or --off; to start no jobs at all, pause the run.")
+    values = {} if max_jobs is None else {"max": str(max_jobs)}
     _steer(run, Intervention(act="throttle", selection=JobSelection(labels=labels), set=values), as_json=as_json)
 
 
@@ -52,7 +52,7 @@ def throttle(*, run: str, most: int | None, off: bool, labels: tuple[str, ...], 
 @_LABEL
 @JSON
 def hold(*, run: str, names: tuple[str, ...], jobs: tuple[str, ...], labels: tuple[str, ...], as_json: bool) -> None:
-    """Keep jobs from starting until they are released. One that runs goes on, and is not tried again."""
+    """Hold jobs: they do not start until they are released. Running jobs continue, and are not retried."""
     selection = JobSelection(jobs=(*names, *jobs), labels=labels)
     _steer(run, Intervention(act="hold", selection=selection), as_json=as_json)
 
@@ -64,7 +64,7 @@ def hold(*, run: str, names: tuple[str, ...], jobs: tuple[str, ...], labels: tup
 @_LABEL
 @JSON
 def release(*, run: str, names: tuple[str, ...], jobs: tuple[str, ...], labels: tuple[str, ...], as_json: bool) -> None:
-    """Let jobs go on that were held."""
+    """Release held jobs."""
     selection = JobSelection(jobs=(*names, *jobs), labels=labels)
     _steer(run, Intervention(act="release", selection=selection), as_json=as_json)
 
@@ -75,8 +75,10 @@ def release(*, run: str, names: tuple[str, ...], jobs: tuple[str, ...], labels: 
 @_JOB
 @_LABEL
 @JSON
-def change(*, run: str, pairs: tuple[str, ...], jobs: tuple[str, ...], labels: tuple[str, ...], as_json: bool) -> None:
-    """Change what jobs ask for that have not started, or will be tried again.
+def set_values(
+    *, run: str, pairs: tuple[str, ...], jobs: tuple[str, ...], labels: tuple[str, ...], as_json: bool
+) -> None:
+    """Change the requests of jobs that have not started, or will be retried.
 
     KEY is requestMemory, requestCpus, requestDisk, requestWalltime, requestResources.NAME or numberOfRetries.
     """
@@ -93,11 +95,11 @@ def _steer(run: str, intervention: Intervention, *, as_json: bool) -> None:
 
         print_json(steer_document(report, intervention, as_of=time.time()))
         return
-    click.echo(f"{intervention.act}: {opened.card.id} is {report.state}{_meant(intervention)}")
+    click.echo(f"{intervention.act}: {opened.card.id} is {report.state}{_describe_change(intervention)}")
     print_notes(report.notes)
 
 
-def _meant(steering: Intervention) -> str:
+def _describe_change(steering: Intervention) -> str:
     words = [f"{key}={value}" for key, value in steering.set.items()]
     words += [f"job {name}" for name in steering.selection.jobs]
     words += [f"label {name}" for name in steering.selection.labels]

@@ -14,37 +14,43 @@ from longshore.cli.options import JSON
 
 _FORMATS = ("dot", "mermaid", "svg")
 _SUFFIXES = {".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".md": "mermaid", ".svg": "svg"}
-_SVG_S = 60.0
+_DOT_TIMEOUT_S = 60.0
 
 
 @click.command(epilog="Example: longshore draw @last --output run.svg    or: longshore draw run.yaml --format mermaid")
 @click.argument("run", metavar="RUN|FILE")
-@click.option("--job", metavar="JOB", help="Draw what is near that job of the run, and not the labels.")
+@click.option("--job", metavar="JOB", help="Draw the jobs around that job instead of the labels.")
 @click.option(
     "--depth", type=click.IntRange(1, 10), default=1, show_default=True, help="Steps before and after the job."
 )
-@click.option("--format", "form", type=click.Choice(_FORMATS), help="Else what the output's name says, or dot.")
-@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), metavar="PATH", help="Write it to a file.")
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="As for submit, where a file is drawn.")
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(_FORMATS),
+    help="Format (default: by the suffix of --output, else dot).",
+)
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), metavar="PATH", help="Write to a file.")
+@click.option(
+    "--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key of the configuration, as for submit."
+)
 @JSON
 def command(
     run: str,
     *,
     job: str | None,
     depth: int,
-    form: str | None,
+    format_name: str | None,
     output: Path | None,
     sets: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Draw a run, or what a configuration FILE would come to: a box for each label, with its number of jobs.
+    """Draw the graph of a run or of a configuration FILE: a box per label, with its number of jobs.
 
-    The picture is as legible for a hundred thousand jobs as for ten. Of a run it shows how each label stands; with
-    --job, the jobs that one waits for and is waited for by.
+    The picture of a run shows the states of each label's jobs; with --job, the job, its parents and its children.
     """
     if Path(run).is_file():
         if job is not None:
-            raise click.UsageError("--job is for a run; a configuration has no jobs yet.")
+            raise click.UsageError("--job requires a run; a configuration has no jobs yet.")
         from longshore.app.configure.layers import Overrides
         from longshore.cli.logging_setup import LogProgress
 
@@ -52,7 +58,7 @@ def command(
             picture = api.draw_configuration(Path(run), Overrides(sets=sets), progress=progress)
     else:
         if sets:
-            raise click.UsageError("--set is for a configuration; a run is as it is.")
+            raise click.UsageError("--set is for a configuration; a run cannot be changed here.")
         picture = api.draw_run(run, job=job, depth=depth)
     if as_json:
         from longshore.app.documents.document import to_json
@@ -62,30 +68,30 @@ def command(
     else:
         from longshore.cli.show.dot import to_dot, to_mermaid
 
-        form = form or _SUFFIXES.get(output.suffix.lower() if output else "", "dot")
-        text = to_mermaid(picture) if form == "mermaid" else to_dot(picture)
-        if form == "svg":
-            text = _svg(text)
+        format_name = format_name or _SUFFIXES.get(output.suffix.lower() if output else "", "dot")
+        text = to_mermaid(picture) if format_name == "mermaid" else to_dot(picture)
+        if format_name == "svg":
+            text = _to_svg(text)
     if output is None:
         click.echo(text)
     else:
-        _write(output, text)
+        _write_file(output, text)
 
 
-def _svg(text: str) -> str:
+def _to_svg(text: str) -> str:
     from longshore.errors import FilesError
     from longshore.world.processes.shell import SystemShell
 
-    answer = SystemShell().run(["dot", "-Tsvg"], env=os.environ, timeout_s=_SVG_S, stdin=text)
-    if not answer.ok:
+    result = SystemShell().run(["dot", "-Tsvg"], env=os.environ, timeout_s=_DOT_TIMEOUT_S, stdin=text)
+    if not result.ok:
         raise FilesError(
-            f"an SVG is drawn by Graphviz, and 'dot' failed: {answer.why}",
+            f"Graphviz ('dot'), which draws the SVG, failed: {result.why}",
             hint="Install graphviz, or use --format dot or mermaid.",
         )
-    return answer.out
+    return result.out
 
 
-def _write(path: Path, text: str) -> None:
+def _write_file(path: Path, text: str) -> None:
     from longshore.errors import FilesError
 
     try:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import click
 
 from longshore.app import api
-from longshore.cli.options import run_option
+from longshore.cli.options import print_notes, run_option
+from longshore.model.run.state import STATE_EXIT_STATUS
 
 
 @click.command(epilog="Example: longshore events @last --follow | jq -r 'select(.event == \"failed\") | .job'")
 @run_option()
-@click.option("--follow", "-f", is_flag=True, help="Go on as more happens, until the run is finished.")
-@click.option("--since", metavar="MARK", help="Only what came after the event of that 'mark'.")
-@click.option("--json", is_flag=True, expose_value=False, help="Errors are JSON too; events are in any case.")
+@click.option("--follow", "-f", is_flag=True, help="Continue with new events until the run is over.")
+@click.option("--since", metavar="MARK", help="Only events after the one with that 'mark'.")
+@click.option("--json", is_flag=True, expose_value=False, help="Print errors as JSON too; events always are.")
 @click.pass_context
 def command(ctx: click.Context, /, *, run: str, follow: bool, since: str | None) -> None:
-    """Print all that happened in a run as JSON Lines, one event a line, in order."""
+    """Print the events of a run in order, as JSON Lines (one event a line)."""
     from longshore.app.documents.document import to_line
     from longshore.app.documents.event import event_document
     from longshore.cli.safe_output import SafeOutput
@@ -30,6 +31,6 @@ def command(ctx: click.Context, /, *, run: str, follow: bool, since: str | None)
             output.flush()
     output.flush()
     if events.is_engine_gone:
-        from longshore.cli.inspect.follow import end_of_following
-
-        ctx.exit(end_of_following(api.status(opened)))
+        report = api.status(opened)
+        print_notes(report.notes)
+        ctx.exit(STATE_EXIT_STATUS[report.state])

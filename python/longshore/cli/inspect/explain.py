@@ -15,7 +15,7 @@ from longshore.cli.options import JSON, print_json
 @click.argument("job")
 @JSON
 def command(run: str, job: str, *, as_json: bool) -> None:
-    """Say why JOB waits, runs, was tried again, failed or was pruned, and all that happened to it."""
+    """Explain why JOB waits, runs, was retried, failed or was pruned, and print its history."""
     now = time.time()
     explained = api.explain(api.open_run(run), job)
     if as_json:

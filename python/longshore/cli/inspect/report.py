@@ -33,16 +33,16 @@ class ListOptions(OptionRecord, frozen=True, kw_only=True):
     pass_thru: str
 
     @property
-    def refused_for_one(self) -> str | None:
+    def list_only_option(self) -> str | None:
         """The first option given that has no meaning for a single run."""
-        given = {
+        values = {
             "--user": self.user,
             "--filter": self.filters,
             "--format": self.fields,
             "--tsv": self.tsv,
             "--no-header": self.no_header,
         }
-        return next((name for name, value in given.items() if value), None)
+        return next((name for name, value in values.items() if value), None)
 
 
 class DetailOptions(OptionRecord, frozen=True, kw_only=True):
@@ -58,22 +58,27 @@ class DetailOptions(OptionRecord, frozen=True, kw_only=True):
 )
 @run_option(required=False)
 @SERVICE
-@click.option("--user", metavar="NAME", help="Only the runs of that user.")
-@click.option("--hist", type=click.FloatRange(min=0.0), metavar="DAYS", help="Also runs that ended so many days ago.")
+@click.option("--user", metavar="NAME", help="Only runs of that user.")
+@click.option(
+    "--hist", type=click.FloatRange(min=0.0), metavar="DAYS", help="Also runs that ended in the last DAYS days."
+)
 @click.option(
     "--filter",
     "filters",
     multiple=True,
     metavar="FIELD=VALUE",
-    help="Only such runs, over or not: also FIELD!=VALUE, FIELD~REGEX, FIELD>NUMBER, FIELD<NUMBER. Can be repeated.",
+    help="Only matching runs, live or over; also FIELD!=VALUE, FIELD~REGEX, FIELD>NUMBER, FIELD<NUMBER. "
+    "Can be repeated.",
 )
-@click.option("--format", "fields", metavar="FIELD,...", help="Which fields to show of each run.")
-@click.option("--tsv", is_flag=True, help="Part fields by tabs instead of laying out a table.")
-@click.option("--no-header", is_flag=True, help="Leave the names of the fields out.")
+@click.option("--format", "fields", metavar="FIELD,...", help="Fields of the list.")
+@click.option("--tsv", is_flag=True, help="Separate fields by tabs.")
+@click.option("--no-header", is_flag=True, help="Omit the header.")
 @PASS_THRU
-@click.option("--return-exit-codes", is_flag=True, help="With --id: also count how jobs failed, per label.")
 @click.option(
-    "--watch", is_flag=True, help="With --id: keep showing it until it is over; the exit status is its state's."
+    "--return-exit-codes", is_flag=True, help="With --id: also count the exit codes of failed jobs per label."
+)
+@click.option(
+    "--watch", is_flag=True, help="With --id: update the report until the run is over; the exit status is its state's."
 )
 @GLOBAL
 @JSON
@@ -82,28 +87,26 @@ class DetailOptions(OptionRecord, frozen=True, kw_only=True):
 def command(
     ctx: click.Context, /, *, run: str | None, search: SearchOptions, listing: ListOptions, detail: DetailOptions
 ) -> None:
-    """Show the runs that are not over (the last five if there is none), or one run in detail."""
+    """List the live runs (without any: the last five), or report one run in detail."""
     if run:
-        if listing.refused_for_one:
-            raise click.UsageError(f"{listing.refused_for_one} is for the list of runs, not for a single one.")
-        ctx.exit(_show_run(run, search, detail))
+        if listing.list_only_option:
+            raise click.UsageError(f"{listing.list_only_option} is for the list of runs, not for a single run.")
+        ctx.exit(_print_run(run, search, detail))
     if detail.watch:
         raise click.UsageError("Name the run to watch: --id RUN.")
-    _show_runs(search, listing, as_json=detail.as_json)
+    _print_list(search, listing, as_json=detail.as_json)
 
 
-def _show_run(run: str, search: SearchOptions, detail: DetailOptions) -> int:
+def _print_run(run: str, search: SearchOptions, detail: DetailOptions) -> int:
     from longshore.cli.show.report_text import exit_codes_table, report_text
     from longshore.model.run.report import RunReport
 
     opened = api.find_run(run, service=search.wms_service_class, everywhere=search.is_global, days=search.hist or 0.0)
     if detail.watch:
         if isinstance(opened, RunReport):
-            raise click.UsageError(f"--watch is for runs whose directory is here; '{opened.path}' is not.")
+            raise click.UsageError(f"--watch requires the run directory, and '{opened.path}' is not accessible here.")
         if detail.as_json:
-            raise click.UsageError(
-                "--watch is for people: with --json ask again and again, or wait with 'submit --wait'."
-            )
+            raise click.UsageError("--watch prints text: with --json repeat the command, or use 'submit --wait'.")
         from longshore.cli.inspect.watch import watch
 
         return watch(opened, codes=detail.return_exit_codes)
@@ -123,14 +126,14 @@ def _show_run(run: str, search: SearchOptions, detail: DetailOptions) -> int:
     return 0
 
 
-def _show_runs(search: SearchOptions, listing: ListOptions, *, as_json: bool) -> None:
+def _print_list(search: SearchOptions, listing: ListOptions, *, as_json: bool) -> None:
     from longshore.app.inspect.run_list import RunQuery
     from longshore.cli.show.report_text import fields_table, summary_table
 
     now = time.time()
-    as_fields = bool(listing.fields or listing.tsv or listing.no_header)
-    if as_fields and as_json:
-        raise click.UsageError("--format, --tsv and --no-header are for text: --json always has all fields.")
+    has_custom_fields = bool(listing.fields or listing.tsv or listing.no_header)
+    if has_custom_fields and as_json:
+        raise click.UsageError("--format, --tsv and --no-header exclude --json, which always has all fields.")
     fields = api.parse_fields(listing.fields)
     query = RunQuery(
         days=search.hist or None,
@@ -145,7 +148,7 @@ def _show_runs(search: SearchOptions, listing: ListOptions, *, as_json: bool) ->
         from longshore.app.documents.report import report_document
 
         print_json(report_document(found.reports, as_of=now, details=False, notes=found.notes))
-    elif as_fields:
+    elif has_custom_fields:
         text = fields_table(found.reports, fields, header=not listing.no_header, tsv=listing.tsv)
         click.echo(text, nl=bool(text))
     else:

@@ -13,13 +13,13 @@ from longshore.cli.options import JSON, print_json
 @click.command(epilog="Example: longshore show-job @last coadd_7    or: longshore show-job @last coadd_7 --script | sh")
 @click.argument("run")
 @click.argument("job")
-@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="That attempt; else the newest.")
-@click.option("--script", is_flag=True, help="Print a shell script that runs it by hand, and nothing else.")
+@click.option("--attempt", type=click.IntRange(min=1), metavar="N", help="Number of the attempt (default: the newest).")
+@click.option("--script", is_flag=True, help="Print only a shell script that runs the job by hand.")
 @JSON
 def command(run: str, job: str, *, attempt: int | None, script: bool, as_json: bool) -> None:
-    """Say what exactly JOB runs: command, environment, request, files, parents and children."""
+    """Show the command, environment, request, files, parents and children of JOB."""
     if script and as_json:
-        raise click.UsageError("--script goes without --json, whose document holds the script too.")
+        raise click.UsageError("--script excludes --json, whose document has the script too.")
     shown = api.show_job(api.open_run(run), job, attempt=attempt)
     if script:
         click.echo(shown.script.encode("utf-8", "surrogateescape"), nl=False)

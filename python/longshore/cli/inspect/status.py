@@ -23,14 +23,17 @@ from longshore.cli.options import (
 @run_option()
 @SERVICE
 @click.option(
-    "--hist", type=click.FloatRange(min=0.0), metavar="DAYS", help="As in BPS; a run's state is always known."
+    "--hist",
+    type=click.FloatRange(min=0.0),
+    metavar="DAYS",
+    help="As in BPS; without effect: the state of a run is always known.",
 )
 @GLOBAL
 @JSON
 @group_options(search=SearchOptions)
 @click.pass_context
 def command(ctx: click.Context, /, *, run: str, search: SearchOptions, as_json: bool) -> None:
-    """Say how a run stands. Exit status: 0 SUCCEEDED, 10 UNKNOWN, 15 RUNNING, 16 DELETED, 17 HELD, 19 FAILED."""
+    """Print the state of a run. Exit status: 0 SUCCEEDED, 10 UNKNOWN, 15 RUNNING, 16 DELETED, 17 HELD, 19 FAILED."""
     from longshore.model.run.report import RunReport
     from longshore.model.run.state import STATE_EXIT_STATUS
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from longshore.app.runs.open_run import OpenRun
     from longshore.model.run.report import RunReport
 
-_LOOK_S: Final = 2.0
+_INTERVAL_S: Final = 2.0
 """Seconds between two reports; one of a run with a hundred thousand jobs takes a hundredth of that."""
 
 
@@ -39,7 +39,7 @@ def watch(opened: OpenRun, *, codes: bool) -> int:
     """
     builder = api.report_builder(opened)
     try:
-        with _terminal() if _is_terminal() else _lines() as screen:
+        with _terminal_screen() if _is_terminal() else _line_screen() as screen:
             while True:
                 now = time.time()
                 report = builder.build(now)
@@ -47,12 +47,12 @@ def watch(opened: OpenRun, *, codes: bool) -> int:
                 if api.is_over(opened, report) and api.is_over(opened, report := builder.build(now)):
                     break
                 screen.show(report, now)
-                time.sleep(_LOOK_S)
+                time.sleep(_INTERVAL_S)
         click.echo(report_text(report))
         if codes:
             click.echo(f"\n\n{exit_codes_table(report)}")
     except KeyboardInterrupt:
-        click.echo(f"longshore: no longer watching; run '{opened.card.id}' is as it was", err=True)
+        click.echo(f"longshore: no longer watching; run '{opened.card.id}' is unchanged", err=True)
         return INTERRUPTED
     return STATE_EXIT_STATUS[report.state]
 
@@ -71,13 +71,13 @@ def screen_text(report: RunReport, now: float) -> str:
 
 
 @contextmanager
-def _terminal() -> Iterator[_Screen]:
+def _terminal_screen() -> Iterator[_Screen]:
     # Imported here: slow to import, and only `--watch` needs it.
     from rich.console import Console
     from rich.live import Live
     from rich.text import Text
 
-    class Drawn:
+    class TerminalScreen:
         def __init__(self, live: Any) -> None:
             self._live = live
 
@@ -85,12 +85,12 @@ def _terminal() -> Iterator[_Screen]:
             self._live.update(Text(screen_text(report, now), overflow="fold"), refresh=True)
 
     with Live(console=Console(highlight=False), auto_refresh=False, transient=True) as live:
-        yield Drawn(live)
+        yield TerminalScreen(live)
 
 
 @contextmanager
-def _lines() -> Iterator[_Screen]:
-    class Written:
+def _line_screen() -> Iterator[_Screen]:
+    class LineScreen:
         def __init__(self) -> None:
             self._last = ""
 
@@ -100,4 +100,4 @@ def _lines() -> Iterator[_Screen]:
                 click.echo(f"{format_timestamp(now)} {line}")
                 self._last = line
 
-    yield Written()
+    yield LineScreen()

@@ -11,5 +11,5 @@ from longshore.app import api
 @click.argument("run")
 @click.option("--by", type=click.Choice(["submit", "resume", "take-over", "restart", "cancel"]), default="resume")
 def command(run: str, by: str) -> None:
-    """Be the engine of a run, in the foreground, until nothing of it can move any more."""
+    """Run the engine of a run in the foreground until no job can change any more."""
     api.drive(api.open_run(run), by)

@@ -15,11 +15,11 @@ from longshore.app import api
     type=click.Choice(["pipeline", "script", "lsst", "site"]),
     default="pipeline",
     show_default=True,
-    help="What to start with: a pipeline of your own commands, one script, a pipeline of LSST's, a site's profile.",
+    help="Kind of example: a pipeline of your own commands, one script, an LSST pipeline, a site profile.",
 )
 @click.argument("folder", metavar="[DIR]", type=click.Path(path_type=Path, file_okay=False), default=Path())
 def command(kind: str, folder: Path) -> None:
-    """Write a commented file to start from into DIR (the current directory); nothing is overwritten."""
+    """Write a commented example to start from into DIR (default: the current directory); never overwrites."""
     from longshore.cli.show.format import escape_controls
 
     written, following = api.write_starter(kind, folder)

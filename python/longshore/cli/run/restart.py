@@ -34,30 +34,30 @@ class ChangeOptions(OptionRecord, frozen=True, kw_only=True):
     "--rerun-failed",
     is_flag=True,
     expose_value=False,
-    help="Run again what failed, was cancelled or pruned: done in any case.",
+    help="As in BPS: submit failed, cancelled and pruned jobs again; always done.",
 )
 @click.option(
     "--from",
     "from_labels",
     multiple=True,
     metavar="LABEL",
-    help="Also run again jobs of that label and all that descends from them, even what succeeded. Can be repeated.",
+    help="Also jobs of that label and their descendants, even those that succeeded. Can be repeated.",
 )
 @click.option(
     "--set",
     "pairs",
     multiple=True,
     metavar="KEY=VALUE",
-    help="What jobs ask for that run again: requestMemory, requestCpus, requestDisk, requestWalltime, "
+    help="Change the requests of these jobs: requestMemory, requestCpus, requestDisk, requestWalltime, "
     "requestResources.NAME or numberOfRetries. Can be repeated.",
 )
-@click.option("--label", "labels", multiple=True, metavar="LABEL", help="Set it only of jobs of that label.")
-@click.option("--job", "jobs", multiple=True, metavar="NAME", help="Set it only of that job.")
-@click.option("--dry-run", is_flag=True, help="Only say what would run again, and why.")
+@click.option("--label", "labels", multiple=True, metavar="LABEL", help="Change only requests of jobs of that label.")
+@click.option("--job", "jobs", multiple=True, metavar="NAME", help="Change only the request of that job.")
+@click.option("--dry-run", is_flag=True, help="Only print which jobs would run again, and why.")
 @JSON
 @group_options(options=ChangeOptions)
 def command(*, run: str, wms_service_class: str | None, options: ChangeOptions, dry_run: bool, as_json: bool) -> None:
-    """Run again what did not succeed, in the same run directory. What succeeded is not run again, but for --from."""
+    """Submit the jobs that did not succeed again, in the same run directory; with --from also others."""
     from longshore.app.documents.restart import restart_document
     from longshore.contract.intervention import JobSelection, RestartChanges
 
@@ -68,19 +68,19 @@ def command(*, run: str, wms_service_class: str | None, options: ChangeOptions, 
     )
     if not changes.selection.everything and not options.pairs:
         raise click.UsageError(
-            "--label and --job say of which jobs something is set: add --set KEY=VALUE, as in --set requestMemory=8G. "
+            "--label and --job limit --set: add --set KEY=VALUE, as in --set requestMemory=8G. "
             "To run a label again, use --from LABEL."
         )
     opened = api.open_run(run, service=wms_service_class)
-    again = api.plan_restart(opened, changes)
+    plan = api.plan_restart(opened, changes)
     notes: list[str] = []
-    submitted = bool(again.total or again.unfinished) and not dry_run
+    submitted = bool(plan.total or plan.unfinished) and not dry_run
     if not as_json:
-        _say(again, opened.card.id)
+        _print_plan(plan, opened.card.id)
     if submitted:
-        opened_card, notes = api.restart(opened, again)
+        opened_card, notes = api.restart(opened, plan)
     if as_json:
-        print_json(restart_document(opened, again, submitted=submitted, notes=notes, as_of=time.time()))
+        print_json(restart_document(opened, plan, submitted=submitted, notes=notes, as_of=time.time()))
     elif submitted:
         print_notes(notes)
         click.echo(f"Submit dir: {opened.run.root}")
@@ -88,34 +88,34 @@ def command(*, run: str, wms_service_class: str | None, options: ChangeOptions, 
         click.echo(f"Run Name: {opened_card.name}")
 
 
-def _say(again: RestartPlan, run: str) -> None:
+def _print_plan(plan: RestartPlan, run: str) -> None:
     """Print the jobs that run again with reasons, a line per label, and the settings changed."""
-    if not again.total and not again.unfinished:
+    if not plan.total and not plan.unfinished:
         click.echo(
-            f"longshore: nothing to run again: every job of '{run}' succeeded; --from LABEL runs it all the same",
+            f"longshore: nothing to run again: every job of '{run}' succeeded; --from LABEL runs that label again",
             err=True,
         )
         return
-    words = _words(again)
-    click.echo(f"longshore: {again.total} jobs of '{run}' run again", err=True)
-    for label, counts in again.reasons.items():
-        reasons = ", ".join(f"{count} {words[why]}" for why, count in counts.items())
+    texts = _reason_texts(plan)
+    click.echo(f"longshore: {plan.total} jobs of '{run}' run again", err=True)
+    for label, counts in plan.reasons.items():
+        reasons = ", ".join(f"{count} {texts[why]}" for why, count in counts.items())
         click.echo(f"longshore:   {label}: {reasons}", err=True)
-    if again.unfinished:
-        click.echo(f"longshore: and {again.unfinished} that were never over go on", err=True)
-    if again.changes.set:
-        values = ", ".join(f"{key}={value}" for key, value in again.changes.set.items())
-        click.echo(f"longshore: {values} is set of {again.changed} of them", err=True)
+    if plan.unfinished:
+        click.echo(f"longshore: {plan.unfinished} jobs that were not over continue", err=True)
+    if plan.changes.set:
+        values = ", ".join(f"{key}={value}" for key, value in plan.changes.set.items())
+        click.echo(f"longshore: {values} is set for {plan.changed} of them", err=True)
 
 
-def _words(again: RestartPlan) -> Mapping[str, str]:
+def _reason_texts(plan: RestartPlan) -> Mapping[str, str]:
     """Text per restart reason."""
-    named = " or ".join(f"'{label}'" for label in again.changes.from_labels)
+    named = " or ".join(f"'{label}'" for label in plan.changes.from_labels)
     return {
         "failed": "failed",
         "cancelled": "cancelled",
         "pruned": "waited for one that failed or was cancelled",
-        "named": "succeeded, and named by --from",
-        "descends": f"succeeded, and descends from {named}",
-        "final": "gathers what the others make",
+        "named": "succeeded, named by --from",
+        "descends": f"succeeded, descends from {named}",
+        "final": "final job",
     }

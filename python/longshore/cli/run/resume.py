@@ -12,21 +12,23 @@ from longshore.cli.options import JSON, print_json, print_notes, run_option
 
 @click.command(epilog="Example: longshore resume @last    or, after a reboot: longshore resume --all")
 @run_option(required=False)
-@click.option("--all", "everything", is_flag=True, help="Every run whose engine died.")
-@click.option("--take-over", is_flag=True, help="From an engine that seems to live: it, or its host, is gone for good.")
-@click.option("--force", is_flag=True, help="Although the last three engines died without achieving anything.")
+@click.option("--all", "everything", is_flag=True, help="All runs whose engines died.")
+@click.option(
+    "--take-over", is_flag=True, help="Replace an engine that seems alive; it or its host must be gone for good."
+)
+@click.option("--force", is_flag=True, help="Even if the last three engines died without progress.")
 @JSON
 @click.pass_context
 def command(
     ctx: click.Context, /, *, run: str | None, everything: bool, take_over: bool, force: bool, as_json: bool
 ) -> None:
-    """Take up a run whose engine died. What succeeded is not run again; what still runs is adopted."""
+    """Start a new engine for a run whose engine died. Successful jobs do not run again; running jobs continue."""
     from longshore.app.documents.run import resume_all_document, resume_document
 
     if bool(run) == everything:
-        raise click.UsageError("Name the run, as in 'longshore resume RUN', or say --all.")
+        raise click.UsageError("Name the run, as in 'longshore resume RUN', or use --all.")
     if everything and (take_over or force):
-        raise click.UsageError("--take-over and --force are said of one run, by somebody who has looked at it.")
+        raise click.UsageError("--take-over and --force require one run, whose state you have checked.")
     if run:
         opened = api.open_run(run)
         outcomes = [(opened, api.resume(opened, take_over=take_over, force=force))]
@@ -43,5 +45,5 @@ def command(
     if as_json:
         print_json(documents[0] if run else resume_all_document(documents, as_of=time.time()))
     elif not outcomes:
-        click.echo("longshore: nothing to resume: no known run has lost its engine", err=True)
+        click.echo("longshore: nothing to resume: no registered run has lost its engine", err=True)
     ctx.exit(6 if any(outcome.has_failed for _, outcome in outcomes) else 0)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 )
 @JSON
 def acquire(*, config_file: Path, overrides: Overrides, save_graph: Path | None, as_json: bool) -> None:
-    """Make the graph of tasks, say what is in it, and stop. Only a quantum graph is written, and what you name."""
-    _run("acquire", config_file, overrides, save_graph=save_graph, as_json=as_json)
+    """Make the graph of tasks, print its content, and stop. Writes only a new quantum graph, and --save-graph."""
+    _run_stages("acquire", config_file, overrides, save_graph=save_graph, as_json=as_json)
 
 
 @click.command(epilog="Example: longshore cluster mosaic.yaml")
@@ -37,8 +37,8 @@ def acquire(*, config_file: Path, overrides: Overrides, save_graph: Path | None,
 @submission_options
 @JSON
 def cluster(*, config_file: Path, overrides: Overrides, as_json: bool) -> None:
-    """Make the graph and clusters of its tasks, say how many, and stop. Nothing is written but a quantum graph."""
-    _run("cluster", config_file, overrides, as_json=as_json)
+    """Pack the tasks of the graph into clusters, print their number, and stop. Writes only a new quantum graph."""
+    _run_stages("cluster", config_file, overrides, as_json=as_json)
 
 
 @click.command(epilog="Example: longshore transform mosaic.yaml --json")
@@ -46,8 +46,8 @@ def cluster(*, config_file: Path, overrides: Overrides, as_json: bool) -> None:
 @submission_options
 @JSON
 def transform(*, config_file: Path, overrides: Overrides, as_json: bool) -> None:
-    """Make the jobs, check them against what the service can give, and stop. Nothing is written but a quantum graph."""
-    _run("transform", config_file, overrides, as_json=as_json)
+    """Make the jobs, check them against the limits of the service, and stop. Writes only a new quantum graph."""
+    _run_stages("transform", config_file, overrides, as_json=as_json)
 
 
 @click.command(epilog="Example: longshore prepare mosaic.yaml")
@@ -55,27 +55,31 @@ def transform(*, config_file: Path, overrides: Overrides, as_json: bool) -> None
 @submission_options
 @JSON
 def prepare(*, config_file: Path, overrides: Overrides, as_json: bool) -> None:
-    """Write the run directory, ready to look into, and stop. Nothing runs until 'submit RUN_DIR' hands it over."""
-    _run("prepare", config_file, overrides, as_json=as_json)
+    """Write the run directory, for inspection, and stop. No job runs until 'submit RUN_DIR'."""
+    _run_stages("prepare", config_file, overrides, as_json=as_json)
 
 
-def _run(last: str, config_file: Path, overrides: Overrides, *, save_graph: Path | None = None, as_json: bool) -> None:
+def _run_stages(
+    last_stage: str, config_file: Path, overrides: Overrides, *, save_graph: Path | None = None, as_json: bool
+) -> None:
     from longshore.app.documents.run import stages_document
     from longshore.cli.logging_setup import LogProgress
     from longshore.cli.show.format import escape_controls
 
     with LogProgress() as progress:
-        stages, submit_dir = api.run_stages(config_file, last, overrides, save_graph=save_graph, progress=progress)
+        stages, submit_dir = api.run_stages(
+            config_file, last_stage, overrides, save_graph=save_graph, progress=progress
+        )
     if as_json:
         print_json(stages_document(stages, submit_dir, as_of=time.time()))
         return
-    for done in stages:
-        click.echo(escape_controls(_line(done)))
+    for result in stages:
+        click.echo(escape_controls(_result_line(result)))
     for name, count in stages[-1].labels.items():
         click.echo(escape_controls(f"  {name}: {count}"))
     if submit_dir:
         click.echo(f"Submit dir: {submit_dir}")
 
 
-def _line(done: StageResult) -> str:
-    return f"{done.stage}: {done.made} ({done.seconds:.2f} s, peak memory {done.peak_memory_b / 2**20:.0f} MiB)"
+def _result_line(result: StageResult) -> str:
+    return f"{result.stage}: {result.made} ({result.seconds:.2f} s, peak memory {result.peak_memory_b / 2**20:.0f} MiB)"

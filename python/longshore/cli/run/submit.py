@@ -21,16 +21,16 @@ if TYPE_CHECKING:
 )
 @click.argument("config_file", metavar="FILE|RUN_DIR", type=FILE_TYPE)
 @submission_options
-@click.option("--force", is_flag=True, help="Of RUN_DIR: even if what it was prepared from is different now.")
+@click.option("--force", is_flag=True, help="Submit RUN_DIR even if its input files have changed.")
 @click.option("--wait", is_flag=True, help="Follow the run to its end; exit as 'status' does.")
 @JSON
 @click.pass_context
 def command(
     ctx: click.Context, /, *, config_file: Path, overrides: Overrides, force: bool, wait: bool, as_json: bool
 ) -> None:
-    """Prepare the run that FILE describes and hand it to a workload manager.
+    """Prepare the run that FILE describes and submit it to a workload manager.
 
-    With the directory that 'prepare' wrote, hand that over as it is, if nothing it was made from has changed since.
+    RUN_DIR, written by 'prepare', is submitted as it is, unless its input files have changed.
     """
     from longshore.cli.logging_setup import LogProgress
 

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 @click.command(epilog="Example: longshore submitcmd script.yaml --wait")
 @CONFIG_FILE
 @script_options
-@click.option("--dry-run", is_flag=True, help="Write the run directory and stop.")
+@click.option("--dry-run", is_flag=True, help="Write the run directory, then stop.")
 @click.option("--wait", is_flag=True, help="Follow the run to its end; exit as 'status' does.")
 @JSON
 @click.pass_context
 def command(
     ctx: click.Context, /, *, config_file: Path, overrides: Overrides, dry_run: bool, wait: bool, as_json: bool
 ) -> None:
-    """Run one script of your own as a job: the section customJob of FILE, no graph needed."""
+    """Submit one script as a job: the section customJob of FILE, without a graph."""
     from longshore.cli.logging_setup import LogProgress
 
     if not dry_run:
@@ -43,7 +43,7 @@ def command(
             prepared.run,
             prepared.card,
             site=prepared.site,
-            notes=("dry run: nothing was handed over",),
+            notes=("dry run: nothing was submitted",),
             as_of=time.time(),
         )
         print_json(document)

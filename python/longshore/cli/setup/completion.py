@@ -43,7 +43,7 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 """
 
 
-class _Bash(BashComplete):
+class _BashComplete(BashComplete):
     """Bash, but without its own rules for word breaks."""
 
     source_template = _BASH
@@ -62,7 +62,7 @@ class _Bash(BashComplete):
         """Skip click's version check, which would start bash."""
 
 
-class _Fish(FishComplete):
+class _FishComplete(FishComplete):
     """Fish, which would otherwise sort runs by their ids."""
 
     source_template = FishComplete.source_template.replace("--no-files", "--no-files --keep-order")
@@ -71,7 +71,7 @@ class _Fish(FishComplete):
         return f"{item.type},{item.value}\t{item.help}" if item.help else f"{item.type},{item.value}"
 
 
-_SHELLS: Final[dict[str, type[ShellComplete]]] = {"bash": _Bash, "zsh": ZshComplete, "fish": _Fish}
+_SHELLS: Final[dict[str, type[ShellComplete]]] = {"bash": _BashComplete, "zsh": ZshComplete, "fish": _FishComplete}
 
 for _name, _kind in _SHELLS.items():
     add_completion_class(_kind, _name)
@@ -81,6 +81,6 @@ for _name, _kind in _SHELLS.items():
 @click.argument("shell", type=click.Choice([*_SHELLS]))
 @click.pass_context
 def command(ctx: click.Context, /, *, shell: str) -> None:
-    """Print the script that makes SHELL complete commands, options, runs, labels, jobs, sites and services."""
+    """Print the script that completes commands, options, runs, labels, jobs, sites and services in SHELL."""
     completer = _SHELLS[shell](ctx.find_root().command, {}, _PROGRAM, _VARIABLE)
     click.echo(completer.source_template % completer.source_vars())

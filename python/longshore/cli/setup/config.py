@@ -25,7 +25,7 @@ class ScopeOptions(OptionRecord, frozen=True, kw_only=True):
     given: tuple[str, ...]
 
     @property
-    def current(self) -> dict[str, str]:
+    def current_values(self) -> dict[str, str]:
         """BPS's current values of a search."""
         named = {
             "curr_pipetask": self.label,
@@ -38,7 +38,7 @@ class ScopeOptions(OptionRecord, frozen=True, kw_only=True):
 
 @click.group(epilog="Example: longshore config explain run.yaml requestMemory --label isr")
 def command() -> None:
-    """Look at a configuration: what it is, where each value comes from, and what is wrong with it."""
+    """Show, explain or lint a configuration, or print its schema."""
 
 
 @command.command(epilog="Example: longshore config show run.yaml --origins")
@@ -47,7 +47,7 @@ def command() -> None:
 @JSON
 @submission_options
 def show(*, config_file: Path, overrides: Overrides, origins: bool, as_json: bool) -> None:
-    """Print the effective configuration: all layers merged, values as they were written."""
+    """Print the effective configuration: all layers merged, values as written."""
     from longshore.app.documents.configuration import config_show_document
     from longshore.cli.show.config import config_text
 
@@ -66,7 +66,7 @@ def show(*, config_file: Path, overrides: Overrides, origins: bool, as_json: boo
 @click.option("--site", metavar="NAME", help="Search as at this site (BPS: curr_site).")
 @click.option("--cloud", metavar="NAME", help="Search as in this cloud (BPS: curr_cloud).")
 @click.option(
-    "--var", "given", multiple=True, metavar="NAME=VALUE", help="A value that wins over all. Can be repeated."
+    "--var", "given", multiple=True, metavar="NAME=VALUE", help="Variable that overrides all others. Can be repeated."
 )
 @JSON
 @submission_options
@@ -82,12 +82,12 @@ def explain(
     scope: ScopeOptions,
     as_json: bool,
 ) -> None:
-    """Print the value of each KEY, where it was written, how it came about, and what it overrode."""
+    """Print the value of each KEY, its origin, the steps of its evaluation, and the values it overrode."""
     from longshore.app.documents.configuration import explain_document
     from longshore.cli.show.config import explain_text
 
     values = api.explain_values(
-        api.configuration(config_file, overrides), keys, current=scope.current, given=scope.given
+        api.configuration(config_file, overrides), keys, current=scope.current_values, given=scope.given
     )
     if as_json:
         print_json(explain_document(values))
@@ -98,29 +98,33 @@ def explain(
 
 @command.command(epilog="Example: longshore config lint run.yaml --strict")
 @CONFIG_FILE
-@click.option("--strict", is_flag=True, help="Let warnings count as errors.")
+@click.option("--strict", is_flag=True, help="Count warnings as errors.")
 @click.option(
-    "--format", "shape", type=click.Choice(["text", "json", "github"]), default="text", help="How to print (text)."
+    "--format",
+    "format_name",
+    type=click.Choice(["text", "json", "github"]),
+    default="text",
+    help="Output format (default text).",
 )
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--json", "as_json", is_flag=True, help="Same as --format json.")
 @submission_options
 @click.pass_context
 def lint(
-    ctx: click.Context, /, *, config_file: Path, overrides: Overrides, strict: bool, shape: str, as_json: bool
+    ctx: click.Context, /, *, config_file: Path, overrides: Overrides, strict: bool, format_name: str, as_json: bool
 ) -> None:
-    """Print everything that is wrong with a configuration, or likely to be; exit with 3 where there are errors."""
+    """Print errors and likely mistakes in a configuration; exit with 3 if there are errors."""
     from longshore.app.documents.configuration import lint_document
     from longshore.cli.show.lint import lint_github, lint_text
     from longshore.config.lint.schema_check import Severity
     from longshore.errors import ConfigError
 
     linted = api.lint(config_file, overrides)
-    bad = linted.count(Severity.ERROR) + (linted.count(Severity.WARNING) if strict else 0)
-    if as_json or shape == "json":
-        print_json(lint_document(linted, ok=not bad))
-    elif text := lint_github(linted) if shape == "github" else lint_text(linted, str(config_file)):
+    error_count = linted.count(Severity.ERROR) + (linted.count(Severity.WARNING) if strict else 0)
+    if as_json or format_name == "json":
+        print_json(lint_document(linted, ok=not error_count))
+    elif text := lint_github(linted) if format_name == "github" else lint_text(linted, str(config_file)):
         click.echo(text)
-    ctx.exit(ConfigError.exit_status if bad else 0)
+    ctx.exit(ConfigError.exit_status if error_count else 0)
 
 
 @command.command(epilog="Example: longshore config schema > longshore.json")

@@ -14,13 +14,13 @@ from longshore.cli.options import JSON, SERVICE, print_json
 @click.command(epilog="Example: longshore ping --wms-service-class local")
 @SERVICE
 @click.option(
-    "--config", type=click.Path(path_type=Path, readable=False), help="Ask with what this file says of the service."
+    "--config", type=click.Path(path_type=Path, readable=False), help="Use the settings of the service in this file."
 )
-@click.option("--pass-thru", metavar="TEXT", expose_value=False, help="As in BPS; no service has a use for it.")
+@click.option("--pass-thru", metavar="TEXT", expose_value=False, help="As in BPS; without effect.")
 @JSON
 @click.pass_context
 def command(ctx: click.Context, /, *, wms_service_class: str | None, config: Path | None, as_json: bool) -> None:
-    """Ask a workload manager whether it can be used, and what it has."""
+    """Check whether a workload manager is available, and print its resources."""
     report = api.ping(wms_service_class, path=config)
     if as_json:
         from longshore.app.documents.site import ping_document

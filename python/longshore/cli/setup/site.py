@@ -14,32 +14,34 @@ if TYPE_CHECKING:
     from longshore.app.configure.site_list import KnownSite, SiteDescription
 
 SITE_PATH: Final = click.option(
-    "--site-path", multiple=True, metavar="DIR", help="Look for profiles of sites here first. Can be repeated."
+    "--site-path", multiple=True, metavar="DIR", help="Search site profiles here first. Can be repeated."
 )
 
 
 @click.group(epilog="Example: longshore site list")
 def command() -> None:
-    """Look at the sites that jobs can run at."""
+    """List sites, or show the profile of one."""
 
 
 @command.command("list", epilog="Example: longshore site list --json")
 @SITE_PATH
 @JSON
 def list_command(*, site_path: tuple[str, ...], as_json: bool) -> None:
-    """List all sites: profiles on the search path, and sections of the configuration of this machine and user."""
-    found = api.sites(site_path)
+    """List all sites: profiles on the search path, and sections of the machine's and user's configuration."""
+    listed_sites = api.sites(site_path)
     if as_json:
         from longshore.app.documents.site import sites_document
 
-        print_json(sites_document(found, as_of=time.time()))
+        print_json(sites_document(listed_sites, as_of=time.time()))
         return
     from longshore.cli.show.format import escape_controls
 
-    widths = [max(len(text) for text in texts) for texts in zip(*(_cells(each)[:2] for each in found), strict=True)]
-    for each in found:
-        name, service, rest = _cells(each)
-        click.echo(escape_controls(f"{name:{widths[0]}}  {service:{widths[1]}}  {rest}".rstrip()))
+    widths = [
+        max(len(text) for text in texts) for texts in zip(*(_cells(each)[:2] for each in listed_sites), strict=True)
+    ]
+    for each in listed_sites:
+        name, service, note = _cells(each)
+        click.echo(escape_controls(f"{name:{widths[0]}}  {service:{widths[1]}}  {note}".rstrip()))
 
 
 @command.command("show", epilog="Example: longshore site show local")
@@ -47,7 +49,7 @@ def list_command(*, site_path: tuple[str, ...], as_json: bool) -> None:
 @SITE_PATH
 @JSON
 def show_command(*, name: str, site_path: tuple[str, ...], as_json: bool) -> None:
-    """Show what is said of a site, with all it inherits, and where each value was written."""
+    """Show the profile of a site with inherited values, and the origin of each."""
     shown = api.site(name, site_path)
     if as_json:
         from longshore.app.documents.site import site_profile_document
@@ -56,16 +58,16 @@ def show_command(*, name: str, site_path: tuple[str, ...], as_json: bool) -> Non
         return
     from longshore.cli.show.format import escape_controls
 
-    for line in _lines(shown):
+    for line in _profile_lines(shown):
         click.echo(escape_controls(line))
 
 
 def _cells(site: KnownSite) -> tuple[str, str, str]:
-    rest = f"cannot be used: {site.error}" if site.error else site.title
-    return site.name, site.service or "-", f"{rest} ({site.origin})" if rest else f"({site.origin})"
+    note = f"cannot be used: {site.error}" if site.error else site.title
+    return site.name, site.service or "-", f"{note} ({site.origin})" if note else f"({site.origin})"
 
 
-def _lines(shown: SiteDescription) -> list[str]:
+def _profile_lines(shown: SiteDescription) -> list[str]:
     """One line per value, in YAML where a line suffices, with its origin as a comment."""
     from longshore.app.documents.document import to_json
 
@@ -74,6 +76,6 @@ def _lines(shown: SiteDescription) -> list[str]:
     if shown.chain[1:]:
         lines.append(f"# from {', then '.join(shown.chain)}")
     for steps, (value, origin) in shown.origins.items():
-        said = value if isinstance(value, str) and value.isprintable() else to_json(value)
-        lines.append(f"{'.'.join(steps)}: {said}  # {origin}")
+        text = value if isinstance(value, str) and value.isprintable() else to_json(value)
+        lines.append(f"{'.'.join(steps)}: {text}  # {origin}")
     return lines

@@ -13,7 +13,7 @@ from longshore.config.lint.explain import InterpolationStep, KeyExplanation, Ste
 from longshore.config.values.merge import Node, plain_value
 from longshore.origin import Origin
 
-_WIDE: Final = 10**9
+_NO_WRAP: Final = 10**9
 
 
 def config_text(root: Node, *, origins: bool) -> str:
@@ -22,22 +22,22 @@ def config_text(root: Node, *, origins: bool) -> str:
 
 
 def _yaml_lines(node: Node, depth: int, *, origins: bool) -> Iterator[str]:
-    for key, below in node.value.items() if isinstance(node.value, dict) else ():
-        begin = f"{'  ' * depth}{_flow(key)}:"
-        if isinstance(below.value, dict) and below.value:
-            yield begin
-            yield from _yaml_lines(below, depth + 1, origins=origins)
+    for key, child in node.value.items() if isinstance(node.value, dict) else ():
+        start = f"{'  ' * depth}{_yaml_value(key)}:"
+        if isinstance(child.value, dict) and child.value:
+            yield start
+            yield from _yaml_lines(child, depth + 1, origins=origins)
         else:
-            place = f"  # {_place(below.origin)}" if origins else ""
-            yield f"{begin} {_flow(plain_value(below))}{place}"
+            place = f"  # {_origin_text(child.origin)}" if origins else ""
+            yield f"{start} {_yaml_value(plain_value(child))}{place}"
 
 
-def _flow(value: Any) -> str:
+def _yaml_value(value: Any) -> str:
     """A value in one line of YAML."""
     if isinstance(value, str) and any(ord(character) < 32 or ord(character) > 126 for character in value):
         # YAML would fold it over several lines; a JSON string is a double-quoted YAML string on one line.
         return json.dumps(value)
-    text: str = yaml.safe_dump(value, default_flow_style=True, width=_WIDE, allow_unicode=False)
+    text: str = yaml.safe_dump(value, default_flow_style=True, width=_NO_WRAP, allow_unicode=False)
     return text.removesuffix("\n").removesuffix("\n...")
 
 
@@ -57,14 +57,14 @@ def _explained_lines(key: str, explained: KeyExplanation) -> Iterator[str]:
         if explained.error.hint:
             yield escape_controls(f"    {explained.error.hint}")
     else:
-        yield f"{escape_controls(key)}: {_shown(explained.value)}"
-    yield f"  from {_place(explained.origin)}"
+        yield f"{escape_controls(key)}: {_value_text(explained.value)}"
+    yield f"  from {_origin_text(explained.origin)}"
     yield from _step_lines(explained.steps)
-    for replaced in explained.overridden_values:
-        yield f"  overrode {_shown(replaced.value)} from {_place(replaced.origin)}"
-    for replaced in explained.hidden_values:
-        section = escape_controls(str(replaced.section))
-        yield f"  hides {_shown(replaced.value)} in {section}, from {_place(replaced.origin)}"
+    for overridden in explained.overridden_values:
+        yield f"  overrode {_value_text(overridden.value)} from {_origin_text(overridden.origin)}"
+    for overridden in explained.hidden_values:
+        section = escape_controls(str(overridden.section))
+        yield f"  hides {_value_text(overridden.value)} in {section}, from {_origin_text(overridden.origin)}"
 
 
 def _step_lines(steps: Sequence[InterpolationStep]) -> Iterator[str]:
@@ -72,29 +72,29 @@ def _step_lines(steps: Sequence[InterpolationStep]) -> Iterator[str]:
         return
     for step in steps:
         indent = "  " * (step.depth + 1)
-        text = _shown(step.text)
+        text = _value_text(step.text)
         match step.kind:
             case StepKind.WRITTEN:
                 yield f"{indent}written {text}"
             case StepKind.ENVIRONMENT:
                 yield f"{indent}with the environment {text}"
             case StepKind.VARIABLE:
-                yield f"{indent}{{{escape_controls(step.name)}}} is {text}, from {_place(step.origin)}"
+                yield f"{indent}{{{escape_controls(step.name)}}} is {text}, from {_origin_text(step.origin)}"
             case StepKind.UNDEFINED:
                 yield f"{indent}{{{escape_controls(step.name)}}} is defined nowhere: {text}"
             case StepKind.VALUE:
                 yield f"{indent}gives {text}"
 
 
-def _shown(value: Any) -> str:
+def _value_text(value: Any) -> str:
     return (
-        escape_controls(_flow(value))
+        escape_controls(_yaml_value(value))
         if not isinstance(value, str)
         else escape_controls(json.dumps(value, ensure_ascii=False))
     )
 
 
-def _place(origin: Origin | None) -> str:
+def _origin_text(origin: Origin | None) -> str:
     if origin is None:
         return "a current value"
     layer = f" ({origin.layer})" if origin.layer else ""

@@ -19,8 +19,8 @@ _COLOURS: Final[tuple[tuple[JobState, str], ...]] = (
     (JobState.PRUNED, "#e6dcef"),
 )
 """Colour of a box by the states of its jobs; the first that matches is used."""
-_DONE: Final = "#c4e6c0"
-_PLAIN: Final = "#ffffff"
+_SUCCEEDED_COLOUR: Final = "#c4e6c0"
+_DEFAULT_COLOUR: Final = "#ffffff"
 _MERMAID_UNSAFE: Final = re.compile(r"[^\w .,:+/=-]")
 
 
@@ -28,14 +28,14 @@ def to_dot(picture: Drawing) -> str:
     """Format a picture for Graphviz."""
     lines = [
         "digraph longshore {",
-        f"  label={_quoted(picture.title)}; labelloc=t; rankdir=TB;",
+        f"  label={_quote(picture.title)}; labelloc=t; rankdir=TB;",
         '  node [shape=box, style="rounded,filled", fontname="Helvetica", fillcolor="#ffffff"];',
     ]
     for number, box in enumerate(picture.boxes):
         text = r"\n".join(escape_dot(line) for line in box_lines(box))
-        more = ", penwidth=3" if box.here else ""
-        style = ', style="rounded,dashed"' if box.more else f', fillcolor="{_colour(box)}"'
-        lines.append(f'  n{number} [label="{text}"{style}{more}];')
+        emphasis = ", penwidth=3" if box.here else ""
+        style = ', style="rounded,dashed"' if box.more else f', fillcolor="{_box_colour(box)}"'
+        lines.append(f'  n{number} [label="{text}"{style}{emphasis}];')
     for arrow in picture.arrows:
         text = f' [label="{arrow.jobs:,}"]' if arrow.jobs > 1 else ""
         lines.append(f"  n{arrow.start} -> n{arrow.end}{text};")
@@ -46,10 +46,10 @@ def to_mermaid(picture: Drawing) -> str:
     """Format a picture for Mermaid, as Markdown pages of several forges draw it."""
     lines = ["flowchart TD"]
     for number, box in enumerate(picture.boxes):
-        text = "<br/>".join(_MERMAID_UNSAFE.sub(_entity, line) for line in box_lines(box))
+        text = "<br/>".join(_MERMAID_UNSAFE.sub(_to_entity, line) for line in box_lines(box))
         lines.append(f'  n{number}["{text}"]')
         if not box.more:
-            lines.append(f"  style n{number} fill:{_colour(box)}" + (",stroke-width:3px" if box.here else ""))
+            lines.append(f"  style n{number} fill:{_box_colour(box)}" + (",stroke-width:3px" if box.here else ""))
     for arrow in picture.arrows:
         text = f"|{arrow.jobs}|" if arrow.jobs > 1 else ""
         lines.append(f"  n{arrow.start} -->{text} n{arrow.end}")
@@ -65,26 +65,26 @@ def box_lines(box: DrawingNode) -> list[str]:
         lines.append(box.label)
     elif box.jobs:
         lines.append(f"{box.jobs:,} job" + "s" * (box.jobs != 1))
-    return [*lines, *_states(box.counts, box.jobs)]
+    return [*lines, *_state_lines(box.counts, box.jobs)]
 
 
-def _states(counts: Mapping[JobState, int], jobs: int) -> list[str]:
+def _state_lines(counts: Mapping[JobState, int], jobs: int) -> list[str]:
     """Number of jobs per state, as short as possible."""
     if jobs == 1 or len(counts) == 1:
         return [state.value.lower() for state in counts]
     return [", ".join(f"{number:,} {state.value.lower()}" for state, number in counts.items())] if counts else []
 
 
-def _colour(box: DrawingNode) -> str:
+def _box_colour(box: DrawingNode) -> str:
     for state, colour in _COLOURS:
         if box.counts.get(state):
             return colour
-    return _DONE if box.counts and set(box.counts) == {JobState.SUCCEEDED} else _PLAIN
+    return _SUCCEEDED_COLOUR if box.counts and set(box.counts) == {JobState.SUCCEEDED} else _DEFAULT_COLOUR
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return f'"{escape_dot(text)}"'
 
 
-def _entity(found: re.Match[str]) -> str:
+def _to_entity(found: re.Match[str]) -> str:
     return f"#{ord(found[0])};"

@@ -25,8 +25,8 @@ from longshore.model.run.moment import format_moment
 
 def event_text(event: Event, job: int) -> str:
     """Format an event as a line: its time, and its meaning for the job of that index."""
-    tell = _TELL.get(type(event))
-    return f"{format_moment(event.t)}  {tell(event, job) if tell else type(event).__name__.lower()}"
+    formatter = _FORMATTERS.get(type(event))
+    return f"{format_moment(event.t)}  {formatter(event, job) if formatter else type(event).__name__.lower()}"
 
 
 def _submitting(event: Submitting, job: int) -> str:
@@ -36,8 +36,8 @@ def _submitting(event: Submitting, job: int) -> str:
 
 
 def _submitted(event: Submitted, _: int) -> str:
-    known = f", which knows it as {event.id}" if event.id != event.b else ""
-    return f"the workload manager took batch {event.b}{known}"
+    identity = f", which knows it as {event.id}" if event.id != event.b else ""
+    return f"the workload manager took batch {event.b}{identity}"
 
 
 def _refused(event: Refused, _: int) -> str:
@@ -52,13 +52,13 @@ def _started(event: Started, _: int) -> str:
 def _ended(event: Ended, _: int) -> str:
     used = [f"after {format_duration(event.run_s)}"] if event.run_s is not None else []
     used += [f"peak memory {format_size(event.rss_b)}"] if event.rss_b is not None else []
-    rest = f" ({', '.join(used)})" if used else ""
+    details = f" ({', '.join(used)})" if used else ""
     if event.cause is None:
-        return f"attempt {event.a} succeeded{rest}"
-    how = format_signal(event.signal) if event.signal is not None else f"exit code {event.exit}"
-    known = how if event.signal is not None or event.exit is not None else "no exit code"
-    reason = f": {event.reason}" if event.reason and event.reason != known else ""
-    return f"attempt {event.a} ended badly, {event.cause.value}, {known}{rest}{reason}"
+        return f"attempt {event.a} succeeded{details}"
+    outcome = format_signal(event.signal) if event.signal is not None else f"exit code {event.exit}"
+    identity = outcome if event.signal is not None or event.exit is not None else "no exit code"
+    reason = f": {event.reason}" if event.reason and event.reason != identity else ""
+    return f"attempt {event.a} ended badly, {event.cause.value}, {identity}{details}{reason}"
 
 
 def _lost(event: Lost, _: int) -> str:
@@ -78,9 +78,9 @@ def _failed(event: Failed, _: int) -> str:
 def _steer(event: Steer, _: int) -> str:
     selected = "; ".join(f"{kind} {', '.join(names[:5])}" for kind, names in event.select.items())
     changed = ", ".join(f"{key}={value}" for key, value in event.set.items())
-    rest = f" ({changed})" if changed else ""
-    whom = selected or ("the whole run" if event.jobs is None else format_count(len(event.jobs), "job"))
-    return f"{event.who} ordered: {event.act} {whom}{rest}"
+    details = f" ({changed})" if changed else ""
+    target = selected or ("the whole run" if event.jobs is None else format_count(len(event.jobs), "job"))
+    return f"{event.who} ordered: {event.act} {target}{details}"
 
 
 def _deleted(_: Deleted, __: int) -> str:
@@ -94,7 +94,7 @@ def _restarted(event: Restarted, _: int) -> str:
     return f"it is to run again, in a restart{by}{since}{f' with {changed}' if changed else ''}"
 
 
-_TELL: Final[Mapping[type, Callable[[Any, int], str]]] = {
+_FORMATTERS: Final[Mapping[type, Callable[[Any, int], str]]] = {
     Submitting: _submitting,
     Submitted: _submitted,
     Refused: _refused,

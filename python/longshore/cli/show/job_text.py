@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from longshore.model.run.attempt import Attempt
     from longshore.model.workflow.request import Request
 
-_SHOWN: Final = 5
-_HISTORY: Final = 60
+_MAX_NAMES: Final = 5
+_MAX_HISTORY: Final = 60
 """Maximum lines of history in a text; the JSON has all of it."""
-_IN: Final = "  "
+_INDENT: Final = "  "
 
 
 def shown_command(line: str) -> str:
@@ -31,29 +31,29 @@ def shown_command(line: str) -> str:
 
 def job_text(job: JobDetails) -> str:
     """Format a job's command, environment, request and files, as ``show-job`` prints it."""
-    was = "not begun yet" if not job.attempts else f"of {job.attempts} so far"
+    attempts = "not begun yet" if not job.attempts else f"of {job.attempts} so far"
     facts: list[tuple[str, str]] = [
         ("Job", f"{job.name} (number {job.index}, label {job.label}) of run {job.run}"),
-        ("Attempt", f"{job.attempt}, {was}"),
+        ("Attempt", f"{job.attempt}, {attempts}"),
         ("Request", request_text(job.request)),
-        ("Retries", _retries(job.number_of_retries, job.retry_unless_exit)),
+        ("Retries", _retries_text(job.number_of_retries, job.retry_unless_exit)),
         ("Directory", job.working_directory),
         ("Log", job.log),
         ("Tags", ", ".join(f"{name}={value}" for name, value in job.tags.items())),
         ("Tasks", str(job.tasks) if job.tasks > 1 else ""),
         ("Site", " ".join(filter(None, [job.site, job.cloud and f"(cloud {job.cloud})"]))),
         ("Asked for", ", ".join(f"{name}={value}" for name, value in job.attributes.items())),
-        ("Parents", _few(job.parents)),
-        ("Children", _few(job.children)),
+        ("Parents", _join_names(job.parents)),
+        ("Children", _join_names(job.children)),
     ]
     lines = [f"{name + ':':10} {value}" for name, value in facts if value]
-    lines += _files("Reads", job.inputs) + _files("Writes", job.outputs)
+    lines += _file_lines("Reads", job.inputs) + _file_lines("Writes", job.outputs)
     lines += ["", "Environment set by the run:"]
     for name, value in job.environment.items():
-        lines.append(f"{_IN}{name}={'(hidden: it looks like a secret)' if value is None else value}")
+        lines.append(f"{_INDENT}{name}={'(hidden: it looks like a secret)' if value is None else value}")
     lines += ["", "Command:"]
-    lines += [_IN + line for setup in job.setup for line in shown_command(setup).splitlines()]
-    lines += [_IN + line for line in shown_command(job.line).splitlines()]
+    lines += [_INDENT + line for setup in job.setup for line in shown_command(setup).splitlines()]
+    lines += [_INDENT + line for line in shown_command(job.line).splitlines()]
     where = f"longshore show-job {job.run} {shlex.quote(job.name)} --attempt {job.attempt} --script | sh"
     lines += ["", f"By hand: {where}"]
     return "\n".join(map(escape_controls, lines))
@@ -62,20 +62,20 @@ def job_text(job: JobDetails) -> str:
 def explanation_text(job: JobExplanation, *, now: float) -> str:
     """Format the explanation of a job's state, as ``explain`` prints it."""
     lines = [f"{job.name} (number {job.index}, label {job.label}) of run {job.run} is {job.state}."]
-    lines += [f"{_IN}{reason}" for reason in state_reasons(job, now=now)]
+    lines += [f"{_INDENT}{reason}" for reason in state_reasons(job, now=now)]
     lines += ["", f"Request:  {request_text(job.request)}"]
     if job.room:
-        lines.append(f"Room:     {_room(job.room)}")
+        lines.append(f"Room:     {_free_resources(job.room)}")
     used = f"{job.counted_failures} of its attempts counted so far"
-    lines.append(f"Retries:  {_retries(job.retries, job.retry_unless_exit)}, {used}")
+    lines.append(f"Retries:  {_retries_text(job.retries, job.retry_unless_exit)}, {used}")
     for attempt in job.attempts:
         lines += ["", *_attempt_lines(attempt, job.logs.get(attempt.number))]
-    story = [event_text(event, job.index) for _, event in job.events]
-    if story:
+    history = [event_text(event, job.index) for _, event in job.events]
+    if history:
         lines += ["", "History (UTC):"]
-        if len(story) > _HISTORY:
-            lines.append(f"{_IN}... {len(story) - _HISTORY} earlier: --json has them")
-        lines += [_IN + line for line in story[-_HISTORY:]]
+        if len(history) > _MAX_HISTORY:
+            lines.append(f"{_INDENT}... {len(history) - _MAX_HISTORY} earlier: --json has them")
+        lines += [_INDENT + line for line in history[-_MAX_HISTORY:]]
     return "\n".join(map(escape_controls, lines))
 
 
@@ -85,7 +85,7 @@ def state_reasons(job: JobExplanation, *, now: float) -> list[str]:
 
 
 def _reasons(job: JobExplanation, now: float) -> Iterator[str]:
-    yield from _WHY.get(job.state, _why_other)(job, now)
+    yield from _REASONS.get(job.state, _why_other)(job, now)
     if job.stopped_at is not None:
         yield f"The engine is not running since {format_moment(job.stopped_at)}: longshore resume {job.run}"
 
@@ -101,9 +101,10 @@ def _why_pending(job: JobExplanation, _: float) -> Iterator[str]:
 
 def _why_succeeded(job: JobExplanation, _: float) -> Iterator[str]:
     for newest in job.attempts[-1:]:
-        yield f"Its attempt {newest.number} succeeded{_after(newest)}."
-    if bad := [attempt for attempt in job.attempts if attempt.cause]:
-        yield f"Before that, {_times(len(bad))} ended badly: {'; '.join(map(outcome_text, bad[-_SHOWN:]))}."
+        yield f"Its attempt {newest.number} succeeded{_after_duration(newest)}."
+    if failed_attempts := [attempt for attempt in job.attempts if attempt.cause]:
+        outcomes = "; ".join(map(outcome_text, failed_attempts[-_MAX_NAMES:]))
+        yield f"Before that, {_attempts_text(len(failed_attempts))} ended badly: {outcomes}."
 
 
 def _why_failed(job: JobExplanation, _: float) -> Iterator[str]:
@@ -130,19 +131,19 @@ def _why_other(job: JobExplanation, _: float) -> Iterator[str]:
 
 def _why_unready(job: JobExplanation, _: float) -> Iterator[str]:
     if job.is_final:
-        yield f"It is the final job: {len(job.waits_for)} others are not over yet{_first(job.waits_for)}."
+        yield f"It is the final job: {len(job.waits_for)} others are not over yet{_example_jobs(job.waits_for)}."
         return
     if job.waits_for or not job.blocking_groups:
         parents = "parent has" if job.parents == 1 else "parents have"
-        yield f"{len(job.waits_for)} of its {job.parents} {parents} not succeeded yet: {_listed(job.waits_for)}."
+        yield f"{len(job.waits_for)} of its {job.parents} {parents} not succeeded yet: {_join_jobs(job.waits_for)}."
     for group in job.blocking_groups:
-        yield _behind(group)
+        yield _barrier_reason(group)
     named = {other.name for other in job.waits_for}
     if any(cause.name not in named for cause in job.causes):
-        yield f"In the end it waits for {_listed(job.causes)}."
+        yield f"In the end it waits for {_join_jobs(job.causes)}."
 
 
-def _behind(group: BlockingGroup) -> str:
+def _barrier_reason(group: BlockingGroup) -> str:
     verb, is_or_are = ("has", "is") if group.unfinished == 1 else ("have", "are")
     still = f"{verb} not succeeded" if group.must_succeed else f"{is_or_are} not over"
     return f"It comes after the group {group.title}, of which {format_count(group.unfinished, 'last job')} {still} yet."
@@ -155,7 +156,7 @@ def _why_ready(job: JobExplanation, now: float) -> Iterator[str]:
         yield f"It is tried again at {format_moment(job.not_before)} at the earliest."
     for throttle in job.throttles:
         if throttle.active >= throttle.maximum:
-            yield _throttled(throttle, job.run)
+            yield _throttle_reason(throttle, job.run)
     for limit in job.limits:
         if limit.is_reached:
             who = ", ".join(f"{amount} by run {run}" for run, amount in limit.used_by_run.items())
@@ -164,7 +165,8 @@ def _why_ready(job: JobExplanation, now: float) -> Iterator[str]:
         yield f"The engine waits: {job.note}."
     if job.room and not job.room.fits:
         short = [name for name, amount in job.room.requested.items() if amount > job.room.free[name]]
-        yield f"There is not enough room: {', '.join(_short(job.room, name) for name in short)}; {_active(job.room)}."
+        shortages = ", ".join(_shortage(job.room, name) for name in short)
+        yield f"There is not enough room: {shortages}; {_active_jobs(job.room)}."
     elif job.room and not (
         job.is_undecided or job.stopped_at is not None or any(limit.is_reached for limit in job.limits)
     ):
@@ -173,7 +175,7 @@ def _why_ready(job: JobExplanation, now: float) -> Iterator[str]:
         yield f"There is room for it now: the engine starts it in its turn{rest}."
 
 
-def _throttled(throttle: Throttle, run: str) -> str:
+def _throttle_reason(throttle: Throttle, run: str) -> str:
     whose, option = (
         ("", "") if throttle.label is None else (f" of label {throttle.label}", f" --label {throttle.label}")
     )
@@ -209,20 +211,20 @@ def _why_pruned(job: JobExplanation, _: float) -> Iterator[str]:
         yield "What it would have gathered did not all succeed."
     if not job.causes:
         return
-    more = len(job.causes) - _SHOWN
+    more = len(job.causes) - _MAX_NAMES
     yield f"It descends from {len(job.causes)} that did not succeed:" if job.causes[1:] else "It descends from:"
-    for other in job.causes[:_SHOWN]:
+    for other in job.causes[:_MAX_NAMES]:
         how = f": {outcome_text(other.attempt)}" if other.attempt and other.attempt.cause else ""
         log = f", log {other.log}" if other.log and other.attempt and other.attempt.cause is not Cause.SUBMIT else ""
-        yield f"{_IN}{other.name} ({other.state}{how}{log})"
+        yield f"{_INDENT}{other.name} ({other.state}{how}{log})"
     if more > 0:
-        yield f"{_IN}and {more} more"
+        yield f"{_INDENT}and {more} more"
 
 
 def outcome_text(attempt: Attempt) -> str:
     """Format how an attempt ended, as short as possible."""
-    told = attempt.cause is not None or attempt.signal is not None or attempt.exit_code is not None
-    words = failure_text(attempt.cause, attempt.exit_code, attempt.signal) if told else "no outcome yet"
+    times_text = attempt.cause is not None or attempt.signal is not None or attempt.exit_code is not None
+    words = failure_text(attempt.cause, attempt.exit_code, attempt.signal) if times_text else "no outcome yet"
     # A reason without new information repeats the exit code.
     return f"{words} ({attempt.reason})" if attempt.reason and attempt.reason != words else words
 
@@ -243,53 +245,53 @@ def _attempt_lines(attempt: Attempt, log: str | None) -> list[str]:
     outcome = outcome_text(attempt) if attempt.cause else "succeeded" if attempt.ended_at is not None else "not over"
     lines = [f"Attempt {attempt.number}: {outcome}"]
     times = [("handed over", attempt.submitted_at), ("started", attempt.started_at), ("ended", attempt.ended_at)]
-    told = ", ".join(f"{what} {format_moment(at)}" for what, at in times if at is not None)
+    times_text = ", ".join(f"{what} {format_moment(at)}" for what, at in times if at is not None)
     host = f", on {attempt.host}" if attempt.host else ""
-    lines.append(f"{_IN}{told}{host}")
-    used = list(_used(attempt))
+    lines.append(f"{_INDENT}{times_text}{host}")
+    used = list(_usage(attempt))
     if used:
-        lines.append(f"{_IN}{', '.join(used)}")
+        lines.append(f"{_INDENT}{', '.join(used)}")
     if log and attempt.cause is not Cause.SUBMIT:
-        lines.append(f"{_IN}log {log}")
+        lines.append(f"{_INDENT}log {log}")
     if attempt.extra:
-        lines.append(f"{_IN}{', '.join(f'{name}={value}' for name, value in attempt.extra.items())}")
+        lines.append(f"{_INDENT}{', '.join(f'{name}={value}' for name, value in attempt.extra.items())}")
     return lines
 
 
-def _used(attempt: Attempt) -> Iterator[str]:
+def _usage(attempt: Attempt) -> Iterator[str]:
     asked = attempt.requested
     if attempt.queue_s is not None:
         yield f"waited {format_duration(attempt.queue_s)}"
     if attempt.run_s is not None:
-        yield f"ran {format_duration(attempt.run_s)}" + _share(
+        yield f"ran {format_duration(attempt.run_s)}" + _percent_of_request(
             attempt.run_s, asked.walltime_s if asked else None, format_duration
         )
     if attempt.cpu_s is not None:
         yield f"{format_duration(attempt.cpu_s)} of processor"
     if attempt.peak_memory_b is not None:
-        yield f"peak memory {format_size(attempt.peak_memory_b)}" + _share(
+        yield f"peak memory {format_size(attempt.peak_memory_b)}" + _percent_of_request(
             attempt.peak_memory_b, asked.memory_b if asked else None, lambda amount: format_size(int(amount))
         )
 
 
-def _share(used: float, asked: float | None, text: Callable[[float], str]) -> str:
+def _percent_of_request(used: float, asked: float | None, text: Callable[[float], str]) -> str:
     if not asked:
         return ""
     return f" ({100 * used / asked:.0f} % of the {text(asked)} requested)"
 
 
-def _room(room: PoolUsage) -> str:
+def _free_resources(room: PoolUsage) -> str:
     return ", ".join(
         f"{_amount(name, room.free[name])} of {_amount(name, room.capacity[name])} {name} free"
         for name in room.capacity
     )
 
 
-def _short(room: PoolUsage, name: str) -> str:
+def _shortage(room: PoolUsage, name: str) -> str:
     return f"it asks for {_amount(name, room.requested[name])} of {name}, and {_amount(name, room.free[name])} is free"
 
 
-def _active(room: PoolUsage) -> str:
+def _active_jobs(room: PoolUsage) -> str:
     return f"{room.active} job{' has' if room.active == 1 else 's have'} the rest"
 
 
@@ -297,41 +299,41 @@ def _amount(name: str, amount: int) -> str:
     return format_size(amount) if name in {"memory", "disk"} else str(amount)
 
 
-def _retries(number: int, unless: Sequence[int]) -> str:
+def _retries_text(number: int, unless: Sequence[int]) -> str:
     text = {0: "none", 1: "1 after the first attempt"}.get(number, f"{number} after the first attempt")
     return f"{text}, but not after exit code {', '.join(map(str, unless))}" if unless and number else text
 
 
-def _after(attempt: Attempt) -> str:
+def _after_duration(attempt: Attempt) -> str:
     return f" after {format_duration(attempt.run_s)}" if attempt.run_s is not None else ""
 
 
-def _times(number: int) -> str:
+def _attempts_text(number: int) -> str:
     return "an attempt" if number == 1 else f"{number} attempts"
 
 
-def _first(others: Sequence[RelatedJob]) -> str:
-    return f", such as {_listed(others)}" if others else ""
+def _example_jobs(others: Sequence[RelatedJob]) -> str:
+    return f", such as {_join_jobs(others)}" if others else ""
 
 
-def _listed(others: Sequence[RelatedJob]) -> str:
-    more = f" and {len(others) - _SHOWN} more" if others[_SHOWN:] else ""
-    return ", ".join(f"{other.name} ({other.state})" for other in others[:_SHOWN]) + more
+def _join_jobs(others: Sequence[RelatedJob]) -> str:
+    more = f" and {len(others) - _MAX_NAMES} more" if others[_MAX_NAMES:] else ""
+    return ", ".join(f"{other.name} ({other.state})" for other in others[:_MAX_NAMES]) + more
 
 
-def _few(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if names[_SHOWN:] else ""
-    return ", ".join(names[:_SHOWN]) + more
+def _join_names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_NAMES} more" if names[_MAX_NAMES:] else ""
+    return ", ".join(names[:_MAX_NAMES]) + more
 
 
-def _files(title: str, files: Sequence[JobFile]) -> list[str]:
+def _file_lines(title: str, files: Sequence[JobFile]) -> list[str]:
     if not files:
         return []
-    more = [f"{_IN}... and {len(files) - _SHOWN} more"] if files[_SHOWN:] else []
-    return [f"{title}:", *(f"{_IN}{file.path or file.name}" for file in files[:_SHOWN]), *more]
+    more = [f"{_INDENT}... and {len(files) - _MAX_NAMES} more"] if files[_MAX_NAMES:] else []
+    return [f"{title}:", *(f"{_INDENT}{file.path or file.name}" for file in files[:_MAX_NAMES]), *more]
 
 
-_WHY: Final[Mapping[JobState, Callable[[JobExplanation, float], Iterator[str]]]] = {
+_REASONS: Final[Mapping[JobState, Callable[[JobExplanation, float], Iterator[str]]]] = {
     JobState.UNREADY: _why_unready,
     JobState.READY: _why_ready,
     JobState.PENDING: _why_pending,
@@ -342,4 +344,4 @@ _WHY: Final[Mapping[JobState, Callable[[JobExplanation, float], Iterator[str]]]]
     JobState.DELETED: _why_deleted,
     JobState.PRUNED: _why_pruned,
 }
-"""Sentence per state of a job."""
+"""Function per state that gives the reasons for it."""

@@ -11,8 +11,8 @@ from longshore.config.lint.schema_check import Finding, Severity
 if TYPE_CHECKING:
     from longshore.app.configure.lint import LintResult
 
-_WIDEST: Final = 160
-_COMMANDS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
+_MAX_WIDTH: Final = 160
+_GITHUB_COMMANDS: Final = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.NOTE: "notice"}
 
 
 def lint_text(linted: LintResult, name: str) -> str:
@@ -26,10 +26,10 @@ def _finding_lines(finding: Finding, line: str | None) -> Iterator[str]:
     yield escape_controls(f"{finding.origin}: {finding.severity.value}: {finding.message}")
     if line is not None:
         column = finding.origin.column - 1
-        begin = max(0, min(column - _WIDEST // 2, len(line) - _WIDEST)) if len(line) > _WIDEST else 0
-        part = line[begin : begin + _WIDEST].replace("\t", " ")
+        start = max(0, min(column - _MAX_WIDTH // 2, len(line) - _MAX_WIDTH)) if len(line) > _MAX_WIDTH else 0
+        part = line[start : start + _MAX_WIDTH].replace("\t", " ")
         yield f"    {escape_controls(part)}"
-        yield f"    {' ' * len(escape_controls(part[: column - begin]))}^"
+        yield f"    {' ' * len(escape_controls(part[: column - start]))}^"
     if finding.hint:
         yield escape_controls(f"    {finding.hint}")
 
@@ -44,16 +44,16 @@ def _annotation(finding: Finding) -> str:
     message = f"{finding.message}. {finding.hint}" if finding.hint else finding.message
     if not origin.line and origin.layer:
         # Findings about options or environment variables have no file that GitHub could show.
-        return escape_controls(f"::{_COMMANDS[finding.severity]}::{_data(f'{origin}: {message}')}")
-    place = f"file={_property(origin.file)}"
+        return escape_controls(f"::{_GITHUB_COMMANDS[finding.severity]}::{_escape_data(f'{origin}: {message}')}")
+    place = f"file={_escape_property(origin.file)}"
     if origin.line:
         place += f",line={origin.line},col={origin.column}"
-    return escape_controls(f"::{_COMMANDS[finding.severity]} {place}::{_data(message)}")
+    return escape_controls(f"::{_GITHUB_COMMANDS[finding.severity]} {place}::{_escape_data(message)}")
 
 
-def _data(text: str) -> str:
+def _escape_data(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+def _escape_property(text: str) -> str:
+    return _escape_data(text).replace(":", "%3A").replace(",", "%2C")

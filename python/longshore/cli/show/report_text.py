@@ -19,7 +19,7 @@ from longshore.origin import Origin
 _SUMMARY_COLUMNS = ("X", "STATE", "%S", "ID", "OPERATOR", "PROJECT", "CAMPAIGN", "PAYLOAD", "RUN")
 _DETAIL_COLUMNS = (" ", *(state.value for state in JobState), "EXPECTED")
 
-_NUMBERED = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})*")
+_NUMERIC_ID = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})*")
 """A numeric id, such as ``9.0``; the limit of eighteen digits keeps a hostile id cheap."""
 
 _CODE_COLUMNS = (
@@ -29,8 +29,8 @@ _CODE_COLUMNS = (
     "INFRASTRUCTURE ERROR COUNT",
     "INFRASTRUCTURE ERROR CODES",
 )
-_SHORTEST_RULE = 3
-_MOST_FAULTS: Final = 40
+_MIN_COLUMN_WIDTH = 3
+_MAX_FAULTS: Final = 40
 """Maximum number of faults shown of one error; ``--json`` gives all."""
 _BLANK_LINES = ("", "")
 
@@ -43,12 +43,12 @@ def summary_table(reports: Sequence[RunReport], *, global_ids: bool = False) -> 
 
 def sort_by_id(reports: Iterable[RunReport]) -> list[RunReport]:
     """Sort runs as the table of runs does."""
-    return sorted(reports, key=lambda report: _id_order(report.id))
+    return sorted(reports, key=lambda report: _id_sort_key(report.id))
 
 
 def fields_table(reports: Iterable[RunReport], names: Sequence[str], *, header: bool = True, tsv: bool = False) -> str:
     """Format chosen fields of runs, a row each; with `tsv` separated by tabs, for programs."""
-    rows = [[_cell(value) for value in api.field_values(report, names)] for report in sort_by_id(reports)]
+    rows = [[_cell_text(value) for value in api.field_values(report, names)] for report in sort_by_id(reports)]
     titles = [name.upper() for name in names]
     if not tsv:
         lines = format_table(titles, rows)
@@ -56,13 +56,13 @@ def fields_table(reports: Iterable[RunReport], names: Sequence[str], *, header: 
     return "\n".join("\t".join(map(escape_controls, row)) for row in ([titles, *rows] if header else rows))
 
 
-def _cell(value: str | int | None) -> str:
+def _cell_text(value: str | int | None) -> str:
     return "UNK" if value is None else str(value)
 
 
 def report_text(report: RunReport) -> str:
     """Format one run in detail: its row, its place, the states per label, failures, and notes."""
-    lines = [summary_table([report]), *_BLANK_LINES, *_facts(report), *_BLANK_LINES, *_label_table(report)]
+    lines = [summary_table([report]), *_BLANK_LINES, *_fact_lines(report), *_BLANK_LINES, *_label_table(report)]
     if report.summary:
         lines += run_summary_lines(report.summary)
     if report.notes:
@@ -77,9 +77,9 @@ def exit_codes_table(report: RunReport) -> str:
     """
     codes = report.summary.exit_codes if report.summary else {}
     lines = format_table(
-        _CODE_COLUMNS, [_code_row(label, these.codes) for label, these in codes.items()], first_left=True
+        _CODE_COLUMNS, [_code_row(label, label_codes.codes) for label, label_codes in codes.items()], first_left=True
     )
-    unknown = [label for label, these in codes.items() if these.unknown]
+    unknown = [label for label, label_codes in codes.items() if label_codes.unknown]
     if unknown:
         lines.append(f"WARNING: exit codes not available for job labels: {', '.join(map(escape_controls, unknown))}")
     return "\n".join(lines)
@@ -88,8 +88,8 @@ def exit_codes_table(report: RunReport) -> str:
 def _code_row(label: str, codes: Mapping[int, int]) -> tuple[str, ...]:
     cells = [label]
     for of_payload in (True, False):
-        these = [code for code in codes if (code in PAYLOAD_CODES) == of_payload]
-        cells += [str(sum(codes[code] for code in these)), ", ".join(sorted(map(str, these))) or "None"]
+        label_codes = [code for code in codes if (code in PAYLOAD_CODES) == of_payload]
+        cells += [str(sum(codes[code] for code in label_codes)), ", ".join(sorted(map(str, label_codes))) or "None"]
     return tuple(cells)
 
 
@@ -108,7 +108,7 @@ def error_text(error: LongshoreError) -> str:
     """Format an error: origin and message, then the hint; each fault of several."""
     if len(error.details) <= 1:
         return _fault_text(error.origin, error.message, error.hint)
-    faults = error.details[:_MOST_FAULTS]
+    faults = error.details[:_MAX_FAULTS]
     # A hint that consecutive faults share is printed after the last of them.
     following = [*(fault.hint for fault in faults[1:]), ""]
     shown = [
@@ -145,7 +145,7 @@ def format_table(header: Sequence[str], rows: Iterable[Sequence[str]], *, first_
     with `first_left`), and every column is as wide as its widest cell: text that is cut off cannot be searched for.
     """
     cells = [[escape_controls(cell) for cell in row] for row in rows]
-    widths = [max(_SHORTEST_RULE, *map(len, column)) for column in zip(header, *cells, strict=True)]
+    widths = [max(_MIN_COLUMN_WIDTH, *map(len, column)) for column in zip(header, *cells, strict=True)]
     lines = [
         " ".join(name.center(width) for name, width in zip(header, widths, strict=True)),
         " ".join("-" * width for width in widths),
@@ -173,14 +173,14 @@ def _summary_row(report: RunReport, *, global_ids: bool) -> tuple[str, ...]:
     )
 
 
-def _id_order(run_id: str) -> tuple[bool, tuple[int, ...], str]:
+def _id_sort_key(run_id: str) -> tuple[bool, tuple[int, ...], str]:
     """Sort key of an id: BPS sorts as text and puts 10.0 before 9.0; Longshore's ids sort by time as text."""
-    if _NUMBERED.fullmatch(run_id):
+    if _NUMERIC_ID.fullmatch(run_id):
         return False, tuple(int(part) for part in run_id.split(".")), run_id
     return True, (), run_id
 
 
-def _facts(report: RunReport) -> list[str]:
+def _fact_lines(report: RunReport) -> list[str]:
     """Facts about the whole run, a line each."""
     facts: list[tuple[str, str | None]] = [("Path", report.path), ("Global job id", report.global_id)]
     facts += [("Service", report.service), ("Site", report.site)]

@@ -9,41 +9,41 @@ from longshore.cli.show.format import INDENT, escape_controls, failure_text, for
 from longshore.model.run.report import Badput, Failure, RunSummary
 from longshore.model.run.state import Cause
 
-_GROUPS: Final = 5
+_MAX_GROUPS: Final = 5
 """Maximum number of failure groups shown with an example; programs get all."""
 
 
-def run_summary_lines(insight: RunSummary, *, now: float | None = None, examples: bool = True) -> list[str]:
+def run_summary_lines(summary: RunSummary, *, now: float | None = None, examples: bool = True) -> list[str]:
     """Format a run's summary, a line each, with empty lines between the parts.
 
     With `now`, running jobs show how long they have run. With `examples`, failure groups have an example each.
     """
-    lines = _progress(insight)
-    if insight.running:
-        lines.append(f"Longest running: {', '.join(_running(insight, now))}")
-    lines += [f"Waiting: {escape_controls(words)}" for words in insight.waits]
-    if insight.badput:
-        lines.append(f"Ended badly: {_badput(insight.badput)}")
-    failures = insight.failures
+    lines = _progress_lines(summary)
+    if summary.running:
+        lines.append(f"Longest running: {', '.join(_running_jobs(summary, now))}")
+    lines += [f"Waiting: {escape_controls(words)}" for words in summary.waits]
+    if summary.badput:
+        lines.append(f"Ended badly: {_badput_text(summary.badput)}")
+    failures = summary.failures
     if failures:
-        lines += ["", *_groups(failures)]
-        for number, failure in enumerate(failures[:_GROUPS] if examples else (), start=1):
-            lines += ["", *_example(number, failure)]
+        lines += ["", *_group_lines(failures)]
+        for number, failure in enumerate(failures[:_MAX_GROUPS] if examples else (), start=1):
+            lines += ["", *_example_lines(number, failure)]
     return ["", *lines] if lines and lines[0] else lines
 
 
-def _progress(insight: RunSummary) -> list[str]:
+def _progress_lines(summary: RunSummary) -> list[str]:
     parts = []
-    if insight.elapsed_s is not None:
-        parts.append(f"Elapsed: {format_duration(insight.elapsed_s)}")
-    if insight.left_s:
-        low, high = (format_duration(seconds) for seconds in insight.left_s)
+    if summary.elapsed_s is not None:
+        parts.append(f"Elapsed: {format_duration(summary.elapsed_s)}")
+    if summary.left_s:
+        low, high = (format_duration(seconds) for seconds in summary.left_s)
         parts.append(f"left: about {low}" if low == high else f"left: about {low} to {high}")
     return [", ".join(parts)] if parts else []
 
 
-def _running(insight: RunSummary, now: float | None) -> Iterator[str]:
-    for job in insight.running:
+def _running_jobs(summary: RunSummary, now: float | None) -> Iterator[str]:
+    for job in summary.running:
         parts = [escape_controls(job.name)]
         if now is not None and job.started_at is not None:
             parts.append(f"for {format_duration(now - job.started_at)}")
@@ -52,7 +52,7 @@ def _running(insight: RunSummary, now: float | None) -> Iterator[str]:
         yield " ".join(parts)
 
 
-def _badput(badput: Mapping[Cause, Badput]) -> str:
+def _badput_text(badput: Mapping[Cause, Badput]) -> str:
     attempts = sum(spent.attempts for spent in badput.values())
     seconds = sum(spent.seconds for spent in badput.values())
     causes = ", ".join(
@@ -61,28 +61,28 @@ def _badput(badput: Mapping[Cause, Badput]) -> str:
     return f"{format_count(attempts, 'attempt')}, {format_duration(seconds)}: {causes}"
 
 
-def _groups(failures: Sequence[Failure]) -> Iterator[str]:
+def _group_lines(failures: Sequence[Failure]) -> Iterator[str]:
     """All causes in a few lines, above the logs, so that they are on the first screen."""
     # Every group of one kind counts the jobs with unread logs; add them only once.
-    unread = {_kind(failure): failure.unread for failure in failures}
+    unread = {_group_key(failure): failure.unread for failure in failures}
     total = sum(failure.count for failure in failures) + sum(unread.values())
     yield f"Failed: {format_count(total, 'job')}, alike in {format_count(len(failures), 'group')}:"
-    for number, failure in enumerate(failures[:_GROUPS], start=1):
-        yield f"{INDENT}{number}. {_headline(failure)}"
-    rest = failures[_GROUPS:]
+    for number, failure in enumerate(failures[:_MAX_GROUPS], start=1):
+        yield f"{INDENT}{number}. {_group_text(failure)}"
+    rest = failures[_MAX_GROUPS:]
     if rest:
         groups, jobs = format_count(len(rest), "more group"), format_count(sum(each.count for each in rest), "job")
         yield f"{INDENT}... and {groups} of {jobs}: --json has them all"
 
 
-def _headline(failure: Failure) -> str:
+def _group_text(failure: Failure) -> str:
     number = format_count(failure.count, "job")
     more = f", and perhaps more of {failure.unread} whose logs were not read" if failure.unread else ""
     words = f"{failure.label}: {number} ({failure_text(failure.cause, failure.exit_code, failure.signal)}{more})"
     return escape_controls(f"{words}: {failure.message}" if failure.message else words)
 
 
-def _example(number: int, failure: Failure) -> Iterator[str]:
+def _example_lines(number: int, failure: Failure) -> Iterator[str]:
     where = f" on {failure.host}" if failure.host else ""
     reason = f": {failure.reason}" if failure.reason else ""
     yield escape_controls(
@@ -99,5 +99,5 @@ def _example(number: int, failure: Failure) -> Iterator[str]:
         yield f"{INDENT}(the log is empty, or cannot be read)"
 
 
-def _kind(failure: Failure) -> tuple[object, ...]:
+def _group_key(failure: Failure) -> tuple[object, ...]:
     return failure.label, failure.cause, failure.exit_code, failure.signal

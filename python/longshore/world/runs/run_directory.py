@@ -162,9 +162,9 @@ def read_card(run: RunPaths) -> RunIdentity:
     return _decode(text, RunIdentity, run.card)
 
 
-def write_made_from(run: RunPaths, kept: Fingerprint) -> None:
+def write_made_from(run: RunPaths, fingerprint: Fingerprint) -> None:
     """Write ``made-from.json`` atomically."""
-    write_atomically(run.made_from, msgspec.json.format(msgspec.json.encode(kept), indent=1) + b"\n")
+    write_atomically(run.made_from, msgspec.json.format(msgspec.json.encode(fingerprint), indent=1) + b"\n")
 
 
 def read_made_from(run: RunPaths) -> Fingerprint | None:
