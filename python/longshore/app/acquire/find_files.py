@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from longshore.app.configure.configuration import Configuration
+from longshore.app.payload.locate_file import locate_file
 from longshore.errors import FilesError
 from longshore.origin import Origin
 
@@ -22,11 +23,10 @@ def find_file(
     `name` has its variables replaced; `what` and `origin` name the file and its place in errors. `folder` replaces
     the folder of the user's file. Raises `FilesError` if the file is in neither folder.
     """
-    candidates = (Path(name), (folder or configuration.path.parent) / name)
-    for path in candidates:
-        if path.is_file():
-            return path
-    absolute_paths = dict.fromkeys(path.absolute() for path in candidates)
+    folder = folder or configuration.path.parent
+    if path := locate_file(name, folder):
+        return path
+    absolute_paths = dict.fromkeys(path.absolute() for path in (Path(name), folder / name))
     other = next((path for path in absolute_paths if path.exists()), None)
     raise FilesError(
         f"{what} names the file '{name}', which is " + ("no file" if other else "not there"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import shutil
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -15,7 +14,7 @@ from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.payload.payload import AcquiredPayload, note_kept_graph
 from longshore.app.progress import Progress
 from longshore.config.profile.command_lines import read_command_words
-from longshore.config.values.merge import PACKAGED_LAYERS, Node
+from longshore.config.values.merge import PACKAGED_LAYERS
 from longshore.config.values.search import Scope
 from longshore.errors import ConfigError, FilesError, GraphCommandError, PreparationError
 from longshore.graph.formats.quantum_graph import RUN_GRAPH, task_graph
@@ -67,7 +66,7 @@ def make_graph(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
     pipeline = _pipeline(configuration)
     name = _graph_name(configuration, "qgraphFileTemplate", configuration.text("qgraphFileTemplate"))
     graph = run.paths.root / name
-    words = _words(configuration, _CREATE, {"qgraphFile": str(graph)})
+    words = read_command_words(configuration.config, _CREATE.key, configuration.scope(qgraphFile=str(graph)))
     if not words:
         raise ConfigError(
             "'createQuantumGraph' is empty, and nothing else makes a quantum graph",
@@ -102,10 +101,17 @@ def copy_graph(run: ResolvedRun, key: str, progress: Progress) -> AcquiredPayloa
     command = configuration.config.lookup(_UPDATE.key, Scope(env=configuration.env))
     is_renamed = command is not None and _UPDATED_GRAPH_KEY in str(command.value)
     named = {"inputQgraphFile": original, "qgraphFile": original if is_renamed else copy, _UPDATED_GRAPH_KEY: copy}
-    words = _words(configuration, _UPDATE, {key: str(path) for key, path in named.items()})
+    scope = configuration.scope(**{key: str(path) for key, path in named.items()})
+    words = read_command_words(configuration.config, _UPDATE.key, scope)
     with apply_umask(configuration.resolved_site.umask):
         create_run_folder(run.paths.root)
-        _copy_file(given, original if words else copy, configuration.origin(key))
+        target = original if words else copy
+        try:
+            shutil.copy2(given, target)
+        except OSError as error:
+            raise FilesError(
+                f"'{given}' cannot be copied to '{target}': {error.strerror}", origin=configuration.origin(key)
+            ) from error
         if words:
             _run_command(run, _UPDATE, words, copy, progress)
     return _read_graph(run, name, (), (name, *((original.name, _UPDATE.output) if words else ())), progress)
@@ -147,17 +153,6 @@ def _graph_name(configuration: Configuration, key: str, name: str) -> str:
     return name
 
 
-def _words(configuration: Configuration, command: _GraphCommand, current: dict[str, str]) -> tuple[str, ...]:
-    return read_command_words(configuration.config, command.key, configuration.scope(**current))
-
-
-def _copy_file(source: Path, target: Path, origin: Origin | None) -> None:
-    try:
-        shutil.copy2(source, target)
-    except OSError as error:
-        raise FilesError(f"'{source}' cannot be copied to '{target}': {error.strerror}", origin=origin) from error
-
-
 def _run_command(
     run: ResolvedRun, command: _GraphCommand, words: tuple[str, ...], graph: Path, progress: Progress
 ) -> None:
@@ -166,39 +161,31 @@ def _run_command(
     origin = run.configuration.origin(command.key)
     if origin is not None and origin.layer in PACKAGED_LAYERS:
         origin = None  # no file to correct
-    progress.stage(f"{command.activity} (what is said about it: '{output}')")
-    failed = partial(_command_error, command, output, origin=origin)
+    progress.stage(f"{command.activity} (output in '{output}')")
     try:
         write_atomically(output, f"{shlex.join(words)}\n\n")
         status = run_to_file(words, output, env=run.configuration.env)
     except OSError as error:
-        if error.filename == words[0]:
-            raise _start_error(command, words[0], error, origin) from error
-        raise FilesError(f"'{output}' cannot be written: {error.strerror}") from error
-    if status:
-        raise failed(f"ended with status {status}", status=status)
-    if not graph.is_file():
-        raise failed(f"ended well and left no '{graph.name}'", status=PreparationError.exit_status)
-
-
-def _command_error(
-    command: _GraphCommand, output: Path, what: str, *, status: int, origin: Origin | None
-) -> GraphCommandError:
+        program = words[0]
+        if error.filename != program:
+            raise FilesError(f"'{output}' cannot be written: {error.strerror}") from error
+        missing = isinstance(error, FileNotFoundError) and "/" not in program
+        raise FilesError(
+            f"'{command.key}' runs '{program}', which cannot be started: "
+            f"{'is not on the PATH' if missing else error.strerror}",
+            origin=origin,
+            hint=f"Set up a release of LSST's, or install its packages: pip install '{LSST_EXTRA}'.",
+        ) from error
+    if not status and graph.is_file():
+        return
     lines = "".join(f"\n  {line}" for line in read_tail(output, _TAIL_LINES) or ())
-    return GraphCommandError(
-        f"{command.activity} failed: '{command.key}' {what}" + (f"; its last lines were:{lines}" if lines else ""),
-        exit_status=status,
+    raise GraphCommandError(
+        f"{command.activity} failed: '{command.key}' "
+        + (f"ended with status {status}" if status else f"ended well and left no '{graph.name}'")
+        + (f"; its last lines were:{lines}" if lines else ""),
+        exit_status=status or PreparationError.exit_status,
         origin=origin,
         hint=f"All it said is in '{output}'.",
-    )
-
-
-def _start_error(command: _GraphCommand, program: str, error: OSError, origin: Origin | None) -> PreparationError:
-    where = "is not on the PATH" if isinstance(error, FileNotFoundError) and "/" not in program else error.strerror
-    return FilesError(
-        f"'{command.key}' runs '{program}', which cannot be started: {where}",
-        origin=origin,
-        hint=f"Set up a release of LSST's, or install its packages: pip install '{LSST_EXTRA}'.",
     )
 
 
@@ -209,7 +196,8 @@ def _refuse_graphs_of_jobs(configuration: Configuration) -> None:
     for name in ("pipetask", "cluster"):
         section = config.node_at(name)
         sections += [*section.value.values()] if section and isinstance(section.value, dict) else []
-    found = [node for section in sections if (node := _child(section, _JOB_GRAPH_KEY)) is not None]
+    maps = [section.value for section in sections if isinstance(section.value, dict)]
+    found = [values[_JOB_GRAPH_KEY] for values in maps if _JOB_GRAPH_KEY in values]
     hit = config.lookup(_JOB_GRAPH_KEY, configuration.scope())
     if hit is not None and hit.node is not None:
         found.insert(0, hit.node)
@@ -221,7 +209,3 @@ def _refuse_graphs_of_jobs(configuration: Configuration) -> None:
                 origin=node.origin,
                 hint="Leave it out: all jobs read the one graph, and of that only the quanta they run.",
             )
-
-
-def _child(section: Node | None, key: str) -> Node | None:
-    return section.value.get(key) if section is not None and isinstance(section.value, dict) else None

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, cast
+from typing import Final
 
 import msgspec
 
@@ -59,7 +59,6 @@ def acquire_run(run: ResolvedRun, progress: Progress) -> AcquiredRun:
 
 
 def _read_payload(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
-    """Read the payload with the source of its kind."""
     configuration = run.configuration
     named = sorted(
         (key for key in PAYLOAD_KEYS if configuration.search(key)), key=partial(_key_position, configuration)
@@ -78,7 +77,7 @@ def _read_payload(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
         raise ConfigError(
             "no payload is named",
             origin=Origin(str(configuration.path)),
-            hint=f"Say what to run with one of the keys {', '.join(PAYLOAD_KEYS)}, for example: pipelineYaml: FILE",
+            hint=f"Name the payload with one of the keys {', '.join(PAYLOAD_KEYS)}, for example: pipelineYaml: FILE",
         )
     if named[1:]:
         raise _ambiguous_payload(configuration, *named[:2])
@@ -109,9 +108,9 @@ def _read_graph_source(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
         return _READERS[name](run, _FILE, progress)
     if not name:
         raise ConfigError(
-            f"what '{configuration.text(_FILE)}' holds cannot be told from its name",
+            f"the name '{configuration.text(_FILE)}' does not tell the format of the file",
             origin=configuration.origin(_FILE),
-            hint=f"Say it with 'graphSource': {', '.join(_READERS)}, or another.",
+            hint=f"Name the format with 'graphSource': {', '.join(_READERS)}, or the source of a plug-in.",
         )
     return _call_plugin(configuration)
 
@@ -128,7 +127,7 @@ def _call_plugin(configuration: Configuration) -> AcquiredPayload:
         origin=configuration.origin(_SOURCE),
     )
     with collection_paused():
-        graph = cast("TaskGraph", call_function(configuration, _SOURCE, source, payload, returns=TaskGraph))
+        graph = call_function(configuration, _SOURCE, source, payload, returns=TaskGraph)
     for task in graph.dag.nodes:
         for name in (*task.inputs, *task.outputs):
             if name not in graph.files:
@@ -177,10 +176,6 @@ def _read_wfformat(run: ResolvedRun, key: str, _progress: Progress) -> AcquiredP
     return AcquiredPayload(graph=msgspec.structs.replace(graph, programs=programs), files=(path,))
 
 
-def _read_quantum_graph(run: ResolvedRun, key: str, progress: Progress) -> AcquiredPayload:
-    return copy_graph(run, key, progress)
-
-
 def _read_graph_file(run: ResolvedRun, key: str, _progress: Progress) -> AcquiredPayload:
     configuration = run.configuration
     path = find_payload_file(configuration, key)
@@ -190,7 +185,7 @@ def _read_graph_file(run: ResolvedRun, key: str, _progress: Progress) -> Acquire
 _READERS: Final[dict[str, Callable[[ResolvedRun, str, Progress], AcquiredPayload]]] = {
     "pipeline": _read_pipeline,
     "wfformat": _read_wfformat,
-    "quantum_graph": _read_quantum_graph,
+    "quantum_graph": copy_graph,
     "graph_file": _read_graph_file,
 }
 """Reader per source name; each receives the key that names the payload."""

@@ -8,6 +8,8 @@ from typing import Final
 import msgspec
 
 from longshore.app.configure.configuration import Configuration
+from longshore.app.payload.locate_file import locate_file
+from longshore.app.payload.pipeline_imports import pipeline_node
 from longshore.config.lint.schema_check import variable_names
 from longshore.config.lint.variable_checks import key_names
 from longshore.config.values.merge import Node
@@ -76,10 +78,7 @@ def _names_in_pipeline_file(configuration: Configuration) -> PayloadNames:
     except LongshoreError:
         # Errors are reported when the payload is read.
         node = None
-    if node is None or not isinstance(node.value, dict):
-        return PayloadNames()
-    inner = node.value.get("pipeline") if len(node.value) == 1 else None
-    return _names_in_pipeline(inner or node)
+    return _names_in_pipeline(pipeline_node(node)) if node and isinstance(node.value, dict) else PayloadNames()
 
 
 def _wfformat_labels(configuration: Configuration) -> frozenset[str] | None:
@@ -96,8 +95,6 @@ def _wfformat_labels(configuration: Configuration) -> frozenset[str] | None:
 def _find_file(configuration: Configuration, key: str) -> Path | None:
     """Return the file that a key names, or `None` if it is missing."""
     try:
-        name = configuration.text(key).partition("#")[0]
-        candidates = [Path(name), configuration.path.parent / name] if name else []
-        return next((path for path in candidates if path.is_file()), None)
+        return locate_file(configuration.text(key).partition("#")[0], configuration.path.parent)
     except (LongshoreError, OSError, ValueError):
         return None

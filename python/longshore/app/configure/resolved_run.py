@@ -200,10 +200,10 @@ def service_settings(configuration: Configuration, service: WmsService) -> dict[
     written = configuration.config.search("resources", configuration.scope()).node
     site = configuration.resolved_site
     return {
-        "retries_on_lost": _read_value(configuration, "retryOnLost", parse_count, 1),
-        "grace_s": _read_value(configuration, "killGrace", parse_walltime, 10.0),
-        "max_fast_failures": _read_value(configuration, "maxFastFailures", parse_count, 100),
-        "fast_failure_s": _read_value(configuration, "fastFailureTime", parse_walltime, 10.0),
+        "retries_on_lost": read_value(configuration, "retryOnLost", parse_count, 1),
+        "grace_s": read_value(configuration, "killGrace", parse_walltime, 10.0),
+        "max_fast_failures": read_value(configuration, "maxFastFailures", parse_count, 100),
+        "fast_failure_s": read_value(configuration, "fastFailureTime", parse_walltime, 10.0),
         "umask": site.umask,
         "concurrency_limits": _read_concurrency_limits(configuration, "concurrencyLimits"),
         "max_jobs": _read_concurrency_limits(configuration, "maxJobs"),
@@ -237,7 +237,7 @@ def _run_values(configuration: Configuration, service: WmsService) -> dict[str, 
     return found
 
 
-def _read_value(
+def read_value(
     configuration: Configuration, key: str, read: ValueReader[_Value], default: _Default
 ) -> _Value | _Default:
     """Return a value of the run, or a default if undefined."""
@@ -248,9 +248,9 @@ def _read_value(
 def _kill_settings(configuration: Configuration) -> dict[str, object]:
     """Return how an executor ends jobs that exceed their limits, if not the default."""
     found: dict[str, object] = {}
-    if (chosen := _read_value(configuration, "killSignals", parse_signals, ())) not in {(), (signal.SIGTERM,)}:
+    if (chosen := read_value(configuration, "killSignals", parse_signals, ())) not in {(), (signal.SIGTERM,)}:
         found["signals"] = list(chosen)
-    if (grace := _read_value(configuration, "killGrace", parse_walltime, 10.0)) != 10.0:
+    if (grace := read_value(configuration, "killGrace", parse_walltime, 10.0)) != 10.0:
         found["grace_s"] = grace
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, Final, TypeAlias
 
@@ -14,7 +14,9 @@ from longshore.sites.profile import PROFILE_ONLY_KEYS, RENAMED_KEYS
 from longshore.world.plugins import SERVICES, Plugin, registered
 from longshore.world.shipped_files import shipped_path
 
-Properties: TypeAlias = dict[str, dict[str, Any]]
+Schema: TypeAlias = dict[str, Any]
+"""JSON Schema that can be extended."""
+Properties: TypeAlias = dict[str, Schema]
 """JSON Schema per key."""
 
 _REFERENCE: Final = "#/$defs/"
@@ -42,17 +44,17 @@ class SchemaFragment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return frozenset(found)
 
 
-def configuration_schema() -> dict[str, Any]:
+def configuration_schema() -> Schema:
     """Return the schema of configurations."""
     return _schemas(tuple(sys.path))[0]
 
 
-def site_schema() -> dict[str, Any]:
+def site_schema() -> Schema:
     """Return the schema of keys that only site profiles have."""
     return _schemas(tuple(sys.path))[1]
 
 
-def profile_schema() -> dict[str, Any]:
+def profile_schema() -> Schema:
     """Return the schema of site profiles, including configuration keys they may hold."""
     config, site = configuration_schema(), site_schema()
     return {
@@ -69,8 +71,8 @@ def schema_fragment(plugin: Plugin) -> SchemaFragment:
     if path is None or not path.is_file():
         return SchemaFragment(plugin.name)
     try:
-        document = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
-        definitions: Mapping[str, Any] = document["$defs"]
+        document = msgspec.json.decode(path.read_bytes(), type=Schema)
+        definitions: Schema = document["$defs"]
         parts = {part: definitions.get(part, {}).get("properties", {}) for part in ("job", "run", "site")}
         return msgspec.convert(
             {
@@ -85,10 +87,10 @@ def schema_fragment(plugin: Plugin) -> SchemaFragment:
 
 
 @cache
-def _schemas(_path: tuple[str, ...]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _schemas(_path: tuple[str, ...]) -> tuple[Schema, Schema]:
     """Return the configuration and profile schemas, cached per search path of packages."""
-    config: dict[str, Any] = msgspec.json.decode(shipped_path("etc", "schema", "config.json").read_bytes())
-    site: dict[str, Any] = msgspec.json.decode(shipped_path("etc", "schema", "site.json").read_bytes())
+    config: Schema = msgspec.json.decode(shipped_path("etc", "schema", "config.json").read_bytes())
+    site: Schema = msgspec.json.decode(shipped_path("etc", "schema", "site.json").read_bytes())
     definitions = config["$defs"]
     job, run = definitions["job"]["properties"], definitions["run"]["properties"]
     for fragment in map(schema_fragment, service_plugins()):
@@ -122,7 +124,7 @@ def _add_keys(known: Properties, more: Properties) -> None:
             _add_keys(known[key].setdefault("properties", {}), entry["properties"])
 
 
-def _inline_references(value: Any, definitions: Mapping[str, Any]) -> Any:
+def _inline_references(value: Any, definitions: Schema) -> Any:
     """Return a schema with references to definitions inlined."""
     if isinstance(value, list):
         return [_inline_references(each, definitions) for each in value]

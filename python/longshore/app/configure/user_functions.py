@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import redirect_stdout
-from typing import Any
+from typing import Final, TypeVar
 
 from longshore.app.configure.configuration import Configuration
 from longshore.config.values.bps_eval import FunctionCall, FunctionCaller
@@ -17,7 +17,9 @@ from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 from longshore.world.plugins import registered
 
-_KEY = "allowFunctions"
+_KEY: Final = "allowFunctions"
+_Result = TypeVar("_Result")
+_IMPORT_HINT: Final = "It is named by its module and its own name, joined by a dot; PYTHONPATH must lead to the module."
 
 
 def make_caller(configuration: Configuration) -> FunctionCaller:
@@ -44,7 +46,7 @@ def refuse_functions(configuration: Configuration, what: str, origin: Origin | N
         )
 
 
-def call_builtin_or_imported(call: FunctionCall) -> Any:
+def call_builtin_or_imported(call: FunctionCall) -> object:
     """Call a built-in or imported function and return its result; raises `ConfigError` if missing or failed."""
     module, _, name = call.name.rpartition(".")
     try:
@@ -53,7 +55,7 @@ def call_builtin_or_imported(call: FunctionCall) -> Any:
         raise ConfigError(
             f"the function '{call.name}' cannot be imported: {error}",
             origin=call.origin,
-            hint="It is named by its module and its own name, joined by a dot; PYTHONPATH must lead to the module.",
+            hint=_IMPORT_HINT,
         ) from error
     try:
         # A command's output is its result, perhaps JSON; output of a function must not mix with it.
@@ -81,27 +83,28 @@ def _find_prohibition(layer: Layer) -> Node | None:
 
 def find_function(
     configuration: Configuration, key: str, *, group: str, what: str, built_in_names: Collection[str] = ()
-) -> Any:
+) -> Callable[..., object]:
     """Import the function that a key names, from an entry point of `group` or by dotted path.
 
-    `what` is the noun for such functions in errors; `built_in_names` are further names for the
-    hint. Raises `ConfigError` if
-    the function is unknown, cannot be imported, or functions are forbidden.
+    `what` is the noun for such functions in errors; `built_in_names` are further names for the hint. Raises
+    `ConfigError` if the function is unknown, cannot be imported, or functions are forbidden.
     """
     name, origin = configuration.text(key).strip(), configuration.origin(key)
     plugins = registered(group)
     try:
         if name in plugins:
-            return plugins[name].load()
+            plugin: Callable[..., object] = plugins[name].load()
+            return plugin
         module, _, function = name.rpartition(".")
         if module:
             refuse_functions(configuration, f"'{key}: {name}'", origin)
-            return getattr(importlib.import_module(module), function)
+            imported: Callable[..., object] = getattr(importlib.import_module(module), function)
+            return imported
     except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise ConfigError(
             f"the {what} '{name}' cannot be imported: {error}",
             origin=origin,
-            hint="It is named by its module and its own name, joined by a dot; PYTHONPATH must lead to the module.",
+            hint=_IMPORT_HINT,
         ) from error
     known = [*built_in_names, *sorted(plugins)]
     raise ConfigError(
@@ -111,7 +114,9 @@ def find_function(
     )
 
 
-def call_function(configuration: Configuration, key: str, function: Any, *arguments: Any, returns: type) -> Any:
+def call_function(
+    configuration: Configuration, key: str, function: Callable[..., object], *arguments: object, returns: type[_Result]
+) -> _Result:
     """Call a user function and check the type of its result.
 
     Raises `ConfigError` if it fails or returns another type; a `LongshoreError` of the function passes through.

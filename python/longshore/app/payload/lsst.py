@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.payload.graph_file import holds_quanta
+from longshore.app.payload.locate_file import locate_file
 from longshore.app.payload.pipeline_imports import pipeline_node
 from longshore.config.values.interpolate import expand_env
 from longshore.config.values.merge import Layer, LayerRank, Node
@@ -61,7 +62,7 @@ def is_lsst(config: Config, *, site: str, env: Mapping[str, str], folder: Path) 
             return True
         if file := text("graphFile"):
             if is_graph_file(file, source := text("graphSource")):
-                graph_path = next((path for path in (Path(file), folder / file) if path.is_file()), None)
+                graph_path = locate_file(file, folder)
                 return graph_path is not None and holds_quanta(graph_path)
             return (source.strip() or source_of_file_name(file)) == _QUANTUM_GRAPH
         pipeline = text("pipelineYaml").partition("#")[0]
@@ -108,7 +109,7 @@ def _read_pipeline_kind(path: Path, trail: tuple[Path, ...]) -> PipelineKind:
         env = {**os.environ, "PWD": str(Path.cwd())}
         for item in read_imports(node):
             name = expand_env(str(item.location.value), env)
-            imported = next((each for each in (Path(name), path.parent / name) if each.is_file()), None)
+            imported = locate_file(name, path.parent)
             if imported and _read_pipeline_kind(imported, (*trail, path)) is PipelineKind.COMMANDS:
                 return PipelineKind.COMMANDS
     return kind

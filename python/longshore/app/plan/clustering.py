@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, cast
+from typing import Final
 
 from longshore.app.acquire.sources import AcquiredRun
 from longshore.app.configure.configuration import Configuration
-from longshore.app.configure.resolved_run import ResolvedRun, payload_identity
+from longshore.app.configure.resolved_run import ResolvedRun, payload_identity, read_value
 from longshore.app.configure.user_functions import call_function, find_function
 from longshore.app.payload.payload import AcquiredPayload
 from longshore.config.select.cluster_rules import parse_cluster_rules
@@ -47,10 +47,10 @@ def cluster_run(acquired: AcquiredRun) -> ClusteredRun:
     clustered so.
     """
     run, payload = acquired.run, acquired.payload
-    return ClusteredRun(run=run, payload=payload, graph=cluster_tasks(run.configuration, payload.graph))
+    return ClusteredRun(run=run, payload=payload, graph=_cluster_tasks(run.configuration, payload.graph))
 
 
-def cluster_tasks(configuration: Configuration, graph: TaskGraph) -> ClusteredGraph:
+def _cluster_tasks(configuration: Configuration, graph: TaskGraph) -> ClusteredGraph:
     """Group tasks into clusters with the configured algorithm."""
     name = configuration.text(_KEY).strip() or "single_quantum_clustering"
     short = found[1] if (found := _BPS.fullmatch(name)) else name
@@ -60,7 +60,9 @@ def cluster_tasks(configuration: Configuration, graph: TaskGraph) -> ClusteredGr
             algorithm: ClusteringAlgorithm = built_in_algorithm.load()
             clustered = algorithm(graph, _settings(configuration, graph, short))
         else:
-            clustered = _call_plugin(configuration, graph, name)
+            function = find_function(configuration, _KEY, group=CLUSTERING, what="clustering algorithm")
+            settings = _settings(configuration, graph, name)
+            clustered = call_function(configuration, _KEY, function, graph, settings, returns=ClusteredGraph)
     if built_in_algorithm is None or configuration.flag("validateClusteredQgraph"):
         check_clusters(clustered)
     return clustered
@@ -75,7 +77,7 @@ def _settings(configuration: Configuration, graph: TaskGraph, algorithm: str) ->
         rules=parse_cluster_rules(config, configuration.scope(), dimensions) if groups_tasks else (),
         name_template=dimension_template(configuration, "templateDataId", dimensions),
         node_ids=configuration.flag("useNodeIdInClusterName"),
-        target_s=_target_s(configuration),
+        target_s=read_value(configuration, "clusterRunTime", parse_walltime, _DEFAULT_TARGET_S),
         run_s=_run_times(configuration, graph) if algorithm == "runtime" else lambda _task: None,
         values=plain_map(config.root) if algorithm not in built_in(CLUSTERING) else {},
     )
@@ -92,13 +94,6 @@ def dimension_template(configuration: Configuration, key: str, dimensions: froze
     return str(Interpolator(configuration.config, scope).template(str(hit.value), hit.origin, name=key))
 
 
-def _target_s(configuration: Configuration) -> float:
-    value = configuration.search("clusterRunTime")
-    if value in (None, ""):
-        return _DEFAULT_TARGET_S
-    return parse_walltime(value, "clusterRunTime", configuration.origin("clusterRunTime"))
-
-
 def _run_times(configuration: Configuration, graph: TaskGraph) -> Callable[[Task], float | None]:
     """Return expected run times of tasks: the user's value for the label, else the average of past runs."""
     labels = sorted({task.label for task in graph.dag.nodes})
@@ -113,12 +108,3 @@ def _run_times(configuration: Configuration, graph: TaskGraph) -> Callable[[Task
         if found.value not in (None, ""):
             known[label] = parse_walltime(found.value, "expectedRunTime", found.origin)
     return lambda task: known.get(task.label)
-
-
-def _call_plugin(configuration: Configuration, graph: TaskGraph, name: str) -> ClusteredGraph:
-    """Cluster tasks with an algorithm of another package."""
-    algorithm = find_function(configuration, _KEY, group=CLUSTERING, what="clustering algorithm")
-    settings = _settings(configuration, graph, name)
-    return cast(
-        "ClusteredGraph", call_function(configuration, _KEY, algorithm, graph, settings, returns=ClusteredGraph)
-    )

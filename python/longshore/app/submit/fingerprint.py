@@ -15,6 +15,7 @@ from longshore.app.configure.configuration import Configuration, read_draft
 from longshore.app.configure.layers import Overrides, current_directory
 from longshore.app.configure.resolved_run import at_default_site, template_files
 from longshore.app.configure.service_lookup import find_service
+from longshore.app.payload.locate_file import locate_file
 from longshore.app.plan.programs import existing_programs
 from longshore.app.submit.transform import RunPlan
 from longshore.config.values.bps_eval import GENERATE_KEY
@@ -39,7 +40,8 @@ def take_fingerprint(plan: RunPlan, draft: RunPaths) -> Fingerprint:
     """Return the record of a run's inputs, for its filled directory `draft`."""
     run = plan.run
     configuration = run.configuration
-    files = [*plan.payload, *_quantum_graph_file(configuration), *template_files(configuration.resolved_site).values()]
+    graph = locate_file(configuration.text("qgraphFile"), configuration.path.parent)  # of which the run has a copy
+    files = [*plan.payload, *([graph] if graph else ()), *template_files(configuration.resolved_site).values()]
     written = (draft.workflow, merged_config_path(draft, plan.workflow.name), draft.origins)
     names = [*(path.name for path in written), *plan.programs, *plan.copies]
     # Files made by earlier stages are moved here last.
@@ -165,13 +167,6 @@ def _flatten(value: YamlValue, key: str = "") -> Iterator[tuple[str, YamlValue]]
             yield from _flatten(below, f"{key}.{name}")
     elif not key.startswith(f".{_RUN_SECTION}"):
         yield key.removeprefix("."), value
-
-
-def _quantum_graph_file(configuration: Configuration) -> list[Path]:
-    """Return the given quantum graph, if the run has a copy of one."""
-    name = configuration.text("qgraphFile")
-    places = (Path(name), configuration.path.parent / name) if name else ()
-    return [path for path in places if path.is_file()][:1]
 
 
 def _existing(found: Iterable[FileFingerprint | None]) -> tuple[FileFingerprint, ...]:

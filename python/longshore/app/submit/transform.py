@@ -11,18 +11,19 @@ from longshore.app.configure.resolved_run import ResolvedRun, run_attributes
 from longshore.app.payload.payload import AcquiredPayload
 from longshore.app.plan.checks import check_commands, check_jobs, note_unmatched_labels
 from longshore.app.plan.clustering import ClusteredRun
-from longshore.app.plan.job_groups import read_ordering_rules
 from longshore.app.plan.log_folders import log_folders
 from longshore.app.plan.profiles import ProfileCompiler
 from longshore.app.progress import Progress
 from longshore.app.submit.saved_graphs import SavedGraphs, graphs_to_save
 from longshore.config.profile.final_job import WhenRun, ignored_setup_notes, read_final_commands, read_when_run
 from longshore.config.profile.profile import JobProfile
+from longshore.config.select.ordering_rules import parse_ordering_rules
 from longshore.config.values.merge import Node
 from longshore.graph.formats.quantum_graph import RUN_GRAPH
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.job import Job
 from longshore.model.workflow.workflow import Workflow
+from longshore.plan.job_groups import unknown_label_notes
 from longshore.plan.special_jobs import (
     FINAL_LABEL,
     FINAL_SCRIPT,
@@ -71,13 +72,17 @@ def plan_run(clustered: ClusteredRun, progress: Progress) -> RunPlan:
     with collection_paused():
         compiled = profiles.cluster_profiles(graph, payload.commands)
         check_commands(graph, compiled, progress)
+        special = _special_jobs(named, payload, profiles)
+        orderings = parse_ordering_rules(named.configuration.config, named.configuration.scope())
+        for note in unknown_label_notes(orderings, (cluster.label for cluster in graph.dag.nodes)) if orderings else ():
+            progress.note(note)
         workflow = transform(
             graph,
             compiled,
             name=named.configuration.text("uniqProcName"),
             attributes=run_attributes(named.configuration),
-            special=_special_jobs(named, payload, profiles),
-            orderings=read_ordering_rules(named.configuration, graph, progress),
+            special=special,
+            orderings=orderings,
             log_folders=log_folders(named, graph, progress),
         )
         profiles.report_notes(progress)

@@ -1,0 +1,10 @@
+"""Location of a file that a configuration names: in the current directory, else in another folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+def locate_file(name: str, folder: Path) -> Path | None:
+    """Return the path of an existing file, looked up in the current directory, then in `folder`."""
+    return next((path for path in (Path(name), folder / name) if path.is_file()), None) if name else None
