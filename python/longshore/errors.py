@@ -1,24 +1,25 @@
-"""The errors of Longshore, divided by who must act, with the exit status of each.
+"""The errors of Longshore, grouped by who must act, and the exit status of each.
 
 ::
 
     LongshoreError                 1   (never raised itself)
     +-- UsageError                 2   the command line is at fault
     +-- ConfigError                3   the YAML is at fault
-    |   +-- UndefinedVariableError 3   ... it names a variable that nothing defines
+    |   +-- UndefinedVariableError 3   ... it uses an undefined variable
     |   +-- ReferenceCycleError    3   ... a variable is defined by itself
     +-- ServiceError               4   the workload manager cannot be used
-    |   +-- UnknownServiceError    4   ... there is none of that name
-    |   +-- UnreachableError       4   ... it said nothing; trying again may help
-    |       +-- SubmissionUncertainError  4
-    +-- RunNotFoundError           5   no run of that name
-    |   +-- RunUnreadableError     5   ... or its directory is torn, or too new for us
-    +-- SubmissionRefusedError     6   the workload manager, or we, said no
+    |   +-- UnknownServiceError    4   ... no service has that name
+    |   +-- UnreachableError       4   ... it does not answer; a retry may help
+    |       +-- SubmissionUncertainError
+    |                              4   ...... and may have accepted the run
+    +-- RunNotFoundError           5   no run has that name
+    |   +-- RunUnreadableError     5   ... or its directory is damaged, or its format is newer
+    +-- SubmissionRefusedError     6   the workload manager or Longshore refused the run
     +-- PreparationError           7   the run cannot be built
-        +-- GraphCommandError     its  ... the command that makes its graph failed; its own status
+        +-- GraphCommandError      *   ... the command that makes its graph failed, with that exit status
         +-- GraphError             7   ... the graph is wrong
-        |   +-- CycleError         7   ...... it has a ring
-        +-- RequestError           7   ... a job asks for more than there is
+        |   +-- CycleError         7   ...... it has a cycle
+        +-- RequestError           7   ... a job requests more than the service has
         +-- FilesError             7   ... a file or directory is missing, in the way, or cannot be written
 """
 
@@ -31,16 +32,14 @@ from longshore.origin import Origin
 
 
 class ErrorDetail(NamedTuple):
-    """One of the things that are wrong, where all of them are told at once.
+    """One of several errors that are reported together.
 
     Attributes
     ----------
     code
-        Kind of the error that it would be by itself.
-    message, origin, hint
-        As for all errors.
+        Kind of the error.
     label
-        Label of the jobs that it is about; empty where it is about none.
+        Label of the jobs concerned; empty without jobs.
     jobs
         Number of these jobs.
     """
@@ -54,22 +53,22 @@ class ErrorDetail(NamedTuple):
 
 
 class LongshoreError(Exception):
-    """An error whose text is meant for the user.
+    """An error with a message for the user.
 
     Parameters
     ----------
     message
-        What is wrong, with the thing named in quotes.
+        The problem, with the thing named in quotes.
     origin
-        Where it was written, if it was written anywhere.
+        Place in the configuration, if any.
     hint
-        The way out, as a whole sentence.
+        The way out, a whole sentence.
     """
 
     exit_status: int = 1
     code: ClassVar[str] = "unexpected"
     details: tuple[ErrorDetail, ...] = ()
-    """All that is wrong, where that was looked for all at once; the message is then that of the first."""
+    """Every error of a check that finds several; the message is that of the first."""
 
     def __init__(self, message: str, *, origin: Origin | None = None, hint: str = "") -> None:
         super().__init__(message)
@@ -83,7 +82,7 @@ class LongshoreError(Exception):
 
 
 class UsageError(LongshoreError):
-    """The command line cannot be understood."""
+    """The command line is invalid."""
 
     exit_status = 2
     code = "usage"
@@ -97,7 +96,7 @@ class ConfigError(LongshoreError):
 
 
 class UndefinedVariableError(ConfigError):
-    """A value uses ``{name}`` and nothing defines it."""
+    """A value uses an undefined variable."""
 
     code = "undefined_variable"
 
@@ -128,7 +127,7 @@ class UnreachableError(ServiceError):
 
 
 class SubmissionUncertainError(UnreachableError):
-    """A workload manager stopped answering while it was given a run: nobody knows whether it took it."""
+    """A workload manager stopped answering during a submission, and may have accepted it."""
 
     code = "unsure"
 
@@ -141,13 +140,13 @@ class RunNotFoundError(LongshoreError):
 
 
 class RunUnreadableError(RunNotFoundError):
-    """A run directory is there but cannot be read."""
+    """A run directory exists but cannot be read."""
 
     code = "run_unreadable"
 
 
 class SubmissionRefusedError(LongshoreError):
-    """The run was prepared but could not be handed over."""
+    """A prepared run was refused, by Longshore or by the workload manager."""
 
     exit_status = 6
     code = "submission_refused"
@@ -161,15 +160,7 @@ class PreparationError(LongshoreError):
 
 
 class GraphCommandError(PreparationError):
-    """The command that makes, or updates, a graph failed; its exit status is ours.
-
-    Parameters
-    ----------
-    message, origin, hint
-        As for all errors.
-    exit_status
-        What the command ended with.
-    """
+    """The command that makes or updates a graph failed; its exit status becomes Longshore's."""
 
     code = "graph_command"
 
@@ -185,7 +176,7 @@ class GraphError(PreparationError):
 
 
 class CycleError(GraphError):
-    """The graph has a ring; `ring` spells it out, first node repeated at the end."""
+    """The graph has a cycle: the names in `ring`, the first repeated at the end."""
 
     code = "cycle"
 
@@ -197,7 +188,7 @@ class CycleError(GraphError):
 
 
 class RequestError(PreparationError):
-    """A job asks for more than the service can ever give."""
+    """A job requests more than the service can ever give."""
 
     code = "request"
 
@@ -208,5 +199,5 @@ class FilesError(PreparationError):
     code = "files"
 
 
-class OptionHelpRequest(Exception):  # noqa: N818 - somebody asked, and nothing is wrong
-    """Options of a service ask which options there are; the text says it."""
+class OptionHelpRequest(Exception):  # noqa: N818 - a request, not an error
+    """The user requests help on a service's options; the text is that help."""

@@ -1,4 +1,4 @@
-"""Where a value comes from: a file, a line and a column, and the layer of configuration it belongs to."""
+"""Origin of a value: file, line, column, and layer of the configuration."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import msgspec
 
 
 class Origin(msgspec.Struct, frozen=True, gc=False):
-    """The place a value was written.
+    """Place where a value was written.
 
     Attributes
     ----------
     file
-        Path as the user knows it, or a name such as ``--set`` for a value that stands in no file.
+        Path as the user gave it, or a name such as ``--set`` for a value in no file.
     line, column
         Counted from 1; 0 where the source has no lines.
     layer

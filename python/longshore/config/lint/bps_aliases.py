@@ -6,16 +6,20 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from longshore.config.lint.schema_check import Finding, Severity, key_name
-from longshore.config.values.merge import PACKAGED_LAYERS, Node, overlay
+from longshore.config.values.merge import PACKAGED_LAYERS, Node, map_items, overlay
+from longshore.config.values.search import LABEL_SECTIONS
 
-_ROOT_ALIASES: Final = {"pipetasks": "pipetask"}
-_RUN_ALIASES: Final = {"subdirTemplate": "subDirTemplate", "gqraphFile": "qgraphFile"}
 _JOB_ALIASES: Final = {"concurrency_limit": "concurrencyLimit"}
-"""The intended key per misspelling: at the root, of a run, of jobs."""
+_RUN_ALIASES: Final = {"subdirTemplate": "subDirTemplate", "gqraphFile": "qgraphFile"} | _JOB_ALIASES
+_ROOT_ALIASES: Final = {"pipetasks": "pipetask"} | _RUN_ALIASES
+"""The intended key per misspelling: of jobs, of a run, at the root."""
 
-_RUN_SECTIONS: Final = ("payload", "bps_cmdline")
-_JOB_SECTIONS: Final = ("finalJob", "customJob")
-_LABEL_SECTIONS: Final = ("pipetask", "cluster", "site", "cloud")
+_SECTION_ALIASES: Final[Mapping[str, Mapping[str, str]]] = {
+    "payload": _RUN_ALIASES,
+    "bps_cmdline": _RUN_ALIASES,
+    "finalJob": _JOB_ALIASES,
+    "customJob": _JOB_ALIASES,
+}
 
 
 def add_intended_keys(root: Node) -> Node:
@@ -25,62 +29,52 @@ def add_intended_keys(root: Node) -> Node:
     """
     if not isinstance(root.value, dict):
         return root
-    top = _add_keys(root, _ROOT_ALIASES | _RUN_ALIASES | _JOB_ALIASES)
-    values = dict(top.value) if isinstance(top.value, dict) else {}
-    for name in (*_RUN_SECTIONS, *_JOB_SECTIONS):
+    values = dict(map_items(_add_keys(root, _ROOT_ALIASES)))
+    for name, aliases in _SECTION_ALIASES.items():
         if name in values:
-            values[name] = _add_keys(values[name], _JOB_ALIASES | (_RUN_ALIASES if name in _RUN_SECTIONS else {}))
-    for name in _LABEL_SECTIONS:
-        section = values.get(name)
-        if section is not None and isinstance(section.value, dict):
-            below = {label: _add_keys(part, _JOB_ALIASES) for label, part in section.value.items()}
-            if any(below[label] is not part for label, part in section.value.items()):
-                values[name] = Node(below, section.origin, section.replaced_node)
+            values[name] = _add_keys(values[name], aliases)
+    for name in LABEL_SECTIONS:
+        parts = map_items(values.get(name))
+        corrected = {label: _add_keys(part, _JOB_ALIASES) for label, part in parts.items()}
+        if any(corrected[label] is not part for label, part in parts.items()):
+            values[name] = Node(corrected, values[name].origin, values[name].replaced_node)
     return Node(values, root.origin, root.replaced_node)
 
 
-def _add_keys(node: Node, meant: Mapping[str, str]) -> Node:
-    if not isinstance(node.value, dict) or not any(wrong in node.value for wrong in meant):
+def _add_keys(node: Node, aliases: Mapping[str, str]) -> Node:
+    found = list(_misspelled(node, aliases))
+    if not found:
         return node
-    values = dict(node.value)
-    for wrong, right in meant.items():
-        written = values.get(wrong)
-        # `pipetasks` of a cluster is valid text; at the root only a map makes sense.
-        if written is None or (wrong in _ROOT_ALIASES and not isinstance(written.value, dict)):
-            continue
-        values[right] = overlay(written, values[right]) if right in values else written
+    values = dict(map_items(node))
+    for _, intended, written in found:
+        values[intended] = overlay(written, values[intended]) if intended in values else written
     return Node(values, node.origin, node.replaced_node)
+
+
+def _misspelled(node: Node, aliases: Mapping[str, str]) -> Iterator[tuple[str, str, Node]]:
+    """Each misspelled key of a map, the intended key, and the value."""
+    items = map_items(node)
+    for key, intended in aliases.items():
+        # `pipetasks` of a cluster is valid text; at the root only a map makes sense.
+        if (written := items.get(key)) is not None and (key != "pipetasks" or isinstance(written.value, dict)):
+            yield key, intended, written
 
 
 def find_misspelled_keys(root: Node) -> Iterator[Finding]:
     """Warn of each key that is read as another."""
-    top = root.value if isinstance(root.value, dict) else {}
-    yield from _find_in_section(root, _ROOT_ALIASES | _RUN_ALIASES | _JOB_ALIASES, ())
-    for name in (*_RUN_SECTIONS, *_JOB_SECTIONS):
-        if name in top:
-            yield from _find_in_section(
-                top[name], _JOB_ALIASES | (_RUN_ALIASES if name in _RUN_SECTIONS else {}), (name,)
-            )
-    for name in _LABEL_SECTIONS:
-        section = top.get(name)
-        if section is not None and isinstance(section.value, dict):
-            for label, part in section.value.items():
-                yield from _find_in_section(part, _JOB_ALIASES, (name, label))
-
-
-def _find_in_section(node: Node, meant: Mapping[str, str], place: tuple[str, ...]) -> Iterator[Finding]:
-    if not isinstance(node.value, dict):
-        return
-    for wrong, right in meant.items():
-        written = node.value.get(wrong)
-        if written is None or written.origin.layer in PACKAGED_LAYERS:
-            continue
-        if wrong not in _ROOT_ALIASES or isinstance(written.value, dict):
-            yield Finding(
-                message=f"'{key_name((*place, wrong))}' is read as '{key_name((*place, right))}'",
-                origin=written.origin,
-                hint=f"Write '{right}': BPS itself does not know '{wrong}', though its guide has it.",
-                severity=Severity.WARNING,
-                path=(*place, wrong),
-                at_key=True,
-            )
+    top = map_items(root)
+    maps: list[tuple[tuple[str, ...], Node, Mapping[str, str]]] = [((), root, _ROOT_ALIASES)]
+    maps += [((name,), top[name], aliases) for name, aliases in _SECTION_ALIASES.items() if name in top]
+    for name in LABEL_SECTIONS:
+        maps += [((name, label), part, _JOB_ALIASES) for label, part in map_items(top.get(name)).items()]
+    for path, node, aliases in maps:
+        for key, intended, written in _misspelled(node, aliases):
+            if written.origin.layer not in PACKAGED_LAYERS:
+                yield Finding(
+                    message=f"'{key_name((*path, key))}' is read as '{key_name((*path, intended))}'",
+                    origin=written.origin,
+                    hint=f"Write '{intended}': BPS itself does not know '{key}', though its guide has it.",
+                    severity=Severity.WARNING,
+                    path=(*path, key),
+                    at_key=True,
+                )

@@ -22,18 +22,18 @@ _MAX_STEPS: Final = 1000
 
 
 class StepKind(StrEnum):
-    """What a step of filling in did."""
+    """Kind of an interpolation step."""
 
     WRITTEN = "written"
-    """The text as written, before any step."""
+    """Start: the text as written."""
     ENVIRONMENT = "environment"
-    """Environment variables were substituted."""
+    """Substitution of environment variables."""
     VARIABLE = "variable"
-    """A variable was looked up."""
+    """Lookup of a variable."""
     UNDEFINED = "undefined"
-    """An undefined variable was looked up: it is empty, or a placeholder of the workload manager."""
+    """Lookup of an undefined variable: it is empty, or a placeholder of the workload manager."""
     VALUE = "value"
-    """All variables were substituted."""
+    """End: the value, with all variables substituted."""
 
 
 class InterpolationStep(msgspec.Struct, frozen=True, kw_only=True):

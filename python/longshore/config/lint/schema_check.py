@@ -12,7 +12,7 @@ import msgspec
 
 from longshore.config.lint.fast_schema import FastSchema
 from longshore.config.values.interpolate import Field, angled_names, quote_value, split_fields
-from longshore.config.values.merge import PACKAGED_LAYERS, Node, plain_value
+from longshore.config.values.merge import PACKAGED_LAYERS, Node, map_items, plain_value
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import JsonSchema
 from longshore.origin import Origin
@@ -22,12 +22,14 @@ if TYPE_CHECKING:
 
 
 class Severity(StrEnum):
-    """Whether a run may be submitted all the same."""
+    """Severity of a finding."""
 
     ERROR = "error"
+    """The run cannot be submitted."""
     WARNING = "warning"
+    """A likely mistake; the run can be submitted."""
     NOTE = "note"
-    """Shown by ``config lint`` only: it may well be intended."""
+    """Probably intended; shown by ``config lint`` only."""
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +55,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def key_name(path: Iterable[str]) -> str:
-    """Name of a place for people, who wrote ``--set key=value`` and do not know its section."""
+    """Dotted name of a key in messages, without the section of ``--set key=value``."""
     return ".".join(step for step in path if step != "bps_cmdline")
 
 
@@ -62,10 +64,10 @@ def check_schema(root: Node, schema: JsonSchema) -> list[Finding]:
 
     `schema` is a JSON Schema 2020-12 with local references only.
     """
-    wrong = list(_find_schema_errors(root, schema))
-    said = {finding.path for finding in wrong if finding.at_key}
-    near = (finding for finding in _find_misspelled_keys(root, schema) if finding.path not in said)
-    findings = [*wrong, *_find_deprecated_keys(root), *near]
+    errors = list(_find_schema_errors(root, schema))
+    reported = {finding.path for finding in errors if finding.at_key}
+    misspelled = (finding for finding in _find_misspelled_keys(root, schema) if finding.path not in reported)
+    findings = [*errors, *_find_deprecated_keys(root), *misspelled]
     return sorted(findings, key=lambda finding: (finding.origin.file, finding.origin.line, finding.origin.column))
 
 
@@ -89,9 +91,8 @@ def _find_schema_errors(root: Node, schema: JsonSchema) -> Iterator[Finding]:
 
 def _find_forbidden_keys(error: ValidationError, root: Node, path: tuple[str, ...]) -> Iterator[Finding]:
     """An error for each unknown key of a map that allows certain keys only."""
-    known: Mapping[str, Any] = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
-    instance: Any = error.instance
-    for key in instance:
+    known: JsonSchema = error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
+    for key in cast("dict[str, object]", error.instance):
         if key not in known:
             yield Finding(
                 message=f"nothing knows the key '{key_name((*path, key))}'",
@@ -103,21 +104,21 @@ def _find_forbidden_keys(error: ValidationError, root: Node, path: tuple[str, ..
 
 
 def _message(error: ValidationError, path: Sequence[str]) -> str:
-    """Longshore's message for a validation error, else the validator's."""
+    """Message for a validation error: Longshore's, or else the validator's."""
     key = key_name(path)
     rule: Any = error.validator_value
-    said = quote_value(str(error.instance).lower() if isinstance(error.instance, bool) else error.instance)
+    found = quote_value(str(error.instance).lower() if isinstance(error.instance, bool) else error.instance)
     match error.validator:
         case "type":
-            return f"'{key}' must be {_type_names(rule)}, not {said}"
+            return f"'{key}' must be {_type_names(rule)}, not {found}"
         case "enum":
-            return f"'{key}' must be one of {', '.join(str(each) for each in rule if each is not None)}, not {said}"
+            return f"'{key}' must be one of {', '.join(str(each) for each in rule if each is not None)}, not {found}"
         case "minimum" | "exclusiveMinimum":
-            return f"'{key}' must be {'more than' if error.validator[0] == 'e' else 'at least'} {rule}, not {said}"
+            return f"'{key}' must be {'more than' if error.validator[0] == 'e' else 'at least'} {rule}, not {found}"
         case "maximum" | "exclusiveMaximum":
-            return f"'{key}' must be {'less than' if error.validator[0] == 'e' else 'at most'} {rule}, not {said}"
+            return f"'{key}' must be {'less than' if error.validator[0] == 'e' else 'at most'} {rule}, not {found}"
         case "pattern":
-            return f"'{key}' cannot be {said}"
+            return f"'{key}' cannot be {found}"
         case "required":
             return f"'{key}' lacks {error.message.split(' is a required')[0]}"
         case _:
@@ -136,9 +137,7 @@ _TYPE_NAMES: Mapping[str, str] = {
 
 def _type_names(types: str | Sequence[str]) -> str:
     """Names of JSON types for a message; null, which unsets any key, is left out."""
-    names = [types] if isinstance(types, str) else types
-    words = [_TYPE_NAMES[name] for name in names if name != "null"]
-    return " or ".join(words)
+    return " or ".join(_TYPE_NAMES[name] for name in ([types] if isinstance(types, str) else types) if name != "null")
 
 
 def _hint(error: ValidationError, schema: JsonSchema) -> str:
@@ -171,15 +170,14 @@ def _origin_at(root: Node, path: Iterable[str]) -> Origin:
 
 
 def _find_deprecated_keys(root: Node) -> Iterator[Finding]:
-    top = root.value if isinstance(root.value, dict) else {}
-    for place in ((), ("payload",), ("bps_cmdline",)):
-        section = top.get(place[0]) if place else root
-        if section is not None and isinstance(section.value, dict) and "outCollection" in section.value:
+    for path in ((), ("payload",), ("bps_cmdline",)):
+        section = map_items(root).get(path[0]) if path else root
+        if (node := map_items(section).get("outCollection")) is not None:
             yield Finding(
                 message="'outCollection' is deprecated. Replace all references to it with 'outputRun'",
-                origin=section.value["outCollection"].origin,
+                origin=node.origin,
                 hint="Use 'outputRun'.",
-                path=(*place, "outCollection"),
+                path=(*path, "outCollection"),
                 at_key=True,
             )
 

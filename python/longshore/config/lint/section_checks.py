@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from longshore.config.lint.schema_check import Finding, Severity, key_name
 from longshore.config.profile.retry_rules import MAP_READERS, VALUE_READERS
 from longshore.config.values.interpolate import quote_value
-from longshore.config.values.merge import PACKAGED_LAYERS, LayerRank, Node, plain_value
+from longshore.config.values.merge import PACKAGED_LAYERS, LayerRank, Node, map_items, plain_value
 from longshore.config.values.quantities import parse_count, parse_exit_codes, parse_memory, parse_walltime
+from longshore.config.values.search import LABEL_SECTIONS
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import YamlValue
@@ -21,7 +22,6 @@ from longshore.origin import Origin
 INIT_LABEL: Final = "pipetaskInit"
 CHOICE_KEYS: Final = {"site": "computeSite", "cloud": "computeCloud"}
 """Key that chooses a part, per section."""
-_LABEL_SECTIONS: Final = ("pipetask", "cluster", "site", "cloud")
 
 _UNNAMED_LAYERS: Final = PACKAGED_LAYERS | {LayerRank.SITE.label}
 
@@ -61,8 +61,8 @@ class BpsDefaultService(msgspec.Struct, frozen=True):
 
 def find_unmatched_sections(root: Node, labels: frozenset[str] | None) -> Iterator[Finding]:
     """Warn of each part of a section that no task label, cluster or site chooses."""
-    top = _map(root)
-    tasks, clusters = _map(top.get("pipetask")), _map(top.get("cluster"))
+    top = map_items(root)
+    tasks, clusters = map_items(top.get("pipetask")), map_items(top.get("cluster"))
     if labels is not None:
         for label, node in tasks.items():
             if label not in labels and label != INIT_LABEL and isinstance(node.value, dict) and _is_user_written(node):
@@ -72,7 +72,7 @@ def find_unmatched_sections(root: Node, labels: frozenset[str] | None) -> Iterat
         if isinstance(node.value, dict) and _is_user_written(node):
             yield from _find_unmatched_cluster(label, node, labels, packs=packs)
     for section, chooser in CHOICE_KEYS.items():
-        parts = {name: node for name, node in _map(top.get(section)).items() if isinstance(node.value, dict)}
+        parts = {name: node for name, node in map_items(top.get(section)).items() if isinstance(node.value, dict)}
         named = dict(find_choices(root, chooser))
         for name, node in parts.items():
             # A file may define unused sites; warn only of a name that resembles the chosen one.
@@ -85,14 +85,14 @@ def find_unmatched_sections(root: Node, labels: frozenset[str] | None) -> Iterat
 def _clusters_by_section(top: Mapping[str, Node]) -> bool:
     """Whether tasks are clustered by sections, so that cluster labels can differ from task labels."""
     # Search order for a value of the run: the command line, the payload, the root.
-    for section in (_map(top.get("bps_cmdline")), _map(top.get("payload")), top):
+    for section in (map_items(top.get("bps_cmdline")), map_items(top.get("payload")), top):
         if (node := section.get("clusterAlgorithm")) is not None and node.value:
             return not (isinstance(node.value, str) and _SECTIONLESS_ALGORITHM.fullmatch(node.value.strip()))
     return False
 
 
 def _find_unmatched_cluster(label: str, node: Node, labels: frozenset[str] | None, *, packs: bool) -> Iterator[Finding]:
-    tasks = _map(node).get("pipetasks")
+    tasks = map_items(node).get("pipetasks")
     none_here = f"no task has the label '{label}'"
     if tasks is None:
         if labels is not None and label not in labels:
@@ -132,7 +132,7 @@ def _label_hint(label: str, labels: frozenset[str]) -> str:
 
 def find_choices(node: Node, chooser: str) -> Iterator[tuple[str, Origin]]:
     """Each text under a key, at any depth, and where it was written."""
-    for key, below in _map(node).items():
+    for key, below in map_items(node).items():
         if key == chooser and isinstance(below.value, str):
             yield below.value, below.origin
         else:
@@ -141,8 +141,8 @@ def find_choices(node: Node, chooser: str) -> Iterator[tuple[str, Origin]]:
 
 def find_hidden_keys(root: Node) -> Iterator[Finding]:
     """Warn of each key at the root that a default in ``payload`` overrides."""
-    top = _map(root)
-    for key, node in _map(top.get("payload")).items():
+    top = map_items(root)
+    for key, node in map_items(top.get("payload")).items():
         above = top.get(key)
         if above is not None and node.origin.layer in PACKAGED_LAYERS and above.origin.layer not in PACKAGED_LAYERS:
             yield _warning(
@@ -156,7 +156,7 @@ def find_hidden_keys(root: Node) -> Iterator[Finding]:
 
 def find_deprecated_names(root: Node) -> Iterator[Finding]:
     """Warn of each deprecated key and name; ``outCollection`` is an error, see `check`."""
-    top = _map(root)
+    top = map_items(root)
     for key, message in _DEPRECATED.items():
         node = top.get(key)
         if node is not None and _is_user_written(node):
@@ -171,11 +171,13 @@ def find_missing_service(root: Node, bps: BpsDefaultService | None) -> Iterator[
     """Warn once where BPS would use its default service, and Longshore uses its own."""
     if bps is None:
         return
-    top = _map(root)
+    top = map_items(root)
     service = top.get("wmsServiceClass")
-    if any("wmsServiceClass" in _map(top.get(section)) for section in ("bps_cmdline", "payload")):
+    if any("wmsServiceClass" in map_items(top.get(section)) for section in ("bps_cmdline", "payload")):
         return
-    default = _weakest_value(service)
+    default = service
+    while default is not None and default.replaced_node is not None:
+        default = default.replaced_node
     # The site's profile may name the default service anyway.
     by_default = _UNNAMED_LAYERS if service and default and service.value == default.value else PACKAGED_LAYERS
     if service is not None and service.origin.layer not in by_default:
@@ -196,16 +198,9 @@ def find_missing_service(root: Node, bps: BpsDefaultService | None) -> Iterator[
             return
 
 
-def _weakest_value(node: Node | None) -> Node | None:
-    """The first value in the chain of values that a node replaced."""
-    while node is not None and node.replaced_node is not None:
-        node = node.replaced_node
-    return node
-
-
 def _user_keys(node: Node, whole: frozenset[str], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Node]]:
     """Path and value of each user-written key; maps named in `whole` are not entered."""
-    for key, below in _map(node).items():
+    for key, below in map_items(node).items():
         if isinstance(below.value, dict) and key not in whole:
             yield from _user_keys(below, whole, (*path, key))
         elif _is_user_written(below):
@@ -227,45 +222,47 @@ _VALUE_READERS: Final[Mapping[str, Callable[[YamlValue, str, Origin | None], obj
 }
 
 
-def find_values_out_of_range(root: Node, said: Collection[tuple[str, ...]]) -> Iterator[Finding]:
+def find_values_out_of_range(root: Node, reported: Collection[tuple[str, ...]]) -> Iterator[Finding]:
     """Report amounts that no job could have as errors, and caps below what they cap as warnings.
 
-    `said` are the paths of values that already have a finding.
+    `reported` are the paths of values that already have a finding.
     """
     for part, place in _job_value_maps(root):
-        values: dict[str, Any] = {}
+        amounts: dict[str, float] = {}
         for key, node in part.items():
             if key not in _VALUE_READERS and key not in MAP_READERS:
                 continue
             path = (*place, key)
-            if node.value is None or path in said or _has_variables(node) or not _is_user_written(node):
+            if node.value is None or path in reported or _has_variables(node) or not _is_user_written(node):
                 continue
             try:
                 if key in MAP_READERS:
                     MAP_READERS[key](node, key_name(path))
                 else:
-                    values[key] = _VALUE_READERS[key](plain_value(node), key_name(path), node.origin)
+                    value = _VALUE_READERS[key](plain_value(node), key_name(path), node.origin)
+                    if isinstance(value, int | float):
+                        amounts[key] = value
             except ConfigError as error:
                 yield Finding(message=error.message, origin=error.origin or node.origin, hint=error.hint, path=path)
         for most, least in (("requestMemoryMax", "requestMemory"), ("requestWalltimeMax", "requestWalltime")):
-            if values.get(most) and values.get(least) and values[most] < values[least]:
+            if 0 < amounts.get(most, 0) < amounts.get(least, 0):
                 yield _warning(
                     f"'{key_name((*place, most))}' is less than '{least}'",
                     part[most].origin,
-                    "It is what a job may have at most when it is tried again with more.",
+                    "It is the maximum of a retry with a larger request.",
                     path=(*place, most),
                 )
 
 
 def _job_value_maps(root: Node) -> Iterator[tuple[Mapping[str, Node], tuple[str, ...]]]:
     """Every map in which values of jobs are looked up, with the keys that lead to it."""
-    top = _map(root)
+    top = map_items(root)
     yield top, ()
     for name in ("bps_cmdline", "payload", "finalJob", "customJob"):
-        yield _map(top.get(name)), (name,)
-    for name in _LABEL_SECTIONS:
-        for label, node in _map(top.get(name)).items():
-            yield _map(node), (name, label)
+        yield map_items(top.get(name)), (name,)
+    for name in LABEL_SECTIONS:
+        for label, node in map_items(top.get(name)).items():
+            yield map_items(node), (name, label)
 
 
 def _has_variables(node: Node) -> bool:
@@ -275,10 +272,6 @@ def _has_variables(node: Node) -> bool:
 
 def _is_user_written(node: Node) -> bool:
     return node.origin.layer not in PACKAGED_LAYERS
-
-
-def _map(node: Node | None) -> Mapping[str, Node]:
-    return node.value if node is not None and isinstance(node.value, dict) else {}
 
 
 def _warning(message: str, origin: Origin, hint: str, *, path: tuple[str, ...] = (), at_key: bool = False) -> Finding:

@@ -9,7 +9,7 @@ from longshore.config.lint.schema_check import Finding, Severity, variable_names
 from longshore.config.lint.section_checks import CHOICE_KEYS, find_choices
 from longshore.config.values.interpolate import rewrite_angled_env, unset_env_names
 from longshore.config.values.merge import PACKAGED_LAYERS, Node
-from longshore.config.values.search import Config, Scope
+from longshore.config.values.search import LABEL_SECTIONS, Config, Scope
 
 _PAYLOADS: Final = ("wfformat", "pipelineYaml", "qgraphFile", "graphFile")
 _PATHS: Final = ("workingDirectory", "submitPath", "idLinkPath", "sitePath", *_PAYLOADS)
@@ -31,7 +31,6 @@ for the environment of the job, which is not known yet; variables that only they
 _CUSTOM_JOB_KEYS: Final = frozenset({"executable", "arguments", "inputs", "outputs"})
 """Keys of ``customJob`` that are interpolated at submission likewise."""
 _SECTIONS: Final = frozenset({"payload", "bps_cmdline", "finalJob", "customJob"})
-_LABEL_SECTIONS: Final = ("pipetask", "cluster", "site", "cloud")
 
 
 def find_unset_env(config: Config, env: Mapping[str, str]) -> Iterator[Finding]:
@@ -83,14 +82,14 @@ class _UnsetEnvFinder:
 
 def _scope(config: Config, path: tuple[str, ...]) -> Scope:
     """Search parameters of a text, by its section."""
-    if path[0] not in _LABEL_SECTIONS:
+    if path[0] not in LABEL_SECTIONS:
         return Scope(searchobj=config.node_at(path[0]) if len(path) > 1 else None)
     labels = ("cluster", "pipetask") if path[0] == "pipetask" else (path[0],)
     return Scope(current={f"curr_{section}": path[1] for section in labels})
 
 
 def _is_used_at_submission(path: tuple[str, ...]) -> bool:
-    within = 1 if path[0] in _SECTIONS and len(path) > 1 else 2 if path[0] in _LABEL_SECTIONS and len(path) > 2 else 0
+    within = 1 if path[0] in _SECTIONS and len(path) > 1 else 2 if path[0] in LABEL_SECTIONS and len(path) > 2 else 0
     key, below = path[within], path[within + 1 :]
     if path[0] == "customJob" and key in _CUSTOM_JOB_KEYS:
         return True

@@ -141,19 +141,3 @@ def _check_map(value: YamlValue, key: str, node: Node, names: tuple[str, ...]) -
             f"'{key}' must be a map of {' and '.join(names)}, not {quote_value(value)}", origin=node.origin
         )
     return value
-
-
-def refuse_both_success_rules(status: SuccessIf | None, success: SuccessIf | None, origin: Origin | None) -> None:
-    """Refuse ``status`` and ``successIf`` together.
-
-    Raises
-    ------
-    ConfigError
-        Both are given.
-    """
-    if status is not None and success is not None:
-        raise ConfigError(
-            "both 'status' and 'successIf' say what a success is",
-            origin=origin,
-            hint="Keep one: 'status: null' unsets it.",
-        )

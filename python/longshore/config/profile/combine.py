@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -111,7 +111,7 @@ class ClusterProfile:
         found = combine_settings(
             self.name,
             self.settings.label,
-            [task_group(label, settings, number, self.parts) for label, settings, number in alike.values()],
+            [_task_group(label, settings, number, self.parts) for label, settings, number in alike.values()],
         )
         # Values equal for all jobs were checked against site limits and maximums already.
         own = {_REQUEST_FIELDS[key]: getattr(found.request, _REQUEST_FIELDS[key]) for key in self.varying_request_keys}
@@ -169,12 +169,12 @@ def combine_profiles(
         The labels conflict in a value.
     """
     settings = combine_settings(
-        name, label, [task_group(each, parts[each].settings, number, parts) for each, number in counted]
+        name, label, [_task_group(each, parts[each].settings, number, parts) for each, number in counted]
     )
     return ClusterProfile(name=name, settings=settings, parts=parts)
 
 
-def task_group(label: str, settings: JobSettings, tasks: int, parts: Mapping[str, JobProfile]) -> TaskGroup:
+def _task_group(label: str, settings: JobSettings, tasks: int, parts: Mapping[str, JobProfile]) -> TaskGroup:
     """Some tasks of a label, with their settings."""
     return TaskGroup(
         label=label,
@@ -206,7 +206,9 @@ def combine_settings(name: str, label: str, parts: Sequence[TaskGroup]) -> JobSe
         label=label,
         request=_combine_requests(parts, most),
         defaulted=tuple(key for key in first.defaulted if all(key in part.settings.defaulted for part in parts)),
-        environment=_combine_environments(name, parts),
+        environment=_combine_maps(
+            name, parts, lambda settings: settings.environment, prefix="environment.", origin_prefix="environment."
+        ),
         number_of_retries=max(settings.number_of_retries for settings in biggest),
         rules=_combine_rules(name, parts, biggest),
         limit_threads=_common_value(name, "limitThreads", parts, lambda settings: settings.limit_threads) or False,
@@ -216,7 +218,7 @@ def combine_settings(name: str, label: str, parts: Sequence[TaskGroup]) -> JobSe
         site=_common_value(name, "computeSite", parts, lambda settings: settings.site, everywhere=True),
         cloud=_common_value(name, "computeCloud", parts, lambda settings: settings.cloud, everywhere=True),
         attributes=_combine_attributes(name, parts, biggest),
-        service_settings=_combine_service_settings(name, parts),
+        service_settings=_combine_maps(name, parts, lambda settings: settings.service_settings, origin_prefix="own."),
     )
 
 
@@ -266,36 +268,27 @@ def _attribute(key: str) -> Callable[[JobSettings], AttributeValue | None]:
     return lambda settings: settings.attributes.get(key)
 
 
-def _combine_environments(name: str, parts: Sequence[TaskGroup]) -> dict[str, str]:
-    variables = dict.fromkeys(variable for part in parts for variable in part.settings.environment)
-    return {
-        variable: _single_value(
-            f"environment.{variable}",
-            name,
-            [
-                (part.settings.environment[variable], part.label, part.origins.get(f"environment.{variable}"))
-                for part in parts
-                if variable in part.settings.environment
-            ],
-        )
-        for variable in variables
-    }
-
-
-def _combine_service_settings(name: str, parts: Sequence[TaskGroup]) -> dict[str, Any]:
-    """The service's own map, whose keys must be equal in all parts that have them."""
-    keys = dict.fromkeys(key for part in parts for key in part.settings.service_settings)
+def _combine_maps(
+    name: str,
+    parts: Sequence[TaskGroup],
+    map_of: Callable[[JobSettings], Mapping[str, _Value]],
+    *,
+    prefix: str = "",
+    origin_prefix: str,
+) -> dict[str, _Value]:
+    """Merge maps of all parts; a key must have the same value in all parts that have it."""
+    maps = [(map_of(part.settings), part) for part in parts]
     return {
         key: _single_value(
-            key,
+            f"{prefix}{key}",
             name,
             [
-                (part.settings.service_settings[key], part.label, part.origins.get(f"own.{key}"))
-                for part in parts
-                if key in part.settings.service_settings
+                (values[key], part.label, part.origins.get(f"{origin_prefix}{key}"))
+                for values, part in maps
+                if key in values
             ],
         )
-        for key in keys
+        for key in dict.fromkeys(key for values, _ in maps for key in values)
     }
 
 
@@ -309,10 +302,12 @@ def _common_value(
 ) -> _Value | None:
     """The value of a key, which must be equal in all parts that have one; with `everywhere`, in all parts."""
     found = [(value_of(part.settings), part) for part in parts]
-    said = [
-        (value, part.label, part.origins.get(key)) for value, part in found if everywhere or _is_said(value, key, part)
+    settled = [
+        (value, part.label, part.origins.get(key))
+        for value, part in found
+        if everywhere or (value is not None and key in part.origins)
     ]
-    return _single_value(key, name, said) if said else None
+    return _single_value(key, name, settled) if settled else None
 
 
 def _combine_rules(name: str, parts: Sequence[TaskGroup], biggest: Sequence[JobSettings]) -> JobRules:
@@ -328,11 +323,7 @@ def _combine_rules(name: str, parts: Sequence[TaskGroup], biggest: Sequence[JobS
     return biggest[0].rules
 
 
-def _is_said(value: object, key: str, part: TaskGroup) -> bool:
-    return value is not None and key in part.origins
-
-
-def _single_value(key: str, name: str, said: Sequence[tuple[_Value, str, Origin | None]]) -> _Value:
+def _single_value(key: str, name: str, values: Sequence[tuple[_Value, str, Origin | None]]) -> _Value:
     """The only value of a key.
 
     Raises
@@ -340,20 +331,20 @@ def _single_value(key: str, name: str, said: Sequence[tuple[_Value, str, Origin 
     ConfigError
         There are several values.
     """
-    first = said[0][0]
-    other = next((each for each in said if each[0] != first), None)
+    first = values[0][0]
+    other = next((each for each in values if each[0] != first), None)
     if other is None:
         return first
-    seen: dict[str, str] = {}
-    for value, label, origin in said:
-        seen.setdefault(
-            f"{_value_text(value)}",
+    shown: dict[str, str] = {}
+    for value, label, origin in values:
+        shown.setdefault(
+            _value_text(value),
             f"{_value_text(value)} for '{label}'" + (f" ({origin})" if origin and origin.file else ""),
         )
     raise ConfigError(
-        f"Inconsistent value for {key} in cluster {name}: " + ", ".join(seen.values()),
+        f"Inconsistent value for {key} in cluster {name}: " + ", ".join(shown.values()),
         origin=other[2],
-        hint=f"Give the labels the same value, or say in 'cluster.{name}.{key}' what holds for the job as a whole.",
+        hint=f"Give the labels the same value, or set 'cluster.{name}.{key}' for the job as a whole.",
     )
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
 from longshore.config.profile.command_lines import interpolate_shell_line
-from longshore.config.values.merge import Node
+from longshore.config.values.merge import Node, map_items
 from longshore.config.values.search import Config, Scope
 from longshore.errors import ConfigError, PreparationError
 
@@ -39,11 +39,11 @@ def read_when_run(config: Config) -> WhenRun:
         return WhenRun.NEVER
     if not isinstance(section.value, dict):
         raise ConfigError("'finalJob' must be a map", origin=section.origin)
-    made = section.value.get("implementation")
-    if made is not None and made.value is not None and str(made.value).upper() != "JOB":
+    kind = section.value.get("implementation")
+    if kind is not None and kind.value is not None and str(kind.value).upper() != "JOB":
         raise ConfigError(
-            f"'finalJob.implementation' must be JOB, not '{made.value}': the final job is one job, and no workflow",
-            origin=made.origin,
+            f"'finalJob.implementation' must be JOB, not '{kind.value}': the final job is one job, not a workflow",
+            origin=kind.origin,
             hint="A script that it runs (command1, command2, ...) may do several things.",
         )
     node = section.value.get("whenRun")
@@ -61,7 +61,7 @@ def ignored_setup_notes(config: Config) -> Iterator[str]:
     """Note that the section sets ``whenSetup``: BPS has that key, and ignores it."""
     node = config.node_at("finalJob", "whenSetup")
     if node is not None and node.value is not None and str(node.value).upper() != "NEVER":
-        yield f"{node.origin}: 'finalJob.whenSetup: {node.value}' is of no effect: its script is made with the run"
+        yield f"{node.origin}: 'finalJob.whenSetup: {node.value}' has no effect: its script is made with the run"
 
 
 def read_final_commands(config: Config, scope: Scope) -> list[str]:
@@ -75,13 +75,15 @@ def read_final_commands(config: Config, scope: Scope) -> list[str]:
         A command uses an undefined variable.
     """
     section = config.node_at("finalJob")
-    given = section.value if section and isinstance(section.value, dict) else {}
-    nodes = _numbered(given)
-    later = next((key for key in given if _COMMAND.fullmatch(key) and not nodes), None)
+    items = map_items(section)
+    nodes: list[Node] = []
+    while (node := items.get(f"command{len(nodes) + 1}")) is not None:
+        nodes.append(node)
+    later = next((key for key in items if _COMMAND.fullmatch(key) and not nodes), None)
     if later is not None:
         raise PreparationError(
             f"the final job has '{later}' and no 'command1': commands are numbered from 1 without a gap",
-            origin=given[later].origin,
+            origin=items[later].origin,
             hint='To skip one, leave it empty: command1: "".',
         )
     scope = replace(scope, searchobj=section)
@@ -93,10 +95,3 @@ def read_final_commands(config: Config, scope: Scope) -> list[str]:
             hint="Give it 'finalJob.command1', or say 'finalJob.whenRun: NEVER'.",
         )
     return lines
-
-
-def _numbered(section: Mapping[str, Node]) -> list[Node]:
-    nodes: list[Node] = []
-    while (node := section.get(f"command{len(nodes) + 1}")) is not None:
-        nodes.append(node)
-    return nodes

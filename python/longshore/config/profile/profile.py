@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -95,7 +95,7 @@ class JobProfile:
     origins: Mapping[str, Origin] = field(default_factory=dict)
     cluster_keys: frozenset[str] = frozenset()
 
-    def service_settings_of(self, values: Mapping[str, object]) -> Mapping[str, Any]:
+    def service_settings_of(self, values: Mapping[str, object]) -> Mapping[str, YamlValue]:
         """The service's own map of a job, from the values of its free variables."""
         return (
             render_settings(self.service_settings, values) if self.service_settings else self.settings.service_settings

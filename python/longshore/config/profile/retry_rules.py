@@ -72,7 +72,16 @@ def read_rules(lookup: ProfileLookup, defaulted: Collection[str]) -> JobRules:
         A value is wrong.
     """
     enforced = lookup.checked("enforceMemory", _parse_enforce_memory, "written")
-    share, amount = lookup.checked("memoryGrace", parse_memory_grace, (0.1, 0))
+    grace_share, grace_b = lookup.checked("memoryGrace", parse_memory_grace, (0.1, 0))
+    success_rules = _read_section(lookup, "successIf", partial(read_success_if, fill=lookup))
+    status_rules = _read_section(lookup, "status", read_status)
+    if success_rules is not None and status_rules is not None:
+        hit = lookup.found("status")
+        raise ConfigError(
+            "both 'status' and 'successIf' say what a success is",
+            origin=hit.origin if hit else None,
+            hint="Keep one: 'status: null' unsets it.",
+        )
     return JobRules(
         retry_on=_read_section(lookup, "retryOn", read_retry_on),
         retries_on_preempted=lookup.checked("retryOnPreempted", parse_count, 20),
@@ -86,11 +95,11 @@ def read_rules(lookup: ProfileLookup, defaulted: Collection[str]) -> JobRules:
             first_s=lookup.checked("retryDelay", parse_walltime, 1.0),
             most_s=lookup.checked("retryDelayMax", parse_walltime, 300.0),
         ),
-        success_if=_read_success_rules(lookup),
+        success_if=success_rules or status_rules,
         bounds=LimitRules(
             memory=enforced == "all" or (enforced == "written" and "requestMemory" not in defaulted),
-            grace_share=share,
-            grace_b=amount,
+            grace_share=grace_share,
+            grace_b=grace_b,
             log_b=lookup.checked("maxLogSize", parse_memory, 0) or None,
             tmp=lookup.checked("keepTmp", parse_keep_tmp, KeepPolicy.NONE),
             logs=lookup.checked("keepLogs", parse_keep_logs, KeepPolicy.ALL),
@@ -98,15 +107,6 @@ def read_rules(lookup: ProfileLookup, defaulted: Collection[str]) -> JobRules:
         # `auto`: only where jobs can read the record of finished tasks, which depends on the site.
         resume_tasks=lookup.checked("resumeTasks", parse_resume_tasks, "auto") is not False,
     )
-
-
-def _read_success_rules(lookup: ProfileLookup) -> SuccessIf | None:
-    """Success rules, from ``successIf`` or buildtest's ``status``."""
-    own = _read_section(lookup, "successIf", partial(read_success_if, fill=lookup))
-    theirs = _read_section(lookup, "status", read_status)
-    hit = lookup.found("status")
-    buildtest_status.refuse_both_success_rules(theirs, own, hit.origin if hit else None)
-    return own or theirs
 
 
 def _read_section(lookup: ProfileLookup, key: str, read: Callable[[Node, str], _Result]) -> _Result | None:
@@ -151,7 +151,7 @@ def read_success_if(node: Node, key: str, *, fill: ProfileLookup | None = None) 
         "walltime": _parse_walltime_range,
         "state": _parse_states,
         "slurm_job_state_codes": parse_slurm_states,
-        "value": _whole,
+        "value": lambda value, _key, _origin: value,
     }
     values = _read_map(node, key, readers, example="{exit: [0], log: done}")
     buildtest_status.rename_conditions(values, key, node.origin)
@@ -170,7 +170,7 @@ def _read_log_value(node: Node, key: str) -> LogValue:
     bounds = _read_map(node, key, readers, example="{regex: 'chi2 = (.*)', max: 1.5}")
     if "regex" not in bounds:
         raise ConfigError(f"'{key}' needs a 'regex'", origin=node.origin)
-    least, most = (bound if isinstance(bound, float) else None for bound in (bounds.get("min"), bounds.get("max")))
+    least, most = (bound if isinstance(bound, float) else None for bound in map(bounds.get, ("min", "max")))
     if least is not None and most is not None and least > most:
         raise ConfigError(f"'{key}' has a 'min' of {least:g} above its 'max' of {most:g}", origin=node.origin)
     return LogValue(regex=str(bounds["regex"]), least=least, most=most)
@@ -390,16 +390,12 @@ def parse_resume_tasks(value: YamlValue, key: str, origin: Origin | None) -> boo
     return _parse_choice(str(value), key, origin, choices)
 
 
-def _whole(value: YamlValue, _key: str, _origin: Origin | None) -> YamlValue:
-    return value
-
-
 MAP_READERS: Final[Mapping[str, Callable[[Node, str], object]]] = {
     "retryOn": read_retry_on,
     "successIf": read_success_if,
     "status": read_status,
 }
-"""Readers of the keys that hold maps."""
+"""Reader per key that holds a map."""
 VALUE_READERS: Final[Mapping[str, ValueReader[object]]] = {
     "retryOnPreempted": parse_count,
     "walltimeMultiplier": parse_multiplier,
@@ -417,4 +413,4 @@ VALUE_READERS: Final[Mapping[str, ValueReader[object]]] = {
     "maxFastFailures": parse_count,
     "fastFailureTime": parse_walltime,
 }
-"""Readers of the keys that hold single values."""
+"""Reader per key that holds a single value."""

@@ -8,8 +8,8 @@ from typing import Final, TypeAlias
 import msgspec
 
 from longshore.config.values.interpolate import Template, quote_value
-from longshore.config.values.merge import Marker, Node, plain_value
-from longshore.config.values.search import SECTIONS, Config, Scope
+from longshore.config.values.merge import Marker, Node, map_items, plain_value
+from longshore.config.values.search import LABEL_SECTIONS, SECTIONS, Config, Scope
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
@@ -104,7 +104,7 @@ def _map_under(section: Mapping[str, Node], path: str) -> Iterator[tuple[str, No
     """The items of a map of a section; empty where the map is missing."""
     *outer, last = path.split(".")
     for name in outer:
-        section = _map_of(section.get(name))
+        section = map_items(section.get(name))
     node = section.get(last)
     if node is None or node.value is None:
         return
@@ -125,23 +125,18 @@ def varies_per_job(values: Mapping[str, SettingValue]) -> bool:
 
 def _sections(config: Config, scope: Scope) -> Iterator[tuple[str, Mapping[str, Node]]]:
     """Name and map of each section that applies to a job, weakest first; the root and the site describe places."""
-    yield "", _map_of(config.root)
+    yield "", map_items(config.root)
     for name in reversed(SECTIONS):
-        if name in _CHOSEN_SECTIONS:
+        if name in LABEL_SECTIONS:
             # Without a chosen part, a search looks at all parts of a section; here, a site may have the map's name.
             choice = scope.current.get(f"curr_{name}")
-            yield name, _map_of(config.node_at(name, str(choice)) if choice else None)
+            yield name, map_items(config.node_at(name, str(choice)) if choice else None)
         else:
-            yield name, _map_of(config.node_at(name))
+            yield name, map_items(config.node_at(name))
     if isinstance(scope.searchobj, Node):
-        yield "searchobj", _map_of(scope.searchobj)
+        yield "searchobj", map_items(scope.searchobj)
 
 
-def _map_of(node: Node | None) -> Mapping[str, Node]:
-    return node.value if node is not None and isinstance(node.value, dict) else {}
-
-
-_CHOSEN_SECTIONS: Final = frozenset({"cluster", "pipetask", "site", "cloud"})
 _SITE_SECTIONS: Final = ("", "cloud", "site")
 
 

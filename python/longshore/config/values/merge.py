@@ -165,9 +165,7 @@ def drop_deleted_keys(node: Node) -> Node:
 
 def _has_deletions(node: Node) -> bool:
     """Whether a key of the tree is marked for deletion."""
-    if not isinstance(node.value, dict):
-        return False
-    return any(item.value is Marker.DELETE or _has_deletions(item) for item in node.value.values())
+    return any(item.value is Marker.DELETE or _has_deletions(item) for item in map_items(node).values())
 
 
 def plain_value(node: Node) -> YamlValue:
@@ -179,10 +177,14 @@ def plain_value(node: Node) -> YamlValue:
     return None if isinstance(node.value, Marker) else node.value
 
 
+def map_items(node: Node | None) -> Mapping[str, Node]:
+    """The items of a map; empty where the node is missing or no map."""
+    return node.value if node is not None and isinstance(node.value, dict) else {}
+
+
 def plain_map(node: Node | None) -> dict[str, YamlValue]:
-    """The items of a map as ordinary values; empty where the node is no map."""
-    items = node.value if node is not None else None
-    return {key: plain_value(item) for key, item in items.items()} if isinstance(items, dict) else {}
+    """The items of a map as ordinary values; empty where the node is missing or no map."""
+    return {key: plain_value(item) for key, item in map_items(node).items()}
 
 
 def with_origin(node: Node, origin: Origin) -> Node:

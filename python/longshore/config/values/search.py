@@ -25,13 +25,15 @@ from longshore.config.values.interpolate import (
     split_fields,
     wms_placeholder,
 )
-from longshore.config.values.merge import Node, NodeValue, plain_map, plain_value
+from longshore.config.values.merge import Node, NodeValue, map_items, plain_map, plain_value
 from longshore.errors import ConfigError, ReferenceCycleError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
 SECTIONS: Final = ("bps_cmdline", "payload", "cluster", "pipetask", "site", "cloud", "bps_defined")
 """Sections searched before the root; the first that has the key wins."""
+LABEL_SECTIONS: Final = ("pipetask", "cluster", "site", "cloud")
+"""Sections divided into parts, one for each label or name."""
 
 NO_VALUES: Final[Mapping[str, YamlValue]] = {}
 _MAX_DEPTH = 100
@@ -142,7 +144,7 @@ class Config:
         self.root = root
         self.caller = caller
         self.values = values
-        self._top = _map_of(root)
+        self._top = map_items(root)
         self._current: Mapping[str, YamlValue] = {**plain_map(self.node_at("current")), **values}
 
     def __contains__(self, key: str) -> bool:
@@ -151,12 +153,9 @@ class Config:
 
     def node_at(self, *path: str) -> Node | None:
         """The node at a path, without a search; ``None`` where the path does not exist."""
-        node = self.root
+        node: Node | None = self.root
         for key in path:
-            below = _map_of(node).get(key)
-            if below is None:
-                return None
-            node = below
+            node = map_items(node).get(key)
         return node
 
     def lookup(self, key: str, scope: Scope) -> RawValue | None:
@@ -181,8 +180,8 @@ class Config:
             if section is None:
                 continue
             choice = current.get(f"curr_{name}", self._current.get(f"curr_{name}"))
-            part = _map_of(section).get(str(choice)) if choice else None
-            yield _map_of(section) if part is None else _map_of(part)
+            part = map_items(section).get(str(choice)) if choice else None
+            yield map_items(section if part is None else part)
         yield self._top
 
     def search(self, key: str, scope: Scope = DEFAULT_SCOPE) -> SearchResult:
@@ -347,12 +346,8 @@ def normalize_path(path: str, *, slash: bool = False) -> str:
     return f"{tidy}/" if slash and not tidy.endswith("/") else tidy
 
 
-def _map_of(node: Node) -> Mapping[str, Node]:
-    return node.value if isinstance(node.value, dict) else {}
-
-
 def _lookup_in(source: Mapping[str, YamlValue] | Node | None, key: str) -> RawValue | None:
     if isinstance(source, Node):
-        node = _map_of(source).get(key)
+        node = map_items(source).get(key)
         return None if node is None else RawValue(node.value, node)
     return RawValue(source[key]) if source is not None and key in source else None
