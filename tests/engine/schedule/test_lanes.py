@@ -105,7 +105,7 @@ class PaperKeeper(AttemptRunner):
     def __init__(self, tmp: str) -> None:
         self.paper = PaperRecords()
         super().__init__(self.paper, tmp, Watchdog(Processes()))
-        os.close(self.nowhere)
+        os.close(self.null_file)
         self.started: Counter[tuple[int, int]] = Counter()
 
     def start(self, member: MemberOrder, lane: str | None) -> None:
@@ -184,11 +184,11 @@ class Play:
 
     def deliver(self) -> None:
         if self.orders:
-            self.keeper.obey(self.orders.popleft())
+            self.keeper.carry_out(self.orders.popleft())
             self.keeper.start_chosen()
 
     def lose_patience(self) -> None:
-        self.keeper.turn_away(lambda _since, _member: True)
+        self.keeper.cancel_waiting(lambda _since, _member: True)
         self.keeper.start_chosen()
 
     def check(self) -> None:

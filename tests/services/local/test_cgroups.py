@@ -77,7 +77,7 @@ class Files(CgroupFiles):
             file.unlink()
         super().remove(path)
 
-    def marks(self, path: str) -> bool:
+    def is_delegated(self, path: str) -> bool:
         assert path == str(self.own)
         return self._marked
 
@@ -86,7 +86,7 @@ def test_what_is_delegated_is_divided(tmp_path: Path) -> None:
     kernel = Files(tmp_path)
     groups = make_attempt_cgroups(kernel)
     assert groups
-    assert groups.own == str(kernel.own)
+    assert groups.own_path == str(kernel.own)
     assert (kernel.own / "cgroup.subtree_control").read_text("utf-8") == "+memory"
     assert (kernel.own / f"keeper-{ME}").is_dir()
 
@@ -124,11 +124,11 @@ def test_an_attempt_in_a_group_of_its_own(tmp_path: Path) -> None:
     assert (group / "memory.swap.max").read_text("utf-8") == "0"
     assert (group / "memory.oom.group").read_text("utf-8") == "1"
     assert (group / "cgroup.procs").read_text("utf-8") == "777"
-    assert dog.due() is None, "there is nothing to sample"
+    assert dog.next_check_s() is None, "there is nothing to sample"
     (group / "memory.peak").write_text(f"{110 * MIB}\n", "utf-8")
     (group / "memory.events").write_text("oom 1\noom_kill 3\n", "utf-8")
     said = "the kernel killed it; it asked for 100 MiB, and may have 110 MiB"
-    assert dog.ended(777, signal.SIGKILL, 5) == {"rss": 110 * MIB, "why": "OOM", "say": said}
+    assert dog.unwatch(777, signal.SIGKILL, 5) == {"rss": 110 * MIB, "why": "OOM", "say": said}
     assert log.read_text("utf-8") == f"longshore: OOM: {said}\n"
     assert not group.exists()
 
@@ -137,4 +137,4 @@ def test_where_a_group_cannot_be_had_memory_is_sampled(tmp_path: Path) -> None:
     dog = Watchdog(Processes(), AttemptCgroups(str(tmp_path / "gone"), CgroupFiles()))
     dog.begin(777, {"mem": 1}, "log")
     assert dog.sampled.keys() == {777}
-    assert dog.due() is not None
+    assert dog.next_check_s() is not None

@@ -113,7 +113,7 @@ from attempts import AttemptRunner
 from records import Records
 
 class QuickerRunner(AttemptRunner):
-    def take_started(self):
+    def record_started(self):
         # What the C library does in the thread that could not load a program.
         os.waitpid(failed, 0)
 
@@ -333,10 +333,10 @@ def test_a_temporary_directory_is_given_on_only_when_nothing_was_put_into_it(kee
 def test_without_a_spawner_everything_starts_all_the_same(tmp_path: Path) -> None:
     records = Records(str(tmp_path / "records"))
     keeper = AttemptRunner(records, str(tmp_path), Watchdog(Processes()))
-    keeper.obey(json.dumps({"o": "env", "id": 0, "env": {"PATH": os.environ["PATH"]}}).encode())
+    keeper.carry_out(json.dumps({"o": "env", "id": 0, "env": {"PATH": os.environ["PATH"]}}).encode())
     words = ["/bin/sh", "-c", "pwd; exit 4"]
     member = {"j": 1, "a": 1, "argv": words, "e": 0, "v": {}, "cwd": "/usr", "log": str(tmp_path / "log")}
-    keeper.obey(json.dumps({"o": "run", "b": "b", "m": [member]}).encode())
+    keeper.carry_out(json.dumps({"o": "run", "b": "b", "m": [member]}).encode())
     here = Path.cwd()
     try:
         keeper.start_chosen()
@@ -346,7 +346,7 @@ def test_without_a_spawner_everything_starts_all_the_same(tmp_path: Path) -> Non
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 4
     assert (tmp_path / "log").read_text("utf-8") == "/usr\n"
     os.close(records.file)
-    os.close(keeper.nowhere)
+    os.close(keeper.null_file)
 
 
 def test_a_kill_that_overtakes_its_start_is_not_lost(keeper: Keeper) -> None:

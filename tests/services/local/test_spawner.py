@@ -31,7 +31,7 @@ def called() -> threading.Event:
 @pytest.fixture
 def spawner(called: threading.Event) -> Iterator[Spawner]:
     nowhere = os.open(os.devnull, os.O_RDONLY)
-    yield Spawner(4, reset=(), nowhere=nowhere, wake=called.set)
+    yield Spawner(4, default_signals=(), null_file=nowhere, wake=called.set)
     os.close(nowhere)
 
 
@@ -46,7 +46,7 @@ def test_whoever_waits_is_called_although_results_come_at_the_same_time(
         while len(found) < 4:
             assert called.wait(60), found
             called.clear()
-            for ticket, pid, _ in spawner.taken():
+            for ticket, pid, _ in spawner.finished_starts():
                 os.waitpid(pid, 0)
                 found.append(ticket)
         assert sorted(map(str, found)) == ["0", "1", "2", "3"]
@@ -63,7 +63,7 @@ def test_a_process_is_known_again_however_long_it_waited_to_be_started(
     while len(found) < 100:
         assert called.wait(60), found
         called.clear()
-        found += [(pid, up) for _, pid, up in spawner.taken()]
+        found += [(pid, up) for _, pid, up in spawner.finished_starts()]
     known = [is_same_process(pid, up) for pid, up in found]
     for pid, _ in found:
         os.kill(pid, signal.SIGKILL)

@@ -204,14 +204,14 @@ def fake_proc(folder: Path, *, oom_kills: int, **processes: tuple[int, int, int,
 def test_a_kill_of_the_kernels_is_out_of_memory(tmp_path: Path) -> None:
     proc = fake_proc(tmp_path, oom_kills=5)
     dog = Watchdog(Processes(str(proc)))
-    assert dog.ended(100, signal.SIGKILL, None) == {}, "somebody else's kill"
+    assert dog.unwatch(100, signal.SIGKILL, None) == {}, "somebody else's kill"
     fake_proc(tmp_path, oom_kills=7)
-    assert dog.ended(100, 0, None) == {}, "a success"
-    assert dog.ended(100, signal.SIGTERM, None) == {}, "not how the kernel kills"
+    assert dog.unwatch(100, 0, None) == {}, "a success"
+    assert dog.unwatch(100, signal.SIGTERM, None) == {}, "not how the kernel kills"
     out_of_memory = {"why": "OOM", "say": "the kernel killed it, or a process of it, for want of memory"}
-    assert dog.ended(100, signal.SIGKILL, None) == out_of_memory
-    assert dog.ended(101, 137 << 8, None) == out_of_memory, "what a shell exits with whose command was killed"
-    assert dog.ended(102, signal.SIGKILL, None) == {}, "two were killed, and two are explained"
+    assert dog.unwatch(100, signal.SIGKILL, None) == out_of_memory
+    assert dog.unwatch(101, 137 << 8, None) == out_of_memory, "what a shell exits with whose command was killed"
+    assert dog.unwatch(102, signal.SIGKILL, None) == {}, "two were killed, and two are explained"
 
 
 def test_whose_a_process_is(tmp_path: Path) -> None:
@@ -242,17 +242,17 @@ def test_whose_a_process_is(tmp_path: Path) -> None:
     (tmp_path / "101").rmdir()
     processes.refresh()
     assert sorted(processes.members[100]) == [90, 100, 102]
-    dog.ended(100, 0, None)
+    dog.unwatch(100, 0, None)
     assert sorted(processes.members) == [200]
     assert 100 not in processes.owner
 
 
 def test_nothing_is_due_where_nothing_is_watched() -> None:
     dog = Watchdog(Processes())
-    assert dog.due() is None
+    assert dog.next_check_s() is None
     dog.begin(os.getpid(), {"tmp": "all"}, "log")
-    assert dog.due() is None
+    assert dog.next_check_s() is None
     dog.begin(os.getpid(), {"wall": 1000.0}, "log")
-    assert 999.0 < (dog.due() or 0.0) <= 1000.0
+    assert 999.0 < (dog.next_check_s() or 0.0) <= 1000.0
     dog.begin(os.getpid(), {"wall": 1000.0, "log": 1}, "log")
-    assert 0.0 < (dog.due() or 0.0) <= 0.25
+    assert 0.0 < (dog.next_check_s() or 0.0) <= 0.25

@@ -37,21 +37,21 @@ if TYPE_CHECKING:
     from longshore.engine.keeper.protocol import EndNotes, MemberOrder, Order, RunOrder
     from longshore.engine.keeper.watchdog import Watchdog
 
-_RESET = (signal.SIGPIPE, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGXFSZ)
+_RESET_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGXFSZ)
 _WAKE_S = 0.005
 """Longest delay before the engine is woken while no slot waits for it."""
-_MOST_THREADS = 4
+_MAX_THREADS = 4
 """Processes that are being started at once."""
-_TIDY_S = 0.05
+_IDLE_S = 0.05
 """Idle time before spare folders are removed."""
 
 
 class AttemptRunner:
     """Attempts that wait, are being started, or run.
 
-    Nothing is started once the file `successor` exists. It means that another engine has replaced the one that gave
-    these orders, which may have been suspended between its last check and the order. The file is `near` on a file
-    system that never caches the absence of a file.
+    Nothing is started once `successor_file` exists: another engine has then replaced the one that gave these orders,
+    which may have been suspended between its last check and the order. `is_local_disk` is true on a file system that
+    never caches the absence of a file.
     """
 
     def __init__(
@@ -61,11 +61,11 @@ class AttemptRunner:
         watchdog: Watchdog,
         *,
         wake: Callable[[], None] | None = None,
-        successor: str = "",
-        near: bool = True,
+        successor_file: str = "",
+        is_local_disk: bool = True,
     ) -> None:
-        self.successor = successor
-        self.near = near
+        self.successor_file = successor_file
+        self.is_local_disk = is_local_disk
         self.records = records
         self.watchdog = watchdog
         self.environments = Environments()
@@ -77,26 +77,26 @@ class AttemptRunner:
         self.lanes = KeeperLanes()
         self.chosen: list[tuple[str | None, MemberOrder]] = []
         """Lane and attempt to start once the record that says so is written."""
-        self.preparing = False
+        self.is_preparing = False
         """Whether the keeper is making an attempt's log or temporary directory, so that an error is not the job's."""
         self.peak = 0
-        self.looked_up = -1.0
-        self.urgent = False
+        self.peak_read_at = -1.0
+        self.is_urgent = False
         """Whether a slot is free that only the engine can fill."""
-        self.enough = 0
+        self.wake_below = 0
         """Number of waiting attempts down to which the engine need not be woken at once."""
-        self.nowhere = os.open(os.devnull, os.O_RDONLY)
+        self.null_file = os.open(os.devnull, os.O_RDONLY)
         self.spawner = self.make_spawner(wake) if wake else None
 
     def make_spawner(self, wake: Callable[[], None]) -> Spawner | None:
         """Make the spawner, which starts processes while the keeper goes on; ``None`` if the system lacks support."""
         try:
-            return Spawner(_MOST_THREADS, reset=_RESET, nowhere=self.nowhere, wake=wake)
+            return Spawner(_MAX_THREADS, default_signals=_RESET_SIGNALS, null_file=self.null_file, wake=wake)
         except (OSError, RuntimeError):
             # An older C library, or a limit on threads: processes are started one after the other.
             return None
 
-    def obey(self, line: bytes) -> None:
+    def carry_out(self, line: bytes) -> None:
         """Read one order; `start_chosen` carries it out."""
         order: Order = json.loads(line)
         if order["o"] == "env":
@@ -107,7 +107,7 @@ class AttemptRunner:
             # An attempt that was ordered before, perhaps in the same read, must exist to be killed.
             self.start_chosen()
             wanted = {(job, attempt) for job, attempt in order["m"]}
-            self.turn_away(lambda _, member: (member["j"], member["a"]) in wanted)
+            self.cancel_waiting(lambda _, member: (member["j"], member["a"]) in wanted)
             for attempt_id in wanted & self.starting.keys():
                 self.starting[attempt_id] = order["sig"]
             for pid, (job, attempt, _, _, _) in self.running.items():
@@ -121,7 +121,7 @@ class AttemptRunner:
             self.choose(None, tag, order["m"])
             return
         self.choose_next(self.lanes.add(lane, order["n"], tag, order["m"]))
-        self.enough = len(self.lanes) // 2
+        self.wake_below = len(self.lanes) // 2
 
     def choose(self, lane: str | None, tag: str, members: Sequence[MemberOrder]) -> None:
         """Record members that are about to be started."""
@@ -138,56 +138,56 @@ class AttemptRunner:
         """Make room for the next member of a lane after one ended."""
         chosen, free = self.lanes.leave(lane)
         self.choose_next(chosen)
-        self.urgent = self.urgent or free
+        self.is_urgent = self.is_urgent or free
 
-    def turn_away(self, unwanted: Unwanted) -> None:
+    def cancel_waiting(self, unwanted: Unwanted) -> None:
         """Remove unwanted attempts from their lanes, and record that they will never start."""
-        self.note_never(self.lanes.turn_away(unwanted))
+        self.record_never_started(self.lanes.cancel_waiting(unwanted))
 
-    def note_never(self, gone: list[MemberOrder]) -> None:
+    def record_never_started(self, gone: list[MemberOrder]) -> None:
         """Record that waiting attempts will never start."""
         if gone:
             self.records.add({"r": "never", "m": [[member["j"], member["a"]] for member in gone]})
-            self.urgent = True
+            self.is_urgent = True
 
     def start_chosen(self) -> None:
         """Start the chosen attempts, once the record that says so is written."""
         while self.records.flush() and self.chosen:
             chosen, self.chosen = self.chosen, []
             # The order may have waited, in a lane, for the disk, or with an engine that was suspended.
-            late = self.superseded()
+            is_late = self.is_superseded()
             for lane, member in chosen:
-                if late:
-                    self.records.add(self.not_for_us(member))
+                if is_late:
+                    self.records.add(self.superseded_record(member))
                     self.leave(lane)
                 else:
                     self.start(member, lane)
 
-    def superseded(self) -> bool:
+    def is_superseded(self) -> bool:
         """Return whether another engine has begun since the one that gives the orders."""
-        if not self.successor:
+        if not self.successor_file:
             return False
-        if self.near:
-            return os.path.lexists(self.successor)
+        if self.is_local_disk:
+            return os.path.lexists(self.successor_file)
         try:
             # The folder is opened and listed anew, because a network file system caches absence for a while.
-            return os.path.basename(self.successor) in os.listdir(os.path.dirname(self.successor))
+            return os.path.basename(self.successor_file) in os.listdir(os.path.dirname(self.successor_file))
         except OSError:
             # The engine itself has just checked.
             return False
 
-    def not_for_us(self, member: MemberOrder) -> dict[str, object]:
+    def superseded_record(self, member: MemberOrder) -> dict[str, object]:
         """Return the record of an attempt that was not started and is left to the next engine."""
         end = {"r": "end", "j": member["j"], "a": member["a"], "t": time.time(), "no": errno.ESTALE, "own": True}
         return dict(end, err="another engine has taken the run up")
 
     def wake_engine(self) -> float | None:
         """Wake the engine if it is time to, else return the seconds until then; ``None`` if nothing is due."""
-        if not self.records.news:
-            self.urgent = False
+        if not self.records.has_news:
+            self.is_urgent = False
             return None
-        if self.urgent or len(self.lanes) <= self.enough:
-            self.urgent = False
+        if self.is_urgent or len(self.lanes) <= self.wake_below:
+            self.is_urgent = False
             self.records.wake()
             return None
         return _WAKE_S
@@ -197,15 +197,19 @@ class AttemptRunner:
         attempt = member["j"], member["a"]
         tmp = self.scratch.path(*attempt)
         try:
-            self.preparing = True
+            self.is_preparing = True
             self.scratch.make(tmp)
-            self.preparing = False
-            if self.spawner and member["e"] in self.environments.pairs:
-                own = {name: encode_variable(name, value) for name, value in member["v"].items()}
-                environment = {**self.environments.pairs[member["e"]], **own, "TMPDIR": encode_variable("TMPDIR", tmp)}
+            self.is_preparing = False
+            if self.spawner and member["e"] in self.environments.encoded:
+                own_variables = {name: encode_variable(name, value) for name, value in member["v"].items()}
+                environment = {
+                    **self.environments.encoded[member["e"]],
+                    **own_variables,
+                    "TMPDIR": encode_variable("TMPDIR", tmp),
+                }
                 self.spawner.start(
                     (member, lane, tmp),
-                    self.environments.program(member),
+                    self.environments.find_program(member),
                     member["argv"],
                     environment,
                     folder=member["cwd"],
@@ -213,40 +217,40 @@ class AttemptRunner:
                 )
                 self.starting[attempt] = 0
                 return
-            self.take_down(member, lane, tmp, *self.spawn(member, tmp))
+            self.record_start(member, lane, tmp, *self.spawn(member, tmp))
         except (OSError, ValueError) as error:
-            self.records.add(self.not_started(member, error, tmp))
+            self.records.add(self.start_failure(member, error, tmp))
             self.leave(lane)
 
     def spawn(self, member: MemberOrder, tmp: str) -> tuple[int, float]:
         """Start a process, wait until its program is loaded, and return its number and start (seconds since boot)."""
-        self.preparing = True
+        self.is_preparing = True
         # Opened here and not in the new process, so that an error names the log and not the program.
         log = open_log(member["log"])
-        self.preparing = False
+        self.is_preparing = False
         try:
             os.chdir(member["cwd"])
             # Before the start: loading the program, on a busy network disk, can take longer than the tolerance by which
             # a later keeper recognises a process.
-            up = time.clock_gettime(time.CLOCK_BOOTTIME)
+            since_boot_s = time.clock_gettime(time.CLOCK_BOOTTIME)
             pid = os.posix_spawn(
-                self.environments.program(member),
+                self.environments.find_program(member),
                 member["argv"],
                 {**self.environments.variables[member["e"]], **member["v"], "TMPDIR": tmp},
                 file_actions=[
-                    (os.POSIX_SPAWN_DUP2, self.nowhere, 0),
+                    (os.POSIX_SPAWN_DUP2, self.null_file, 0),
                     (os.POSIX_SPAWN_DUP2, log, 1),
                     (os.POSIX_SPAWN_DUP2, log, 2),
                 ],
                 setsid=True,
                 setsigmask=[],
-                setsigdef=_RESET,
+                setsigdef=_RESET_SIGNALS,
             )
         finally:
             os.close(log)
-        return pid, up
+        return pid, since_boot_s
 
-    def take_down(self, member: MemberOrder, lane: str | None, tmp: str, pid: int, up: float) -> None:
+    def record_start(self, member: MemberOrder, lane: str | None, tmp: str, pid: int, since_boot_s: float) -> None:
         """Record the start of an attempt, in seconds since boot."""
         job, attempt = member["j"], member["a"]
         self.running[pid] = (job, attempt, time.monotonic(), tmp, lane)
@@ -257,38 +261,38 @@ class AttemptRunner:
             log = os.fsencode(member["log"]).decode(errors="replace")
             rest = ',"lim":%s,"log":%s' % (json.dumps(member["lim"]), json.dumps(log))
         record = '{"r":"start","j":%d,"a":%d,"pid":%d,"t":%.6f,"up":%.6f%s}\n'
-        self.records.take(record % (job, attempt, pid, time.time(), up, rest))
+        self.records.take(record % (job, attempt, pid, time.time(), since_boot_s, rest))
         if number := self.starting.pop((job, attempt), 0):
             signal_group(pid, number)
 
-    def take_started(self) -> None:
+    def record_started(self) -> None:
         """Record the spawner's starts, and retry its failures here, where the error is known."""
-        for (member, lane, tmp), pid, up in self.spawner.taken() if self.spawner else ():
+        for (member, lane, tmp), pid, since_boot_s in self.spawner.finished_starts() if self.spawner else ():
             try:
-                self.take_down(member, lane, tmp, *((pid, up) if pid else self.spawn(member, tmp)))
+                self.record_start(member, lane, tmp, *((pid, since_boot_s) if pid else self.spawn(member, tmp)))
             except (OSError, ValueError) as error:
                 self.starting.pop((member["j"], member["a"]), None)
-                self.records.add(self.not_started(member, error, tmp))
+                self.records.add(self.start_failure(member, error, tmp))
                 self.leave(lane)
 
-    def not_started(self, member: MemberOrder, error: Exception, tmp: str) -> dict[str, object]:
+    def start_failure(self, member: MemberOrder, error: Exception, tmp: str) -> dict[str, object]:
         """Log why an attempt could not be started, and return the record of its end."""
         text = getattr(error, "strerror", None) or str(error)
         named = getattr(error, "filename", None) or "".join(member["argv"][:1])
-        why = "cannot %s '%s': %s" % ("make" if self.preparing else "start", named, text)
+        why = "cannot %s '%s': %s" % ("make" if self.is_preparing else "start", named, text)
         if getattr(error, "errno", None) == errno.ENOEXEC:
             why += " (its first line must name an interpreter, as in #!/bin/sh)"
         append_to_log(member["log"], why)
         self.scratch.clean(tmp)
         number = getattr(error, "errno", None)
         end = {"r": "end", "j": member["j"], "a": member["a"], "t": time.time(), "err": why, "no": number}
-        return dict(end, own=True) if self.preparing else end
+        return dict(end, own=True) if self.is_preparing else end
 
     def reap(self) -> None:
         """Reap and record every process that has ended, and choose its successors."""
         # A new process counts the memory of the one that made it until it runs its program, so that a peak no higher
         # than the keeper's own says nothing.
-        own = self.own_peak()
+        own_peak = self.read_own_peak()
         while True:
             try:
                 # Left unreaped for a moment, the process keeps its number, so that what it leaves behind in its group
@@ -300,7 +304,7 @@ class AttemptRunner:
                 break
             pid = ended.si_pid
             if pid not in self.running:
-                self.take_started()
+                self.record_started()
             if pid not in self.running and self.starting:
                 # Perhaps one that was started this moment: its spawner thread soon reports it, and wakes the keeper.
                 break
@@ -312,52 +316,52 @@ class AttemptRunner:
                 # Its program could not be loaded: the C library reaps such a process itself, in the thread that started
                 # it, and was quicker.
                 continue
-            self.scratch.cleaners.discard(pid)
+            self.scratch.removers.discard(pid)
             if pid not in self.running:
                 continue
-            self.take_end(pid, status, usage, own)
+            self.record_end(pid, status, usage, own_peak)
 
-    def take_end(self, pid: int, status: int, usage: resource.struct_rusage, own: int) -> None:
+    def record_end(self, pid: int, status: int, usage: resource.struct_rusage, own_peak: int) -> None:
         """Record the end of an attempt, and choose its successor."""
         job, attempt, began, tmp, lane = self.running.pop(pid)
         cpu, run = usage.ru_utime + usage.ru_stime, time.monotonic() - began
-        rss = usage.ru_maxrss * 1024 if usage.ru_maxrss > own else None
-        more: EndNotes = {}
-        kept = None
-        if self.watchdog.concerns(pid, status):
-            kept = self.scratch.keep(tmp) if self.watchdog.keeps_tmp(pid, status) else None
-            if kept:
-                self.watchdog.say(pid, "TMPDIR is kept: %s" % kept)
-            more = self.watchdog.ended(pid, status, rss)
-            if kept:
-                more["tmp"] = kept
+        rss = usage.ru_maxrss * 1024 if usage.ru_maxrss > own_peak else None
+        notes: EndNotes = {}
+        kept_tmp = None
+        if self.watchdog.needs_unwatch(pid, status):
+            kept_tmp = self.scratch.retain(tmp) if self.watchdog.keeps_scratch(pid, status) else None
+            if kept_tmp:
+                self.watchdog.say(pid, "TMPDIR is kept: %s" % kept_tmp)
+            notes = self.watchdog.unwatch(pid, status, rss)
+            if kept_tmp:
+                notes["tmp"] = kept_tmp
         record = '{"r":"end","j":%d,"a":%d,"t":%.6f,"s":%d,"run":%.6f,"cpu":%.6f,"rss":%s%s}\n'
-        peak = json.dumps(more.pop("rss", rss))
-        rest = "," + json.dumps(more, separators=(",", ":"))[1:-1] if more else ""
+        peak = json.dumps(notes.pop("rss", rss))
+        rest = "," + json.dumps(notes, separators=(",", ":"))[1:-1] if notes else ""
         self.records.take(record % (job, attempt, time.time(), status, run, cpu, peak, rest))
-        if not kept:
+        if not kept_tmp:
             self.scratch.clean(tmp)
         self.leave(lane)
 
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         """Return whether any process or chosen attempt is left to serve."""
-        return bool(self.running or self.starting or self.scratch.cleaners or self.chosen)
+        return bool(self.running or self.starting or self.scratch.removers or self.chosen)
 
-    def pause(self) -> float | None:
+    def compute_timeout(self) -> float | None:
         """Return the seconds to sleep unless there is news; ``None`` for no limit."""
-        impatient, patience_s = self.lanes.turn_impatient_away()
-        self.note_never(impatient)
-        pauses = [patience_s, self.wake_engine(), self.watchdog.due()]
+        expired, patience_s = self.lanes.cancel_impatient()
+        self.record_never_started(expired)
+        timeouts = [patience_s, self.wake_engine(), self.watchdog.next_check_s()]
         if self.records.unwritten:
-            pauses.append(1.0)
-        if self.scratch.spare and not self.busy():
-            pauses.append(_TIDY_S)
-        return min((pause for pause in pauses if pause is not None), default=None)
+            timeouts.append(1.0)
+        if self.scratch.spares and not self.is_busy():
+            timeouts.append(_IDLE_S)
+        return min((pause for pause in timeouts if pause is not None), default=None)
 
-    def own_peak(self) -> int:
+    def read_own_peak(self) -> int:
         """Return the peak memory of the keeper, in KiB; read at most once a second."""
         now = time.monotonic()
-        if now - self.looked_up > 1.0:
-            self.looked_up = now
+        if now - self.peak_read_at > 1.0:
+            self.peak_read_at = now
             self.peak = peak_memory()
         return self.peak

@@ -40,7 +40,7 @@ class CgroupFiles:
         """Remove a group without processes; its files go with it."""
         os.rmdir(path)
 
-    def marks(self, path: str) -> bool:
+    def is_delegated(self, path: str) -> bool:
         """Return whether systemd marks a group as delegated."""
         try:
             return os.getxattr(path, "user.delegate") == b"1"
@@ -53,23 +53,23 @@ class AttemptCgroups:
 
     Parameters
     ----------
-    own
+    own_path
         Path of the keeper's group.
-    kernel
+    cgroup_files
         Makes and removes groups.
     """
 
-    def __init__(self, own: str, kernel: CgroupFiles) -> None:
-        self.own = own
-        self.kernel = kernel
-        self.left: set[str] = set()
+    def __init__(self, own_path: str, cgroup_files: CgroupFiles) -> None:
+        self.own_path = own_path
+        self.cgroup_files = cgroup_files
+        self.unremoved: set[str] = set()
         """Groups of ended attempts that could not be removed yet."""
 
-    def hold(self, name: str, pid: int, memory: int) -> str | None:
+    def limit_memory(self, name: str, pid: int, memory: int) -> str | None:
         """Put a process, with its later children, into a group of limited memory; return it, or ``None`` on failure."""
-        path = os.path.join(self.own, name)
+        path = os.path.join(self.own_path, name)
         try:
-            self.kernel.make(path)
+            self.cgroup_files.make(path)
             write(path, "memory.max", str(memory))
             # No swap beyond the limit, and an OOM kill ends all processes of the attempt.
             for file, text in (("memory.swap.max", "0"), ("memory.oom.group", "1")):
@@ -80,11 +80,11 @@ class AttemptCgroups:
                     pass
             write(path, "cgroup.procs", str(pid))
         except OSError:
-            self.left.add(path)
+            self.unremoved.add(path)
             return None
         return path
 
-    def killed(self, path: str) -> bool:
+    def was_oom_killed(self, path: str) -> bool:
         """Return whether the kernel killed a process of a group for lack of memory (OOM)."""
         return (number_after(b"oom_kill ", read(path, "memory.events")) or 0) > 0
 
@@ -93,66 +93,70 @@ class AttemptCgroups:
         text = read(path, "memory.peak").strip()
         return int(text) if text.isdigit() else 0
 
-    def end(self, path: str) -> None:
+    def remove(self, path: str) -> None:
         """Kill the processes that are left in a group, and remove it."""
         try:
             write(path, "cgroup.kill", "1")
         except OSError:
             # A kernel before 5.14; the keeper kills the process group anyway.
             pass
-        self.left.add(path)
-        for each in list(self.left):
+        self.unremoved.add(path)
+        for each in list(self.unremoved):
             try:
-                self.kernel.remove(each)
+                self.cgroup_files.remove(each)
             except FileNotFoundError:
-                self.left.discard(each)
+                self.unremoved.discard(each)
             except OSError:
                 # Killed processes are not gone yet: the next end tries again.
                 continue
             else:
-                self.left.discard(each)
+                self.unremoved.discard(each)
 
 
-def make_attempt_cgroups(kernel: CgroupFiles | None = None) -> AttemptCgroups | None:
+def make_attempt_cgroups(cgroup_files: CgroupFiles | None = None) -> AttemptCgroups | None:
     """Prepare this process's control group for attempts; ``None`` if it was not delegated."""
-    kernel = kernel or CgroupFiles()
-    own = find_own_cgroup(kernel)
-    if own is None or not kernel.marks(own) or b"memory" not in read(own, "cgroup.controllers").split():
+    cgroup_files = cgroup_files or CgroupFiles()
+    own_path = find_own_cgroup(cgroup_files)
+    if (
+        own_path is None
+        or not cgroup_files.is_delegated(own_path)
+        or b"memory" not in read(own_path, "cgroup.controllers").split()
+    ):
         return None
-    leaf = os.path.join(own, "keeper-%d" % os.getpid())
-    moved = [pid for pid in read(own, "cgroup.procs").split() if pid.isdigit()]
+    leaf = os.path.join(own_path, "keeper-%d" % os.getpid())
+    pids = [pid for pid in read(own_path, "cgroup.procs").split() if pid.isdigit()]
     # The engine and the keeper only: other processes must not be moved.
-    if not {int(pid) for pid in moved} <= {os.getpid(), os.getppid()}:
+    if not {int(pid) for pid in pids} <= {os.getpid(), os.getppid()}:
         return None
     try:
-        kernel.make(leaf)
+        cgroup_files.make(leaf)
         # A group whose children have limits must have no process of its own.
-        for pid in moved:
+        for pid in pids:
             write(leaf, "cgroup.procs", pid.decode())
-        write(own, "cgroup.subtree_control", "+memory")
+        write(own_path, "cgroup.subtree_control", "+memory")
     except OSError:
-        move_back(own, leaf, moved, kernel)
+        move_back(own_path, leaf, pids, cgroup_files)
         return None
-    return AttemptCgroups(own, kernel)
+    return AttemptCgroups(own_path, cgroup_files)
 
 
-def find_own_cgroup(kernel: CgroupFiles) -> str | None:
+def find_own_cgroup(cgroup_files: CgroupFiles) -> str | None:
     """Return the path of this process's control group; ``None`` without version 2."""
-    for line in read(kernel.proc, "self/cgroup").splitlines():
+    for line in read(cgroup_files.proc, "self/cgroup").splitlines():
         if line.startswith(b"0::/"):
-            return kernel.root + os.fsdecode(line[3:]).rstrip("/")
+            return cgroup_files.root + os.fsdecode(line[3:]).rstrip("/")
     return None
 
 
-def move_back(own: str, leaf: str, pids: list[bytes], kernel: CgroupFiles) -> None:
+def move_back(own_path: str, leaf: str, pids: list[bytes], cgroup_files: CgroupFiles) -> None:
     """Undo the preparation of a delegated group."""
     for pid in pids:
         try:
-            write(own, "cgroup.procs", pid.decode())
+            write(own_path, "cgroup.procs", pid.decode())
         except OSError:
             pass
     try:
-        kernel.remove(leaf)
+        cgroup_files.remove(leaf)
     except OSError:
         pass
 

@@ -72,13 +72,13 @@ def main() -> None:
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
         # Jobs are ended by orders that name them; the keeper itself stays to record their ends.
         signal.signal(number, signal.SIG_IGN)
-    woken, wake = os.pipe()
-    os.set_blocking(woken, False)
-    os.set_blocking(wake, False)
+    wake_input, wake_output = os.pipe()
+    os.set_blocking(wake_input, False)
+    os.set_blocking(wake_output, False)
     os.set_blocking(0, False)
     os.set_blocking(1, False)
     signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    signal.set_wakeup_fd(wake_output, warn_on_full_buffer=False)
     become_subreaper()
     records = Records(sys.argv[1])
     tmp = sys.argv[2]
@@ -87,11 +87,16 @@ def main() -> None:
     records.wake()
     # The spawner's results must not wait until the keeper is done with a long loop.
     sys.setswitchinterval(0.0005)
-    successor, where = (*sys.argv[3:5], "", "near")[:2]
+    successor_file, disk_kind = (*sys.argv[3:5], "", "near")[:2]
     attempts = AttemptRunner(
-        records, tmp, make_watchdog(), wake=lambda: write_wake_byte(wake), successor=successor, near=where == "near"
+        records,
+        tmp,
+        make_watchdog(),
+        wake=lambda: write_wake_byte(wake_output),
+        successor_file=successor_file,
+        is_local_disk=disk_kind == "near",
     )
-    serve(attempts, woken)
+    serve(attempts, wake_input)
 
 
 def write_wake_byte(pipe: int) -> None:
@@ -102,37 +107,37 @@ def write_wake_byte(pipe: int) -> None:
         pass
 
 
-def serve(attempts: AttemptRunner, woken: int) -> None:
+def serve(attempts: AttemptRunner, wake_input: int) -> None:
     """Carry out orders and reap processes until the input is closed and nothing runs."""
     records = attempts.records
-    unread = b""
-    inputs = [0, woken]
-    while inputs[0] == 0 or attempts.busy() or records.unwritten:
-        readable, _, _ = select.select(inputs, [], [], attempts.pause())
-        attempts.watchdog.look()
+    partial_line = b""
+    inputs = [0, wake_input]
+    while inputs[0] == 0 or attempts.is_busy() or records.unwritten:
+        readable, _, _ = select.select(inputs, [], [], attempts.compute_timeout())
+        attempts.watchdog.check_limits()
         if not readable:
-            attempts.urgent = True
-            if not attempts.busy():
+            attempts.is_urgent = True
+            if not attempts.is_busy():
                 # Before that, running jobs may be followed by others that need the spare folders.
-                attempts.scratch.tidy()
-        if woken in readable:
+                attempts.scratch.remove_spares()
+        if wake_input in readable:
             try:
-                os.read(woken, 65536)
+                os.read(wake_input, 65536)
             except BlockingIOError:
                 pass
-            attempts.take_started()
+            attempts.record_started()
             attempts.reap()
         if 0 in readable:
             text = os.read(0, 1 << 20)
-            *lines, unread = (unread + text).split(b"\n")
+            *lines, partial_line = (partial_line + text).split(b"\n")
             for line in lines:
-                attempts.obey(line)
+                attempts.carry_out(line)
             if not text:
-                attempts.turn_away(lambda _since, _member: True)
+                attempts.cancel_waiting(lambda _since, _member: True)
                 records.add({"r": "closed"})
-                inputs = [woken]
+                inputs = [wake_input]
         attempts.start_chosen()
-    attempts.scratch.tidy()
+    attempts.scratch.remove_spares()
     remove_empty(attempts.scratch.root)
 
 

@@ -61,7 +61,7 @@ class KeeperLanes:
             del self.lanes[name]
         return chosen, not lane.waiting
 
-    def turn_away(self, unwanted: Unwanted) -> list[MemberOrder]:
+    def cancel_waiting(self, unwanted: Unwanted) -> list[MemberOrder]:
         """Remove unwanted attempts from their lanes, and return them."""
         gone: list[MemberOrder] = []
         for name, lane in list(self.lanes.items()):
@@ -73,7 +73,7 @@ class KeeperLanes:
                     del self.lanes[name]
         return gone
 
-    def turn_impatient_away(self) -> tuple[list[MemberOrder], float | None]:
+    def cancel_impatient(self) -> tuple[list[MemberOrder], float | None]:
         """Remove attempts that waited too long; return them, and seconds until the next check (``None``: no check)."""
         oldest = min((lane.waiting[0][0] for lane in self.lanes.values() if lane.waiting), default=None)
         if oldest is None:
@@ -82,7 +82,7 @@ class KeeperLanes:
         if left > 0:
             return [], max(left, 0.001)
         limit = time.monotonic() - _PATIENCE_S
-        return self.turn_away(lambda since, _: since <= limit), 0.001
+        return self.cancel_waiting(lambda since, _: since <= limit), 0.001
 
 
 def fill(name: str, lane: KeeperLane) -> list[Chosen]:

@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_FORGET = 40
+_RECHECK_SCANS = 40
 """Scans after which foreign processes are checked again: a number may have gone to another process."""
 
 
@@ -29,7 +29,7 @@ class Processes:
         """First process of each process's attempt; ``None`` for a foreign process."""
         self.members: dict[int, dict[int, str]] = {}
         """Processes per attempt, with their start times as the kernel counts them."""
-        self.looks = 0
+        self.scans = 0
 
     def follow(self, leader: int) -> None:
         """Follow an attempt."""
@@ -37,32 +37,32 @@ class Processes:
         # The number may have been another process's.
         self.owner.pop(leader, None)
 
-    def forget(self, leader: int) -> dict[int, str]:
+    def unfollow(self, leader: int) -> dict[int, str]:
         """Stop following an attempt, and return its processes."""
         members = self.members.pop(leader, {})
         for pid in members:
             self.owner.pop(pid, None)
         return members
 
-    def of(self, leader: int) -> Mapping[int, str]:
+    def processes_of(self, leader: int) -> Mapping[int, str]:
         """Return the processes of an attempt."""
         return self.members.get(leader, {})
 
     def refresh(self) -> None:
         """Assign the processes that are new since the last scan to their attempts."""
-        there = {int(name) for name in os.listdir(self.proc) if name.isdigit()}
-        self.looks += 1
-        for pid in [pid for pid in self.owner if pid not in there]:
+        existing = {int(name) for name in os.listdir(self.proc) if name.isdigit()}
+        self.scans += 1
+        for pid in [pid for pid in self.owner if pid not in existing]:
             leader = self.owner.pop(pid)
             if leader is not None:
                 self.members.get(leader, {}).pop(pid, None)
-        if self.looks % _FORGET == 0:
+        if self.scans % _RECHECK_SCANS == 0:
             self.owner = {pid: leader for pid, leader in self.owner.items() if leader is not None}
-        new = {pid: found for pid in there - self.owner.keys() if (found := self.stat_of(pid)) is not None}
+        new = {pid: stat for pid in existing - self.owner.keys() if (stat := self.read_stat(pid)) is not None}
         for pid in new:
-            self.settle(pid, new)
+            self.assign(pid, new)
 
-    def settle(self, pid: int, new: dict[int, tuple[int, int, str]]) -> None:
+    def assign(self, pid: int, new: dict[int, tuple[int, int, str]]) -> None:
         """Assign a process to an attempt: by its session, or by that of an ancestor."""
         chain = []
         leader = None
@@ -77,15 +77,15 @@ class Processes:
             pid = parent
         else:
             leader = self.owner.get(pid)
-        for each in chain:
-            self.owner[each] = leader
+        for member in chain:
+            self.owner[member] = leader
             if leader in self.members:
-                self.members[leader][each] = new[each][2]
+                self.members[leader][member] = new[member][2]
 
     def sampled_memory(self, leader: int) -> int:
         """Estimate an attempt's memory in bytes: unshared memory of each process, plus the largest shared part."""
         own = shared = 0
-        for text in self.memories(leader).values():
+        for text in self.read_memory_records(leader).values():
             fields = text.split()
             if len(fields) > 2:
                 own += int(fields[1]) - int(fields[2])
@@ -95,41 +95,41 @@ class Processes:
     def exact_memory(self, leader: int, otherwise: int) -> int:
         """Return the memory of an attempt in bytes, shared pages counted once (PSS); `otherwise` if unknown."""
         total = 0
-        for pid in self.memories(leader):
+        for pid in self.read_memory_records(leader):
             for line in self.read("%d/smaps_rollup" % pid).splitlines():
                 if line.startswith(b"Pss:"):
                     total += int(line.split()[1]) * 1024
         return total or otherwise
 
-    def memories(self, leader: int) -> dict[int, bytes]:
+    def read_memory_records(self, leader: int) -> dict[int, bytes]:
         """Return the kernel's memory record of each process that has memory of its own.
 
         Between vfork and exec a process lives in the memory of its parent, which waits meanwhile, and the kernel
         reports the same memory for both. If both were counted, an attempt that starts many programs, and uses more than
         half of its limit, would be killed sooner or later.
         """
-        said = {pid: self.read("%d/statm" % pid) for pid in self.members[leader]}
-        alike: dict[bytes, list[int]] = {}
-        for pid, text in said.items():
-            alike.setdefault(text, []).append(pid)
-        for same in alike.values():
-            for pid in same if len(same) > 1 else ():
-                found = self.stat_of(pid)
-                if found is None or found[0] in same:
-                    del said[pid]
-        return said
+        records = {pid: self.read("%d/statm" % pid) for pid in self.members[leader]}
+        by_record: dict[bytes, list[int]] = {}
+        for pid, text in records.items():
+            by_record.setdefault(text, []).append(pid)
+        for equal in by_record.values():
+            for pid in equal if len(equal) > 1 else ():
+                stat = self.read_stat(pid)
+                if stat is None or stat[0] in equal:
+                    del records[pid]
+        return records
 
     def kill(self, members: Mapping[int, str]) -> None:
         """Kill single processes, unless their numbers have gone to others."""
-        for pid, began in members.items():
-            found = self.stat_of(pid)
-            if found is not None and found[2] == began:
+        for pid, start_time in members.items():
+            stat = self.read_stat(pid)
+            if stat is not None and stat[2] == start_time:
                 try:
                     os.kill(pid, signal.SIGKILL)
                 except OSError:
                     pass
 
-    def stat_of(self, pid: int) -> tuple[int, int, str] | None:
+    def read_stat(self, pid: int) -> tuple[int, int, str] | None:
         """Return parent, session and start time of a process; ``None`` when it is gone."""
         text = self.read("%d/stat" % pid)
         # The name of the program, in brackets, may have anything in it.

@@ -17,7 +17,7 @@ class Records:
         self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         fcntl.flock(self.file, fcntl.LOCK_EX)
         self.unwritten = bytearray()
-        self.news = False
+        self.has_news = False
         """Whether something was written since the engine was last woken."""
 
     def add(self, record: dict[str, object]) -> None:
@@ -34,14 +34,14 @@ class Records:
             while self.unwritten:
                 written = os.write(self.file, self.unwritten)
                 del self.unwritten[:written]
-                self.news = True
+                self.has_news = True
         except OSError:
             return False
         return True
 
     def wake(self) -> None:
         """Wake the engine to read the records."""
-        self.news = False
+        self.has_news = False
         try:
             os.write(1, b"\n")
         except OSError:

@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SPARE_FOLDERS = 64
+_MAX_SPARES = 64
 
 
 class Scratch:
@@ -29,9 +29,9 @@ class Scratch:
     def __init__(self, root: str, find_program: Callable[[str], str]) -> None:
         self.root = root
         self.find_program = find_program
-        self.spare: list[str] = []
+        self.spares: list[str] = []
         """Directories that were never used, for reuse: making one costs more."""
-        self.cleaners: set[int] = set()
+        self.removers: set[int] = set()
         """Processes that remove directories."""
 
     def path(self, job: int, attempt: int) -> str:
@@ -41,8 +41,8 @@ class Scratch:
     def make(self, tmp: str) -> None:
         """Make a directory, or rename a spare one to it."""
         try:
-            if self.spare:
-                os.rename(self.spare.pop(), tmp)
+            if self.spares:
+                os.rename(self.spares.pop(), tmp)
                 return
         except OSError:
             # Another program removed it; the usual way remains.
@@ -51,25 +51,25 @@ class Scratch:
         # From here on, any file put into it or taken out of it changes this time.
         os.utime(tmp, ns=(0, 0))
 
-    def keep(self, tmp: str) -> str | None:
+    def retain(self, tmp: str) -> str | None:
         """Move a directory out of the removed folder, and return its path; ``None`` if it is empty or immovable."""
-        kept = os.path.join(self.root + "-kept", os.path.basename(tmp))
+        target = os.path.join(self.root + "-kept", os.path.basename(tmp))
         try:
             if not os.listdir(tmp):
                 return None
-            os.makedirs(os.path.dirname(kept), 0o700, exist_ok=True)
-            os.rename(tmp, kept)
+            os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
+            os.rename(tmp, target)
         except OSError:
             return None
-        return kept
+        return target
 
     def clean(self, tmp: str) -> None:
         """Remove a directory, or keep an unused one as spare; a separate process removes one with contents."""
         try:
-            if len(self.spare) < _SPARE_FOLDERS:
-                found = os.lstat(tmp)
-                if found.st_mtime_ns == 0 and found.st_mode == stat.S_IFDIR | 0o700:
-                    self.spare.append(tmp)
+            if len(self.spares) < _MAX_SPARES:
+                status = os.lstat(tmp)
+                if status.st_mtime_ns == 0 and status.st_mode == stat.S_IFDIR | 0o700:
+                    self.spares.append(tmp)
                     return
             os.rmdir(tmp)
         except FileNotFoundError:
@@ -80,19 +80,19 @@ class Scratch:
     def remove(self, tmp: str) -> None:
         """Remove a folder and its contents, in a process of its own."""
         # The process must not hold the pipes: the engine sees by them whether the keeper lives.
-        nowhere = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1)]
+        null_files = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1)]
         try:
-            remove = self.find_program("rm")
-            self.cleaners.add(os.posix_spawn(remove, ["rm", "-rf", "--", tmp], os.environ, file_actions=nowhere))
+            program = self.find_program("rm")
+            self.removers.add(os.posix_spawn(program, ["rm", "-rf", "--", tmp], os.environ, file_actions=null_files))
         except OSError:
             # For example, no more processes can be made; a leftover folder only takes space.
             pass
 
-    def tidy(self) -> None:
+    def remove_spares(self) -> None:
         """Remove the spare directories."""
-        for folder in self.spare:
+        for folder in self.spares:
             remove_empty(folder)
-        self.spare.clear()
+        self.spares.clear()
 
 
 def remove_empty(folder: str) -> None:

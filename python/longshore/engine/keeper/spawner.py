@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     Words: TypeAlias = ctypes.Array[ctypes.c_char_p]
-    Asked: TypeAlias = tuple[Any, bytes, bytes, bytes, Words, Words]
+    StartRequest: TypeAlias = tuple[Any, bytes, bytes, bytes, Words, Words]
     Result: TypeAlias = tuple[Any, int, float]
 
 _SETSIGDEF, _SETSIGMASK, _SETSID = 0x04, 0x08, 0x80
 """Flags of posix_spawn(3), the same in glibc and musl."""
 _LOG_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-_OPAQUE = 1024
+_STRUCTURE_B = 1024
 """Bytes for a structure of the C library without a documented size; the largest has 336."""
 
 
@@ -37,9 +37,9 @@ class Spawner:
     ----------
     threads
         Most starts at once.
-    reset
+    default_signals
         Signals that get their default action in the new process.
-    nowhere
+    null_file
         File descriptor of its standard input.
     wake
         Called, by any thread, when there is a new result.
@@ -50,28 +50,30 @@ class Spawner:
         The C library cannot start a process in another folder.
     """
 
-    def __init__(self, threads: int, *, reset: Sequence[int], nowhere: int, wake: Callable[[], None]) -> None:
+    def __init__(
+        self, threads: int, *, default_signals: Sequence[int], null_file: int, wake: Callable[[], None]
+    ) -> None:
         self.results: deque[Result] = deque()
         """Finished starts that have not been read."""
-        self._called = False
+        self._is_woken = False
         """Whether `wake` was called since the results were last read."""
         self._library = library = ctypes.CDLL(None)
         if not hasattr(library, "posix_spawn_file_actions_addchdir_np"):
             raise OSError("posix_spawn_file_actions_addchdir_np is missing")
-        self._nowhere = nowhere
+        self._null_file = null_file
         self._wake = wake
-        self._asked: SimpleQueue[Asked] = SimpleQueue()
-        self._attributes = ctypes.create_string_buffer(_OPAQUE)
-        signals = ctypes.create_string_buffer(_OPAQUE)
+        self._queue: SimpleQueue[StartRequest] = SimpleQueue()
+        self._attributes = ctypes.create_string_buffer(_STRUCTURE_B)
+        signals = ctypes.create_string_buffer(_STRUCTURE_B)
         library.posix_spawnattr_init(self._attributes)
         library.sigemptyset(signals)
         library.posix_spawnattr_setsigmask(self._attributes, signals)
-        for number in reset:
+        for number in default_signals:
             library.sigaddset(signals, int(number))
         library.posix_spawnattr_setsigdefault(self._attributes, signals)
         library.posix_spawnattr_setflags(self._attributes, ctypes.c_short(_SETSIGDEF | _SETSIGMASK | _SETSID))
         for _ in range(threads):
-            threading.Thread(target=self._serve, daemon=True).start()
+            threading.Thread(target=self._start_processes, daemon=True).start()
 
     def start(
         self,
@@ -102,7 +104,7 @@ class Spawner:
             An argument cannot be passed to a process.
         """
         words = [encode_word(word) for word in argv]
-        self._asked.put(
+        self._queue.put(
             (
                 ticket,
                 encode_word(program),
@@ -113,33 +115,33 @@ class Spawner:
             )
         )
 
-    def taken(self) -> Iterator[Result]:
+    def finished_starts(self) -> Iterator[Result]:
         """Yield each finished start: its ticket, its process (0 on failure), and its time in seconds since boot."""
         # Reset before the results are read: a result that is added later needs another call.
-        self._called = False
+        self._is_woken = False
         while self.results:
             yield self.results.popleft()
 
-    def _serve(self) -> None:
+    def _start_processes(self) -> None:
         library = self._library
-        actions = ctypes.create_string_buffer(_OPAQUE)
+        actions = ctypes.create_string_buffer(_STRUCTURE_B)
         number = ctypes.c_int()
         while True:
-            ticket, program, log, folder, argv, environment = self._asked.get()
+            ticket, program, log, folder, argv, environment = self._queue.get()
             library.posix_spawn_file_actions_init(actions)
-            library.posix_spawn_file_actions_adddup2(actions, self._nowhere, 0)
+            library.posix_spawn_file_actions_adddup2(actions, self._null_file, 0)
             library.posix_spawn_file_actions_addopen(actions, 1, log, _LOG_FLAGS, ctypes.c_uint(0o666))
             library.posix_spawn_file_actions_adddup2(actions, 1, 2)
             library.posix_spawn_file_actions_addchdir_np(actions, folder)
             # As late as possible: a start that waited in the queue on a busy machine was not made any earlier.
-            up = time.clock_gettime(time.CLOCK_BOOTTIME)
+            since_boot_s = time.clock_gettime(time.CLOCK_BOOTTIME)
             error = library.posix_spawn(ctypes.byref(number), program, actions, self._attributes, argv, environment)
             library.posix_spawn_file_actions_destroy(actions)
-            self.results.append((ticket, 0 if error else number.value, up))
+            self.results.append((ticket, 0 if error else number.value, since_boot_s))
             # One call is enough for all results until they are read. Their number does not show whether it was made: of
             # two threads that add one at the same time, each sees two.
-            if not self._called:
-                self._called = True
+            if not self._is_woken:
+                self._is_woken = True
                 self._wake()
 
 

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 _MIB = 1 << 20
 _NO_LIMIT = float("inf")
-_SHARE = 100.0
+_PAUSE_FACTOR = 100.0
 """Length of the pause after a scan, as a multiple of the scan."""
-_SHORTEST_S = 0.25
-_LONGEST_S = 10.0
-_AGAIN_S = 1.0
+_MIN_PAUSE_S = 0.25
+_MAX_PAUSE_S = 10.0
+_KILL_INTERVAL_S = 1.0
 """Pause before a process is killed again: one that is inside the kernel does not die at once."""
 _EXIT_KILLED = 128 + signal.SIGKILL
 """Exit status of a shell whose command was killed."""
@@ -73,7 +73,7 @@ class WatchedAttempt:
         """Control group that limits its memory; ``None`` where memory is sampled."""
         self.why = ""
         self.say = ""
-        self.due = _NO_LIMIT
+        self.deadline = _NO_LIMIT
         """When its run time is over, or the next signal is due."""
 
 
@@ -98,9 +98,9 @@ class Watchdog:
         """Attempts whose log size is checked."""
         self.timers: list[tuple[float, int]] = []
         """Due times of attempts, soonest first; outdated ones are skipped."""
-        self.next_look = 0.0
+        self.next_scan = 0.0
         self.oom_kills = self.count_oom_kills()
-        self.unexplained = 0
+        self.unattributed_kills = 0
         """Processes that the kernel killed for lack of memory and that are not yet attributed to an attempt."""
 
     # ----------------------------------------------------------------------------------------------------- attempts
@@ -114,14 +114,14 @@ class Watchdog:
         if watched.most_log < _NO_LIMIT:
             self.logged[pid] = watched
         if watched.memory < _NO_LIMIT and self.groups is not None:
-            watched.group = self.groups.hold("%s-%d" % (os.path.basename(log), pid), pid, int(watched.memory))
+            watched.group = self.groups.limit_memory("%s-%d" % (os.path.basename(log), pid), pid, int(watched.memory))
         if watched.memory < _NO_LIMIT and watched.group is None:
             self.sampled[pid] = watched
             self.processes.follow(pid)
         # An attempt that has just begun has not had the time to do harm.
-        self.next_look = max(self.next_look, now + _SHORTEST_S)
+        self.next_scan = max(self.next_scan, now + _MIN_PAUSE_S)
 
-    def ended(self, pid: int, status: int, peak: int | None) -> EndNotes:
+    def unwatch(self, pid: int, status: int, peak: int | None) -> EndNotes:
         """Stop watching an attempt that ended, and return the fields of its end record beside the status.
 
         Parameters
@@ -138,107 +138,107 @@ class Watchdog:
         if watched is not None:
             self.sampled.pop(pid, None)
             self.logged.pop(pid, None)
-            self.leave_group(watched)
-            rest = self.processes.forget(pid)
+            self.remove_cgroup(watched)
+            processes_left = self.processes.unfollow(pid)
             if watched.peak > (peak or 0):
                 fields["rss"] = watched.peak
             if watched.why:
                 # Its processes in sessions of their own do not end with its group.
-                self.processes.kill(rest)
+                self.processes.kill(processes_left)
                 fields["why"], fields["say"] = watched.why, watched.say
                 return fields
-        if self.killed_by_kernel(status):
+        if self.is_oom_kill(status):
             fields["why"] = "OOM"
             fields["say"] = "the kernel killed it, or a process of it, for want of memory"
         return fields
 
-    def leave_group(self, watched: WatchedAttempt) -> None:
+    def remove_cgroup(self, watched: WatchedAttempt) -> None:
         """Read an attempt's peak memory and OOM kill from its control group, and remove the group."""
         if self.groups is None or watched.group is None:
             return
         watched.peak = self.groups.peak(watched.group)
-        if not watched.why and self.groups.killed(watched.group):
+        if not watched.why and self.groups.was_oom_killed(watched.group):
             watched.why = "OOM"
             watched.say = "the kernel killed it; it asked for %.0f MiB, and may have %.0f MiB" % (
                 watched.asked / _MIB,
                 watched.memory / _MIB,
             )
             append_to_log(watched.log, "%s: %s" % (watched.why, watched.say))
-        self.groups.end(watched.group)
+        self.groups.remove(watched.group)
 
-    def concerns(self, pid: int, status: int) -> bool:
-        """Return whether an attempt that ended needs `ended`; most do not."""
+    def needs_unwatch(self, pid: int, status: int) -> bool:
+        """Return whether an attempt that ended needs `unwatch`; most do not."""
         return pid in self.watched or status != 0
 
-    def keeps_tmp(self, pid: int, status: int) -> bool:
-        """Return whether an attempt's temporary directory is kept; call it before `ended`."""
+    def keeps_scratch(self, pid: int, status: int) -> bool:
+        """Return whether an attempt's temporary directory is kept; call it before `unwatch`."""
         watched = self.watched.get(pid)
         if watched is None:
             return False
         return watched.tmp == "all" or (watched.tmp == "failed" and bool(status or watched.why))
 
     def say(self, pid: int, text: str) -> None:
-        """Append a line to the log of an attempt; call it before `ended`."""
+        """Append a line to the log of an attempt; call it before `unwatch`."""
         append_to_log(self.watched[pid].log, text)
 
     # ------------------------------------------------------------------------------------------------------- checks
 
-    def due(self) -> float | None:
+    def next_check_s(self) -> float | None:
         """Return the seconds until the next check; ``None`` while nothing is watched."""
-        while self.timers and not self.holds(*self.timers[0]):
+        while self.timers and not self.is_current_timer(*self.timers[0]):
             heapq.heappop(self.timers)
         first = self.timers[0][0] if self.timers else _NO_LIMIT
         if self.sampled or self.logged:
-            first = min(first, self.next_look)
+            first = min(first, self.next_scan)
         return None if first == _NO_LIMIT else max(0.0, first - time.monotonic())
 
-    def holds(self, due: float, pid: int) -> bool:
+    def is_current_timer(self, due: float, pid: int) -> bool:
         """Return whether a timer is current: it was not set anew, and its attempt is not over."""
         watched = self.watched.get(pid)
-        return watched is not None and watched.due == due
+        return watched is not None and watched.deadline == due
 
     def set_timer(self, watched: WatchedAttempt, due: float) -> None:
         """Set the timer of an attempt."""
-        watched.due = due
+        watched.deadline = due
         heapq.heappush(self.timers, (due, watched.pid))
 
-    def look(self) -> None:
+    def check_limits(self) -> None:
         """Check all limits that are due."""
         now = time.monotonic()
         while self.timers and self.timers[0][0] <= now:
             due, pid = heapq.heappop(self.timers)
-            if self.holds(due, pid):
-                self.overdue(self.watched[pid], now)
-        if now < self.next_look or not (self.sampled or self.logged):
+            if self.is_current_timer(due, pid):
+                self.check_walltime(self.watched[pid], now)
+        if now < self.next_scan or not (self.sampled or self.logged):
             return
         # Processor time, not wall time: on a busy machine most of a scan is waiting, which uses nothing.
-        worked = time.thread_time()
+        cpu_s = time.thread_time()
         for watched in self.logged.values():
             if not watched.why:
-                self.look_at_log(watched, now)
+                self.check_log_size(watched, now)
         if self.sampled:
-            self.look_at_memory(now)
-        worked = time.thread_time() - worked
-        self.next_look = time.monotonic() + min(max(_SHORTEST_S, worked * _SHARE), _LONGEST_S)
+            self.check_memory(now)
+        cpu_s = time.thread_time() - cpu_s
+        self.next_scan = time.monotonic() + min(max(_MIN_PAUSE_S, cpu_s * _PAUSE_FACTOR), _MAX_PAUSE_S)
 
-    def overdue(self, watched: WatchedAttempt, now: float) -> None:
+    def check_walltime(self, watched: WatchedAttempt, now: float) -> None:
         """End an attempt whose run time is over, or send the next signal after one without effect."""
         if not watched.why:
             self.end(watched, "WALLTIME", "it ran for %g s, as long as it had asked for" % watched.wall, now)
         else:
             self.signal_next(watched, now)
 
-    def look_at_log(self, watched: WatchedAttempt, now: float) -> None:
+    def check_log_size(self, watched: WatchedAttempt, now: float) -> None:
         """End an attempt whose log is too large."""
         try:
             size = os.stat(watched.log).st_size
         except OSError:
             return
         if size > watched.most_log:
-            said = "its log has %.1f MiB, and maxLogSize is %.1f MiB" % (size / _MIB, watched.most_log / _MIB)
-            self.end(watched, "OUTPUT", said, now)
+            message = "its log has %.1f MiB, and maxLogSize is %.1f MiB" % (size / _MIB, watched.most_log / _MIB)
+            self.end(watched, "OUTPUT", message, now)
 
-    def look_at_memory(self, now: float) -> None:
+    def check_memory(self, now: float) -> None:
         """End the attempts that use too much memory."""
         self.processes.refresh()
         for pid, watched in self.sampled.items():
@@ -247,13 +247,13 @@ class Watchdog:
                 used = self.processes.exact_memory(pid, used)
             watched.peak = max(watched.peak, used)
             if used > watched.memory and not watched.why:
-                said = "it used %.0f MiB; it asked for %.0f MiB, and may have %.0f MiB" % (
+                message = "it used %.0f MiB; it asked for %.0f MiB, and may have %.0f MiB" % (
                     used / _MIB,
                     watched.asked / _MIB,
                     watched.memory / _MIB,
                 )
                 watched.signals = []
-                self.end(watched, "OOM", said, now)
+                self.end(watched, "OOM", message, now)
 
     # -------------------------------------------------------------------------------------------------------- ending
 
@@ -276,22 +276,22 @@ class Watchdog:
             self.set_timer(watched, now + watched.grace)
             return
         signal_group(watched.pid, signal.SIGKILL)
-        self.processes.kill(self.processes.of(watched.pid))
-        self.set_timer(watched, now + _AGAIN_S)
+        self.processes.kill(self.processes.processes_of(watched.pid))
+        self.set_timer(watched, now + _KILL_INTERVAL_S)
 
     # ----------------------------------------------------------------------------------------------------- OOM kills
 
-    def killed_by_kernel(self, status: int) -> bool:
+    def is_oom_kill(self, status: int) -> bool:
         """Return whether the kernel probably killed an attempt for lack of memory, by its count of OOM kills."""
         by_signal = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
         if not by_signal and not (os.WIFEXITED(status) and os.WEXITSTATUS(status) == _EXIT_KILLED):
             return False
-        counted = self.count_oom_kills()
-        self.unexplained += max(0, counted - self.oom_kills)
-        self.oom_kills = counted
-        if not self.unexplained:
+        count = self.count_oom_kills()
+        self.unattributed_kills += max(0, count - self.oom_kills)
+        self.oom_kills = count
+        if not self.unattributed_kills:
             return False
-        self.unexplained -= 1
+        self.unattributed_kills -= 1
         return True
 
     def count_oom_kills(self) -> int:
@@ -299,6 +299,6 @@ class Watchdog:
         for line in self.processes.read("self/cgroup").splitlines():
             if line.startswith(b"0::"):
                 path = "/sys/fs/cgroup" + line[3:].decode(errors="surrogateescape") + "/memory.events"
-                if (counted := number_after(b"oom_kill ", self.processes.read(path))) is not None:
-                    return counted
+                if (count := number_after(b"oom_kill ", self.processes.read(path))) is not None:
+                    return count
         return number_after(b"oom_kill ", self.processes.read("vmstat")) or 0

@@ -66,11 +66,11 @@ class OrphanedAttempts:
     def enforce_limits(self) -> None:
         """End attempts that exceed their limits."""
         if self._watchdog is not None:
-            self._watchdog.look()
+            self._watchdog.check_limits()
 
     def next_check_s(self) -> float:
         """Seconds until the next check."""
-        due = None if self._watchdog is None else self._watchdog.due()
+        due = None if self._watchdog is None else self._watchdog.next_check_s()
         return float("inf") if due is None else due
 
     def _start_watching(self, start: StartRecord) -> Watchdog:
@@ -82,7 +82,7 @@ class OrphanedAttempts:
 
     def _reaped_end(self, start: StartRecord, file: KeeperFile, status: int, cpu_s: float) -> Ended:
         """Return the end of an attempt whose parent this process became."""
-        notes = self._start_watching(start).ended(start.pid, status, None)
+        notes = self._start_watching(start).unwatch(start.pid, status, None)
         if kept_path := keep_temporary_directory(start, file, is_failed=bool(status or "why" in notes)):
             notes["tmp"] = kept_path
         record = ExitRecord(
@@ -101,7 +101,7 @@ class OrphanedAttempts:
         # Leftover processes must end before another attempt may start.
         self._kill_attempt((start.j, start.a))
         keep_temporary_directory(start, file, is_failed=True)
-        notes = self._watchdog.ended(start.pid, _UNKNOWN, None) if self._watchdog else {}
+        notes = self._watchdog.unwatch(start.pid, _UNKNOWN, None) if self._watchdog else {}
         if "why" not in notes:
             why = "nobody was there to see how it ended: its keeper and the engine were gone"
             return Lost(j=start.j, a=start.a, why=why)
@@ -135,7 +135,7 @@ def keep_temporary_directory(start: StartRecord, file: KeeperFile, *, is_failed:
     if folder is None or not (policy == KeepPolicy.ALL or (policy == KeepPolicy.FAILED and is_failed)):
         return None
     scratch = Scratch(str(folder), str)
-    kept_path = scratch.keep(scratch.path(start.j, start.a))
+    kept_path = scratch.retain(scratch.path(start.j, start.a))
     if kept_path:
         append_to_log(start.log, f"TMPDIR is kept: {kept_path}")
     return kept_path
