@@ -109,8 +109,8 @@ class WrittenRun:
         self.n = event.n
 
     def snapshot(self) -> None:
-        totals = self.state.totals()
-        finished = self.state.finished is not None
+        totals = self.state.count_states()
+        finished = self.state.finish_event is not None
         write_snapshot(
             self.run,
             Snapshot(

@@ -130,7 +130,7 @@ def _journal_events(state: RunState, jobs: JobTable, life: Life, target: int, ru
             yield Failed(t=now, j=job, why="no attempt is left")
     for job in ready[place : place + running]:
         yield from _start_events(state, jobs, job, now)
-    if state.over:
+    if state.is_over:
         yield Finished(t=now, state=JobState.SUCCEEDED)
 
 
@@ -174,10 +174,10 @@ def write_current_snapshot(run: RunPaths, state: RunState, jobs: JobTable, life:
         pid=life.pid,
         host=life.host,
         boot=life.boot,
-        state=state.finished.state if state.finished else JobState.RUNNING,
-        counts=state.totals(),
+        state=state.finish_event.state if state.finish_event else JobState.RUNNING,
+        counts=state.count_states(),
         labels=labels,
-        finished=state.finished is not None,
+        finished=state.finish_event is not None,
     )
     write_snapshot(run, snapshot)
 

@@ -85,9 +85,9 @@ class Simulation:
             failed = self.dice.random() < self.failures
             self.successes[job] += not failed
             self.note(Ended(j=job, a=attempt, exit=int(failed), cause=Cause.EXIT if failed else None, run_s=60.0))
-        for judgement in self.scheduler.judgements():
+        for judgement in self.scheduler.decide_retries():
             self.note(judgement)
-        for batch in self.scheduler.starts(self.now):
+        for batch in self.scheduler.next_batches(self.now):
             self.note(batch)
             self.note(Submitted(b=batch.b, id=batch.b))
             for job, attempt in batch.jobs:
@@ -98,7 +98,7 @@ class Simulation:
         """Run to the end, with engine restarts at equal distances."""
         deaths = [len(self.parents) * life // lives for life in range(1, lives)]
         done = 0
-        while not self.state.over:
+        while not self.state.is_over:
             self.round()
             done = self.state.counts[0][JobCode.SUCCEEDED]
             if deaths and done >= deaths[0]:

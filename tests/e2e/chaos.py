@@ -194,7 +194,7 @@ def stuck(run: RunPaths) -> bool:
     if read_interventions(run):
         return False
     state = state_of(run)
-    return bool(state.paused) or state.stuck
+    return bool(state.paused) or state.is_stuck
 
 
 def main(root: Path, plan: dict[str, Any]) -> None:
@@ -218,10 +218,10 @@ def main(root: Path, plan: dict[str, Any]) -> None:
             for pid in pids[:-1]:
                 os.kill(pid, signal.SIGCONT)
         state = state_of(run)
-        if state.finished and state.finished.state is JobState.SUCCEEDED:
+        if state.finish_event and state.finish_event.state is JobState.SUCCEEDED:
             sys.stdout.write(json.dumps({"lives": number + 1}) + "\n")
             return
-        by = "restart" if state.finished else "resume"
+        by = "restart" if state.finish_event else "resume"
     raise TimeoutError(f"'{root}' does not come to its end")
 
 

@@ -108,7 +108,7 @@ def check(root: Path) -> None:
     said = [(what, number[int(name)], int(attempt)) for what, name, attempt in lines]
 
     assert all(code == JobCode.SUCCEEDED for code in state.code)
-    assert sum(state.totals().values()) == state.size == JOBS
+    assert sum(state.count_states().values()) == state.size == JOBS
     assert not {line: count for line, count in Counter(said).items() if count > 1}, "no attempt is started twice"
 
     ends = [event for event in events if isinstance(event, Ended | Lost)]

@@ -102,9 +102,9 @@ class Simulation:
     def check(self) -> RunState:
         """Hold a run that is over to the promise, and return its state."""
         state = self.state()
-        assert state.over
-        assert state.finished
-        totals = state.totals()
+        assert state.is_over
+        assert state.finish_event
+        totals = state.count_states()
         assert sum(totals.values()) == state.size
         succeeded = {job for job in range(state.size) if state.code[job] == JobCode.SUCCEEDED}
         assert self.manager.successes == Counter(dict.fromkeys(succeeded, 1)), "each success exactly once"
@@ -113,7 +113,7 @@ class Simulation:
         assert told == set(self.manager.ended), "no attempt is unaccounted"
         snapshot = self.snapshot()
         assert snapshot.finished
-        assert (snapshot.state, snapshot.counts) == (state.finished.state, totals)
+        assert (snapshot.state, snapshot.counts) == (state.finish_event.state, totals)
         return state
 
     def lost(self) -> set[tuple[int, int]]:

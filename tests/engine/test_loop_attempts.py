@@ -81,7 +81,7 @@ def test_a_host_that_fails_every_job_pauses_the_run_until_somebody_lets_it_go_on
             write_intervention(sim.run, InterventionRecord(who="me", act="unpause"))
 
     assert sim.engine(executor=Hooked(sim, mend)).run() is JobState.FAILED
-    totals = sim.check().totals()
+    totals = sim.check().count_states()
     assert totals[JobState.FAILED] <= 7, "what ran when the fifth failed, and no more"
     assert totals[JobState.SUCCEEDED] == 20 - totals[JobState.FAILED]
     (note,) = {note for note in notes if note}

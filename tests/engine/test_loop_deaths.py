@@ -197,7 +197,7 @@ def test_a_cancelled_run_may_lose_its_engine_at_any_moment(tmp_path: Path) -> No
         assert (ended or sim.engine("resume").run()) is JobState.DELETED, moment
         state = sim.check()
         assert read_interventions(sim.run) == []
-        assert state.totals()[JobState.DELETED]
+        assert state.count_states()[JobState.DELETED]
         assert state.code[11] == JobCode.SUCCEEDED
 
 
@@ -281,7 +281,7 @@ def test_what_an_older_engine_writes_once_a_newer_has_begun_is_not_believed(tmp_
     newer = sim.engine("resume")
     older._note_event(Ended(j=0, a=1, exit=0))
     older._journal.commit()
-    assert not newer.state.totals()[JobState.SUCCEEDED]
+    assert not newer.state.count_states()[JobState.SUCCEEDED]
     newer._journal.commit()
     assert not sim.of(Ended)
     assert newer.run() is JobState.SUCCEEDED

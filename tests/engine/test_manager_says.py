@@ -105,7 +105,7 @@ def test_a_refusal_for_all_ends_the_run_at_once(tmp_path: Path) -> None:
     assert "the run is given up: no such partition" in said
     (failed,) = [event for event in read_events(run.journal) if isinstance(event, Failed)]
     assert (failed.j, failed.why) == (0, "it was refused, and ends the run: no such partition")
-    totals = {state: number for state, number in made.state.totals().items() if number}
+    totals = {state: number for state, number in made.state.count_states().items() if number}
     assert totals == {JobState.FAILED: 1, JobState.PRUNED: 1, JobState.DELETED: 2}
     # It was tried once, whatever the number of retries is.
     assert len(executor.batches) == 1

@@ -61,8 +61,8 @@ def starts(
     state = RunState(parents, [0] * len(parents))
     chooser = scheduler(state, run_s, requests or [Request()] * len(parents), capacity)
     now, ends, seen = 0.0, list[tuple[float, int]](), list[tuple[float, int]]()
-    while not state.over:
-        for batch in chooser.starts(now):
+    while not state.is_over:
+        for batch in chooser.next_batches(now):
             for job in submitted(state, batch):
                 seen.append((now, job))
                 heappush(ends, (now + run_s[job], job))
@@ -131,20 +131,20 @@ def test_few_of_a_kind_wait_and_those_of_another_do_not_hold_them_up() -> None:
         None,
         limits=Limits(max_waiting_alike=2),
     )
-    assert [job for batch in chooser.starts(0.0) for job in submitted(state, batch)] == [0, 1, 5]
-    assert chooser.starts(0.0) == []
+    assert [job for batch in chooser.next_batches(0.0) for job in submitted(state, batch)] == [0, 1, 5]
+    assert chooser.next_batches(0.0) == []
     apply_event(state, Started(j=0, a=1))
-    assert [job for batch in chooser.starts(0.0) for job in submitted(state, batch)] == [2]
+    assert [job for batch in chooser.next_batches(0.0) for job in submitted(state, batch)] == [2]
     apply_event(state, Started(j=1, a=1))
     apply_event(state, Ended(j=1, a=1, exit=0))
-    assert [job for batch in chooser.starts(0.0) for job in submitted(state, batch)] == [3]
+    assert [job for batch in chooser.next_batches(0.0) for job in submitted(state, batch)] == [3]
 
 
 def test_an_array_holds_equal_requests_only() -> None:
     state = RunState([()] * 5, [0] * 5)
     requests = [Request(memory_b=mib * MIB) for mib in (1000, 1000, 1024, 1000, 1000)]
     chooser = scheduler(state, [5.0, 4.0, 3.0, 2.0, 1.0], requests, None, limits=Limits(max_batch=9))
-    assert [submitted(state, batch) for batch in chooser.starts(0.0)] == [[0, 1, 3, 4], [2]]
+    assert [submitted(state, batch) for batch in chooser.next_batches(0.0)] == [[0, 1, 3, 4], [2]]
 
 
 def test_an_array_keeps_to_the_limit_of_its_kind() -> None:
@@ -153,9 +153,9 @@ def test_an_array_keeps_to_the_limit_of_its_kind() -> None:
     chooser = scheduler(
         state, [5.0, 4.0, 3.0, 2.0, 1.0], requests, None, limits=Limits(max_batch=9, max_waiting_alike=3)
     )
-    assert [submitted(state, batch) for batch in chooser.starts(0.0)] == [[0, 2, 3]]
+    assert [submitted(state, batch) for batch in chooser.next_batches(0.0)] == [[0, 2, 3]]
     apply_event(state, Started(j=2, a=1))
-    assert [submitted(state, batch) for batch in chooser.starts(0.0)] == [[1]]
+    assert [submitted(state, batch) for batch in chooser.next_batches(0.0)] == [[1]]
 
 
 def test_the_run_that_ends_first_has_the_only_processor() -> None:
@@ -170,11 +170,11 @@ def test_what_a_run_learns_changes_its_order() -> None:
     # Labels 0 and 1 are alike at first; the first of each shows that label 1 takes long.
     state = RunState([()] * 6, [0, 1, 0, 0, 1, 1])
     chooser = make_scheduler(state, pool=Pool({"cpus": 2}))
-    assert [job for batch in chooser.starts(0.0) for job in submitted(state, batch)] == [0, 1]
+    assert [job for batch in chooser.next_batches(0.0) for job in submitted(state, batch)] == [0, 1]
     for job, run_s in ((0, 1.0), (1, 60.0)):
         apply_event(state, Ended(j=job, a=1, exit=0))
         chooser.estimates.learn(job, run_s)
-    assert [job for batch in chooser.starts(0.0) for job in submitted(state, batch)] == [4, 5]
+    assert [job for batch in chooser.next_batches(0.0) for job in submitted(state, batch)] == [4, 5]
 
 
 @st.composite
@@ -215,7 +215,7 @@ def test_the_best_head_that_fits_starts(
     def fits(job: int, running: list[int]) -> bool:
         return all(used([*running, job], name) <= most for name, most in capacity.items())
 
-    while not state.over:
+    while not state.is_over:
         running = list(state.active)
         ready = [job for job in range(state.size) if state.code[job] == JobCode.READY]
         expected = []
@@ -228,6 +228,6 @@ def test_the_best_head_that_fits_starts(
             ready.remove(best)
             running.append(best)
             expected.append(best)
-        assert [job for batch in chooser.starts(0.0) for job in submitted(state, batch)] == expected
+        assert [job for batch in chooser.next_batches(0.0) for job in submitted(state, batch)] == expected
         over = dice.choice(sorted(state.active))  # type: ignore[attr-defined]
         apply_event(state, Ended(j=over, a=1, exit=0))

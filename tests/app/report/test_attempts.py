@@ -69,7 +69,7 @@ def possible(state: RunState, kind: str, job: int, n: int) -> Event | None:
         ),
         "failed": (code == JobCode.UNDECIDED, Failed(n=n, t=n, j=job, why="no attempt is left")),
         "deleted": (True, Deleted(n=n, t=n, jobs=(job,))),
-        "restart": (not state.active, Restarted(n=n, t=n, jobs=tuple(state.not_succeeded()))),
+        "restart": (not state.active, Restarted(n=n, t=n, jobs=tuple(state.unsuccessful_jobs()))),
     }
     fits, event = events[kind]
     return event if fits else None

@@ -26,7 +26,7 @@ def test_a_run_succeeds_in_order(tmp_path: Path) -> None:
     sim = Simulation(tmp_path, diamonds())
     assert sim.engine().run() is JobState.SUCCEEDED
     state = sim.check()
-    assert state.totals()[JobState.SUCCEEDED] == 5
+    assert state.count_states()[JobState.SUCCEEDED] == 5
     starts = sim.manager.started
     ends = {(job, attempt): end.run_s for (job, attempt), end in sim.manager.ended.items() if isinstance(end, Ended)}
     for job, parents in enumerate(state.parents):
@@ -292,5 +292,5 @@ def test_a_snapshot_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None
     sim = Simulation(tmp_path)
     sim.run.status.mkdir()
     assert sim.engine().run() is JobState.SUCCEEDED
-    assert sim.state().finished
+    assert sim.state().finish_event
     assert sim.said[0].startswith("the snapshot cannot be written: ")

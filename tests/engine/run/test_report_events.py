@@ -164,14 +164,14 @@ def test_names_that_the_run_does_not_have_are_ignored() -> None:
 def test_a_restart_begins_another_life_and_runs_again_what_failed() -> None:
     known = known_run()
     derived(known, status(0, JobState.SUCCEEDED), status(1, JobState.FAILED), state=JobState.FAILED)
-    assert known.state.finished
+    assert known.state.finish_event
     life = msgspec.structs.replace(LIFE, life=2, by="restart")
     events = derived(known, status(0, JobState.SUCCEEDED), status(1, JobState.RUNNING), life=life)
     assert kinds(events) == [Life, Restarted, Submitting, Submitted, Started]
     assert shown(known) == [JobState.SUCCEEDED, JobState.RUNNING, JobState.UNREADY]
     assert known.state.attempts[1] == 2
     derived(known, *(status(job, JobState.SUCCEEDED) for job in range(3)), state=JobState.SUCCEEDED, life=life)
-    assert known.state.overall() is JobState.SUCCEEDED
+    assert known.state.compute_state() is JobState.SUCCEEDED
 
 
 def test_a_run_that_succeeded_has_no_job_left() -> None:
@@ -187,7 +187,7 @@ def test_what_a_cancelled_run_left_is_deleted() -> None:
     derived(known, status(0, JobState.SUCCEEDED), status(1, JobState.RUNNING))
     derived(known, status(0, JobState.SUCCEEDED), status(1, JobState.RUNNING), state=JobState.DELETED)
     assert shown(known) == [JobState.SUCCEEDED, JobState.DELETED, JobState.DELETED]
-    assert known.state.overall() is JobState.DELETED
+    assert known.state.compute_state() is JobState.DELETED
 
 
 def test_jobs_of_a_label_that_is_only_counted_are_given_no_state() -> None:
@@ -238,9 +238,9 @@ def test_events_lead_to_what_is_reported(drawn: tuple[list[tuple[int, ...]], lis
             apply_event(told, event)
         assert told.code == known.state.code
         assert derive_events(known, each, life=LIFE, now=NOW + 100) == [], "the same report tells nothing new"
-        assert (known.state.finished is not None) == (each.is_over)
+        assert (known.state.finish_event is not None) == (each.is_over)
         if each.is_over:
-            assert not known.state.open
+            assert not known.state.open_jobs
         else:
             _holds(parents, each, known)
 

@@ -59,7 +59,7 @@ def test_a_run_of_which_all_is_held_is_held(tmp_path: Path) -> None:
     waiting = WaitReasonsWriter(RunPaths(tmp_path), state)
     waiting.take(HELD)
     assert make_snapshot(state, ["a"], life=LIFE, number=1, now=0.0, note="", held=waiting.held).state is JobState.HELD
-    state.cancelled = True
+    state.is_cancelled = True
     shown = make_snapshot(state, ["a"], life=LIFE, number=1, now=0.0, note="", held=waiting.held)
     assert shown.state is JobState.RUNNING
 
@@ -80,26 +80,26 @@ def test_readers_find_it_and_may_lose_it(tmp_path: Path) -> None:
 def test_urgency_is_that_of_the_most_urgent_member() -> None:
     pressures = [5.0, 20.0, 7.0]
     urgencies = BatchUrgencies(pending(), pressures.__getitem__, lambda: 100.0)
-    assert urgencies.of("b9", (0, 1), 1000.0) == Urgency(pressure_s=20.0, end_at=1100.0)
+    assert urgencies.urgency_of("b9", (0, 1), 1000.0) == Urgency(pressure_s=20.0, end_at=1100.0)
     late = BatchUrgencies(pending(), pressures.__getitem__, lambda: 1.0)
     # The end is that of the run, and so the same for all.
-    assert [late.of("b9", (job,), 1000.0).end_at for job in (0, 1)] == [1020.0, 1020.0]
+    assert [late.urgency_of("b9", (job,), 1000.0).end_at for job in (0, 1)] == [1020.0, 1020.0]
 
 
 def test_only_what_moved_by_more_than_a_tenth_is_told_and_seldom() -> None:
     pressures = [100.0, 100.0, 100.0]
     state = pending()
     urgencies = BatchUrgencies(state, pressures.__getitem__, lambda: 0.0)
-    assert urgencies.moved(0.0, 1000.0) == {}
+    assert urgencies.find_changes(0.0, 1000.0) == {}
     pressures[:] = [109.0, 120.0, 50.0]
-    assert urgencies.moved(29.0, 1000.0) == {}
+    assert urgencies.find_changes(29.0, 1000.0) == {}
     apply_event(state, Started(j=2, a=1))
-    told = urgencies.moved(30.0, 1000.0)
+    told = urgencies.find_changes(30.0, 1000.0)
     assert told == {"b1": Urgency(pressure_s=120.0, end_at=1120.0)}
-    assert urgencies.moved(60.0, 1000.0) == {}
+    assert urgencies.find_changes(60.0, 1000.0) == {}
     # Small steps add up.
     pressures[0] = 111.0
-    assert list(urgencies.moved(90.0, 1000.0)) == ["b0"]
+    assert list(urgencies.find_changes(90.0, 1000.0)) == ["b0"]
 
 
 def test_notes_are_shown_while_they_hold_and_said_once() -> None:

@@ -52,8 +52,8 @@ def scheduler(
 ) -> tuple[Scheduler, ConcurrencyLimits]:
     bounds = ConcurrencyLimits(SETTINGS, PROFILES)
     profiles = [
-        SchedulerProfile(takes=takes, kind=profile.label if pool is None else None)
-        for profile, takes in zip(PROFILES, bounds.takes, strict=True)
+        SchedulerProfile(limit_amounts=takes, kind=profile.label if pool is None else None)
+        for profile, takes in zip(PROFILES, bounds.limit_amounts, strict=True)
     ]
     made = make_scheduler(
         RunState([()] * len(profile_of), list(profile_of)),
@@ -69,7 +69,7 @@ def scheduler(
 def started(made: Scheduler) -> list[int]:
     """The jobs that start now, once it is written down that they do."""
     jobs = []
-    for batch in made.starts(0.0):
+    for batch in made.next_batches(0.0):
         apply_event(made.state, batch)
         jobs += [job for job, _ in batch.jobs]
     return jobs
@@ -84,30 +84,30 @@ def test_a_limit_keeps_those_back_that_name_it_and_no_others(pool: Pool | None) 
     made, bounds = scheduler([1] * 5 + [0] * 4, pool=pool)
     assert sorted(started(made)) == [0, 1, 2, 5, 6, 7, 8]
     assert started(made) == []
-    assert bounds.limits.taken == {"db_limit": 3}
-    assert bounds.full(made.kept_back()) == ["the limit 'db_limit' lets 3 run at once: 3 of this run do"]
+    assert bounds.limits.amounts_in_use == {"db_limit": 3}
+    assert bounds.describe_full(made.blocked_amounts()) == ["the limit 'db_limit' lets 3 run at once: 3 of this run do"]
     end(made, 1)
     assert started(made) == [3]
     for job in (0, 2, 3):
         end(made, job)
     assert started(made) == [4]
-    assert bounds.limits.taken == {"db_limit": 1}
+    assert bounds.limits.amounts_in_use == {"db_limit": 1}
 
 
 def test_what_other_runs_leave_is_all_there_is() -> None:
     made, bounds = scheduler([1] * 3, pool=Pool({"cpus": 99}))
     bounds.limits.resize({"db_limit": 1})
     assert started(made) == [0]
-    assert bounds.full(made.kept_back()) == [
+    assert bounds.describe_full(made.blocked_amounts()) == [
         "the limit 'db_limit' lets 3 run at once: 1 of this run do, and other runs of yours have the rest"
     ]
-    assert made.wanted_of(bounds.limits, 0.0) == ({"db_limit": 3}, {"db_limit": 1})
+    assert made.compute_pool_demand(bounds.limits, 0.0) == ({"db_limit": 3}, {"db_limit": 1})
 
 
 def test_a_job_may_take_more_than_one_and_a_category_counts_jobs_of_the_run() -> None:
     made, bounds = scheduler([2, 2, 1, 1], pool=Pool({"cpus": 99}))
     assert sorted(started(made)) == [0, 2]
-    assert set(bounds.full(made.kept_back())) == {
+    assert set(bounds.describe_full(made.blocked_amounts())) == {
         "the limit 'db_limit' lets 3 run at once: 3 of this run do",
         "1 of 1 jobs of the category 'heavy' run",
     }
@@ -120,25 +120,25 @@ def test_a_job_may_take_more_than_one_and_a_category_counts_jobs_of_the_run() ->
 def test_a_job_that_asks_for_more_than_there_is_takes_all_there_is() -> None:
     greedy = [JobSettings(label="g", attributes={"concurrencyLimit": "db_limit:9"})]
     bounds = ConcurrencyLimits(SETTINGS, greedy)
-    assert bounds.limits.clamp(bounds.takes[0]) == {"db_limit": 3}
+    assert bounds.limits.clamp(bounds.limit_amounts[0]) == {"db_limit": 3}
 
 
 def test_a_later_life_counts_what_runs_already() -> None:
     made, _ = scheduler([1] * 5, pool=Pool({"cpus": 99}))
     state = RunState([()] * 5, [1] * 5)
-    for batch in made.starts(0.0):
+    for batch in made.next_batches(0.0):
         apply_event(state, batch)
     bounds = ConcurrencyLimits(SETTINGS, PROFILES)
     again = make_scheduler(
         state,
-        [SchedulerProfile(takes=takes) for takes in bounds.takes],
+        [SchedulerProfile(limit_amounts=takes) for takes in bounds.limit_amounts],
         [1] * 5,
         pool=Pool({"cpus": 99}),
         bounds=bounds.pools,
         limits=Limits(max_batch=1),
         tag="u",
     )
-    assert bounds.limits.taken == {"db_limit": 3}
+    assert bounds.limits.amounts_in_use == {"db_limit": 3}
     assert started(again) == []
     end(again, 0)
     assert started(again) == [3]

@@ -65,7 +65,7 @@ def test_advice_goes_by_what_jobs_used() -> None:
     ]
     asked = Request(cpus=4, memory_b=4096 * MIB)
     found = make_advice(update_history(LabelHistory(label="m"), successes), asked)
-    assert (found.label, found.successes, found.asked, found.run_s) == ("m", 100, asked, 10.0)
+    assert (found.label, found.successes, found.request, found.run_s) == ("m", 100, asked, 10.0)
     assert found.memory_max_b == 199 * MIB
     assert found.memory_b == 224 * MIB, "a tenth more, rounded up"
     assert found.memory_p50_b == 160 * MIB

@@ -32,7 +32,7 @@ from longshore.model.workflow.request import Request
 
 
 def test_room_ahead_follows_the_run_times() -> None:
-    lane = Lane(0, {"cpus": 1}, ahead=True)
+    lane = Lane(0, {"cpus": 1}, is_ahead_allowed=True)
     lane.members = lane.slots = 4
     assert lane.room_ahead(0.05) == 0, "nothing is known yet"
     lane.learn(0.01)
@@ -48,7 +48,7 @@ def test_room_ahead_follows_the_run_times() -> None:
 
 
 def test_what_did_not_run_to_its_end_stops_it() -> None:
-    lane = Lane(0, {}, ahead=True)
+    lane = Lane(0, {}, is_ahead_allowed=True)
     lane.members = lane.slots = 1
     lane.learn(0.001)
     assert lane.room_ahead(0.05) > 0
@@ -157,16 +157,16 @@ class Play:
         lines, self.read = self.keeper.paper.lines[self.read :], len(self.keeper.paper.lines)
         for line in lines:
             self.take(msgspec.json.decode(line))
-        for judgement in self.scheduler.judgements():
+        for judgement in self.scheduler.decide_retries():
             apply_event(self.state, judgement)
-        for batch in self.scheduler.starts(0.0):
+        for batch in self.scheduler.next_batches(0.0):
             apply_event(self.state, batch)
             apply_event(self.state, Submitted(b=batch.b, id=batch.b))
             self.orders.append(self.order(batch))
 
     def order(self, batch: Submitting) -> bytes:
         assert batch.request
-        lane, slots = self.scheduler.lane(batch.request, batch.jobs[0][0])
+        lane, slots = self.scheduler.find_lane(batch.request, batch.jobs[0][0])
         more = {} if lane is None else {"l": lane, "n": slots}
         members = [{"j": job, "a": attempt} for job, attempt in batch.jobs]
         self.most_ahead = max(self.most_ahead, len(members))
@@ -220,7 +220,7 @@ def test_late_news_never_overshoot_the_pool_and_nothing_starts_twice(seed: int) 
     dice = Random(seed)
     play = play_of(dice)
     steps = 0
-    while not play.state.over:
+    while not play.state.is_over:
         steps += 1
         assert steps < 5000, "it comes to a standstill"
         what = dice.random()
@@ -243,7 +243,7 @@ def test_late_news_never_overshoot_the_pool_and_nothing_starts_twice(seed: int) 
 def test_short_jobs_are_handed_over_in_rows_and_start_in_order() -> None:
     play = Play([()] * 200, [Request()], [0] * 200, {"cpus": 2})
     order = []
-    while not play.state.over:
+    while not play.state.is_over:
         play.engine()
         while play.orders:
             play.deliver()
@@ -286,11 +286,11 @@ def test_a_life_that_begins_counts_what_it_finds_until_it_is_over() -> None:
     chooser = make_scheduler(
         state, [SchedulerProfile(request=Request(cpus=2))], pool=pool, limits=Limits(look_ahead_s=0.05), tag="y"
     )
-    assert chooser.starts(0.0) == []
+    assert chooser.next_batches(0.0) == []
     apply_event(state, Refused(b="x", why="it never started", jobs=((1, 1),)))
-    assert chooser.starts(0.0) == [], "the other one may still run"
+    assert chooser.next_batches(0.0) == [], "the other one may still run"
     apply_event(state, Lost(j=0, a=1, why="gone"))
-    assert [job for batch in chooser.starts(0.0) for job, _ in batch.jobs] == [1]
+    assert [job for batch in chooser.next_batches(0.0) for job, _ in batch.jobs] == [1]
     assert pool.free == {"cpus": 0}
 
 
@@ -303,7 +303,7 @@ def test_large_shapes(shape: str, size: int) -> None:
     elif shape == "gather":
         parents[-1] = tuple(range(size - 1))
     play = Play(parents, [Request()], bytes(size), {"cpus": 64})
-    while not play.state.over:
+    while not play.state.is_over:
         play.engine()
         while play.orders:
             play.deliver()

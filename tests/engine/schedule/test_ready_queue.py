@@ -59,8 +59,8 @@ def test_heads_can_be_looked_at_and_left() -> None:
     queue = ReadyQueue([1.0, 9.0, 2.0])
     for job, bucket in ((0, "small"), (1, "large"), (2, "small")):
         queue.push(job, bucket)
-    assert (queue.best(), queue.head("small"), queue.head("none")) == (1, 2, None)
-    assert sorted(queue.buckets()) == [(1, 1), (2, 2)]
+    assert (queue.peek(), queue.peek_bucket("small"), queue.peek_bucket("none")) == (1, 2, None)
+    assert sorted(queue.bucket_heads()) == [(1, 1), (2, 2)]
     assert queue.pop_head("small") == 2
     assert len(queue) == 2
 

@@ -16,7 +16,7 @@ def test_a_run_without_history_takes_all_jobs_to_be_alike() -> None:
 
 
 def test_no_jobs_are_no_trouble() -> None:
-    assert not RuntimeEstimates([]).moved()
+    assert not RuntimeEstimates([]).has_changed()
 
 
 def test_what_is_learnt_counts_once_it_is_settled() -> None:
@@ -24,7 +24,7 @@ def test_what_is_learnt_counts_once_it_is_settled() -> None:
     estimates.learn(0, 120.0)
     assert estimates.label_s(0) == 11.1
     assert estimates.expected_s(0) == 10.0
-    estimates.settle()
+    estimates.apply()
     assert estimates.expected_s(0) == 11.1
 
 
@@ -32,12 +32,12 @@ def test_only_a_relevant_change_is_worth_a_new_order() -> None:
     estimates = RuntimeEstimates([0, 0, 1, 1], [(10.0, 100), (10.0, 100)])
     estimates.learn(0, 60.0)
     assert estimates.label_s(0) == 10.5
-    assert not estimates.moved(), "by a twentieth"
+    assert not estimates.has_changed(), "by a twentieth"
     fresh = RuntimeEstimates([0, 0, 1, 1])
     fresh.learn(0, 60.0)
-    assert fresh.moved()
-    fresh.settle()
-    assert not fresh.moved()
+    assert fresh.has_changed()
+    fresh.apply()
+    assert not fresh.has_changed()
 
 
 def test_looks_are_rare_in_a_large_run_however_much_moves() -> None:
@@ -46,7 +46,7 @@ def test_looks_are_rare_in_a_large_run_however_much_moves() -> None:
     looks = 0
     for number in range(size):
         estimates.learn(number, float(3 ** (number % 12)))
-        if estimates.moved():
+        if estimates.has_changed():
             looks += 1
-            estimates.settle()
+            estimates.apply()
     assert looks < 30

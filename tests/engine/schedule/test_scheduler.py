@@ -141,7 +141,7 @@ def test_nothing_is_overshot_and_the_best_that_fits_starts(run: tuple[RunState, 
     state, given_ = run
     chooser = scheduler(state, **given_)
     rounds = 0
-    while not state.over:
+    while not state.is_over:
         rounds += 1
         assert rounds < 100, "jobs that fit are not started"
         used = dict.fromkeys(given_["capacity"], 0)
@@ -149,7 +149,7 @@ def test_nothing_is_overshot_and_the_best_that_fits_starts(run: tuple[RunState, 
             for name, amount in amounts_of(given_, job).items():
                 used[name] += amount
         expected = best_first(state, given_, used)
-        batches = chooser.starts(0.0)
+        batches = chooser.next_batches(0.0)
         assert [tuple(job for job, _ in batch.jobs) for batch in batches] == expected
         for batch in batches:
             assert {key_of(given_, job) for job, _ in batch.jobs} == {batch.request.key() if batch.request else None}
@@ -161,15 +161,15 @@ def test_nothing_is_overshot_and_the_best_that_fits_starts(run: tuple[RunState, 
             apply_event(state, Started(j=job, a=1))
             if dice.random() < 0.6:
                 end(state, job)
-    assert chooser.finish()
+    assert chooser.make_finish_event()
 
 
 def test_a_large_job_does_not_hold_up_a_small_one_that_fits() -> None:
     state = RunState([(), (), (1,)], [0] * 3)
     chooser = scheduler(state, requests=[Request(cpus=1), Request(cpus=4)], profile_of=[0, 1, 0], capacity={"cpus": 4})
-    assert hand_over(state, chooser.starts(0.0)) == [1], "its pressure is higher"
+    assert hand_over(state, chooser.next_batches(0.0)) == [1], "its pressure is higher"
     end(state, 1)
-    assert hand_over(state, chooser.starts(0.0)) == [0, 2]
+    assert hand_over(state, chooser.next_batches(0.0)) == [0, 2]
 
 
 def test_a_small_job_runs_while_a_large_one_waits() -> None:
@@ -177,47 +177,49 @@ def test_a_small_job_runs_while_a_large_one_waits() -> None:
     requests = [Request(cpus=3), Request(cpus=4), Request()]
     hand_over(state, [Submitting(b="x", tag="x", jobs=((0, 1),))])
     chooser = scheduler(state, requests=requests, profile_of=[0, 1, 2, 2], capacity={"cpus": 4})
-    assert hand_over(state, chooser.starts(0.0)) == [2], "the pressure of the large one is higher, but it does not fit"
+    assert hand_over(state, chooser.next_batches(0.0)) == [2], (
+        "the pressure of the large one is higher, but it does not fit"
+    )
     end(state, 0)
     end(state, 2)
-    assert hand_over(state, chooser.starts(0.0)) == [1]
+    assert hand_over(state, chooser.next_batches(0.0)) == [1]
 
 
 def test_a_request_above_the_capacity_has_the_machine_for_itself() -> None:
     state = independent(2)
     chooser = scheduler(state, requests=[Request(cpus=99)], capacity={"cpus": 4})
-    assert hand_over(state, chooser.starts(0.0)) == [0]
-    assert hand_over(state, chooser.starts(0.0)) == []
+    assert hand_over(state, chooser.next_batches(0.0)) == [0]
+    assert hand_over(state, chooser.next_batches(0.0)) == []
     end(state, 0)
-    assert hand_over(state, chooser.starts(0.0)) == [1]
+    assert hand_over(state, chooser.next_batches(0.0)) == [1]
 
 
 def test_without_a_pool_everything_is_handed_over() -> None:
     state = independent(10)
-    assert len(hand_over(state, scheduler(state, requests=[Request(cpus=10**6)]).starts(0.0))) == 10
+    assert len(hand_over(state, scheduler(state, requests=[Request(cpus=10**6)]).next_batches(0.0))) == 10
 
 
 def test_running_jobs_do_not_count_as_waiting() -> None:
     state = independent(5)
     chooser = scheduler(state, limits=Limits(max_waiting=2))
-    assert hand_over(state, chooser.starts(0.0)) == [0, 1]
-    assert hand_over(state, chooser.starts(0.0)) == []
+    assert hand_over(state, chooser.next_batches(0.0)) == [0, 1]
+    assert hand_over(state, chooser.next_batches(0.0)) == []
     apply_event(state, Started(j=0, a=1))
-    assert hand_over(state, chooser.starts(0.0)) == [2]
+    assert hand_over(state, chooser.next_batches(0.0)) == [2]
     end(state, 1)
-    assert hand_over(state, chooser.starts(0.0)) == [3]
+    assert hand_over(state, chooser.next_batches(0.0)) == [3]
 
 
 def test_a_round_of_starts_has_a_bound_and_says_so() -> None:
     state = independent(150)
     chooser = scheduler(state)
-    sizes = [(len(hand_over(state, chooser.starts(0.0))), chooser.more) for _ in range(3)]
+    sizes = [(len(hand_over(state, chooser.next_batches(0.0))), chooser.has_more) for _ in range(3)]
     assert sizes == [(64, True), (64, True), (22, False)]
 
 
 def test_batches_have_tags_of_their_own_and_the_request_they_are_for() -> None:
     state = independent(3)
-    batches = scheduler(state, requests=[Request(cpus=2)], limits=Limits(max_batch=2)).starts(0.0)
+    batches = scheduler(state, requests=[Request(cpus=2)], limits=Limits(max_batch=2)).next_batches(0.0)
     assert [(batch.b, batch.tag, batch.jobs) for batch in batches] == [
         ("r-1-1", "r-1-1", ((0, 1), (1, 1))),
         ("r-1-2", "r-1-2", ((2, 1),)),
@@ -228,16 +230,16 @@ def test_batches_have_tags_of_their_own_and_the_request_they_are_for() -> None:
 def test_a_retry_waits_for_its_time_and_goes_with_its_new_request() -> None:
     state = independent(2)
     chooser = scheduler(state, rules=RetryRules(retries=2), capacity={"cpus": 8})
-    hand_over(state, chooser.starts(0.0))
+    hand_over(state, chooser.next_batches(0.0))
     apply_event(state, Ended(j=0, a=1, cause=Cause.OOM))
-    assert chooser.judgements() == [Retry(j=0, a=2, cause=Cause.OOM)]
+    assert chooser.decide_retries() == [Retry(j=0, a=2, cause=Cause.OOM)]
     apply_event(state, Retry(j=0, a=2, cause=Cause.OOM, request=Request(cpus=7), not_before=100.0))
     assert chooser.request_of(0) == Request(cpus=7)
     assert chooser.request_of(1) == Request()
     assert chooser.next_wake() is None
-    assert chooser.starts(99.0) == []
+    assert chooser.next_batches(99.0) == []
     assert chooser.next_wake() == 100.0
-    (batch,) = chooser.starts(100.0)
+    (batch,) = chooser.next_batches(100.0)
     assert (batch.jobs, batch.request) == (((0, 2),), Request(cpus=7))
     assert chooser.next_wake() is None
 
@@ -245,14 +247,14 @@ def test_a_retry_waits_for_its_time_and_goes_with_its_new_request() -> None:
 def test_a_job_cancelled_while_it_waits_never_starts() -> None:
     state = independent(3)
     chooser = scheduler(state, rules=RetryRules(retries=2), capacity={"cpus": 1})
-    hand_over(state, chooser.starts(0.0))
+    hand_over(state, chooser.next_batches(0.0))
     apply_event(state, Ended(j=0, a=1, cause=Cause.EXIT))
     apply_event(state, Retry(j=0, a=2, cause=Cause.EXIT, not_before=5.0))
-    hand_over(state, chooser.starts(0.0))
+    hand_over(state, chooser.next_batches(0.0))
     apply_event(state, Deleted(jobs=(0, 2)))
     end(state, 1)
-    assert chooser.starts(9.0) == []
-    assert chooser.finish()
+    assert chooser.next_batches(9.0) == []
+    assert chooser.make_finish_event()
 
 
 def test_a_history_read_back_does_not_queue_a_job_twice() -> None:
@@ -263,26 +265,26 @@ def test_a_history_read_back_does_not_queue_a_job_twice() -> None:
         apply_event(state, Retry(j=0, a=attempt + 1, cause=Cause.LOST))
     assert state.newly_ready == [0, 0, 0]
     chooser = scheduler(state, rules=RetryRules(retries=9))
-    assert hand_over(state, chooser.starts(0.0)) == [0]
+    assert hand_over(state, chooser.next_batches(0.0)) == [0]
     apply_event(state, Ended(j=0, a=3, cause=Cause.EXIT))
     apply_event(state, Retry(j=0, a=4, cause=Cause.EXIT, not_before=50.0))
-    assert chooser.starts(0.0) == [], "not even from a second entry in the queue"
+    assert chooser.next_batches(0.0) == [], "not even from a second entry in the queue"
 
 
 def test_a_new_life_counts_what_runs_already() -> None:
     state = independent(4)
     apply_event(state, Submitting(b="b", tag="b", jobs=((1, 1), (2, 1))))
     chooser = scheduler(state, capacity={"cpus": 3})
-    assert hand_over(state, chooser.starts(0.0)) == [0]
+    assert hand_over(state, chooser.next_batches(0.0)) == [0]
 
 
 def test_a_batch_that_was_not_taken_gives_back_what_it_held() -> None:
     state = independent(1)
     chooser = scheduler(state, capacity={"cpus": 1})
-    (batch,) = chooser.starts(0.0)
+    (batch,) = chooser.next_batches(0.0)
     apply_event(state, batch)
     apply_event(state, Refused(b=batch.b, why="busy"))
-    (again,) = chooser.starts(0.0)
+    (again,) = chooser.next_batches(0.0)
     assert again.jobs == batch.jobs
     assert again.tag != batch.tag
 
@@ -290,13 +292,13 @@ def test_a_batch_that_was_not_taken_gives_back_what_it_held() -> None:
 def test_a_run_finishes_once_and_says_how() -> None:
     state = independent(1)
     chooser = scheduler(state)
-    assert chooser.finish() is None
+    assert chooser.make_finish_event() is None
     apply_event(state, Steer(who="me", act="cancel"))
-    finished = chooser.finish()
+    finished = chooser.make_finish_event()
     assert finished
     assert finished.state is JobState.DELETED
     apply_event(state, finished)
-    assert chooser.finish() is None
+    assert chooser.make_finish_event() is None
 
 
 WIDTH = 200
@@ -321,25 +323,25 @@ def test_twenty_thousand_jobs_under_a_simulated_clock() -> None:
         capacity={"cpus": 64, "memory": 60},
     )
     now, ends, attempts = 0.0, list[tuple[float, int, int]](), 0
-    while not chooser.finish():
-        for judgement in chooser.judgements():
+    while not chooser.make_finish_event():
+        for judgement in chooser.decide_retries():
             apply_event(state, judgement)
-        starts = chooser.starts(now)
+        starts = chooser.next_batches(now)
         for job in hand_over(state, starts):
             attempts += 1
             heappush(ends, (now + dice.uniform(1.0, 9.0), job, state.attempts[job]))
-        if ends and not chooser.more:
+        if ends and not chooser.has_more:
             now, job, attempt = heappop(ends)
             bad = dice.random() < 0.05
             apply_event(state, Ended(j=job, a=attempt, exit=int(bad), cause=Cause.EXIT if bad else None))
     assert not ends
-    totals = state.totals()
+    totals = state.count_states()
     assert totals[JobState.SUCCEEDED] + totals[JobState.FAILED] + totals[JobState.PRUNED] == size
     assert totals[JobState.SUCCEEDED] > size * 0.99
     assert attempts == sum(state.attempts)
     assert size * 1.04 < attempts < size * 1.07
     assert chooser.pool
-    chooser.starts(now)
+    chooser.next_batches(now)
     assert chooser.pool.free == chooser.pool.capacity
 
 
@@ -347,11 +349,11 @@ def test_a_job_that_goes_on_failing_fails_the_run() -> None:
     state = RunState([(), (0,)], [0, 0])
     chooser = scheduler(state, rules=RetryRules(retries=1))
     for attempt in (1, 2):
-        hand_over(state, chooser.starts(0.0))
+        hand_over(state, chooser.next_batches(0.0))
         apply_event(state, Ended(j=0, a=attempt, exit=1, cause=Cause.EXIT))
-        (judgement,) = chooser.judgements()
+        (judgement,) = chooser.decide_retries()
         apply_event(state, judgement)
     assert isinstance(judgement, Failed)
-    finished = chooser.finish()
+    finished = chooser.make_finish_event()
     assert finished
     assert finished.state is JobState.FAILED

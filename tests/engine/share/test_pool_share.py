@@ -39,7 +39,7 @@ class Run:
         return Demand(wants=wants, next={"cpus": 1} if self.left else {}, rest_s=float(self.left))
 
     def _amounts(self) -> list[tuple[tuple[str, int], int]]:
-        return [((name, amount), self.pool.capacity[name]) for name, amount in self.pool.taken.items()]
+        return [((name, amount), self.pool.capacity[name]) for name, amount in self.pool.amounts_in_use.items()]
 
     def turn(self, gpus: int = 0) -> None:
         self.share.turn(self.demand)

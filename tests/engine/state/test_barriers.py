@@ -51,7 +51,7 @@ def test_after_a_failure_a_blocking_group_shuts_all_others_out_and_another_does_
     run(state, 0, ok=False)
     assert codes(state) == "FRPPPP"
     run(state, 1)
-    assert state.over
+    assert state.is_over
     state = state_of(3, 2, blocking=False)
     run(state, 0, ok=False)
     run(state, 1)
@@ -62,7 +62,7 @@ def test_ten_thousand_groups_are_shut_out_without_recursion() -> None:
     state = state_of(10_000, 1, blocking=True)
     run(state, 0, ok=False)
     assert codes(state) == "F" + "P" * 9_999
-    assert state.over
+    assert state.is_over
 
 
 def test_a_restart_holds_the_next_group_back_again() -> None:
@@ -98,5 +98,7 @@ def test_pressure_runs_through_barriers() -> None:
     barriers = Barriers(chain(3, 2, blocking=False))
     run_s = [1.0, 5.0, 1.0, 2.0, 10.0, 1.0]
     assert compute_pressures([[]] * 6, run_s.__getitem__, barriers) == [13.0, 17.0, 11.0, 12.0, 10.0, 1.0]
-    assert [barrier.name for barrier in RunState([()] * 6, [0] * 6, barriers=barriers.all).barriers.holds(4)] == ["1"]
+    assert [
+        barrier.name for barrier in RunState([()] * 6, [0] * 6, barriers=barriers.all).barriers.find_blocking(4)
+    ] == ["1"]
     assert not Barriers(())

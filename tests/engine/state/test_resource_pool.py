@@ -59,7 +59,7 @@ def test_no_identity_is_had_twice_and_the_ceiling_holds(
             given_ = pool.take(amounts)
             running.append((amounts, given_))
             assert len(given_.get("gpus", ())) == amounts["gpus"]
-            assert all(pool.taken[name] <= most for name, most in pool.ceiling.items() if amounts[name])
+            assert all(pool.amounts_in_use[name] <= most for name, most in pool.ceiling.items() if amounts[name])
         elif what == "end" and running:
             pool.give(*running.pop(dice.randrange(len(running))))
         elif what == "crash":
@@ -72,9 +72,9 @@ def test_no_identity_is_had_twice_and_the_ceiling_holds(
             pool.resize({"cpus": dice.randint(0, 9), "gpus": len(allowed)}, {"gpus": allowed})
         had = [identity for _, given_ in running for identity in given_.get("gpus", ())]
         assert len(had) == len(set(had))
-        assert sorted(had) == sorted(pool.had["gpus"])
+        assert sorted(had) == sorted(pool.identities_in_use["gpus"])
         used = {name: sum(amounts[name] for amounts, _ in running) for name in ("cpus", "gpus")}
-        assert pool.taken == used
+        assert pool.amounts_in_use == used
         assert all(amount <= pool.capacity[name] for name, amount in used.items())
 
 

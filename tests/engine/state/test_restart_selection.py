@@ -38,13 +38,13 @@ def run_out(state: RunState, bad: Sequence[int] = ()) -> None:
 def test_what_did_not_succeed_runs_again_for_its_own_reason() -> None:
     chosen = select_for_restart(done(1))
     assert chosen.jobs == {1: Why.FAILED, 3: Why.PRUNED}
-    assert not chosen.anew, "it goes on from the task it came to"
+    assert not chosen.restarted_jobs, "it goes on from the task it came to"
 
 
 def test_what_is_named_runs_again_with_all_that_descends_from_it() -> None:
     chosen = select_for_restart(done(), {1})
     assert chosen.jobs == {1: Why.NAMED, 3: Why.DESCENDS}
-    assert chosen.anew == [1, 3]
+    assert chosen.restarted_jobs == [1, 3]
 
 
 def test_what_failed_keeps_its_reason_and_begins_anew_where_it_works_on_what_is_made_anew() -> None:
@@ -56,7 +56,7 @@ def test_what_failed_keeps_its_reason_and_begins_anew_where_it_works_on_what_is_
         3: Why.PRUNED,
         4: Why.FAILED,
     }
-    assert chosen.anew == [0, 1, 2, 3]
+    assert chosen.restarted_jobs == [0, 1, 2, 3]
 
 
 def test_the_final_job_runs_again_where_anything_does() -> None:
@@ -72,7 +72,7 @@ def test_what_is_under_way_is_told_and_left_alone() -> None:
     apply_event(state, Submitting(b="b", tag="t", jobs=((1, 1),)))
     apply_event(state, Started(j=1, a=1))
     chosen = select_for_restart(state, {0})
-    assert (chosen.jobs, chosen.busy, chosen.anew) == ({0: Why.NAMED}, [1], [0, 2, 3])
+    assert (chosen.jobs, chosen.active_jobs, chosen.restarted_jobs) == ({0: Why.NAMED}, [1], [0, 2, 3])
     apply_event(state, Restarted(jobs=tuple(chosen.jobs)))
     assert codes(state) == ["READY", "RUNNING", "UNREADY", "UNREADY", "READY"], "what was ready waits again"
 
@@ -92,8 +92,8 @@ def test_whatever_is_named_every_job_runs_after_its_parents_and_the_run_comes_to
         before = list(state.attempts)
         apply_event(state, Restarted(jobs=tuple(chosen.jobs)))
         for job in range(size):
-            again = labels[job] in named or any(parent in chosen.anew for parent in parents[job])
-            assert (job in chosen.anew) == again
+            again = labels[job] in named or any(parent in chosen.restarted_jobs for parent in parents[job])
+            assert (job in chosen.restarted_jobs) == again
             assert state.waiting[job] == sum(state.code[parent] != JobCode.SUCCEEDED for parent in parents[job])
             assert not again or state.code[job] in (JobCode.READY, JobCode.UNREADY)
         run_out(state)

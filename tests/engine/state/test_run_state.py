@@ -103,15 +103,15 @@ def moves(state: RunState, number: int) -> list[Event]:
             Ended(j=job, a=attempt, exit=1, cause=Cause.EXIT, t=float(number)),
             Lost(j=job, a=attempt, why="gone", t=float(number)),
         ]
-    for job in state.undecided:
+    for job in state.undecided_ends:
         attempt = state.attempts[job] + 1
         found += [
             Retry(j=job, a=attempt, cause=Cause.EXIT),
             Retry(j=job, a=attempt, cause=Cause.OOM, request=Request(memory_b=5), not_before=9.0),
             Failed(j=job, why="no more"),
         ]
-    if state.over:
-        found += [Finished(state=JobState.FAILED), Restarted(jobs=tuple(state.not_succeeded()))]
+    if state.is_over:
+        found += [Finished(state=JobState.FAILED), Restarted(jobs=tuple(state.unsuccessful_jobs()))]
     return found
 
 
@@ -149,19 +149,19 @@ def check(state: RunState, graph: Graph) -> None:
     for label, row in enumerate(state.counts):
         of_label = Counter(codes[job] for job in jobs if graph.labels[job] == label)
         assert row == [of_label[code] for code in JobCode]
-    assert sum(state.totals().values()) == state.size
-    assert state.over == all(code in OVER for code in codes)
+    assert sum(state.count_states().values()) == state.size
+    assert state.is_over == all(code in OVER for code in codes)
     assert set(state.active) == {job for job in jobs if codes[job] in ACTIVE}
     assert state.cancelling <= set(state.active)
-    assert set(state.undecided) == {job for job in jobs if codes[job] == JobCode.UNDECIDED}
-    assert state.not_succeeded() == [job for job in jobs if codes[job] in BAD]
+    assert set(state.undecided_ends) == {job for job in jobs if codes[job] == JobCode.UNDECIDED}
+    assert state.unsuccessful_jobs() == [job for job in jobs if codes[job] in BAD]
     final = state.size - 1 if graph.final else -1
     for job in jobs:
         parents = [codes[parent] for parent in graph.parents[job]]
         before = graph.waits_for(job)
         closed = sum(not is_passed(barrier, codes) for barrier in before)
         assert state.waiting[job] == sum(code != JobCode.SUCCEEDED for code in parents) + closed
-        assert len(state.barriers.holds(job)) == closed
+        assert len(state.barriers.find_blocking(job)) == closed
         bad_parent = any(code in BAD for code in parents) or any(
             barrier.blocking and any(codes[each] in BAD for each in barrier.after) for barrier in before
         )
@@ -202,7 +202,7 @@ def test_any_history_adds_up_and_folds_alike_a_second_time(data: st.DataObject, 
 def test_any_history_can_come_to_an_end(data: st.DataObject, graph: Graph, steps: int) -> None:
     state, _ = history(data, graph, steps)
     number = steps
-    while not state.over:
+    while not state.is_over:
         apply_event(state, next(move for move in (moves(state, number)[::-1])))
         check(state, graph)
         number += 1
@@ -223,14 +223,14 @@ def test_stale_and_unknown_news_change_nothing(data: st.DataObject, graph: Graph
 
 def stale_news(state: RunState) -> Iterable[Event]:
     jobs = range(-1, state.size + 1)
-    pairs = [(job, attempt) for job in jobs for attempt in range(4) if not state.expects(job, attempt)]
+    pairs = [(job, attempt) for job in jobs for attempt in range(4) if not state.is_active_attempt(job, attempt)]
     for job, attempt in pairs:
         yield Started(j=job, a=attempt)
         yield Ended(j=job, a=attempt, exit=0, t=1e9)
         yield Ended(j=job, a=attempt, exit=1, cause=Cause.EXIT, t=1e9)
         yield Lost(j=job, a=attempt, why="?", t=1e9)
     for job in jobs:
-        if job not in state.undecided:
+        if job not in state.undecided_ends:
             yield Retry(j=job, a=1, cause=Cause.EXIT, request=Request(cpus=9), not_before=1.0)
             yield Failed(j=job, why="?")
     yield Submitted(b="unknown", id="1")
@@ -243,7 +243,7 @@ def stale_news(state: RunState) -> Iterable[Event]:
 def test_exactly_the_descendants_of_failed_jobs_are_pruned(graph: Graph, dice: Any) -> None:
     state = graph.begin()
     number = 0
-    while not state.over:
+    while not state.is_over:
         number += 1
         job = dice.choice([job for job in range(state.size) if state.code[job] == JobCode.READY])
         run(state, job, *([Failed(j=job, why="no more")] if dice.random() < 0.3 else []), ok=False)
@@ -288,9 +288,9 @@ def test_the_final_job_waits_for_all_others_however_they_end() -> None:
     run(state, 0)
     run(state, 1, Failed(j=1, why="no more"), ok=False)
     assert states(state) == ["SUCCEEDED", "FAILED", "PRUNED", "READY"]
-    assert not state.over
+    assert not state.is_over
     run(state, 3)
-    assert state.over
+    assert state.is_over
 
 
 def test_a_final_job_alone_is_ready_at_once() -> None:
@@ -299,8 +299,8 @@ def test_a_final_job_alone_is_ready_at_once() -> None:
 
 def test_a_run_without_jobs_is_over() -> None:
     state = RunState([], [])
-    assert state.over
-    assert not any(state.totals().values())
+    assert state.is_over
+    assert not any(state.count_states().values())
 
 
 def test_a_cancelled_run_still_runs_its_final_job() -> None:
@@ -310,7 +310,7 @@ def test_a_cancelled_run_still_runs_its_final_job() -> None:
     assert state.cancelling == {0}
     apply_event(state, Ended(j=0, a=1, signal=15, cause=Cause.CANCELLED))
     assert states(state) == ["DELETED", "DELETED", "DELETED", "READY"]
-    assert state.cancelled
+    assert state.is_cancelled
 
 
 def test_a_cancelled_run_can_do_without_its_final_job() -> None:
@@ -318,7 +318,7 @@ def test_a_cancelled_run_can_do_without_its_final_job() -> None:
     apply_event(state, Steer(who="me", act="cancel", set={"final": "no"}))
     apply_event(state, Lost(j=0, a=1, why="?"))
     assert states(state) == ["DELETED"] * 4
-    assert state.over
+    assert state.is_over
 
 
 def test_a_job_that_succeeds_while_it_is_cancelled_has_succeeded() -> None:
@@ -341,7 +341,7 @@ def test_a_refusal_for_good_spends_an_attempt_and_is_judged() -> None:
     state = handed_over(answered=False)
     apply_event(state, Refused(b="b", why="no such queue", spent=True))
     assert (state.attempts[0], state.tries[0], state.lost[0]) == (1, 1, 0)
-    end = state.undecided[0]
+    end = state.undecided_ends[0]
     assert isinstance(end, Ended)
     assert (end.cause, end.reason, end.hopeless) == (Cause.SUBMIT, "no such queue", False)
 
@@ -349,7 +349,7 @@ def test_a_refusal_for_good_spends_an_attempt_and_is_judged() -> None:
 def test_a_refusal_that_would_come_again_is_not_tried_again() -> None:
     state = handed_over(answered=False)
     apply_event(state, Refused(b="b", why="no such queue", spent=True, hopeless=True))
-    end = state.undecided[0]
+    end = state.undecided_ends[0]
     assert isinstance(end, Ended)
     assert end.hopeless
 
@@ -384,13 +384,13 @@ def test_a_restart_gives_a_fresh_budget_and_goes_on_counting_attempts() -> None:
     apply_event(state, Steer(who="me", act="cancel"))
     apply_event(state, Finished(state=JobState.DELETED))
     assert states(state) == ["SUCCEEDED", "DELETED", "DELETED", "SUCCEEDED"]
-    apply_event(state, Restarted(jobs=tuple(state.not_succeeded())))
+    apply_event(state, Restarted(jobs=tuple(state.unsuccessful_jobs())))
     assert states(state) == ["SUCCEEDED", "READY", "UNREADY", "SUCCEEDED"]
     assert (state.attempts[1], state.tries[1], state.lost[1]) == (1, 0, 0)
     assert not state.not_before, "the time a retry had to wait for is no matter of the restarted job"
-    assert not state.cancelled
-    assert state.finished is None
-    assert not state.over
+    assert not state.is_cancelled
+    assert state.finish_event is None
+    assert not state.is_over
 
 
 def test_a_restart_runs_a_failed_final_job_again() -> None:
@@ -406,9 +406,9 @@ def test_a_restart_runs_a_failed_final_job_again() -> None:
 def test_a_new_life_takes_the_end_of_a_run_back() -> None:
     state = RunState([()], [0])
     apply_event(state, Finished(state=JobState.SUCCEEDED))
-    ends = [state.finished]
+    ends = [state.finish_event]
     apply_event(state, LIFE)
-    ends.append(state.finished)
+    ends.append(state.finish_event)
     assert ends == [Finished(state=JobState.SUCCEEDED), None]
     assert state.life == LIFE
 

@@ -44,7 +44,7 @@ def begin(parents: Sequence[Sequence[int]] = FORK, *, final: bool = False) -> Ru
 
 def started(made: Scheduler, now: float = 0.0) -> list[int]:
     """Jobs handed over in a round."""
-    batches = made.starts(now)
+    batches = made.next_batches(now)
     for batch in batches:
         apply_event(made.state, batch)
         apply_event(made.state, Submitted(b=batch.b, id=batch.b))
@@ -58,14 +58,14 @@ def test_a_held_job_is_held_whether_or_not_its_parents_are_done() -> None:
     state = begin()
     apply_event(state, steer("hold", (0, 3)))
     assert codes(state) == ["HELD", "UNREADY", "UNREADY", "HELD"]
-    assert state.overall() is JobState.HELD, "the rest waits for what is held"
+    assert state.compute_state() is JobState.HELD, "the rest waits for what is held"
     apply_event(state, steer("release", (0,)))
-    assert state.overall() is JobState.RUNNING
+    assert state.compute_state() is JobState.RUNNING
     for job in (0, 1, 2):
         run_job(state, job)
     assert codes(state) == ["SUCCEEDED"] * 3 + ["HELD"]
-    assert state.overall() is JobState.HELD
-    assert not state.over
+    assert state.compute_state() is JobState.HELD
+    assert not state.is_over
     apply_event(state, steer("release"))
     assert codes(state)[3] == "READY"
 
@@ -99,7 +99,7 @@ def test_what_is_held_is_pruned_when_what_it_waits_for_fails() -> None:
     apply_event(state, Failed(j=1, why="no attempt left"))
     assert codes(state)[3] == "PRUNED"
     run_job(state, 2)
-    assert state.over
+    assert state.is_over
 
 
 def test_cancelling_a_run_ends_what_is_held_and_lifts_the_pause() -> None:
@@ -110,7 +110,7 @@ def test_cancelling_a_run_ends_what_is_held_and_lifts_the_pause() -> None:
     apply_event(state, Steer(who="me", act="cancel"))
     assert codes(state) == ["DELETED"] * 4 + ["READY"], "the final job runs in any case"
     assert state.paused == ""
-    assert state.overall() is JobState.RUNNING
+    assert state.compute_state() is JobState.RUNNING
 
 
 def test_a_restart_runs_what_was_held_and_pruned() -> None:
@@ -132,7 +132,7 @@ def test_a_restart_that_leaves_out_what_a_job_waits_for_prunes_it_again() -> Non
     run_job(state, 2)
     apply_event(state, Restarted(jobs=(3,)))
     assert codes(state) == ["SUCCEEDED", "FAILED", "SUCCEEDED", "PRUNED"]
-    assert state.over, "and so comes to its end"
+    assert state.is_over, "and so comes to its end"
 
 
 ACTS = st.sampled_from(["pause", "unpause", "hold", "release", "throttle", "set", "what nobody knows"])
@@ -162,20 +162,20 @@ def test_whatever_is_said_the_numbers_add_up_and_every_run_can_be_brought_to_its
         for job in list(state.active)[: data.draw(st.integers(0, 2))]:
             bad = data.draw(st.booleans())
             apply_event(state, Ended(j=job, a=state.attempts[job], exit=int(bad), cause=Cause.EXIT if bad else None))
-        for judgement in made.judgements():
+        for judgement in made.decide_retries():
             apply_event(state, judgement)
-        assert sum(state.totals().values()) == state.size
-        moving = any(state.totals()[name] for name in (JobState.READY, JobState.PENDING, JobState.RUNNING))
-        assert (state.overall() is JobState.HELD) == (not moving and not state.over)
+        assert sum(state.count_states().values()) == state.size
+        moving = any(state.count_states()[name] for name in (JobState.READY, JobState.PENDING, JobState.RUNNING))
+        assert (state.compute_state() is JobState.HELD) == (not moving and not state.is_over)
     for said in (steer("unpause"), steer("release"), steer("throttle"), steer("throttle", labels=(0, 1))):
         apply_event(state, said)
     for _ in range(3 * state.size):
         started(made)
         for job in list(state.active):
             apply_event(state, Ended(j=job, a=state.attempts[job], exit=0))
-        for judgement in made.judgements():
+        for judgement in made.decide_retries():
             apply_event(state, judgement)
-    assert state.over
+    assert state.is_over
 
 
 # ------------------------------------------------------------------------------------------------------- what may start
@@ -186,7 +186,7 @@ def test_nothing_starts_while_a_run_is_paused() -> None:
     made = make_scheduler(state)
     apply_event(state, steer("pause"))
     assert started(made) == []
-    assert not made.more, "the engine naps"
+    assert not made.has_more, "the engine naps"
     apply_event(state, steer("unpause"))
     assert started(made) == [0, 1, 2, 3, 4]
 
@@ -222,7 +222,7 @@ def test_a_changed_request_is_what_is_started() -> None:
         state, [SchedulerProfile(request=Request(memory_b=MIB))], pool=Pool({"cpus": 8, "memory": 4 * MIB})
     )
     apply_event(state, steer("set", (1,), set={"requestMemory": "4"}, request=Request(memory_b=4 * MIB)))
-    batches = made.starts(0.0)
+    batches = made.next_batches(0.0)
     assert {job: batch.request.memory_b for batch in batches if batch.request for job, _ in batch.jobs} == {
         0: MIB,
         2: MIB,
@@ -231,7 +231,7 @@ def test_a_changed_request_is_what_is_started() -> None:
         apply_event(state, batch)
         for job, attempt in batch.jobs:
             apply_event(state, Ended(j=job, a=attempt, exit=0))
-    (last,) = made.starts(0.0)
+    (last,) = made.next_batches(0.0)
     assert last.request == Request(memory_b=4 * MIB)
 
 
@@ -269,7 +269,7 @@ def test_what_is_set_one_after_another_of_a_job_that_runs_counts_all_together(tm
     assert started(made) == [0]
     for key, value in (("requestCpus", "2"), ("requestMemory", "3"), ("requestWalltime", "60")):
         order = InterventionRecord(who="me", act="set", set={key: value})
-        for event in make_intervention_events(order, jobs, state, request_of=made.coming_request_of):
+        for event in make_intervention_events(order, jobs, state, request_of=made.planned_request_of):
             apply_event(state, event)
     assert made.request_of(0) == Request(cpus=1, memory_b=MIB), "as it runs"
     apply_event(state, Ended(j=0, a=1, exit=1, cause=Cause.EXIT))

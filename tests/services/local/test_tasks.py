@@ -44,13 +44,13 @@ def run_twice(tmp_path: Path, rules: JobRules) -> tuple[list[str], list[Ended]]:
     run = here.prepare(service, Workflow("w", Dag.by_name([a_job(note, cure, rules)])), tmp_path / "run")
     service.submit(run)
     state = here.wait_for_end(service, run)
-    assert state.finished
-    assert state.finished.state is JobState.FAILED
+    assert state.finish_event
+    assert state.finish_event.state is JobState.FAILED
     cure.touch()
     service.restart(run, RestartChanges())
     state = here.wait_for_end(service, run)
-    assert state.finished
-    assert state.finished.state is JobState.SUCCEEDED
+    assert state.finish_event
+    assert state.finish_event.state is JobState.SUCCEEDED
     return note.read_text("ascii").split(), [each for each in read_events(run.journal) if isinstance(each, Ended)]
 
 
@@ -76,6 +76,6 @@ def test_what_is_named_begins_anew_even_where_all_its_tasks_are_done(tmp_path: P
     here.wait_for_end(service, run)
     service.restart(run, RestartChanges(from_labels=("pack",)))
     state = here.wait_for_end(service, run)
-    assert state.finished
-    assert state.finished.state is JobState.SUCCEEDED
+    assert state.finish_event
+    assert state.finish_event.state is JobState.SUCCEEDED
     assert note.read_text("ascii").split() == ["1", "2", "3"] * 2

@@ -152,9 +152,9 @@ def _state(opened: OpenRun, jobs: JobTable) -> RunState:
 
 
 def _refuse_active_jobs(opened: OpenRun, jobs: JobTable, chosen: RestartSelection) -> None:
-    if chosen.busy:
-        known = jobs.names_of(chosen.busy)
-        names = first_names([known[job] for job in chosen.busy])
+    if chosen.active_jobs:
+        known = jobs.names_of(chosen.active_jobs)
+        names = first_names([known[job] for job in chosen.active_jobs])
         raise SubmissionRefusedError(
             f"what is to run again was under way when the engine of run '{opened.card.id}' died: {names}",
             hint=f"Let it come to its end first: longshore resume {opened.card.id}",

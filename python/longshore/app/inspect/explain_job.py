@@ -199,7 +199,7 @@ class _ExplanationBuilder:
         mine = attempts.of(job)
         settings = table.settings(job)
         code = state.code[job]
-        finished = state.finished is not None
+        finished = state.finish_event is not None
         unwatched = self._alive is not True and not finished
         stopped = unwatched and self._alive is False
         asks = state.requests.get(job) or (mine[-1].requested if mine else None) or settings.request

@@ -53,7 +53,7 @@ class Replay:
         # An engine that is itself a job may be queued for long before its first event.
         lost = bool(opened.card.submissions) and alive is not True
         self.has_no_events = not has_events and (bool(self.unreachable) or lost)
-        self.has_no_engine = alive is not True and not self.state.finished
+        self.has_no_engine = alive is not True and not self.state.finish_event
         self._shown = [self._shown_for(code) for code in JobCode]
         watched = not self.has_no_engine and not self.has_no_events
         self.held = find_held_jobs(read_waiting(opened.run), self.state.code) if watched else frozenset()
@@ -94,7 +94,7 @@ class Replay:
             counts=counts,
             labels=labels,
             notes=tuple(notes),
-            is_live=not self.has_no_engine and not self.has_no_events and not self.state.finished,
+            is_live=not self.has_no_engine and not self.has_no_events and not self.state.finish_event,
         )
 
     def _shown_row(self, row: Iterable[int]) -> dict[JobState, int]:
@@ -107,12 +107,12 @@ class Replay:
         state = self.state
         if self.has_no_engine or self.has_no_events:
             return JobState.UNKNOWN
-        overall = run_state(counts, expected=self._opened.card.expected, cancelled=state.cancelled)
+        overall = run_state(counts, expected=self._opened.card.expected, cancelled=state.is_cancelled)
         if self.held and is_stuck(state, self.held):
             return JobState.HELD
-        if state.overall() is JobState.HELD and overall is not JobState.UNKNOWN:
+        if state.compute_state() is JobState.HELD and overall is not JobState.UNKNOWN:
             return JobState.HELD
-        if overall in END_STATES and not state.finished:
+        if overall in END_STATES and not state.finish_event:
             return JobState.RUNNING
         return overall
 

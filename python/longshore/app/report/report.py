@@ -115,7 +115,9 @@ class ReportBuilder:
     ) -> RunReport:
         """Return the report from a replay of all events."""
         replay = Replay(self._opened, alive=alive, details=details)
-        silence = () if replay.has_no_engine or replay.state.finished else silence_notes(self._opened, snapshot, now)
+        silence = (
+            () if replay.has_no_engine or replay.state.finish_event else silence_notes(self._opened, snapshot, now)
+        )
         status = replay.status(
             [*_pause_notes(replay.state), *self._notes(replay, snapshot, alive=alive), *silence],
         )
@@ -203,7 +205,7 @@ def _not_started_note(opened: OpenRun) -> str:
 
 def _pause_notes(state: RunState) -> tuple[str, ...]:
     """Return a note that the run is paused, for runs without an engine's own note."""
-    return (f"paused: {state.paused}; 'longshore unpause' goes on",) if state.paused and not state.finished else ()
+    return (f"paused: {state.paused}; 'longshore unpause' goes on",) if state.paused and not state.finish_event else ()
 
 
 def _service_lines(opened: OpenRun, life: Life | None) -> Iterator[str]:

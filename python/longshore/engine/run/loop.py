@@ -173,15 +173,15 @@ class Engine:
         try:
             while not self._round():
                 wait_for_news(self._executor, self._nap())
-            if self.state.cancelled:
+            if self.state.is_cancelled:
                 end_leftovers(self._executor)
         finally:
             self._executor.close()
             self._sharing.release()
             self._history.add(last=True)
             self._journal.close()
-        assert self.state.finished is not None
-        return self.state.finished.state
+        assert self.state.finish_event is not None
+        return self.state.finish_event.state
 
     def restart(self) -> int:
         """Run every job again that did not succeed or that the intervention names; return their number."""
@@ -194,7 +194,7 @@ class Engine:
         named = {number for number, label in enumerate(self._jobs.labels) if label in order.from_labels}
         chosen = select_for_restart(self.state, named)
         # Before the restart is recorded: if this life dies in between, the next one only repeats it.
-        forget_tasks(self._run, chosen.anew)
+        forget_tasks(self._run, chosen.restarted_jobs)
         if chosen.jobs:
             event = make_restart_event(order, chosen.jobs)
             self._say(f"{order.who or 'somebody'} orders: restart, {len(event.jobs)} jobs run again")
@@ -213,7 +213,7 @@ class Engine:
         starts = self._starts()
         for start in starts:
             self._note_event(start)
-        finished = self._scheduler.finish()
+        finished = self._scheduler.make_finish_event()
         if finished:
             self._note_event(finished)
         if not self._commit():
@@ -228,7 +228,7 @@ class Engine:
         self._reprioritise()
         self._history.add()
         # The last event may be of an earlier round, which could not write it.
-        last = self.state.finished is not None
+        last = self.state.finish_event is not None
         self._write_snapshot(last=last)
         return last
 
@@ -237,18 +237,18 @@ class Engine:
         if self._is_pausing:
             return []
         self._scheduler.limits = self._executor.limits
-        return self._scheduler.starts(self._now(), at_most=free_submissions(self._executor))
+        return self._scheduler.next_batches(self._now(), at_most=free_submissions(self._executor))
 
     def _urgency(self, start: Submitting) -> Urgency | None:
         """Return the urgency of a batch; ``None`` where the manager has no queue of its own."""
         if self._executor.limits.max_batch < 2:
             return None
-        return self._urgencies.of(start.b, (job for job, _ in start.jobs), self._clock.now())
+        return self._urgencies.urgency_of(start.b, (job for job, _ in start.jobs), self._clock.now())
 
     def _reprioritise(self) -> None:
         if self._executor.limits.max_batch < 2:
             return
-        if moved := self._urgencies.moved(self._clock.elapsed(), self._clock.now()):
+        if moved := self._urgencies.find_changes(self._clock.elapsed(), self._clock.now()):
             reprioritise(self._executor, moved)
 
     def _rest_s(self) -> float:
@@ -256,13 +256,13 @@ class Engine:
 
     def _judge(self) -> None:
         """Decide about jobs that ended badly, and pause the run where too many fail fast."""
-        for judgement in self._scheduler.judgements():
+        for judgement in self._scheduler.decide_retries():
             self._note_event(judgement)
-        if self._guard.why and not self.state.over:
+        if self._guard.why and not self.state.is_over:
             self._note_event(Steer(who="longshore", act="pause", set={"why": self._guard.why}))
         if self.state.paused:
             self._notes.add(f"paused: {self.state.paused}; 'longshore unpause' goes on")
-        elif not self.state.over and (narrow := describe_throttles(self.state.throttles, self._jobs.labels)):
+        elif not self.state.is_over and (narrow := describe_throttles(self.state.throttles, self._jobs.labels)):
             self._notes.add(narrow)
 
     def _share(self) -> None:
@@ -287,10 +287,10 @@ class Engine:
             self._start_nothing_for(answer.busy.retry_after_s, answer.busy.why)
         self._unsettled += [(event.j, event.a) for event in answer.events if not isinstance(event, Started)]
         for event in answer.events:
-            if self.state.expects(event.j, event.a):
+            if self.state.is_active_attempt(event.j, event.a):
                 self._note_event(self._as_it_counts(event))
         for job, attempt in answer.never_started:
-            if self.state.expects(job, attempt):
+            if self.state.is_active_attempt(job, attempt):
                 self._give_back(self.state.active[job], ((job, attempt),))
         self._find_unanswered()
 
@@ -342,7 +342,7 @@ class Engine:
             self._note_event(BatchRefused(b=start.b, why=self._pause[1]))
             return
         assert start.request is not None
-        lane, slots = self._scheduler.lane(start.request, start.jobs[0][0])
+        lane, slots = self._scheduler.find_lane(start.request, start.jobs[0][0])
         try:
             members = tuple(
                 self._members.build(job, attempt, start.request, start.ids.get(job, NO_IDENTITIES))
@@ -383,7 +383,7 @@ class Engine:
         """End the run because of a refused batch: its jobs fail, and the others are cancelled."""
         self._say(f"the run is given up: {why}")
         for job, _ in start.jobs:
-            if job in self.state.undecided:
+            if job in self.state.undecided_ends:
                 self._note_event(Failed(j=job, why=f"it was refused, and ends the run: {why}"))
         code, final = self.state.code, self.state.final
         if left := tuple(job for job in range(self.state.size) if code[job] not in OVER and job != final):
@@ -408,7 +408,7 @@ class Engine:
             self._restart(order)
             return
         for event in make_intervention_events(
-            order, self._jobs, self.state, request_of=self._scheduler.coming_request_of
+            order, self._jobs, self.state, request_of=self._scheduler.planned_request_of
         ):
             if words := describe_intervention(event):
                 self._say(words)
@@ -476,7 +476,7 @@ class Engine:
         if (pause := until - self._clock.elapsed()) > 0:
             # Nothing that is ready can start: being awake would only keep the workload manager busy.
             return min(_NAP_S, pause)
-        if self.state.newly_ready or self.state.undecided or self._scheduler.more:
+        if self.state.newly_ready or self.state.undecided_ends or self._scheduler.has_more:
             return 0.0
         return _NAP_S if due is None else max(0.0, min(_NAP_S, due - self._now()))
 

@@ -20,7 +20,7 @@ from longshore.engine.state.run_state import RunState
 def make_scheduler(
     state: RunState,
     jobs: JobTable,
-    bounds: ConcurrencyLimits,
+    limits: ConcurrencyLimits,
     settings: EngineSettings,
     *,
     executor: Executor,
@@ -31,10 +31,10 @@ def make_scheduler(
     probe = probe_resources(executor)
     has_batches = executor.limits.max_batch > 1
     profiles = []
-    for profile, takes in zip(jobs.header.settings, bounds.takes, strict=True):
+    for profile, limit_amounts in zip(jobs.header.settings, limits.limit_amounts, strict=True):
         rules = make_retry_rules(profile, retries_on_lost=settings.retries_on_lost, capacity=probe.capacity)
         # All jobs of a batch share the values that the manager gets beside the request.
-        told = (
+        attributes = (
             tuple(sorted((name, str(value)) for name, value in profile.attributes.items())),
             repr(profile.service_settings),
         )
@@ -43,8 +43,8 @@ def make_scheduler(
                 request=limit_first_request(profile.request, rules),
                 rules=rules,
                 priority=profile.priority,
-                kind=told if has_batches else None,
-                takes=takes,
+                kind=attributes if has_batches else None,
+                limit_amounts=limit_amounts,
                 max_batch=partial(max_batch_for, executor, profile.service_settings),
             )
         )
@@ -53,7 +53,7 @@ def make_scheduler(
         state,
         profiles,
         jobs.profile_of,
-        lanes=Lanes(pool, bounds.pools),
+        lanes=Lanes(pool, limits.pools),
         limits=executor.limits,
         tag=tag,
         estimates=estimates,

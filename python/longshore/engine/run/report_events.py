@@ -190,7 +190,7 @@ class _Derivation:
         for job in range(self._state.size):
             if self._state.code[job] in OVER and self._runs_again(job, again):
                 again.add(job)
-        if again or (self._state.finished and not self._report.is_over):
+        if again or (self._state.finish_event and not self._report.is_over):
             self._tell(Restarted(jobs=tuple(sorted(again))))
 
     def _runs_again(self, job: int, again: set[int]) -> bool:
@@ -270,7 +270,7 @@ class _Derivation:
 
     def _ended(self, job: int, status: JobStatus) -> None:
         """Record the end of an attempt; a bad one is the job's last."""
-        if job not in self._state.undecided:
+        if job not in self._state.undecided_ends:
             begin = self._pending if status.start is None else self._running
             begin(job, status)
             self._tell(_end_of(job, self._state.attempts[job], status, self._now))
@@ -299,7 +299,7 @@ class _Derivation:
     def finish(self) -> None:
         """End a run that is over, and with it the jobs that are missing from the report."""
         state = self._state
-        if self._report.state is JobState.DELETED and not state.cancelled:
+        if self._report.state is JobState.DELETED and not state.is_cancelled:
             self._tell(Steer(who=self._known.who, act="cancel"))
         succeeded = self._report.state is JobState.SUCCEEDED
         for job in range(state.size) if succeeded else reversed(range(state.size)):
@@ -307,11 +307,11 @@ class _Derivation:
                 continue
             if succeeded:
                 self._advance(job, JobStatus(name="", state=JobState.SUCCEEDED))
-            elif job in state.undecided:
+            elif job in state.undecided_ends:
                 self._tell(Failed(j=job, why="the run is over"))
             else:
                 self._deleted(job, JobStatus(name="", state=JobState.DELETED))
-        if state.finished is None:
+        if state.finish_event is None:
             self._tell(Finished(state=self._report.state, t=state.last_end or 0.0))
 
     _ADVANCE: ClassVar[Mapping[JobState, Callable[[_Derivation, int, JobStatus], None]]] = {

@@ -28,15 +28,17 @@ def find_missing_limits(workflow: Workflow, settings: Mapping[str, Any]) -> Iter
     `settings` are the future `EngineSettings`, by field name.
     """
     limits, categories = settings.get("concurrency_limits", {}), settings.get("max_jobs", {})
-    said: dict[str, None] = {}
+    suggestions: dict[str, None] = {}
     for profile in {id(job.settings): job.settings for job in workflow}.values():
         # BPS names this one for every final job, so that the user may not have meant a limit.
-        meant = [name for name in profile.concurrency if (profile.label, name) != (FINAL_LABEL, "db_limit")]
-        said |= dict.fromkeys(f"concurrencyLimits: {{{name}: N}}" for name in meant if name not in limits)
+        names = [name for name in profile.concurrency if (profile.label, name) != (FINAL_LABEL, "db_limit")]
+        suggestions |= dict.fromkeys(f"concurrencyLimits: {{{name}: N}}" for name in names if name not in limits)
         if profile.category and profile.category not in categories:
-            said[f"maxJobs: {{{profile.category}: N}}"] = None
-    for words in said:
-        yield Problem(message=f"any number of jobs may run at once that should be limited; see '{words}'", fatal=False)
+            suggestions[f"maxJobs: {{{profile.category}: N}}"] = None
+    for suggestion in suggestions:
+        yield Problem(
+            message=f"any number of jobs may run at once that should be limited; see '{suggestion}'", fatal=False
+        )
 
 
 class ConcurrencyLimits:
@@ -55,33 +57,33 @@ class ConcurrencyLimits:
         The limits that jobs of this run name, less the part that other runs use.
     categories
         The categories with a limit, under their prefixed names.
-    takes
+    limit_amounts
         Amounts that a job takes of both, per profile.
     """
 
     def __init__(self, settings: EngineSettings, profiles: Sequence[JobSettings]) -> None:
-        self.takes: list[Mapping[str, int]] = [
+        self.limit_amounts: list[Mapping[str, int]] = [
             dict(profile.concurrency) | ({f"{_CATEGORY}{profile.category}": 1} if profile.category else {})
             for profile in profiles
         ]
-        named = {name for takes in self.takes for name in takes}
+        named = {name for amounts in self.limit_amounts for name in amounts}
         self.limits = Pool({name: most for name, most in settings.concurrency_limits.items() if name in named})
-        bounded = {f"{_CATEGORY}{name}": most for name, most in settings.max_jobs.items()}
-        self.categories = Pool({name: most for name, most in bounded.items() if name in named})
+        categories = {f"{_CATEGORY}{name}": most for name, most in settings.max_jobs.items()}
+        self.categories = Pool({name: most for name, most in categories.items() if name in named})
 
     @property
     def pools(self) -> tuple[Pool, ...]:
         """Pools of limits and of categories that are not empty."""
         return tuple(pool for pool in (self.limits, self.categories) if pool.capacity)
 
-    def full(self, wanted: Iterable[Mapping[str, int]]) -> list[str]:
+    def describe_full(self, wanted: Iterable[Mapping[str, int]]) -> list[str]:
         """Describe the limits and categories without room for some of the wanted amounts, one mapping per job."""
-        names = dict.fromkeys(name for takes in wanted for name in takes)
+        names = dict.fromkeys(name for amounts in wanted for name in amounts)
         places = ((pool, name) for name in names for pool in self.pools if name in pool.capacity)
-        return [self._words(pool, name) for pool, name in places if pool.free[name] <= 0]
+        return [self._describe(pool, name) for pool, name in places if pool.free[name] <= 0]
 
-    def _words(self, pool: Pool, name: str) -> str:
-        most, taken = pool.capacity[name], pool.taken[name]
+    def _describe(self, pool: Pool, name: str) -> str:
+        most, taken = pool.capacity[name], pool.amounts_in_use[name]
         if pool is self.categories:
             return f"{taken} of {most} jobs of the category '{name.removeprefix(_CATEGORY)}' run"
         others = "" if taken >= most else ", and other runs of yours have the rest"

@@ -11,7 +11,7 @@ import msgspec
 from longshore.model.run.label_history import LabelHistory, quantile
 from longshore.model.workflow.request import MIB, Request, round_up
 
-_HYSTERESIS: Final = 16
+_MIN_PART: Final = 16
 """Smallest change of an estimate worth reporting, as a part of the time that is left."""
 
 
@@ -62,30 +62,30 @@ def estimate_eta(work: Iterable[LabelWork], cpus: float) -> Eta:
         Processors its jobs can have at once, or had on average.
     """
     labels = [each for each in work if each.open > 0]
-    expected = _span([(each, each.run_s) for each in labels], cpus)
-    least = _span([(each, each.run_s if each.shortest_s is None else each.shortest_s) for each in labels], cpus)
-    most = _span([(each, each.run_s if each.longest_s is None else each.longest_s) for each in labels], cpus)
+    expected = _estimate_s([(each, each.run_s) for each in labels], cpus)
+    least = _estimate_s([(each, each.run_s if each.shortest_s is None else each.shortest_s) for each in labels], cpus)
+    most = _estimate_s([(each, each.run_s if each.longest_s is None else each.longest_s) for each in labels], cpus)
     return Eta(expected_s=expected, earliest_s=min(least, expected), latest_s=max(most, expected))
 
 
-def _span(labels: list[tuple[LabelWork, float]], cpus: float) -> float:
+def _estimate_s(labels: list[tuple[LabelWork, float]], cpus: float) -> float:
     total = longest = 0.0
     for work, run_s in labels:
-        tokens = max(1.0, work.cpus)
+        cpus_per_job = max(1.0, work.cpus)
         waiting = work.open - work.running
         left = waiting * run_s + max(0.0, work.running * run_s - work.elapsed_s)
-        total += left * tokens
+        total += left * cpus_per_job
         # However many processors there are, no job takes less than its own time.
         longest = max(longest, run_s if waiting else left / max(1, work.running))
     return max(total / (cpus if cpus > 0.0 else 1.0), longest)
 
 
-def is_relevant_change(before: float | None, now: float, *, at: float) -> bool:
+def is_relevant_change(reported: float | None, newest: float, *, at: float) -> bool:
     """Return whether a new estimate of the end differs from the reported one by enough to report it.
 
     Both are times on one clock, which now shows `at`; ``None`` means that none was reported.
     """
-    return before is None or abs(now - before) * _HYSTERESIS > abs(now - at)
+    return reported is None or abs(newest - reported) * _MIN_PART > abs(newest - at)
 
 
 class Advice(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +95,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     ----------
     successes
         Successes that the means rest on, at most a hundred.
-    asked
+    request
         The label's request.
     run_s
         Mean run time.
@@ -111,7 +111,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 
     label: str
     successes: int
-    asked: Request
+    request: Request
     run_s: float
     memory_p50_b: int | None = None
     memory_p95_b: int | None = None
@@ -121,7 +121,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
     cpus: int | None = None
 
 
-def make_advice(history: LabelHistory, asked: Request, *, margin: float = 1.1) -> Advice:
+def make_advice(history: LabelHistory, request: Request, *, margin: float = 1.1) -> Advice:
     """Return the request to advise for a label, from the use of its successes.
 
     `margin` multiplies the most memory of any job.
@@ -132,7 +132,7 @@ def make_advice(history: LabelHistory, asked: Request, *, margin: float = 1.1) -
     return Advice(
         label=history.label,
         successes=history.weight,
-        asked=asked,
+        request=request,
         run_s=history.run_s,
         memory_p50_b=None if p50 is None else min(p50 * MIB, peak),
         memory_p95_b=None if p95 is None else min(p95 * MIB, peak),

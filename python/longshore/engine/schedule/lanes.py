@@ -14,12 +14,12 @@ from longshore.engine.state.resource_pool import NO_IDENTITIES, Identities, Pool
 from longshore.model.workflow.request import Request
 
 NO_AMOUNTS: Final[Mapping[str, int]] = {}
-_MOST_PER_SLOT = 16
+_MAX_PER_SLOT = 16
 """Members ahead per slot, however short they are: more would gain nothing, and delay their events."""
-_SHORTEST_S = 1e-4
-_UNKNOWN_S = 3600.0
+_MIN_RUN_S = 1e-4
+_FAILED_RUN_S = 3600.0
 """Run time expected after a failure, which keeps the lane from being filled ahead for a while."""
-_FORGET = 0.1
+_NEWEST_WEIGHT = 0.1
 """Weight of the newest run time, where it is not the longest."""
 
 
@@ -32,9 +32,9 @@ class Lane:
         Number of the lane, which names it.
     amounts
         Amounts that each member takes from the pool.
-    ahead
+    is_ahead_allowed
         Whether it may be filled ahead.
-    bounds
+    limits
         Amounts that each member takes from other pools.
     """
 
@@ -43,13 +43,13 @@ class Lane:
         number: int,
         amounts: Mapping[str, int],
         *,
-        ahead: bool,
-        bounds: Sequence[tuple[Pool, Mapping[str, int]]] = (),
+        is_ahead_allowed: bool,
+        limits: Sequence[tuple[Pool, Mapping[str, int]]] = (),
     ) -> None:
         self.name = str(number)
         self.amounts = amounts
-        self.bounds = bounds
-        self.ahead = ahead
+        self.limits = limits
+        self.is_ahead_allowed = is_ahead_allowed
         self.members = 0
         """Number of submitted jobs, running or waiting."""
         self.slots = 0
@@ -59,19 +59,19 @@ class Lane:
 
     def room_ahead(self, seconds: float) -> int:
         """Return how many more may be submitted with an expected wait of at most `seconds`."""
-        if not self.ahead or self.expected_s is None:
+        if not self.is_ahead_allowed or self.expected_s is None:
             return 0
-        depth = min(_MOST_PER_SLOT, seconds / max(self.expected_s, _SHORTEST_S))
-        return int(self.slots * depth) - (self.members - self.slots)
+        members_per_slot = min(_MAX_PER_SLOT, seconds / max(self.expected_s, _MIN_RUN_S))
+        return int(self.slots * members_per_slot) - (self.members - self.slots)
 
     def learn(self, run_s: float | None) -> None:
         """Learn the run time of a member; ``None`` for one that did not run to its end."""
-        run_s = _UNKNOWN_S if run_s is None else run_s
-        before = run_s if self.expected_s is None else min(self.expected_s, 1.0)
-        self.expected_s = max(run_s, before + _FORGET * (run_s - before))
+        run_s = _FAILED_RUN_S if run_s is None else run_s
+        longest = run_s if self.expected_s is None else min(self.expected_s, 1.0)
+        self.expected_s = max(run_s, longest + _NEWEST_WEIGHT * (run_s - longest))
 
 
-_NO_LANE: Final = Lane(-1, NO_AMOUNTS, ahead=False)
+_NO_LANE: Final = Lane(-1, NO_AMOUNTS, is_ahead_allowed=False)
 
 
 class Lanes:
@@ -81,57 +81,57 @@ class Lanes:
     ----------
     pool
         The resources that jobs take; ``None`` where the workload manager counts them.
-    others
+    limit_pools
         Pools that some jobs take from as well, each with other names: limits and categories.
     """
 
-    def __init__(self, pool: Pool | None, others: Sequence[Pool] = ()) -> None:
+    def __init__(self, pool: Pool | None, limit_pools: Sequence[Pool] = ()) -> None:
         self.pool = pool
-        self._others = others
+        self._limit_pools = limit_pools
         self._lanes: dict[Hashable, Lane] = {}
-        self._of: dict[int, Lane] = {}
+        self._lane_of: dict[int, Lane] = {}
         """Lane of every member."""
-        self._alone: dict[int, Lane] = {}
+        self._inherited: dict[int, Lane] = {}
         """Lanes whose requests fit jobs that an earlier life submitted: their own lanes ended with that life."""
         self.identities: dict[int, Identities] = {}
         """Identities of the pool's named resources that each job has."""
 
     def __len__(self) -> int:
         """Return the number of submitted jobs that are not over."""
-        return len(self._of) + len(self._alone)
+        return len(self._lane_of) + len(self._inherited)
 
     def __contains__(self, job: int) -> bool:
         """Return whether a job is submitted and not over."""
-        return job in self._of or job in self._alone
+        return job in self._lane_of or job in self._inherited
 
-    def learn(self, request: Request, takes: Mapping[str, int] = NO_AMOUNTS) -> Lane:
-        """Return the lane of a request, made at its first use; `takes` are amounts from other pools."""
-        bounds = [(pool, amounts) for pool in self._others if (amounts := pool.clamp(takes))]
-        key = (request.key(), tuple(sorted(takes.items())) if bounds else ())
+    def learn(self, request: Request, limit_amounts: Mapping[str, int] = NO_AMOUNTS) -> Lane:
+        """Return the lane of a request, made at its first use; `limit_amounts` are amounts from other pools."""
+        limits = [(pool, amounts) for pool in self._limit_pools if (amounts := pool.clamp(limit_amounts))]
+        key = (request.key(), tuple(sorted(limit_amounts.items())) if limits else ())
         if key not in self._lanes:
             amounts = request.amounts()
             # Named resources may have identities, which one given job gets and not the next to start; and a resource
             # shared with other runs is not kept for a job that may come.
-            ahead = not request.resources and not bounds
+            is_ahead_allowed = not request.resources and not limits
             self._lanes[key] = Lane(
                 len(self._lanes),
                 self.pool.clamp(amounts) if self.pool is not None else amounts,
-                ahead=ahead,
-                bounds=bounds,
+                is_ahead_allowed=is_ahead_allowed,
+                limits=limits,
             )
         return self._lanes[key]
 
-    def full(self) -> bool:
+    def is_full(self) -> bool:
         """Return whether no request fits: every job takes a processor."""
         return self.pool is not None and self.pool.free.get("cpus", 1) <= 0
 
     def fits(self, lane: Lane) -> bool:
         """Return whether one more slot of a lane is free right now."""
-        return (self.pool is None or self.pool.fits(lane.amounts)) and self.within_bounds(lane)
+        return (self.pool is None or self.pool.fits(lane.amounts)) and self.is_within_limits(lane)
 
-    def within_bounds(self, lane: Lane) -> bool:
+    def is_within_limits(self, lane: Lane) -> bool:
         """Return whether limits and categories let one more job of a lane run right now."""
-        return all(pool.fits(amounts) for pool, amounts in lane.bounds)
+        return all(pool.fits(amounts) for pool, amounts in lane.limits)
 
     def room_ahead(self, lane: Lane, seconds: float) -> int:
         """Return how many more of a lane may be submitted ahead: 0 while the pool is taken beyond its ceiling."""
@@ -141,35 +141,35 @@ class Lanes:
 
     def inherit(self, job: int, lane: Lane, identities: Identities = NO_IDENTITIES) -> None:
         """Count a job that an earlier life submitted."""
-        self._alone[job] = lane
+        self._inherited[job] = lane
         if identities:
             self.identities[job] = identities
-        for pool, amounts in lane.bounds:
+        for pool, amounts in lane.limits:
             pool.hold(amounts)
         if self.pool is not None:
             self.pool.hold(lane.amounts, identities)
 
     def start(self, job: int, lane: Lane) -> None:
         """Add a member to a lane, and a slot for it."""
-        self._of[job] = lane
+        self._lane_of[job] = lane
         lane.members += 1
         lane.slots += 1
-        for pool, amounts in lane.bounds:
+        for pool, amounts in lane.limits:
             pool.take(amounts)
         if self.pool is not None and (identities := self.pool.take(lane.amounts)):
             self.identities[job] = identities
 
     def start_ahead(self, job: int, lane: Lane) -> None:
         """Add a member to a lane, which waits for one of its slots."""
-        self._of[job] = lane
+        self._lane_of[job] = lane
         lane.members += 1
 
     def end(self, job: int, run_s: float | None) -> None:
         """Remove a job that is over or taken back from its lane; a waiting member gets its slot."""
-        before = self._alone.pop(job, None)
-        amounts = before.amounts if before is not None else None
-        lane = self._of.pop(job, None)
-        for pool, taken in (before or lane or _NO_LANE).bounds:
+        inherited = self._inherited.pop(job, None)
+        amounts = inherited.amounts if inherited is not None else None
+        lane = self._lane_of.pop(job, None)
+        for pool, taken in (inherited or lane or _NO_LANE).limits:
             pool.give(taken)
         if lane is not None:
             lane.members -= 1

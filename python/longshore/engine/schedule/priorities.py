@@ -9,11 +9,11 @@ from longshore.contract.batch import Urgency
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 
-_RELEVANT: Final = 0.1
+_MIN_CHANGE: Final = 0.1
 """Smallest change worth sending, as a part of the pressure last sent."""
-_EVERY_S: Final = 30.0
+_INTERVAL_S: Final = 30.0
 """Least time between two reprioritisations: each costs the manager more than a query."""
-_MOST: Final = 100
+_MAX_CHANGES: Final = 100
 """Most batches in one reprioritisation; those that moved most go first."""
 
 
@@ -34,20 +34,20 @@ class BatchUrgencies:
         self._state = state
         self._pressure_of = pressure_of
         self._rest_s = rest_s
-        self._told: dict[str, float] = {}
-        self._looked_at = -_EVERY_S
+        self._sent: dict[str, float] = {}
+        self._compared_at = -_INTERVAL_S
 
-    def of(self, batch: str, jobs: Iterable[int], now: float) -> Urgency:
+    def urgency_of(self, batch: str, jobs: Iterable[int], now: float) -> Urgency:
         """Return the urgency of a batch that is submitted at this moment (seconds since the epoch)."""
         pressure = max(map(self._pressure_of, jobs))
-        self._told[batch] = pressure
-        return Urgency(pressure_s=pressure, end_at=now + max(pressure, self._left_s()))
+        self._sent[batch] = pressure
+        return Urgency(pressure_s=pressure, end_at=now + max(pressure, self._estimate_rest_s()))
 
-    def _left_s(self) -> float:
+    def _estimate_rest_s(self) -> float:
         """Return the seconds until the run is over: at least the longest chain that begins with an active job."""
         return max(self._rest_s(), max(map(self._pressure_of, self._state.active), default=0.0))
 
-    def moved(self, elapsed: float, now: float) -> Mapping[str, Urgency]:
+    def find_changes(self, elapsed: float, now: float) -> Mapping[str, Urgency]:
         """Return the batches to reprioritise; empty until the least time between two changes is over.
 
         Parameters
@@ -57,31 +57,33 @@ class BatchUrgencies:
         now
             This moment, in seconds since the epoch.
         """
-        if elapsed - self._looked_at < _EVERY_S:
+        if elapsed - self._compared_at < _INTERVAL_S:
             return {}
-        self._looked_at = elapsed
+        self._compared_at = elapsed
         pressures = self._pressures()
         # Pressures sent by an earlier life are unknown; they are taken to have been the same.
-        self._told = {batch: self._told.get(batch, pressure) for batch, pressure in pressures.items()}
-        shares = {
-            batch: abs(pressure - self._told[batch]) / max(self._told[batch], 1e-9)
+        self._sent = {batch: self._sent.get(batch, pressure) for batch, pressure in pressures.items()}
+        changes = {
+            batch: abs(pressure - self._sent[batch]) / max(self._sent[batch], 1e-9)
             for batch, pressure in pressures.items()
         }
-        chosen = sorted((batch for batch, share in shares.items() if share > _RELEVANT), key=lambda b: (-shares[b], b))
-        if not chosen:
+        changed = sorted(
+            (batch for batch, change in changes.items() if change > _MIN_CHANGE), key=lambda b: (-changes[b], b)
+        )
+        if not changed:
             return {}
-        left_s = self._left_s()
+        rest_s = self._estimate_rest_s()
         urgencies = {}
-        for batch in chosen[:_MOST]:
-            self._told[batch] = pressures[batch]
-            urgencies[batch] = Urgency(pressure_s=pressures[batch], end_at=now + max(left_s, pressures[batch]))
+        for batch in changed[:_MAX_CHANGES]:
+            self._sent[batch] = pressures[batch]
+            urgencies[batch] = Urgency(pressure_s=pressures[batch], end_at=now + max(rest_s, pressures[batch]))
         return urgencies
 
     def _pressures(self) -> dict[str, float]:
         """Return the largest pressure among the waiting members of each batch."""
-        found: dict[str, float] = {}
+        pressures: dict[str, float] = {}
         code = self._state.code
         for job, batch in self._state.active.items():
             if code[job] == JobCode.PENDING:
-                found[batch] = max(found.get(batch, 0.0), self._pressure_of(job))
-        return found
+                pressures[batch] = max(pressures.get(batch, 0.0), self._pressure_of(job))
+        return pressures

@@ -33,18 +33,18 @@ def compute_pressures(
         Barriers: jobs that begin a group count as children of all jobs of the group before it.
     """
     pressure = [0.0] * len(children)
-    ends = barriers.behind if barriers else {}
+    ends = barriers.barriers_after if barriers else {}
     # The last job that ends a barrier's group is the first to ask, and all jobs behind it are known by then.
-    of_barrier: dict[int, float] = {}
+    pressure_of_barrier: dict[int, float] = {}
     for job in range(len(children) - 1, -1, -1):
         behind = 0.0
         for child in children[job]:
             behind = max(behind, pressure[child])
         if barriers and job in ends:
             for number in ends[job]:
-                if number not in of_barrier:
-                    of_barrier[number] = max(pressure[below] for below in barriers.all[number].before)
-                behind = max(behind, of_barrier[number])
+                if number not in pressure_of_barrier:
+                    pressure_of_barrier[number] = max(pressure[below] for below in barriers.all[number].before)
+                behind = max(behind, pressure_of_barrier[number])
         pressure[job] = expected_s(job) + behind
     return pressure
 
@@ -78,27 +78,27 @@ class ReadyQueue:
         heappush(self._buckets.setdefault(bucket, []), self._entry(job))
         self._size += 1
 
-    def head(self, bucket: Hashable) -> int | None:
+    def peek_bucket(self, bucket: Hashable) -> int | None:
         """Return the first job of a bucket without removing it; ``None`` when the bucket is empty."""
         heap = self._buckets.get(bucket)
         return heap[0][2] if heap else None
 
-    def best(self) -> int | None:
+    def peek(self) -> int | None:
         """Return the first job of all, whether it fits or not, without removing it."""
         return min(heap[0] for heap in self._buckets.values())[2] if self._buckets else None
 
-    def buckets(self) -> Iterator[tuple[int, int]]:
+    def bucket_heads(self) -> Iterator[tuple[int, int]]:
         """Yield the first job of each bucket, and the number of its jobs."""
         return ((heap[0][2], len(heap)) for heap in self._buckets.values())
 
     def pop(self, fits: Callable[[int, Hashable], bool]) -> tuple[int, Hashable] | None:
         """Remove and return the first job among the heads of buckets for which `fits` is true, and its bucket."""
-        best: Hashable | None = None
+        best_bucket: Hashable | None = None
         first: _Entry | None = None
         for bucket, heap in self._buckets.items():
             if (first is None or heap[0] < first) and fits(heap[0][2], bucket):
-                best, first = bucket, heap[0]
-        return None if first is None else (self.pop_head(best), best)
+                best_bucket, first = bucket, heap[0]
+        return None if first is None else (self.pop_head(best_bucket), best_bucket)
 
     def pop_head(self, bucket: Hashable) -> int:
         """Remove and return the first job of a bucket that is not empty."""
@@ -113,8 +113,8 @@ class ReadyQueue:
         """Reorder the queue by new pressures."""
         self._pressure = pressure
         for bucket, heap in self._buckets.items():
-            self._buckets[bucket] = again = [self._entry(job) for _, _, job in heap]
-            heapify(again)
+            self._buckets[bucket] = entries = [self._entry(job) for _, _, job in heap]
+            heapify(entries)
 
     def _entry(self, job: int) -> _Entry:
         return (-self._priority_of(job) if self._priority_of else 0.0, -self._pressure[job], job)

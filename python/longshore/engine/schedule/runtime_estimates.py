@@ -9,9 +9,9 @@ from longshore.model.run.label_history import update_mean
 
 GUESS_S: Final = 1.0
 """Expected run time of all jobs while none is known; then pressure is the number of jobs in a chain."""
-_RELEVANT: Final = 1.1
+_MIN_FACTOR: Final = 1.1
 """Factor by which a mean must have moved before the queue is reordered."""
-_OFTEN: Final = 64
+_MIN_SUCCESSES: Final = 64
 """Fewest successes between two checks, in a run that is large enough for the checks to cost anything."""
 
 
@@ -40,9 +40,9 @@ class RuntimeEstimates:
         self._weight = [weight for _, weight in means] or [0] * count
         self._last_s = dict(last_s or {})
         self._successes = 0
-        self._look_at = 1
-        self._used: list[float] = []
-        self.settle()
+        self._next_check = 1
+        self._applied: list[float] = []
+        self.apply()
 
     def label_s(self, label: int) -> float:
         """Return the expected run time of a label's jobs, in seconds."""
@@ -52,9 +52,9 @@ class RuntimeEstimates:
         return sum(known) / len(known) if known else GUESS_S
 
     def expected_s(self, job: int) -> float:
-        """Return the expected run time of a job as of the last `settle`, in seconds."""
+        """Return the expected run time of a job as of the last `apply`, in seconds."""
         last = self._last_s.get(job)
-        return self._used[self._label_of[job]] if last is None else last
+        return self._applied[self._label_of[job]] if last is None else last
 
     def learn(self, job: int, run_s: float) -> None:
         """Learn the run time of a success; failures teach nothing."""
@@ -62,20 +62,20 @@ class RuntimeEstimates:
         self._mean[label], self._weight[label] = update_mean(self._mean[label], self._weight[label], run_s)
         self._successes += 1
 
-    def moved(self) -> bool:
+    def has_changed(self) -> bool:
         """Return whether some label's mean has moved by so much that the queue should be reordered.
 
         Checks get rarer as a run goes on: their total cost stays a small part of the cost of the run.
         """
-        if self._successes < self._look_at:
+        if self._successes < self._next_check:
             return False
-        step = max(_OFTEN, len(self._label_of) // 16)
-        self._look_at = self._successes + min(step, 3 * self._successes)
+        step = max(_MIN_SUCCESSES, len(self._label_of) // 16)
+        self._next_check = self._successes + min(step, 3 * self._successes)
         return any(
-            max(now, used) > _RELEVANT * min(now, used)
-            for now, used in ((self.label_s(label), self._used[label]) for label in range(len(self._used)))
+            max(newest, applied) > _MIN_FACTOR * min(newest, applied)
+            for newest, applied in ((self.label_s(label), self._applied[label]) for label in range(len(self._applied)))
         )
 
-    def settle(self) -> None:
+    def apply(self) -> None:
         """Expect from here on the run times learnt up to now."""
-        self._used = [self.label_s(label) for label in range(len(self._mean))]
+        self._applied = [self.label_s(label) for label in range(len(self._mean))]

@@ -44,7 +44,9 @@ def compute_demand(scheduler: Scheduler, history: RuntimeHistory, now: float) ->
     """Compute a run's demand from its scheduler and its history."""
     cpus = scheduler.pool.capacity.get("cpus", 1) if scheduler.pool else 1
     return Demand(
-        wants=scheduler.wanted(now), next=scheduler.next_wanted(now), rest_s=history.rest_s(scheduler.state, cpus)
+        wants=scheduler.compute_demand(now),
+        next=scheduler.next_job_demand(now),
+        rest_s=history.rest_s(scheduler.state, cpus),
     )
 
 
@@ -134,7 +136,7 @@ class PoolShare:
         if self._file is None:
             return
         self._note_most()
-        had = {name: these for name, these in self._pool.had.items() if these}
+        had = {name: these for name, these in self._pool.identities_in_use.items() if these}
         more = any(amount > self._claim.holds.get(name, 0) for name, amount in self._most.items())
         if more or any(set(these) - set(self._claim.held.get(name, ())) for name, these in had.items()):
             # On a full disk, others respect the earlier claim.
@@ -154,7 +156,7 @@ class PoolShare:
 
     def _negotiate(self, file: ClaimFile, demand: Demand, now: float) -> None:
         others = read_other_claims(self._folder, self._claim.run, now=now)
-        held = self._pool.taken
+        held = self._pool.amounts_in_use
         claim = self._claim_for(demand, held, now)
         part = share_rules.compute_shares([*others, claim], now)[claim.run]
         most = share_rules.claimable_amounts(others, claim)
@@ -163,7 +165,7 @@ class PoolShare:
         leased = {name: max(held.get(name, 0), amount) for name, amount in due.items()}
         members = {}
         for name, everybody in self._pool.identities.items():
-            had = self._pool.had[name]
+            had = self._pool.identities_in_use[name]
             taken = [each for other in others for each in (other.members if other.alive else other.held).get(name, ())]
             members[name] = share_rules.choose_identities(everybody, had, taken, leased[name])
             leased[name] = len(members[name])
@@ -185,7 +187,7 @@ class PoolShare:
             claim,
             at=now,
             holds=dict(held),
-            held={name: these for name, these in self._pool.had.items() if these},
+            held={name: these for name, these in self._pool.identities_in_use.items() if these},
             wants=wants,
             next=dict(demand.next),
             end_at=end_at if is_relevant_change(claim.end_at or None, end_at, at=now) else claim.end_at,
@@ -193,7 +195,7 @@ class PoolShare:
         )
 
     def _note_most(self) -> None:
-        for name, amount in self._pool.taken.items():
+        for name, amount in self._pool.amounts_in_use.items():
             if amount > self._most.get(name, 0):
                 self._most[name] = amount
 

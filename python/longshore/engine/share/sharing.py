@@ -64,11 +64,11 @@ class RunShares:
         if self._limits:
             self._limits.turn(self._demand)
         if self._bounds.pools:
-            yield from self._bounds.full(self._scheduler.kept_back())
+            yield from self._bounds.describe_full(self._scheduler.blocked_amounts())
 
     def _demand(self) -> Demand:
         scheduler = self._scheduler
-        wants, following = scheduler.wanted_of(self._bounds.limits, self._clock.now())
+        wants, following = scheduler.compute_pool_demand(self._bounds.limits, self._clock.now())
         rest_s = self._history.rest_s(scheduler.state, max(1, len(scheduler.state.active)))
         return Demand(wants=wants, next=following, rest_s=rest_s)
 

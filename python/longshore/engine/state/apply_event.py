@@ -38,13 +38,13 @@ _RUNNING: Final = int(JobCode.RUNNING)
 def apply_event(state: RunState, event: BriefEvent) -> None:
     """Change the state of a run as an event says."""
     _HANDLERS[type(event)](state, event)
-    if state.barriers.crossed:
+    if state.barriers.ended_jobs:
         state.pass_barriers()
 
 
 def _life(state: RunState, event: Life) -> None:
     state.life = event
-    state.finished = None
+    state.finish_event = None
 
 
 def _sealed(state: RunState, event: Sealed) -> None:
@@ -53,7 +53,7 @@ def _sealed(state: RunState, event: Sealed) -> None:
 
 def _submitting(state: RunState, event: Submitting) -> None:
     state.batches[event.b] = event
-    become, attempts, active, batch = state.become, state.attempts, state.active, event.b
+    become, attempts, active, batch = state.set_code, state.attempts, state.active, event.b
     for job, attempt in event.jobs:
         become(job, _PENDING)
         attempts[job] = attempt
@@ -74,24 +74,24 @@ def _submitted(state: RunState, event: Submitted) -> None:
 def _refused(state: RunState, event: Refused) -> None:
     batch = state.batches.pop(event.b, None)
     for job, attempt in event.jobs if event.jobs is not None else batch.jobs if batch else ():
-        if state.active.get(job) != event.b or not state.expects(job, attempt):
+        if state.active.get(job) != event.b or not state.is_active_attempt(job, attempt):
             continue
         state.deactivate(job)
         if event.spent:
             end = Ended(t=event.t, j=job, a=attempt, cause=Cause.SUBMIT, reason=event.why, hopeless=event.hopeless)
-            state.end_badly(job, end)
+            state.end_unsuccessfully(job, end)
         else:
             state.take_back(job)
     state.release_final()
 
 
 def _started(state: RunState, event: Started) -> None:
-    if state.expects(event.j, event.a):
-        state.become(event.j, _RUNNING)
+    if state.is_active_attempt(event.j, event.a):
+        state.set_code(event.j, _RUNNING)
 
 
 def _ended(state: RunState, event: Ended) -> None:
-    if not state.expects(event.j, event.a):
+    if not state.is_active_attempt(event.j, event.a):
         return
     # A failure says nothing of how long others take, and must not have more of its kind started ahead.
     state.deactivate(event.j, event.run_s if event.cause is None else None)
@@ -100,7 +100,7 @@ def _ended(state: RunState, event: Ended) -> None:
         state.cancelling.discard(event.j)
         state.succeed(event.j)
     else:
-        state.end_badly(event.j, event)
+        state.end_unsuccessfully(event.j, event)
     state.release_final()
 
 
@@ -118,16 +118,16 @@ def _passed(state: RunState, event: AttemptSucceeded) -> None:
 
 
 def _lost(state: RunState, event: Lost) -> None:
-    if state.expects(event.j, event.a):
+    if state.is_active_attempt(event.j, event.a):
         state.deactivate(event.j)
         state.lost[event.j] += 1
         state.last_end = event.t
-        state.end_badly(event.j, event)
+        state.end_unsuccessfully(event.j, event)
         state.release_final()
 
 
 def _retry(state: RunState, event: Retry) -> None:
-    if state.undecided.pop(event.j, None) is None:
+    if state.undecided_ends.pop(event.j, None) is None:
         return
     if event.request is not None:
         state.requests[event.j] = event.request
@@ -141,7 +141,7 @@ def _retry(state: RunState, event: Retry) -> None:
 def _failed(state: RunState, event: Failed) -> None:
     # A manager that holds jobs may give up a job that the engine was to retry.
     is_held = 0 <= event.j < state.size and state.code[event.j] == JobCode.HELD
-    if state.undecided.pop(event.j, None) is None and not is_held:
+    if state.undecided_ends.pop(event.j, None) is None and not is_held:
         return
     state.fail(event.j)
     if event.aborts:
@@ -153,7 +153,7 @@ def _failed(state: RunState, event: Failed) -> None:
 def _steer(state: RunState, event: Steer) -> None:
     apply_steer(state, event)
     if event.act == "cancel" and not event.select:
-        state.cancelled = True
+        state.is_cancelled = True
         # The remaining jobs, perhaps only the final job, still come to their end.
         state.paused = ""
         if state.final >= 0:
@@ -170,14 +170,14 @@ def _deleted(state: RunState, event: Deleted) -> None:
 
 
 def _restarted(state: RunState, event: Restarted) -> None:
-    state.cancelled = False
+    state.is_cancelled = False
     state.paused = ""
-    state.finished = None
+    state.finish_event = None
     state.rerun(event.jobs)
 
 
 def _finished(state: RunState, event: Finished) -> None:
-    state.finished = event
+    state.finish_event = event
 
 
 _HANDLERS: Final[dict[type, Callable[[RunState, Any], None]]] = {

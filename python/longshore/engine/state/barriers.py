@@ -19,34 +19,34 @@ class Barriers:
     ----------
     all
         The barriers.
-    behind
+    barriers_after
         Numbers of the barriers that wait for a job, per job that ends a group.
-    before
+    barriers_before
         Numbers of the barriers that a job waits for, per job that begins a group.
-    crossed
+    ended_jobs
         Jobs that are over since this list was last taken.
     """
 
     def __init__(self, barriers: Sequence[Barrier]) -> None:
         self.all = tuple(barriers)
-        self.behind: dict[int, list[int]] = {}
-        self.before: dict[int, list[int]] = {}
+        self.barriers_after: dict[int, list[int]] = {}
+        self.barriers_before: dict[int, list[int]] = {}
         for number, barrier in enumerate(self.all):
             for job in barrier.after:
-                self.behind.setdefault(job, []).append(number)
+                self.barriers_after.setdefault(job, []).append(number)
             for job in barrier.before:
-                self.before.setdefault(job, []).append(number)
+                self.barriers_before.setdefault(job, []).append(number)
         self._left = [len(barrier.after) for barrier in self.all]
         self._shut: set[int] = set()
-        self.crossed: list[int] = []
+        self.ended_jobs: list[int] = []
 
     def __bool__(self) -> bool:
         """Return whether the run has barriers."""
         return bool(self.all)
 
-    def passed(self, job: int, code: int) -> Iterator[tuple[Barrier, bool]]:
+    def record_end(self, job: int, code: int) -> Iterator[tuple[Barrier, bool]]:
         """Yield the barriers that open (true), or shut for good (false), because a job ended with a code."""
-        for number in self.behind.get(job, ()):
+        for number in self.barriers_after.get(job, ()):
             barrier = self.all[number]
             if barrier.blocking and code != JobCode.SUCCEEDED:
                 if number not in self._shut:
@@ -59,18 +59,18 @@ class Barriers:
 
     def is_shut(self, job: int) -> bool:
         """Return whether a job waits for a group that has failed."""
-        return any(number in self._shut for number in self.before.get(job, ()))
+        return any(number in self._shut for number in self.barriers_before.get(job, ()))
 
-    def holds(self, job: int) -> list[Barrier]:
+    def find_blocking(self, job: int) -> list[Barrier]:
         """Return the barriers that keep a job from starting."""
-        return [self.all[number] for number in self.before.get(job, ()) if self._left[number]]
+        return [self.all[number] for number in self.barriers_before.get(job, ()) if self._left[number]]
 
-    def count_again(self, code: Sequence[int]) -> Iterator[tuple[Barrier, int]]:
+    def recount(self, code: Sequence[int]) -> Iterator[tuple[Barrier, int]]:
         """Recount missing jobs after a restart, from the code per job; yield each changed barrier and its change.
 
         The change is by how much more each job behind the barrier waits now.
         """
-        self.crossed.clear()
+        self.ended_jobs.clear()
         self._shut.clear()
         for number, barrier in enumerate(self.all):
             done = (JobCode.SUCCEEDED,) if barrier.blocking else OVER

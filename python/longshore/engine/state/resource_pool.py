@@ -32,12 +32,12 @@ class Pool:
         self._had: dict[str, list[str]] = {name: [] for name in self.identities}
 
     @property
-    def taken(self) -> dict[str, int]:
+    def amounts_in_use(self) -> dict[str, int]:
         """Amount taken per resource."""
         return {name: most - self.free[name] for name, most in self.ceiling.items()}
 
     @property
-    def had(self) -> dict[str, tuple[str, ...]]:
+    def identities_in_use(self) -> dict[str, tuple[str, ...]]:
         """Identities that are taken."""
         return {name: tuple(these) for name, these in self._had.items()}
 

@@ -39,41 +39,43 @@ class RestartSelection:
 
     jobs: Mapping[int, RestartReason]
     """Jobs that are over and run again, in order, each with the reason."""
-    anew: Sequence[int]
+    restarted_jobs: Sequence[int]
     """Jobs that begin with their first task, because their inputs are made anew or they had succeeded."""
-    busy: Sequence[int]
+    active_jobs: Sequence[int]
     """Jobs that would have to run again, but are active or undecided."""
 
 
 def select_for_restart(state: RunState, labels: Container[int] = ()) -> RestartSelection:
     """Select all jobs that did not succeed, and all that have or descend from the labels, given by index."""
-    again: dict[int, RestartReason] = {}
-    anew: list[int] = []
-    busy: list[int] = []
+    selected: dict[int, RestartReason] = {}
+    restarted_jobs: list[int] = []
+    active_jobs: list[int] = []
     below = bytearray(state.size)
     for job, code in enumerate(state.code):
         if job == state.final:
             continue
-        named = state.labels[job] in labels
+        is_named = state.labels[job] in labels
         # Its parents come before it, and so are marked by now.
-        below[job] = named or any(below[parent] for parent in state.parents[job])
+        below[job] = is_named or any(below[parent] for parent in state.parents[job])
         if below[job]:
-            (busy if code in _UNFINISHED else anew).append(job)
+            (active_jobs if code in _UNFINISHED else restarted_jobs).append(job)
         if reason := _BAD_ENDS.get(code):
-            again[job] = reason
+            selected[job] = reason
         elif below[job] and code == JobCode.SUCCEEDED:
-            again[job] = RestartReason.NAMED if named else RestartReason.DESCENDS
+            selected[job] = RestartReason.NAMED if is_named else RestartReason.DESCENDS
     if state.final >= 0:
-        _select_final(state, again, anew, named=state.labels[state.final] in labels)
-    return RestartSelection(jobs=again, anew=anew, busy=busy)
+        _select_final(state, selected, restarted_jobs, is_named=state.labels[state.final] in labels)
+    return RestartSelection(jobs=selected, restarted_jobs=restarted_jobs, active_jobs=active_jobs)
 
 
-def _select_final(state: RunState, again: dict[int, RestartReason], anew: list[int], *, named: bool) -> None:
+def _select_final(
+    state: RunState, selected: dict[int, RestartReason], restarted_jobs: list[int], *, is_named: bool
+) -> None:
     final = state.final
     code = state.code[final]
     if reason := _BAD_ENDS.get(code):
-        again[final] = reason
-    elif code in OVER and (again or named):
+        selected[final] = reason
+    elif code in OVER and (selected or is_named):
         # It must also gather the new outputs of the jobs that run again.
-        again[final] = RestartReason.NAMED if named else RestartReason.FINAL
-        anew.append(final)
+        selected[final] = RestartReason.NAMED if is_named else RestartReason.FINAL
+        restarted_jobs.append(final)

@@ -49,7 +49,7 @@ class AttemptState:
         """Active jobs that are being cancelled."""
         self.identities: dict[int, Mapping[str, tuple[str, ...]]] = {}
         """Identities of each resource that the newest attempt of a job holds, such as its GPUs."""
-        self.undecided: dict[int, Ended | Lost] = {}
+        self.undecided_ends: dict[int, Ended | Lost] = {}
         """Bad ends before their retry decision."""
         self.requests: dict[int, Request] = {}
         """Requests that a retry changed."""
@@ -71,7 +71,7 @@ class ActiveInterventions:
         """Held jobs: not started, and not retried if they run."""
         self.set_requests: dict[int, Request] = {}
         """Request of a job's first attempt, in place of that of its profile."""
-        self.later_sets: dict[int, list[Steer]] = {}
+        self.delayed_sets: dict[int, list[Steer]] = {}
         """Requests that were set for active jobs, for their next attempts."""
         self.set_retries: dict[int, int] = {}
         """Retries of a job, in place of the number of its profile."""
@@ -112,7 +112,7 @@ class RunState(AttemptState, ActiveInterventions):
         """Number of parents that have not succeeded and of barriers that are not open, per job."""
         self.counts: list[list[int]] = [[0] * len(JobCode) for _ in range(max(labels, default=-1) + 1)]
         """Number of jobs per label and code."""
-        self.open = size - (1 if final else 0)
+        self.open_jobs = size - (1 if final else 0)
         """Number of jobs, without the final one, that are not over."""
         self.newly_ready: list[int] = []
         """Jobs that became ready since the scheduler last took this list."""
@@ -120,16 +120,16 @@ class RunState(AttemptState, ActiveInterventions):
         """Jobs that ceased to be active since the scheduler last took this list, with the run times of successes;
         ``None`` without a scheduler.
         """
-        self.cancelled = False
+        self.is_cancelled = False
         self.life: Life | None = None
-        self.finished: Finished | None = None
+        self.finish_event: Finished | None = None
         self.last_end: float | None = None
         self.barriers = Barriers(barriers)
-        for job, these in self.barriers.before.items():
+        for job, these in self.barriers.barriers_before.items():
             self.waiting[job] += len(these)
-        self._begin()
+        self._initialise()
 
-    def _begin(self) -> None:
+    def _initialise(self) -> None:
         """Make all jobs ready that wait for nothing, at once because they may be hundreds of thousands."""
         code, labels = self.code, self.labels
         self.newly_ready = [job for job, waiting in enumerate(self.waiting) if not waiting and job != self.final]
@@ -142,37 +142,37 @@ class RunState(AttemptState, ActiveInterventions):
             self.counts[label][_UNREADY] -= number
         self.release_final()
 
-    def expects(self, job: int, attempt: int) -> bool:
+    def is_active_attempt(self, job: int, attempt: int) -> bool:
         """Return whether this attempt is submitted or running, so that its events count."""
         return 0 <= job < self.size and self.attempts[job] == attempt and _IS_ACTIVE[self.code[job]] == 1
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether every job is over."""
-        return not self.open and (self.final < 0 or self.code[self.final] in OVER)
+        return not self.open_jobs and (self.final < 0 or self.code[self.final] in OVER)
 
     @property
-    def stuck(self) -> bool:
+    def is_stuck(self) -> bool:
         """Whether every remaining job is held or waits for a held job."""
-        return not self.over and not any(row[code] for row in self.counts for code in UNBLOCKED)
+        return not self.is_over and not any(row[code] for row in self.counts for code in UNBLOCKED)
 
-    def overall(self) -> JobState:
+    def compute_state(self) -> JobState:
         """State of the run."""
-        if self.stuck and not self.cancelled:
+        if self.is_stuck and not self.is_cancelled:
             return JobState.HELD
-        return run_state(self.totals(), expected=self.size, cancelled=self.cancelled)
+        return run_state(self.count_states(), expected=self.size, cancelled=self.is_cancelled)
 
-    def totals(self) -> dict[JobState, int]:
+    def count_states(self) -> dict[JobState, int]:
         """Number of jobs per state that users see."""
         return count_states([sum(column) for column in zip(*self.counts, strict=True)] if self.counts else [])
 
-    def not_succeeded(self) -> list[int]:
+    def unsuccessful_jobs(self) -> list[int]:
         """Every job that is over and did not succeed."""
         return [job for job in range(self.size) if self.code[job] in BAD_ENDS]
 
     # ------------------------------------------------------------------------------------------------------ transitions
 
-    def become(self, job: int, code: int) -> None:
+    def set_code(self, job: int, code: int) -> None:
         """Move a job to another state, and to its count."""
         before = self.code[job]
         if before == code:
@@ -184,19 +184,19 @@ class RunState(AttemptState, ActiveInterventions):
         if code == _READY:
             self.newly_ready.append(job)
         if _IS_OVER[code] or _IS_OVER[before]:  # once per job, and all else several times
-            self.open += (job != self.final) * (_IS_OVER[before] - _IS_OVER[code])
-            if _IS_OVER[code] and job in self.barriers.behind:
-                self.barriers.crossed.append(job)
+            self.open_jobs += (job != self.final) * (_IS_OVER[before] - _IS_OVER[code])
+            if _IS_OVER[code] and job in self.barriers.barriers_after:
+                self.barriers.ended_jobs.append(job)
 
     def make_ready(self, job: int) -> None:
         """Make a job ready that waits for nothing, unless it is held."""
-        for event in self.later_sets.pop(job, ()):
+        for event in self.delayed_sets.pop(job, ()):
             self.set_request(job, event)
-        self.become(job, JobCode.HELD if job in self.held else JobCode.READY)
+        self.set_code(job, JobCode.HELD if job in self.held else JobCode.READY)
 
     def release_final(self) -> None:
         """Make the final job ready if all others are over."""
-        if self.final >= 0 and not self.open and self.code[self.final] == _UNREADY:
+        if self.final >= 0 and not self.open_jobs and self.code[self.final] == _UNREADY:
             self.make_ready(self.final)
 
     def hold(self, job: int) -> None:
@@ -204,15 +204,15 @@ class RunState(AttemptState, ActiveInterventions):
         if self.code[job] not in OVER:
             self.held.add(job)
             if self.code[job] in (JobCode.UNREADY, JobCode.READY):
-                self.become(job, JobCode.HELD)
+                self.set_code(job, JobCode.HELD)
 
     def release(self, job: int) -> None:
         """End the hold of a job."""
         self.held.discard(job)
         if self.code[job] == JobCode.HELD:
-            self.become(job, JobCode.UNREADY)
+            self.set_code(job, JobCode.UNREADY)
             if not self.waiting[job] and job != self.final:
-                self.become(job, JobCode.READY)
+                self.set_code(job, JobCode.READY)
             self.release_final()
 
     def set_request(self, job: int, event: Steer) -> None:
@@ -247,7 +247,7 @@ class RunState(AttemptState, ActiveInterventions):
 
     def succeed(self, job: int) -> None:
         """End a job as succeeded, and release its children."""
-        self.become(job, _SUCCEEDED)
+        self.set_code(job, _SUCCEEDED)
         self.requests.pop(job, None)
         waiting, code = self.waiting, self.code
         for child in self.children[job]:
@@ -255,7 +255,7 @@ class RunState(AttemptState, ActiveInterventions):
             if not left and code[child] == _UNREADY:
                 self.make_ready(child)
 
-    def end_badly(self, job: int, event: Ended | Lost) -> None:
+    def end_unsuccessfully(self, job: int, event: Ended | Lost) -> None:
         """End an attempt badly; a retry is decided later, unless the job is being cancelled."""
         self.tries[job] += 1
         if isinstance(event, Ended) and event.cause in COUNTED_CAUSES:
@@ -263,13 +263,13 @@ class RunState(AttemptState, ActiveInterventions):
         if job in self.cancelling:
             self._end_cancelled(job)
         else:
-            self.undecided[job] = event
-            self.become(job, JobCode.UNDECIDED)
+            self.undecided_ends[job] = event
+            self.set_code(job, JobCode.UNDECIDED)
 
     def fail(self, job: int) -> None:
         """Fail a job, and prune its descendants."""
         self.held.discard(job)
-        self.become(job, JobCode.FAILED)
+        self.set_code(job, JobCode.FAILED)
         self.prune_below(job)
 
     def delete(self, job: int) -> bool:
@@ -277,8 +277,8 @@ class RunState(AttemptState, ActiveInterventions):
         if self.code[job] in ACTIVE:
             self.cancelling.add(job)
         elif self.code[job] not in OVER:
-            self.undecided.pop(job, None)
-            self.become(job, JobCode.DELETED)
+            self.undecided_ends.pop(job, None)
+            self.set_code(job, JobCode.DELETED)
             return True
         return False
 
@@ -291,72 +291,72 @@ class RunState(AttemptState, ActiveInterventions):
     def prune(self, job: int) -> None:
         """Prune a job that waits for a failed one, and its descendants."""
         if self.code[job] in (JobCode.UNREADY, JobCode.READY, JobCode.HELD):
-            self.become(job, JobCode.PRUNED)
+            self.set_code(job, JobCode.PRUNED)
             self.prune_below(job)
 
     def prune_below(self, job: int) -> None:
         """Prune all descendants of a job."""
         stack = list(self.children[job])
         while stack:
-            below = stack.pop()
+            descendant = stack.pop()
             # A held job can never run either, and would keep the run from its end.
-            if self.code[below] in (JobCode.UNREADY, JobCode.READY, JobCode.HELD):
-                self.become(below, JobCode.PRUNED)
-                stack.extend(self.children[below])
+            if self.code[descendant] in (JobCode.UNREADY, JobCode.READY, JobCode.HELD):
+                self.set_code(descendant, JobCode.PRUNED)
+                stack.extend(self.children[descendant])
 
     def pass_barriers(self) -> None:
         """Open or shut the barriers behind the jobs that are over by now."""
-        crossed = self.barriers.crossed
+        crossed = self.barriers.ended_jobs
         # Not by recursion: the jobs that a barrier shuts out are over as well, and there may be thousands of groups.
         while crossed:
             job = crossed.pop()
-            for barrier, opens in self.barriers.passed(job, self.code[job]):
-                for below in barrier.before:
+            for barrier, opens in self.barriers.record_end(job, self.code[job]):
+                for descendant in barrier.before:
                     if not opens:
-                        self.prune(below)
+                        self.prune(descendant)
                         continue
-                    self.waiting[below] -= 1
-                    if not self.waiting[below] and self.code[below] == _UNREADY:
-                        self.make_ready(below)
+                    self.waiting[descendant] -= 1
+                    if not self.waiting[descendant] and self.code[descendant] == _UNREADY:
+                        self.make_ready(descendant)
         self.release_final()
 
     def rerun(self, jobs: Iterable[int]) -> None:
         """Run jobs again that are over, each with a fresh budget of attempts."""
-        again = sorted(jobs)
-        for job in again:
-            self._renew(job)
-        for barrier, change in self.barriers.count_again(self.code):
+        jobs_to_rerun = sorted(jobs)
+        for job in jobs_to_rerun:
+            self._reset_job(job)
+        for barrier, change in self.barriers.recount(self.code):
             for job in barrier.before:
-                self._wait_for_more(job, change)
-        for job in again:
+                self._add_waiting(job, change)
+        for job in jobs_to_rerun:
             if job == self.final:
                 continue
             if not self.waiting[job]:
                 self.make_ready(job)
             elif self.barriers.is_shut(job) or any(self.code[parent] in BAD_ENDS for parent in self.parents[job]):
                 # A job whose ancestor stays failed must not keep the run from its end.
-                self.become(job, JobCode.PRUNED)
+                self.set_code(job, JobCode.PRUNED)
         self.release_final()
 
-    def _renew(self, job: int) -> None:
+    def _reset_job(self, job: int) -> None:
         if self.code[job] == _SUCCEEDED:
             for child in self.children[job]:
-                self._wait_for_more(child, 1)
+                self._add_waiting(child, 1)
         self.tries[job] = self.lost[job] = 0
         self.not_before.pop(job, None)
         # Its grown request stays, and so do the counts of the ends that made it grow.
         self.cause_counts.pop((job, Cause.PREEMPTED), None)
         self.held.discard(job)
-        self.become(job, JobCode.UNREADY)
+        self.set_code(job, JobCode.UNREADY)
 
-    def _wait_for_more(self, job: int, number: int) -> None:
+    def _add_waiting(self, job: int, number: int) -> None:
         self.waiting[job] += number
         if self.waiting[job] and self.code[job] == _READY:
-            self.become(job, _UNREADY)
+            self.set_code(job, _UNREADY)
 
     def _end_cancelled(self, job: int) -> None:
         self.cancelling.discard(job)
-        self.become(job, JobCode.DELETED)
+        self.set_code(job, JobCode.DELETED)
         self.prune_below(job)
 
 

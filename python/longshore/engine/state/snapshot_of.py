@@ -34,12 +34,12 @@ def make_snapshot(
     held
         Jobs at the workload manager that only a person can release.
     """
-    overall = state.overall()
+    overall = state.compute_state()
     rows = [count_states(row) for row in state.counts]
     count_held(rows, state, held)
     if held and is_stuck(state, held):
         overall = JobState.HELD
-    if not state.finished and overall not in (JobState.UNKNOWN, JobState.HELD):
+    if not state.finish_event and overall not in (JobState.UNKNOWN, JobState.HELD):
         overall = JobState.RUNNING
     return Snapshot(
         life=life.life,
@@ -51,7 +51,7 @@ def make_snapshot(
         state=overall,
         counts={name: sum(row[name] for row in rows) for name in JobState},
         labels=dict(zip(labels, rows, strict=True)),
-        finished=state.finished is not None,
+        finished=state.finish_event is not None,
         note=note,
     )
 
@@ -66,5 +66,7 @@ def count_held(rows: Sequence[dict[JobState, int]], state: RunState, held: Colle
 def is_stuck(state: RunState, held: Collection[int]) -> bool:
     """Return whether nothing of a run moves until a person releases the jobs that the workload manager holds."""
     return (
-        bool(held) and not state.cancelled and sum(row[code] for row in state.counts for code in UNBLOCKED) == len(held)
+        bool(held)
+        and not state.is_cancelled
+        and sum(row[code] for row in state.counts for code in UNBLOCKED) == len(held)
     )

@@ -13,7 +13,7 @@ from longshore.model.workflow.request import Request
 WHOLE_RUN: Final = -1
 """Key of the whole run, where otherwise the index of a label stands."""
 
-_RETRIES: Final = "numberOfRetries"
+_RETRIES_KEY: Final = "numberOfRetries"
 
 
 def apply_steer(state: RunState, event: Steer) -> None:
@@ -26,10 +26,10 @@ def apply_steer(state: RunState, event: Steer) -> None:
         case "throttle":
             _apply_throttle(state, event)
         case "hold":
-            for job in _meant(state, event):
+            for job in _selected_jobs(state, event):
                 state.hold(job)
         case "release":
-            for job in _meant(state, event):
+            for job in _selected_jobs(state, event):
                 state.release(job)
         case "set":
             _apply_set(state, event)
@@ -44,19 +44,19 @@ def _apply_throttle(state: RunState, event: Steer) -> None:
             state.throttles[label] = int(event.set["max"])
 
 
-def _meant(state: RunState, event: Steer) -> Iterable[int]:
+def _selected_jobs(state: RunState, event: Steer) -> Iterable[int]:
     return range(state.size) if event.jobs is None else event.jobs
 
 
 def _apply_set(state: RunState, event: Steer) -> None:
-    for job in _meant(state, event):
-        if _RETRIES in event.set:
-            state.set_retries[job] = int(event.set[_RETRIES])
+    for job in _selected_jobs(state, event):
+        if _RETRIES_KEY in event.set:
+            state.set_retries[job] = int(event.set[_RETRIES_KEY])
         if event.request is None:
             continue
         if state.code[job] in ACTIVE:
             # The request of a running attempt is reserved on the machine, and so stays.
-            state.later_sets.setdefault(job, []).append(event)
+            state.delayed_sets.setdefault(job, []).append(event)
         else:
             state.set_request(job, event)
 
@@ -93,13 +93,13 @@ def make_set_events(
     """
     from longshore.engine.policy.set_request import change_request
 
-    alike: dict[tuple[object, ...], list[int]] = {}
+    jobs_by_request: dict[tuple[object, ...], list[int]] = {}
     requests: dict[tuple[object, ...], Request] = {}
     for job in jobs:
         request = request_of(job)
-        alike.setdefault(key := request.key(), []).append(job)
+        jobs_by_request.setdefault(key := request.key(), []).append(job)
         requests[key] = request
-    only_retries = set(changes) == {_RETRIES}
+    is_retries_only = set(changes) == {_RETRIES_KEY}
     return [
         Steer(
             who=who,
@@ -107,9 +107,9 @@ def make_set_events(
             select=select,
             set=changes,
             jobs=tuple(members),
-            request=None if only_retries else change_request(requests[key], changes),
+            request=None if is_retries_only else change_request(requests[key], changes),
         )
-        for key, members in alike.items()
+        for key, members in jobs_by_request.items()
     ]
 
 
@@ -119,45 +119,45 @@ class Throttle:
     def __init__(self, state: RunState, labels: Sequence[int]) -> None:
         self._state = state
         self._labels = labels
-        self._let: dict[int, int] = {}
+        self._admitted: dict[int, int] = {}
         """Jobs let through in this round, per label and for the whole run."""
-        self._parked: dict[int, list[int]] = {}
+        self._postponed: dict[int, list[int]] = {}
         """Ready jobs that had to wait, per label."""
 
-    def turn(self) -> list[int]:
+    def begin_round(self) -> list[int]:
         """Begin a round; return the jobs that may be tried again."""
-        self._let = {}
-        back: list[int] = []
-        for label, jobs in list(self._parked.items()):
-            room = self._room(label)
-            back += jobs[:room]
-            self._parked[label] = jobs[room:]
-            if not self._parked[label]:
-                del self._parked[label]
-        return back
+        self._admitted = {}
+        admissible: list[int] = []
+        for label, jobs in list(self._postponed.items()):
+            room = self._count_room(label)
+            admissible += jobs[:room]
+            self._postponed[label] = jobs[room:]
+            if not self._postponed[label]:
+                del self._postponed[label]
+        return admissible
 
     @property
-    def closed(self) -> bool:
+    def is_full(self) -> bool:
         """Whether no job of any label may start any more."""
         state = self._state
-        return bool(state.paused) or (WHOLE_RUN in state.throttles and self._room(WHOLE_RUN) <= 0)
+        return bool(state.paused) or (WHOLE_RUN in state.throttles and self._count_room(WHOLE_RUN) <= 0)
 
-    def lets(self, job: int) -> bool:
+    def admits(self, job: int) -> bool:
         """Return whether a job may start; one that may not is kept for later."""
         if not self._state.throttles:
             return True
         label = self._labels[job]
-        if self._room(label) <= 0:
-            self._parked.setdefault(label, []).append(job)
+        if self._count_room(label) <= 0:
+            self._postponed.setdefault(label, []).append(job)
             return False
         for each in (label, WHOLE_RUN):
-            self._let[each] = self._let.get(each, 0) + 1
+            self._admitted[each] = self._admitted.get(each, 0) + 1
         return True
 
-    def _room(self, label: int) -> int:
+    def _count_room(self, label: int) -> int:
         state = self._state
         most = state.throttles.get(label)
         if most is None:
             return state.size
         rows = state.counts if label == WHOLE_RUN else [state.counts[label]]
-        return max(0, most - sum(row[code] for row in rows for code in ACTIVE) - self._let.get(label, 0))
+        return max(0, most - sum(row[code] for row in rows for code in ACTIVE) - self._admitted.get(label, 0))

@@ -107,7 +107,7 @@ class ServiceConformance(ServiceTestCase):
         assert submission.by == "submit"
         state = self.wait_for_end(service, run)
         assert_state(state, JobState.SUCCEEDED)
-        assert state.totals()[JobState.SUCCEEDED] == 4
+        assert state.count_states()[JobState.SUCCEEDED] == 4
         words = note.read_text("utf-8").split()
         assert sorted(words) == list("0123")
         assert words.index("0") < words.index("1") < words.index("3")

@@ -88,7 +88,7 @@ class CancellableConformance(ServiceTestCase):
         service.cancel(run, JobSelection())
         state = self.wait_for_end(service, run)
         assert_state(state, JobState.DELETED)
-        assert not state.totals()[JobState.SUCCEEDED]
+        assert not state.count_states()[JobState.SUCCEEDED]
         assert_no_heartbeat([note])
         assert not (scratch / "no").exists()
         assert service.cancel(run, JobSelection()).ended == 0

@@ -98,9 +98,11 @@ class ServiceTestCase:
         while True:
             alive = is_alive(service, run)
             state = replay_events(run, read_events(service, run))
-            if state.finished and alive is False:
+            if state.finish_event and alive is False:
                 return state
-            assert time.monotonic() < deadline, f"the run did not end in {self.timeout_s} seconds: {state.totals()}"
+            assert time.monotonic() < deadline, (
+                f"the run did not end in {self.timeout_s} seconds: {state.count_states()}"
+            )
             time.sleep(0.05)
 
     def wait_until(self, is_met: Callable[[], bool], what: str) -> None:
@@ -144,7 +146,7 @@ def replay_events(run: RunPaths, events: Iterable[BriefEvent]) -> RunState:
     """Return the state that events lead to."""
     jobs = JobTable(run, "parents")
     state = replay(jobs, events)
-    assert sum(state.totals().values()) == len(jobs)
+    assert sum(state.count_states().values()) == len(jobs)
     return state
 
 
@@ -155,8 +157,8 @@ def job_states(run: RunPaths, state: RunState) -> dict[str, JobState]:
 
 def assert_state(state: RunState, expected: JobState) -> None:
     """Check the state of a run that is over."""
-    assert state.finished
-    assert state.finished.state is expected
+    assert state.finish_event
+    assert state.finish_event.state is expected
 
 
 def list_files(folder: Path) -> list[Path]:

@@ -44,7 +44,7 @@ def test_a_removed_dag_is_a_cancelled_run_whose_final_job_ran() -> None:
         told.apply(told.builder.convert(record))
     told.finish(is_removed=True)
     assert told.shown == "DELETED DELETED SUCCEEDED"
-    assert told.state.overall() is JobState.DELETED
+    assert told.state.compute_state() is JobState.DELETED
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_node_that_could_not_be_submitted() -> None:
 def test_dagman_is_gone_without_a_word() -> None:
     told = RecordedRun(3, chain=False).submit("j0", 5).start(5).submit("j1", 6).finish(is_removed=True)
     assert told.shown == "DELETED DELETED DELETED"
-    assert told.state.over
+    assert told.state.is_over
 
 
 def test_what_is_none_of_ours_is_passed_over() -> None:
@@ -257,4 +257,4 @@ def test_whatever_a_log_says_the_run_comes_to_its_end(
         told.take(kind, cluster, body)
         assert all(now >= 0 for now in told.phases.attempts)
     told.finish(is_removed=is_removed)
-    assert told.state.over, told.shown
+    assert told.state.is_over, told.shown

@@ -45,12 +45,12 @@ def folded(
 
 
 def counts(state: RunState) -> dict[JobState, int]:
-    return {name: number for name, number in state.totals().items() if number}
+    return {name: number for name, number in state.count_states().items() if number}
 
 
 def test_a_run_that_goes_well() -> None:
     state, _ = folded(DIAMOND, ["well"] * 4)
-    assert (state.over, state.overall()) == (True, JobState.SUCCEEDED)
+    assert (state.is_over, state.compute_state()) == (True, JobState.SUCCEEDED)
 
 
 def test_what_waits_for_its_parents_is_not_ready_and_what_need_not_is_pending() -> None:
@@ -66,7 +66,7 @@ def test_what_waits_for_its_parents_is_not_ready_and_what_need_not_is_pending() 
 @pytest.mark.parametrize("bad", ["badly", "cancelled", "lost"])
 def test_what_descends_from_a_failure_is_pruned(bad: str) -> None:
     state, events = folded(DIAMOND, ["well", bad, "well", "cancelled"])
-    assert state.over
+    assert state.is_over
     assert counts(state) == {JobState.SUCCEEDED: 2, JobState.FAILED: 1, JobState.PRUNED: 1}
     assert not any(getattr(event, "j", None) == 3 for event in events), "that Slurm cancelled it is no news"
 
@@ -74,15 +74,15 @@ def test_what_descends_from_a_failure_is_pruned(bad: str) -> None:
 def test_the_final_job_waits_for_all_and_runs_whatever_became_of_them() -> None:
     parents = (*DIAMOND, ())
     state, _ = folded(parents, ["well", "badly", "well", "cancelled", "well"], final=True)
-    assert (state.over, counts(state)[JobState.SUCCEEDED]) == (True, 3)
+    assert (state.is_over, counts(state)[JobState.SUCCEEDED]) == (True, 3)
     state, _ = folded(parents, ["well", "badly", "runs", "cancelled", "waits"], final=True)
-    assert not state.over
+    assert not state.is_over
     assert counts(state)[JobState.UNREADY] == 1
 
 
 def test_a_cancelled_run() -> None:
     state, _ = folded(DIAMOND, ["well", "cancelled", "lost", "cancelled"], cancelled=ME)
-    assert (state.over, state.overall()) == (True, JobState.DELETED)
+    assert (state.is_over, state.compute_state()) == (True, JobState.DELETED)
     assert counts(state) == {JobState.SUCCEEDED: 1, JobState.DELETED: 3}
     state, _ = folded((*DIAMOND, ()), ["cancelled"] * 4 + ["well"], final=True, cancelled=ME)
     assert counts(state) == {JobState.SUCCEEDED: 1, JobState.DELETED: 4}
@@ -106,7 +106,7 @@ def test_any_graph_and_any_ends_can_be_told(data: Any) -> None:
     for job in begun:
         assert all(outcomes[parent] == "well" and parent in begun for parent in parents[job])
     still = [job for job in begun if outcomes[job] in ("waits", "runs")]
-    assert state.over is (not still)
+    assert state.is_over is (not still)
 
 
 def test_dependencies_name_arrays_where_all_of_one_is_meant() -> None:

@@ -110,7 +110,7 @@ def _select_jobs(jobs: JobTable, state: RunState, changes: RestartChanges) -> tu
     )
     jobs_to_run = set(selected.jobs) | {job for job, code in enumerate(state.code) if code not in OVER}
     # Jobs that were active when DAGMan ended are gone by now.
-    return jobs_to_run, sorted({*selected.anew, *selected.busy})
+    return jobs_to_run, sorted({*selected.restarted_jobs, *selected.active_jobs})
 
 
 def _jobs_to_change(run: RunPaths, changes: RestartChanges, jobs_to_run: set[int]) -> list[int]:

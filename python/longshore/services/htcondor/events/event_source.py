@@ -284,7 +284,7 @@ class LogEventSource:
                 yield leftovers
             elif isinstance(event, Finished):
                 state = state or self._replayed_state(before())
-                yield msgspec.structs.replace(event, state=state.overall())
+                yield msgspec.structs.replace(event, state=state.compute_state())
                 state = None
             else:
                 yield event

@@ -220,9 +220,9 @@ class NativeRun:
         life = self._life(1, "submit", at=book.at)
         events: list[Event] = [life, *derive_events(jobs.parents, final, seen, self._cancellation())]
         state = replay(jobs, events)
-        if state.over:
+        if state.is_over:
             last = max((event.t for event in events), default=book.at)
-            events.append(Finished(state=state.overall(), t=last))
+            events.append(Finished(state=state.compute_state(), t=last))
         return [
             event if isinstance(event, Life) else msgspec.structs.replace(event, n=number)
             for number, event in enumerate(events)
