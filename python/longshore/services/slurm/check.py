@@ -18,7 +18,7 @@ from longshore.services.slurm.native.engine_job import engine_request, engine_sc
 from longshore.services.slurm.native.native_run import wants_native
 from longshore.services.slurm.render.batch_script import TEMPLATE, batch_script, max_wait_s, on_submit_error
 from longshore.services.slurm.render.nice import scale
-from longshore.services.slurm.render.sbatch_options import check_names
+from longshore.services.slurm.render.sbatch_options import check_names, slurm_map
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
@@ -34,7 +34,7 @@ _KEYS: Final = {"cpus": "requestCpus", "memory": "requestMemory"}
 
 def check_site(ctx: Context) -> Iterator[Problem]:
     """Find invalid or useless settings in the site's own map."""
-    slurm = ctx.site.settings.get("slurm") or {}
+    slurm = slurm_map(ctx.site.settings)
     try:
         check_names(slurm)
         scale(slurm)
@@ -112,7 +112,7 @@ def check_job_settings(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
 
 def _of_another_cluster(own: Mapping[str, Any], site: Site) -> str:
     """Explain why jobs for another cluster cannot be submitted with the others; empty when they can."""
-    ours = site.settings.get("slurm") or {}
+    ours = slurm_map(site.settings)
     for name in ("clusters", "config"):
         if (wanted := own.get(name, ours.get(name))) != ours.get(name):
             return f"'slurm.{name}' is '{wanted}', and that of the run's site '{ours.get(name)}': a run has one cluster"

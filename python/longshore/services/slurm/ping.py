@@ -10,7 +10,7 @@ from longshore.contract.context import PingReport
 from longshore.services.slurm import site_checks
 from longshore.services.slurm.commands.client import SlurmClient
 from longshore.services.slurm.commands.parse import ClusterFacts, cluster_facts
-from longshore.services.slurm.render.sbatch_options import normalize_names
+from longshore.services.slurm.render.sbatch_options import normalize_names, slurm_map
 from longshore.services.slurm.site_checks import ConfiguredNames
 from longshore.world.host import user_name
 from longshore.world.processes.shell import ProgramResult
@@ -79,7 +79,7 @@ def ping(
 
 def wanted_of(settings: Mapping[str, Any]) -> ConfiguredNames:
     """Collect the names of partitions, account and QOS from all of a site's settings."""
-    slurm = normalize_names(settings.get("slurm") or {})
+    slurm = normalize_names(slurm_map(settings))
     rows = settings.get("partitions") or ()
     named = [*(row["name"] for row in rows), settings.get("queue"), *_listed(slurm.get("partition"))]
     qos = [slurm.get("qos") or settings.get("qos"), *(row.get("qos") for row in rows)]
@@ -90,7 +90,7 @@ def wanted_of(settings: Mapping[str, Any]) -> ConfiguredNames:
     )
 
 
-def _listed(value: Any) -> list[str]:
+def _listed(value: object) -> list[str]:
     return [str(each) for each in value] if isinstance(value, list) else str(value or "").split(",")
 
 

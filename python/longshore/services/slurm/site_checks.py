@@ -13,7 +13,7 @@ from longshore.services.slurm.commands.parse import ClusterFacts, parse_bytes
 _ALL: Final = frozenset({"ALL", "(null)", "N/A", ""})
 
 
-class Partition(msgspec.Struct, frozen=True, kw_only=True):
+class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
     """A partition from ``scontrol show partition``.
 
     `state` is ``UP`` where jobs are accepted and run; `limit` is the longest run time. Empty `accounts` or `qos` allow
@@ -56,13 +56,13 @@ class ConfiguredNames(msgspec.Struct, frozen=True, kw_only=True):
     qos: tuple[str, ...] = ()
 
 
-def partitions(text: str) -> dict[str, Partition]:
+def partitions(text: str) -> dict[str, PartitionState]:
     """Parse ``scontrol --oneliner show partition``."""
     found = {}
     for line in text.splitlines():
         said = dict(word.partition("=")[::2] for word in line.split())
         if name := said.get("PartitionName"):
-            found[name] = Partition(
+            found[name] = PartitionState(
                 name=name,
                 state=said.get("State", "unknown"),
                 limit=said.get("MaxTime", "unknown"),
@@ -108,7 +108,7 @@ def qualities(text: str) -> dict[str, Qos]:
     }
 
 
-def partition_errors(wanted: ConfiguredNames, there: Mapping[str, Partition]) -> Iterator[str]:
+def partition_errors(wanted: ConfiguredNames, there: Mapping[str, PartitionState]) -> Iterator[str]:
     """Find errors in the site's partitions."""
     for name in wanted.partitions:
         if name not in there:
@@ -137,7 +137,7 @@ def account_errors(wanted: ConfiguredNames, mine: Sequence[Association], there: 
             yield f"this user may not use the QOS '{qos}'"
 
 
-def describe_partitions(there: Iterable[Partition]) -> str:
+def describe_partitions(there: Iterable[PartitionState]) -> str:
     """List the partitions in a line."""
     return "; ".join(
         f"{each.name}{' (default)' if each.default else ''}: {each.state.lower()}, {each.nodes} nodes, "

@@ -8,9 +8,11 @@ from hypothesis import strategies as st
 
 from longshore.contract.batch import Batch
 from longshore.errors import ConfigError, OptionHelpRequest
+from longshore.model.values import YamlValue
 from longshore.model.workflow.request import MIB, Request
 from longshore.services.slurm.render.backend_options import BACKEND_HELP, backend_options
 from longshore.services.slurm.render.sbatch_options import (
+    PartitionRow,
     check_names,
     components,
     partition_for,
@@ -27,10 +29,10 @@ def batch(request: Request | None = None, **attributes: str | int) -> Batch:
 
 
 def options(
-    request: Request | None = None, settings: dict[str, object] | None = None, **attributes: str | int
+    request: Request | None = None, settings: dict[str, YamlValue] | None = None, **attributes: str | int
 ) -> list[str]:
     (part,) = components(batch(request, **attributes), settings or {}, licences=("lic_a",))
-    return [name if value is None else f"{name}={value}" for name, value in part.options]
+    return [name if value is None else f"{name}={value}" for name, value in part.pairs()]
 
 
 def test_a_plain_job_asks_for_a_processor() -> None:
@@ -60,7 +62,7 @@ def test_attributes_that_all_services_know() -> None:
 
 
 def test_the_services_own_words_win() -> None:
-    own: dict[str, object] = {
+    own: dict[str, YamlValue] = {
         "partition": "long",
         "qos": "high",
         "reservation": "night",
@@ -110,9 +112,9 @@ def test_a_line_can_be_left_out() -> None:
 
 
 def test_components_of_a_heterogeneous_job() -> None:
-    own = {"cpu": 1, "gres1": "gpu:1", "mem1": "2G", "partition1": "gpu", "partition": "main"}
+    own: dict[str, YamlValue] = {"cpu": 1, "gres1": "gpu:1", "mem1": "2G", "partition1": "gpu", "partition": "main"}
     parts = components(batch(Request(walltime_s=60)), own)
-    assert [dict(part.options) for part in parts] == [
+    assert [dict(part.pairs()) for part in parts] == [
         {"partition": "main", "cpus-per-task": "1", "time": "1"},
         {"partition": "gpu", "mem": "2G", "time": "1", "gres": "gpu:1"},
     ]
@@ -129,7 +131,7 @@ def test_components_of_a_heterogeneous_job() -> None:
         ({"account1": "x"}, "no key 'account1'"),
     ],
 )
-def test_what_cannot_be_meant_is_refused(settings: dict[str, object], words: str) -> None:
+def test_what_cannot_be_meant_is_refused(settings: dict[str, YamlValue], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         check_names(settings)
 
@@ -140,7 +142,7 @@ def test_a_misspelling_is_answered_with_the_name_meant() -> None:
     assert "'partition'" in caught.value.hint
 
 
-TABLE = (
+TABLE: tuple[PartitionRow, ...] = (
     {"name": "short", "cpus": 64, "memory": "240 GiB", "walltime": "4:00:00"},
     {"name": "gpu", "cpus": 32, "memory": "240 GiB", "resources": {"gpus": 4}},
     {"name": "large", "cpus": 128, "memory": "480 GiB", "walltime": "2-00:00:00"},

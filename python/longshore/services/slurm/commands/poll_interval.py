@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from longshore.config.values.quantities import parse_walltime
 from longshore.errors import ConfigError
+from longshore.model.values import YamlValue
 
 FLOOR_S: Final = 2.0
 CEILING_S: Final = 60.0
@@ -60,7 +61,7 @@ class PollSchedule:
         self.interval_s = min(self.interval_s * _INTERVAL_GROWTH, max(_FAILURE_CEILING_S, self.floor_s), self.ceiling_s)
 
 
-def poll_schedule(slurm: Mapping[str, Any], floor_s: float = 0.0) -> PollSchedule:
+def poll_schedule(slurm: Mapping[str, YamlValue], floor_s: float = 0.0) -> PollSchedule:
     """Make the schedule from a site's map (``pollInterval``, ``pollCeiling``), never below the site's floor.
 
     Raises `ConfigError` when a value is no time.
@@ -75,7 +76,7 @@ def poll_schedule(slurm: Mapping[str, Any], floor_s: float = 0.0) -> PollSchedul
     return PollSchedule(max(floor_s, interval_s), ceiling_s)
 
 
-def _seconds(slurm: Mapping[str, Any], name: str, default_s: float) -> float:
+def _seconds(slurm: Mapping[str, YamlValue], name: str, default_s: float) -> float:
     value = slurm.get(name)
     seconds = default_s if value is None else parse_walltime(value, f"slurm.{name}")
     if seconds <= 0:

@@ -6,7 +6,7 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -16,12 +16,20 @@ from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.rundir.journal import lives
 from longshore.engine.rundir.liveness import last_log_line
 from longshore.errors import ConfigError, SubmissionRefusedError
+from longshore.model.values import YamlValue
 from longshore.model.workflow.request import MIB, Request
 from longshore.services.slurm.commands.client import SlurmClient
 from longshore.services.slurm.commands.parse import TaskId, queue_rows, submitted_id
 from longshore.services.slurm.commands.states import QueuePhase, queue_phase
 from longshore.services.slurm.render.batch_script import choice, merge_settings
-from longshore.services.slurm.render.sbatch_options import components, omitted_options, raw_options
+from longshore.services.slurm.render.sbatch_options import (
+    SbatchOptions,
+    SlurmMap,
+    components,
+    omitted_options,
+    raw_options,
+    slurm_map,
+)
 from longshore.services.slurm.render.templates import Script, job_name, rendered
 from longshore.world.files.atomic import write_atomically
 from longshore.world.processes.query_cache import seconds_since_boot
@@ -47,16 +55,16 @@ class _Book(msgspec.Struct, frozen=True):
     at: float
 
 
-def wants_engine_job(settings: Mapping[str, Any]) -> bool:
+def wants_engine_job(settings: Mapping[str, object]) -> bool:
     """Whether the engine of a run with these executor settings is a job; raises `ConfigError` for invalid ones."""
-    slurm = settings.get("slurm") or {}
+    slurm = slurm_map(settings)
     if choice(slurm, "engineAs", "process", "job") == "process":
         return False
     engine_request(slurm)
     return True
 
 
-def engine_request(slurm: Mapping[str, Any]) -> tuple[Request, dict[str, Any]]:
+def engine_request(slurm: SlurmMap) -> tuple[Request, dict[str, YamlValue]]:
     """Return the engine's request (``time``) and its Slurm settings.
 
     Raises `ConfigError` when they are invalid.
@@ -73,19 +81,20 @@ def engine_request(slurm: Mapping[str, Any]) -> tuple[Request, dict[str, Any]]:
 
 
 def engine_script(
-    run: RunPaths, settings: Mapping[str, Any], template: str, *, run_token: str, by: str, command: Sequence[str]
+    run: RunPaths, settings: Mapping[str, object], template: str, *, run_token: str, by: str, command: Sequence[str]
 ) -> str:
     """Render the script of the engine's job.
 
     `run_token` begins the name of the job, `by` is the reason of the start, and `command` starts the engine;
     ``--by`` is added. Raises `ConfigError` when the settings are invalid.
     """
-    slurm = settings.get("slurm") or {}
+    slurm = slurm_map(settings)
     request, words = engine_request(slurm)
     own = merge_settings({"slurm": {name: slurm.get(name) for name in ("partition", "qos", "reserv", "wckey")}}, words)
     name = f"{run_token}-engine"
     batch = Batch(id="0", tag=name, request=request, members=())
-    defaults = {key: settings[key] for key in ("account", "qos") if settings.get(key)}
+    account, qos = settings.get("account"), settings.get("qos")
+    defaults = SbatchOptions(account=str(account) if account else None, qos=str(qos) if qos else None)
     signal = (f"--signal=B:USR1@{_WARNING_S}",) if request.walltime_s else ()
     script = Script(
         name=job_name(name, str(slurm.get("repo_key") or "")),
@@ -111,7 +120,7 @@ class EngineJob:
         self._run = run
         self._client = client
 
-    def start(self, settings: Mapping[str, Any], by: str, command: Sequence[str]) -> str:
+    def start(self, settings: Mapping[str, object], by: str, command: Sequence[str]) -> str:
         """Submit the engine's job; describe whether the engine has started or waits in the queue.
 
         Raises `SubmissionRefusedError` when Slurm refuses the job or the engine does not start; the job is then

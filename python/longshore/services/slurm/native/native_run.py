@@ -9,7 +9,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -35,6 +35,7 @@ from longshore.services.slurm.native import engine_job
 from longshore.services.slurm.native.derive_events import Cancellation, arrays, dependency, derive_events
 from longshore.services.slurm.native.observe import NativeObserver, NativeRecord
 from longshore.services.slurm.render.batch_script import ScriptWriter, choice, is_heterogeneous
+from longshore.services.slurm.render.sbatch_options import SlurmMap, slurm_map
 from longshore.world.files.atomic import move, read_record, write_atomically
 from longshore.world.host import boot_id, host_name, user_name
 from longshore.world.runs.run_directory import read_card
@@ -45,12 +46,12 @@ _CANCELLED: Final = PurePosixPath("wms", "native-cancelled.json")
 _MOST: Final = 1000
 
 
-def wants_native(settings: Mapping[str, Any]) -> bool:
+def wants_native(settings: Mapping[str, object]) -> bool:
     """Whether runs with these executor settings have no engine.
 
     Raises `ConfigError` when the setting is invalid.
     """
-    slurm = settings.get("slurm") or {}
+    slurm = slurm_map(settings)
     if choice(slurm, "mode", "engine", "native") == "engine":
         return False
     if slurm.get("engineAs") == "job":
@@ -61,7 +62,7 @@ def wants_native(settings: Mapping[str, Any]) -> bool:
 class NativeRun:
     """A run without an engine, whose dependencies Slurm keeps."""
 
-    def __init__(self, run: RunPaths, client: SlurmClient, settings: Mapping[str, Any]) -> None:
+    def __init__(self, run: RunPaths, client: SlurmClient, settings: Mapping[str, object]) -> None:
         self._run = run
         self._client = client
         self._settings = settings
@@ -323,7 +324,7 @@ def _collector_name(run_token: str) -> str:
     return f"{run_token}-collect-engine"
 
 
-def _groups(jobs: JobTable, alone: Callable[[Mapping[str, Any]], bool], most: int) -> Iterator[list[int]]:
+def _groups(jobs: JobTable, alone: Callable[[SlurmMap], bool], most: int) -> Iterator[list[int]]:
     """Group jobs into arrays, in the order of submission."""
     last = len(jobs) - 1 if jobs.header.final else -1
     keys = [(jobs.profile_of[job], tuple(sorted(parents))) for job, parents in enumerate(jobs.parents)]

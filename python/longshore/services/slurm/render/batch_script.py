@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Final, cast
 
 import msgspec
 
@@ -13,17 +13,22 @@ from longshore.contract.batch import Batch, Urgency
 from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import WRAPPER, BatchFiles
 from longshore.errors import ConfigError
+from longshore.model.values import YamlValue
 from longshore.model.workflow.request import Request
 from longshore.services.slurm.commands.parse import ClusterFacts
 from longshore.services.slurm.render import templates
 from longshore.services.slurm.render.nice import scale
 from longshore.services.slurm.render.sbatch_options import (
+    PartitionRow,
+    SbatchOptions,
+    SlurmMap,
     component_count,
     components,
     normalize_names,
     omitted_options,
     partition_for,
     raw_options,
+    slurm_map,
 )
 
 TEMPLATE: Final = PurePosixPath("wms", "batch.sh.j2")
@@ -35,10 +40,10 @@ class ScriptWriter:
     `run` is the run directory with the template, `settings` are the executor's, and `facts` describe the cluster.
     """
 
-    def __init__(self, run: RunPaths, settings: Mapping[str, Any], facts: ClusterFacts | None) -> None:
+    def __init__(self, run: RunPaths, settings: Mapping[str, object], facts: ClusterFacts | None) -> None:
         self._run = run
         self._settings = settings
-        self._slurm: Mapping[str, Any] = settings.get("slurm") or {}
+        self._slurm = slurm_map(settings)
         self._licences = facts.licences if facts else ()
         self._priorities = facts.priority_parameters if facts else ""
         self._template = (run.root / TEMPLATE).read_text("utf-8")
@@ -79,7 +84,7 @@ class ScriptWriter:
 
 def batch_script(
     batch: Batch,
-    settings: Mapping[str, Any],
+    settings: Mapping[str, object],
     run: RunPaths,
     template: str,
     *,
@@ -93,9 +98,9 @@ def batch_script(
     Raises `ConfigError` when a setting is invalid, or cannot be written into a script.
     """
     own, files = merge_settings(settings, batch.settings), BatchFiles(run, batch.tag)
-    defaults = _defaults(settings, batch.request, own.get("features"))
     # Defaults must not restore what jobs removed.
-    defaults = {name: value for name, value in defaults.items() if own.get(name, "") is not None}
+    removed = [name for name, value in own.items() if value is None]
+    defaults = _default_options(settings, batch.request, own.get("features")).without(removed)
     parts = components(batch, own, licences=licences, defaults=defaults)
     script = templates.Script(
         name=batch_name(settings, batch.tag),
@@ -115,17 +120,17 @@ def batch_script(
     return templates.rendered(script, template)
 
 
-def batch_name(settings: Mapping[str, Any], tag: str) -> str:
+def batch_name(settings: Mapping[str, object], tag: str) -> str:
     """Return the name of a batch's job in Slurm, by which it is found again."""
-    return templates.job_name(tag, str((settings.get("slurm") or {}).get("repo_key") or ""))
+    return templates.job_name(tag, str(slurm_map(settings).get("repo_key") or ""))
 
 
-def merge_settings(settings: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def merge_settings(settings: Mapping[str, object], own: SlurmMap) -> dict[str, YamlValue]:
     """Merge the jobs' map over the site's, with every name in its first spelling."""
-    return {**normalize_names(settings.get("slurm") or {}), **normalize_names(own)}
+    return {**normalize_names(slurm_map(settings)), **normalize_names(own)}
 
 
-def max_wait_s(own: Mapping[str, Any]) -> float | None:
+def max_wait_s(own: SlurmMap) -> float | None:
     """Return the longest wait in the queue by the merged maps of site and job; ``None`` for no limit.
 
     Raises `ConfigError` when the value is no time.
@@ -134,12 +139,12 @@ def max_wait_s(own: Mapping[str, Any]) -> float | None:
     return None if value is None else parse_walltime(value, "slurm.maxpendtime")
 
 
-def on_submit_error(slurm: Mapping[str, Any]) -> str:
+def on_submit_error(slurm: SlurmMap) -> str:
     """Return what a refusal ends: the ``job`` or the ``run``."""
     return choice(slurm, "onSubmitError", "job", "run")
 
 
-def choice(slurm: Mapping[str, Any], name: str, usual: str, other: str) -> str:
+def choice(slurm: SlurmMap, name: str, usual: str, other: str) -> str:
     """Read a key of the map ``slurm:`` that allows two words, `usual` (the default) and `other`.
 
     Raises `ConfigError` for any other value.
@@ -150,17 +155,20 @@ def choice(slurm: Mapping[str, Any], name: str, usual: str, other: str) -> str:
     return str(said)
 
 
-def is_heterogeneous(settings: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
+def is_heterogeneous(settings: Mapping[str, object], own: SlurmMap) -> bool:
     """Whether jobs have several components; Slurm accepts no arrays of such jobs."""
     return component_count(merge_settings(settings, own)) > 1
 
 
-def _defaults(settings: Mapping[str, Any], request: Request, features: Any) -> dict[str, Any]:
+def _default_options(settings: Mapping[str, object], request: Request, features: YamlValue) -> SbatchOptions:
     """Return the site's account and QOS, and its first partition that fits a job."""
-    found = {name: settings[name] for name in ("account", "qos") if settings.get(name)}
-    if row := partition_for(request, settings.get("partitions") or (), features):
-        found["partition"] = row["name"]
-        found |= {name: row[name] for name in ("account", "qos") if row.get(name)}
-        if row.get("exclusive"):
-            found["exclusive"] = None
-    return found
+    account, qos = settings.get("account"), settings.get("qos")
+    row = partition_for(request, cast("Sequence[PartitionRow]", settings.get("partitions") or ()), features)
+    if row:
+        account, qos = row.get("account") or account, row.get("qos") or qos
+    return SbatchOptions(
+        partition=row["name"] if row else None,
+        account=str(account) if account else None,
+        qos=str(qos) if qos else None,
+        exclusive=True if row and row.get("exclusive") else None,
+    )

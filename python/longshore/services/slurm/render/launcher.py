@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from longshore.errors import ConfigError
 
@@ -16,7 +16,7 @@ _KNOWN: Final = {
 }
 
 
-def launcher_line(launcher: Any, components: int = 1) -> str:
+def launcher_line(launcher: object, components: int = 1) -> str:
     """Return the line of shell in front of a command; empty for none.
 
     ``srun``, ``mpirun`` and ``mpiexec`` start as many tasks as the job has; any other text is such a line itself. A

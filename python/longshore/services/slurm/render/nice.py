@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -41,7 +41,7 @@ class NiceScale(msgspec.Struct, frozen=True, kw_only=True):
         return int(min(max(math.floor(value), 0), MOST)) if math.isfinite(value) else MOST
 
 
-def scale(site: Mapping[str, Any], priority_parameters: str = "") -> NiceScale:
+def scale(site: Mapping[str, object], priority_parameters: str = "") -> NiceScale:
     """Make a site's scale from its own map, else the cluster's ``PriorityParameters``, else the defaults.
 
     Raises `ValueError` when a time or a factor is malformed.
@@ -50,7 +50,7 @@ def scale(site: Mapping[str, Any], priority_parameters: str = "") -> NiceScale:
     origin = site.get("time_origin", of_cluster.get("time_origin", ORIGIN))
     factor = site.get("nice_factor", of_cluster.get("nice_factor", 1.0))
     try:
-        number = float(factor)
+        number = float(str(factor))
     except (TypeError, ValueError):
         number = math.nan
     if not math.isfinite(number) or number <= 0:

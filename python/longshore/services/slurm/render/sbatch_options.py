@@ -1,11 +1,11 @@
-"""Translation of requests and settings into ``sbatch`` options, in a fixed order."""
+"""``sbatch`` options of a job, from its request and its settings."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Required, TypeAlias, TypedDict, cast
 
 import msgspec
 
@@ -13,6 +13,7 @@ from longshore.config.values.quantities import parse_memory, parse_walltime
 from longshore.contract.batch import Batch
 from longshore.errors import ConfigError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.values import YamlValue
 from longshore.model.workflow.request import MIB, Request
 
 COMPONENT_NAMES: Final = (
@@ -79,41 +80,84 @@ SITE_NAMES: Final = (
 """Names that configure access to the cluster, not jobs."""
 
 _NAME: Final = re.compile(r"([A-Za-z_]+?)(\d*)")
-_OPTION_OF: Final = {
-    "partition": "partition",
-    "qos": "qos",
-    "reserv": "reservation",
-    "features": "constraint",
-    "nodes": "nodelist",
-    "excludes": "exclude",
-    "wckey": "wckey",
-}
-_SCALARS: Final = {
-    "mailUser": "mail-user",
-    "mailType": "mail-type",
-    "nice": "nice",
-    "priority": "priority",
-}
-_COUNTS: Final = {"nodeCount": "nodes", "tasks": "ntasks", "tasksPerNode": "ntasks-per-node"}
 _MAIL: Final = {"always": "ALL", "complete": "END", "error": "FAIL", "never": "NONE"}
 """HTCondor's (and BPS's) values for when to send mail, in Slurm's terms."""
 
+SlurmMap: TypeAlias = Mapping[str, YamlValue]
+"""The service's own map, ``slurm:``, of a site or of jobs."""
 
-class Component(msgspec.Struct, frozen=True, kw_only=True):
-    """The options of one component of a job; an ordinary job has one component.
 
-    `options` maps each ``sbatch`` option without its dashes to its value; ``None`` for an option without one.
+class PartitionRow(TypedDict, total=False):
+    """A row of a site's ``partitions``: the name of a partition, and the limits of its jobs."""
+
+    name: Required[str]
+    cpus: int
+    memory: YamlValue
+    walltime: YamlValue
+    resources: Mapping[str, int]
+    features: Sequence[str]
+    account: str
+    qos: str
+    exclusive: bool
+
+
+class SbatchOptions(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
+    """The ``sbatch`` options of one component of a job, in the order of the script; ``None`` for no option.
+
+    An ordinary job has one component.
     """
 
-    options: tuple[tuple[str, str | None], ...]
+    partition: str | None = None
+    qos: str | None = None
+    account: str | None = None
+    reservation: str | None = None
+    wckey: str | None = None
+    nodes: str | None = None
+    ntasks: str | None = None
+    ntasks_per_node: str | None = None
+    cpus_per_task: str | None = None
+    mem: str | None = None
+    tmp: str | None = None
+    time: str | None = None
+    gres: str | None = None
+    licenses: str | None = None
+    constraint: str | None = None
+    nodelist: str | None = None
+    exclude: str | None = None
+    exclusive: bool | None = None
+    priority: str | None = None
+    nice: str | None = None
+    mail_user: str | None = None
+    mail_type: str | None = None
+
+    def pairs(self) -> tuple[tuple[str, str | None], ...]:
+        """Return the options without dashes and their values; ``None`` for an option without a value."""
+        values = zip(self.__struct_encode_fields__, msgspec.structs.astuple(self), strict=True)
+        return tuple((name, None if value is True else value) for name, value in values if value is not None)
+
+    def override(self, other: SbatchOptions) -> SbatchOptions:
+        """Return these options with those that `other` has in their place."""
+        return msgspec.structs.replace(
+            self, **{name: value for name, value in msgspec.structs.asdict(other).items() if value is not None}
+        )
+
+    def without(self, names: Iterable[str]) -> SbatchOptions:
+        """Return these options without some, which are named as in the script."""
+        fields = dict(zip(self.__struct_encode_fields__, self.__struct_fields__, strict=True))
+        return msgspec.structs.replace(self, **{fields[name]: None for name in names if name in fields})
 
 
-def normalize_names(settings: Mapping[str, Any]) -> dict[str, Any]:
+def slurm_map(settings: Mapping[str, object]) -> SlurmMap:
+    """Return the service's own map in the settings of a site or of an executor."""
+    return cast("SlurmMap", settings.get("slurm") or {})
+
+
+def normalize_names(settings: SlurmMap) -> dict[str, YamlValue]:
     """Normalize each name in a map to its first spelling.
 
     Raises `ConfigError` when two spellings of one name are used.
     """
-    plain: dict[str, Any] = {}
+    plain: dict[str, YamlValue] = {}
     for name, value in settings.items():
         found = _NAME.fullmatch(name)
         first = SPELLINGS.get(found[1], found[1]) + found[2] if found else name
@@ -125,68 +169,61 @@ def normalize_names(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 def components(
     batch: Batch,
-    settings: Mapping[str, Any],
+    settings: SlurmMap,
     *,
     licences: Iterable[str] = (),
-    defaults: Mapping[str, Any] | None = None,
-) -> tuple[Component, ...]:
+    defaults: SbatchOptions | None = None,
+) -> tuple[SbatchOptions, ...]:
     """Build the options of each component of a batch's jobs.
 
     `settings` is the service's own map, merged from site, run and label. Requested resources named in `licences` become
-    licences; all others become a gres. `defaults` holds the default account, qos and partition.
+    licences; all others become a gres. `defaults` has the default account, qos and partition.
 
     Raises `ConfigError` when a name is unknown, or an index is missing.
     """
-    asked = normalize_names(settings)
-    parts = _parts(asked)
-    first = _ordinary(batch, asked, frozenset(licences)) | _own(parts[0])
-    for name, value in (defaults or {}).items():
-        first.setdefault(name, None if value is None else str(value))
-    others = [_own(part) for part in parts[1:]]
-    for part in others:
-        # Account and time limit apply to the whole job, not to one component.
-        part |= {name: first[name] for name in ("account", "time") if name in first}
-    omitted = omitted_options(asked)
-    return tuple(
-        Component(options=tuple((name, part[name]) for name in _in_order(part) if name not in omitted))
-        for part in (first, *others)
-    )
+    plain = normalize_names(settings)
+    parts = [_component_options(part) for part in _split_components(plain)]
+    first = (defaults or SbatchOptions()).override(_job_options(batch, plain, frozenset(licences))).override(parts[0])
+    # Account and time limit apply to the whole job, not to one component.
+    whole = SbatchOptions(account=first.account, time=first.time)
+    omitted = omitted_options(plain)
+    return tuple(part.without(omitted) for part in (first, *(part.override(whole) for part in parts[1:])))
 
 
-def omitted_options(settings: Mapping[str, Any]) -> frozenset[str]:
+def omitted_options(settings: SlurmMap) -> frozenset[str]:
     """Return the options, without dashes, that the user wants left out of the script.
 
     Raises `ConfigError` when one of them is essential.
     """
-    names = frozenset(str(name).strip().lstrip("-") for name in _listed(settings.get("omit")))
+    names = frozenset(str(name).strip().lstrip("-") for name in _to_list(settings.get("omit")))
     if missing := sorted(names & ESSENTIAL_OPTIONS):
         raise ConfigError(
             f"'slurm.omit' cannot leave out '{missing[0]}': the job is found again by it",
-            hint="A line under 'directives' comes after ours and wins.",
+            hint="A line under 'directives' comes later in the script and wins.",
         )
     return names
 
 
-def component_count(settings: Mapping[str, Any]) -> int:
+def component_count(settings: SlurmMap) -> int:
     """Count the components of jobs with these settings; an ordinary job has one.
 
     Raises `ConfigError` when a name is unknown, or an index is missing.
     """
-    return len(_parts(normalize_names(settings)))
+    return len(_split_components(normalize_names(settings)))
 
 
-def check_names(settings: Mapping[str, Any]) -> None:
+def check_names(settings: SlurmMap) -> None:
     """Raise `ConfigError` for an unknown name, two spellings of one name, or a missing index."""
     plain = normalize_names(settings)
-    _parts(plain)
+    _split_components(plain)
     omitted_options(plain)
 
 
-def _parts(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _split_components(settings: SlurmMap) -> list[dict[str, YamlValue]]:
     """Split indexed names by component."""
-    by_index: dict[int, dict[str, Any]] = {0: {}}
-    for name, value in asked.items():
-        if name in JOB_NAMES or name in SITE_NAMES or name in PASSED_KEYS or not _is_said(asked, name):
+    by_index: dict[int, dict[str, YamlValue]] = {0: {}}
+    for name, value in settings.items():
+        if name in JOB_NAMES or name in SITE_NAMES or name in PASSED_KEYS or not _is_set(value):
             continue
         found = _NAME.fullmatch(name)
         if not found or found[1] not in COMPONENT_NAMES:
@@ -205,9 +242,9 @@ def _parts(asked: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [by_index[index] for index in range(len(by_index))]
 
 
-def _is_said(asked: Mapping[str, Any], name: str) -> bool:
-    """Whether a name has a value; null and empty text are none."""
-    return asked.get(name) not in (None, "", [])
+def _is_set(value: YamlValue) -> bool:
+    """Whether a value says anything; null and empty text do not."""
+    return value not in (None, "", [])
 
 
 def _unknown(name: str) -> ConfigError:
@@ -219,112 +256,71 @@ def _unknown(name: str) -> ConfigError:
     )
 
 
-def _ordinary(batch: Batch, asked: Mapping[str, Any], licences: frozenset[str]) -> dict[str, str | None]:
-    """Build the options that every service supports."""
+def _job_options(batch: Batch, settings: SlurmMap, licences: frozenset[str]) -> SbatchOptions:
+    """Build the options of the whole job: those that every service supports, and those without an index."""
     request, attributes = batch.request, batch.attributes
-    options: dict[str, str | None] = {"cpus-per-task": str(request.cpus)}
-    if request.memory_b:
-        options["mem"] = f"{math.ceil(request.memory_b / MIB)}M"
-    if request.walltime_s is not None:
-        options["time"] = str(max(1, math.ceil(request.walltime_s / 60)))
-    if request.disk_b:
-        options["tmp"] = f"{math.ceil(request.disk_b / MIB)}M"
-    gres = [
-        f"{_gres_name(name)}:{amount}" for name, amount in sorted(request.resources.items()) if name not in licences
-    ]
-    owned = [f"{name}:{amount}" for name, amount in sorted(request.resources.items()) if name in licences]
-    owned += _listed(asked.get("licence"))
-    if gres:
-        options["gres"] = ",".join(gres)
-    if owned:
-        options["licenses"] = ",".join(owned)
-    for key, option in (("queue", "partition"), ("accountingGroup", "account")):
-        if attributes.get(key):
-            options[option] = str(attributes[key])
-    options |= _mail(attributes)
-    options |= {option: ",".join(_listed(asked[key])) for key, option in _SCALARS.items() if _is_said(asked, key)}
-    if asked.get("exclusive"):
-        options["exclusive"] = None
-    return options
-
-
-def _mail(attributes: Mapping[str, Any]) -> dict[str, str | None]:
-    if not attributes.get("mailTo"):
-        return {}
+    resources = sorted(request.resources.items())
+    # Slurm's name of a processor of graphics is singular.
+    gres = [f"{'gpu' if name == 'gpus' else name}:{amount}" for name, amount in resources if name not in licences]
+    owned = [f"{name}:{amount}" for name, amount in resources if name in licences]
+    owned += _to_list(settings.get("licence"))
     when = str(attributes.get("whenToMail") or "error")
-    return {"mail-user": str(attributes["mailTo"]), "mail-type": _MAIL.get(when.lower(), when)}
+    mails = bool(attributes.get("mailTo"))
+    return SbatchOptions(
+        partition=str(attributes["queue"]) if attributes.get("queue") else None,
+        account=str(attributes["accountingGroup"]) if attributes.get("accountingGroup") else None,
+        cpus_per_task=str(request.cpus),
+        mem=f"{math.ceil(request.memory_b / MIB)}M" if request.memory_b else None,
+        tmp=f"{math.ceil(request.disk_b / MIB)}M" if request.disk_b else None,
+        time=None if request.walltime_s is None else str(max(1, math.ceil(request.walltime_s / 60))),
+        gres=",".join(gres) or None,
+        licenses=",".join(owned) or None,
+        exclusive=True if settings.get("exclusive") else None,
+        priority=_text(settings.get("priority")),
+        nice=_text(settings.get("nice")),
+        mail_user=_text(settings.get("mailUser")) or (str(attributes["mailTo"]) if mails else None),
+        mail_type=_text(settings.get("mailType")) or (_MAIL.get(when.lower(), when) if mails else None),
+    )
 
 
-def _own(part: Mapping[str, Any]) -> dict[str, str | None]:
+def _component_options(part: SlurmMap) -> SbatchOptions:
     """Build the options of one component from Slurm's own settings, which override the common ones."""
-    options: dict[str, str | None] = {}
-    if part.get("cpu") is not None:
-        options["cpus-per-task"] = str(part["cpu"])
-    options |= {option: str(part[key]) for key, option in _COUNTS.items() if part.get(key) is not None}
-    for name in ("mem", "tmp"):
-        if part.get(name) is not None:
-            options[name] = str(part[name])
-    if part.get("gres") is not None:
-        options["gres"] = ",".join(_listed(part["gres"]))
-    for name, option in _OPTION_OF.items():
-        if part.get(name) is not None:
-            joint = "&" if name == "features" else ","
-            options[option] = joint.join(_listed(part[name]))
-    return options
+    return SbatchOptions(
+        partition=_text(part.get("partition")),
+        qos=_text(part.get("qos")),
+        reservation=_text(part.get("reserv")),
+        wckey=_text(part.get("wckey")),
+        nodes=_text(part.get("nodeCount")),
+        ntasks=_text(part.get("tasks")),
+        ntasks_per_node=_text(part.get("tasksPerNode")),
+        cpus_per_task=_text(part.get("cpu")),
+        mem=_text(part.get("mem")),
+        tmp=_text(part.get("tmp")),
+        gres=_text(part.get("gres")),
+        constraint=_text(part.get("features"), "&"),
+        nodelist=_text(part.get("nodes")),
+        exclude=_text(part.get("excludes")),
+    )
 
 
-def _gres_name(name: str) -> str:
-    """Return Slurm's name of a generic resource: ``gpus`` is ``gpu`` there."""
-    return "gpu" if name == "gpus" else name
+def _text(value: YamlValue, separator: str = ",") -> str | None:
+    return separator.join(_to_list(value)) if _is_set(value) else None
 
 
-def _listed(value: Any) -> list[str]:
+def _to_list(value: object) -> list[str]:
     if value is None:
         return []
     return [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]
 
 
-_ORDER: Final = (
-    "partition",
-    "qos",
-    "account",
-    "reservation",
-    "wckey",
-    "nodes",
-    "ntasks",
-    "ntasks-per-node",
-    "cpus-per-task",
-    "mem",
-    "tmp",
-    "time",
-    "gres",
-    "licenses",
-    "constraint",
-    "nodelist",
-    "exclude",
-    "exclusive",
-    "priority",
-    "nice",
-    "mail-user",
-    "mail-type",
-)
-
-
-def _in_order(options: Mapping[str, str | None]) -> Iterator[str]:
-    yield from (name for name in _ORDER if name in options)
-    yield from sorted(options.keys() - set(_ORDER))
-
-
-def partition_for(
-    request: Request, table: Sequence[Mapping[str, Any]], features: Any = None
-) -> Mapping[str, Any] | None:
-    """Find the first partition in a site's table that fits a request; ``None`` when none does.
+def partition_for(request: Request, rows: Sequence[PartitionRow], features: YamlValue = None) -> PartitionRow | None:
+    """Find the first partition of a site that fits a request; ``None`` when none does.
 
     A row without an amount has no limit, and one that names features holds only jobs that ask for none but these. A
     partition with a resource that is not requested, gpus say, is avoided while another one fits.
     """
-    words = {word for text in _listed(features) for word in _FEATURE.findall(text)}
-    fitting = [row for row in table if _holds(row, request) and words <= set(row.get("features") or words)]
+    words = {word for text in _to_list(features) for word in _FEATURE.findall(text)}
+    fitting = [row for row in rows if _fits(row, request) and words <= set(row.get("features") or words)]
     plain = [row for row in fitting if not (set(row.get("resources") or {}) - set(request.resources))]
     return next(iter(plain or fitting), None)
 
@@ -333,19 +329,18 @@ _FEATURE: Final = re.compile(r"[A-Za-z_][\w.-]*")
 """A word in an expression over features (sbatch(1): --constraint)."""
 
 
-def _holds(row: Mapping[str, Any], request: Request) -> bool:
-    most_memory = row.get("memory")
-    most_time = row.get("walltime")
-    has = row.get("resources") or {}
+def _fits(row: PartitionRow, request: Request) -> bool:
+    max_memory, max_time = row.get("memory"), row.get("walltime")
+    resources = row.get("resources") or {}
     return (
         request.cpus <= int(row.get("cpus") or request.cpus)
-        and (most_memory is None or (request.memory_b or 0) <= parse_memory(most_memory, "partitions.memory"))
-        and (most_time is None or (request.walltime_s or 0) <= parse_walltime(most_time, "partitions.walltime"))
-        and all(amount <= int(has.get(name, 0)) for name, amount in request.resources.items())
+        and (max_memory is None or (request.memory_b or 0) <= parse_memory(max_memory, "partitions.memory"))
+        and (max_time is None or (request.walltime_s or 0) <= parse_walltime(max_time, "partitions.walltime"))
+        and all(amount <= int(resources.get(name, 0)) for name, amount in request.resources.items())
     )
 
 
-def raw_options(*sources: Any) -> tuple[str, ...]:
+def raw_options(*sources: object) -> tuple[str, ...]:
     """Collect raw options from several sources, as written: with or without ``#SBATCH`` in front."""
-    lines = (line.strip() for source in sources for text in _listed(source) for line in text.splitlines())
+    lines = (line.strip() for source in sources for text in _to_list(source) for line in text.splitlines())
     return tuple(plain for line in lines if (plain := line.removeprefix("#SBATCH").strip()))

@@ -12,7 +12,7 @@ import jinja2
 import msgspec
 
 from longshore.errors import ConfigError
-from longshore.services.slurm.render.sbatch_options import Component
+from longshore.services.slurm.render.sbatch_options import SbatchOptions
 
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9._:-]+")
 _LONGEST: Final = 120
@@ -32,7 +32,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    components: tuple[Component, ...]
+    components: tuple[SbatchOptions, ...]
     array: int
     raw: tuple[str, ...]
     folder: str
@@ -72,7 +72,7 @@ def _lines(script: Script) -> Iterator[str]:
     for number, component in enumerate(script.components):
         if number:
             yield "hetjob"
-        yield from (_option(name, value) for name, value in component.options)
+        yield from (_option(name, value) for name, value in component.pairs())
         if not number:
             # After ours: the later of two lines counts. In a heterogeneous job they belong to the first component.
             yield from (_fit(DIRECTIVES, line) for line in script.raw)
