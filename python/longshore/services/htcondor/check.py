@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from longshore.contract.context import Context, Problem
 from longshore.engine.policy.retry import make_retry_rules
@@ -152,7 +152,7 @@ def _node_count_problems(name: str, settings: JobSettings) -> Iterator[Problem]:
     """Refuses jobs that request several machines: they would wait for ever, or run once on each."""
     own = settings.service_settings
     lines = (str(line).partition("=") for line in own.get("directives") or ())
-    values: dict[str, Any] = {f"directives {command.strip()}": value.strip() for command, _, value in lines}
+    values: dict[str, object] = {f"directives {command.strip()}": value.strip() for command, _, value in lines}
     values |= {f"profile.condor.{command}": value for command, value in (own.get("profile.condor") or {}).items()}
     values |= {f"requestResources.{resource}": amount for resource, amount in settings.request.resources.items()}
     values[f"{SETTINGS_KEY}.nodeCount"] = own.get("nodeCount") or 1

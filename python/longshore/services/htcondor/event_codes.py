@@ -1,4 +1,4 @@
-"""HTCondor's numbers: types of log events, and causes by hold and eviction codes."""
+"""HTCondor's numbers: types of log events, job status, and causes by hold and eviction codes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,18 @@ class EventType(IntEnum):
     RECONNECT_FAILED = 24
 
 
-JOB_HELD: Final = 5
-"""``JobStatus`` of a held job."""
+class JobStatus(IntEnum):
+    """Values of a job's ``JobStatus`` in its ad."""
+
+    IDLE = 1
+    RUNNING = 2
+    REMOVED = 3
+    COMPLETED = 4
+    HELD = 5
+    TRANSFERRING_OUTPUT = 6
+    SUSPENDED = 7
+
+
 USER_HOLD: Final = 1
 """Hold code of a user's hold."""
 BY_HAND: Final = (USER_HOLD, 15, 16)

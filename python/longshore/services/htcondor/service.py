@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
 import msgspec
 
@@ -37,7 +37,7 @@ from longshore.model.run.submission import Submission
 from longshore.services.htcondor import status_lines
 from longshore.services.htcondor.check import check
 from longshore.services.htcondor.control import interventions, restart
-from longshore.services.htcondor.event_codes import BY_HAND, JOB_HELD, USER_HOLD
+from longshore.services.htcondor.event_codes import BY_HAND, USER_HOLD, JobStatus
 from longshore.services.htcondor.events.dagman_end import DagmanEnd, read_dagman_end
 from longshore.services.htcondor.events.dagman_history import DagmanHistory
 from longshore.services.htcondor.events.event_source import LogEventSource
@@ -46,7 +46,7 @@ from longshore.services.htcondor.log_lookup import CondorLogLocator
 from longshore.services.htcondor.render.render import folders, render
 from longshore.services.htcondor.render.settings import JOB_KEYS, JOB_MAPS, RUN_KEYS, SETTINGS_KEY, run_value
 from longshore.services.htcondor.schedd import ids, query
-from longshore.services.htcondor.schedd.client import CondorClient, quoted
+from longshore.services.htcondor.schedd.client import Ad, CondorClient, quoted
 from longshore.services.htcondor.schedd.ping import NAME, ping
 from longshore.services.htcondor.submission.recover import resolve_submission
 from longshore.services.htcondor.submission.submit_dag import submit_run
@@ -126,7 +126,7 @@ class HTCondorService(
     def submit(self, run: RunPaths) -> Submission:
         """Submit the DAG to DAGMan, for the first time."""
         if read_submissions(run).last_submission is not None:
-            raise SubmissionRefusedError(f"'{run.root}' was handed over before", hint="'restart' runs it again.")
+            raise SubmissionRefusedError(f"'{run.root}' was submitted before", hint="'restart' runs it again.")
         return self._make_submission(run, submit_run(run, _client(run), by="submit").cluster, "submit")
 
     def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
@@ -161,7 +161,7 @@ class HTCondorService(
             raise UnreachableError(f"whether '{run.root}' is still in the queue cannot be told: {found.why}")
         if not found:
             return None
-        if found[0].get("JobStatus") != JOB_HELD:
+        if found[0].get("JobStatus") != JobStatus.HELD:
             raise SubmissionRefusedError(f"'{run.root}' is RUNNING: DAGMan is job {last.cluster}.0 of '{last.schedd}'")
         _client(run).apply_action("Release", _dagman(run, last.cluster), "longshore resume")
         return self._make_submission(run, last.cluster, "resume")
@@ -279,9 +279,7 @@ class HTCondorService(
             found = self._query_jobs(run, _dagman(run, last.cluster), status_lines.DAGMAN_ATTRIBUTES)
         return tuple(status_lines.lines(run, record, found, end, partial(self._job_phases, run)))
 
-    def _query_jobs(
-        self, run: RunPaths, constraint: str, attributes: Sequence[str]
-    ) -> list[Mapping[str, Any]] | Unreachable:
+    def _query_jobs(self, run: RunPaths, constraint: str, attributes: Sequence[str]) -> list[Ad] | Unreachable:
         """Query the queue; a schedd that just failed to answer is not asked again for some seconds."""
         at, silent = self._silent_since.get(str(run.root)) or (0.0, None)
         if silent is not None and time.monotonic() - at < _SILENT_S:
@@ -357,7 +355,7 @@ class HTCondorService(
 
 
 def _where(ctx: Context) -> ScheddAddress:
-    own: Any = ctx.site.settings.get("htcondor") or {}
+    own: object = ctx.site.settings.get("htcondor") or {}
     if not isinstance(own, Mapping):
         return ScheddAddress()
     return ScheddAddress(schedd=str(own.get("schedd") or ""), pool=str(own.get("pool") or ""))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.moment import format_moment
-from longshore.services.htcondor.event_codes import JOB_HELD
+from longshore.services.htcondor.event_codes import JobStatus
 from longshore.services.htcondor.events import provisioner
 from longshore.services.htcondor.events.dagman_end import DagmanEnd
 from longshore.services.htcondor.events.dagman_out import barrier_failures, dag_errors, submit_failures
@@ -18,17 +18,17 @@ from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.render.dag_edges import BARRIER_SCRIPT
 from longshore.services.htcondor.render.provisioning import SCRIPT
 from longshore.services.htcondor.schedd import ids
+from longshore.services.htcondor.schedd.client import Ad
 from longshore.services.htcondor.submission_record import SubmissionRecord, dagman_out, nodes_log
 
 DAGMAN_ATTRIBUTES: Final = ("JobStatus", "HoldReason", "DAG_NodesQueued", "DAG_NodesReady", "JobCoolDownExpiration")
 """Attributes of DAGMan's job that `lines` reads."""
-_IDLE: Final = 1
 
 
 def lines(
     run: RunPaths,
     record: SubmissionRecord,
-    found: list[Mapping[str, Any]] | Unreachable | None,
+    found: list[Ad] | Unreachable | None,
     end: DagmanEnd | None,
     job_phases: Callable[[], JobPhases],
 ) -> Iterator[str]:
@@ -69,14 +69,14 @@ def lines(
         yield provisioner.status_line(job_phases().provisioner)
 
 
-def _in_queue(run: RunPaths, cluster: int, number: int, found: list[Mapping[str, Any]] | Unreachable) -> Iterator[str]:
+def _in_queue(run: RunPaths, cluster: int, number: int, found: list[Ad] | Unreachable) -> Iterator[str]:
     """Lines on DAGMan's job in the queue: unreachable schedd, hold, or cool-down."""
     if isinstance(found, Unreachable):
         yield f"The schedd does not answer, so what is told is what the log says: {found.why}"
-    elif found and found[0].get("JobStatus") == JOB_HELD:
+    elif found and found[0].get("JobStatus") == JobStatus.HELD:
         reason = found[0].get("HoldReason") or "no reason is given"
         yield f"DAGMan itself is held: {reason}; to let it go on: longshore resume {ids.format_id(cluster)}"
-    elif found and found[0].get("JobStatus") == _IDLE and found[0].get("JobCoolDownExpiration"):
+    elif found and found[0].get("JobStatus") == JobStatus.IDLE and found[0].get("JobCoolDownExpiration"):
         # A cool-down: the schedd starts it again after some minutes.
         yield f"DAGMan itself waits: HTCondor starts it again {format_moment(float(found[0]['JobCoolDownExpiration']))}"
         if not dagman_out(run, number, newest=number).exists():

@@ -16,12 +16,12 @@ from longshore.errors import (
     UnreachableError,
 )
 from longshore.services.htcondor.schedd.bindings import version_error
-from longshore.services.htcondor.schedd.client import CondorClient
+from longshore.services.htcondor.schedd.client import Ad, CondorClient
 from longshore.services.htcondor.schedd.errors import to_error
 from longshore.services.htcondor.schedd.ping import capacity_of, ping
 
 GIB = 1 << 30
-MACHINES: list[dict[str, object]] = [
+MACHINES: list[Ad] = [
     {"Machine": "worker1", "TotalCpus": 8.0, "TotalMemory": 16384, "TotalDisk": 1000, "TotalGPUs": 2},
     {"Machine": "head", "TotalCpus": 64, "TotalMemory": 65536},
     {"Machine": "odd"},

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.model.run.state import JobState
+from longshore.services.htcondor.schedd.client import Ad
 from longshore.services.htcondor.schedd.query_report import build_report, state_of
 
-AD = {
+AD: Ad = {
     "ClusterId": 12,
     "GlobalJobId": "ap#12.0#100",
     "JobStatus": 2,
@@ -63,7 +64,7 @@ def test_what_dagman_counts() -> None:
 
 
 def test_a_run_of_bps_that_has_not_begun() -> None:
-    ad = {"ClusterId": 3, "JobStatus": 1, "Iwd": "/bps/run", "bps_run": "u_x", "bps_isjob": "True"}
+    ad: Ad = {"ClusterId": 3, "JobStatus": 1, "Iwd": "/bps/run", "bps_run": "u_x", "bps_isjob": "True"}
     report = build_report(ad, "ap", None)
     assert (report.path, report.name, report.state, report.expected) == ("/bps/run", "u_x", JobState.PENDING, 0)
     assert report.expected_labels is None

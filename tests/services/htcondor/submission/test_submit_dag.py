@@ -153,7 +153,7 @@ def test_what_somebody_else_began_and_that_arrived_is_taken_on_and_not_handed_ov
     schedd.there = DagmanJob(cluster=9, schedd="ap", global_id="ap#9")
     assert submit_run(run, schedd, by="submit") == read_submissions(run).last_submission
     write_submissions(run, begun)
-    with pytest.raises(SubmissionRefusedError, match=r"was handed over before: DAGMan is job 9\.0 of 'ap'"):
+    with pytest.raises(SubmissionRefusedError, match=r"was submitted before: DAGMan is job 9\.0 of 'ap'"):
         submit_run(run, schedd, by="restart", plan=again())
     assert [handed.cluster for handed in read_submissions(run).submissions] == [9]
     assert schedd.taken == []

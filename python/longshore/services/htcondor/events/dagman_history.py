@@ -6,15 +6,12 @@ from typing import Final
 
 from longshore.contract.context import Unreachable
 from longshore.errors import LongshoreError, UnreachableError
+from longshore.services.htcondor.event_codes import JobStatus
 from longshore.services.htcondor.events.dagman_end import DagmanEnd
-from longshore.services.htcondor.schedd.client import CondorClient
+from longshore.services.htcondor.schedd.client import CLOCKS_S, CondorClient
 from longshore.services.htcondor.submission_record import DagSubmission
 
 _ATTRIBUTES: Final = ("JobStatus", "ExitCode", "CompletionDate")
-_COMPLETED: Final = 4
-"""``JobStatus`` of a job that exited."""
-_CLOCKS_S: Final = 3600
-"""Maximum difference between two hosts' clocks."""
 
 
 class DagmanHistory:
@@ -34,14 +31,14 @@ class DagmanHistory:
             return end
         try:
             # A history may be long: the search stops at the time of the submission.
-            before = f"EnteredCurrentStatus < {int(submission.life.t) - _CLOCKS_S}"
+            before = f"EnteredCurrentStatus < {int(submission.life.t) - CLOCKS_S}"
             found = client.query_history(constraint, _ATTRIBUTES, since=before)
         except UnreachableError as error:
             return Unreachable(why=error.message)
         except LongshoreError:
             # Some schedds do not allow reading their history.
             return None
-        if not found or found[0].get("JobStatus") != _COMPLETED or "ExitCode" not in found[0]:
+        if not found or found[0].get("JobStatus") != JobStatus.COMPLETED or "ExitCode" not in found[0]:
             return None
         at = float(found[0].get("CompletionDate") or 0)
         end = self._ends[constraint] = DagmanEnd(at=at, is_removed=False, exit=int(found[0]["ExitCode"]))

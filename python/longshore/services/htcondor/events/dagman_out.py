@@ -4,67 +4,59 @@ from __future__ import annotations
 
 import mmap
 import re
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from longshore.services.htcondor.node_names import FINAL_NODE
 
-_SHORTCUT: Final = re.compile(rb"Shortcutting node (\S+) retries because of submit failure")
-_GATE: Final = re.compile(rb"PRE Script of (?:Node|Job) g\d+ (?:failed|died)[^\n]*", re.IGNORECASE)
-_SAID: Final = re.compile(rb"\n\d\d/\d\d/\d\d(?:\d\d)? \d\d:\d\d:\d\d(?:\.\d+)? (?:ERROR|Error|submit error)[^\n]*")
-_STAMP: Final = re.compile(rb"^\n\d\d/\d\d/\d\d(?:\d\d)? \d\d:\d\d:\d\d(?:\.\d+)? ")
-_ERROR: Final = re.compile(rb"\n\d\d/\d\d/\d\d(?:\d\d)? [\d:.]+ ((?:ERROR|Warning is fatal error)\b[^\n]*)")
-_OF_JOBS: Final = (b"ERROR: the following", b"ERROR: a node failed")
+_STAMP: Final = rb"\n\d\d/\d\d/\d\d(?:\d\d)? [\d:.]+ "
+_FAILED_SUBMIT: Final = re.compile(rb"Shortcutting node (\S+) retries because of submit failure")
+_FAILED_BARRIER: Final = re.compile(rb"PRE Script of (?:Node|Job) g\d+ (?:failed|died)[^\n]*", re.IGNORECASE)
+_SUBMIT_ERROR: Final = re.compile(_STAMP + rb"((?:ERROR|Error|submit error)[^\n]*)")
+_ERROR: Final = re.compile(_STAMP + rb"((?:ERROR|Warning is fatal error)\b[^\n]*)")
+_JOB_ERRORS: Final = (b"ERROR: the following", b"ERROR: a node failed")
 """Prefixes of messages that only report failed jobs."""
-_MOST: Final = 3
-_BEFORE: Final = 4000
+_MAX_ERRORS: Final = 3
+_REASON_BYTES: Final = 4000
 """Bytes before the message that a node is given up, to search for the reason."""
 
 
 def submit_failures(path: Path, size: int) -> dict[int, str]:
     """Reasons why jobs could not be submitted; `size` is the number of jobs, the file may be missing."""
-    found: dict[int, str] = {}
-    try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-            for given_up in _SHORTCUT.finditer(text):
-                node = given_up[1].decode("utf-8", "replace")
-                job = size - 1 if node == FINAL_NODE else int(node[1:]) if re.fullmatch(r"j\d+", node) else -1
-                if 0 <= job < size:
-                    found[job] = _reason(text[max(0, given_up.start() - _BEFORE) : given_up.start()])
-    except (OSError, ValueError):
-        # The file is missing or empty.
-        return found
-    return found
+    reasons: dict[int, str] = {}
+    for failure in _matches(path, _FAILED_SUBMIT):
+        node = _text(failure[1])
+        job = size - 1 if node == FINAL_NODE else int(node[1:]) if re.fullmatch(r"j\d+", node) else -1
+        if 0 <= job < size:
+            start = failure.start()
+            errors = _SUBMIT_ERROR.findall(failure.string, max(0, start - _REASON_BYTES), start)
+            reasons[job] = ": ".join(["DAGMan could not submit it", *map(_text, errors[-1:])])
+    return reasons
 
 
 def barrier_failures(path: Path) -> list[str]:
-    """Messages on gates between groups whose script failed: jobs behind one never run. The file may be missing."""
-    try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-            return [found[0].decode("utf-8", "replace") for found in _GATE.finditer(text)]
-    except (OSError, ValueError):
-        return []
+    """Messages on barriers between groups whose script failed: jobs behind one never run. The file may be missing."""
+    return [_text(failure[0]) for failure in _matches(path, _FAILED_BARRIER)]
 
 
 def dag_errors(path: Path) -> list[str]:
     """Messages on errors of the DAG or its environment, not on failed jobs. The file may be missing."""
-    found: list[str] = []
-    try:
-        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
-            for said in _ERROR.finditer(text):
-                words = said[1].decode("utf-8", "replace").strip()
-                if not said[1].startswith(_OF_JOBS) and words not in found:
-                    found.append(words)
-                if len(found) == _MOST:
-                    break
-    except (OSError, ValueError):
-        return found
-    return found
+    errors = (error[1] for error in _matches(path, _ERROR) if not error[1].startswith(_JOB_ERRORS))
+    return list(islice(dict.fromkeys(map(_text, errors)), _MAX_ERRORS))
 
 
-def _reason(before: bytes) -> str:
-    said = _SAID.findall(before)
-    if not said:
-        return "DAGMan could not submit it"
-    words = _STAMP.sub(b"", said[-1]).decode("utf-8", "replace").strip()
-    return f"DAGMan could not submit it: {words}"
+def _matches(path: Path, pattern: re.Pattern[bytes]) -> Iterator[re.Match[bytes]]:
+    # An empty file cannot be mapped.
+    with (
+        suppress(OSError, ValueError),
+        path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text,
+    ):
+        yield from pattern.finditer(text)
+
+
+def _text(message: bytes) -> str:
+    return message.decode("utf-8", "replace").strip()

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from longshore.contract.context import Context
+from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import Request
 from longshore.services.htcondor.node_names import FINAL_NODE
 from longshore.services.htcondor.render import log_names, quoting, submit_description
@@ -182,7 +183,7 @@ def _node_commands(description: SubmitDescription) -> str:
 class _RequestMacros:
     """Requests of single jobs that differ from their submit description."""
 
-    def __init__(self, settings: Any, ctx: Context) -> None:
+    def __init__(self, settings: JobSettings, ctx: Context) -> None:
         self._settings = settings
         self._ctx = ctx
         self._shared = submit_description.request_macros(settings.request, settings, ctx)

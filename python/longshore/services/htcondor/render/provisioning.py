@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -39,7 +39,7 @@ def provisioning(ctx: Context) -> Provisioning | None:
     """
     if not parse_bool(run_value(ctx, "provisionResources", default=False), "provisionResources"):
         return None
-    config_map: Any = run_value(ctx, "provisioning", {})
+    config_map = run_value(ctx, "provisioning", {})
     if not isinstance(config_map, Mapping) or not config_map.get("provisioningScript"):
         raise ConfigError("'provisionResources' asks for machines, and 'provisioning.provisioningScript' starts none")
     if not (config_map.get("provisioningMaxWallTime") or run_value(ctx, "provisioningMaxWallTime")):

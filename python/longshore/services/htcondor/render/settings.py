@@ -13,6 +13,7 @@ from longshore.config.values.quantities import parse_bool
 from longshore.contract.context import Context
 from longshore.errors import ConfigError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.values import YamlValue
 from longshore.model.workflow.job import JobSettings
 from longshore.services.htcondor.render import quoting
 from longshore.sites.inherited_environment import is_excluded
@@ -132,7 +133,7 @@ def _check_reserved(where: str, name: str) -> str:
     return name
 
 
-def _attribute_literal(name: str, value: Any) -> str:
+def _attribute_literal(name: str, value: object) -> str:
     """The value of an attribute as a ClassAd literal: text becomes a string, never an expression."""
     if isinstance(value, bool):
         return str(value).lower()
@@ -143,7 +144,7 @@ def _attribute_literal(name: str, value: Any) -> str:
     raise ConfigError(f"'attrs.{name}' must be text, a number, true or false, not {value!r}")
 
 
-def _single_line(key: str, value: Any) -> str:
+def _single_line(key: str, value: object) -> str:
     text = str(value).strip()
     if re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
         raise ConfigError(f"'{key}' must be one line of text, not {text!r}")
@@ -250,7 +251,7 @@ def dagman_settings(ctx: Context) -> list[tuple[str, str]]:
     return sorted(found.items())
 
 
-def _setting_text(name: str, value: Any) -> str:
+def _setting_text(name: str, value: object) -> str:
     setting = name.upper()
     if why := _RESERVED_SETTINGS.get(setting):
         raise ConfigError(f"'wmsConfig' cannot set '{name}': {why}", hint="Leave it out.")
@@ -273,9 +274,10 @@ def _unknown_key_error(message: str, name: str, known: Iterable[str]) -> ConfigE
     )
 
 
-def run_value(ctx: Context, key: str, default: Any = None) -> Any:
+def run_value(ctx: Context, key: str, default: YamlValue = None) -> YamlValue:
     """Value of the run's configuration for one of `RUN_KEYS`."""
-    return (ctx.settings.get("run") or {}).get(key, default)
+    values: Mapping[str, YamlValue] = ctx.settings.get("run") or {}
+    return values.get(key, default)
 
 
 def max_jobs(ctx: Context) -> dict[str, int]:
@@ -295,14 +297,14 @@ def max_jobs(ctx: Context) -> dict[str, int]:
     return found
 
 
-def category_name(name: Any) -> str:
+def category_name(name: object) -> str:
     """Name of a category in a DAG file: letters, digits and ``_``."""
     return re.sub(r"\W", "_", str(name), flags=re.ASCII)
 
 
 def getenv(ctx: Context) -> str:
     """Patterns of the variables that jobs inherit from the submitter through DAGMan; values are never written."""
-    rule: Any = (ctx.settings.get("executor") or {}).get("inherit", "all")
+    rule = (ctx.settings.get("executor") or {}).get("inherit", "all")
     if rule == "none":
         return ", ".join(_LOGIN_VARIABLES)
     if rule == "all":

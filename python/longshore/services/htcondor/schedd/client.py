@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from contextlib import chdir
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import chdir, contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -15,16 +15,27 @@ from longshore.errors import LongshoreError, SubmissionRefusedError, Unreachable
 from longshore.services.htcondor.schedd.bindings import load_bindings, silence_stdout, version_error, version_number
 from longshore.services.htcondor.schedd.errors import map_errors
 
-_CLOCKS_S: Final = 3600
+Ad: TypeAlias = Mapping[str, str | int | float | bool]
+"""Values of a ClassAd, without undefined ones."""
+CLOCKS_S: Final = 3600
+"""Maximum difference between two hosts' clocks, in seconds."""
+
+
+class _ClassAd(Protocol):
+    """A ClassAd of the bindings."""
+
+    def __contains__(self, name: str) -> bool: ...
+
+    def eval(self, name: str) -> str | int | float | bool | None: ...
 
 
 class Daemon(msgspec.Struct, frozen=True, kw_only=True):
-    """A daemon that the collector located."""
+    """A daemon that the collector daemon."""
 
     name: str
     version: str
     """Version number; empty if it reports none."""
-    ad: Any
+    ad: object
     """Location ad, which the bindings need to reach the daemon."""
 
 
@@ -90,62 +101,68 @@ class CondorClient:
 
         Raises `UnreachableError` if the collector does not know it, or does not answer.
         """
-        htcondor = load_bindings()
-        daemon = f"the schedd '{self._name}'" if self._name else "the schedd of this host"
-        with map_errors(daemon):
-            collector = htcondor.Collector(self._pool) if self._pool else htcondor.Collector()
-            kind = htcondor.DaemonType.Schedd
+        schedd = f"the schedd '{self._name}'" if self._name else "the schedd of this host"
+        kind = load_bindings().DaemonType.Schedd
+        with self._collector(schedd) as collector:
             ad = collector.locate(kind, self._name) if self._name else collector.locate(kind)
         if ad is None:
             raise UnreachableError(
-                f"{daemon} is not known to the collector", hint="'condor_status -schedd' names those it knows."
+                f"{schedd} is not known to the collector", hint="'condor_status -schedd' lists the schedds it knows."
             )
-        return _located(ad)
+        return _daemon(ad)
 
     def schedds(self) -> list[str]:
         """Names of all schedds that the collector knows.
 
         Raises `UnreachableError` if it does not answer.
         """
-        htcondor = load_bindings()
-        with map_errors("the collector"):
-            collector = htcondor.Collector(self._pool) if self._pool else htcondor.Collector()
-            return sorted(str(ad["Name"]) for ad in collector.locateAll(htcondor.DaemonType.Schedd))
+        with self._collector("the collector") as collector:
+            return sorted(str(ad["Name"]) for ad in collector.locateAll(load_bindings().DaemonType.Schedd))
 
     def collector(self) -> Daemon:
         """The collector, after a successful query.
 
         Raises `UnreachableError` if it does not answer.
         """
-        htcondor = load_bindings()
-        with map_errors(f"the collector '{self._pool or self.setting('COLLECTOR_HOST')}'"):
-            collector = htcondor.Collector(self._pool) if self._pool else htcondor.Collector()
-            found = collector.query(htcondor.AdType.Collector, projection=["Name", "CondorVersion", "MyAddress"])
+        with self._collector(f"the collector '{self._pool or self.setting('COLLECTOR_HOST')}'") as collector:
+            projection = ["Name", "CondorVersion", "MyAddress"]
+            found = collector.query(load_bindings().AdType.Collector, projection=projection)
             if not found:
                 raise UnreachableError(f"the collector '{self._pool}' does not say who it is")
-            return _located(found[0])
+            return _daemon(found[0])
 
-    def query_machines(self, attributes: Sequence[str]) -> list[Mapping[str, Any]]:
+    def query_machines(self, attributes: Sequence[str]) -> list[Ad]:
         """Attributes of the pool's machines.
 
         Raises `UnreachableError` if the collector does not answer.
         """
-        htcondor = load_bindings()
-        with map_errors("the collector"):
-            collector = htcondor.Collector(self._pool) if self._pool else htcondor.Collector()
-            ads = collector.query(htcondor.AdType.Startd, projection=list(attributes))
-            return [_plain(ad, attributes) for ad in ads]
+        with self._collector("the collector") as collector:
+            ads = collector.query(load_bindings().AdType.Startd, projection=list(attributes))
+            return [_ad_values(ad, attributes) for ad in ads]
 
-    def authenticate(self, located: Daemon) -> Mapping[str, str]:
+    def authenticate(self, daemon: Daemon) -> Mapping[str, str]:
         """Method and identity by which a daemon authenticates us for commands.
 
         Raises `ServiceError` if it does not, or does not answer.
         """
-        htcondor = load_bindings()
-        with map_errors(f"'{located.name}'"):
-            ad = htcondor.ping(located.ad, "WRITE")
+        with map_errors(f"'{daemon.name}'"):
+            ad = load_bindings().ping(daemon.ad, "WRITE")
             names = ("AuthMethods", "AuthenticatedName", "MyRemoteUserName", "AuthorizationSucceeded")
-            return {name: str(value) for name, value in _plain(ad, names).items()}
+            return {name: str(value) for name, value in _ad_values(ad, names).items()}
+
+    @contextmanager
+    def _collector(self, daemon: str) -> Iterator[Any]:
+        """A connection to the collector; errors name `daemon`."""
+        htcondor = load_bindings()
+        with map_errors(daemon):
+            yield htcondor.Collector(self._pool) if self._pool else htcondor.Collector()
+
+    @contextmanager
+    def _schedd(self) -> Iterator[Any]:
+        """A connection to the schedd; errors name it."""
+        daemon = self.schedd()
+        with map_errors(f"the schedd '{daemon.name}'"):
+            yield load_bindings().Schedd(daemon.ad)
 
     # ----------------------------------------------------------------------------------------------------------- submit
 
@@ -156,30 +173,29 @@ class CondorClient:
         `SubmissionRefusedError` if the schedd refuses it, and `UnreachableError` if no schedd answers.
         """
         htcondor = load_bindings()
-        located = self.schedd()
-        if old := version_error(located.version):
+        daemon = self.schedd()
+        if old := version_error(daemon.version):
             raise SubmissionRefusedError(old, hint="Submit from an access point with HTCondor 24 or later.")
-        with map_errors(f"the schedd '{located.name}'", request="the DAG"):
+        with map_errors(f"the schedd '{daemon.name}'", request="the DAG"):
             # Relative paths in the DAG are resolved from the working directory of this process.
             with chdir(dag.parent), silence_stdout():
                 submit = htcondor.Submit.from_dag(str(dag), {"dagman": self._dagman(), **options})
             submit["initialdir"] = str(dag.parent)
             for name, value in attributes.items():
                 submit[name] = value
-            schedd = htcondor.Schedd(located.ad)
+            schedd = htcondor.Schedd(daemon.ad)
             cluster = int(schedd.submit(submit).cluster())
         found = self.query_jobs(f"ClusterId == {cluster}", ("GlobalJobId",))
         names = [] if isinstance(found, Unreachable) else [str(ad.get("GlobalJobId", "")) for ad in found]
-        return DagmanJob(cluster=cluster, schedd=located.name, global_id=names[0] if names else "")
+        return DagmanJob(cluster=cluster, schedd=daemon.name, global_id=names[0] if names else "")
 
     def require_answer(self) -> None:
         """Check that the schedd answers.
 
         Raises `UnreachableError` if it does not.
         """
-        located = self.schedd()
-        with map_errors(f"the schedd '{located.name}'"):
-            load_bindings().Schedd(located.ad).query("false", projection=["ClusterId"])
+        with self._schedd() as schedd:
+            schedd.query("false", projection=["ClusterId"])
 
     def find_dagman(self, constraint: str, *, since: float) -> DagmanJob | None:
         """The DAGMan job that meets a constraint, in the queue or in the history since a time; ``None`` if absent.
@@ -191,7 +207,7 @@ class CondorClient:
         if isinstance(found, Unreachable):
             raise UnreachableError(f"whether a DAG arrived cannot be asked: {found.why}", hint="Try again later.")
         # A history may be long: the search stops at the submission's time. Two hosts' clocks may differ.
-        ads = found or self.query_history(constraint, names, since=f"EnteredCurrentStatus < {int(since) - _CLOCKS_S}")
+        ads = found or self.query_history(constraint, names, since=f"EnteredCurrentStatus < {int(since) - CLOCKS_S}")
         if not ads:
             return None
         return DagmanJob(
@@ -210,52 +226,34 @@ class CondorClient:
 
     # ------------------------------------------------------------------------------------------------ query and control
 
-    def query_jobs(self, constraint: str, attributes: Sequence[str]) -> list[Mapping[str, Any]] | Unreachable:
+    def query_jobs(self, constraint: str, attributes: Sequence[str]) -> list[Ad] | Unreachable:
         """Attributes of the jobs in the queue that meet a constraint."""
         try:
-            located = self.schedd()
-            with map_errors(f"the schedd '{located.name}'"):
-                schedd = load_bindings().Schedd(located.ad)
-                return [_plain(ad, attributes) for ad in schedd.query(constraint, projection=list(attributes))]
+            with self._schedd() as schedd:
+                return [_ad_values(ad, attributes) for ad in schedd.query(constraint, projection=list(attributes))]
         except LongshoreError as error:
             return Unreachable(why=error.message)
 
     def query_history(
         self, constraint: str, attributes: Sequence[str], *, most: int = 1, since: str | None = None
-    ) -> list[Mapping[str, Any]]:
+    ) -> list[Ad]:
         """Attributes of jobs that left the queue, newest first.
 
         `most` limits their number; -1 is no limit. `since` is an expression: the search stops at the first job that
         meets it. Raises `ServiceError` if the schedd does not answer.
         """
-        located = self.schedd()
-        with map_errors(f"the schedd '{located.name}'"):
-            schedd = load_bindings().Schedd(located.ad)
-            return [_plain(ad, attributes) for ad in schedd.history(constraint, list(attributes), most, since)]
+        with self._schedd() as schedd:
+            return [_ad_values(ad, attributes) for ad in schedd.history(constraint, list(attributes), most, since)]
 
     def apply_action(self, action: str, constraint: str, reason: str) -> int:
         """Apply an action to all jobs that meet a constraint; return how many were changed.
 
         `action` is ``Remove``, ``RemoveX``, ``Hold`` or ``Release``. Raises `ServiceError` if the schedd refuses.
         """
-        htcondor = load_bindings()
-        located = self.schedd()
-        with map_errors(f"the schedd '{located.name}'"):
-            schedd = htcondor.Schedd(located.ad)
+        with self._schedd() as schedd:
             # Version 25.14 drops a reason that is no pair.
-            answer = schedd.act(getattr(htcondor.JobAction, action), constraint, (reason, 0))
+            answer = schedd.act(getattr(load_bindings().JobAction, action), constraint, (reason, 0))
             return int(answer["TotalSuccess"]) if answer is not None else 0
-
-    def edit(self, constraint: str, attribute: str, value: str) -> int:
-        """Change an attribute of all jobs that meet a constraint; return their number.
-
-        Raises `ServiceError` if the schedd refuses.
-        """
-        htcondor = load_bindings()
-        located = self.schedd()
-        with map_errors(f"the schedd '{located.name}'"):
-            answer = htcondor.Schedd(located.ad).edit(constraint, attribute, value)
-            return int(getattr(answer, "count", answer) or 0)
 
     def _connect_dagman(self, cluster: int) -> Any:
         """A connection to DAGMan itself; the bindings find it only through the schedd of this host.
@@ -304,21 +302,16 @@ def quoted(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
-def _located(ad: Any) -> Daemon:
-    return Daemon(
-        name=str(ad.get("Name", "")),
-        version=version_number(str(ad.get("CondorVersion", ""))),
-        ad=ad,
-    )
+def _daemon(ad: Any) -> Daemon:
+    return Daemon(name=str(ad.get("Name", "")), version=version_number(str(ad.get("CondorVersion", ""))), ad=ad)
 
 
-def _plain(ad: Any, attributes: Sequence[str]) -> dict[str, Any]:
+def _ad_values(ad: _ClassAd, attributes: Sequence[str]) -> Ad:
     """The attributes that have a value in an ad."""
     found = {}
     for name in attributes:
         value = ad.eval(name) if name in ad else None
-        if value is None or type(value).__name__ == "Value":
-            # The value is undefined, or an error.
-            continue
-        found[name] = value
+        # Otherwise the value is undefined, or an error.
+        if value is not None and type(value).__name__ != "Value":
+            found[name] = value
     return found

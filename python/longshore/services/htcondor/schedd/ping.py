@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 from longshore.contract.context import PingReport
 from longshore.errors import ConfigError, ServiceError, UnreachableError
 from longshore.model.workflow.request import MIB
 from longshore.services.htcondor.schedd.bindings import version_error
-from longshore.services.htcondor.schedd.client import CondorClient
+from longshore.services.htcondor.schedd.client import Ad, CondorClient
 
 NAME: Final = "htcondor"
 _MACHINE: Final = ("Machine", "TotalCpus", "TotalMemory", "TotalDisk", "TotalGPUs", "TotalSlotCpus", "TotalSlotMemory")
@@ -65,7 +65,7 @@ def machines_like(pattern: str) -> re.Pattern[str]:
         ) from error
 
 
-def capacity_of(machines: Sequence[Mapping[str, Any]], pattern: str) -> dict[str, int]:
+def capacity_of(machines: Sequence[Ad], pattern: str) -> dict[str, int]:
     """The largest amount of each resource on any machine.
 
     `machines` are ads, one or more per machine. Machines whose name matches `pattern` count, or all if none matches.

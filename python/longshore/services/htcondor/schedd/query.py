@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.intervention import CancelOutcome
 from longshore.contract.search import RemoteRuns, RunSearch
 from longshore.errors import ServiceError, SubmissionRefusedError, UnreachableError, UsageError
 from longshore.model.run.report import RunReport
-from longshore.services.htcondor.schedd.client import CondorClient, quoted
+from longshore.services.htcondor.schedd.client import CLOCKS_S, Ad, CondorClient, quoted
 from longshore.services.htcondor.schedd.ids import CondorId, parse_id
 from longshore.services.htcondor.schedd.query_report import DAGMAN_ATTRIBUTES, JOB_ATTRIBUTES, build_report
 
@@ -22,7 +22,6 @@ _FORCE: Final = "-forcex"
 _DAY_S: Final = 86_400
 _MIN_DAYS: Final = 2.0
 """Minimum of days of history to search for a run with a given id, as in BPS."""
-_CLOCKS_S: Final = 3600
 _DAGMAN: Final = "JobUniverse == 7 && DAGManJobId =?= undefined"
 """Constraint for DAGMan jobs that no other DAGMan submitted."""
 _RUNS: Final = f'{_DAGMAN} && (bps_isjob =?= "True" || LongshoreRun =!= undefined)'
@@ -57,7 +56,7 @@ def first_directory(clients: Iterable[CondorClient], condor_id: CondorId, *, ski
     return None
 
 
-def _find_ads(client: CondorClient, constraint: str, condor_id: CondorId) -> list[Mapping[str, Any]]:
+def _find_ads(client: CondorClient, constraint: str, condor_id: CondorId) -> list[Ad]:
     """Ads of a job, from the queue, else from the history."""
     answer = client.query_jobs(constraint, _DIRECTORY)
     if isinstance(answer, Unreachable):
@@ -148,13 +147,13 @@ def _schedd_reports(client: CondorClient, search: RunSearch, condor_id: CondorId
         yield build_report(ad, schedd, _node_ads(client, ad) if condor_id else None)
 
 
-def _node_ads(client: CondorClient, dagman: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _node_ads(client: CondorClient, dagman: Ad) -> list[Ad]:
     """Ads of a DAGMan's jobs, in the queue and in the history."""
     constraint = f"DAGManJobId =?= {dagman['ClusterId']} && JobUniverse =!= 7"
     answer = client.query_jobs(constraint, JOB_ATTRIBUTES)
     if isinstance(answer, Unreachable):
         raise UnreachableError(answer.why)
-    since = f"EnteredCurrentStatus < {int(dagman.get('QDate', 0)) - _CLOCKS_S}"
+    since = f"EnteredCurrentStatus < {int(dagman.get('QDate', 0)) - CLOCKS_S}"
     return [*answer, *client.query_history(constraint, JOB_ATTRIBUTES, most=-1, since=since)]
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
-from typing import Any, Final
+from typing import Final
 
 from longshore.model.run.moment import format_moment
 from longshore.model.run.report import JobReport, RunReport
 from longshore.model.run.state import JobState
+from longshore.services.htcondor.event_codes import JobStatus
+from longshore.services.htcondor.schedd.client import Ad
 from longshore.services.htcondor.schedd.ids import format_id
 
 _RUN: Final = ("LongshoreRun", "LongshoreName", "LongshorePath", "JobBatchName", "Iwd", "Owner")
@@ -49,14 +51,13 @@ JOB_ATTRIBUTES: Final = (
 )
 """Attributes of its jobs to query."""
 
-_IDLE, _RUNNING, _REMOVED, _COMPLETED, _HELD = 1, 2, 3, 4, 5
 _JOB_STATES: Final[Mapping[int, JobState]] = {
-    _IDLE: JobState.PENDING,
-    _RUNNING: JobState.RUNNING,
-    _REMOVED: JobState.DELETED,
-    _HELD: JobState.HELD,
-    6: JobState.RUNNING,
-    7: JobState.RUNNING,
+    JobStatus.IDLE: JobState.PENDING,
+    JobStatus.RUNNING: JobState.RUNNING,
+    JobStatus.REMOVED: JobState.DELETED,
+    JobStatus.HELD: JobState.HELD,
+    JobStatus.TRANSFERRING_OUTPUT: JobState.RUNNING,
+    JobStatus.SUSPENDED: JobState.RUNNING,
 }
 """State by ``JobStatus``; for a completed job, its exit decides."""
 _DAG_REMOVED: Final = 4
@@ -65,7 +66,7 @@ _OVER: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.DELETED}
 _MOVING: Final = frozenset({JobState.UNREADY, JobState.READY, JobState.PENDING, JobState.RUNNING, JobState.HELD})
 
 
-def build_report(ad: Mapping[str, Any], schedd: str, jobs: Iterable[Mapping[str, Any]] | None) -> RunReport:
+def build_report(ad: Ad, schedd: str, jobs: Iterable[Ad] | None) -> RunReport:
     """The report of a run, from the ad of its DAGMan; `jobs` is ``None`` if they were not queried."""
     state = state_of(ad)
     summary = _summary(str(ad.get("bps_job_summary") or ""))
@@ -79,25 +80,24 @@ def build_report(ad: Mapping[str, Any], schedd: str, jobs: Iterable[Mapping[str,
         counts = _counted(ad, state)
         expected = max(int(ad.get("DAG_NodesTotal") or 0), counts.total(), sum(summary.values()))
         counts[JobState.UNKNOWN] += expected - counts.total()
-    word = str
     return RunReport(
         id=format_id(int(ad["ClusterId"])),
-        name=word(ad.get("LongshoreName") or ad.get("bps_run") or ad.get("JobBatchName") or ""),
-        path=word(ad.get("LongshorePath") or _folder(ad)),
+        name=str(ad.get("LongshoreName") or ad.get("bps_run") or ad.get("JobBatchName") or ""),
+        path=str(ad.get("LongshorePath") or _folder(ad)),
         service="htcondor",
         state=state,
         expected=expected,
         counts={each: counts[each] for each in JobState},
         labels={label: {each: row[each] for each in JobState} for label, row in labels.items()},
         expected_labels=summary or None,
-        global_id=word(ad.get("GlobalJobId") or ""),
+        global_id=str(ad.get("GlobalJobId") or ""),
         specifics=tuple(_specifics(ad, schedd)),
-        operator=word(ad.get("bps_operator") or ad.get("Owner") or ""),
-        project=word(ad.get("bps_project") or ""),
-        campaign=word(ad.get("bps_campaign") or ""),
-        payload=word(ad.get("bps_payload") or ""),
-        site=word(ad.get("bps_runsite") or ""),
-        user=word(ad.get("Owner") or ""),
+        operator=str(ad.get("bps_operator") or ad.get("Owner") or ""),
+        project=str(ad.get("bps_project") or ""),
+        campaign=str(ad.get("bps_campaign") or ""),
+        payload=str(ad.get("bps_payload") or ""),
+        site=str(ad.get("bps_runsite") or ""),
+        user=str(ad.get("Owner") or ""),
         submitted_at=_moment(ad.get("QDate")),
         started_at=_moment(ad.get("JobStartDate")),
         finished_at=_moment(ad.get("CompletionDate") or ad.get("EnteredCurrentStatus")) if state in _OVER else None,
@@ -106,10 +106,10 @@ def build_report(ad: Mapping[str, Any], schedd: str, jobs: Iterable[Mapping[str,
     )
 
 
-def state_of(ad: Mapping[str, Any]) -> JobState:
+def state_of(ad: Ad) -> JobState:
     """State of a run by DAGMan's ad alone."""
     status = ad.get("JobStatus")
-    if status != _COMPLETED:
+    if status != JobStatus.COMPLETED:
         return _JOB_STATES.get(int(status), JobState.UNKNOWN) if status is not None else JobState.UNKNOWN
     if ad.get("DAG_Status") == _DAG_REMOVED:
         return JobState.DELETED
@@ -120,7 +120,7 @@ def state_of(ad: Mapping[str, Any]) -> JobState:
     return JobState.FAILED if code or ad.get("DAG_NodesFailed") else JobState.SUCCEEDED
 
 
-def _counted(ad: Mapping[str, Any], state: JobState) -> Counter[JobState]:
+def _counted(ad: Ad, state: JobState) -> Counter[JobState]:
     counts: Counter[JobState] = Counter()
     for name, meant in _NODES.items():
         over = state in _OVER and meant in _MOVING
@@ -131,19 +131,19 @@ def _counted(ad: Mapping[str, Any], state: JobState) -> Counter[JobState]:
     return counts
 
 
-def _newest(jobs: Iterable[Mapping[str, Any]]) -> list[JobReport]:
+def _newest(jobs: Iterable[Ad]) -> list[JobReport]:
     """Report of each job, from the newest submission of its node."""
-    newest: dict[str, Mapping[str, Any]] = {}
+    newest: dict[str, Ad] = {}
     for ad in sorted(jobs, key=lambda ad: int(ad["ClusterId"])):
         if name := str(ad.get("bps_job_name") or ""):
             newest[name] = ad
     return [_job(name, ad) for name, ad in newest.items()]
 
 
-def _job(name: str, ad: Mapping[str, Any]) -> JobReport:
+def _job(name: str, ad: Ad) -> JobReport:
     status, code = int(ad.get("JobStatus") or 0), ad.get("ExitCode")
     state = _JOB_STATES.get(status, JobState.UNKNOWN)
-    if status == _COMPLETED:
+    if status == JobStatus.COMPLETED:
         badly = bool(code) or bool(ad.get("ExitBySignal"))
         state = JobState.UNKNOWN if code is None and not badly else JobState.FAILED if badly else JobState.SUCCEEDED
     reason = {JobState.HELD: "HoldReason", JobState.DELETED: "RemoveReason"}.get(state, "")
@@ -183,21 +183,21 @@ def _summary(text: str) -> dict[str, int]:
     return found
 
 
-def _folder(ad: Mapping[str, Any]) -> str:
+def _folder(ad: Ad) -> str:
     """Directory of a run: DAGMan starts in a folder of a Longshore run, in a BPS run itself."""
     iwd = str(ad.get("Iwd") or "")
     return str(PurePosixPath(iwd).parent) if ad.get("LongshoreRun") and iwd else iwd
 
 
-def _specifics(ad: Mapping[str, Any], schedd: str) -> Iterable[str]:
+def _specifics(ad: Ad, schedd: str) -> Iterable[str]:
     yield f"DAGMan: job {format_id(int(ad['ClusterId']))} of the schedd '{schedd}'"
     if ad.get("DAG_AdUpdateTime"):
         yield f"DAGMan itself told last how it stands {format_moment(float(ad['DAG_AdUpdateTime']))}"
-    if ad.get("JobStatus") == _HELD:
+    if ad.get("JobStatus") == JobStatus.HELD:
         yield f"DAGMan itself is held: {ad.get('HoldReason') or 'no reason is given'}"
-    if ad.get("JobStatus") == _REMOVED and ad.get("RemoveReason"):
+    if ad.get("JobStatus") == JobStatus.REMOVED and ad.get("RemoveReason"):
         yield f"DAGMan was removed: {ad['RemoveReason']}"
 
 
-def _moment(value: Any) -> float | None:
+def _moment(value: str | float | None) -> float | None:
     return float(value) if value else None

@@ -7,10 +7,11 @@ from contextlib import suppress
 import msgspec
 
 from longshore.contract.context import RunPaths
-from longshore.services.htcondor.schedd.client import CondorClient, quoted
+from longshore.services.htcondor.schedd.client import CondorClient, DagmanJob, quoted
 from longshore.services.htcondor.submission_record import (
     DAG,
     OVERRIDES,
+    DagSubmission,
     SubmissionRecord,
     backup_folder,
     read_submissions,
@@ -35,6 +36,13 @@ def resolve_submission(run: RunPaths, client: CondorClient, record: SubmissionRe
     if dagman is None:
         roll_back(run, record)
         return read_submissions(run)
+    return record_dagman(run, msgspec.structs.replace(record, pending=None), pending, dagman)
+
+
+def record_dagman(
+    run: RunPaths, record: SubmissionRecord, pending: DagSubmission, dagman: DagmanJob
+) -> SubmissionRecord:
+    """Record that the schedd took a submission; return the new record."""
     submission = msgspec.structs.replace(
         pending,
         life=msgspec.structs.replace(pending.life, pid=dagman.cluster),
@@ -42,7 +50,7 @@ def resolve_submission(run: RunPaths, client: CondorClient, record: SubmissionRe
         schedd=dagman.schedd,
         global_id=dagman.global_id,
     )
-    record = msgspec.structs.replace(record, submissions=(*record.submissions, submission), pending=None)
+    record = msgspec.structs.replace(record, submissions=(*record.submissions, submission))
     write_submissions(run, record)
     return record
 

@@ -4,29 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
-from pathlib import Path
 from typing import Final
 
 from longshore.services.htcondor.node_names import FINAL_NODE
 
 _NOOP: Final = re.compile(r"^JOB\s+(\S+)\s.*\bNOOP\b", re.IGNORECASE)
 _AFTER: Final = re.compile(r'^VARS\s+(\S+)\s+after\d+="([^"]*)"')
-_INCLUDE: Final = re.compile(r'^INCLUDE\s+"?([^"\n]+?)"?\s*$', re.IGNORECASE)
 _RETRY: Final = re.compile(r"^RETRY\s+(\S+)\s+(\d+)", re.IGNORECASE)
 _JOB: Final = re.compile(r"^j(\d+)$")
-
-
-def dag_lines(path: Path) -> Iterator[str]:
-    """The lines of a DAG and of the files it includes.
-
-    Raises `OSError` if a file cannot be read.
-    """
-    with path.open(encoding="utf-8") as file:
-        for line in file:
-            if found := _INCLUDE.match(line):
-                yield from dag_lines(path.parent / found[1])
-            else:
-                yield line
 
 
 def parse_retries(lines: Iterable[str], size: int) -> dict[int, int]:

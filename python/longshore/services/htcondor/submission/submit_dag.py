@@ -22,10 +22,11 @@ from longshore.errors import (
     UnreachableError,
 )
 from longshore.model.run.event import FORMAT, Life, Restarted, Steer
+from longshore.services.htcondor.render.barrier_script import dag_lines
 from longshore.services.htcondor.render.dag import CONFIG
 from longshore.services.htcondor.schedd.client import CondorClient, quoted
-from longshore.services.htcondor.submission.recover import resolve_submission, roll_back
-from longshore.services.htcondor.submission.rescue import dag_lines, done_nodes, parse_retries, rescue_text
+from longshore.services.htcondor.submission.recover import record_dagman, resolve_submission, roll_back
+from longshore.services.htcondor.submission.rescue import done_nodes, parse_retries, rescue_text
 from longshore.services.htcondor.submission.validate import validate_dag
 from longshore.services.htcondor.submission_record import (
     DAG,
@@ -69,7 +70,13 @@ def submit_run(run: RunPaths, client: CondorClient, *, by: str, plan: RestartPla
     before = read_submissions(run)
     record = resolve_submission(run, client, before)
     if record.last_submission is not None and len(record.submissions) > len(before.submissions):
-        return _adopt_submission(run, record.last_submission, plan)
+        last = record.last_submission
+        if plan is None:
+            return last
+        raise SubmissionRefusedError(
+            f"'{run.root}' was submitted before: DAGMan is job {last.cluster}.0 of '{last.schedd}'",
+            hint="Wait for it, or cancel the run first.",
+        )
     pending = _pending_submission(record, by, plan, _check_dag(run, client, plan))
     # Without an answer here, nothing was submitted.
     client.require_answer()
@@ -89,21 +96,11 @@ def submit_run(run: RunPaths, client: CondorClient, *, by: str, plan: RestartPla
         raise
 
 
-def _adopt_submission(run: RunPaths, submission: DagSubmission, plan: RestartPlan | None) -> DagSubmission:
-    """A submission of another process that arrived; a restart is refused then."""
-    if plan is None:
-        return submission
-    raise SubmissionRefusedError(
-        f"'{run.root}' was handed over before: DAGMan is job {submission.cluster}.0 of '{submission.schedd}'",
-        hint="Wait for it, or cancel the run first.",
-    )
-
-
 def _check_dag(run: RunPaths, client: CondorClient, plan: RestartPlan | None) -> dict[int, int]:
     """The retries by DAGMan of each job, after all checks of the DAG."""
     dag = run.root / DAG
     if not dag.is_file():
-        raise FilesError(f"there is no '{dag}' to hand over", hint="Prepare the run anew.")
+        raise FilesError(f"there is no DAG '{dag}' to submit", hint="Prepare the run again.")
     retries = parse_retries(dag_lines(dag), read_header(run).jobs)
     _refuse_run_by_hand(run, plan)
     _refuse_strict_tmp(dag, client)
@@ -146,8 +143,8 @@ def _find_submission(
         current = resolve_submission(run, client, read_submissions(run))
     except LongshoreError:
         raise SubmissionUncertainError(
-            f"whether '{run.root}' was taken is not known: {error.message}",
-            hint=f"When the schedd answers again, say it again: 'longshore submit {run.root}' takes on what was taken.",
+            f"whether the schedd took '{run.root}' is not known: {error.message}",
+            hint=f"When the schedd answers again, 'longshore submit {run.root}' finds it or submits it.",
         ) from error
     if current.last_submission is None or len(current.submissions) == len(record.submissions):
         raise SubmissionRefusedError(error.message) if isinstance(error, SubmissionUncertainError) else error
@@ -167,23 +164,13 @@ def _submit_and_record(
     }
     dagman = client.submit_dag(run.root / DAG, options, attributes)
     try:
-        submission = msgspec.structs.replace(
-            pending,
-            life=msgspec.structs.replace(pending.life, pid=dagman.cluster),
-            cluster=dagman.cluster,
-            schedd=dagman.schedd,
-            global_id=dagman.global_id,
-        )
-        write_submissions(run, msgspec.structs.replace(record, submissions=(*record.submissions, submission)))
+        return record_dagman(run, record, pending, dagman).submissions[-1]
     except BaseException as error:
         # A DAG without a record must not run.
-        client.apply_action(
-            "Remove", f"ClusterId == {dagman.cluster}", "it could not be written down that it was submitted"
-        )
+        client.apply_action("Remove", f"ClusterId == {dagman.cluster}", "its submission could not be recorded")
         if isinstance(error, OSError):
             raise FilesError(f"'{run.wms}' cannot be written: {error.strerror}") from error
         raise
-    return submission
 
 
 def _refuse_run_by_hand(run: RunPaths, plan: RestartPlan | None) -> None:
@@ -191,8 +178,8 @@ def _refuse_run_by_hand(run: RunPaths, plan: RestartPlan | None) -> None:
     path = run.root / f"{DAG}.condor.sub"
     if plan is None and path.exists():
         raise SubmissionRefusedError(
-            f"'{path}' is there: somebody has run this DAG by hand",
-            hint="Prepare the run anew, or remove that file if nothing of the DAG is in the queue any more.",
+            f"'{path}' exists: this DAG was run by hand",
+            hint="Prepare the run again, or remove that file if no job of the DAG is in the queue any more.",
         )
 
 
