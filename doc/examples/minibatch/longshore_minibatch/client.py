@@ -18,10 +18,10 @@ class MinibatchClient:
     Parameters
     ----------
     settings
-        Those of the executor.
+        Settings of the executor.
     """
 
-    answer_s = 10.0
+    timeout_s = 10.0
     """Seconds in which a program must answer."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
@@ -53,15 +53,15 @@ class MinibatchClient:
         return int(done.stdout)
 
     def cancel(self, names: Iterable[str], *, grace_s: float) -> bool:
-        """Cancel the jobs of these names; return whether minibatch took the order."""
+        """Cancel the jobs of these names; return whether mb-cancel succeeded."""
         done = self._call("mb-cancel", "-g", str(grace_s), *names)
         return done is not None and not done.returncode
 
     def _call(self, *words: str) -> subprocess.CompletedProcess[str] | None:
-        """Return what became of a call; ``None`` if it did not answer in time."""
+        """Run a program; return ``None`` if it did not end in time."""
         try:
             return subprocess.run(
-                words, env=self._environment, timeout=self.answer_s, capture_output=True, text=True, check=False
+                words, env=self._environment, timeout=self.timeout_s, capture_output=True, text=True, check=False
             )
         except subprocess.TimeoutExpired:
             return None

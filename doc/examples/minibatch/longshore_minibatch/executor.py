@@ -1,4 +1,4 @@
-"""Submits attempts to minibatch, one job each, and tells what became of them."""
+"""Submits attempts to minibatch, one job each, and reports their starts and ends."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ TEMPLATE = PurePosixPath("wms", "batch.sh.j2")
 
 @dataclass
 class Active:
-    """What is known of an attempt that is not over."""
+    """An attempt that has not ended."""
 
     files: BatchFiles
     started: bool = False
@@ -50,15 +50,15 @@ class MinibatchExecutor(Executor, EndRetention):
         ``minibatch``: the site's map; ``limits``: the site's limits; ``inherit``: which variables jobs inherit.
     """
 
-    certain_s = 5.0
-    """Seconds after which a job appears in the queue or never will."""
+    queue_delay_s = 5.0
+    """Longest time from a submission until the job appears in the queue, in seconds."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         poll_s = settings.get("minibatch", {}).get("pollInterval", 0.0)
         self.limits = Limits(**{"poll_floor_s": poll_s, **settings.get("limits", {}), "max_batch": 1})
         self._client = MinibatchClient(settings)
         self._active: dict[AttemptId, Active] = {}
-        self._over: dict[AttemptId, BatchFiles] = {}
+        self._ended: dict[AttemptId, BatchFiles] = {}
 
     def open(self, run: RunPaths, life: int) -> None:
         """Follow the batches of earlier lives."""
@@ -93,12 +93,12 @@ class MinibatchExecutor(Executor, EndRetention):
             if tag in queue or any(files.read_ends(members)):
                 self._record(files, "found")
                 taken[tag] = frozenset(members)
-            elif members and time.time() - files.table.stat().st_mtime < self.certain_s:
+            elif members and time.time() - files.table.stat().st_mtime < self.queue_delay_s:
                 return Unreachable(why=f"the job '{tag}' may still appear in the queue")
         return FindResult(taken)
 
     def poll(self, since: Mark) -> PollResult | Unreachable:
-        """Compare the queue and the end records with what was told before."""
+        """Compare the queue and the end records with the attempts that were active."""
         # The queue is read before the end records: a job that has left the queue has written its record.
         queue = self._client.queue() if self._active else frozenset()
         if isinstance(queue, Unreachable):
@@ -122,11 +122,11 @@ class MinibatchExecutor(Executor, EndRetention):
                 events.append(Lost(j=job, a=attempt, why="it left the queue without an end record"))
             else:
                 never_started.append((job, attempt))
-            self._over[job, attempt] = self._active.pop((job, attempt)).files
+            self._ended[job, attempt] = self._active.pop((job, attempt)).files
         return PollResult(events=events, mark="", never_started=never_started)
 
     def cancel(self, attempts: Iterable[AttemptId], *, grace_s: float) -> CancelOutcome:
-        """Have minibatch cancel jobs."""
+        """Cancel the jobs of attempts."""
         found = [self._active[attempt] for attempt in attempts if attempt in self._active]
         if found and not self._client.cancel([active.files.tag for active in found], grace_s=grace_s):
             return CancelOutcome(ended=0, alive=(f"{len(found)} jobs, because mb-cancel failed",))
@@ -137,21 +137,21 @@ class MinibatchExecutor(Executor, EndRetention):
     def discard_ends(self, attempts: Iterable[AttemptId]) -> None:
         """Remove the files of attempts whose ends the engine has recorded."""
         for attempt in attempts:
-            if files := self._over.pop(attempt, None):
+            if files := self._ended.pop(attempt, None):
                 files.table.with_suffix(".id").unlink(missing_ok=True)
                 files.remove_end(attempt)
                 files.remove_directory()
 
     def close(self) -> None:
-        """Forget what was followed; jobs go on."""
+        """Forget all attempts; their jobs go on."""
         self._active.clear()
 
     def _record(self, files: BatchFiles, number: str) -> None:
-        """Record that a batch was taken, also for the next life."""
+        """Record that minibatch has a batch, also for the next life."""
         files.table.with_suffix(".id").write_text(number, "utf-8")
         self._follow(files)
 
     def _follow(self, files: BatchFiles) -> None:
         for attempt in files.read_members():
-            if attempt not in self._over:
+            if attempt not in self._ended:
                 self._active.setdefault(attempt, Active(files))

@@ -1,4 +1,4 @@
-"""The service and its executor do what Longshore's contract says."""
+"""Conformance of minibatch to Longshore's contract."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from longshore.world.shipped_files import shipped_path
 
 @pytest.fixture(autouse=True)
 def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A queue of the test's own."""
+    """Give each test its own queue."""
     monkeypatch.setenv("MINIBATCH_SPOOL", str(tmp_path / "spool"))
     monkeypatch.setenv("MINIBATCH_CPUS", "8")
 
