@@ -132,7 +132,9 @@ class HTCondorService(
     def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
         """Submit the DAG again with the jobs that did not succeed, and those that the changes name."""
         self._refuse_if_alive(run)
-        plan = restart.plan_restart(run, list(self._all_events(run)), changes, self._event_source(run).job_phases())
+        plan = restart.plan_restart(
+            run, list(self._event_source(run).events()[0]), changes, self._event_source(run).job_phases()
+        )
         return self._make_submission(run, submit_run(run, _client(run), by="restart", plan=plan).cluster, "restart")
 
     def recover(self, run: RunPaths) -> Submission | None:
@@ -302,15 +304,6 @@ class HTCondorService(
         """How the newest DAGMan ended, from its schedd's history."""
         return self._history.find_end(_client(run), _dagman(run, last.cluster), last) if last is not None else None
 
-    def _all_events(self, run: RunPaths) -> Iterable[Event]:
-        return self._event_source(run).events()[0]
-
-    def _find_end(self, run: RunPaths) -> Finished | None:
-        last: Finished | None = None
-        for event in self._all_events(run):
-            last = event if isinstance(event, Finished) else None
-        return last
-
     # ---------------------------------------------------------------------------------------------------- interventions
 
     def cancel(self, run: RunPaths, selection: JobSelection) -> CancelOutcome:
@@ -334,8 +327,8 @@ class HTCondorService(
         """Hold, release, pause or throttle; refuse what HTCondor cannot do."""
         record = read_submissions(run)
         if record.last_submission is None or self._is_in_queue(run, fresh=True) is False:
-            end = self._find_end(run)
-            state = end.state if end else JobState.UNKNOWN
+            events = list(self._event_source(run).events()[0])
+            state = events[-1].state if events and isinstance(events[-1], Finished) else JobState.UNKNOWN
             raise SubmissionRefusedError(
                 f"there is nothing to {intervention.act}: '{run.root}' is {state}", hint="'restart' runs it again."
             )

@@ -45,10 +45,9 @@ def cancel_run(
             f"'{run.root}' cannot be cancelled: {active.why}",
             hint="Nothing was cancelled. Cancel it again when the schedd answers.",
         )
-    steer = Steer(
-        who=user_name(), act="cancel", set={"final": "no"} if selection.final_too or forced else {}, t=time.time()
-    )
-    if active and all(ad.get("DAGNodeName") == FINAL_NODE for ad in active) and not (selection.final_too or forced):
+    skips_final = selection.final_too or forced
+    steer = Steer(who=user_name(), act="cancel", set={"final": "no"} if skips_final else {}, t=time.time())
+    if active and all(ad.get("DAGNodeName") == FINAL_NODE for ad in active) and not skips_final:
         _record(run, steer)
         return CancelOutcome(ended=0)
     # Recorded first, so that the author is known even if this process is killed right after the removal. A full disk
@@ -56,8 +55,8 @@ def cancel_run(
     with suppress(OSError):
         _record(run, steer, is_accepted=False)
     try:
-        removed = _remove_dagman(client, f"{dagman}{also}", also)
-        if selection.final_too or forced:
+        removed = _remove_dagman(client, dagman, also)
+        if skips_final:
             # DAGMan would start the final job now.
             removed += client.apply_action("RemoveX", dagman, _REASON)
             removed += client.apply_action("RemoveX" if forced else "Remove", below, _REASON)
@@ -68,18 +67,15 @@ def cancel_run(
     if removed:
         with suppress(OSError):
             _confirm(run, steer)
-    left = _wait_until_gone(client, below, dagman)
-    return CancelOutcome(
-        ended=len(active),
-        alive=tuple(f"job {name} is still in the queue" for name in left),
-    )
+    return CancelOutcome(ended=len(active), alive=_wait_until_gone(client, below, dagman))
 
 
-def _remove_dagman(client: CondorClient, constraint: str, also: str) -> int:
-    removed = client.apply_action("Remove", constraint, _REASON)
+def _remove_dagman(client: CondorClient, dagman: str, also: str) -> int:
+    removed = client.apply_action("Remove", f"{dagman}{also}", _REASON)
     if not removed and also:
         raise SubmissionRefusedError(
-            "the run is not cancelled: it does not meet what '--pass-thru' asks for", hint="Leave '--pass-thru' out."
+            "the run is not cancelled: it does not meet the constraint of '--pass-thru'",
+            hint="Leave '--pass-thru' out.",
         )
     return removed
 
@@ -98,8 +94,8 @@ def cancel_jobs(run: RunPaths, client: CondorClient, cluster: int, selection: Jo
             "none of these jobs is in HTCondor's queue: they are over, or DAGMan has not submitted them yet, and will",
             hint="'report' says which. Cancel them when they are in the queue, or the whole run.",
         )
-    still = (f"job {name} is still in the queue" for name in _wait_until_gone(client, here))
-    return CancelOutcome(ended=count, alive=(*still, *not_in_queue.unreached_notes(run, selected, "cancel")))
+    alive = _wait_until_gone(client, here)
+    return CancelOutcome(ended=count, alive=(*alive, *not_in_queue.unreached_notes(run, selected, "cancel")))
 
 
 def intervene(run: RunPaths, client: CondorClient, record: SubmissionRecord, intervention: Intervention) -> bool:
@@ -184,8 +180,8 @@ def _jobs_constraint(cluster: int, jobs: Iterable[int]) -> str:
     return f"DAGManJobId =?= {cluster} && member(LongshoreJob, {{{numbers}}})"
 
 
-def _wait_until_gone(client: CondorClient, below: str, dagman: str = "false") -> list[str]:
-    """Jobs still in the queue after a wait, except a running final job."""
+def _wait_until_gone(client: CondorClient, below: str, dagman: str = "false") -> tuple[str, ...]:
+    """Notes on jobs still in the queue after a wait, except a running final job."""
     deadline = time.monotonic() + _GONE_S
     while True:
         found = client.query_jobs(
@@ -196,9 +192,9 @@ def _wait_until_gone(client: CondorClient, below: str, dagman: str = "false") ->
         jobs = [ad for ad in found if "DAGNodeName" in ad]
         final = [ad for ad in jobs if ad["DAGNodeName"] == FINAL_NODE]
         if not found or (final and len(final) == len(jobs)):
-            return []
+            return ()
         if time.monotonic() > deadline:
-            return [f"{ad['ClusterId']}.{ad.get('ProcId', 0)}" for ad in found]
+            return tuple(f"job {ad['ClusterId']}.{ad.get('ProcId', 0)} is still in the queue" for ad in found)
         time.sleep(_POLL_S)
 
 

@@ -45,7 +45,7 @@ _COMMANDS: Final[Mapping[str, str]] = {
 """Commands that a submit description has only if the label's first request had the key."""
 
 
-def plan_restart(run: RunPaths, events: Iterable[Event], changes: RestartChanges, standing: JobPhases) -> RestartPlan:
+def plan_restart(run: RunPaths, events: Iterable[Event], changes: RestartChanges, phases: JobPhases) -> RestartPlan:
     """The plan of a restart.
 
     Raises `SubmissionRefusedError` if no job is left to run, or if something cannot be set.
@@ -56,7 +56,7 @@ def plan_restart(run: RunPaths, events: Iterable[Event], changes: RestartChanges
             hint=f"These can: {', '.join(_MACROS)}.",
         )
     jobs = JobTable(run, "parents")
-    history = _read_history(jobs, events, standing)
+    history = _read_history(jobs, events, phases)
     jobs_to_run, anew = _select_jobs(jobs, history.state, changes)
     if not jobs_to_run:
         raise SubmissionRefusedError(f"'{run.root}' has nothing to run again: every job succeeded")
@@ -65,7 +65,10 @@ def plan_restart(run: RunPaths, events: Iterable[Event], changes: RestartChanges
         jobs=tuple(sorted(jobs_to_run)), set=changes.set, who=user_name(), from_labels=changes.from_labels, t=now
     )
     overrides = _memory_overrides(jobs, history.granted_mb, jobs_to_run)
-    steers = _change_requests(jobs, history, _jobs_to_change(run, changes, jobs_to_run), changes.set, overrides)
+    steers: list[Steer] = []
+    if changes.set:
+        selected = jobs_to_run if changes.selection.everything else selected_jobs(run, changes.selection)
+        steers = _change_requests(jobs, history, sorted(jobs_to_run.intersection(selected)), changes.set, overrides)
     done = {job for job, code in enumerate(history.state.code) if code == JobCode.SUCCEEDED and job not in jobs_to_run}
     return RestartPlan(
         restarted=restarted,
@@ -89,7 +92,7 @@ class _History(NamedTuple):
     """Requests that earlier interventions changed."""
 
 
-def _read_history(jobs: JobTable, events: Iterable[Event], standing: JobPhases) -> _History:
+def _read_history(jobs: JobTable, events: Iterable[Event], phases: JobPhases) -> _History:
     history = _History(initial_state(jobs), {}, {})
     for event in events:
         apply_event(history.state, event)
@@ -97,7 +100,7 @@ def _read_history(jobs: JobTable, events: Iterable[Event], standing: JobPhases) 
             history.requests.update(dict.fromkeys(event.jobs or (), event.request))
         if isinstance(event, Ended):
             if event.cause is Cause.OOM:
-                history.granted_mb[event.j] = standing.memory[event.j]
+                history.granted_mb[event.j] = phases.memory[event.j]
             elif event.cause is None:
                 history.granted_mb.pop(event.j, None)
     return history
@@ -111,15 +114,6 @@ def _select_jobs(jobs: JobTable, state: RunState, changes: RestartChanges) -> tu
     jobs_to_run = set(selected.jobs) | {job for job, code in enumerate(state.code) if code not in OVER}
     # Jobs that were active when DAGMan ended are gone by now.
     return jobs_to_run, sorted({*selected.restarted_jobs, *selected.active_jobs})
-
-
-def _jobs_to_change(run: RunPaths, changes: RestartChanges, jobs_to_run: set[int]) -> list[int]:
-    """The jobs whose requests change."""
-    if not changes.set:
-        return []
-    return sorted(
-        jobs_to_run if changes.selection.everything else jobs_to_run & set(selected_jobs(run, changes.selection))
-    )
 
 
 def _change_requests(

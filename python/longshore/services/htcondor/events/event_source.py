@@ -120,8 +120,8 @@ class LogEventSource:
         A run that is over and has no cache is read once, and nothing is cached. Raises `StaleMarkError` if the mark is
         invalid.
         """
-        whole = self.complete_mark()
-        if mark == whole:
+        complete = self.complete_mark()
+        if mark == complete:
             return iter(()), mark
         if mark.startswith(_COMPLETE):
             raise StaleMarkError
@@ -132,7 +132,7 @@ class LogEventSource:
         if self._ends[newest] is None:
             return self.events(mark)
         self._read_state, self._phases = ReadState(), None
-        return self._new_events(self._convert_briefly), whole
+        return self._new_events(self._convert_briefly), complete
 
     def complete_mark(self) -> Mark:
         """Mark of a complete uncached read: it changes when anything is added to the run."""
@@ -144,7 +144,7 @@ class LogEventSource:
         return f"{_COMPLETE}{number}:{len(self._record.accepted)}:{status.st_ino}:{status.st_size}"
 
     def brief_phases(self) -> JobPhases | None:
-        """Phases after `course`, without granted memory; ``None`` if that did not read to the end."""
+        """Phases after `brief_events`, without granted memory; ``None`` if that did not read to the end."""
         return self._phases if self._read_state.is_finished else None
 
     def job_phases(self) -> JobPhases:
@@ -186,18 +186,18 @@ class LogEventSource:
     def _load_cache(self) -> None:
         try:
             state = read_state(self._folder)
-            whole = state.format == FORMAT and state.submissions <= len(self._record.submissions)
-            whole = whole and state.interventions <= len(self._record.accepted)
+            is_valid = state.format == FORMAT and state.submissions <= len(self._record.submissions)
+            is_valid = is_valid and state.interventions <= len(self._record.accepted)
             for number, size in enumerate(state.sizes, 1):
                 path = life_path(self._folder, number)
-                there = path.stat().st_size
-                whole = whole and there >= size
-                if there > size:
+                actual_size = path.stat().st_size
+                is_valid = is_valid and actual_size >= size
+                if actual_size > size:
                     # A reader died between writing events and writing the state.
                     os.truncate(path, size)
         except (OSError, msgspec.MsgspecError):
-            whole = False
-        if whole:
+            is_valid = False
+        if is_valid:
             self._read_state, self._phases = state, None
         else:
             self._clear_cache()
@@ -205,11 +205,6 @@ class LogEventSource:
     def _clear_cache(self) -> None:
         clear_cache(self._folder)
         self._read_state, self._phases = ReadState(), None
-
-    def _save_cache(self) -> None:
-        if self._phases is not None:
-            self._read_state.phases = self._phases.save()
-        write_state(self._folder, self._read_state)
 
     def _append_new_events(self) -> None:
         """Read new records, and append their events to the cache."""
@@ -224,7 +219,9 @@ class LogEventSource:
                 self._clear_cache()
                 changed = self._write_events(self._numbered_events())
         if changed:
-            self._save_cache()
+            if self._phases is not None:
+                self._read_state.phases = self._phases.save()
+            write_state(self._folder, self._read_state)
             self._write_wait_reasons()
 
     def _write_events(self, events: Iterable[Event]) -> bool:
@@ -322,20 +319,20 @@ class LogEventSource:
             yield event
 
     def _new_events(self, convert: _LogConversion[_EventT]) -> Iterator[Event | _EventT]:
-        state, submission = self._read_state, self._record.submissions
-        for number in range(max(1, state.submissions), len(submission) + 1):
+        state, submissions = self._read_state, self._record.submissions
+        for number in range(max(1, state.submissions), len(submissions) + 1):
             if number == state.submissions and state.is_finished:
                 continue
             phases = self._phases_so_far()
             builder = EventBuilder(
                 phases,
                 final=self._has_final_job,
-                retries=submission[number - 1].retries,
-                requests=_requests_in(submission[:number]),
+                retries=submissions[number - 1].retries,
+                requests=_requests_in(submissions[:number]),
                 unconfirmed_cancel=self._unconfirmed_cancel(number),
             )
             if number > state.submissions:
-                yield from self._begin_submission(builder, submission[number - 1])
+                yield from self._begin_submission(builder, submissions[number - 1])
             yield from self._submission_events(builder, number, convert)
 
     def _begin_submission(self, builder: EventBuilder, submission: DagSubmission) -> Iterator[Event]:
@@ -387,11 +384,9 @@ class LogEventSource:
 
     def _convert_briefly(self, builder: EventBuilder, log: UserLog, interventions: list[Steer]) -> Iterator[BriefEvent]:
         # Interventions must be ordered among starts of attempts, which brief events omit.
-        return (
-            self._convert_fully(builder, log, interventions)
-            if interventions
-            else BriefEventBuilder(builder, log).events()
-        )
+        if interventions:
+            return self._convert_fully(builder, log, interventions)
+        return BriefEventBuilder(builder, log).events()
 
     def _intervention_events(self, builder: EventBuilder, steer: Steer) -> Iterable[Event]:
         self._read_state.interventions += 1
@@ -426,12 +421,12 @@ class LogEventSource:
         return DagmanEnd(at=at, is_removed=True)
 
 
-def _requests_in(submission: Iterable[DagSubmission]) -> dict[int, Request]:
+def _requests_in(submissions: Iterable[DagSubmission]) -> dict[int, Request]:
     """Changed requests per job; a change in one restart also holds for later ones."""
     return {
         job: steer.request
-        for each in submission
-        for steer in each.steers
+        for submission in submissions
+        for steer in submission.steers
         if steer.request is not None
         for job in steer.jobs or ()
     }
