@@ -144,7 +144,7 @@ def test_what_is_under_way_when_the_engine_died_is_not_run_a_second_time(cli: Cl
     for options in (("--from", "A"), ("--from", "A", "--dry-run")):
         again = cli("restart", run, *options)
         assert again.returncode == 6
-        assert "what is to run again was under way when the engine of run" in again.stderr
+        assert "jobs to run again were active when the engine of run" in again.stderr
         assert "died: 'a'" in again.stderr
         assert "longshore resume" in again.stderr
     card = json.loads(Path(run, "run.json").read_text("utf-8"))

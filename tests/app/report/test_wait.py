@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from tests.app.silent_service import silent_run
 
-from longshore.app.report import wait
 from longshore.app.report.wait import wait_for_end
+from longshore.app.runs import poll
 from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.contract.context import RunPaths
 from longshore.errors import RunNotFoundError, RunUnreadableError
@@ -49,7 +49,7 @@ def test_a_directory_that_is_no_run(tmp_path: Path) -> None:
 def test_nothing_follows_from_the_silence_of_a_manager(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: int
 ) -> None:
-    monkeypatch.setattr(wait, "_POLL_S", 0.0)
+    monkeypatch.setattr(poll, "POLL_S", 0.0)
     seen: list[RunReport] = []
     assert wait_for_end(silent_run(tmp_path / "run", silent), seen.append).state is JobState.FAILED
     assert (seen[0].state, seen[0].notes) == (

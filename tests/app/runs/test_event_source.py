@@ -9,9 +9,8 @@ import msgspec
 import pytest
 from tests.app.written_run import NOW, WrittenRun, course
 
-from longshore.app.inspect import logs
 from longshore.app.inspect.logs import LogFollower, LogUpdate, find_logs
-from longshore.app.runs import event_log
+from longshore.app.runs import poll
 from longshore.app.runs.event_log import RunEvents
 from longshore.app.runs.event_source import EventFollower
 from longshore.app.runs.open_run import OpenRun
@@ -73,8 +72,7 @@ class Manager(LocalService):
 
 @pytest.fixture(autouse=True)
 def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_log, "_POLL_S", 0.0)
-    monkeypatch.setattr(logs, "_POLL_S", 0.0)
+    monkeypatch.setattr(poll, "POLL_S", 0.0)
 
 
 @pytest.fixture
@@ -130,11 +128,11 @@ def test_it_ends_where_nobody_goes_on_with_the_run(opened: Callable[[Manager], O
     assert follower.is_engine_gone
 
 
-def test_what_was_never_handed_over_is_not_followed(opened: Callable[[Manager], OpenRun]) -> None:
+def test_a_run_that_was_never_submitted_is_not_followed(opened: Callable[[Manager], OpenRun]) -> None:
     never = opened(Manager([]))
     never = OpenRun(run=never.run, card=msgspec.structs.replace(never.card, submissions=()))
     never.__dict__["service"] = Manager([])
-    with pytest.raises(UsageError, match="never handed over"):
+    with pytest.raises(UsageError, match="never submitted"):
         LogFollower(never, "j1")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 import msgspec
 
 from longshore.app.configure.service_lookup import find_service
+from longshore.app.inspect.find_jobs import first_of
 from longshore.app.report.report import report_run
 from longshore.app.report.status import status_run
 from longshore.app.runs.open_run import OpenRun, open_run
@@ -61,19 +62,15 @@ def cancel_remote(
     deadline = time.monotonic() + wait_s
     report = found
     while time.monotonic() < deadline:
-        now = service.query_runs(search_of(search)).reports
-        # A run in neither queue nor history is gone.
-        report = now[0] if now else msgspec.structs.replace(report, state=JobState.DELETED)
+        # Without the constraints, which an ended run may no longer meet.
+        found_now = service.query_runs(msgspec.structs.replace(search, pass_thru="")).reports
+        # A run in neither queue nor history was removed.
+        report = found_now[0] if found_now else msgspec.structs.replace(report, state=JobState.DELETED)
         if report.state in TERMINAL_STATES:
             return report
         show(report)
         time.sleep(_POLL_S)
     return msgspec.structs.replace(report, notes=(*report.notes, *outcome.alive))
-
-
-def search_of(search: RunSearch) -> RunSearch:
-    """Return the search without constraints that an ended run may no longer meet."""
-    return msgspec.structs.replace(search, pass_thru="")
 
 
 def unfinished_runs_of(user: str) -> list[OpenRun]:
@@ -92,14 +89,11 @@ def unfinished_runs_of(user: str) -> list[OpenRun]:
 
 def _has_active_jobs(report: RunReport) -> bool:
     """Tell whether any job but the final one may still change."""
-    if report.state is not JobState.RUNNING:
-        return False
-    return any(_moving(counts) for label, counts in report.labels.items() if label != FINAL_LABEL)
-
-
-def _moving(counts: object) -> bool:
-    return isinstance(counts, dict) and any(
-        count for state, count in counts.items() if state not in TERMINAL_STATES and state is not JobState.UNREADY
+    return report.state is JobState.RUNNING and any(
+        count and state not in TERMINAL_STATES and state is not JobState.UNREADY
+        for label, counts in report.labels.items()
+        if label != FINAL_LABEL
+        for state, count in counts.items()
     )
 
 
@@ -110,8 +104,7 @@ def _notes(report: RunReport, selection: JobSelection, outcome: CancelOutcome) -
         return
     alive = [job.name for job in report.jobs or () if job.state is JobState.RUNNING and job.label != FINAL_LABEL]
     if alive:
-        more = f" and {len(alive) - _MAX_NAMES} more" if alive[_MAX_NAMES:] else ""
-        yield f"still alive: {', '.join(alive[:_MAX_NAMES])}{more}"
+        yield f"still alive: {first_of(alive, _MAX_NAMES)}"
     final = next((job for job in report.jobs or () if job.label == FINAL_LABEL), None)
     if final and final.state not in TERMINAL_STATES:
         yield f"the final job runs in any case; to skip it: longshore cancel {report.id} --no-final"
@@ -124,12 +117,10 @@ def check_names(opened: OpenRun, selection: JobSelection) -> RunReport:
     """
     report = report_run(opened, details=True)
     names = {job.name for job in report.jobs or ()}
-    for kind, wanted, there in (("job", selection.jobs, names), ("label", selection.labels, set(report.labels))):
-        for name in wanted:
-            if name not in there:
-                hint = (
-                    did_you_mean(name, there, likeness=NAME_LIKENESS)
-                    or f"'longshore report {opened.card.id}' shows them."
-                )
-                raise RunNotFoundError(f"run '{opened.card.id}' has no {kind} '{name}'", hint=hint)
+    run = opened.card.id
+    for kind, selected, known in (("job", selection.jobs, names), ("label", selection.labels, set(report.labels))):
+        for name in selected:
+            if name not in known:
+                hint = did_you_mean(name, known, likeness=NAME_LIKENESS) or f"'longshore report {run}' shows them."
+                raise RunNotFoundError(f"run '{run}' has no {kind} '{name}'", hint=hint)
     return report

@@ -22,7 +22,6 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES, OVER, JobCode
 from longshore.engine.state.restart_selection import RestartReason, RestartSelection, select_for_restart
-from longshore.engine.state.run_state import RunState
 from longshore.errors import SubmissionRefusedError, UnreachableError
 from longshore.model.run.state import TERMINAL_STATES, JobState
 from longshore.model.run.submission import RunIdentity, Submission
@@ -54,7 +53,7 @@ class RestartPlan:
 
 
 def plan_restart(opened: OpenRun, changes: RestartChanges) -> RestartPlan:
-    """Compute what a restart would run, without running it.
+    """Compute which jobs a restart would run, without running them.
 
     Raises `RunNotFoundError` if a named job or label does not exist, `SubmissionRefusedError` if the run is live or
     no named job would run again.
@@ -64,7 +63,8 @@ def plan_restart(opened: OpenRun, changes: RestartChanges) -> RestartPlan:
     _refuse_if_live(opened)
     jobs = JobTable(opened.run, "parents")
     changes, selected = _resolve_selection(opened, jobs, changes)
-    state = _state(opened, jobs)
+    with map_index_errors(opened.run):
+        state = replay(jobs, all_events(opened))
     chosen = select_for_restart(state, {jobs.labels.index(label) for label in changes.from_labels})
     _refuse_active_jobs(opened, jobs, chosen)
     labels: dict[str, Counter[JobState]] = {}
@@ -119,7 +119,7 @@ def _refuse_if_live(opened: OpenRun) -> None:
     if isinstance(alive, Unreachable):
         raise UnreachableError(
             f"whether run '{opened.card.id}' still runs cannot be told: {alive.why}",
-            hint="Nothing was changed; say it again once the workload manager answers.",
+            hint="Nothing was changed; repeat the command once the workload manager answers.",
         )
     if not alive:
         return
@@ -146,18 +146,13 @@ def _resolve_selection(
     return msgspec.structs.replace(changes, selection=selection), selected
 
 
-def _state(opened: OpenRun, jobs: JobTable) -> RunState:
-    with map_index_errors(opened.run):
-        return replay(jobs, all_events(opened))
-
-
 def _refuse_active_jobs(opened: OpenRun, jobs: JobTable, chosen: RestartSelection) -> None:
     if chosen.active_jobs:
         known = jobs.names_of(chosen.active_jobs)
         names = first_names([known[job] for job in chosen.active_jobs])
         raise SubmissionRefusedError(
-            f"what is to run again was under way when the engine of run '{opened.card.id}' died: {names}",
-            hint=f"Let it come to its end first: longshore resume {opened.card.id}",
+            f"jobs to run again were active when the engine of run '{opened.card.id}' died: {names}",
+            hint=f"Let them end first: longshore resume {opened.card.id}",
         )
 
 
@@ -166,11 +161,11 @@ def _nothing_to_set_error(opened: OpenRun, changes: RestartChanges) -> Submissio
     values = ", ".join(f"{key}={value}" for key, value in changes.set.items())
     if selection.everything:
         return SubmissionRefusedError(
-            f"there is nothing to set {values} of: every job of run '{opened.card.id}' succeeded",
-            hint="To run some again all the same, name their label: --from LABEL.",
+            f"no job to set {values} for: every job of run '{opened.card.id}' succeeded",
+            hint="To run succeeded jobs again, name their label: --from LABEL.",
         )
     named = first_names([*selection.labels, *selection.jobs])
     return SubmissionRefusedError(
-        f"there is nothing to set {values} of: nothing of {named} runs again in run '{opened.card.id}'",
-        hint="'--dry-run' says what runs again; '--from LABEL' runs again what succeeded, too.",
+        f"no job to set {values} for: no job of {named} runs again in run '{opened.card.id}'",
+        hint="'--dry-run' shows what runs again; '--from LABEL' also runs succeeded jobs again.",
     )

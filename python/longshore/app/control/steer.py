@@ -7,10 +7,11 @@ from collections.abc import Mapping
 import msgspec
 
 from longshore.app.control.cancel import check_names
+from longshore.app.inspect.find_jobs import first_of
 from longshore.app.report.status import status_run
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.capabilities import Steerable
-from longshore.contract.intervention import Intervention, JobSelection
+from longshore.contract.intervention import Intervention
 from longshore.engine.run.service_capabilities import require_capability
 from longshore.errors import SubmissionRefusedError, UsageError
 from longshore.model.run.report import RunReport
@@ -21,7 +22,7 @@ _MAX_NAMES = 3
 
 
 def steer(opened: OpenRun, intervention: Intervention) -> RunReport:
-    """Send an intervention to a run and wait until it is taken.
+    """Send an intervention to a run and wait until the engine applies it.
 
     The notes of the returned report are for the user. Raises `RunNotFoundError` if a selected job or label does not
     exist, `SubmissionRefusedError` if the selected jobs or the run are over.
@@ -49,28 +50,24 @@ def parse_settings(pairs: tuple[str, ...]) -> Mapping[str, str]:
     """
     from longshore.engine.policy.set_request import change_request
 
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for pair in pairs:
         key, equals, text = pair.partition("=")
         if not equals or not key.strip():
             raise UsageError(f"'{pair}' is no KEY=VALUE", hint="As in: longshore set @last requestMemory=8G")
-        found[key.strip()] = text.strip()
-    change_request(Request(), found)
-    return found
+        values[key.strip()] = text.strip()
+    change_request(Request(), values)
+    return values
 
 
 def _refuse_if_over(opened: OpenRun, intervention: Intervention) -> None:
     report = check_names(opened, intervention.selection)
     if intervention.act == "throttle":
         return
-    meant = [job for job in report.jobs or () if _is_meant(job.name, job.label, intervention.selection)]
-    if meant and all(job.state in TERMINAL_STATES for job in meant):
-        named = ", ".join(f"'{job.name}' is {job.state}" for job in meant[:_MAX_NAMES])
-        more = f" and {len(meant) - _MAX_NAMES} more" if meant[_MAX_NAMES:] else ""
+    jobs, labels = intervention.selection.jobs, intervention.selection.labels
+    selected = [job for job in report.jobs or () if job.name in jobs or job.label in labels]
+    if selected and all(job.state in TERMINAL_STATES for job in selected):
+        named = first_of([f"'{job.name}' is {job.state}" for job in selected], _MAX_NAMES)
         raise SubmissionRefusedError(
-            f"nothing to {intervention.act}: {named}{more}", hint="What is over can only be run again, with 'restart'."
+            f"nothing to {intervention.act}: {named}", hint="Only 'longshore restart' runs finished jobs again."
         )
-
-
-def _is_meant(name: str, label: str, selection: JobSelection) -> bool:
-    return name in selection.jobs or label in selection.labels

@@ -52,8 +52,13 @@ def find_jobs_of_labels(opened: OpenRun, jobs: JobTable, labels: Collection[str]
 
 def first_names(names: Sequence[str]) -> str:
     """Format the first few names and the number of the others."""
-    more = f" and {len(names) - _MAX_NAMES} more" if names[_MAX_NAMES:] else ""
-    return ", ".join(f"'{name}'" for name in names[:_MAX_NAMES]) + more
+    return first_of([f"'{name}'" for name in names], _MAX_NAMES)
+
+
+def first_of(texts: Sequence[str], number: int) -> str:
+    """Format the first few texts and the number of the others."""
+    more = f" and {len(texts) - number} more" if texts[number:] else ""
+    return ", ".join(texts[:number]) + more
 
 
 def _hint(run: str, jobs: JobTable, reference: str) -> str:

@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -15,6 +14,7 @@ from longshore.app.inspect.log_text import open_log, read_chunks, tail_offset
 from longshore.app.runs.event_source import EventFollower, event_blocks
 from longshore.app.runs.job_events import events_of_jobs, jobs_failed_once
 from longshore.app.runs.open_run import OpenRun, is_missing, map_index_errors, map_read_errors
+from longshore.app.runs.poll import pause_after_poll
 from longshore.contract.capabilities import LogLocator
 from longshore.contract.context import file_name
 from longshore.engine.run.service_capabilities import log_locator
@@ -24,12 +24,6 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import OVER, JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
-from longshore.model.run.event import Event, Finished, Life, Restarted
-
-_POLL_S: Final = 0.2
-"""Seconds between polls of a followed log."""
-_REST: Final = 4.0
-"""Pause after a poll, in multiples of its duration, to leave most of the machine to others."""
 
 
 class Log(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,13 +205,12 @@ class LogFollower:
     def __init__(self, opened: OpenRun, job: str, *, tail: int | None = None) -> None:
         self._follower = EventFollower(opened)
         if not self._follower.may_have_events:
-            raise UsageError(f"run '{opened.card.id}' was never handed over: there is nothing to follow")
+            raise UsageError(f"run '{opened.card.id}' was never submitted: there is nothing to follow")
         self._opened = opened
         self._table = JobTable(opened.run, "names", "parents")
         self._index = find_job(opened, self._table, job)
         self._state = self._initial_state()
         self._tail = tail
-        self._finished = False
         self.is_engine_gone = False
         """Whether following ended because the run has no engine."""
 
@@ -235,12 +228,12 @@ class LogFollower:
         attempt, offset = 0, 0
         while True:
             began = time.monotonic()
-            # Queried before any read: what the engine wrote before its end is seen in this round.
-            lost = self._opened.is_alive() is False
-            self._take_events()
-            over = self._over()
+            # Queried before the read, so that this round reads the last events of an engine that ended.
+            is_engine_gone = self._opened.is_alive() is False
+            self._read_events()
+            is_over = self._state.finished is not None or self._state.code[self._index] in OVER
             logs = _LogFolders(self._table, log_locator(self._opened.service, self._opened.run)).logs_of(self._index)
-            took = time.monotonic() - began
+            duration_s = time.monotonic() - began
             for log in logs if attempt else logs[-1:]:
                 if log.attempt < attempt:
                     continue
@@ -250,12 +243,10 @@ class LogFollower:
                 for begin, piece in self._read_new(log, offset):
                     offset = begin + len(piece)
                     yield LogUpdate(attempt, piece)
-            if over:
+            if is_over or is_engine_gone:
+                self.is_engine_gone = not is_over
                 return
-            if lost:
-                self.is_engine_gone = True
-                return
-            time.sleep(max(_POLL_S, _REST * took))
+            pause_after_poll(duration_s)
 
     def _read_new(self, log: Log, offset: int) -> Iterator[tuple[int, bytes]]:
         file = open_log(log.path)
@@ -273,25 +264,15 @@ class LogFollower:
             os.close(file)
 
     def _initial_state(self) -> RunState:
-        """Return the initial state of the job, before any event."""
+        """Return the state of the job and its ancestors before any event."""
         return initial_state(self._table, self._table.ancestors(self._index))
 
-    def _take_events(self) -> None:
+    def _read_events(self) -> None:
         events = self._follower.read()
         if self._follower.has_restarted:
-            self._state, self._finished = self._initial_state(), False
+            self._state = self._initial_state()
         for event in events:
-            self._note(event)
             apply_event(self._state, event)
-
-    def _note(self, event: Event) -> None:
-        if isinstance(event, Finished):
-            self._finished = True
-        elif isinstance(event, Life | Restarted):
-            self._finished = False
-
-    def _over(self) -> bool:
-        return self._finished or self._state.code[self._index] in OVER
 
 
 def _log_record(name: str, index: int, label: str, number: int, path: Path) -> Log:

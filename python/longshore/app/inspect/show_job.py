@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -16,9 +15,11 @@ from longshore.config.lint.secrets import looks_secret
 from longshore.engine import settings as engine_settings
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import RunNotFoundError, RunUnreadableError
+from longshore.model.lines.codec import StoredJob
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.event import Event, Retry
 from longshore.model.tasks.task import Command
+from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import Request
 from longshore.plan.job_commands import full_command, job_variables, shell_line, substitute_files
 from longshore.plan.job_script import JobScript, render_job_script
@@ -55,13 +56,13 @@ class JobDetails(msgspec.Struct, frozen=True, kw_only=True):
     working_directory: str
     inputs: tuple[JobFile, ...]
     outputs: tuple[JobFile, ...]
-    tags: Mapping[str, Any]
+    tags: Mapping[str, object]
     tasks: int
     site: str | None
     cloud: str | None
     number_of_retries: int
     retry_unless_exit: tuple[int, ...]
-    attributes: Mapping[str, Any]
+    attributes: Mapping[str, object]
     parents: tuple[str, ...]
     children: tuple[str, ...]
     log: str
@@ -76,33 +77,26 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
     table = JobTable(opened.run, "names", "parents")
     job = find_job(opened, table, reference)
     events = events_of_jobs(event_blocks(opened), {job})
-    known = attempts_of(table, {job}, events).of(job)
-    number = _attempt_number(table.names[job], known, attempt)
-    request = _request(events, job, number, known) or table.settings(job).request
-    return _job_details(opened, table, job, number=number, request=request, attempts=len(known))
-
-
-def _job_details(
-    opened: OpenRun, table: JobTable, job: int, *, number: int, request: Request, attempts: int
-) -> JobDetails:
-    """Build the description of a job for an attempt of known number and request."""
+    attempts = attempts_of(table, {job}, events).of(job)
     settings, stored = table.settings(job), table[job]
+    number = _attempt_number(stored.name, attempts, attempt)
+    request = _attempt_request(events, job, number, attempts) or settings.request
     files = {file.name: file.path for file in table.files()}
-    by_hand = _job_script(opened, table, job, number=number, request=request, files=files)
     command = substitute_files(stored.c, files)
+    script = _job_script(opened, settings, stored, number=number, request=request, command=command)
     return JobDetails(
         run=opened.card.id,
         name=stored.name,
         index=job,
         label=settings.label,
         attempt=number,
-        attempts=attempts,
+        attempts=len(attempts),
         command=command,
         line=shell_line(command),
         setup=settings.setup,
-        environment={name: None if name in by_hand.hidden else value for name, value in by_hand.environment.items()},
+        environment={name: None if name in script.hidden else value for name, value in script.environment.items()},
         request=request,
-        working_directory=by_hand.working_directory,
+        working_directory=script.working_directory,
         inputs=_job_files(stored.inputs, files),
         outputs=_job_files(stored.outputs, files),
         tags=stored.tags,
@@ -115,20 +109,20 @@ def _job_details(
         parents=tuple(table.names[parent] for parent in table.parents[job]),
         children=tuple(table.names[child] for child in table.children(job)),
         log=str(opened.run.root / opened.log_of(job, stored.name, settings.label, number)),
-        script=render_job_script(by_hand),
+        script=render_job_script(script),
     )
 
 
 def _job_script(
-    opened: OpenRun, table: JobTable, job: int, *, number: int, request: Request, files: Mapping[str, str]
+    opened: OpenRun, settings: JobSettings, stored: StoredJob, *, number: int, request: Request, command: Command
 ) -> JobScript:
-    """Return the values for the script that runs the attempt by hand."""
-    settings, stored, run_dir = table.settings(job), table[job], str(opened.run.root)
+    """Return the script that runs an attempt by hand."""
+    run_dir = str(opened.run.root)
     variables = job_variables(name=stored.name, label=settings.label, attempt=number, request=request, run_dir=run_dir)
     environment = {**settings.environment, **stored.env, **variables}
     return JobScript(
         title=f"Attempt {number} of job '{stored.name}' of run '{opened.card.id}'.",
-        command=full_command(substitute_files(stored.c, files), settings),
+        command=full_command(command, settings),
         environment=environment,
         working_directory=settings.working_directory or run_dir,
         hidden=frozenset(name for name, value in environment.items() if is_secret(name) or looks_secret(name, value)),
@@ -136,21 +130,20 @@ def _job_script(
     )
 
 
-def _attempt_number(name: str, known: Sequence[Attempt], attempt: int | None) -> int:
-    """Return the attempt's number; a job without attempts is shown as its first one will be."""
-    there = [each.number for each in known] or [1]
-    if attempt is None:
-        return there[-1]
-    if attempt not in there:
-        numbers = ", ".join(map(str, there))
-        was = f"It has had: {numbers}." if known else "None has begun: its first is 1."
-        raise RunNotFoundError(f"job '{name}' has no attempt {attempt}", hint=was)
-    return attempt
+def _attempt_number(name: str, attempts: Sequence[Attempt], number: int | None) -> int:
+    """Return the attempt's number, by default the newest; a job without attempts has its first one to come."""
+    numbers = [attempt.number for attempt in attempts] or [1]
+    if number is None:
+        return numbers[-1]
+    if number not in numbers:
+        hint = f"It has had: {', '.join(map(str, numbers))}." if attempts else "None has begun: its first is 1."
+        raise RunNotFoundError(f"job '{name}' has no attempt {number}", hint=hint)
+    return number
 
 
-def _request(events: Sequence[Event], job: int, number: int, known: Sequence[Attempt]) -> Request | None:
-    """Return the request of an attempt, or of the next one."""
-    for attempt in known:
+def _attempt_request(events: Sequence[Event], job: int, number: int, attempts: Sequence[Attempt]) -> Request | None:
+    """Return the request of an attempt, or of the next one; ``None`` if it is that of the workflow."""
+    for attempt in attempts:
         if attempt.number == number:
             return attempt.requested
     changed = [event.request for event in events if isinstance(event, Retry) and event.j == job and event.request]

@@ -8,13 +8,12 @@ from collections.abc import Callable
 from longshore.app.report.report import report_run
 from longshore.app.report.status import status_run
 from longshore.app.runs.open_run import OpenRun, is_missing
+from longshore.app.runs.poll import pause_after_poll
 from longshore.contract.capabilities import HoldRules
 from longshore.contract.context import Unreachable
 from longshore.errors import RunNotFoundError
 from longshore.model.run.report import RunReport
 from longshore.model.run.state import JobState
-
-_POLL_S = 0.2
 
 
 def wait_for_end(opened: OpenRun, show: Callable[[RunReport], None]) -> RunReport:
@@ -29,8 +28,7 @@ def wait_for_end(opened: OpenRun, show: Callable[[RunReport], None]) -> RunRepor
             show(report)
             if is_over(opened, report) and is_over(opened, report := report_run(opened, details=False)):
                 return report
-            # After a slow poll, as of a large run without an engine, most of the time is left to others.
-            time.sleep(max(_POLL_S, 4.0 * (time.monotonic() - began)))
+            pause_after_poll(time.monotonic() - began)
     except RunNotFoundError:
         if not is_missing(opened.run.root):
             raise
