@@ -231,7 +231,7 @@ class LogFollower:
             # Queried before the read, so that this round reads the last events of an engine that ended.
             is_engine_gone = self._opened.is_alive() is False
             self._read_events()
-            is_over = self._state.finished is not None or self._state.code[self._index] in OVER
+            is_over = self._state.finish_event is not None or self._state.code[self._index] in OVER
             logs = _LogFolders(self._table, log_locator(self._opened.service, self._opened.run)).logs_of(self._index)
             duration_s = time.monotonic() - began
             for log in logs if attempt else logs[-1:]:
