@@ -108,7 +108,7 @@ def test_a_limit_without_a_number_is_told_of(cli: Cli, write_run: WriteRun) -> N
     [
         (
             "concurrencyLimit: 'db limit'",
-            "run.yaml:3:19: 'concurrencyLimit' has 'db limit', which is no name of a limit",
+            "run.yaml:3:19: 'concurrencyLimit' has 'db limit', which is not the name of a limit",
         ),
         ("concurrencyLimits: {db_limit: 0}", "'concurrencyLimits.db_limit'"),
         ("concurrencyLimits: 4", "'concurrencyLimits' must be"),

@@ -178,7 +178,7 @@ def test_what_is_wrong_with_a_rule_is_said_before_anything_runs(cli: Cli, write_
     ran = cli("submit", path.name)
     assert ran.returncode == 3
     assert "run.yaml:2:33: " in ran.stderr
-    assert "'pipetask.A.successIf.log' is no regular expression" in ran.stderr
+    assert "'pipetask.A.successIf.log' is not a regular expression" in ran.stderr
 
 
 def test_logs_of_successes_and_temporary_directories_are_kept_as_told(

@@ -141,7 +141,7 @@ def test_nothing_in_a_section_is_nothing_said(text: str) -> None:
 
 ONE_OF_STATES = "'successIf.state' must be one of SUCCEEDED, EXIT, SIGNAL, OOM, WALLTIME, OUTPUT"
 MIN_ABOVE_MAX = "has a 'min' of 3 above its 'max' of 1"
-BACKSLASH = "Signs that are meant as they are need a backslash; single quotes in YAML leave it alone."
+BACKSLASH = "Escape literal special characters by a backslash; single quotes in YAML keep it."
 
 WRONG = {
     "successIf: {exti: 0}": ("1:19", "'successIf' has no 'exti'", "Did you mean 'exit'?"),
@@ -172,7 +172,7 @@ WRONG = {
     "successIf: [0]": ("1:12", "'successIf' must be a map, not '[0]'", None),
     "successIf: {log: 'a(b'}": (
         "1:18",
-        "'successIf.log' is no regular expression: missing ), unterminated subpattern at character 2 of 'a(b'",
+        "'successIf.log' is not a regular expression: missing ), unterminated subpattern at character 2 of 'a(b'",
         BACKSLASH,
     ),
     "successIf: {value: {min: 1}}": ("1:20", "'successIf.value' needs a 'regex'", ""),
@@ -191,16 +191,16 @@ WRONG = {
     ),
     "successIf: {state: DONE}": ("1:20", f"{ONE_OF_STATES}, not 'DONE'", ""),
     "successIf: {state: [walltim]}": ("1:20", f"{ONE_OF_STATES}, not 'walltim'", "Did you mean 'WALLTIME'?"),
-    "successIf: {state: []}": ("1:20", "'successIf.state' names nothing", "Name at least one, or leave the key out."),
-    "successIf: {exit: []}": ("1:19", "'successIf.exit' names nothing", "Name at least one, or leave the key out."),
-    "retryOn: {signal: []}": ("1:19", "'retryOn.signal' names nothing", "Name at least one, or leave the key out."),
+    "successIf: {state: []}": ("1:20", "'successIf.state' is empty", "Name at least one, or leave the key out."),
+    "successIf: {exit: []}": ("1:19", "'successIf.exit' is empty", "Name at least one, or leave the key out."),
+    "retryOn: {signal: []}": ("1:19", "'retryOn.signal' is empty", "Name at least one, or leave the key out."),
     "successIf: {value: {regex: x, min: 3, max: 1}}": ("1:20", f"'successIf.value' {MIN_ABOVE_MAX}", ""),
     "successIf: {file: [a]}": ("1:19", "'successIf.file' must be the path of a file, not '['a']'", ""),
     "retryOn: {signal: [KIL]}": ("1:19", "'retryOn.signal' must name signals, not 'KIL'", "Did you mean 'KILL'?"),
     "retryOn: {only: maybe}": ("1:17", "'retryOn.only' must be true or false, not 'maybe'", ""),
     "retryOn: {log: '*'}": (
         "1:16",
-        "'retryOn.log' is no regular expression: nothing to repeat at character 1 of '*'",
+        "'retryOn.log' is not a regular expression: nothing to repeat at character 1 of '*'",
         BACKSLASH,
     ),
     "memoryGrace: much": ("1:14", "'memoryGrace' must be an amount of memory or disk, not 'much'", None),

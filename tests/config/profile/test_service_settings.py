@@ -15,13 +15,13 @@ from longshore.config.values.search import Config, Scope
 from longshore.errors import ConfigError
 from longshore.world.read.yaml_file import parse_yaml
 
-WORDS = ServiceKeys("slurm", ("directives", "sbatch"))
+SLURM_KEYS = ServiceKeys("slurm", ("directives", "sbatch"))
 
 
 def profile(text: str, label: str = "a", *, site: str = "", cluster: str | None = None) -> JobProfile:
     config = Config(parse_yaml(text, "x.yaml", rank=LayerRank.FILE))
     scope = scope_of(("visit", "jobName", "label"), site=site, env={})
-    return compile_profile(config, label, scope, cluster=cluster, words=WORDS)
+    return compile_profile(config, label, scope, cluster=cluster, service_keys=SLURM_KEYS)
 
 
 def service_settings(text: str, label: str = "a", *, site: str = "") -> dict[str, Any]:
@@ -69,7 +69,7 @@ attrs: {Night: 1}
 pipetask: {a: {attrs: {Visit: "{visit}"}, profile: {condor: {+Project: null}}}}
 """
     config = Config(parse_yaml(text, "x.yaml", rank=LayerRank.FILE))
-    found = compile_profile(config, "a", scope_of(("visit",), site="here", env={}), words=words)
+    found = compile_profile(config, "a", scope_of(("visit",), site="here", env={}), service_keys=words)
     assert dict(found.service_settings_of({"visit": 7})) == {
         "nodeset": "me_set",
         "overwrite": None,
@@ -78,7 +78,7 @@ pipetask: {a: {attrs: {Visit: "{visit}"}, profile: {condor: {+Project: null}}}}
     }
     wrong = Config(parse_yaml("{profile: {condor: 3}}", "x.yaml", rank=LayerRank.FILE))
     with pytest.raises(ConfigError, match=r"'profile\.condor' must be a map"):
-        compile_profile(wrong, "a", words=words)
+        compile_profile(wrong, "a", service_keys=words)
 
 
 def test_a_container_is_one_sections_affair() -> None:
@@ -102,7 +102,7 @@ def test_a_section_of_a_job_of_its_own_wins_and_maps_may_be_nested() -> None:
     text = "{slurm: {engineJob: {time: '{span}', mem: 1G}, qos: low}, span: '2:00', finalJob: {slurm: {qos: high}}}"
     config = Config(parse_yaml(text, "x.yaml", rank=LayerRank.FILE))
     scope = Scope(free=frozenset({"jobName"}), searchobj=config.node_at("finalJob"))
-    found = compile_profile(config, "f", scope, words=WORDS)
+    found = compile_profile(config, "f", scope, service_keys=SLURM_KEYS)
     assert found.settings.service_settings == {"engineJob": {"time": "2:00", "mem": "1G"}, "qos": "high"}
     nested = profile("{slurm: {engineJob: {mailUser: '{visit}'}}}")
     assert nested.service_settings_of({"visit": 7}) == {"engineJob": {"mailUser": "7"}}

@@ -52,7 +52,7 @@ class ProfileCompiler:
         self._sites = {run.configuration.site}
         self.notes: dict[str, None] = {}
         service = run.service
-        self._words = service_words(service)
+        self._service_keys = service_keys(service)
 
     def job_profile(
         self,
@@ -73,7 +73,7 @@ class ProfileCompiler:
             replace(configuration.scope(), searchobj=searchobj),
             with_command=with_command,
             command=command,
-            words=self._words,
+            service_keys=self._service_keys,
         )
         return replace(profile, settings=self._limit_settings(profile.settings, configuration, [profile]))
 
@@ -94,7 +94,7 @@ class ProfileCompiler:
                 replace(configuration.scope(), free=free),
                 cluster=member.section,
                 command=commands.get(member.label),
-                words=self._words,
+                service_keys=self._service_keys,
             )
 
         found = compile_profiles(clustered, compiled)
@@ -123,7 +123,7 @@ class ProfileCompiler:
                 settings, rules=msgspec.structs.replace(settings.rules, resume_tasks=False)
             )
         self.notes |= dict.fromkeys([*capacity_notes, *limit_notes])
-        launcher = self._launcher(profiles[0]) if self._words else ""
+        launcher = self._launcher(profiles[0]) if self._service_keys else ""
         return msgspec.structs.replace(settings, setup=setup, launcher=launcher) if setup or launcher else settings
 
     def _launcher(self, profile: JobProfile) -> str:
@@ -176,7 +176,7 @@ class ProfileCompiler:
         return setup_lines(site.name, lines, modules)
 
 
-def service_words(service: WmsService) -> ServiceKeys | None:
+def service_keys(service: WmsService) -> ServiceKeys | None:
     """Return the keys of a service's own map; ``None`` if it has none."""
     traits = service.traits
     if not traits.settings_key:

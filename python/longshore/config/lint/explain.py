@@ -88,7 +88,7 @@ class KeyExplanation(msgspec.Struct, frozen=True, kw_only=True):
     hidden_values
         What the search would have found instead.
     steps
-        Interpolation steps; where there is an error, those before it.
+        Interpolation steps; with an error, those before it.
     error
         Why the value cannot be computed; then `value` is ``None``.
     """
@@ -109,17 +109,17 @@ def explain_key(config: Config, key: str, scope: Scope) -> KeyExplanation:
     if hit is None:
         return KeyExplanation(is_found=False, value="")
     value: YamlValue = None
-    failed: ConfigError | None = None
+    error: ConfigError | None = None
     steps: list[InterpolationStep] = []
     try:
         value = Interpolator(config, scope).value(key, hit)
-    except ConfigError as error:
-        failed = error
+    except ConfigError as caught:
+        error = caught
     if isinstance(hit.value, str):
         with suppress(ConfigError):  # the same error as before
             for step in _StepCollector(config, scope).of(key, hit, 0):
                 steps.append(step)  # noqa: PERF402 - those before an error are kept
-        if failed is None:
+        if error is None:
             steps.append(InterpolationStep(kind=StepKind.VALUE, name=key, text=str(value)))
     return KeyExplanation(
         is_found=True,
@@ -129,7 +129,7 @@ def explain_key(config: Config, key: str, scope: Scope) -> KeyExplanation:
         overridden_values=tuple(_overridden_values(hit.node)),
         hidden_values=tuple(_hidden_values(config, key, scope, hit)),
         steps=tuple(steps),
-        error=failed,
+        error=error,
     )
 
 
@@ -158,9 +158,9 @@ def _hidden_values(config: Config, key: str, scope: Scope, hit: RawValue) -> Ite
 
 
 def _searched_sections(config: Config, current: Mapping[str, YamlValue]) -> Iterator[tuple[str, Mapping[str, Node]]]:
-    there = [name for name in SECTIONS if config.node_at(name) is not None]
+    present = [name for name in SECTIONS if config.node_at(name) is not None]
     names = []
-    for name in there:
+    for name in present:
         choice = current.get(f"curr_{name}")
         names.append(f"{name}.{choice}" if choice and config.node_at(name, str(choice)) is not None else name)
     yield from zip([*names, "root"], config.parts(current), strict=True)
@@ -173,7 +173,7 @@ class _StepCollector:
         self.config = config
         self.scope = scope
         self._expander = Interpolator(config, scope)
-        self._seen: set[str] = set()
+        self._names: set[str] = set()
         self._count = 0
 
     def of(self, name: str, hit: RawValue, depth: int) -> Iterator[InterpolationStep]:
@@ -196,9 +196,9 @@ class _StepCollector:
 
     def _variable(self, name: str, depth: int) -> Iterator[InterpolationStep]:
         self._count += 1
-        if name in self._seen or depth > _MAX_DEPTH or self._count > _MAX_STEPS:
+        if name in self._names or depth > _MAX_DEPTH or self._count > _MAX_STEPS:
             return
-        self._seen.add(name)
+        self._names.add(name)
         hit = self.config.lookup(name, self.scope)
         if hit is None:
             shown = self._expander.template(f"{{{name}}}", None).render({})

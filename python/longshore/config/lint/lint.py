@@ -31,7 +31,7 @@ from longshore.model.values import JsonSchema
 def lint(
     config: Config,
     schema: JsonSchema,
-    around: LintContext,
+    context: LintContext,
     *,
     bps: BpsDefaultService | None,
     labels: frozenset[str] | None = None,
@@ -44,24 +44,24 @@ def lint(
         The merged configuration.
     schema
         JSON Schema 2020-12 with local references only.
-    around
-        What its variables may refer to outside the configuration.
+    context
+        Names and environment that its variables may use.
     bps
         The service that BPS uses by default.
     labels
         Labels of the payload's tasks, where they are known.
     """
     root = config.root
-    read_as = list(find_misspelled_keys(root))
-    known = {finding.path for finding in read_as}
-    # The value of a misspelt key is checked too.
+    misspelled = list(find_misspelled_keys(root))
+    known = {finding.path for finding in misspelled}
+    # The value of a misspelled key is checked too.
     findings = [finding for finding in check_schema(root, schema) if not finding.at_key or finding.path not in known]
-    findings += read_as
+    findings += misspelled
     # A finding about an item counts for its list too.
-    said = {finding.path[:end] for finding in findings for end in range(1, len(finding.path) + 1)}
-    findings += find_values_out_of_range(root, said)
-    findings += [*find_variable_errors(config, around), *find_unset_env(config, around.env)]
-    findings += find_unused_keys(root, schema, around, said)
+    reported = {finding.path[:end] for finding in findings for end in range(1, len(finding.path) + 1)}
+    findings += find_values_out_of_range(root, reported)
+    findings += [*find_variable_errors(config, context), *find_unset_env(config, context.env)]
+    findings += find_unused_keys(root, schema, context, reported)
     findings += [
         *find_unmatched_sections(root, labels),
         *find_hidden_keys(root),

@@ -49,7 +49,7 @@ def find_unset_env(config: Config, env: Mapping[str, str]) -> Iterator[Finding]:
 
 
 class _UnsetEnvFinder:
-    """Follows the variables of a text to the texts that they stand for."""
+    """Finds unset variables in a text and in the values of its variables."""
 
     def __init__(self, config: Config, env: Mapping[str, str], suspects: set[int], seen: set[int]) -> None:
         self.config = config

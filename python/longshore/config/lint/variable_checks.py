@@ -1,4 +1,4 @@
-"""Checks variables and function calls in a configuration: undefined variables, reference rings, unused keys."""
+"""Checks variables and function calls in a configuration: undefined variables, reference cycles, unused keys."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import msgspec
 from longshore.config.lint.schema_check import Finding, Severity, find_unknown_keys, key_name, variable_names
 from longshore.config.values.bps_eval import BPS_EVAL, GENERATE_HINT, GENERATE_KEY, impure_calls, parse_call
 from longshore.config.values.interpolate import angled_names, wms_placeholder
-from longshore.config.values.merge import PACKAGED_LAYERS, Node
+from longshore.config.values.merge import PACKAGED_LAYERS, Node, map_items
 from longshore.config.values.search import Config, Interpolator, Scope
 from longshore.errors import ConfigError, ReferenceCycleError
 from longshore.model.suggestions import did_you_mean
@@ -75,7 +75,7 @@ _COMMAND = re.compile(r"runQuantumCommand|command[0-9]+")
 
 @dataclass(frozen=True, kw_only=True)
 class LintContext:
-    """What the variables of a configuration may refer to outside it.
+    """Names and environment that a configuration may use.
 
     Attributes
     ----------
@@ -98,122 +98,116 @@ class LintContext:
     commands: bool = True
 
 
-def find_variable_errors(config: Config, around: LintContext) -> Iterator[Finding]:
-    """Findings about user-written texts: undefined variables, rings, calls, and words in angle brackets."""
-    yield from _VariableChecker(config, around).findings()
+def find_variable_errors(config: Config, context: LintContext) -> Iterator[Finding]:
+    """Findings about user-written texts: undefined variables, reference cycles, calls, and words in angle brackets."""
+    return _VariableChecker(config, context).findings()
 
 
 class _VariableChecker:
-    """Interpolates every text once, with the sections chosen that it is in."""
+    """Interpolates every text once, in the scope of its section."""
 
-    def __init__(self, config: Config, around: LintContext) -> None:
+    def __init__(self, config: Config, context: LintContext) -> None:
         self.config = config
-        self.around = around
-        self._defined = {*key_names(config.root), *around.known, *(around.payload_names or ()), *LATER_NAMES}
-        self._expanders: dict[tuple[str, ...], Interpolator] = {}
+        self.context = context
+        self._defined = {*key_names(config.root), *context.known, *(context.payload_names or ()), *LATER_NAMES}
+        self._interpolators: dict[tuple[str, ...], Interpolator] = {}
         self._undefined: dict[tuple[str, Origin | None], None] = {}
-        self._guesses: dict[str, str] = {}
+        self._suggestions: dict[str, str] = {}
 
     def findings(self) -> Iterator[Finding]:
-        top = self.config.root.value
-        for key, node in top.items() if isinstance(top, dict) else ():
+        for key, node in map_items(self.config.root).items():
             if key not in _UNINTERPOLATED_KEYS:
-                yield from self._below(node, (key,))
+                yield from self._check_node(node, (key,))
 
-    def _below(self, node: Node, path: tuple[str, ...]) -> Iterator[Finding]:
+    def _check_node(self, node: Node, path: tuple[str, ...]) -> Iterator[Finding]:
         if isinstance(node.value, dict):
             for key, below in node.value.items():
-                yield from self._below(below, (*path, key))
+                yield from self._check_node(below, (*path, key))
         elif isinstance(node.value, list):
             for below in node.value:
-                yield from self._below(below, path)
+                yield from self._check_node(below, path)
         elif isinstance(node.value, str) and node.origin.layer not in PACKAGED_LAYERS:
-            yield from self._text(node.value, node, path)
+            yield from self._check_text(node.value, node, path)
 
-    def _text(self, text: str, node: Node, path: tuple[str, ...]) -> Iterator[Finding]:
+    def _check_text(self, text: str, node: Node, path: tuple[str, ...]) -> Iterator[Finding]:
         if "<" in text:
-            yield from self._angled(text, node.origin)
+            yield from self._find_literal_angles(text, node.origin)
         if "{" not in text and "<" not in text and BPS_EVAL not in text and path[-1] != GENERATE_KEY:
             return
         self._undefined.clear()
-        expander = self._expander(path)
+        interpolator = self._interpolator(path)
         try:
             if BPS_EVAL in text:
-                yield from _find_calls(text, node.origin)
-            hit = self.config.lookup(path[-1], expander.scope)
-            own = hit is not None and hit.node is node
-            template = expander.template(text, node.origin, name=path[-1] if own else "")
+                for name in impure_calls(text):
+                    message = f"'{BPS_EVAL}' calls '{name}' when a run is prepared; its value is not known before"
+                    yield Finding(message=message, origin=node.origin, severity=Severity.NOTE)
+            hit = self.config.lookup(path[-1], interpolator.scope)
+            is_own = hit is not None and hit.node is node
+            template = interpolator.template(text, node.origin, name=path[-1] if is_own else "")
             if path[-1] == GENERATE_KEY and text:
                 parse_call(template.render({}), node.origin, hint=GENERATE_HINT)
         except ReferenceCycleError as error:
             yield _finding(error, node.origin, Severity.ERROR)
         except ConfigError as error:
             # The text may be valid with another label's values; a wrong function call never is.
-            sure = BPS_EVAL in text or path[-1] == GENERATE_KEY
-            yield _finding(error, node.origin, Severity.ERROR if sure else Severity.WARNING)
+            is_certain = BPS_EVAL in text or path[-1] == GENERATE_KEY
+            yield _finding(error, node.origin, Severity.ERROR if is_certain else Severity.WARNING)
         if path[-1] not in _LENIENT_TEMPLATES:
-            yield from self._missing(path)
+            yield from self._find_undefined(path)
 
-    def _expander(self, path: tuple[str, ...]) -> Interpolator:
+    def _interpolator(self, path: tuple[str, ...]) -> Interpolator:
         part = path[:2] if path[0] in _CHOSEN_SECTIONS and len(path) > 2 else path[:1] if len(path) > 1 else ()
-        if part not in self._expanders:
+        if part not in self._interpolators:
             current: dict[str, YamlValue] = {}
             if len(part) == 2:
                 current = {f"curr_{section}": part[1] for section in _CHOSEN_SECTIONS[part[0]]}
             searchobj = self.config.node_at(*part) if len(part) == 1 else None
-            scope = Scope(current=current, searchobj=searchobj, env=self.around.env, undefined=self._note)
-            self._expanders[part] = Interpolator(self.config, scope)
-        return self._expanders[part]
+            scope = Scope(current=current, searchobj=searchobj, env=self.context.env, undefined=self._record_undefined)
+            self._interpolators[part] = Interpolator(self.config, scope)
+        return self._interpolators[part]
 
-    def _note(self, name: str, origin: Origin | None) -> str:
+    def _record_undefined(self, name: str, origin: Origin | None) -> str:
         self._undefined[name, origin] = None
         return ""
 
-    def _missing(self, path: tuple[str, ...]) -> Iterator[Finding]:
+    def _find_undefined(self, path: tuple[str, ...]) -> Iterator[Finding]:
         for name, origin in self._undefined:
             last = name.rpartition(".")[2]
             if last in self._defined or _OPTIONAL_NAME.fullmatch(name) or wms_placeholder(name):
                 continue
-            guess = self._guess(name)
+            suggestion = self._suggestion(name)
             if _COMMAND.fullmatch(path[-1]):
-                if not self.around.commands:
+                if not self.context.commands:
                     continue
-                hint = f"{guess} If no variable is meant, double the braces: '{{{{{name}}}}}'.".strip()
-                sure = self.around.payload_names is not None
-                severity = Severity.ERROR if sure else Severity.WARNING
+                hint = f"{suggestion} If no variable is meant, double the braces: '{{{{{name}}}}}'.".strip()
+                is_certain = self.context.payload_names is not None
+                severity = Severity.ERROR if is_certain else Severity.WARNING
                 message = f"the command uses '{{{name}}}', which nothing defines"
             else:
-                hint = f"{guess} It would be empty.".strip()
+                hint = f"{suggestion} It would be empty.".strip()
                 severity = Severity.WARNING
                 message = f"nothing defines the variable '{name}'"
             yield Finding(message=message, origin=origin or Origin(""), hint=hint, severity=severity)
 
-    def _guess(self, name: str) -> str:
+    def _suggestion(self, name: str) -> str:
         """The nearest defined name, searched for the first few only, because each search compares all names."""
-        if name not in self._guesses:
-            self._guesses[name] = did_you_mean(name, self._defined) if len(self._guesses) < _MAX_SUGGESTIONS else ""
-        return self._guesses[name]
+        if name not in self._suggestions:
+            self._suggestions[name] = (
+                did_you_mean(name, self._defined) if len(self._suggestions) < _MAX_SUGGESTIONS else ""
+            )
+        return self._suggestions[name]
 
-    def _angled(self, text: str, origin: Origin) -> Iterator[Finding]:
-        for name, of_environment in angled_names(text, self.around.env):
-            if of_environment or name not in self._defined:
-                kind = "environment variable" if of_environment else "variable"
-                written = f"$<{name}>" if of_environment else f"<{name}>"
+    def _find_literal_angles(self, text: str, origin: Origin) -> Iterator[Finding]:
+        for name, is_env in angled_names(text, self.context.env):
+            if is_env or name not in self._defined:
+                kind = "environment variable" if is_env else "variable"
+                written = f"$<{name}>" if is_env else f"<{name}>"
                 yield Finding(
-                    message=f"'{written}' stays as it is, for there is no {kind} '{name}'",
+                    message=f"'{written}' stays as it is: no {kind} has the name '{name}'",
                     origin=origin,
-                    hint="That is right for a redirection of the shell's.",
+                    hint="A redirection of the shell is written like this.",
                     severity=Severity.NOTE,
                 )
-
-
-def _find_calls(text: str, origin: Origin) -> Iterator[Finding]:
-    for name in impure_calls(text):
-        yield Finding(
-            message=f"'{BPS_EVAL}' calls '{name}' when a run is prepared; its value is not known before",
-            origin=origin,
-            severity=Severity.NOTE,
-        )
 
 
 def _finding(error: ConfigError, origin: Origin, severity: Severity) -> Finding:
@@ -232,13 +226,13 @@ def key_names(node: Node) -> Iterator[str]:
 
 
 def find_unused_keys(
-    root: Node, schema: JsonSchema, around: LintContext, said: Collection[tuple[str, ...]]
+    root: Node, schema: JsonSchema, context: LintContext, reported: Collection[tuple[str, ...]]
 ) -> Iterator[Finding]:
     """Warn of each user-written key that no text uses as a variable.
 
-    `said` are the paths of keys that already have a finding.
+    `reported` are the paths of keys that already have a finding.
     """
-    if around.payload_uses is None:
+    if context.payload_uses is None:
         return
     used: set[str] | None = None
     for path, node, _known in find_unknown_keys(root, schema, schema):
@@ -246,12 +240,12 @@ def find_unused_keys(
         if isinstance(node.value, dict | list) or (len(path) > 1 and path[0] in _FREE_SECTIONS):
             continue
         if used is None:
-            used = {*variable_names(root), *around.payload_uses}
-        if path[-1] not in used and path not in said:
+            used = {*variable_names(root), *context.payload_uses}
+        if path[-1] not in used and path not in reported:
             yield Finding(
                 message=f"nothing uses '{key_name(path)}'",
                 origin=node.origin,
-                hint=f"It is no key of Longshore's, and no text has '{{{path[-1]}}}' in it.",
+                hint=f"It is not a key of Longshore, and no text uses '{{{path[-1]}}}'.",
                 severity=Severity.WARNING,
                 path=path,
                 at_key=True,

@@ -27,10 +27,10 @@ _PROGRAM: Final = re.compile(
 """An LSST program by the variable that its set-up defines; packages from PyPI define no such variable."""
 
 
-def read_command_template(config: Config, scope: Scope, otherwise: Node | None) -> CommandTemplate | None:
+def read_command_template(config: Config, scope: Scope, default: Node | None) -> CommandTemplate | None:
     """Read ``runQuantumCommand``: a shell line if it is text, a program and arguments if it is a list.
 
-    `otherwise` is the command where the configuration has none.
+    `default` is the command of a configuration without this key.
 
     Raises
     ------
@@ -39,8 +39,8 @@ def read_command_template(config: Config, scope: Scope, otherwise: Node | None) 
     """
     key = "runQuantumCommand"
     hit = config.lookup(key, scope)
-    if hit is None and otherwise is not None:
-        key, hit = "command", RawValue(otherwise.value, otherwise)
+    if hit is None and default is not None:
+        key, hit = "command", RawValue(default.value, default)
     if hit is None or hit.value is None:
         return None
     whole = hit.node or to_node(hit.value, Origin(key))
@@ -60,8 +60,8 @@ def read_command_template(config: Config, scope: Scope, otherwise: Node | None) 
     if not isinstance(hit.value, list):
         return interpolate_shell_line(str(hit.value), hit.origin, config, scope, lazy=lazy)
     undefined = partial(_undefined_in_command, config=config, scope=scope)
-    word_by_word = Interpolator(config, replace(scope, undefined=undefined, keep_delayed=lazy))
-    templates = (word_by_word.template(str(node.value), node.origin) for node in nodes)
+    interpolator = Interpolator(config, replace(scope, undefined=undefined, keep_delayed=lazy))
+    templates = (interpolator.template(str(node.value), node.origin) for node in nodes)
     return tuple(_map_literals(template, partial(replace_program_paths, env=scope.env)) for template in templates)
 
 
@@ -116,7 +116,7 @@ def replace_program_paths(text: str, env: Mapping[str, str]) -> str:
 
 
 def _shell_program_paths(line: str) -> str:
-    """Like `replace_program_paths`, but left to the shell of the job."""
+    """Like `replace_program_paths`, for the environment of the job's shell."""
 
     def either(found: re.Match[str]) -> str:
         variable = found["braced"] or found["bare"]

@@ -19,7 +19,7 @@ from longshore.config.profile.service_settings import (
     varies_per_job,
 )
 from longshore.config.values.interpolate import Template, quote_value
-from longshore.config.values.merge import PACKAGED_LAYERS, Node, plain_value
+from longshore.config.values.merge import PACKAGED_LAYERS, Node, map_items, plain_value
 from longshore.config.values.quantities import (
     parse_bool,
     parse_count,
@@ -79,7 +79,7 @@ class JobProfile:
     request
         Keys of the request whose values differ per job; a resource NAME as ``requestResources.NAME``.
     service_settings
-        The map of `JobSettings.service_settings` where a value in it differs per job; else empty.
+        The map of `JobSettings.service_settings` where a value in it is_varying per job; else empty.
     origins
         Where the value of each key was written, for keys with a value; a variable NAME as ``environment.NAME``, a key
         NAME of the service's own map as ``own.NAME``.
@@ -132,7 +132,7 @@ def compile_profile(
     cluster: str | None = None,
     with_command: bool = True,
     command: Node | None = None,
-    words: ServiceKeys | None = None,
+    service_keys: ServiceKeys | None = None,
 ) -> JobProfile:
     """Search all values for the jobs of a label, once.
 
@@ -153,7 +153,7 @@ def compile_profile(
         Whether the jobs run ``runQuantumCommand``.
     command
         The command where the configuration has none.
-    words
+    service_keys
         Keys of the service, where the jobs go to one with a map of its own.
 
     Raises
@@ -163,10 +163,10 @@ def compile_profile(
     """
     current = {"curr_pipetask": label, "curr_cluster": cluster or label}
     compiler = _Compiler(config, replace(scope, current=current), label, cluster or label)
-    compiler.go_to("curr_site", "computeSite", scope.current.get("curr_site"))
-    compiler.go_to("curr_cloud", "computeCloud", scope.current.get("curr_cloud"))
+    compiler.choose_section("curr_site", "computeSite", scope.current.get("curr_site"))
+    compiler.choose_section("curr_cloud", "computeCloud", scope.current.get("curr_cloud"))
     runs = read_command_template(config, compiler.scope, command) if with_command else None
-    return compiler.profile(runs, words)
+    return compiler.profile(runs, service_keys)
 
 
 class _Compiler:
@@ -176,31 +176,30 @@ class _Compiler:
         self.config = config
         self.origins: dict[str, Origin] = {}
         self._label = label
-        own = config.node_at("cluster", job_label)
-        self._of_cluster = own.value if own and isinstance(own.value, dict) else {}
+        self._cluster_items = map_items(config.node_at("cluster", job_label))
         self._names = {"label": label, "jobLabel": job_label}
-        self._begin(scope)
+        self._set_scope(scope)
 
-    def _begin(self, scope: Scope) -> None:
+    def _set_scope(self, scope: Scope) -> None:
         self.scope = scope
-        self._values = Interpolator(self.config, scope)
+        self._interpolator = Interpolator(self.config, scope)
         # A shared value cannot wait for the values of one job, but the jobs' label is known.
         known = {name: value for name, value in self._names.items() if name in scope.free}
         shared = replace(scope, current={**scope.current, **known}, free=frozenset(scope.free).difference(known))
-        self._shared = Interpolator(self.config, shared)
+        self._shared_interpolator = Interpolator(self.config, shared)
 
-    def go_to(self, chooser: str, key: str, name: YamlValue) -> None:
+    def choose_section(self, choice_key: str, key: str, name: YamlValue) -> None:
         """Choose one more section for the searches that follow, by its name or the value of a key."""
         chosen = self.text(key)
         if name := name or chosen:
-            self._begin(replace(self.scope, current={**self.scope.current, chooser: name}))
+            self._set_scope(replace(self.scope, current={**self.scope.current, choice_key: name}))
 
-    def profile(self, command: CommandTemplate | None, words: ServiceKeys | None = None) -> JobProfile:
+    def profile(self, command: CommandTemplate | None, service_keys: ServiceKeys | None = None) -> JobProfile:
         """Compile the profile around a command."""
         request, defaulted, per_job = self.request()
-        environment, changing = self.environment()
-        own = self.service_settings(words).values if words else {}
-        differs = varies_per_job(own)
+        environment, templates = self.environment()
+        settings_map = self.gather_settings(service_keys).values if service_keys else {}
+        is_varying = varies_per_job(settings_map)
         settings = JobSettings(
             label=self._label,
             request=request,
@@ -210,30 +209,30 @@ class _Compiler:
             retry_unless_exit=self.checked("retryUnlessExit", parse_exit_codes, ()),
             rules=read_rules(self, defaulted),
             working_directory=self.text("workingDirectory"),
-            limit_threads=self.checked("limitThreads", parse_bool, otherwise=False),
+            limit_threads=self.checked("limitThreads", parse_bool, default=False),
             site=self._chosen("curr_site"),
             cloud=self._chosen("curr_cloud"),
             attributes=self.attributes(),
-            service_settings={} if differs else own,
+            service_settings={} if is_varying else settings_map,
         )
-        whole = frozenset(key for key in REQUEST_KEYS if key in self.origins and self._is_of_cluster(key))
+        whole = frozenset(key for key in REQUEST_KEYS if key in self.origins and self._is_set_by_cluster(key))
         return JobProfile(
             settings=settings,
             command=command,
-            environment=changing,
+            environment=templates,
             request=per_job,
-            service_settings=own if differs else {},
+            service_settings=settings_map if is_varying else {},
             origins=self.origins,
             cluster_keys=whole,
         )
 
-    def _chosen(self, chooser: str) -> str | None:
-        name = self.scope.current.get(chooser)
+    def _chosen(self, choice_key: str) -> str | None:
+        name = self.scope.current.get(choice_key)
         return None if name is None else str(name)
 
-    def _is_of_cluster(self, key: str) -> bool:
+    def _is_set_by_cluster(self, key: str) -> bool:
         hit = self.config.lookup(key, self.scope)
-        return hit is not None and hit.node is not None and hit.node is self._of_cluster.get(key)
+        return hit is not None and hit.node is not None and hit.node is self._cluster_items.get(key)
 
     # ---------------------------------------------------------------------------------------- shared settings
 
@@ -246,7 +245,7 @@ class _Compiler:
             self.origins[key] = hit.origin or _NO_ORIGIN
         if not isinstance(hit.value, str):
             return hit.plain_value(), hit.origin
-        template = self._shared.template(hit.value, hit.origin, name=key)
+        template = self._shared_interpolator.template(hit.value, hit.origin, name=key)
         if template.names:
             raise ConfigError(
                 f"'{key}' must be the same for all jobs of a label, but {quote_value(hit.value)} uses "
@@ -262,10 +261,10 @@ class _Compiler:
             raise ConfigError(f"'{key}' must be text, not {quote_value(value)}", origin=origin)
         return None if value is None or not str(value) else str(value)
 
-    def checked(self, key: str, check: ValueReader[_Result], otherwise: _Default) -> _Result | _Default:
-        """The value of a key, as `check` reads it; `otherwise` where the key is missing or null."""
+    def checked(self, key: str, check: ValueReader[_Result], default: _Default) -> _Result | _Default:
+        """The value of a key, as `check` reads it; `default` where the key is missing or null."""
         value, origin = self.constant(key)
-        return otherwise if value is None else check(value, key, origin)
+        return default if value is None else check(value, key, origin)
 
     def found(self, key: str) -> RawValue | None:
         """The value of a key as written; ``None`` where the key is missing."""
@@ -273,15 +272,15 @@ class _Compiler:
 
     def filled(self, key: str, text: str, origin: Origin | None) -> Template:
         """Interpolate a text, but for variables that differ per job."""
-        return self._values.template(text, origin, name=key)
+        return self._interpolator.template(text, origin, name=key)
 
-    def service_settings(self, words: ServiceKeys) -> ServiceSettings:
+    def gather_settings(self, service_keys: ServiceKeys) -> ServiceSettings:
         """Settings for the service, from all sections."""
 
         def fill(key: str, text: str, origin: Origin) -> Template:
-            return self._shared.template(text, origin, name=key)
+            return self._shared_interpolator.template(text, origin, name=key)
 
-        found = gather_service_settings(self.config, self.scope, words, fill)
+        found = gather_service_settings(self.config, self.scope, service_keys, fill)
         self.origins.update({f"own.{key}": origin for key, origin in found.origins.items()})
         return found
 
@@ -292,8 +291,8 @@ class _Compiler:
 
     def retries(self) -> int:
         """Number of retries of a job."""
-        otherwise = DEFAULT_MEMORY_RETRIES if self.memory_multiplier() else 0
-        retries: int = self.checked("numberOfRetries", parse_count, otherwise)
+        default = DEFAULT_MEMORY_RETRIES if self.memory_multiplier() else 0
+        retries: int = self.checked("numberOfRetries", parse_count, default)
         return retries
 
     def attributes(self) -> dict[str, AttributeValue]:
@@ -330,9 +329,9 @@ class _Compiler:
             parse_concurrency_limits(text)
         except ValueError as error:
             raise ConfigError(
-                f"'concurrencyLimit' has '{error}', which is no name of a limit",
+                f"'concurrencyLimit' has '{error}', which is not the name of a limit",
                 origin=self.origins["concurrencyLimit"],
-                hint="Names have commas between, each with an amount where that is not 1: 'db_limit, tape:2'.",
+                hint="Separate names by commas; add an amount where it is not 1: 'db_limit, tape:2'.",
             ) from None
 
     # ------------------------------------------------------------------------------------------------- the request
@@ -352,20 +351,20 @@ class _Compiler:
             if key == "requestResources":
                 amounts["resources"] = self._resources(key, hit, per_job)
                 continue
-            value = self._given(key, hit.plain_value(), hit.origin)
+            value = self._interpolate(key, hit.plain_value(), hit.origin)
             if isinstance(value, Template):
                 per_job[key] = value
             else:
                 amounts |= _request_field(key, value, hit.origin)
         return msgspec.structs.replace(Request(), **amounts), tuple(defaulted), per_job
 
-    def _given(
+    def _interpolate(
         self, key: str, value: YamlValue, origin: Origin | None, values: Interpolator | None = None
     ) -> Template | YamlValue:
-        """An interpolated value, or a template where it differs per job."""
+        """An interpolated value, or a template where it is_varying per job."""
         if not isinstance(value, str):
             return value
-        template = (values or self._values).template(value, origin, name=key)
+        template = (values or self._interpolator).template(value, origin, name=key)
         return template if template.names else template.render({})
 
     def _resources(self, key: str, hit: RawValue, per_job: dict[str, Template]) -> dict[str, int]:
@@ -377,7 +376,7 @@ class _Compiler:
             )
         amounts: dict[str, int] = {}
         for name, node in hit.node.value.items():
-            value = self._given(f"{key}.{name}", plain_value(node), node.origin)
+            value = self._interpolate(f"{key}.{name}", plain_value(node), node.origin)
             if isinstance(value, Template):
                 parse_resource_request({name: 0}, key, node.origin)
                 per_job[f"{key}.{name}"] = value
@@ -397,20 +396,20 @@ class _Compiler:
                 raise ConfigError(f"'environment' must be a map, not {quote_value(node.value)}", origin=node.origin)
             merged |= node.value
         shared: dict[str, str] = {}
-        changing: dict[str, Template] = {}
+        templates: dict[str, Template] = {}
         for name, node in merged.items():
             if isinstance(node.value, list | dict):
                 raise ConfigError(f"'environment.{name}' must be one value, not a list or map", origin=node.origin)
             if node.value is None:
                 continue  # null removes the value of a weaker section
             self.origins[f"environment.{name}"] = node.origin
-            value = self._given(f"environment.{name}", plain_value(node), node.origin, delayed)
+            value = self._interpolate(f"environment.{name}", plain_value(node), node.origin, delayed)
             _check_variable(name, value, node.origin)
             if isinstance(value, Template):
-                changing[name] = value
+                templates[name] = value
             else:
                 shared[name] = str(value)
-        return shared, changing
+        return shared, templates
 
     def _environments(self) -> Iterator[Node]:
         """The map ``environment`` of each section, weakest first."""

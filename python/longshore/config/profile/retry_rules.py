@@ -51,8 +51,8 @@ _STATES: Final = (
 class ProfileLookup(Protocol):
     """Looks up the values of a profile."""
 
-    def checked(self, key: str, check: ValueReader[_Result], otherwise: _Default) -> _Result | _Default:
-        """The value of a key, as `check` reads it, or `otherwise`."""
+    def checked(self, key: str, check: ValueReader[_Result], default: _Default) -> _Result | _Default:
+        """The value of a key, as `check` reads it, or `default`."""
 
     def found(self, key: str) -> RawValue | None:
         """The value of a key as written."""
@@ -71,7 +71,7 @@ def read_rules(lookup: ProfileLookup, defaulted: Collection[str]) -> JobRules:
     ConfigError
         A value is wrong.
     """
-    enforced = lookup.checked("enforceMemory", _parse_enforce_memory, "written")
+    enforcement = lookup.checked("enforceMemory", _parse_enforce_memory, "written")
     grace_share, grace_b = lookup.checked("memoryGrace", parse_memory_grace, (0.1, 0))
     success_rules = _read_section(lookup, "successIf", partial(read_success_if, fill=lookup))
     status_rules = _read_section(lookup, "status", read_status)
@@ -97,7 +97,7 @@ def read_rules(lookup: ProfileLookup, defaulted: Collection[str]) -> JobRules:
         ),
         success_if=success_rules or status_rules,
         bounds=LimitRules(
-            memory=enforced == "all" or (enforced == "written" and "requestMemory" not in defaulted),
+            memory=enforcement == "all" or (enforcement == "written" and "requestMemory" not in defaulted),
             grace_share=grace_share,
             grace_b=grace_b,
             log_b=lookup.checked("maxLogSize", parse_memory, 0) or None,
@@ -228,9 +228,9 @@ def parse_regex(value: YamlValue, key: str, origin: Origin | None = None) -> str
     except re.error as error:
         at = f" at character {error.pos + 1}" if error.pos is not None else ""
         raise ConfigError(
-            f"'{key}' is no regular expression: {error.msg}{at} of {quote_value(value)}",
+            f"'{key}' is not a regular expression: {error.msg}{at} of {quote_value(value)}",
             origin=origin,
-            hint="Signs that are meant as they are need a backslash; single quotes in YAML leave it alone.",
+            hint="Escape literal special characters by a backslash; single quotes in YAML keep it.",
         ) from error
     return str(value)
 
@@ -373,7 +373,7 @@ def _parse_states(value: YamlValue, key: str, origin: Origin | None) -> tuple[st
 def _refuse_empty(values: Sequence[YamlValue], key: str, origin: Origin | None) -> None:
     """Refuse an empty list: it matches no end, or changes nothing, and is a mistake."""
     if not values:
-        raise ConfigError(f"'{key}' names nothing", origin=origin, hint="Name at least one, or leave the key out.")
+        raise ConfigError(f"'{key}' is empty", origin=origin, hint="Name at least one, or leave the key out.")
 
 
 def parse_resume_tasks(value: YamlValue, key: str, origin: Origin | None) -> bool | str:

@@ -53,7 +53,7 @@ class ServiceSettings(msgspec.Struct, frozen=True):
 
     Attributes
     ----------
-        The service's own map, with raw lines under `DIRECTIVES_KEY`, the command in front of others under
+        The service's own map, with raw lines under `DIRECTIVES_KEY`, the command prefix under
         `CONTAINER`, and single values and further maps under their keys.
         single values and further maps under their keys.
     origins
@@ -64,7 +64,9 @@ class ServiceSettings(msgspec.Struct, frozen=True):
     origins: Mapping[str, Origin]
 
 
-def gather_service_settings(config: Config, scope: Scope, words: ServiceKeys, fill: Interpolate) -> ServiceSettings:
+def gather_service_settings(
+    config: Config, scope: Scope, keys: ServiceKeys, interpolate: Interpolate
+) -> ServiceSettings:
     """Merge the settings for a service over all sections of a job; the strongest section wins per key.
 
     A null value removes the value of weaker sections; it is kept, because it also removes what the service itself knows
@@ -76,28 +78,28 @@ def gather_service_settings(config: Config, scope: Scope, words: ServiceKeys, fi
         A value is of the wrong kind.
     """
     values: SettingValues = {}
-    maps: dict[str, SettingValues] = {name: {} for name in words.maps}
-    given: dict[str, Origin] = {}
+    maps: dict[str, SettingValues] = {name: {} for name in keys.maps}
+    origins: dict[str, Origin] = {}
     sections = list(_sections(config, scope))
     for _, section in sections:
-        for key, below in _map_under(section, words.map):
-            values[key] = _interpolate(f"{words.map}.{key}", below, fill)
-            given[key] = below.origin
-        for name in words.maps:
+        for key, below in _map_under(section, keys.map):
+            values[key] = _interpolate(f"{keys.map}.{key}", below, interpolate)
+            origins[key] = below.origin
+        for name in keys.maps:
             for key, below in _map_under(section, name):
-                maps[name][key] = _interpolate(f"{name}.{key}", below, fill)
+                maps[name][key] = _interpolate(f"{name}.{key}", below, interpolate)
                 values[name] = maps[name]
-                given[name] = below.origin
-        for key in words.keys:
+                origins[name] = below.origin
+        for key in keys.keys:
             if key in section:
-                values[key] = _interpolate(key, section[key], fill)
-                given[key] = section[key].origin
-    lines = _gather_directives(sections, words, fill, given)
+                values[key] = _interpolate(key, section[key], interpolate)
+                origins[key] = section[key].origin
+    lines = _gather_directives(sections, keys, interpolate, origins)
     if lines is not None:
         values[DIRECTIVES_KEY] = lines
-    if container := _read_container(sections, fill, given):
+    if container := _read_container(sections, interpolate, origins):
         values[CONTAINER] = container
-    return ServiceSettings(values, given)
+    return ServiceSettings(values, origins)
 
 
 def _map_under(section: Mapping[str, Node], path: str) -> Iterator[tuple[str, Node]]:
@@ -141,28 +143,31 @@ _SITE_SECTIONS: Final = ("", "cloud", "site")
 
 
 def _gather_directives(
-    sections: Sequence[tuple[str, Mapping[str, Node]]], words: ServiceKeys, fill: Interpolate, given: dict[str, Origin]
+    sections: Sequence[tuple[str, Mapping[str, Node]]],
+    keys: ServiceKeys,
+    interpolate: Interpolate,
+    origins: dict[str, Origin],
 ) -> list[SettingValue] | None:
     """Raw lines of all sections; ``None`` where no section has the key."""
     found: list[SettingValue] | None = None
-    of_place: dict[str, list[SettingValue]] = {}
+    site_lines: dict[str, list[SettingValue]] = {}
     for name, section in sections:
-        for key in words.lines:
+        for key in keys.lines:
             node = section.get(key)
             if node is None:
                 continue
-            given[DIRECTIVES_KEY] = node.origin
-            own = _interpolate_lines(key, node, fill)
+            origins[DIRECTIVES_KEY] = node.origin
+            new_lines = _interpolate_lines(key, node, interpolate)
             if name in _SITE_SECTIONS:
                 # Settings of a site come from the strongest section, like its other values.
-                of_place[key] = own
-                found = [line for lines in of_place.values() for line in lines]
+                site_lines[key] = new_lines
+                found = [line for lines in site_lines.values() for line in lines]
             else:
-                found = [] if node.value is None else [*(found or ()), *own]
+                found = [] if node.value is None else [*(found or ()), *new_lines]
     return found
 
 
-def _interpolate_lines(key: str, node: Node, fill: Interpolate) -> list[SettingValue]:
+def _interpolate_lines(key: str, node: Node, interpolate: Interpolate) -> list[SettingValue]:
     if node.value is None:
         return []
     nodes = node.value if isinstance(node.value, list) else [node]
@@ -173,29 +178,29 @@ def _interpolate_lines(key: str, node: Node, fill: Interpolate) -> list[SettingV
                 origin=each.origin,
                 hint=f'For example \'{key}: ["-t 00:05", "-C haswell"]\'.',
             )
-    return [_interpolate(key, each, fill) for each in nodes]
+    return [_interpolate(key, each, interpolate) for each in nodes]
 
 
 def _read_container(
-    sections: Sequence[tuple[str, Mapping[str, Node]]], fill: Interpolate, given: dict[str, Origin]
+    sections: Sequence[tuple[str, Mapping[str, Node]]], interpolate: Interpolate, origins: dict[str, Origin]
 ) -> SettingValue:
     """The command in front of others, from the strongest section that has one."""
     for _, section in reversed(sections):
         node = section.get(CONTAINER)
         if node is not None:
-            given[CONTAINER] = node.origin
-            return _interpolate(CONTAINER, node, fill)
+            origins[CONTAINER] = node.origin
+            return _interpolate(CONTAINER, node, interpolate)
     return None
 
 
-def _interpolate(key: str, node: Node, fill: Interpolate) -> SettingValue:
+def _interpolate(key: str, node: Node, interpolate: Interpolate) -> SettingValue:
     if isinstance(node.value, list):
-        return [_interpolate(key, each, fill) for each in node.value]
+        return [_interpolate(key, each, interpolate) for each in node.value]
     if isinstance(node.value, dict):
-        return {name: _interpolate(f"{key}.{name}", below, fill) for name, below in node.value.items()}
+        return {name: _interpolate(f"{key}.{name}", below, interpolate) for name, below in node.value.items()}
     if not isinstance(node.value, str):
         return None if isinstance(node.value, Marker) else node.value
-    template = fill(key, node.value, node.origin)
+    template = interpolate(key, node.value, node.origin)
     return template if template.names else template.render({})
 
 
