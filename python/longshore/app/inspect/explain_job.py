@@ -75,7 +75,7 @@ class BlockingGroup:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Throttle:
+class ThrottleUsage:
     """Throttle: how many jobs may be active at once.
 
     `label` is ``None`` for the whole run. `active` is the number at the engine's last report.
@@ -123,7 +123,7 @@ class JobExplanation:
     note: str
     counts: Mapping[JobState, int] = field(default_factory=dict)
     room: PoolUsage | None = None
-    throttles: tuple[Throttle, ...] = ()
+    throttles: tuple[ThrottleUsage, ...] = ()
     is_engine_alive: bool | None = None
     stopped_at: float | None = None
     is_run_finished: bool = False
@@ -244,15 +244,15 @@ class _ExplanationBuilder:
                 return (f"{reason}; {waiting.hint}" if held and waiting.hint else reason), held
         return "", False
 
-    def _throttles(self, label: str, snapshot: Snapshot | None) -> Iterator[Throttle]:
+    def _throttles(self, label: str, snapshot: Snapshot | None) -> Iterator[ThrottleUsage]:
         """Yield the throttles of the job's label and of the run."""
         throttles = self._state.throttles
         if (most := throttles.get(self._table.labels.index(label))) is not None:
-            yield Throttle(
+            yield ThrottleUsage(
                 label=label, maximum=most, active=_active_count(snapshot.labels.get(label, {}) if snapshot else {})
             )
         if (most := throttles.get(WHOLE_RUN)) is not None:
-            yield Throttle(label=None, maximum=most, active=_active_count(snapshot.counts if snapshot else {}))
+            yield ThrottleUsage(label=None, maximum=most, active=_active_count(snapshot.counts if snapshot else {}))
 
     def _stopped_at(self, snapshot: Snapshot | None) -> float | None:
         life = self._state.life

@@ -13,7 +13,7 @@ from longshore.model.run.moment import format_moment
 from longshore.model.run.state import Cause, JobState
 
 if TYPE_CHECKING:
-    from longshore.app.inspect.explain_job import BlockingGroup, JobExplanation, PoolUsage, RelatedJob, Throttle
+    from longshore.app.inspect.explain_job import BlockingGroup, JobExplanation, PoolUsage, RelatedJob, ThrottleUsage
     from longshore.app.inspect.show_job import JobDetails, JobFile
     from longshore.model.run.attempt import Attempt
     from longshore.model.workflow.request import Request
@@ -175,7 +175,7 @@ def _why_ready(job: JobExplanation, now: float) -> Iterator[str]:
         yield f"There is room for it now: the engine starts it in its turn{rest}."
 
 
-def _throttle_reason(throttle: Throttle, run: str) -> str:
+def _throttle_reason(throttle: ThrottleUsage, run: str) -> str:
     whose, option = (
         ("", "") if throttle.label is None else (f" of label {throttle.label}", f" --label {throttle.label}")
     )

@@ -24,7 +24,7 @@ class EventType(IntEnum):
     RECONNECT_FAILED = 24
 
 
-class JobStatus(IntEnum):
+class JobStatusCode(IntEnum):
     """Values of a job's ``JobStatus`` in its ad."""
 
     IDLE = 1

@@ -37,7 +37,7 @@ from longshore.model.run.submission import Submission
 from longshore.services.htcondor import status_lines
 from longshore.services.htcondor.check import check
 from longshore.services.htcondor.control import interventions, restart
-from longshore.services.htcondor.event_codes import BY_HAND, USER_HOLD, JobStatus
+from longshore.services.htcondor.event_codes import BY_HAND, USER_HOLD, JobStatusCode
 from longshore.services.htcondor.events.dagman_end import DagmanEnd, read_dagman_end
 from longshore.services.htcondor.events.dagman_history import DagmanHistory
 from longshore.services.htcondor.events.event_source import LogEventSource
@@ -163,7 +163,7 @@ class HTCondorService(
             raise UnreachableError(f"whether '{run.root}' is still in the queue cannot be told: {found.why}")
         if not found:
             return None
-        if found[0].get("JobStatus") != JobStatus.HELD:
+        if found[0].get("JobStatus") != JobStatusCode.HELD:
             raise SubmissionRefusedError(f"'{run.root}' is RUNNING: DAGMan is job {last.cluster}.0 of '{last.schedd}'")
         _client(run).apply_action("Release", _dagman(run, last.cluster), "longshore resume")
         return self._make_submission(run, last.cluster, "resume")

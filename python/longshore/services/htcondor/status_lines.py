@@ -10,7 +10,7 @@ from typing import Final
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.moment import format_moment
-from longshore.services.htcondor.event_codes import JobStatus
+from longshore.services.htcondor.event_codes import JobStatusCode
 from longshore.services.htcondor.events import provisioner
 from longshore.services.htcondor.events.dagman_end import DagmanEnd
 from longshore.services.htcondor.events.dagman_out import barrier_failures, dag_errors, submit_failures
@@ -73,10 +73,10 @@ def _in_queue(run: RunPaths, cluster: int, number: int, found: list[Ad] | Unreac
     """Lines on DAGMan's job in the queue: unreachable schedd, hold, or cool-down."""
     if isinstance(found, Unreachable):
         yield f"The schedd does not answer, so what is told is what the log says: {found.why}"
-    elif found and found[0].get("JobStatus") == JobStatus.HELD:
+    elif found and found[0].get("JobStatus") == JobStatusCode.HELD:
         reason = found[0].get("HoldReason") or "no reason is given"
         yield f"DAGMan itself is held: {reason}; to let it go on: longshore resume {ids.format_id(cluster)}"
-    elif found and found[0].get("JobStatus") == JobStatus.IDLE and found[0].get("JobCoolDownExpiration"):
+    elif found and found[0].get("JobStatus") == JobStatusCode.IDLE and found[0].get("JobCoolDownExpiration"):
         # A cool-down: the schedd starts it again after some minutes.
         yield f"DAGMan itself waits: HTCondor starts it again {format_moment(float(found[0]['JobCoolDownExpiration']))}"
         if not dagman_out(run, number, newest=number).exists():

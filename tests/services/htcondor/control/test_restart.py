@@ -19,7 +19,7 @@ from longshore.model.workflow.request import MIB, Request
 from longshore.model.workflow.workflow import Workflow
 from longshore.services.htcondor.control.restart import plan_restart
 from longshore.services.htcondor.events.job_phases import JobPhases
-from longshore.services.htcondor.submission.submit_dag import RestartPlan
+from longshore.services.htcondor.submission.submit_dag import DagRestart
 from longshore.world.files.atomic import create_file
 
 SIZE = 4
@@ -51,7 +51,7 @@ def ended(number: int, cause: Cause | None = None) -> list[Event]:
 
 def again(
     run: RunPaths, *bad: int, cause: Cause = Cause.EXIT, earlier: tuple[Event, ...] = (), **more: Any
-) -> RestartPlan:
+) -> DagRestart:
     """What a restart does where some jobs failed."""
     events = [event for number in range(SIZE - 1) for event in ended(number, cause if number in bad else None)]
     standing = JobPhases(SIZE)

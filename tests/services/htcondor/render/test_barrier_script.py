@@ -26,7 +26,7 @@ from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job_groups import JobGroup, Ordering
 from longshore.model.workflow.workflow import Workflow
 from longshore.services.htcondor.render import barrier_script as program
-from longshore.services.htcondor.render.barrier_script import Barrier
+from longshore.services.htcondor.render.barrier_script import BarrierFollower
 from longshore.services.htcondor.render.dag_edges import find_edges
 
 DAG = """\
@@ -90,7 +90,7 @@ class Folder:
 
 def test_it_opens_when_all_succeeded(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
-    gate = Barrier("g0", tmp_path)
+    gate = BarrierFollower("g0", tmp_path)
     assert not gate.is_open()
     for node in ("j0", "j1"):
         folder.ended(node)
@@ -110,7 +110,7 @@ def test_it_opens_when_all_succeeded(tmp_path: Path) -> None:
 @pytest.mark.parametrize("code", [1, None])
 def test_what_failed_is_over_and_what_needs_it_as_well(tmp_path: Path, code: int | None) -> None:
     folder = Folder(tmp_path)
-    gate = Barrier("g0", tmp_path)
+    gate = BarrierFollower("g0", tmp_path)
     folder.ended("j0", code)
     assert not gate.is_open()
     folder.ended("j2", code)
@@ -119,7 +119,7 @@ def test_what_failed_is_over_and_what_needs_it_as_well(tmp_path: Path, code: int
 
 def test_who_is_tried_again_is_not_over(tmp_path: Path) -> None:
     folder = Folder(tmp_path, overrides="RETRY j0 2 UNLESS-EXIT 7\nRETRY j2 1\n")
-    gate = Barrier("g0", tmp_path)
+    gate = BarrierFollower("g0", tmp_path)
     for code in (1, 7):
         folder.ended("j2", 0)
         assert not gate.is_open()
@@ -133,7 +133,7 @@ def test_what_is_done_already_is_waited_for_no_more(tmp_path: Path) -> None:
         (tmp_path / f"run.dag.rescue00{number}").write_text(f"# Rescue DAG file\n#\nDONE {done}\n", "utf-8")
     folder = Folder(tmp_path, DAG.replace("JOB j1 d_none\n", "JOB j1 d_none DONE\n"))
     assert folder.path == tmp_path
-    assert Barrier("g0", tmp_path).is_open()
+    assert BarrierFollower("g0", tmp_path).is_open()
 
 
 def test_what_dagman_could_not_submit_is_over(tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_what_dagman_could_not_submit_is_over(tmp_path: Path) -> None:
     given_up = "11/22/26 10:00:00 Shortcutting node j2 retries because of submit failure(s)\n"
     # Of an earlier time, before the node was submitted again.
     folder.said(f"{given_up}11/22/26 11:00:00 ** condor_scheduniv_exec.1.0 (CONDOR_DAGMAN) STARTING UP\n")
-    gate = Barrier("g0", tmp_path)
+    gate = BarrierFollower("g0", tmp_path)
     assert not gate.is_open()
     # What another gate was to let pass, which could not run.
     folder.said("11/22/26 11:00:01 PRE Script of Node j0 failed with status 1\n")
@@ -174,7 +174,7 @@ def test_it_opens_when_the_engine_would_let_the_next_group_begin(data: st.DataOb
         path.unlink()
     text = rendered(workflow, context())["wms/run.dag"]
     (node,) = [line.split()[2] for line in text.splitlines() if line.startswith("SCRIPT PRE ")]
-    folder, gate = Folder(tmp_path, text), Barrier(node, tmp_path)
+    folder, gate = Folder(tmp_path, text), BarrierFollower(node, tmp_path)
     state = RunState(order.parents, [0] * len(order.parents), barriers=order.barriers)
     waits = [each.name for each in workflow].index("next")
     while ready := [each for each in range(len(state.code)) if state.code[each] == JobCode.READY and each != waits]:

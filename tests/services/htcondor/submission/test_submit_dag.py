@@ -20,7 +20,7 @@ from longshore.model.workflow.workflow import Workflow
 from longshore.plan.task_script import task_record_path
 from longshore.services.htcondor.schedd.client import CondorClient, DagmanJob
 from longshore.services.htcondor.schedd.errors import to_error
-from longshore.services.htcondor.submission.submit_dag import RestartPlan, submit_run
+from longshore.services.htcondor.submission.submit_dag import DagRestart, submit_run
 from longshore.services.htcondor.submission_record import read_submissions, write_submissions
 from longshore.world.files.atomic import create_file
 from longshore.world.runs.run_directory import write_card
@@ -78,10 +78,10 @@ def run(tmp_path: Path) -> RunPaths:
     return found
 
 
-def again(**more: Any) -> RestartPlan:
+def again(**more: Any) -> DagRestart:
     """A restart of both jobs."""
     values: dict[str, Any] = {"steers": (), "done": (), "from_first_task": (), "overrides": {}} | more
-    return RestartPlan(restarted=Restarted(jobs=(0, 1), who="me"), **values)
+    return DagRestart(restarted=Restarted(jobs=(0, 1), who="me"), **values)
 
 
 def test_jobs_that_begin_anew_forget_which_of_their_tasks_were_done(run: RunPaths) -> None:

@@ -27,7 +27,7 @@ from longshore.model.workflow.request import MIB, Request
 from longshore.services.htcondor.control.interventions import selected_jobs
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.node_names import FINAL_NODE
-from longshore.services.htcondor.submission.submit_dag import APPEND, RestartPlan
+from longshore.services.htcondor.submission.submit_dag import APPEND, DagRestart
 from longshore.world.host import user_name
 
 _MACROS: Final[Mapping[str, str]] = {
@@ -45,7 +45,7 @@ _COMMANDS: Final[Mapping[str, str]] = {
 """Commands that a submit description has only if the label's first request had the key."""
 
 
-def plan_restart(run: RunPaths, events: Iterable[Event], changes: RestartChanges, phases: JobPhases) -> RestartPlan:
+def plan_restart(run: RunPaths, events: Iterable[Event], changes: RestartChanges, phases: JobPhases) -> DagRestart:
     """The plan of a restart.
 
     Raises `SubmissionRefusedError` if no job is left to run, or if something cannot be set.
@@ -70,7 +70,7 @@ def plan_restart(run: RunPaths, events: Iterable[Event], changes: RestartChanges
         selected = jobs_to_run if changes.selection.everything else selected_jobs(run, changes.selection)
         steers = _change_requests(jobs, history, sorted(jobs_to_run.intersection(selected)), changes.set, overrides)
     done = {job for job, code in enumerate(history.state.code) if code == JobCode.SUCCEEDED and job not in jobs_to_run}
-    return RestartPlan(
+    return DagRestart(
         restarted=restarted,
         steers=tuple(msgspec.structs.replace(steer, t=now) for steer in steers),
         done=done - {history.state.final},

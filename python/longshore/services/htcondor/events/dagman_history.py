@@ -6,7 +6,7 @@ from typing import Final
 
 from longshore.contract.context import Unreachable
 from longshore.errors import LongshoreError, UnreachableError
-from longshore.services.htcondor.event_codes import JobStatus
+from longshore.services.htcondor.event_codes import JobStatusCode
 from longshore.services.htcondor.events.dagman_end import DagmanEnd
 from longshore.services.htcondor.schedd.client import CLOCKS_S, CondorClient
 from longshore.services.htcondor.submission_record import DagSubmission
@@ -38,7 +38,7 @@ class DagmanHistory:
         except LongshoreError:
             # Some schedds do not allow reading their history.
             return None
-        if not found or found[0].get("JobStatus") != JobStatus.COMPLETED or "ExitCode" not in found[0]:
+        if not found or found[0].get("JobStatus") != JobStatusCode.COMPLETED or "ExitCode" not in found[0]:
             return None
         at = float(found[0].get("CompletionDate") or 0)
         end = self._ends[constraint] = DagmanEnd(at=at, is_removed=False, exit=int(found[0]["ExitCode"]))

@@ -83,7 +83,7 @@ class GrowingFile:
             return
 
 
-class Barrier:
+class BarrierFollower:
     """The barrier between two groups: follows DAGMan's logs in `folder` for the node `name`."""
 
     def __init__(self, name: str, folder: Path) -> None:
@@ -181,7 +181,7 @@ class Barrier:
 def main(arguments: "list[str]") -> int:
     """Wait until the group is over; the only argument is the name of the node."""
     dagman = os.getppid()
-    barrier = Barrier(arguments[0], Path())
+    barrier = BarrierFollower(arguments[0], Path())
     while not barrier.is_open():
         time.sleep(POLL_S)
         if os.getppid() != dagman:

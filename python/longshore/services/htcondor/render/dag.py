@@ -16,7 +16,7 @@ from longshore.model.workflow.request import Request
 from longshore.services.htcondor.node_names import FINAL_NODE
 from longshore.services.htcondor.render import log_names, quoting, submit_description
 from longshore.services.htcondor.render.dag_edges import NOOP_DESCRIPTION, DagEdges, edge_lines, find_edges
-from longshore.services.htcondor.render.job_groups import JobGroup, JobGrouper, SharedText
+from longshore.services.htcondor.render.job_groups import DescriptionGroup, JobGrouper, SharedText
 from longshore.services.htcondor.render.provisioning import provisioning, service_node_lines
 from longshore.services.htcondor.render.settings import category_name, max_jobs
 from longshore.services.htcondor.render.submit_description import SubmitDescription
@@ -72,7 +72,7 @@ def _description_name(label: str, used_names: set[str]) -> str:
 
 
 def _group_lines(
-    grouper: JobGrouper, group: JobGroup, ctx: Context, edges: DagEdges, *, name: str, is_final: bool
+    grouper: JobGrouper, group: DescriptionGroup, ctx: Context, edges: DagEdges, *, name: str, is_final: bool
 ) -> Iterator[str]:
     """One submit description, and the nodes that use it."""
     executable, arguments = grouper.program_and_arguments(group)
@@ -105,7 +105,9 @@ def _group_lines(
     yield from _node_lines(group, description, ctx, edges)
 
 
-def _node_lines(group: JobGroup, description: SubmitDescription, ctx: Context, edges: DagEdges) -> Iterator[str]:
+def _node_lines(
+    group: DescriptionGroup, description: SubmitDescription, ctx: Context, edges: DagEdges
+) -> Iterator[str]:
     """The lines of each job: its node, variables, priority and node commands."""
     job_variables = _own_variables(group, description, ctx)
     commands = _node_commands(description)
@@ -120,7 +122,7 @@ def _node_lines(group: JobGroup, description: SubmitDescription, ctx: Context, e
         yield f"JOB j{index} {description.name}\nVARS j{index} {variables}\n{priority}{more}"
 
 
-def _own_variables(group: JobGroup, description: SubmitDescription, ctx: Context) -> list[str]:
+def _own_variables(group: DescriptionGroup, description: SubmitDescription, ctx: Context) -> list[str]:
     """The variables of each job, beside those of its submit description."""
     folder, subfolder = submit_description.FOLDER, log_names.subfolder
     names = (

@@ -59,7 +59,7 @@ class SharedText(msgspec.Struct, frozen=True):
         return cls(before, after, [text[len(before) : len(text) - len(after)] for text in texts])
 
 
-class JobGroup(msgspec.Struct, kw_only=True):
+class DescriptionGroup(msgspec.Struct, kw_only=True):
     """A group of jobs with one submit description."""
 
     settings: JobSettings
@@ -123,9 +123,9 @@ class JobGrouper:
         self._settings: list[JobSettings] = []
         """Keeps settings alive, because their ids are keys."""
 
-    def groups(self) -> list[JobGroup]:
+    def groups(self) -> list[DescriptionGroup]:
         """The groups, in the order of their first jobs; the final job is the last group, alone."""
-        groups: dict[tuple[object, ...], JobGroup] = {}
+        groups: dict[tuple[object, ...], DescriptionGroup] = {}
         last = len(self._workflow) - 1 if self._workflow.final else -1
         frames, is_plain = self._frames, log_names.is_plain
         transfers, transfer_kinds = transfer.NO_TRANSFER, (False, False)
@@ -149,7 +149,9 @@ class JobGrouper:
             )
             group = groups.get(key)
             if group is None:
-                group = JobGroup(settings=settings, frame=frame, is_plain=key[1], unset=unset, exported=exported)
+                group = DescriptionGroup(
+                    settings=settings, frame=frame, is_plain=key[1], unset=unset, exported=exported
+                )
                 groups[key] = group
             group.indices.append(index)
             group.names.append(job.name)
@@ -202,7 +204,7 @@ class JobGrouper:
 
     # -------------------------------------------------------------------------------------------------- the commands
 
-    def program_and_arguments(self, group: JobGroup) -> tuple[str, SharedText]:
+    def program_and_arguments(self, group: DescriptionGroup) -> tuple[str, SharedText]:
         """The executable of a group, and the arguments of its jobs."""
         # Commands mostly differ in a few letters: the shared text is quoted once.
         text = self._shared_command(group) or SharedText.of(
@@ -213,7 +215,7 @@ class JobGrouper:
             return program, SharedText(rest, text.after, text.own_parts)
         return _ENV, text
 
-    def _shared_command(self, group: JobGroup) -> SharedText | None:
+    def _shared_command(self, group: DescriptionGroup) -> SharedText | None:
         """Shared and own text of commands whose differences need no quoting; ``None`` if that is uncertain."""
         commands = [command if isinstance(command, str) else _BETWEEN.join(command) for command in group.commands]
         if not isinstance(group.commands[0], str):

@@ -13,7 +13,7 @@ from typing import Final
 from longshore.model.run.moment import format_moment
 from longshore.model.run.report import JobReport, RunReport
 from longshore.model.run.state import JobState
-from longshore.services.htcondor.event_codes import JobStatus
+from longshore.services.htcondor.event_codes import JobStatusCode
 from longshore.services.htcondor.schedd.client import Ad
 from longshore.services.htcondor.schedd.ids import format_id
 
@@ -52,12 +52,12 @@ JOB_ATTRIBUTES: Final = (
 """Attributes of its jobs to query."""
 
 _JOB_STATES: Final[Mapping[int, JobState]] = {
-    JobStatus.IDLE: JobState.PENDING,
-    JobStatus.RUNNING: JobState.RUNNING,
-    JobStatus.REMOVED: JobState.DELETED,
-    JobStatus.HELD: JobState.HELD,
-    JobStatus.TRANSFERRING_OUTPUT: JobState.RUNNING,
-    JobStatus.SUSPENDED: JobState.RUNNING,
+    JobStatusCode.IDLE: JobState.PENDING,
+    JobStatusCode.RUNNING: JobState.RUNNING,
+    JobStatusCode.REMOVED: JobState.DELETED,
+    JobStatusCode.HELD: JobState.HELD,
+    JobStatusCode.TRANSFERRING_OUTPUT: JobState.RUNNING,
+    JobStatusCode.SUSPENDED: JobState.RUNNING,
 }
 """State by ``JobStatus``; for a completed job, its exit decides."""
 _DAG_REMOVED: Final = 4
@@ -109,7 +109,7 @@ def build_report(ad: Ad, schedd: str, jobs: Iterable[Ad] | None) -> RunReport:
 def state_of(ad: Ad) -> JobState:
     """State of a run by DAGMan's ad alone."""
     status = ad.get("JobStatus")
-    if status != JobStatus.COMPLETED:
+    if status != JobStatusCode.COMPLETED:
         return _JOB_STATES.get(int(status), JobState.UNKNOWN) if status is not None else JobState.UNKNOWN
     if ad.get("DAG_Status") == _DAG_REMOVED:
         return JobState.DELETED
@@ -143,7 +143,7 @@ def _newest(jobs: Iterable[Ad]) -> list[JobReport]:
 def _job(name: str, ad: Ad) -> JobReport:
     status, code = int(ad.get("JobStatus") or 0), ad.get("ExitCode")
     state = _JOB_STATES.get(status, JobState.UNKNOWN)
-    if status == JobStatus.COMPLETED:
+    if status == JobStatusCode.COMPLETED:
         badly = bool(code) or bool(ad.get("ExitBySignal"))
         state = JobState.UNKNOWN if code is None and not badly else JobState.FAILED if badly else JobState.SUCCEEDED
     reason = {JobState.HELD: "HoldReason", JobState.DELETED: "RemoveReason"}.get(state, "")
@@ -193,9 +193,9 @@ def _specifics(ad: Ad, schedd: str) -> Iterable[str]:
     yield f"DAGMan: job {format_id(int(ad['ClusterId']))} of the schedd '{schedd}'"
     if ad.get("DAG_AdUpdateTime"):
         yield f"DAGMan itself told last how it stands {format_moment(float(ad['DAG_AdUpdateTime']))}"
-    if ad.get("JobStatus") == JobStatus.HELD:
+    if ad.get("JobStatus") == JobStatusCode.HELD:
         yield f"DAGMan itself is held: {ad.get('HoldReason') or 'no reason is given'}"
-    if ad.get("JobStatus") == JobStatus.REMOVED and ad.get("RemoveReason"):
+    if ad.get("JobStatus") == JobStatusCode.REMOVED and ad.get("RemoveReason"):
         yield f"DAGMan was removed: {ad['RemoveReason']}"
 
 

@@ -46,7 +46,7 @@ APPEND: Final = "APPEND "
 """Prefix of a command that is appended to the submit description, where no macro sets it."""
 
 
-class RestartPlan(msgspec.Struct, frozen=True, kw_only=True):
+class DagRestart(msgspec.Struct, frozen=True, kw_only=True):
     """The plan of a restart."""
 
     restarted: Restarted
@@ -61,7 +61,7 @@ class RestartPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Per node, the macros and commands of its new request, with their values."""
 
 
-def submit_run(run: RunPaths, client: CondorClient, *, by: str, plan: RestartPlan | None = None) -> DagSubmission:
+def submit_run(run: RunPaths, client: CondorClient, *, by: str, plan: DagRestart | None = None) -> DagSubmission:
     """Submit a run and record the submission.
 
     `by` is ``submit`` or ``restart``; `plan` is ``None`` for the first submission. Raises `LongshoreError` if HTCondor
@@ -96,7 +96,7 @@ def submit_run(run: RunPaths, client: CondorClient, *, by: str, plan: RestartPla
         raise
 
 
-def _check_dag(run: RunPaths, client: CondorClient, plan: RestartPlan | None) -> dict[int, int]:
+def _check_dag(run: RunPaths, client: CondorClient, plan: DagRestart | None) -> dict[int, int]:
     """The retries by DAGMan of each job, after all checks of the DAG."""
     dag = run.root / DAG
     if not dag.is_file():
@@ -109,7 +109,7 @@ def _check_dag(run: RunPaths, client: CondorClient, plan: RestartPlan | None) ->
 
 
 def _pending_submission(
-    record: SubmissionRecord, by: str, plan: RestartPlan | None, retries: dict[int, int]
+    record: SubmissionRecord, by: str, plan: DagRestart | None, retries: dict[int, int]
 ) -> DagSubmission:
     """The record written before the schedd is asked."""
     life = Life(
@@ -173,7 +173,7 @@ def _submit_and_record(
         raise
 
 
-def _refuse_run_by_hand(run: RunPaths, plan: RestartPlan | None) -> None:
+def _refuse_run_by_hand(run: RunPaths, plan: DagRestart | None) -> None:
     """Refuse a DAG that was run by hand: DAGMan would take its files for those of this run."""
     path = run.root / f"{DAG}.condor.sub"
     if plan is None and path.exists():
@@ -205,7 +205,7 @@ def _read_config(config: Path, name: str) -> str:
 # ------------------------------------------------------------------------------------------------------------ restart
 
 
-def _prepare_restart(run: RunPaths, record: SubmissionRecord, plan: RestartPlan) -> None:
+def _prepare_restart(run: RunPaths, record: SubmissionRecord, plan: DagRestart) -> None:
     """Move the last submission's files to the backups; write the rescue file and the overrides."""
     folder = backup_folder(run, len(record.submissions))
     try:
