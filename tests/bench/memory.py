@@ -49,7 +49,9 @@ def main() -> None:
         os.waitpid(child, 0)
         clock = FakeClock()
         began = time.process_time()
-        engine = Engine(run, FakeExecutor(FakeManager(clock)), EngineSettings(), clock=clock, by="submit", say=print)
+        engine = Engine(
+            run, FakeExecutor(FakeManager(clock)), EngineSettings(), clock=clock, by="submit", log_line=print
+        )
         took = time.process_time() - began
         print(f"{engine.state.size} jobs: an engine takes {peak_mb():.0f} MB, {took:.1f} s of processor time to begin")
 

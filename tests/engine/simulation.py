@@ -75,7 +75,7 @@ class Simulation:
             read_settings(self.run),
             clock=clock or self.clock,
             by=by,
-            say=self.said.append,
+            log_line=self.said.append,
         )
 
     def events(self) -> list[Event]:

@@ -52,7 +52,7 @@ def test_no_two_jobs_have_one_gpu_however_often_the_engine_dies(seed: int, tmp_p
     for _ in range(200):
         executor = Mortal(manager)
         executor.left = dice.randint(5, 60)
-        engine = Engine(run, executor, read_settings(run), clock=clock, by="resume", say=lambda _: None)
+        engine = Engine(run, executor, read_settings(run), clock=clock, by="resume", log_line=lambda _: None)
         try:
             assert engine.run() is JobState.SUCCEEDED
         except Death:
@@ -68,7 +68,7 @@ def test_the_journal_says_who_has_what(tmp_path: Path) -> None:
     clock = FakeClock()
     manager = FakeManager(clock, capacity={"cpus": 4, "gpus": 2}, identities={"gpus": ("GPU-x", "GPU-y")})
     run = write_run(tmp_path / "run", {"a_1": (), "a_2": (), "c_1": ()}, profiles=requests())
-    Engine(run, FakeExecutor(manager), read_settings(run), clock=clock, by="submit", say=lambda _: None).run()
+    Engine(run, FakeExecutor(manager), read_settings(run), clock=clock, by="submit", log_line=lambda _: None).run()
     had = [event.ids for event in read_events(run.journal) if isinstance(event, Submitting)]
     assert had == [{0: {"gpus": ("GPU-x",)}}, {1: {"gpus": ("GPU-y",)}}, {}]
     first = next(iter(manager.batches.values())).members[0].environment

@@ -256,7 +256,7 @@ def test_an_engine_superseded_while_it_cancels_asks_for_nothing(tmp_path: Path) 
     sim = Simulation(tmp_path, outcome=lambda _job, _attempt: Outcome(run_s=50.0))
     older = sim.engine()
     assert not older._round()
-    older._note_event(Steer(who="me", act="cancel"))
+    older._record(Steer(who="me", act="cancel"))
     newer = sim.engine("resume")
     with pytest.raises(Superseded):
         older._end_cancelled()
@@ -279,7 +279,7 @@ def test_what_an_older_engine_writes_once_a_newer_has_begun_is_not_believed(tmp_
     older = sim.engine()
     assert not older._round()
     newer = sim.engine("resume")
-    older._note_event(Ended(j=0, a=1, exit=0))
+    older._record(Ended(j=0, a=1, exit=0))
     older._journal.commit()
     assert not newer.state.count_states()[JobState.SUCCEEDED]
     newer._journal.commit()

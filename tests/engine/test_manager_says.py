@@ -80,7 +80,7 @@ def engine(folder: Path, *, limits: Limits | None = None) -> tuple[Engine, _Exec
     manager = FakeManager(clock, lambda _job, _attempt: Outcome(run_s=10.0))
     executor = _Executor(manager, limits=limits)
     run = write_run(folder / "run", FAN, profiles={"a": {"number_of_retries": 5}})
-    return Engine(run, executor, EngineSettings(), clock=clock, by="submit", say=said.append), executor, run, said
+    return Engine(run, executor, EngineSettings(), clock=clock, by="submit", log_line=said.append), executor, run, said
 
 
 def test_a_refusal_that_would_come_again_fails_its_jobs_at_once(tmp_path: Path) -> None:

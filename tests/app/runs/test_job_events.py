@@ -41,7 +41,7 @@ def a_run(root: Path, random: Random, *, final: bool) -> OpenRun:
     )
     for by in ("submit", "restart"):
         executor = FakeExecutor(manager)
-        engine = Engine(run, executor, EngineSettings(), clock=manager.clock, by=by, say=lambda _: None)
+        engine = Engine(run, executor, EngineSettings(), clock=manager.clock, by=by, log_line=lambda _: None)
         if by == "restart":
             engine.restart()
         engine.run()

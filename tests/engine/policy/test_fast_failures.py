@@ -14,8 +14,8 @@ def bad(job: int, *, host: str | None = "n1", run_s: float = 0.1, cause: Cause =
 def why(*events: Event, most: int = 3, within_s: float = 10.0) -> str:
     guard = FastFailures(most, within_s)
     for event in events:
-        guard.take(event)
-    return guard.why
+        guard.update(event)
+    return guard.pause_reason
 
 
 def test_a_row_of_different_jobs_on_one_host() -> None:

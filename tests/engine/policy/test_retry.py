@@ -77,7 +77,7 @@ ROWS: dict[str, tuple[Ended | Lost, int, int, RetryRules, Cause | str]] = {
 
 @pytest.mark.parametrize(("end", "tries", "lost", "rules", "verdict"), ROWS.values(), ids=ROWS.keys())
 def test_a_bad_end_is_judged(end: Ended | Lost, tries: int, lost: int, rules: RetryRules, verdict: Cause | str) -> None:
-    judgement = decide_retry(end, past=BadEnds(tries=tries, lost=lost), rules=rules)
+    judgement = decide_retry(end, bad_ends=BadEnds(tries=tries, lost=lost), rules=rules)
     if isinstance(verdict, Cause):
         assert judgement == Retry(j=4, a=3, cause=verdict)
     else:
@@ -94,7 +94,9 @@ def memory_series(first: int, factor: float, most: int | None, *, retries: int =
     for attempt in range(1, 20):
         series.append((asked.memory_b or 0) // MIB)
         end = Ended(j=4, a=attempt, cause=Cause.OOM, signal=9)
-        verdict = decide_retry(end, past=BadEnds(tries=attempt, ooms=attempt), rules=rules, asked=asked, first=start)
+        verdict = decide_retry(
+            end, bad_ends=BadEnds(tries=attempt, ooms=attempt), rules=rules, request=asked, first_request=start
+        )
         if isinstance(verdict, Failed):
             return series, verdict.why
         assert verdict.not_before is None, "more memory is all it waits for"
@@ -147,10 +149,10 @@ def oom(**fields: int) -> Ended:
 def next_memory(rules: RetryRules, end: Ended, *, ooms: int = 1, asked: int = 1024, first: int = 1024) -> int | None:
     verdict = decide_retry(
         end,
-        past=BadEnds(tries=ooms, ooms=ooms),
+        bad_ends=BadEnds(tries=ooms, ooms=ooms),
         rules=rules,
-        asked=Request(memory_b=asked * MIB),
-        first=Request(memory_b=first * MIB),
+        request=Request(memory_b=asked * MIB),
+        first_request=Request(memory_b=first * MIB),
     )
     assert isinstance(verdict, Retry)
     return None if verdict.request is None else (verdict.request.memory_b or 0) // MIB
@@ -177,7 +179,7 @@ def test_what_somebody_gave_it_is_never_taken_away_again() -> None:
 def test_without_a_multiplier_memory_stays_and_retries_count() -> None:
     rules = RetryRules(retries=1)
     assert next_memory(rules, oom()) is None
-    assert decide_retry(oom(), past=BadEnds(tries=2, ooms=2), rules=rules) == Failed(
+    assert decide_retry(oom(), bad_ends=BadEnds(tries=2, ooms=2), rules=rules) == Failed(
         j=4, why="no attempt left: numberOfRetries is 1"
     )
 
@@ -185,7 +187,9 @@ def test_without_a_multiplier_memory_stays_and_retries_count() -> None:
 def test_only_ends_for_want_of_memory_make_it_grow() -> None:
     rules = RetryRules(retries=9, memory_factor=2.0)
     asked = Request(memory_b=2048 * MIB)
-    verdict = decide_retry(ended(exit=7), past=BadEnds(tries=3, ooms=1), rules=rules, asked=asked, first=asked)
+    verdict = decide_retry(
+        ended(exit=7), bad_ends=BadEnds(tries=3, ooms=1), rules=rules, request=asked, first_request=asked
+    )
     assert verdict == Retry(j=4, a=3, cause=Cause.EXIT), "what it asks for stays as it is"
     # The third bad end, and the second for want of memory: four times, not eight times the first.
     assert next_memory(rules, oom(), ooms=2, asked=2048) == 4096
@@ -196,10 +200,10 @@ def overtime(**rules: float) -> Retry | Failed:
     end = Ended(j=4, a=1, cause=Cause.WALLTIME, signal=15)
     return decide_retry(
         end,
-        past=BadEnds(tries=1, overtimes=1),
+        bad_ends=BadEnds(tries=1, overtimes=1),
         rules=RetryRules(retries=5, **rules),  # type: ignore[arg-type]
-        asked=asked,
-        first=asked,
+        request=asked,
+        first_request=asked,
     )
 
 
@@ -218,12 +222,14 @@ def test_time_grows_only_where_it_is_told_to() -> None:
 def test_preemption_has_a_budget_of_its_own() -> None:
     end = Ended(j=4, a=2, cause=Cause.PREEMPTED)
     rules = RetryRules(retries=0, retries_on_preempted=2)
-    assert decide_retry(end, past=BadEnds(tries=2, preempted=2), rules=rules) == Retry(j=4, a=3, cause=Cause.PREEMPTED)
-    assert decide_retry(end, past=BadEnds(tries=3, preempted=3), rules=rules) == Failed(
+    assert decide_retry(end, bad_ends=BadEnds(tries=2, preempted=2), rules=rules) == Retry(
+        j=4, a=3, cause=Cause.PREEMPTED
+    )
+    assert decide_retry(end, bad_ends=BadEnds(tries=3, preempted=3), rules=rules) == Failed(
         j=4, why="preempted 3 times, and retryOnPreempted is 2"
     )
     assert isinstance(
-        decide_retry(ended(exit=9), past=BadEnds(tries=3, preempted=2), rules=RetryRules(retries=1)), Retry
+        decide_retry(ended(exit=9), bad_ends=BadEnds(tries=3, preempted=2), rules=RetryRules(retries=1)), Retry
     )
 
 
@@ -254,7 +260,7 @@ WANTED: dict[str, tuple[Ended, RetryOn, Cause | str]] = {
 
 @pytest.mark.parametrize(("end", "on", "verdict"), WANTED.values(), ids=WANTED.keys())
 def test_what_the_user_says_comes_before_retry_unless_exit(end: Ended, on: RetryOn, verdict: Cause | str) -> None:
-    judgement = decide_retry(end, past=BadEnds(tries=1), rules=RetryRules(retries=3, unless_exit=(1, 2), on=on))
+    judgement = decide_retry(end, bad_ends=BadEnds(tries=1), rules=RetryRules(retries=3, unless_exit=(1, 2), on=on))
     if isinstance(verdict, Cause):
         assert judgement == Retry(j=4, a=3, cause=verdict)
     else:
@@ -262,14 +268,16 @@ def test_what_the_user_says_comes_before_retry_unless_exit(end: Ended, on: Retry
 
 
 def test_retry_on_does_not_go_on_for_ever() -> None:
-    judgement = decide_retry(ended(exit=2), past=BadEnds(tries=4), rules=RetryRules(retries=3, on=ON))
+    judgement = decide_retry(ended(exit=2), bad_ends=BadEnds(tries=4), rules=RetryRules(retries=3, on=ON))
     assert judgement == Failed(j=4, why="no attempt left: numberOfRetries is 3")
 
 
 def test_memory_time_and_loss_come_before_retry_on() -> None:
     only = RetryOn(exit=(2,), only=True)
-    assert isinstance(decide_retry(oom(), past=BadEnds(tries=1, ooms=1), rules=RetryRules(retries=1, on=only)), Retry)
-    assert isinstance(decide_retry(LOST, past=BadEnds(tries=1, lost=1), rules=RetryRules(on=only)), Retry)
+    assert isinstance(
+        decide_retry(oom(), bad_ends=BadEnds(tries=1, ooms=1), rules=RetryRules(retries=1, on=only)), Retry
+    )
+    assert isinstance(decide_retry(LOST, bad_ends=BadEnds(tries=1, lost=1), rules=RetryRules(on=only)), Retry)
 
 
 def test_a_retry_waits_longer_each_time_and_from_the_end_on() -> None:
@@ -277,14 +285,14 @@ def test_a_retry_waits_longer_each_time_and_from_the_end_on() -> None:
     dues = []
     for tries in range(1, 6):
         end = Ended(t=1000.0, j=4, a=tries, exit=7, cause=Cause.EXIT)
-        verdict = decide_retry(end, past=BadEnds(tries=tries), rules=rules)
+        verdict = decide_retry(end, bad_ends=BadEnds(tries=tries), rules=rules)
         assert isinstance(verdict, Retry)
         assert verdict.not_before
         dues.append(verdict.not_before - 1000.0)
     assert all(low / 2 <= due <= low for due, low in zip(dues, [4.0, 8.0, 10.0, 10.0, 10.0], strict=True))
     assert decide_retry(
-        Ended(t=1.0, j=4, a=1, exit=7, cause=Cause.EXIT), past=BadEnds(tries=1), rules=rules
-    ) == decide_retry(Ended(t=1.0, j=4, a=1, exit=7, cause=Cause.EXIT), past=BadEnds(tries=1), rules=rules), (
+        Ended(t=1.0, j=4, a=1, exit=7, cause=Cause.EXIT), bad_ends=BadEnds(tries=1), rules=rules
+    ) == decide_retry(Ended(t=1.0, j=4, a=1, exit=7, cause=Cause.EXIT), bad_ends=BadEnds(tries=1), rules=rules), (
         "the same history gives the same answer"
     )
 

@@ -263,14 +263,14 @@ def test_a_retry_is_due_when_it_was_meant_to_be_whatever_the_clock_says(tmp_path
             sim.clock.jump(jump if number == 2 else -3 * jump)
 
     engine = sim.engine(executor=Hooked(sim, jumps, what="poll"))
-    note = engine._note_event
+    note = engine._record
 
     def noted(event: Event) -> None:
         note(event)
         if isinstance(event, Ended) and event.cause:
             note(Retry(j=event.j, a=2, cause=Cause.EXIT, not_before=sim.clock.now() + 30.0))
 
-    engine._note_event = noted  # type: ignore[method-assign]
+    engine._record = noted  # type: ignore[method-assign]
     assert engine.run() is JobState.SUCCEEDED
     sim.check()
     waited = sim.manager.started[0, 2] - sim.manager.started[0, 1]

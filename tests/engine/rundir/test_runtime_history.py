@@ -32,7 +32,9 @@ def live(folder: Path, *, identity: str = IDENTITY, fails: int = -1) -> tuple[Fa
         capacity={"cpus": 1},
     )
     run = write_run(folder, JOBS, engine={"history": identity})
-    engine = Engine(run, FakeExecutor(manager), read_settings(run), clock=manager.clock, by="submit", say=said.append)
+    engine = Engine(
+        run, FakeExecutor(manager), read_settings(run), clock=manager.clock, by="submit", log_line=said.append
+    )
     engine.run()
     return manager, said
 
@@ -74,9 +76,9 @@ def test_a_state_directory_that_cannot_be_written_costs_the_history_alone(tmp_pa
 def test_what_is_learnt_is_written_every_minute(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", JOBS)
     table, clock = JobTable(run), FakeClock()
-    history = RuntimeHistory(IDENTITY, table, clock=clock, say=print)
+    history = RuntimeHistory(IDENTITY, table, clock=clock, log_line=print)
     for job in range(2):
-        history.note(Ended(j=job, a=1, exit=0, run_s=1.0))
+        history.add_success(Ended(j=job, a=1, exit=0, run_s=1.0))
         history.add()
     assert read_history(IDENTITY, ["a"]) == {}
     clock.advance(61.0)
@@ -92,10 +94,10 @@ def test_somebody_who_writes_the_same_history_is_not_waited_for(tmp_path: Path) 
     add_to_history(IDENTITY, [AttemptUsage(label="a", job="a_0", run_s=5.0)])
     run = write_run(tmp_path / "run", JOBS)
     table, clock = JobTable(run), FakeClock()
-    history = RuntimeHistory(IDENTITY, table, clock=clock, say=print)
+    history = RuntimeHistory(IDENTITY, table, clock=clock, log_line=print)
     lock = os.open(history_folder(IDENTITY) / "lock", os.O_RDWR)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    history.note(Ended(j=1, a=1, exit=0, run_s=1.0))
+    history.add_success(Ended(j=1, a=1, exit=0, run_s=1.0))
     clock.advance(61.0)
     history.add()
     os.close(lock)
@@ -108,9 +110,9 @@ def test_an_engine_says_when_its_run_will_be_over(tmp_path: Path) -> None:
     run = write_run(tmp_path / "run", JOBS)
     add_to_history(IDENTITY, [AttemptUsage(label="a", job=f"a_{job}", run_s=10.0) for job in range(9)])
     manager = FakeManager(FakeClock(), capacity={"cpus": 1})
-    engine = Engine(run, FakeExecutor(manager), read_settings(run), clock=manager.clock, by="submit", say=print)
+    engine = Engine(run, FakeExecutor(manager), read_settings(run), clock=manager.clock, by="submit", log_line=print)
     table = JobTable(run)
-    history = RuntimeHistory(IDENTITY, table, clock=manager.clock, say=print)
+    history = RuntimeHistory(IDENTITY, table, clock=manager.clock, log_line=print)
     assert history.rest_s(engine.state, 2) == 25.0
     apply_event(engine.state, Submitting(b="b", tag="b", jobs=((0, 1),)))
     assert history.rest_s(engine.state, 2) == 22.5, "half of what runs is done"
@@ -132,6 +134,6 @@ def test_priority_goes_before_what_waits_behind_a_job(tmp_path: Path) -> None:
         {"a_1": (), "a_2": ("a_1",), "b_1": ()},
         profiles={"b": {"attributes": {"priority": 10}}},
     )
-    Engine(run, FakeExecutor(manager), read_settings(run), clock=manager.clock, by="submit", say=print).run()
+    Engine(run, FakeExecutor(manager), read_settings(run), clock=manager.clock, by="submit", log_line=print).run()
     table = JobTable(run)
     assert [table[job].name for job in order(manager)] == ["b_1", "a_1", "a_2"]

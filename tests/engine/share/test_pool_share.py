@@ -31,7 +31,7 @@ class Run:
             self.pool,
             machine_resources(),
             clock=clock,
-            say=self.said.append,
+            log_line=self.said.append,
         )
 
     def demand(self) -> Demand:
@@ -42,12 +42,12 @@ class Run:
         return [((name, amount), self.pool.capacity[name]) for name, amount in self.pool.amounts_in_use.items()]
 
     def turn(self, gpus: int = 0) -> None:
-        self.share.turn(self.demand)
+        self.share.negotiate(self.demand)
         asked = {"cpus": 1, "gpus": gpus}
         while self.left and self.pool.fits(asked):
             self.jobs.append((asked, self.pool.take(asked)))
             self.left -= 1
-        self.share.note_starts()
+        self.share.claim_starts()
 
     def end(self, dice: Random) -> None:
         if self.jobs:
@@ -96,7 +96,7 @@ def test_the_other_gets_all_when_one_ends(tmp_path: Path) -> None:
     first.turn()
     second.turn()
     assert (len(first.jobs), len(second.jobs)) == (6, 0)
-    assert second.share.idle
+    assert second.share.is_idle
     for _ in range(6):
         first.end(Random(1))
         clock.advance(1.1)
@@ -163,7 +163,7 @@ def test_shares_are_worked_out_once_a_second(tmp_path: Path) -> None:
         return run.demand()
 
     for _ in range(50):
-        run.share.turn(demand)
+        run.share.negotiate(demand)
         clock.advance(0.1)
     assert len(asked) == 5
 

@@ -117,7 +117,7 @@ def test_what_can_never_start_is_not_tried_again(run: RunPaths, inbox: Inbox, wo
     end = inbox.end(1)
     assert isinstance(end, Ended)
     assert end.hopeless
-    verdict = decide_retry(end, past=BadEnds(tries=1), rules=RetryRules(retries=5))
+    verdict = decide_retry(end, bad_ends=BadEnds(tries=1), rules=RetryRules(retries=5))
     assert isinstance(verdict, Failed)
     assert "trying again cannot mend it" in verdict.why
 

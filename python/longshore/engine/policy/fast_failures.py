@@ -9,7 +9,7 @@ from __future__ import annotations
 from longshore.model.run.event import Ended, Event, Restarted, Started, Steer
 from longshore.model.run.state import Cause
 
-_TELLING = frozenset({Cause.EXIT, Cause.SIGNAL, Cause.SUBMIT, Cause.PREDICATE})
+_HOST_CAUSES = frozenset({Cause.EXIT, Cause.SIGNAL, Cause.SUBMIT, Cause.PREDICATE})
 """Causes that a broken machine also produces; a job that needs more memory says nothing of its host."""
 
 
@@ -27,43 +27,43 @@ class FastFailures:
     def __init__(self, most: int, within_s: float) -> None:
         self._most = most
         self._within_s = within_s
-        self._rows: dict[str, dict[int, None]] = {}
+        self._failures: dict[str, dict[int, None]] = {}
         self._hosts: dict[int, str] = {}
-        self.why = ""
+        self.pause_reason = ""
         """Why the run should be paused; empty while it should not."""
 
-    def take(self, event: Event) -> None:
+    def update(self, event: Event) -> None:
         """Update the failures with an event."""
         if not self._most:
             return
         if isinstance(event, Ended):
-            self._ended(event)
+            self._count_end(event)
         elif isinstance(event, Started) and event.host:
             self._hosts[event.j] = event.host
         elif isinstance(event, Restarted) or (isinstance(event, Steer) and event.act in {"pause", "unpause"}):
             # The person who resumes the run has seen these failures, and needs to see new ones.
-            self._rows.clear()
-            self.why = ""
+            self._failures.clear()
+            self.pause_reason = ""
 
-    def _ended(self, event: Ended) -> None:
+    def _count_end(self, event: Ended) -> None:
         host = event.host or self._hosts.pop(event.j, "")
         self._hosts.pop(event.j, None)
         if event.cause is None:
-            self._rows.pop(host, None)
+            self._failures.pop(host, None)
             return
-        if event.cause not in _TELLING or (event.run_s or 0.0) > self._within_s:
+        if event.cause not in _HOST_CAUSES or (event.run_s or 0.0) > self._within_s:
             return
-        row = self._rows.setdefault(host, {})
-        row[event.j] = None
-        if len(row) >= self._most and not self.why:
-            where = f" on '{host}'" if host else ""
-            self.why = (
-                f"{len(row)} different jobs failed in a row{where}, each within {self._within_s:g} s, and none "
-                f"succeeded{_last(event)}"
+        jobs = self._failures.setdefault(host, {})
+        jobs[event.j] = None
+        if len(jobs) >= self._most and not self.pause_reason:
+            place = f" on '{host}'" if host else ""
+            self.pause_reason = (
+                f"{len(jobs)} different jobs failed in a row{place}, each within {self._within_s:g} s, and none "
+                f"succeeded{_describe_last(event)}"
             )
 
 
-def _last(event: Ended) -> str:
+def _describe_last(event: Ended) -> str:
     """Describe how the last of the failed jobs ended."""
     if event.reason:
         return f"; the last: {event.reason}"

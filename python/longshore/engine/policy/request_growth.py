@@ -42,17 +42,17 @@ def compute_memory_b(
         Whether the factor multiplies the peak, where that is known.
     """
     if of_usage and peak_b is not None and ends:
-        wanted = min(peak_b * factor, _LARGEST)
+        next_value = min(peak_b * factor, _LARGEST)
     else:
-        wanted = max(_power(first_b, factor, ends), peak_b or 0)
-    whole = math.ceil(wanted / MIB) * MIB
-    return whole if most_b is None else min(whole, most_b)
+        next_value = max(_power(first_b, factor, ends), peak_b or 0)
+    grown = math.ceil(next_value / MIB) * MIB
+    return grown if most_b is None else min(grown, most_b)
 
 
 def compute_walltime_s(first_s: float, factor: float, ends: int, *, most_s: float | None = None) -> float:
     """Return the seconds to request after a number of ends for lack of time."""
-    wanted = _power(first_s, factor, ends)
-    return wanted if most_s is None else min(wanted, most_s)
+    next_value = _power(first_s, factor, ends)
+    return next_value if most_s is None else min(next_value, most_s)
 
 
 def _power(first: float, factor: float, ends: int) -> float:
@@ -63,8 +63,8 @@ def _power(first: float, factor: float, ends: int) -> float:
 
 
 def grow_memory(
-    asked: Request,
-    first: Request,
+    request: Request,
+    first_request: Request,
     *,
     factor: float,
     ends: int,
@@ -74,32 +74,34 @@ def grow_memory(
 ) -> Request | None:
     """Return the next request of a job that ran out of memory; ``None`` if it already had the most allowed.
 
-    `asked` is the request of the attempt that ended, `first` that of the first attempt; the rest is as for
+    `request` is the request of the attempt that ended, `first_request` that of the first attempt; the rest is as for
     `compute_memory_b`.
     """
-    had = asked.memory_b
-    if had is not None and most_b is not None and had >= most_b:
+    current_b = request.memory_b
+    if current_b is not None and most_b is not None and current_b >= most_b:
         return None
-    start = first.memory_b or had or peak_b
+    start = first_request.memory_b or current_b or peak_b
     if start is None:
         # No memory was requested or measured, so that a factor has nothing to multiply.
-        return asked
-    wanted = compute_memory_b(start, factor, ends, peak_b=peak_b, most_b=most_b, of_usage=of_usage)
-    if had is not None and wanted <= had:
+        return request
+    next_value = compute_memory_b(start, factor, ends, peak_b=peak_b, most_b=most_b, of_usage=of_usage)
+    if current_b is not None and next_value <= current_b:
         # A person raised it beyond the series meanwhile, or the peak was missed: it grows from there.
-        wanted = compute_memory_b(had, factor, 1, most_b=most_b)
-    return msgspec.structs.replace(asked, memory_b=wanted)
+        next_value = compute_memory_b(current_b, factor, 1, most_b=most_b)
+    return msgspec.structs.replace(request, memory_b=next_value)
 
 
-def grow_walltime(asked: Request, first: Request, *, factor: float, ends: int, most_s: float | None) -> Request | None:
+def grow_walltime(
+    request: Request, first_request: Request, *, factor: float, ends: int, most_s: float | None
+) -> Request | None:
     """Return the next request of a job that ran out of time; ``None`` if it already had the most allowed."""
-    had = asked.walltime_s
-    if had is None:
+    current_s = request.walltime_s
+    if current_s is None:
         # The limit is the workload manager's own: a time that was never requested cannot be multiplied.
-        return asked
-    if most_s is not None and had >= most_s:
+        return request
+    if most_s is not None and current_s >= most_s:
         return None
-    wanted = compute_walltime_s(first.walltime_s or had, factor, ends, most_s=most_s)
-    if wanted <= had:
-        wanted = compute_walltime_s(had, factor, 1, most_s=most_s)
-    return msgspec.structs.replace(asked, walltime_s=wanted)
+    next_value = compute_walltime_s(first_request.walltime_s or current_s, factor, ends, most_s=most_s)
+    if next_value <= current_s:
+        next_value = compute_walltime_s(current_s, factor, 1, most_s=most_s)
+    return msgspec.structs.replace(request, walltime_s=next_value)

@@ -96,17 +96,17 @@ def make_retry_rules(settings: JobSettings, *, retries_on_lost: int, capacity: M
     rules = settings.rules
     growth = rules.growth
     factor, most = settings.attributes.get("memoryMultiplier"), settings.attributes.get("requestMemoryMax")
-    asked_most = int(most) if isinstance(most, int | float) else None
-    known = (asked_most, growth.memory_limit_b, (capacity or {}).get("memory"))
+    own_limit_b = int(most) if isinstance(most, int | float) else None
+    limits_b = (own_limit_b, growth.memory_limit_b, (capacity or {}).get("memory"))
     return RetryRules(
         retries=settings.number_of_retries,
         unless_exit=settings.retry_unless_exit,
         retries_on_lost=retries_on_lost,
         retries_on_preempted=rules.retries_on_preempted,
-        abort_on=_number(settings.attributes.get("abortOnValue")),
+        abort_on=_exit_code(settings.attributes.get("abortOnValue")),
         on=rules.retry_on,
         memory_factor=float(factor) if isinstance(factor, int | float) and factor > 1 else None,
-        memory_most_b=min((each for each in known if each is not None), default=None),
+        memory_most_b=min((each for each in limits_b if each is not None), default=None),
         memory_of_usage=growth.of_usage,
         walltime_factor=growth.walltime,
         walltime_most_s=growth.walltime_most_s,
@@ -114,7 +114,7 @@ def make_retry_rules(settings: JobSettings, *, retries_on_lost: int, capacity: M
     )
 
 
-def _number(value: Scalar | None) -> int | None:
+def _exit_code(value: Scalar | None) -> int | None:
     return None if value is None else int(value)
 
 
@@ -128,12 +128,17 @@ def limit_first_request(request: Request, rules: RetryRules) -> Request:
 def lowered_first_memory(settings: JobSettings) -> int | None:
     """Return the bytes of a first request that `memory_most_b` lowers on any service; ``None`` if unchanged."""
     rules = make_retry_rules(settings, retries_on_lost=0, capacity=None)
-    first = limit_first_request(settings.request, rules).memory_b
-    return None if first == settings.request.memory_b else first
+    first_request = limit_first_request(settings.request, rules).memory_b
+    return None if first_request == settings.request.memory_b else first_request
 
 
 def decide_retry(
-    end: Ended | Lost, *, past: BadEnds, rules: RetryRules, asked: Request | None = None, first: Request | None = None
+    end: Ended | Lost,
+    *,
+    bad_ends: BadEnds,
+    rules: RetryRules,
+    request: Request | None = None,
+    first_request: Request | None = None,
 ) -> Retry | Failed:
     """Decide after a bad end whether to retry a job or to fail it.
 
@@ -141,80 +146,86 @@ def decide_retry(
     ----------
     end
         How its newest attempt ended.
-    past
+    bad_ends
         The bad ends so far.
     rules
         The rules of its profile.
-    asked
+    request
         The request of that attempt.
-    first
+    first_request
         The request of the first attempt.
     """
     if isinstance(end, Lost):
-        if past.lost <= rules.retries_on_lost:
+        if bad_ends.lost <= rules.retries_on_lost:
             return Retry(j=end.j, a=end.a + 1, cause=Cause.LOST)
-        return Failed(j=end.j, why=f"lost {past.lost} times, and retryOnLost is {rules.retries_on_lost}: {end.why}")
+        return Failed(j=end.j, why=f"lost {bad_ends.lost} times, and retryOnLost is {rules.retries_on_lost}: {end.why}")
     if rules.abort_on is not None and end.exit == rules.abort_on:
         return Failed(j=end.j, why=f"exit code {end.exit} ends the run (abortOnValue)", aborts=True)
     if end.hopeless:
-        return Failed(j=end.j, why=f"trying again cannot mend it{_said(end)}")
-    asked = asked or Request()
+        return Failed(j=end.j, why=f"trying again cannot mend it{_reason(end)}")
+    request = request or Request()
     match end.cause:
         case Cause.OOM:
-            return _after_oom(end, past, rules, asked, first or asked)
+            return _after_oom(end, bad_ends, rules, request, first_request or request)
         case Cause.WALLTIME:
-            return _after_walltime(end, past, rules, asked, first or asked)
+            return _after_walltime(end, bad_ends, rules, request, first_request or request)
         case Cause.PREEMPTED:
-            return _after_preemption(end, past, rules)
+            return _after_preemption(end, bad_ends, rules)
         case _:
-            return _by_the_user(end, past, rules)
+            return _after_other_end(end, bad_ends, rules)
 
 
-def _after_oom(end: Ended, past: BadEnds, rules: RetryRules, asked: Request, first: Request) -> Retry | Failed:
+def _after_oom(
+    end: Ended, bad_ends: BadEnds, rules: RetryRules, request: Request, first_request: Request
+) -> Retry | Failed:
     if rules.memory_factor is None:
-        return _while_any_is_left(end, past, rules)
+        return _retry_within_budget(end, bad_ends, rules)
     more = grow_memory(
-        asked,
-        first,
+        request,
+        first_request,
         factor=rules.memory_factor,
-        ends=past.ooms,
+        ends=bad_ends.ooms,
         peak_b=end.rss_b,
         most_b=rules.memory_most_b,
         of_usage=rules.memory_of_usage,
     )
     if more is None:
-        had = f"{(asked.memory_b or 0) / MIB:.0f} MiB"
-        return Failed(j=end.j, why=f"out of memory with {had}, the most it may have{_said(end)}")
-    return _while_any_is_left(end, past, rules, request=more)
+        had = f"{(request.memory_b or 0) / MIB:.0f} MiB"
+        return Failed(j=end.j, why=f"out of memory with {had}, the most it may have{_reason(end)}")
+    return _retry_within_budget(end, bad_ends, rules, request=more)
 
 
-def _after_walltime(end: Ended, past: BadEnds, rules: RetryRules, asked: Request, first: Request) -> Retry | Failed:
+def _after_walltime(
+    end: Ended, bad_ends: BadEnds, rules: RetryRules, request: Request, first_request: Request
+) -> Retry | Failed:
     if rules.walltime_factor is None:
         # With the same time it would come no further, only later.
-        return Failed(j=end.j, why=f"out of time, and there is no walltimeMultiplier to give it more{_said(end)}")
-    more = grow_walltime(asked, first, factor=rules.walltime_factor, ends=past.overtimes, most_s=rules.walltime_most_s)
+        return Failed(j=end.j, why=f"out of time, and there is no walltimeMultiplier to give it more{_reason(end)}")
+    more = grow_walltime(
+        request, first_request, factor=rules.walltime_factor, ends=bad_ends.overtimes, most_s=rules.walltime_most_s
+    )
     if more is None:
-        return Failed(j=end.j, why=f"out of time with {asked.walltime_s:.0f} s, the most it may have{_said(end)}")
-    return _while_any_is_left(end, past, rules, request=more)
+        return Failed(j=end.j, why=f"out of time with {request.walltime_s:.0f} s, the most it may have{_reason(end)}")
+    return _retry_within_budget(end, bad_ends, rules, request=more)
 
 
-def _after_preemption(end: Ended, past: BadEnds, rules: RetryRules) -> Retry | Failed:
-    if past.preempted <= rules.retries_on_preempted:
+def _after_preemption(end: Ended, bad_ends: BadEnds, rules: RetryRules) -> Retry | Failed:
+    if bad_ends.preempted <= rules.retries_on_preempted:
         return Retry(j=end.j, a=end.a + 1, cause=Cause.PREEMPTED)
-    why = f"preempted {past.preempted} times, and retryOnPreempted is {rules.retries_on_preempted}"
-    return Failed(j=end.j, why=f"{why}{_said(end)}")
+    why = f"preempted {bad_ends.preempted} times, and retryOnPreempted is {rules.retries_on_preempted}"
+    return Failed(j=end.j, why=f"{why}{_reason(end)}")
 
 
-def _by_the_user(end: Ended, past: BadEnds, rules: RetryRules) -> Retry | Failed:
+def _after_other_end(end: Ended, bad_ends: BadEnds, rules: RetryRules) -> Retry | Failed:
     wanted = rules.on is not None and _matches(rules.on, end)
     if not wanted:
         if rules.on is not None and rules.on.only:
-            return Failed(j=end.j, why=f"{_outcome(end)} is none of those under retryOn{_said(end)}")
+            return Failed(j=end.j, why=f"{_describe_end(end)} is none of those under retryOn{_reason(end)}")
         if end.exit is not None and end.exit in rules.unless_exit:
             return Failed(j=end.j, why=f"exit code {end.exit} is in retryUnlessExit")
         if end.cause is Cause.OUTPUT:
-            return Failed(j=end.j, why=f"its log would grow as large again{_said(end)}")
-    return _while_any_is_left(end, past, rules, wait=True)
+            return Failed(j=end.j, why=f"its log would grow as large again{_reason(end)}")
+    return _retry_within_budget(end, bad_ends, rules, has_backoff=True)
 
 
 def _matches(on: RetryOn, end: Ended) -> bool:
@@ -223,14 +234,14 @@ def _matches(on: RetryOn, end: Ended) -> bool:
     return end.matched or end.exit in on.exit or signal in on.signal
 
 
-def _while_any_is_left(
-    end: Ended, past: BadEnds, rules: RetryRules, *, request: Request | None = None, wait: bool = False
+def _retry_within_budget(
+    end: Ended, bad_ends: BadEnds, rules: RetryRules, *, request: Request | None = None, has_backoff: bool = False
 ) -> Retry | Failed:
     """Retry a job while the budget that most causes share lasts, else fail it."""
-    counted = past.tries - past.lost - past.preempted
+    counted = bad_ends.tries - bad_ends.lost - bad_ends.preempted
     if counted > rules.retries:
-        return Failed(j=end.j, why=f"no attempt left: numberOfRetries is {rules.retries}{_said(end)}")
-    due = end.t + delay_s(rules.backoff, end.j, end.a, counted) if wait and rules.backoff else None
+        return Failed(j=end.j, why=f"no attempt left: numberOfRetries is {rules.retries}{_reason(end)}")
+    due = end.t + delay_s(rules.backoff, end.j, end.a, counted) if has_backoff and rules.backoff else None
     return Retry(j=end.j, a=end.a + 1, cause=end.cause or Cause.EXIT, request=request, not_before=due)
 
 
@@ -240,11 +251,11 @@ def delay_s(backoff: Backoff, job: int, attempt: int, tries: int) -> float:
     The share is drawn from the numbers of the job and the attempt, so that jobs that fail together do not come back
     together, and so that the same history always gives the same answer.
     """
-    whole = min(backoff.first_s * 2.0 ** min(tries - 1, 60), backoff.most_s)
-    return round(whole * (0.5 + 0.5 * _share(job, attempt)), 3)
+    longest_s = min(backoff.first_s * 2.0 ** min(tries - 1, 60), backoff.most_s)
+    return round(longest_s * (0.5 + 0.5 * _pseudo_random(job, attempt)), 3)
 
 
-def _share(job: int, attempt: int) -> float:
+def _pseudo_random(job: int, attempt: int) -> float:
     """Return a pseudo-random number from 0 to 1 (the finaliser of SplitMix64)."""
     number = (job * 0x9E3779B97F4A7C15 + attempt * 0xD1B54A32D192ED03) % 2**64
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -252,11 +263,11 @@ def _share(job: int, attempt: int) -> float:
     return (number ^ (number >> 31)) / 2**64
 
 
-def _outcome(end: Ended) -> str:
+def _describe_end(end: Ended) -> str:
     if end.signal is not None:
         return f"signal {end.signal}"
     return f"exit code {end.exit}" if end.exit is not None else f"an end by {end.cause}"
 
 
-def _said(end: Ended) -> str:
+def _reason(end: Ended) -> str:
     return f": {end.reason}" if end.reason else ""

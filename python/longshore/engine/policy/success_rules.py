@@ -32,16 +32,16 @@ class AttemptOutputs(msgspec.Struct, frozen=True, kw_only=True):
 
     log: str = ""
     file: str | None = None
-    there: bool = False
+    file_exists: bool = False
 
 
 def needs_log(end: Ended, rules: SuccessIf | None, on: RetryOn | None) -> bool:
     """Return whether judging this end requires the log."""
-    matters = on is not None and on.log is not None
+    is_log_matched = on is not None and on.log is not None
     if may_succeed(end, rules):
         # An unmet predicate makes it a failure, which the text in the log may want retried.
-        return rules is not None and (matters or rules.log is not None or rules.value is not None)
-    return matters
+        return rules is not None and (is_log_matched or rules.log is not None or rules.value is not None)
+    return is_log_matched
 
 
 def may_succeed(end: Ended, rules: SuccessIf | None) -> bool:
@@ -52,15 +52,15 @@ def may_succeed(end: Ended, rules: SuccessIf | None) -> bool:
         return False
     if rules.any_of:
         # A job may fail and do its work; one that others ended, or that is lost, did not.
-        return end.cause in _OWN_ENDS
+        return end.cause in _JOB_CAUSES
     by_exit = end.cause is Cause.EXIT and rules.exit is not None and end.exit in rules.exit
     return by_exit or (rules.state is not None and end.cause.value in rules.state)
 
 
-_OWN_ENDS: Final = frozenset({Cause.EXIT, Cause.SIGNAL, Cause.OOM, Cause.WALLTIME, Cause.OUTPUT})
+_JOB_CAUSES: Final = frozenset({Cause.EXIT, Cause.SIGNAL, Cause.OOM, Cause.WALLTIME, Cause.OUTPUT})
 
 
-def apply_success_rules(end: Ended, rules: SuccessIf | None, on: RetryOn | None, facts: AttemptOutputs) -> Ended:
+def apply_success_rules(end: Ended, rules: SuccessIf | None, on: RetryOn | None, outputs: AttemptOutputs) -> Ended:
     """Return an end with its outcome: a success, an unmet predicate, or its original failure.
 
     Parameters
@@ -71,32 +71,32 @@ def apply_success_rules(end: Ended, rules: SuccessIf | None, on: RetryOn | None,
         The predicates of a success.
     on
         The failures after which the job is retried.
-    facts
+    outputs
         The attempt's log and file.
     """
     if rules is not None and may_succeed(end, rules):
         if rules.any_of:
-            return _matched(_judged_by_any(end, rules, facts), on, facts)
-        unmet = "; ".join(_unmet(end, rules, facts))
+            return _mark_retry_match(_apply_any_predicate(end, rules, outputs), on, outputs)
+        unmet = "; ".join(_unmet_predicates(end, rules, outputs))
         end = msgspec.structs.replace(end, cause=Cause.PREDICATE if unmet else None, reason=unmet or None)
-    return _matched(end, on, facts)
+    return _mark_retry_match(end, on, outputs)
 
 
-def _matched(end: Ended, on: RetryOn | None, facts: AttemptOutputs) -> Ended:
+def _mark_retry_match(end: Ended, on: RetryOn | None, outputs: AttemptOutputs) -> Ended:
     """Return the end, marked where its log matches a text of the retry rules."""
-    if end.cause is not None and on is not None and on.log is not None and _found(on.log, facts.log):
+    if end.cause is not None and on is not None and on.log is not None and _is_found(on.log, outputs.log):
         end = msgspec.structs.replace(end, matched=True)
     return end
 
 
-def _judged_by_any(end: Ended, rules: SuccessIf, facts: AttemptOutputs) -> Ended:
+def _apply_any_predicate(end: Ended, rules: SuccessIf, outputs: AttemptOutputs) -> Ended:
     """Judge an end for which any one predicate suffices; a failure that meets none keeps its cause."""
-    asked = [
-        msgspec.structs.replace(rules, **{name: None for name in _PREDICATES if name not in kept}, any_of=False)
-        for kept in _ALONE
-        if any(getattr(rules, name) is not None for name in kept)
+    singles = [
+        msgspec.structs.replace(rules, **{name: None for name in _ALL_FIELDS if name not in fields}, any_of=False)
+        for fields in _PREDICATE_FIELDS
+        if any(getattr(rules, name) is not None for name in fields)
     ]
-    unmet = ["; ".join(_unmet(end, alone, facts)) or _unjudged(end, alone) for alone in asked]
+    unmet = ["; ".join(_unmet_predicates(end, single, outputs)) or _describe_missing(end, single) for single in singles]
     if not all(unmet):
         return msgspec.structs.replace(end, cause=None, reason=None)
     why = "; ".join(unmet)
@@ -105,41 +105,41 @@ def _judged_by_any(end: Ended, rules: SuccessIf, facts: AttemptOutputs) -> Ended
     )
 
 
-_ALONE: Final = (("exit",), ("log",), ("file",), ("least_s", "most_s"), ("value",), ("state",))
+_PREDICATE_FIELDS: Final = (("exit",), ("log",), ("file",), ("least_s", "most_s"), ("value",), ("state",))
 """Predicates, each with the fields that state it."""
-_PREDICATES: Final = tuple(name for names in _ALONE for name in names)
+_ALL_FIELDS: Final = tuple(name for names in _PREDICATE_FIELDS for name in names)
 
 
-def _unjudged(end: Ended, alone: SuccessIf) -> str:
+def _describe_missing(end: Ended, single: SuccessIf) -> str:
     """Explain why a predicate is unmet although nothing contradicts it: the thing that it tests is missing."""
-    if alone.exit is not None and end.exit is None:
+    if single.exit is not None and end.exit is None:
         return "it has no exit code, which 'returncode' asks for"
-    if (alone.least_s is not None or alone.most_s is not None) and end.run_s is None:
+    if (single.least_s is not None or single.most_s is not None) and end.run_s is None:
         return "its run time is not known, which 'runtime' asks for"
     return ""
 
 
-def _unmet(end: Ended, rules: SuccessIf, facts: AttemptOutputs) -> Iterator[str]:
+def _unmet_predicates(end: Ended, rules: SuccessIf, outputs: AttemptOutputs) -> Iterator[str]:
     """Yield a description of each requirement that is not met."""
     ended = end.cause.value if end.cause else SUCCESS_STATE
     if rules.state is not None and ended not in rules.state and not (rules.exit and end.exit in rules.exit):
         yield f"it ended as {ended}, and successIf.state is {', '.join(rules.state)}"
     if rules.exit is not None and end.exit is not None and end.exit not in rules.exit:
         yield f"exit code {end.exit} is not in successIf.exit {list(rules.exit)}"
-    if rules.log is not None and not _found(rules.log, facts.log):
+    if rules.log is not None and not _is_found(rules.log, outputs.log):
         yield f"its log has nothing that matches successIf.log '{rules.log}'"
-    if rules.file is not None and not facts.there:
-        yield f"there is no file '{facts.file or rules.file}' (successIf.file)"
+    if rules.file is not None and not outputs.file_exists:
+        yield f"there is no file '{outputs.file or rules.file}' (successIf.file)"
     if end.run_s is not None:
         if rules.least_s is not None and end.run_s < rules.least_s:
             yield f"it ran for {end.run_s:.1f} s, and successIf.walltime is at least {rules.least_s:g} s"
         if rules.most_s is not None and end.run_s > rules.most_s:
             yield f"it ran for {end.run_s:.1f} s, and successIf.walltime is at most {rules.most_s:g} s"
     if rules.value is not None:
-        yield from _out_of_bounds(rules.value, facts.log)
+        yield from _check_value(rules.value, outputs.log)
 
 
-def _out_of_bounds(value: LogValue, log: str) -> Iterator[str]:
+def _check_value(value: LogValue, log: str) -> Iterator[str]:
     # The last one: of a million matches, none of the others is kept.
     last = next(iter(deque(re.finditer(value.regex, log, re.MULTILINE), maxlen=1)), None)
     if last is None:
@@ -158,5 +158,5 @@ def _out_of_bounds(value: LogValue, log: str) -> Iterator[str]:
         yield f"successIf.value found {number:g}, more than {value.most:g}"
 
 
-def _found(regex: str, log: str) -> bool:
+def _is_found(regex: str, log: str) -> bool:
     return re.search(regex, log, re.MULTILINE) is not None

@@ -24,48 +24,49 @@ LOG_TAIL_B: Final = 1 << 20
 
 
 class EndJudge:
-    """Logs and files by which an engine judges ends; `say` takes a line for the engine's log."""
+    """Logs and files by which an engine judges ends; `log_line` takes a line for the engine's log."""
 
-    def __init__(self, run: RunPaths, jobs: JobTable, say: Callable[[str], None]) -> None:
+    def __init__(self, run: RunPaths, jobs: JobTable, log_line: Callable[[str], None]) -> None:
         self._run = run
         self._jobs = jobs
-        self._say = say
-        self._unwanted: list[Path] = []
+        self._log_line = log_line
+        self._unwanted_logs: list[Path] = []
         rules = [settings.rules for settings in jobs.header.settings]
         # Most runs have no such rules; their ends then cost one look-up in a list.
-        self._asks = [each.success_if is not None or each.retry_on is not None for each in rules]
-        self._resumes = [each.resume_tasks for each in rules]
-        self._drops = [each.bounds.logs is KeepPolicy.FAILED for each in rules]
+        self._has_rules = [rule.success_if is not None or rule.retry_on is not None for rule in rules]
+        self._resumes_tasks = [rule.resume_tasks for rule in rules]
+        self._drops_logs = [rule.bounds.logs is KeepPolicy.FAILED for rule in rules]
 
-    def weigh(self, end: Ended) -> Ended:
+    def judge(self, end: Ended) -> Ended:
         """Return the end with its outcome."""
         profile = self._jobs.profile_of[end.j]
-        if self._asks[profile]:
-            end = self._judged(end)
-        if end.cause is not None and self._resumes[profile]:
-            end = self._as_far_as_it_came(end)
-        if self._drops[profile] and end.cause is None:
-            self._unwanted.append(self._log(end))
+        if self._has_rules[profile]:
+            end = self._apply_rules(end)
+        if end.cause is not None and self._resumes_tasks[profile]:
+            end = self._add_task_counts(end)
+        if self._drops_logs[profile] and end.cause is None:
+            self._unwanted_logs.append(self._log_path(end))
         return end
 
-    def clear(self) -> None:
+    def remove_logs(self) -> None:
         """Remove the logs of successes that the profile does not keep; only once these ends are durable."""
-        unwanted, self._unwanted = self._unwanted, []
-        for path in unwanted:
+        paths, self._unwanted_logs = self._unwanted_logs, []
+        for path in paths:
             with suppress(OSError):
                 path.unlink()
 
-    def _judged(self, end: Ended) -> Ended:
+    def _apply_rules(self, end: Ended) -> Ended:
         rules = self._jobs.settings(end.j).rules
-        wanted = rules.success_if
-        log = read_tail(self._log(end)) if needs_log(end, wanted, rules.retry_on) else ""
+        success_rules = rules.success_if
+        log = read_tail(self._log_path(end)) if needs_log(end, success_rules, rules.retry_on) else ""
         file = None
-        if wanted is not None and wanted.file is not None and may_succeed(end, wanted):
-            file = self._path(end.j, wanted.file)
-        there = file is not None and os.path.lexists(file)
-        return apply_success_rules(end, wanted, rules.retry_on, AttemptOutputs(log=log, file=file, there=there))
+        if success_rules is not None and success_rules.file is not None and may_succeed(end, success_rules):
+            file = self._render_path(end.j, success_rules.file)
+        file_exists = file is not None and os.path.lexists(file)
+        outputs = AttemptOutputs(log=log, file=file, file_exists=file_exists)
+        return apply_success_rules(end, success_rules, rules.retry_on, outputs)
 
-    def _as_far_as_it_came(self, end: Ended) -> Ended:
+    def _add_task_counts(self, end: Ended) -> Ended:
         """Return the bad end of a job of several tasks with the number of tasks that are done."""
         stored = self._jobs[end.j]
         tasks = stored.tasks
@@ -75,23 +76,23 @@ class EndJudge:
             done = count_done_tasks((self._run.root / task_record_path(end.j)).read_bytes())
         except OSError:
             done = 0
-        said = f"{done} of {tasks} tasks are done, and are not run again"
+        note = f"{done} of {tasks} tasks are done, and are not run again"
         return msgspec.structs.replace(
             end,
-            reason=f"{end.reason}; {said}" if end.reason else said,
+            reason=f"{end.reason}; {note}" if end.reason else note,
             extra={**end.extra, "tasks": str(tasks), "tasks_done": str(done)},
         )
 
-    def _log(self, end: Ended) -> Path:
+    def _log_path(self, end: Ended) -> Path:
         return self._run.root / self._jobs.log_path(end.j, self._jobs[end.j], end.a)
 
-    def _path(self, job: int, text: str) -> str | None:
+    def _render_path(self, job: int, text: str) -> str | None:
         stored, settings = self._jobs[job], self._jobs.settings(job)
         values = {**stored.tags, "label": settings.label, "jobName": stored.name, "jobLabel": settings.label}
         try:
             path = Template(split_fields(text)).render(values)
         except ConfigError as error:
-            self._say(f"successIf.file of '{stored.name}': {error.message}")
+            self._log_line(f"successIf.file of '{stored.name}': {error.message}")
             return None
         return os.path.join(settings.working_directory or str(self._run.root), path)  # noqa: PTH118 - a text is wanted
 

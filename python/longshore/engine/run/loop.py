@@ -73,7 +73,7 @@ from longshore.world.clock import Clock
 from longshore.world.host import boot_id, host_name
 from longshore.world.runs.run_directory import read_card
 
-_NAP_S: Final = 0.25
+_MAX_SLEEP_S: Final = 0.25
 """Longest sleep: how late an intervention is seen."""
 _RETRY_DISK_S: Final = 2.0
 """Pause before writing is tried again on a disk that is full."""
@@ -98,7 +98,7 @@ class Engine:
         The time.
     by
         Why this life begins: ``submit``, ``resume``, ``restart`` or ``cancel``.
-    say
+    log_line
         Takes a line for the engine's log.
     """
 
@@ -110,28 +110,28 @@ class Engine:
         *,
         clock: Clock,
         by: str,
-        say: Callable[[str], None],
+        log_line: Callable[[str], None],
     ) -> None:
         self._run = run
         self._executor = executor
         self._settings = settings
         self._clock = clock
-        self._say = say
+        self._log_line = log_line
         self._jobs = jobs = JobTable(run, "parents")
         self._members = MemberBuilder(jobs)
         self.state = initial_state(jobs)
         number, seal = next_life(run.journal)
-        self._guard = FastFailures(settings.max_fast_failures, settings.fast_failure_s)
+        self._fast_failures = FastFailures(settings.max_fast_failures, settings.fast_failure_s)
         for event in read_events(run.journal, seal=seal):
             apply_event(self.state, event)
-            self._guard.take(event)
-        self._evidence = EndJudge(run, jobs, say)
+            self._fast_failures.update(event)
+        self._end_judge = EndJudge(run, jobs, log_line)
         self._began = clock.elapsed()
-        self._unsettled: list[tuple[int, int]] = []
+        self._polled_ends: list[tuple[int, int]] = []
         """Attempts whose ends were polled, and perhaps are not durable yet."""
-        self._obeyed: set[Path] = set()
+        self._executed: set[Path] = set()
         """Interventions that were carried out, and whose files perhaps could not be removed yet."""
-        self.life = _life(number, by, clock)
+        self.life = _make_life(number, by, clock)
         run.journal.mkdir(exist_ok=True)
         self._journal = Journal(run.journal, self.life)
         for event in self._journal.seal(seal, now=clock.now()):
@@ -139,28 +139,28 @@ class Engine:
             apply_event(self.state, event)
         apply_event(self.state, self.life)
         self._mark: Mark = ""
-        self._notes = WaitNotes(clock, say)
-        self._waiting = WaitReasonsWriter(run, self.state)
+        self._notes = WaitNotes(clock, log_line)
+        self._wait_reasons = WaitReasonsWriter(run, self.state)
         self._pause = (0.0, "")
         """Monotonic time until which nothing is started, and the reason."""
-        self._doubtful = set(self.state.active.values())
+        self._unanswered = set(self.state.active.values())
         """Batches of earlier lives whose submission may have succeeded without this life's having seen the answer."""
-        self._told: set[tuple[int, int]] = set()
+        self._ended_attempts: set[tuple[int, int]] = set()
         """Attempts that the executor was asked to end."""
-        self._looked_at = -_NAP_S
+        self._checked_at = -_MAX_SLEEP_S
         """When interventions were last looked for."""
-        self._snapshots = SnapshotWriter(run, self._journal, clock)
+        self._snapshot_writer = SnapshotWriter(run, self._journal, clock)
         executor.open(run, number)
-        self._history = history = RuntimeHistory(settings.history, jobs, clock=clock, say=say)
-        bounds = ConcurrencyLimits(settings, jobs.header.settings)
+        self._history = history = RuntimeHistory(settings.history, jobs, clock=clock, log_line=log_line)
+        limits = ConcurrencyLimits(settings, jobs.header.settings)
         claim = ResourceClaim(run=read_card(run).run_token, keeper=str(run.keeper))
         tag = f"{claim.run}-{number}"
         self._scheduler = scheduler = make_scheduler(
-            self.state, jobs, bounds, settings, executor=executor, estimates=history.estimates, tag=tag
+            self.state, jobs, limits, settings, executor=executor, estimates=history.estimates, tag=tag
         )
         self._urgencies = BatchUrgencies(self.state, scheduler.pressure_of, self._rest_s)
         machine = settings.share_machine
-        self._sharing = RunShares(claim, scheduler, bounds, history, machine=machine, clock=clock, say=say)
+        self._sharing = RunShares(claim, scheduler, limits, history, machine=machine, clock=clock, log_line=log_line)
 
     def run(self) -> JobState:
         """Work until nothing of the run can move any more, and return the run's state.
@@ -172,7 +172,7 @@ class Engine:
         """
         try:
             while not self._round():
-                wait_for_news(self._executor, self._nap())
+                wait_for_news(self._executor, self._sleep_s())
             if self.state.is_cancelled:
                 end_leftovers(self._executor)
         finally:
@@ -185,46 +185,46 @@ class Engine:
 
     def restart(self) -> int:
         """Run every job again that did not succeed or that the intervention names; return their number."""
-        left = [(path, order) for path, order in read_interventions(self._run) if order.act == "restart"]
+        pending = [each for each in read_interventions(self._run) if each[1].act == "restart"]
         # Removed as all interventions are, once the events that follow from them are durable.
-        self._obeyed |= {path for path, _ in left}
-        return self._restart(left[-1][1] if left else InterventionRecord(who="", act="restart"))
+        self._executed |= {path for path, _ in pending}
+        return self._restart(pending[-1][1] if pending else InterventionRecord(who="", act="restart"))
 
-    def _restart(self, order: InterventionRecord) -> int:
-        named = {number for number, label in enumerate(self._jobs.labels) if label in order.from_labels}
+    def _restart(self, intervention: InterventionRecord) -> int:
+        named = {number for number, label in enumerate(self._jobs.labels) if label in intervention.from_labels}
         chosen = select_for_restart(self.state, named)
         # Before the restart is recorded: if this life dies in between, the next one only repeats it.
         forget_tasks(self._run, chosen.restarted_jobs)
         if chosen.jobs:
-            event = make_restart_event(order, chosen.jobs)
-            self._say(f"{order.who or 'somebody'} orders: restart, {len(event.jobs)} jobs run again")
-            self._note_event(event)
-        if order.set:
-            self._take_order(msgspec.structs.replace(order, act="set"))
+            event = make_restart_event(intervention, chosen.jobs)
+            self._log_line(f"{intervention.who or 'somebody'} orders: restart, {len(event.jobs)} jobs run again")
+            self._record(event)
+        if intervention.set:
+            self._apply_intervention(msgspec.structs.replace(intervention, act="set"))
         return len(chosen.jobs)
 
     def _round(self) -> bool:
         """Do one round; return whether it was the last."""
-        self._notes.begin(self._pause[1] if self._is_pausing else "")
+        self._notes.begin(self._pause[1] if self._is_paused else "")
         self._poll()
-        self._obey()
-        self._judge()
-        self._share()
-        starts = self._starts()
-        for start in starts:
-            self._note_event(start)
-        finished = self._scheduler.make_finish_event()
-        if finished:
-            self._note_event(finished)
+        self._apply_interventions()
+        self._decide()
+        self._negotiate_shares()
+        batches = self._next_batches()
+        for batch_event in batches:
+            self._record(batch_event)
+        finish_event = self._scheduler.make_finish_event()
+        if finish_event:
+            self._record(finish_event)
         if not self._commit():
             return False
-        self._evidence.clear()
-        self._settle()
+        self._end_judge.remove_logs()
+        self._discard_ends()
         self._end_cancelled()
-        if starts:
-            self._sharing.note_starts()
-        for start in starts:
-            self._hand_over(start)
+        if batches:
+            self._sharing.claim_starts()
+        for batch_event in batches:
+            self._submit_batch(batch_event)
         self._reprioritise()
         self._history.add()
         # The last event may be of an earlier round, which could not write it.
@@ -232,18 +232,18 @@ class Engine:
         self._write_snapshot(last=last)
         return last
 
-    def _starts(self) -> list[Submitting]:
+    def _next_batches(self) -> list[Submitting]:
         """Return the batches to submit in this round, within the manager's present limits."""
-        if self._is_pausing:
+        if self._is_paused:
             return []
         self._scheduler.limits = self._executor.limits
-        return self._scheduler.next_batches(self._now(), at_most=free_submissions(self._executor))
+        return self._scheduler.next_batches(self._time_of_day(), at_most=free_submissions(self._executor))
 
-    def _urgency(self, start: Submitting) -> Urgency | None:
+    def _urgency(self, batch_event: Submitting) -> Urgency | None:
         """Return the urgency of a batch; ``None`` where the manager has no queue of its own."""
         if self._executor.limits.max_batch < 2:
             return None
-        return self._urgencies.urgency_of(start.b, (job for job, _ in start.jobs), self._clock.now())
+        return self._urgencies.urgency_of(batch_event.b, (job for job, _ in batch_event.jobs), self._clock.now())
 
     def _reprioritise(self) -> None:
         if self._executor.limits.max_batch < 2:
@@ -254,20 +254,20 @@ class Engine:
     def _rest_s(self) -> float:
         return self._history.rest_s(self.state, max(1, len(self.state.active)))
 
-    def _judge(self) -> None:
+    def _decide(self) -> None:
         """Decide about jobs that ended badly, and pause the run where too many fail fast."""
         for judgement in self._scheduler.decide_retries():
-            self._note_event(judgement)
-        if self._guard.why and not self.state.is_over:
-            self._note_event(Steer(who="longshore", act="pause", set={"why": self._guard.why}))
+            self._record(judgement)
+        if self._fast_failures.pause_reason and not self.state.is_over:
+            self._record(Steer(who="longshore", act="pause", set={"why": self._fast_failures.pause_reason}))
         if self.state.paused:
             self._notes.add(f"paused: {self.state.paused}; 'longshore unpause' goes on")
-        elif not self.state.is_over and (narrow := describe_throttles(self.state.throttles, self._jobs.labels)):
-            self._notes.add(narrow)
+        elif not self.state.is_over and (throttles := describe_throttles(self.state.throttles, self._jobs.labels)):
+            self._notes.add(throttles)
 
-    def _share(self) -> None:
+    def _negotiate_shares(self) -> None:
         """Negotiate shares of this machine and of limits with the user's other runs."""
-        for why in self._sharing.turn():
+        for why in self._sharing.negotiate():
             self._notes.add(why)
 
     def _poll(self) -> None:
@@ -279,178 +279,178 @@ class Engine:
         if answer.note:
             self._notes.add(answer.note)
         if answer.waiting is not None:
-            self._waiting.take(answer.waiting)
-        if note := self._waiting.note:
+            self._wait_reasons.take(answer.waiting)
+        if note := self._wait_reasons.note:
             self._notes.add(note)
-        self._doubtful |= answer.recheck
+        self._unanswered |= answer.recheck
         if answer.busy:
-            self._start_nothing_for(answer.busy.retry_after_s, answer.busy.why)
-        self._unsettled += [(event.j, event.a) for event in answer.events if not isinstance(event, Started)]
+            self._pause_submission(answer.busy.retry_after_s, answer.busy.why)
+        self._polled_ends += [(event.j, event.a) for event in answer.events if not isinstance(event, Started)]
         for event in answer.events:
             if self.state.is_active_attempt(event.j, event.a):
-                self._note_event(self._as_it_counts(event))
+                self._record(self._judge_end(event))
         for job, attempt in answer.never_started:
             if self.state.is_active_attempt(job, attempt):
-                self._give_back(self.state.active[job], ((job, attempt),))
+                self._take_back(self.state.active[job], ((job, attempt),))
         self._find_unanswered()
 
-    def _settle(self) -> None:
+    def _discard_ends(self) -> None:
         """Let the executor discard the ends that are durable by now."""
-        if self._unsettled:
-            discard_ends(self._executor, self._unsettled)
-            self._unsettled = []
+        if self._polled_ends:
+            discard_ends(self._executor, self._polled_ends)
+            self._polled_ends = []
 
-    def _as_it_counts(self, event: MemberEvent) -> MemberEvent:
+    def _judge_end(self, event: MemberEvent) -> MemberEvent:
         """Return an end with its outcome: a bad end of a job that is being cancelled is a cancellation."""
         if not isinstance(event, Ended):
             return event
         if event.cause and event.j in self.state.cancelling:
             return msgspec.structs.replace(event, cause=Cause.CANCELLED)
-        return self._evidence.weigh(event)
+        return self._end_judge.judge(event)
 
     def _find_unanswered(self) -> None:
         """Look up the batches whose submission has no certain answer, because a life died in between."""
-        doubtful = self._doubtful | self.state.batches.keys()
-        if not doubtful:
+        unanswered = self._unanswered | self.state.batches.keys()
+        if not unanswered:
             return
-        found = self._executor.find(sorted(doubtful))
-        if isinstance(found, Unreachable):
-            self._notes.add(f"it cannot be told what became of {len(doubtful)} batches: {found.why}")
+        lookup = self._executor.find(sorted(unanswered))
+        if isinstance(lookup, Unreachable):
+            self._notes.add(f"it cannot be told what became of {len(unanswered)} batches: {lookup.why}")
             return
-        self._doubtful = set()
+        self._unanswered = set()
         members: dict[str, list[tuple[int, int]]] = {}
         for job, batch in self.state.active.items():
             members.setdefault(batch, []).append((job, self.state.attempts[job]))
-        for batch in sorted(doubtful):
-            if batch in found.late and batch in self.state.batches:
-                self._take_answer(self.state.batches[batch], found.late[batch])
+        for batch in sorted(unanswered):
+            if batch in lookup.late and batch in self.state.batches:
+                self._record_answer(self.state.batches[batch], lookup.late[batch])
                 continue
-            taken = found.taken.get(batch, frozenset())
+            taken = lookup.taken.get(batch, frozenset())
             if taken and batch in self.state.batches:
-                self._note_event(Submitted(b=batch, id=batch))
+                self._record(Submitted(b=batch, id=batch))
             if missing := tuple(member for member in members.get(batch, ()) if member not in taken):
-                self._give_back(batch, missing)
+                self._take_back(batch, missing)
 
-    def _give_back(self, batch: str, members: tuple[tuple[int, int], ...]) -> None:
+    def _take_back(self, batch: str, members: tuple[tuple[int, int], ...]) -> None:
         """Take back attempts that were submitted and certainly never started."""
-        self._note_event(BatchRefused(b=batch, why="it never reached the workload manager", jobs=members))
+        self._record(BatchRefused(b=batch, why="it never reached the workload manager", jobs=members))
 
-    def _hand_over(self, start: Submitting) -> None:
-        self._may_act()
-        if self._is_pausing:
+    def _submit_batch(self, batch_event: Submitting) -> None:
+        self._is_newest_life()
+        if self._is_paused:
             # The manager refused another batch of this round for now, and that holds for all.
-            self._note_event(BatchRefused(b=start.b, why=self._pause[1]))
+            self._record(BatchRefused(b=batch_event.b, why=self._pause[1]))
             return
-        assert start.request is not None
-        lane, slots = self._scheduler.find_lane(start.request, start.jobs[0][0])
+        assert batch_event.request is not None
+        lane, slots = self._scheduler.find_lane(batch_event.request, batch_event.jobs[0][0])
         try:
             members = tuple(
-                self._members.build(job, attempt, start.request, start.ids.get(job, NO_IDENTITIES))
-                for job, attempt in start.jobs
+                self._members.build(job, attempt, batch_event.request, batch_event.ids.get(job, NO_IDENTITIES))
+                for job, attempt in batch_event.jobs
             )
         except RunUnreadableError as error:
-            self._take_answer(start, Throttled(f"the jobs cannot be read: {error.message}", _RETRY_DISK_S))
+            self._record_answer(batch_event, Throttled(f"the jobs cannot be read: {error.message}", _RETRY_DISK_S))
             return
         batch = Batch(
             lane=lane,
             slots=slots,
-            id=start.b,
-            tag=start.tag,
-            request=start.request,
+            id=batch_event.b,
+            tag=batch_event.tag,
+            request=batch_event.request,
             members=members,
-            attributes=self._jobs.settings(start.jobs[0][0]).attributes,
-            urgency=self._urgency(start),
-            settings=self._jobs.settings(start.jobs[0][0]).service_settings,
+            attributes=self._jobs.settings(batch_event.jobs[0][0]).attributes,
+            urgency=self._urgency(batch_event),
+            settings=self._jobs.settings(batch_event.jobs[0][0]).service_settings,
         )
-        self._take_answer(start, self._executor.submit(batch))
+        self._record_answer(batch_event, self._executor.submit(batch))
 
-    def _take_answer(self, start: Submitting, answer: SubmitResult) -> None:
+    def _record_answer(self, batch_event: Submitting, answer: SubmitResult) -> None:
         match answer:
             case Accepted():
-                self._note_event(Submitted(b=start.b, id=answer.id))
+                self._record(Submitted(b=batch_event.b, id=answer.id))
             case Rejected():
-                self._note_event(BatchRefused(b=start.b, why=answer.why, spent=True, hopeless=answer.hopeless))
+                self._record(BatchRefused(b=batch_event.b, why=answer.why, spent=True, hopeless=answer.hopeless))
                 if answer.for_all:
-                    self._give_up(start, answer.why)
+                    self._fail_run(batch_event, answer.why)
             case Throttled():
-                self._note_event(BatchRefused(b=start.b, why=answer.why))
-                self._start_nothing_for(answer.retry_after_s, answer.why)
+                self._record(BatchRefused(b=batch_event.b, why=answer.why))
+                self._pause_submission(answer.retry_after_s, answer.why)
             case _:
                 # Unsure: it stays unanswered, and the next round looks it up.
                 self._notes.add(answer.why)
 
-    def _give_up(self, start: Submitting, why: str) -> None:
+    def _fail_run(self, batch_event: Submitting, why: str) -> None:
         """End the run because of a refused batch: its jobs fail, and the others are cancelled."""
-        self._say(f"the run is given up: {why}")
-        for job, _ in start.jobs:
+        self._log_line(f"the run is given up: {why}")
+        for job, _ in batch_event.jobs:
             if job in self.state.undecided_ends:
-                self._note_event(Failed(j=job, why=f"it was refused, and ends the run: {why}"))
+                self._record(Failed(j=job, why=f"it was refused, and ends the run: {why}"))
         code, final = self.state.code, self.state.final
-        if left := tuple(job for job in range(self.state.size) if code[job] not in OVER and job != final):
-            self._note_event(Deleted(jobs=left))
+        if pending := tuple(job for job in range(self.state.size) if code[job] not in OVER and job != final):
+            self._record(Deleted(jobs=pending))
 
-    def _obey(self) -> None:
+    def _apply_interventions(self) -> None:
         """Carry out pending interventions."""
-        if self._clock.elapsed() - self._looked_at < _NAP_S:
+        if self._clock.elapsed() - self._checked_at < _MAX_SLEEP_S:
             return
-        self._looked_at = self._clock.elapsed()
-        for path, order in read_interventions(self._run):
-            if path not in self._obeyed:
-                self._obeyed.add(path)
-                self._take_order(order)
+        self._checked_at = self._clock.elapsed()
+        for path, intervention in read_interventions(self._run):
+            if path not in self._executed:
+                self._executed.add(path)
+                self._apply_intervention(intervention)
             if self._commit():
                 with suppress(OSError):
                     path.unlink(missing_ok=True)
 
-    def _take_order(self, order: InterventionRecord) -> None:
-        if order.act == "restart":
+    def _apply_intervention(self, intervention: InterventionRecord) -> None:
+        if intervention.act == "restart":
             # The life that was begun for this restart died before carrying it out.
-            self._restart(order)
+            self._restart(intervention)
             return
         for event in make_intervention_events(
-            order, self._jobs, self.state, request_of=self._scheduler.planned_request_of
+            intervention, self._jobs, self.state, request_of=self._scheduler.planned_request_of
         ):
-            if words := describe_intervention(event):
-                self._say(words)
-            self._note_event(event)
+            if description := describe_intervention(event):
+                self._log_line(description)
+            self._record(event)
 
     def _end_cancelled(self) -> None:
         """End cancelled attempts through the executor; a life that begins amid a cancellation asks again."""
         if not self.state.cancelling:
             return
         # An unanswered batch is looked up first: it may not exist, and then cannot be ended.
-        known = (job for job in self.state.cancelling if self.state.active[job] not in self.state.batches)
-        attempts = {(job, self.state.attempts[job]) for job in known} - self._told
-        if attempts and self._may_act():
-            self._told |= attempts
+        answered = (job for job in self.state.cancelling if self.state.active[job] not in self.state.batches)
+        attempts = {(job, self.state.attempts[job]) for job in answered} - self._ended_attempts
+        if attempts and self._is_newest_life():
+            self._ended_attempts |= attempts
             self._executor.cancel(attempts, grace_s=self._settings.grace_s)
 
-    def _note_event(self, event: Event) -> None:
+    def _record(self, event: Event) -> None:
         written = self._journal.append(event, now=self._clock.now())
         apply_event(self.state, written)
-        self._guard.take(written)
+        self._fast_failures.update(written)
         if type(event) is Ended and event.cause is None:
-            self._history.note(event)
+            self._history.add_success(event)
 
     def _commit(self) -> bool:
         """Make events durable, before anything is done; false if the engine must wait, as with a full disk."""
-        if not self._may_act():
+        if not self._is_newest_life():
             return False
         try:
             self._journal.commit()
         except OSError as error:
             why = f"the journal cannot be written: {error.strerror}"
-            self._start_nothing_for(_RETRY_DISK_S, why)
+            self._pause_submission(_RETRY_DISK_S, why)
             return False
         # Checked after the disk, which may take its time: what follows acts on the strength of durable events.
-        return self._may_act()
+        return self._is_newest_life()
 
-    def _may_act(self) -> bool:
+    def _is_newest_life(self) -> bool:
         """Return whether this life is still the newest; false while that cannot be checked."""
         try:
             superseded, gone = self._journal.superseded, self._journal.gone
         except OSError as error:
-            self._start_nothing_for(_RETRY_DISK_S, f"the run directory cannot be read: {error.strerror}")
+            self._pause_submission(_RETRY_DISK_S, f"the run directory cannot be read: {error.strerror}")
             return False
         if superseded:
             raise Superseded("a newer engine has taken the run up")
@@ -459,32 +459,32 @@ class Engine:
         return True
 
     @property
-    def _is_pausing(self) -> bool:
+    def _is_paused(self) -> bool:
         return self._clock.elapsed() < self._pause[0]
 
-    def _start_nothing_for(self, seconds: float, why: str) -> None:
+    def _pause_submission(self, seconds: float, why: str) -> None:
         self._pause = max(self._pause, (self._clock.elapsed() + seconds, why))
         self._notes.add(why)
 
-    def _now(self) -> float:
+    def _time_of_day(self) -> float:
         """Return the time of day for decisions: this life's first, moved on by the monotonic clock."""
         return self.life.t + self._clock.elapsed() - self._began
 
-    def _nap(self) -> float:
+    def _sleep_s(self) -> float:
         due = self._scheduler.next_wake()
         until, _ = self._pause
         if (pause := until - self._clock.elapsed()) > 0:
             # Nothing that is ready can start: being awake would only keep the workload manager busy.
-            return min(_NAP_S, pause)
+            return min(_MAX_SLEEP_S, pause)
         if self.state.newly_ready or self.state.undecided_ends or self._scheduler.has_more:
             return 0.0
-        return _NAP_S if due is None else max(0.0, min(_NAP_S, due - self._now()))
+        return _MAX_SLEEP_S if due is None else max(0.0, min(_MAX_SLEEP_S, due - self._time_of_day()))
 
     def _write_snapshot(self, *, last: bool) -> None:
-        if not (last or self._snapshots.is_due(self._notes)) or not self._may_act():
+        if not (last or self._snapshot_writer.is_due(self._notes)) or not self._is_newest_life():
             return
         try:
-            self._snapshots.write(self.snapshot())
+            self._snapshot_writer.write(self.snapshot())
         except OSError as error:
             self._notes.add(f"the snapshot cannot be written: {error.strerror}")
 
@@ -497,11 +497,11 @@ class Engine:
             number=self._journal.number,
             now=self._clock.now(),
             note=str(self._notes),
-            held=self._waiting.held,
+            held=self._wait_reasons.held,
         )
 
 
-def _life(number: int, by: str, clock: Clock) -> Life:
+def _make_life(number: int, by: str, clock: Clock) -> Life:
     return Life(
         v=FORMAT,
         life=number,

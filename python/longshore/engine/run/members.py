@@ -42,36 +42,36 @@ class MemberBuilder:
         RunUnreadableError
             The record of the job cannot be read.
         """
-        stored, settings = self._jobs[job], self._jobs.settings(job)
+        job_record, settings = self._jobs[job], self._jobs.settings(job)
         variables = job_variables(
-            name=stored.name, label=settings.label, attempt=attempt, request=request, run_dir=self._run_dir
+            name=job_record.name, label=settings.label, attempt=attempt, request=request, run_dir=self._run_dir
         )
         folder = settings.working_directory or self._run_dir
         # As a shell in this directory would set PWD: the engine may have been started anywhere.
         inherited = ChainMap({**variables, "PWD": posixpath.normpath(folder)}, self._inherited)
-        environment = {**substitute_inherited({**settings.environment, **stored.env}, inherited), **variables}
+        environment = {**substitute_inherited({**settings.environment, **job_record.env}, inherited), **variables}
         if settings.limit_threads:
             # Variables that the user sets win; those that happened to be set where the run was submitted do not.
             environment = thread_variables(request.cpus) | environment
-        if stored.tasks > 1 and settings.rules.resume_tasks:
+        if job_record.tasks > 1 and settings.rules.resume_tasks:
             environment[TASKS_DONE_VARIABLE] = f"{self._run_dir}/{task_record_path(job)}"
         if identities:
             # Here the user's variables do not win: another job has the other GPUs.
             environment |= identity_variables(identities)
-        command = substitute_variables(substitute_files(stored.c, self._paths), ChainMap(environment, inherited))
+        command = substitute_variables(substitute_files(job_record.c, self._paths), ChainMap(environment, inherited))
         return BatchMember(
             job=job,
             attempt=attempt,
-            name=stored.name,
+            name=job_record.name,
             command=full_command(command, settings),
             environment=environment,
             working_directory=folder,
-            log=self._jobs.log_path(job, stored, attempt),
-            shared=self._shared_by(job, request) if request == settings.request else {},
+            log=self._jobs.log_path(job, job_record, attempt),
+            shared=self._shared_environment(job, request) if request == settings.request else {},
             limits=make_attempt_limits(settings.rules.bounds, request),
         )
 
-    def _shared_by(self, job: int, request: Request) -> Mapping[str, str]:
+    def _shared_environment(self, job: int, request: Request) -> Mapping[str, str]:
         """Return the environment that all attempts of a profile share, as long as their request is the profile's."""
         profile = self._jobs.profile_of[job]
         if profile not in self._shared:

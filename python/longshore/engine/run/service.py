@@ -239,7 +239,7 @@ class EngineService(
                 settings,
                 clock=clock or SystemClock(),
                 by=by,
-                say=_teller(clock or SystemClock()),
+                log_line=_teller(clock or SystemClock()),
             )
             if by == "restart":
                 engine.restart()

@@ -16,9 +16,9 @@ from longshore.model.run.label_history import AttemptUsage, LabelHistory
 from longshore.world.clock import Clock
 from longshore.world.runs.label_history import HistoryBusyError, add_to_history, history_folder, read_history
 
-_EVERY_S: Final = 60.0
+_INTERVAL_S: Final = 60.0
 """Time between two writes: an engine that dies loses at most this much history."""
-_MOST: Final = 5_000
+_MAX_BUFFERED: Final = 5_000
 """Most successes that are buffered."""
 _OPEN: Final = (JobCode.UNREADY, JobCode.READY, JobCode.PENDING, JobCode.RUNNING, JobCode.UNDECIDED, JobCode.HELD)
 
@@ -26,17 +26,17 @@ _OPEN: Final = (JobCode.UNREADY, JobCode.READY, JobCode.PENDING, JobCode.RUNNING
 class RuntimeHistory:
     """History of a run's payload.
 
-    An empty `identity` means that nothing is remembered; `say` takes a line for the engine's log.
+    An empty `identity` means that nothing is remembered; `log_line` takes a line for the engine's log.
     """
 
-    def __init__(self, identity: str, jobs: JobTable, *, clock: Clock, say: Callable[[str], None]) -> None:
+    def __init__(self, identity: str, jobs: JobTable, *, clock: Clock, log_line: Callable[[str], None]) -> None:
         self._identity = identity
         self._jobs = jobs
         self._clock = clock
-        self._say = say
+        self._log_line = log_line
         self._new: list[Ended] = []
         self._added_at = clock.elapsed()
-        self._complained = False
+        self._has_reported_error = False
         found = read_history(identity, jobs.labels) if identity else {}
         self._label_of = jobs.label_of
         nothing = LabelHistory(label="")
@@ -44,7 +44,7 @@ class RuntimeHistory:
         self.estimates = RuntimeEstimates(self._label_of, means, self._last_s(found))
         self._cpus = self._cpus_per_label()
 
-    def note(self, end: Ended) -> None:
+    def add_success(self, end: Ended) -> None:
         """Record a success."""
         if end.run_s is None:
             return
@@ -56,7 +56,7 @@ class RuntimeHistory:
         """Write new successes to the history, at most once per interval, and always when `last`."""
         if not self._new:
             return
-        if not last and len(self._new) < _MOST and self._clock.elapsed() - self._added_at < _EVERY_S:
+        if not last and len(self._new) < _MAX_BUFFERED and self._clock.elapsed() - self._added_at < _INTERVAL_S:
             return
         self._added_at = self._clock.elapsed()
         new, self._new = self._new, []
@@ -75,12 +75,12 @@ class RuntimeHistory:
             add_to_history(self._identity, successes)
         except HistoryBusyError:
             # Another run of this payload is writing.
-            self._new = new[-_MOST // 2 :] if not last else []
+            self._new = new[-_MAX_BUFFERED // 2 :] if not last else []
         except OSError as error:
-            if not self._complained:
-                self._complained = True
+            if not self._has_reported_error:
+                self._has_reported_error = True
                 with suppress(OSError):
-                    self._say(
+                    self._log_line(
                         f"what jobs take is not remembered: '{history_folder(self._identity)}' cannot be written: "
                         f"{error.strerror or error}"
                     )

@@ -12,11 +12,11 @@ _PASSED_S: Final = 60.0
 
 
 class WaitNotes:
-    """Reasons why the engine waits, as of this round; `say` takes a line for the engine's log."""
+    """Reasons why the engine waits, as of this round; `log_line` takes a line for the engine's log."""
 
-    def __init__(self, clock: Clock, say: Callable[[str], None]) -> None:
+    def __init__(self, clock: Clock, log_line: Callable[[str], None]) -> None:
         self._clock = clock
-        self._say = say
+        self._log_line = log_line
         self._now: list[str] = []
         self._said: dict[str, float] = {}
         """Monotonic time at which each reason last held."""
@@ -38,5 +38,5 @@ class WaitNotes:
         # Several may hold by turns, four times a second and for days.
         self._said = {each: at for each, at in self._said.items() if now - at < _PASSED_S}
         if why not in self._said:
-            self._say(why)
+            self._log_line(why)
         self._said[why] = now

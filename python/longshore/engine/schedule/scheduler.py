@@ -138,10 +138,10 @@ class Scheduler:
         return [
             decide_retry(
                 end,
-                past=self._bad_ends(job),
+                bad_ends=self._bad_ends(job),
                 rules=self._rules_of(job),
-                asked=self.request_of(job),
-                first=self.first_request_of(job),
+                request=self.request_of(job),
+                first_request=self.first_request_of(job),
             )
             for job, end in state.undecided_ends.items()
         ]

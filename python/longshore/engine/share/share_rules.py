@@ -27,53 +27,55 @@ def compute_shares(claims: Iterable[ResourceClaim], now: float) -> dict[str, dic
     now
         This moment, on the clock of the claims' times.
     """
-    everybody = list(claims)
-    living = sorted((claim for claim in everybody if claim.alive), key=lambda claim: (claim.end_at, claim.run))
-    left = _total(everybody)
-    for claim in everybody:
+    all_claims = list(claims)
+    live_claims = sorted((claim for claim in all_claims if claim.alive), key=lambda claim: (claim.end_at, claim.run))
+    rest = _total(all_claims)
+    for claim in all_claims:
         if not claim.alive:
-            _give(left, {}, claim.holds)
-    given: dict[str, dict[str, int]] = {claim.run: {} for claim in living}
-    for claim in sorted(living, key=lambda claim: _starved_since(claim, now)):
-        if all(left.get(name, 0) >= amount for name, amount in claim.next.items()):
-            _give(left, given[claim.run], claim.next)
-    for claim in living:
-        own = given[claim.run]
-        more = {name: min(max(0, amount - own.get(name, 0)), left.get(name, 0)) for name, amount in claim.wants.items()}
-        _give(left, own, more)
-    _spread(left, living, given)
-    return given
+            _move(rest, {}, claim.holds)
+    shares: dict[str, dict[str, int]] = {claim.run: {} for claim in live_claims}
+    for claim in sorted(live_claims, key=lambda claim: _waiting_since(claim, now)):
+        if all(rest.get(name, 0) >= amount for name, amount in claim.next.items()):
+            _move(rest, shares[claim.run], claim.next)
+    for claim in live_claims:
+        own = shares[claim.run]
+        missing = {
+            name: min(max(0, amount - own.get(name, 0)), rest.get(name, 0)) for name, amount in claim.wants.items()
+        }
+        _move(rest, own, missing)
+    _spread_rest(rest, live_claims, shares)
+    return shares
 
 
 def claimable_amounts(claims: Iterable[ResourceClaim], own: ResourceClaim) -> dict[str, int]:
     """Return the most that a run can claim beside the claims of others, by resource."""
     others = list(claims)
-    left = _total([*others, own])
+    rest = _total([*others, own])
     for claim in others:
         for name, amount in (claim.leased if claim.alive else claim.holds).items():
-            left[name] = left.get(name, 0) - amount
-    return {name: max(0, min(left[name], amount)) for name, amount in own.capacity.items()}
+            rest[name] = rest.get(name, 0) - amount
+    return {name: max(0, min(rest[name], amount)) for name, amount in own.capacity.items()}
 
 
 def choose_identities(
-    everybody: Sequence[str], had: Iterable[str], taken: Iterable[str], amount: int
+    identities: Sequence[str], own_identities: Iterable[str], other_identities: Iterable[str], amount: int
 ) -> tuple[str, ...]:
     """Choose the members of a resource that a run claims: those it has, then those that no other claims.
 
     Parameters
     ----------
-    everybody
+    identities
         All members that it knows, in order.
-    had
+    own_identities
         Members that its jobs have.
-    taken
+    other_identities
         Members that others claim.
     amount
         Number that it may claim.
     """
-    kept = list(dict.fromkeys(had))
-    free = [each for each in everybody if each not in kept and each not in set(taken)]
-    return tuple(kept + free[: max(0, amount - len(kept))])
+    chosen = list(dict.fromkeys(own_identities))
+    free = [each for each in identities if each not in chosen and each not in set(other_identities)]
+    return tuple(chosen + free[: max(0, amount - len(chosen))])
 
 
 def _total(claims: Iterable[ResourceClaim]) -> dict[str, int]:
@@ -85,24 +87,26 @@ def _total(claims: Iterable[ResourceClaim]) -> dict[str, int]:
     return total
 
 
-def _starved_since(claim: ResourceClaim, now: float) -> float:
-    starved = claim.idle_since is not None and now - claim.idle_since >= PATIENCE_S
-    return claim.idle_since if starved and claim.idle_since is not None else now
+def _waiting_since(claim: ResourceClaim, now: float) -> float:
+    is_starved = claim.idle_since is not None and now - claim.idle_since >= PATIENCE_S
+    return claim.idle_since if is_starved and claim.idle_since is not None else now
 
 
-def _give(left: dict[str, int], to: dict[str, int], amounts: Amounts) -> None:
+def _move(rest: dict[str, int], receiver: dict[str, int], amounts: Amounts) -> None:
     for name, amount in amounts.items():
-        left[name] = max(0, left.get(name, 0) - amount)
-        to[name] = to.get(name, 0) + amount
+        rest[name] = max(0, rest.get(name, 0) - amount)
+        receiver[name] = receiver.get(name, 0) + amount
 
 
-def _spread(left: dict[str, int], living: Sequence[ResourceClaim], given: dict[str, dict[str, int]]) -> None:
-    for name in list(left):
+def _spread_rest(rest: dict[str, int], live_claims: Sequence[ResourceClaim], shares: dict[str, dict[str, int]]) -> None:
+    for name in list(rest):
         # Those with the least room first, so that what they cannot have goes to the others.
-        sharing = [claim for claim in living if name in claim.capacity]
-        sharing.sort(key=lambda claim: (claim.capacity[name] - given[claim.run].get(name, 0), claim.end_at, claim.run))
-        for place, claim in enumerate(sharing):
-            own = given[claim.run]
+        claimants = [claim for claim in live_claims if name in claim.capacity]
+        claimants.sort(
+            key=lambda claim: (claim.capacity[name] - shares[claim.run].get(name, 0), claim.end_at, claim.run)
+        )
+        for place, claim in enumerate(claimants):
+            own = shares[claim.run]
             most = claim.capacity[name] - own.get(name, 0)
-            part = max(0, min(most, left[name] // (len(sharing) - place)))
-            _give(left, own, {name: part})
+            part = max(0, min(most, rest[name] // (len(claimants) - place)))
+            _move(rest, own, {name: part})

@@ -21,7 +21,7 @@ class RunShares:
         Identity of the run and of its keeper.
     scheduler
         Starts its jobs.
-    bounds
+    limits
         The limits and categories of its jobs.
     history
         Estimates its end.
@@ -29,7 +29,7 @@ class RunShares:
         Whether it shares the machine.
     clock
         The time.
-    say
+    log_line
         Takes a line for the engine's log.
     """
 
@@ -37,47 +37,47 @@ class RunShares:
         self,
         claim: ResourceClaim,
         scheduler: Scheduler,
-        bounds: ConcurrencyLimits,
+        limits: ConcurrencyLimits,
         history: RuntimeHistory,
         *,
         machine: bool,
         clock: Clock,
-        say: Callable[[str], None],
+        log_line: Callable[[str], None],
     ) -> None:
         self._scheduler = scheduler
-        self._bounds = bounds
+        self._concurrency_limits = limits
         self._history = history
         self._clock = clock
-        self._machine: PoolShare | None = None
-        self._limits: PoolShare | None = None
+        self._machine_share: PoolShare | None = None
+        self._limit_share: PoolShare | None = None
         if machine and scheduler.pool:
-            self._machine = PoolShare(claim, scheduler.pool, machine_resources(), clock=clock, say=say)
-        if bounds.limits.capacity:
-            self._limits = PoolShare(claim, bounds.limits, limit_resources(), clock=clock, say=say)
+            self._machine_share = PoolShare(claim, scheduler.pool, machine_resources(), clock=clock, log_line=log_line)
+        if limits.limits.capacity:
+            self._limit_share = PoolShare(claim, limits.limits, limit_resources(), clock=clock, log_line=log_line)
 
-    def turn(self) -> Iterator[str]:
+    def negotiate(self) -> Iterator[str]:
         """Negotiate shares with other runs; yield the reasons why jobs wait for them."""
-        if self._machine:
-            self._machine.turn(lambda: compute_demand(self._scheduler, self._history, self._clock.now()))
-            if self._machine.idle:
+        if self._machine_share:
+            self._machine_share.negotiate(lambda: compute_demand(self._scheduler, self._history, self._clock.now()))
+            if self._machine_share.is_idle:
                 yield "other runs of yours have this machine"
-        if self._limits:
-            self._limits.turn(self._demand)
-        if self._bounds.pools:
-            yield from self._bounds.describe_full(self._scheduler.blocked_amounts())
+        if self._limit_share:
+            self._limit_share.negotiate(self._demand)
+        if self._concurrency_limits.pools:
+            yield from self._concurrency_limits.describe_full(self._scheduler.blocked_amounts())
 
     def _demand(self) -> Demand:
         scheduler = self._scheduler
-        wants, following = scheduler.compute_pool_demand(self._bounds.limits, self._clock.now())
+        wants, next_amounts = scheduler.compute_pool_demand(self._concurrency_limits.limits, self._clock.now())
         rest_s = self._history.rest_s(scheduler.state, max(1, len(scheduler.state.active)))
-        return Demand(wants=wants, next=following, rest_s=rest_s)
+        return Demand(wants=wants, next=next_amounts, rest_s=rest_s)
 
-    def note_starts(self) -> None:
+    def claim_starts(self) -> None:
         """Write the resources of jobs about to start to the claims."""
-        for share in filter(None, (self._machine, self._limits)):
-            share.note_starts()
+        for share in filter(None, (self._machine_share, self._limit_share)):
+            share.claim_starts()
 
     def release(self) -> None:
         """Leave all shared resources to the other runs."""
-        for share in filter(None, (self._machine, self._limits)):
+        for share in filter(None, (self._machine_share, self._limit_share)):
             share.release()
