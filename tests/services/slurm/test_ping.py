@@ -13,11 +13,11 @@ from longshore.services.slurm.commands.client import SlurmClient
 from longshore.services.slurm.ping import PING_LIMIT_S, ping
 from longshore.services.slurm.site_checks import (
     ConfiguredNames,
-    associations,
-    capacity,
+    parse_associations,
+    parse_capacity,
+    parse_partitions,
+    parse_qos,
     partition_errors,
-    partitions,
-    qualities,
 )
 from longshore.world.processes.shell import ProgramResult
 
@@ -178,8 +178,8 @@ def test_a_cluster_is_named_where_there_are_several() -> None:
 
 
 def test_lines_that_are_none_are_passed_over() -> None:
-    assert partitions("nothing here\n\n") == {}
-    assert associations("a|b\n") == []
-    assert qualities("\n") == {}
-    assert capacity("x|y\n") is None
+    assert parse_partitions("nothing here\n\n") == {}
+    assert parse_associations("a|b\n") == []
+    assert parse_qos("\n") == {}
+    assert parse_capacity("x|y\n") is None
     assert list(partition_errors(ConfiguredNames(), {})) == []

@@ -57,29 +57,29 @@ class BatchRecords:
         """Return the files of a batch."""
         return BatchFiles(self._run, tag)
 
-    def write(self, book: BatchRecord, members: Iterable[BatchMember] = ()) -> None:
+    def write(self, record: BatchRecord, members: Iterable[BatchMember] = ()) -> None:
         """Write a batch's record atomically, and its table of members the first time."""
         self._run.batches.mkdir(exist_ok=True)
         if members:
-            self.files(book.tag).write_table(members)
-        write_atomically(self._book(book.tag), msgspec.json.encode(book))
+            self.files(record.tag).write_table(members)
+        write_atomically(self._path(record.tag), msgspec.json.encode(record))
 
     def read(self, tag: str) -> BatchRecord | None:
         """Read a batch's record; ``None`` when it was never written."""
         try:
-            return msgspec.json.decode(self._book(tag).read_bytes(), type=BatchRecord)
+            return msgspec.json.decode(self._path(tag).read_bytes(), type=BatchRecord)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return None
 
     def all(self) -> list[BatchRecord]:
         """List the batches with members whose end the journal may lack, oldest first."""
         records = (self.read(path.stem) for path in self._run.batches.glob("*.json"))
-        return sorted(filter(None, records), key=lambda book: (book.at, book.tag))
+        return sorted(filter(None, records), key=lambda record: (record.at, record.tag))
 
     def remove(self, tag: str) -> None:
         """Remove a batch's files once all its members are over; the table stays, for people to read."""
-        self._book(tag).unlink(missing_ok=True)
+        self._path(tag).unlink(missing_ok=True)
         self.files(tag).remove_directory()
 
-    def _book(self, tag: str) -> Path:
+    def _path(self, tag: str) -> Path:
         return self._run.batches / f"{tag}.json"

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 SETTINGS_KEY: Final = "slurm"
 """Key of the service's own map."""
-_OF_SITE: Final = ("slurm", "account", "qos", "directives", "partitions")
+_SITE_KEYS: Final = ("slurm", "account", "qos", "directives", "partitions")
 """Keys of a site's description that the executor reads."""
-UNHEEDED: Final = ("accountingUser", "abortReturnValue")
+IGNORED_SETTINGS: Final = ("accountingUser", "abortReturnValue")
 """Settings of a job without an equivalent in Slurm."""
-_KEYS: Final = {"cpus": "requestCpus", "memory": "requestMemory"}
+_REQUEST_KEYS: Final = {"cpus": "requestCpus", "memory": "requestMemory"}
 
 
 def check_site(ctx: Context) -> Iterator[Problem]:
@@ -43,8 +43,8 @@ def check_site(ctx: Context) -> Iterator[Problem]:
         max_wait_s(slurm)
         native = wants_native(ctx.site.settings)
         if wants_engine_job(ctx.site.settings) or native:
-            _, words = engine_request(slurm)
-            check_names(words)
+            _, own_settings = engine_request(slurm)
+            check_names(own_settings)
             template = ctx.templates[ENGINE_TEMPLATE.name.removesuffix(".j2")]
             engine_script(
                 ctx.paths,
@@ -71,9 +71,9 @@ def check_site(ctx: Context) -> Iterator[Problem]:
 def check_native_mode(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
     """Find parts of a workflow that need an engine, when the site hands whole graphs to Slurm."""
     if workflow.orderings and wants_native(ctx.site.settings):
-        words = ", ".join(f"'{ordering.name}'" for ordering in workflow.orderings)
+        names = ", ".join(f"'{ordering.name}'" for ordering in workflow.orderings)
         yield Problem(
-            message=f"mode: native cannot have groups of jobs run one after another, as 'ordering' wants ({words})",
+            message=f"mode: native cannot have groups of jobs run one after another, as 'ordering' wants ({names})",
             origin=ctx.site.origin,
             hint="Leave 'mode: native' out: the engine obeys orders.",
         )
@@ -83,11 +83,11 @@ def check_job_settings(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
     """Find jobs' settings that cannot be written into a script, by rendering one for each distinct map."""
     settings = {**ctx.settings.get("executor", {}), **executor_settings(ctx)}
     template = ctx.templates[TEMPLATE.name.removesuffix(".j2")]
-    judged: set[int] = set()
+    checked_settings: set[int] = set()
     for job in workflow:
-        if id(job.settings) in judged:
+        if id(job.settings) in checked_settings:
             continue
-        judged.add(id(job.settings))
+        checked_settings.add(id(job.settings))
         batch = Batch(
             id="0",
             tag="longshore-0",
@@ -96,8 +96,8 @@ def check_job_settings(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
             attributes=job.settings.attributes,
             settings=job.settings.service_settings,
         )
-        if elsewhere := _of_another_cluster(job.settings.service_settings, ctx.site):
-            yield Problem(message=f"job '{job.name}': {elsewhere}", job=job.name, key=SETTINGS_KEY)
+        if problem := _cluster_problem(job.settings.service_settings, ctx.site):
+            yield Problem(message=f"job '{job.name}': {problem}", job=job.name, key=SETTINGS_KEY)
             continue
         try:
             check_names(job.settings.service_settings)
@@ -110,41 +110,43 @@ def check_job_settings(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
             return
 
 
-def _of_another_cluster(own: Mapping[str, Any], site: Site) -> str:
+def _cluster_problem(own: Mapping[str, Any], site: Site) -> str:
     """Explain why jobs for another cluster cannot be submitted with the others; empty when they can."""
-    ours = slurm_map(site.settings)
+    site_map = slurm_map(site.settings)
     for name in ("clusters", "config"):
-        if (wanted := own.get(name, ours.get(name))) != ours.get(name):
-            return f"'slurm.{name}' is '{wanted}', and that of the run's site '{ours.get(name)}': a run has one cluster"
+        if (value := own.get(name, site_map.get(name))) != site_map.get(name):
+            return (
+                f"'slurm.{name}' is '{value}', and that of the run's site '{site_map.get(name)}': a run has one cluster"
+            )
     return ""
 
 
 def check_sizes(workflow: Workflow, capacity: Mapping[str, int]) -> Iterator[Problem]:
     """Find requests that no node can hold: Slurm would refuse some, and let others wait for ever."""
-    judged: set[int] = set()
+    checked_settings: set[int] = set()
     for job in workflow:
         # Jobs of one profile share their settings, so one check covers them.
-        if id(job.settings) in judged:
+        if id(job.settings) in checked_settings:
             continue
-        judged.add(id(job.settings))
+        checked_settings.add(id(job.settings))
         for name, amount in job.settings.request.amounts().items():
-            if name in _KEYS and amount > capacity.get(name, amount):
-                asked, there = (
+            if name in _REQUEST_KEYS and amount > capacity.get(name, amount):
+                requested, available = (
                     (f"{number / MIB:.0f} MiB" if name == "memory" else str(number))
                     for number in (amount, capacity[name])
                 )
                 yield Problem(
-                    message=f"job '{job.name}' asks for {asked} of '{name}', and the largest node has {there}",
+                    message=f"job '{job.name}' asks for {requested} of '{name}', and the largest node has {available}",
                     job=job.name,
-                    key=_KEYS[name],
+                    key=_REQUEST_KEYS[name],
                     hint="Ask for less, or choose another site.",
                 )
 
 
 def executor_settings(ctx: Context) -> dict[str, Any]:
     """Collect the site's settings for the executor."""
-    said = ctx.site.settings
-    found = {name: said[name] for name in _OF_SITE if said.get(name)}
-    if lines := (said.get("setup") or {}).get("submit"):
+    site_settings = ctx.site.settings
+    found = {name: site_settings[name] for name in _SITE_KEYS if site_settings.get(name)}
+    if lines := (site_settings.get("setup") or {}).get("submit"):
         found["setup"] = list(lines)
     return found

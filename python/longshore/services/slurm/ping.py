@@ -17,7 +17,7 @@ from longshore.world.processes.shell import ProgramResult
 
 PING_LIMIT_S: Final = 30.0
 """Time limit of all queries together, in seconds."""
-_EACH_S: Final = 10.0
+_QUERY_S: Final = 10.0
 
 MISSING_INFORMATION: Final = {
     "squeue": "the state of waiting jobs is unknown, and jobs without an end record are lost",
@@ -28,7 +28,7 @@ MISSING_INFORMATION: Final = {
 """The information that is missing when a source does not work."""
 
 
-class _Ask:
+class _TimedQuery:
     """Runs queries within the time limit."""
 
     def __init__(self, client: SlurmClient, clock: Callable[[], float]) -> None:
@@ -40,7 +40,7 @@ class _Ask:
         left = self._until - self._clock()
         if left <= 0:
             return ProgramResult(argv=words, status=None, err=f"not asked: {PING_LIMIT_S:.0f} s are over")
-        return self._client.ask(words, timeout_s=min(left, _EACH_S), of_cluster=of_cluster)
+        return self._client.ask(words, timeout_s=min(left, _QUERY_S), of_cluster=of_cluster)
 
 
 def ping(
@@ -50,38 +50,41 @@ def ping(
 
     `settings` are the executor's, with ``queue``, the default destination of jobs.
     """
-    ask = _Ask(client, clock)
-    told = ask("scontrol", "show", "config")
-    if not told.ok:
-        return PingReport(service="slurm", ok=False, message=f"the controller does not answer: {told.why}")
-    facts = cluster_facts(told.out)
-    wanted = wanted_of(settings)
-    details = {"version": _versions(facts, ask("sbatch", "--version", of_cluster=False)), "cluster": facts.name}
-    wrong: list[str] = []
-    there = ask("scontrol", "--oneliner", "show", "partition")
-    if there.ok:
-        found = site_checks.partitions(there.out)
-        details["partitions"] = site_checks.describe_partitions(found.values())
-        wrong += site_checks.partition_errors(wanted, found)
+    query = _TimedQuery(client, clock)
+    config = query("scontrol", "show", "config")
+    if not config.ok:
+        return PingReport(service="slurm", ok=False, message=f"the controller does not answer: {config.why}")
+    facts = cluster_facts(config.out)
+    names = configured_names(settings)
+    details = {
+        "version": _describe_version(facts, query("sbatch", "--version", of_cluster=False)),
+        "cluster": facts.name,
+    }
+    errors: list[str] = []
+    partitions = query("scontrol", "--oneliner", "show", "partition")
+    if partitions.ok:
+        states = site_checks.parse_partitions(partitions.out)
+        details["partitions"] = site_checks.describe_partitions(states.values())
+        errors += site_checks.partition_errors(names, states)
     else:
-        details["partitions"] = f"unknown: {there.why}"
-    wrong += _membership(ask, wanted, facts, details)
-    details |= _sources(ask, facts)
-    nodes = ask("sinfo", "--noheader", "--Node", "--format=%c|%m")
+        details["partitions"] = f"unknown: {partitions.why}"
+    errors += _check_account(query, names, facts, details)
+    details |= _check_sources(query, facts)
+    nodes = query("sinfo", "--noheader", "--Node", "--format=%c|%m")
     return PingReport(
         service="slurm",
-        ok=not wrong,
-        message="; ".join(wrong) or "the controller answers",
+        ok=not errors,
+        message="; ".join(errors) or "the controller answers",
         details=details,
-        capacity=site_checks.capacity(nodes.out) if nodes.ok else None,
+        capacity=site_checks.parse_capacity(nodes.out) if nodes.ok else None,
     )
 
 
-def wanted_of(settings: Mapping[str, Any]) -> ConfiguredNames:
+def configured_names(settings: Mapping[str, Any]) -> ConfiguredNames:
     """Collect the names of partitions, account and QOS from all of a site's settings."""
     slurm = normalize_names(slurm_map(settings))
     rows = settings.get("partitions") or ()
-    named = [*(row["name"] for row in rows), settings.get("queue"), *_listed(slurm.get("partition"))]
+    named = [*(row["name"] for row in rows), settings.get("queue"), *_to_list(slurm.get("partition"))]
     qos = [slurm.get("qos") or settings.get("qos"), *(row.get("qos") for row in rows)]
     return ConfiguredNames(
         partitions=tuple(dict.fromkeys(str(name) for name in named if name)),
@@ -90,11 +93,11 @@ def wanted_of(settings: Mapping[str, Any]) -> ConfiguredNames:
     )
 
 
-def _listed(value: object) -> list[str]:
+def _to_list(value: object) -> list[str]:
     return [str(each) for each in value] if isinstance(value, list) else str(value or "").split(",")
 
 
-def _versions(facts: ClusterFacts, programs: ProgramResult) -> str:
+def _describe_version(facts: ClusterFacts, programs: ProgramResult) -> str:
     """Return the version of the controller, and that of the local programs when it differs."""
     here = programs.out.split()[-1:] if programs.ok else []
     if not here:
@@ -102,46 +105,48 @@ def _versions(facts: ClusterFacts, programs: ProgramResult) -> str:
     return facts.version if here == [facts.version] else f"{facts.version}, of the programs here {here[0]}"
 
 
-def _membership(ask: _Ask, wanted: ConfiguredNames, facts: ClusterFacts, details: dict[str, str]) -> list[str]:
+def _check_account(
+    query: _TimedQuery, names: ConfiguredNames, facts: ClusterFacts, details: dict[str, str]
+) -> list[str]:
     """Find errors in the site's account and QOS, if the cluster keeps accounts."""
     if not facts.accounting:
-        named = [f"account '{wanted.account}'"] if wanted.account else []
-        named += [f"QOS '{name}'" for name in wanted.qos]
+        named = [f"account '{names.account}'"] if names.account else []
+        named += [f"QOS '{name}'" for name in names.qos]
         unchecked = f"; {' and '.join(named)} cannot be checked" if named else ""
         details["accounts"] = f"this cluster keeps none{unchecked}"
-        details["limits"] = site_checks.describe_limits(facts, wanted, (), {})
+        details["limits"] = site_checks.describe_limits(facts, names, (), {})
         return []
     show = ("sacctmgr", "--noheader", "--parsable2", "show")
     who = (f"user={user_name()}", *([f"cluster={facts.name}"] if facts.name else []))
-    rows = ask(*show, "associations", *who, f"format={site_checks.ASSOCIATION_FIELDS}", of_cluster=False)
-    kinds = ask(*show, "qos", f"format={site_checks.QOS_FIELDS}", of_cluster=False)
-    mine = site_checks.associations(rows.out) if rows.ok else []
-    qualities = site_checks.qualities(kinds.out) if kinds.ok else {}
+    rows = query(*show, "associations", *who, f"format={site_checks.ASSOCIATION_FIELDS}", of_cluster=False)
+    qos_rows = query(*show, "qos", f"format={site_checks.QOS_FIELDS}", of_cluster=False)
+    associations = site_checks.parse_associations(rows.out) if rows.ok else []
+    qualities = site_checks.parse_qos(qos_rows.out) if qos_rows.ok else {}
     details["accounts"] = (
-        (", ".join(sorted({each.account for each in mine})) or "none") if rows.ok else f"unknown: {rows.why}"
+        (", ".join(sorted({each.account for each in associations})) or "none") if rows.ok else f"unknown: {rows.why}"
     )
-    details["qos"] = (", ".join(sorted(qualities)) or "none") if kinds.ok else f"unknown: {kinds.why}"
-    details["limits"] = site_checks.describe_limits(facts, wanted, mine, qualities)
+    details["qos"] = (", ".join(sorted(qualities)) or "none") if qos_rows.ok else f"unknown: {qos_rows.why}"
+    details["limits"] = site_checks.describe_limits(facts, names, associations, qualities)
     # A missing answer proves no error.
-    return list(site_checks.account_errors(wanted, mine, qualities)) if rows.ok else []
+    return list(site_checks.account_errors(names, associations, qualities)) if rows.ok else []
 
 
-def _sources(ask: _Ask, facts: ClusterFacts) -> dict[str, str]:
+def _check_sources(query: _TimedQuery, facts: ClusterFacts) -> dict[str, str]:
     """Find out which status sources work here, in order of precedence."""
-    queue = ask("squeue", "--noheader", f"--user={user_name()}", "--format=%i")
-    book = (
-        ask("sacct", "--noheader", "--allocations", "--starttime=now", "--format=JobID")
+    queue = query("squeue", "--noheader", f"--user={user_name()}", "--format=%i")
+    accounting = (
+        query("sacct", "--noheader", "--allocations", "--starttime=now", "--format=JobID")
         if facts.accounting
         else ProgramResult(argv=("sacct",), status=1, err="this cluster keeps no accounts")
     )
-    remembered = f"remembers jobs that are over for {facts.min_job_age_s:.0f} s" if facts.min_job_age_s else "works"
+    controller = f"remembers jobs that are over for {facts.min_job_age_s:.0f} s" if facts.min_job_age_s else "works"
     return {
         "records": "left by each job in the run directory, which its nodes must see",
-        "squeue": "works" if queue.ok else _without("squeue", queue),
-        "sacct": "works" if book.ok else _without("sacct", book),
-        "scontrol": remembered,
+        "squeue": "works" if queue.ok else _missing_source("squeue", queue),
+        "sacct": "works" if accounting.ok else _missing_source("sacct", accounting),
+        "scontrol": controller,
     }
 
 
-def _without(name: str, answer: ProgramResult) -> str:
+def _missing_source(name: str, answer: ProgramResult) -> str:
     return f"does not work ({answer.why}): {MISSING_INFORMATION[name]}"

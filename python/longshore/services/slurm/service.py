@@ -27,8 +27,8 @@ from longshore.model.run.submission import Submission
 from longshore.plan.ignored_requests import ignored_requests
 from longshore.services.slurm.arrays.executor import SlurmExecutor
 from longshore.services.slurm.check import (
+    IGNORED_SETTINGS,
     SETTINGS_KEY,
-    UNHEEDED,
     check_job_settings,
     check_native_mode,
     check_site,
@@ -82,7 +82,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
         if not any(problem.fatal for problem in problems):
             problems += check_job_settings(workflow, ctx)
         problems += check_native_mode(workflow, ctx)
-        problems += ignored_requests(workflow, UNHEEDED, "Slurm")
+        problems += ignored_requests(workflow, IGNORED_SETTINGS, "Slurm")
         problems += find_missing_limits(workflow, ctx.settings)
         problems += check_sizes(workflow, (ctx.probe.capacity if ctx.probe else None) or {})
         return problems
@@ -121,10 +121,10 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
         card = read_card(run)
         if card.submissions or not wants_native(settings):
             return None
-        said = NativeRun(run, _client(settings), settings).recover()
-        if said is None:
+        note = NativeRun(run, _client(settings), settings).recover()
+        if note is None:
             return None
-        return Submission(id=card.id, by="submit", at=time.time(), user=user_name(), host=host_name(), notes=(said,))
+        return Submission(id=card.id, by="submit", at=time.time(), user=user_name(), host=host_name(), notes=(note,))
 
     def is_alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether an engine shows signs of life, or is a job in Slurm's queue."""
@@ -161,13 +161,13 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
     def resume(self, run: RunPaths, *, take_over: bool = False, force: bool = False) -> Submission | None:
         """Resume the run; when an engine is taken over from, its job is ended first."""
         if native := self._native(run):
-            return self._collected(run, native)
+            return self._collect(run, native)
         job = self._engine_job(run)
         if take_over and job is not None:
             job.end()
         return super().resume(run, take_over=take_over, force=force)
 
-    def _collected(self, run: RunPaths, native: NativeRun) -> Submission | None:
+    def _collect(self, run: RunPaths, native: NativeRun) -> Submission | None:
         """Do the work of the collector job."""
         if native.collect() is None:
             raise SubmissionRefusedError(
@@ -178,7 +178,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
     def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
         """Run the jobs that did not succeed again, under an engine: Slurm itself starts no job twice."""
         if native := self._native(run):
-            self._collected(run, native)
+            self._collect(run, native)
         return super().restart(run, changes)
 
     def steer(self, run: RunPaths, intervention: Intervention) -> bool:
@@ -198,22 +198,22 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
         """Return the events; for a run without an engine, those derived from Slurm's answers."""
         native = self._native(run)
         if native is None:
-            if mark.startswith(_SEEN):
+            if mark.startswith(_DERIVED_MARK):
                 raise StaleMarkError
             return super().events(run, mark)
         try:
-            told = native.events()
+            events = native.events()
         except FileNotFoundError:
             # The collector job has just written the journal.
             return self.events(run, mark)
-        if isinstance(told, Unreachable):
-            return told
-        lines = list(map(encode_line, told))
-        number, _, digest = mark.removeprefix(_SEEN).partition(":")
+        if isinstance(events, Unreachable):
+            return events
+        lines = list(map(encode_line, events))
+        number, _, digest = mark.removeprefix(_DERIVED_MARK).partition(":")
         before = int(number or 0)
-        if mark and (not mark.startswith(_SEEN) or digest != _digest(lines[:before])):
+        if mark and (not mark.startswith(_DERIVED_MARK) or digest != _digest(lines[:before])):
             raise StaleMarkError
-        return iter(told[before:]), f"{_SEEN}{len(lines)}:{_digest(lines)}"
+        return iter(events[before:]), f"{_DERIVED_MARK}{len(lines)}:{_digest(lines)}"
 
     def drive(self, run: RunPaths, by: str, *, clock: Clock | None = None) -> JobState:
         """Run the engine; for a run without one, collect the outcome into the journal."""
@@ -250,7 +250,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
         return ping(_client(settings), settings)
 
 
-_SEEN: Final = "seen:"
+_DERIVED_MARK: Final = "seen:"
 """Prefix of marks that are no positions in a journal."""
 
 

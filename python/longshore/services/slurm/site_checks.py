@@ -10,7 +10,7 @@ import msgspec
 from longshore.model.workflow.request import MIB
 from longshore.services.slurm.commands.parse import ClusterFacts, parse_bytes
 
-_ALL: Final = frozenset({"ALL", "(null)", "N/A", ""})
+_ALL_ALLOWED: Final = frozenset({"ALL", "(null)", "N/A", ""})
 
 
 class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,33 +56,33 @@ class ConfiguredNames(msgspec.Struct, frozen=True, kw_only=True):
     qos: tuple[str, ...] = ()
 
 
-def partitions(text: str) -> dict[str, PartitionState]:
+def parse_partitions(text: str) -> dict[str, PartitionState]:
     """Parse ``scontrol --oneliner show partition``."""
     found = {}
     for line in text.splitlines():
-        said = dict(word.partition("=")[::2] for word in line.split())
-        if name := said.get("PartitionName"):
+        limits = dict(word.partition("=")[::2] for word in line.split())
+        if name := limits.get("PartitionName"):
             found[name] = PartitionState(
                 name=name,
-                state=said.get("State", "unknown"),
-                limit=said.get("MaxTime", "unknown"),
-                nodes=said.get("TotalNodes", "unknown"),
-                default=said.get("Default") == "YES",
-                accounts=_allowed(said.get("AllowAccounts", "")),
-                qos=_allowed(said.get("AllowQos", "")),
+                state=limits.get("State", "unknown"),
+                limit=limits.get("MaxTime", "unknown"),
+                nodes=limits.get("TotalNodes", "unknown"),
+                default=limits.get("Default") == "YES",
+                accounts=_parse_allowed(limits.get("AllowAccounts", "")),
+                qos=_parse_allowed(limits.get("AllowQos", "")),
             )
     return found
 
 
-def _allowed(text: str) -> frozenset[str]:
-    return frozenset() if text in _ALL else frozenset(text.split(","))
+def _parse_allowed(text: str) -> frozenset[str]:
+    return frozenset() if text in _ALL_ALLOWED else frozenset(text.split(","))
 
 
 ASSOCIATION_FIELDS: Final = "account,qos,maxjobs,maxsubmitjobs,maxwall"
 QOS_FIELDS: Final = "name,maxjobsperuser,maxsubmitjobsperuser,maxwall"
 
 
-def associations(text: str) -> list[Association]:
+def parse_associations(text: str) -> list[Association]:
     """Parse ``sacctmgr show associations`` with `ASSOCIATION_FIELDS`."""
     rows = (line.split("|") for line in text.splitlines())
     return [
@@ -98,7 +98,7 @@ def associations(text: str) -> list[Association]:
     ]
 
 
-def qualities(text: str) -> dict[str, Qos]:
+def parse_qos(text: str) -> dict[str, Qos]:
     """Parse ``sacctmgr show qos`` with `QOS_FIELDS`."""
     rows = (line.split("|") for line in text.splitlines())
     return {
@@ -108,46 +108,51 @@ def qualities(text: str) -> dict[str, Qos]:
     }
 
 
-def partition_errors(wanted: ConfiguredNames, there: Mapping[str, PartitionState]) -> Iterator[str]:
+def partition_errors(names: ConfiguredNames, existing: Mapping[str, PartitionState]) -> Iterator[str]:
     """Find errors in the site's partitions."""
-    for name in wanted.partitions:
-        if name not in there:
+    for name in names.partitions:
+        if name not in existing:
             yield f"there is no partition '{name}'"
             continue
-        partition = there[name]
+        partition = existing[name]
         if partition.state != "UP":
             yield f"the partition '{name}' is {partition.state.lower()}"
-        if wanted.account and partition.accounts and wanted.account not in partition.accounts:
-            yield f"the partition '{name}' does not take the account '{wanted.account}'"
-        for qos in wanted.qos:
+        if names.account and partition.accounts and names.account not in partition.accounts:
+            yield f"the partition '{name}' does not take the account '{names.account}'"
+        for qos in names.qos:
             if partition.qos and qos not in partition.qos:
                 yield f"the partition '{name}' does not take the QOS '{qos}'"
 
 
-def account_errors(wanted: ConfiguredNames, mine: Sequence[Association], there: Mapping[str, Qos]) -> Iterator[str]:
+def account_errors(
+    names: ConfiguredNames, associations_of_user: Sequence[Association], existing: Mapping[str, Qos]
+) -> Iterator[str]:
     """Find errors in the site's account and QOS for this user."""
-    if wanted.account and wanted.account not in {each.account for each in mine}:
-        yield f"this user may not charge the account '{wanted.account}'"
-    of_account = [each for each in mine if wanted.account in ("", each.account)]
+    if names.account and names.account not in {each.account for each in associations_of_user}:
+        yield f"this user may not charge the account '{names.account}'"
+    of_account = [each for each in associations_of_user if names.account in ("", each.account)]
     allowed = {name for each in of_account for name in each.qos}
-    for qos in wanted.qos:
-        if there and qos not in there:
+    for qos in names.qos:
+        if existing and qos not in existing:
             yield f"there is no QOS '{qos}'"
         elif allowed and qos not in allowed:
             yield f"this user may not use the QOS '{qos}'"
 
 
-def describe_partitions(there: Iterable[PartitionState]) -> str:
+def describe_partitions(existing: Iterable[PartitionState]) -> str:
     """List the partitions in a line."""
     return "; ".join(
         f"{each.name}{' (default)' if each.default else ''}: {each.state.lower()}, {each.nodes} nodes, "
         + ("any time" if each.limit == "UNLIMITED" else f"at most {each.limit}")
-        for each in sorted(there, key=lambda each: each.name)
+        for each in sorted(existing, key=lambda each: each.name)
     )
 
 
 def describe_limits(
-    facts: ClusterFacts, wanted: ConfiguredNames, mine: Iterable[Association], there: Mapping[str, Qos]
+    facts: ClusterFacts,
+    names: ConfiguredNames,
+    associations_of_user: Iterable[Association],
+    existing: Mapping[str, Qos],
 ) -> str:
     """List the limits in a line."""
     found = []
@@ -155,16 +160,16 @@ def describe_limits(
         found.append(f"arrays of {facts.max_array - 1}")
     if facts.max_jobs:
         found.append(f"{facts.max_jobs} jobs of all users")
-    for each in mine:
-        found += _set(f"account '{each.account}'", each.max_jobs, each.max_submitted, each.max_time)
-    for name in wanted.qos or there:
-        if qos := there.get(name):
-            found += _set(f"QOS '{name}'", qos.max_jobs, qos.max_submitted, qos.max_time)
+    for each in associations_of_user:
+        found += _describe_limit(f"account '{each.account}'", each.max_jobs, each.max_submitted, each.max_time)
+    for name in names.qos or existing:
+        if qos := existing.get(name):
+            found += _describe_limit(f"QOS '{name}'", qos.max_jobs, qos.max_submitted, qos.max_time)
     return "; ".join(found) or "none found"
 
 
-def _set(who: str, jobs: str, submitted: str, time: str) -> list[str]:
-    said = [
+def _describe_limit(subject: str, jobs: str, submitted: str, time: str) -> list[str]:
+    limits = [
         words
         for value, words in (
             (jobs, f"{jobs} running"),
@@ -173,10 +178,10 @@ def _set(who: str, jobs: str, submitted: str, time: str) -> list[str]:
         )
         if value
     ]
-    return [f"{who}: at most {', '.join(said)}"] if said else []
+    return [f"{subject}: at most {', '.join(limits)}"] if limits else []
 
 
-def capacity(text: str) -> dict[str, int] | None:
+def parse_capacity(text: str) -> dict[str, int] | None:
     """Return the size of the largest node, the most one job can have, from ``sinfo --format=%c|%m``."""
     cpus = memory = 0
     for line in text.splitlines():

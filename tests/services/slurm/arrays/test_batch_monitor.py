@@ -37,14 +37,14 @@ def book(**fields: Any) -> BatchRecord:
 
 
 def watching(records: BatchRecords, **fields: Any) -> BatchMonitor:
-    watch = BatchMonitor(records, PollSchedule())
+    monitor = BatchMonitor(records, PollSchedule())
     made = book(**fields)
     records.write(made, [batch_member(job, attempt=attempt) for job, attempt in made.members])
-    watch.follow(made, 10.0)
-    return watch
+    monitor.add_batch(made, 10.0)
+    return monitor
 
 
-def told(*rows: str, at: float = 100.0) -> CachedAnswer:
+def queue_answer(*rows: str, at: float = 100.0) -> CachedAnswer:
     return CachedAnswer(asked_at=at, text="".join(row + "\n" for row in rows))
 
 
@@ -61,70 +61,74 @@ def leave_record(records: BatchRecords, name: str, status: int) -> None:
 
 
 def test_the_queue_tells_who_runs_and_why_others_wait(records: BatchRecords) -> None:
-    watch = watching(records)
+    monitor = watching(records)
     rows = (row("29_0", "RUNNING", node="n2"), row("29_1", "PENDING", "JobHeldUser"), row("29_2", "PENDING"))
-    (start,) = watch.from_queue(told(*rows))
+    (start,) = monitor.read_queue(queue_answer(*rows))
     assert isinstance(start, Started)
     assert (start.j, start.a, start.host) == (3, 1, "n2")
-    assert watch.waiting is not None
-    assert watch.waiting.reasons == {"JobHeldUser": (4,), NO_REASON: (5,)}
-    assert watch.waiting.held == {"JobHeldUser"}
-    assert list(watch.from_queue(told(*rows))) == []
+    assert monitor.waiting is not None
+    assert monitor.waiting.reasons == {"JobHeldUser": (4,), NO_REASON: (5,)}
+    assert monitor.waiting.held == {"JobHeldUser"}
+    assert list(monitor.read_queue(queue_answer(*rows))) == []
 
 
 def test_what_jobs_wrote_down_is_told_once(records: BatchRecords) -> None:
-    watch = watching(records)
+    monitor = watching(records)
     leave_record(records, "3.1", 0)
     (records.files(TAG).ends / "4.1.began").touch()
-    starts = list(watch.from_records())
+    starts = list(monitor.read_end_records())
     assert [(event.j, event.host) for event in starts if isinstance(event, Started)] == [(3, "n1"), (4, None)]
-    assert list(watch.from_records()) == []
-    over = watch.over_by(100.0, gathers=False)
-    assert [member.attempt for member in over.told] == [(3, 1)]
-    assert over.asked == []
-    asked = watch.over_by(100.0, gathers=True)
-    assert (asked.told, [member.attempt for member in asked.asked]) == ([], [(3, 1)])
+    assert list(monitor.read_end_records()) == []
+    over = monitor.find_ended(100.0, gathers=False)
+    assert [member.attempt for member in over.complete] == [(3, 1)]
+    assert over.to_query == []
+    asked = monitor.find_ended(100.0, gathers=True)
+    assert (asked.complete, [member.attempt for member in asked.to_query]) == ([], [(3, 1)])
 
 
 def test_gone_is_who_is_missing_twice(records: BatchRecords) -> None:
-    watch = watching(records)
-    list(watch.from_queue(told(row("29_0", "PENDING"), at=12.0)))
+    monitor = watching(records)
+    list(monitor.read_queue(queue_answer(row("29_0", "PENDING"), at=12.0)))
     # Asked so soon that it may not know them yet.
-    assert watch.over_by(12.0, gathers=False).asked == []
+    assert monitor.find_ended(12.0, gathers=False).to_query == []
     for at in (20.0, 30.0):
-        list(watch.from_queue(told(row("29_0", "PENDING"), at=at)))
-    over = watch.over_by(30.0, gathers=False)
-    assert [member.attempt for member in over.asked] == [(4, 1), (5, 2)]
+        list(monitor.read_queue(queue_answer(row("29_0", "PENDING"), at=at)))
+    over = monitor.find_ended(30.0, gathers=False)
+    assert [member.attempt for member in over.to_query] == [(4, 1), (5, 2)]
 
 
 def test_who_waits_too_long_is_told_once_and_remembered(records: BatchRecords) -> None:
-    watch = watching(records, max_wait_s=60.0)
-    list(watch.from_queue(told(row("29_0", "RUNNING"), row("29_1", "PENDING", "Resources"), row("29_2", "PENDING"))))
-    assert watch.expire(1060.0) == []
-    assert [member.attempt for member in watch.expire(1060.5)] == [(4, 1), (5, 2)]
-    assert watch.expire(2000.0) == []
+    monitor = watching(records, max_wait_s=60.0)
+    list(
+        monitor.read_queue(
+            queue_answer(row("29_0", "RUNNING"), row("29_1", "PENDING", "Resources"), row("29_2", "PENDING"))
+        )
+    )
+    assert monitor.find_expired(1060.0) == []
+    assert [member.attempt for member in monitor.find_expired(1060.5)] == [(4, 1), (5, 2)]
+    assert monitor.find_expired(2000.0) == []
     again = BatchMonitor(records, PollSchedule())
     known = records.read(TAG)
     assert known is not None
-    again.follow(known, 0.0)
-    assert [member.expired for member in again.members.values()] == [False, True, True]
-    assert again.expire(2000.0) == [again.members[3, 1]]
+    again.add_batch(known, 0.0)
+    assert [member.is_expired for member in again.members.values()] == [False, True, True]
+    assert again.find_expired(2000.0) == [again.members[3, 1]]
 
 
 def test_without_a_limit_nobody_waits_too_long(records: BatchRecords) -> None:
-    assert watching(records).expire(1e12) == []
+    assert watching(records).find_expired(1e12) == []
 
 
 def test_what_is_settled_leaves_nothing_but_the_table(records: BatchRecords) -> None:
-    watch = watching(records)
+    monitor = watching(records)
     for name in ("3.1", "4.1", "5.2"):
         leave_record(records, name, 0)
-    list(watch.from_records())
+    list(monitor.read_end_records())
     ends = [Ended(j=job, a=attempt, exit=0) for job, attempt in ((3, 1), (4, 1), (5, 2))]
-    assert list(watch.leave(ends)) == ends
-    watch.settled([(3, 1), (4, 1)])
+    assert list(monitor.remove_ended(ends)) == ends
+    monitor.discard_ends([(3, 1), (4, 1)])
     assert records.read(TAG) is not None
-    watch.settled([(5, 2)])
+    monitor.discard_ends([(5, 2)])
     assert records.read(TAG) is None
     assert records.files(TAG).read_members() == book().members
     assert not records.files(TAG).ends.exists()
@@ -139,10 +143,10 @@ class _Cluster:
     def __init__(self, accounts: Any = None, shown: Any = None) -> None:
         self._accounts = accounts if accounts is not None else {}
         self._shown = shown
-        self.asked: list[list[TaskId]] = []
+        self.to_query: list[list[TaskId]] = []
 
     def query_accounting(self, tasks: Iterable[TaskId]) -> Any:
-        self.asked.append(list(tasks))
+        self.to_query.append(list(tasks))
         return self._accounts
 
     def show_job(self, task: TaskId) -> Any:
@@ -154,11 +158,11 @@ def ends_of(cluster: _Cluster, records: BatchRecords, *, accounting: bool = True
     return EndGatherer(cluster, records, facts, schedule=PollSchedule(), gathers=gathers)  # type: ignore[arg-type]
 
 
-def member(watch: BatchMonitor, *, wanted_at: float = 100.0, status: int | None = 0) -> LiveAttempt:
-    found = watch.members[3, 1]
-    found.wanted_at = wanted_at
+def member(monitor: BatchMonitor, *, wanted_at: float = 100.0, status: int | None = 0) -> LiveAttempt:
+    found = monitor.members[3, 1]
+    found.end_seen_at = wanted_at
     if status is not None:
-        list(watch.from_records())
+        list(monitor.read_end_records())
     return found
 
 
@@ -167,9 +171,9 @@ def account(state: str, **fields: Any) -> AccountRow:
 
 
 def test_a_success_gets_what_accounting_knows(records: BatchRecords) -> None:
-    watch = watching(records)
+    monitor = watching(records)
     leave_record(records, "3.1", 0)
-    one = member(watch)
+    one = member(monitor)
     kept = {"Account": "test", "WorkDir": "/somewhere"}
     cluster = _Cluster({TaskId(29, 0): account("COMPLETED", peak_memory_b=9, gathered=kept, queue_s=4.0)})
     ends = ends_of(cluster, records)
@@ -179,14 +183,14 @@ def test_a_success_gets_what_accounting_knows(records: BatchRecords) -> None:
     assert isinstance(end, Ended)
     assert (end.exit, end.cause, end.rss_b, end.extra, end.queue_s) == (0, None, 9, kept, 4.0)
     assert list(ends.of([one], 102.0)) == []
-    assert cluster.asked == [[TaskId(29, 0)]]
+    assert cluster.to_query == [[TaskId(29, 0)]]
 
 
 @pytest.mark.parametrize("accounts", [Unreachable(why="down"), {}])
 def test_a_success_does_not_wait_for_ever(records: BatchRecords, accounts: Any) -> None:
-    watch = watching(records)
+    monitor = watching(records)
     leave_record(records, "3.1", 0)
-    one = member(watch)
+    one = member(monitor)
     ends = ends_of(_Cluster(accounts), records)
     at_once = list(ends.of([one], 101.0))
     assert bool(at_once) is isinstance(accounts, Unreachable)
@@ -196,9 +200,9 @@ def test_a_success_does_not_wait_for_ever(records: BatchRecords, accounts: Any) 
 
 
 def test_half_a_record_of_accounting_is_waited_for(records: BatchRecords) -> None:
-    watch = watching(records)
+    monitor = watching(records)
     leave_record(records, "3.1", 0)
-    one = member(watch)
+    one = member(monitor)
     ends = ends_of(_Cluster({TaskId(29, 0): account("COMPLETED", gathered={"Account": "test"})}), records)
     assert list(ends.of([one], 105.0)) == []
     (end,) = ends.of([one], 110.0)
@@ -207,8 +211,8 @@ def test_half_a_record_of_accounting_is_waited_for(records: BatchRecords) -> Non
 
 
 def test_who_left_nothing_is_asked_for_until_he_is_lost(records: BatchRecords) -> None:
-    watch = watching(records)
-    one = member(watch, status=None)
+    monitor = watching(records)
+    one = member(monitor, status=None)
     ends = ends_of(_Cluster({}), records)
     assert list(ends.of([one], 150.0)) == []
     (lost,) = ends.of([one], 161.0)
@@ -217,29 +221,29 @@ def test_who_left_nothing_is_asked_for_until_he_is_lost(records: BatchRecords) -
 
 @pytest.mark.parametrize("shown", [Unreachable(why="down"), {"JobState": "RUNNING"}])
 def test_silence_loses_nobody(records: BatchRecords, shown: Any) -> None:
-    watch = watching(records)
+    monitor = watching(records)
     ends = ends_of(_Cluster(Unreachable(why="down"), shown), records)
-    assert list(ends.of([member(watch, status=None)], 1e6)) == []
+    assert list(ends.of([member(monitor, status=None)], 1e6)) == []
 
 
 def test_a_wait_that_was_too_long_is_no_cancellation(records: BatchRecords) -> None:
-    watch = watching(records, max_wait_s=60.0)
-    list(watch.from_queue(told(row("29_0", "PENDING", "Resources"))))
-    watch.expire(2000.0)
+    monitor = watching(records, max_wait_s=60.0)
+    list(monitor.read_queue(queue_answer(row("29_0", "PENDING", "Resources"))))
+    monitor.find_expired(2000.0)
     ends = ends_of(_Cluster({TaskId(29, 0): account("CANCELLED")}), records)
-    (end,) = ends.of([member(watch, status=None)], 101.0)
+    (end,) = ends.of([member(monitor, status=None)], 101.0)
     assert isinstance(end, Ended)
     assert (end.cause, end.exit) == (Cause.PEND_TIMEOUT, None)
     assert end.reason == "it waited longer than the 60 s of 'maxpendtime'; Slurm's reason was Resources"
 
 
 def test_who_began_after_all_is_what_he_is(records: BatchRecords) -> None:
-    watch = watching(records, max_wait_s=60.0)
-    list(watch.from_queue(told(row("29_0", "PENDING", "Resources"))))
-    watch.expire(2000.0)
+    monitor = watching(records, max_wait_s=60.0)
+    list(monitor.read_queue(queue_answer(row("29_0", "PENDING", "Resources"))))
+    monitor.find_expired(2000.0)
     leave_record(records, "3.1", 3)
     ends = ends_of(_Cluster({TaskId(29, 0): account("FAILED")}), records)
-    (end,) = ends.of([member(watch)], 101.0)
+    (end,) = ends.of([member(monitor)], 101.0)
     assert isinstance(end, Ended)
     assert (end.cause, end.exit) == (Cause.EXIT, 3)
 

@@ -15,14 +15,20 @@ from longshore.model.run.event import Ended, Event, Lost
 from longshore.model.run.state import Cause, JobState
 from longshore.model.workflow.request import Request
 from longshore.services.slurm.batch_records import BatchRecord
-from longshore.services.slurm.native.derive_events import Cancellation, Seen, arrays, dependency, derive_events
+from longshore.services.slurm.native.derive_events import (
+    Cancellation,
+    ObservedJob,
+    dependency_value,
+    derive_events,
+    group_arrays,
+)
 from longshore.services.slurm.native.native_run import wants_native
 
 DIAMOND = ((), (0,), (0,), (1, 2))
 ME = Cancellation(who="me", at=9.0)
 
 
-def seen(job: int, outcome: str) -> Seen:
+def observed_job(job: int, outcome: str) -> ObservedJob:
     """One job: it waits, runs, ended well or badly, was cancelled or is lost."""
     ends: dict[str, Ended | Lost] = {
         "well": Ended(j=job, a=1, exit=0, start=1.0, end=2.0, t=2.0),
@@ -30,14 +36,16 @@ def seen(job: int, outcome: str) -> Seen:
         "cancelled": Ended(j=job, a=1, cause=Cause.CANCELLED, t=3.0),
         "lost": Lost(j=job, a=1, why="gone", t=3.0),
     }
-    return Seen(tag="t", id=str(job), at=0.5, request=Request(), began=outcome == "runs", end=ends.get(outcome))
+    return ObservedJob(tag="t", id=str(job), at=0.5, request=Request(), began=outcome == "runs", end=ends.get(outcome))
 
 
 def folded(
     parents: Any, outcomes: list[str], *, final: bool = False, cancelled: Cancellation | None = None
 ) -> tuple[RunState, list[Event]]:
     last = len(parents) - 1 if final else -1
-    events = list(derive_events(parents, last, {job: seen(job, word) for job, word in enumerate(outcomes)}, cancelled))
+    events = list(
+        derive_events(parents, last, {job: observed_job(job, word) for job, word in enumerate(outcomes)}, cancelled)
+    )
     state = RunState(parents, [0] * len(parents), final=final)
     for event in events:
         apply_event(state, event)
@@ -113,17 +121,17 @@ def test_dependencies_name_arrays_where_all_of_one_is_meant() -> None:
     array = BatchRecord(tag="a", name="a", members=((0, 1), (1, 1), (2, 1)), at=0.0, id=7)
     single = BatchRecord(tag="b", name="b", members=((3, 1),), at=0.0, id=9)
     records = {0: (array, 0), 1: (array, 1), 2: (array, 2), 3: (single, 0)}
-    assert dependency([(0, 1, 2, 3)], records) == "afterok:7:9"
-    assert dependency([(1, 3), (1, 3)], records) == "afterok:7_1:9"
-    assert dependency([(1,)], records) == "afterok:7_1"
-    assert dependency([()], records) == ""
+    assert dependency_value([(0, 1, 2, 3)], records) == "afterok:7:9"
+    assert dependency_value([(1, 3), (1, 3)], records) == "afterok:7_1:9"
+    assert dependency_value([(1,)], records) == "afterok:7_1"
+    assert dependency_value([()], records) == ""
 
 
 def test_arrays_whose_members_correspond_wait_for_each_other_one_by_one() -> None:
     array = BatchRecord(tag="a", name="a", members=((0, 1), (1, 1)), at=0.0, id=7)
     other = BatchRecord(tag="b", name="b", members=((2, 1), (3, 1)), at=0.0, id=9)
     records = {0: (array, 0), 1: (array, 1), 2: (other, 0), 3: (other, 1)}
-    assert dependency([(0, 2), (1, 3)], records) == "aftercorr:7:9"
+    assert dependency_value([(0, 2), (1, 3)], records) == "aftercorr:7:9"
 
 
 @pytest.mark.parametrize(
@@ -145,12 +153,12 @@ def test_arrays_whose_members_correspond_wait_for_each_other_one_by_one() -> Non
     ],
 )
 def test_what_goes_as_one_array(keys: list[tuple[int, tuple[int, ...]]], found: list[list[int]]) -> None:
-    assert arrays(keys, [True] * len(keys), 1000) == found
+    assert group_arrays(keys, [True] * len(keys), 1000) == found
 
 
 def test_arrays_are_no_larger_than_allowed_and_without_those_that_go_alone() -> None:
     keys: list[tuple[int, tuple[int, ...]]] = [(0, ())] * 5
-    assert arrays(keys, [True, True, False, True, True], 2) == [[0, 1], [2], [3, 4]]
+    assert group_arrays(keys, [True, True, False, True, True], 2) == [[0, 1], [2], [3, 4]]
 
 
 @given(st.data())
@@ -162,7 +170,7 @@ def test_arrays_come_after_all_that_their_members_wait_for(data: Any) -> None:
         else (0, ())
         for job in range(size)
     ]
-    found = arrays(keys, data.draw(st.lists(st.booleans(), min_size=size, max_size=size)), 3)
+    found = group_arrays(keys, data.draw(st.lists(st.booleans(), min_size=size, max_size=size)), 3)
     assert sorted(job for group in found for job in group) == list(range(size))
     place = {job: (number, at) for number, group in enumerate(found) for at, job in enumerate(group)}
     for number, group in enumerate(found):

@@ -19,7 +19,7 @@ from longshore.world.processes.query_cache import CachedAnswer
 
 LOG: Final = logging.getLogger("longshore.slurm")
 
-_SETTLE_S: Final = 3.0
+_APPEARANCE_S: Final = 3.0
 """Seconds after a batch's submission in which a query may not include it yet."""
 NO_REASON: Final = "no reason yet"
 """Wait reason of jobs that the scheduler has not considered yet."""
@@ -31,54 +31,54 @@ class LiveAttempt:
     """State of one attempt that is not over."""
 
     __slots__ = (
-        "attempt", "book", "expired", "gone", "gone_at", "handed_at", "position", "record", "row", "started", "task",
-        "wanted_at",
+        "attempt", "batch", "end_seen_at", "is_expired", "missing_answers", "missing_since", "position", "record",
+        "row", "started", "submitted_at", "task",
     )  # fmt: skip
 
-    def __init__(self, attempt: AttemptId, book: BatchRecord, position: int, handed_at: float) -> None:
+    def __init__(self, attempt: AttemptId, batch_record: BatchRecord, position: int, submitted_at: float) -> None:
         self.attempt = attempt
-        self.book = book
+        self.batch = batch_record
         self.position = position
-        self.expired = position in book.expired
+        self.is_expired = position in batch_record.expired
         """Whether it was cancelled because it waited too long."""
-        self.task: TaskId | None = book.task(position)
-        self.handed_at = handed_at
+        self.task: TaskId | None = batch_record.task(position)
+        self.submitted_at = submitted_at
         self.started = False
         self.record: EndRecord | None = None
         self.row: QueueRow | None = None
         """The newest row of the queue."""
-        self.gone = 0
+        self.missing_answers = 0
         """Number of consecutive answers without it."""
-        self.gone_at = 0.0
-        self.wanted_at = 0.0
+        self.missing_since = 0.0
+        self.end_seen_at = 0.0
         """When its end was first seen, while the scheduler's state is awaited."""
 
     @property
-    def said_over(self) -> bool:
+    def is_over_in_queue(self) -> bool:
         """Whether the queue reports it as over."""
         return self.row is not None and queue_phase(self.row.state) is QueuePhase.OVER
 
     @property
-    def waits(self) -> bool:
+    def is_waiting(self) -> bool:
         """Whether it has not started, by present knowledge."""
         if self.started or self.record is not None:
             return False
         return self.row is None or queue_phase(self.row.state) is QueuePhase.WAITING
 
     @property
-    def succeeded(self) -> bool:
+    def has_success_record(self) -> bool:
         """Whether its own record reports success."""
         return self.record is not None and self.record.status == 0 and not self.record.refused
 
 
-class Over(msgspec.Struct, frozen=True):
+class EndedAttempts(msgspec.Struct, frozen=True):
     """Attempts that are over.
 
-    `told` are those with complete information. `asked` are those whose end Slurm must be queried for.
+    `complete` are those with complete information. `to_query` are those whose end Slurm must be queried for.
     """
 
-    told: list[LiveAttempt]
-    asked: list[LiveAttempt]
+    complete: list[LiveAttempt]
+    to_query: list[LiveAttempt]
 
 
 class BatchMonitor:
@@ -88,7 +88,7 @@ class BatchMonitor:
         self._records = records
         self._schedule = schedule
         self.members: dict[AttemptId, LiveAttempt] = {}
-        self._silent: dict[str, dict[AttemptId, LiveAttempt]] = {}
+        self._without_record: dict[str, dict[AttemptId, LiveAttempt]] = {}
         """Attempts per batch without a record so far."""
         self._ending: dict[AttemptId, LiveAttempt] = {}
         """Attempts that seem over, so that ten thousand waiting ones need no check."""
@@ -97,18 +97,18 @@ class BatchMonitor:
         self.waiting: WaitReasons | None = None
         """Wait reasons by the newest answer; ``None`` once they were taken."""
 
-    def follow(self, book: BatchRecord, handed_at: float) -> None:
+    def add_batch(self, batch_record: BatchRecord, submitted_at: float) -> None:
         """Watch the members of a batch with an id, from a moment (seconds since boot) on."""
-        for position, attempt in enumerate(book.members):
+        for position, attempt in enumerate(batch_record.members):
             if attempt not in self.members:
-                self.members[attempt] = member = LiveAttempt(attempt, book, position, handed_at)
-                self._silent.setdefault(book.tag, {})[attempt] = member
+                self.members[attempt] = member = LiveAttempt(attempt, batch_record, position, submitted_at)
+                self._without_record.setdefault(batch_record.tag, {})[attempt] = member
 
-    def from_records(self) -> Iterator[MemberEvent]:
+    def read_end_records(self) -> Iterator[MemberEvent]:
         """Read the jobs' own records."""
-        for tag, wanted in list(self._silent.items()):
-            records, begun = self._records.files(tag).read_ends(wanted)
-            for attempt in sorted(begun | records.keys()):
+        for tag, wanted in list(self._without_record.items()):
+            records, running = self._records.files(tag).read_ends(wanted)
+            for attempt in sorted(running | records.keys()):
                 member = wanted[attempt]
                 record = records.get(attempt)
                 if not member.started and (record is None or not record.refused):
@@ -122,29 +122,29 @@ class BatchMonitor:
                 if record is not None:
                     member.record = record
                     self._ending[attempt] = member
-                    self._speaks(member)
+                    self._stop_reading_record(member)
 
-    def _speaks(self, member: LiveAttempt) -> None:
+    def _stop_reading_record(self, member: LiveAttempt) -> None:
         """Stop looking for the record of a member."""
-        silent = self._silent.get(member.book.tag, {})
-        silent.pop(member.attempt, None)
-        if not silent:
-            self._silent.pop(member.book.tag, None)
+        without_record = self._without_record.get(member.batch.tag, {})
+        without_record.pop(member.attempt, None)
+        if not without_record:
+            self._without_record.pop(member.batch.tag, None)
 
-    def from_queue(self, told: CachedAnswer) -> Iterator[MemberEvent]:
+    def read_queue(self, answer: CachedAnswer) -> Iterator[MemberEvent]:
         """Process an answer of the queue."""
-        by_task = {row.id: row for row in queue_rows(told.text or "")}
+        by_task = {row.id: row for row in queue_rows(answer.text or "")}
         reasons: dict[str, list[int]] = {}
         for attempt, member in self.members.items():
             row = by_task.get(member.task) if member.task else None
             if row is None:
-                if told.asked_at > member.handed_at + _SETTLE_S:
-                    member.gone += 1
-                    member.gone_at = member.gone_at or told.asked_at
-                    if member.gone >= 2:
+                if answer.asked_at > member.submitted_at + _APPEARANCE_S:
+                    member.missing_answers += 1
+                    member.missing_since = member.missing_since or answer.asked_at
+                    if member.missing_answers >= 2:
                         self._ending[attempt] = member
                 continue
-            member.gone, member.gone_at, member.row = 0, 0.0, row
+            member.missing_answers, member.missing_since, member.row = 0, 0.0, row
             phase = queue_phase(row.state)
             if phase is QueuePhase.OVER:
                 self._ending[attempt] = member
@@ -167,87 +167,87 @@ class BatchMonitor:
         by_tag: dict[str, list[LiveAttempt]] = {}
         for attempt in attempts:
             member = self.members[attempt]
-            by_tag.setdefault(member.book.tag, []).append(member)
-        for tag, mine in by_tag.items():
-            number = mine[0].book.id
-            if number is not None and len(mine) == sum(member.book.tag == tag for member in self.members.values()):
+            by_tag.setdefault(member.batch.tag, []).append(member)
+        for tag, members in by_tag.items():
+            number = members[0].batch.id
+            if number is not None and len(members) == sum(member.batch.tag == tag for member in self.members.values()):
                 tasks.append(TaskId(number))
             else:
-                tasks += [member.task for member in mine if member.task]
+                tasks += [member.task for member in members if member.task]
         return tasks
 
-    def expire(self, now: float) -> list[LiveAttempt]:
+    def find_expired(self, now: float) -> list[LiveAttempt]:
         """Return the attempts that exceeded their longest wait at `now` (seconds since the epoch), each only once."""
         late = [
             member
             for member in self.members.values()
-            if member.book.max_wait_s is not None
-            and not member.expired
-            and now - member.book.at > member.book.max_wait_s
-            and member.waits
+            if member.batch.max_wait_s is not None
+            and not member.is_expired
+            and now - member.batch.at > member.batch.max_wait_s
+            and member.is_waiting
         ]
         by_tag: dict[str, list[LiveAttempt]] = {}
         for member in late:
-            member.expired = True
-            by_tag.setdefault(member.book.tag, []).append(member)
-        for tag, these in by_tag.items():
+            member.is_expired = True
+            by_tag.setdefault(member.batch.tag, []).append(member)
+        for tag, late_members in by_tag.items():
             # Recorded, so that another life does not take it for a user's cancellation.
-            known = self._records.read(tag) or these[0].book
-            positions = tuple(sorted({*known.expired, *(member.position for member in these)}))
+            current = self._records.read(tag) or late_members[0].batch
+            positions = tuple(sorted({*current.expired, *(member.position for member in late_members)}))
             try:
-                self._records.write(msgspec.structs.replace(known, expired=positions))
+                self._records.write(msgspec.structs.replace(current, expired=positions))
             except OSError as error:
                 LOG.warning("who of batch '%s' waited too long cannot be written down: %s", tag, error.strerror)
         return late
 
-    def over_by(self, now: float, *, gathers: bool) -> Over:
+    def find_ended(self, now: float, *, gathers: bool) -> EndedAttempts:
         """Return the attempts that are certainly over at a moment `now` (seconds since boot).
 
         With `gathers`, Slurm is also queried for attempts whose own records report success.
         """
-        told: list[LiveAttempt] = []
-        asked: list[LiveAttempt] = []
+        complete: list[LiveAttempt] = []
+        to_query: list[LiveAttempt] = []
         for member in self._ending.values():
-            gone = member.said_over or member.gone >= 2
-            if member.succeeded and not gathers:
-                told.append(member)
+            gone = member.is_over_in_queue or member.missing_answers >= 2
+            if member.has_success_record and not gathers:
+                complete.append(member)
             elif member.record is not None or gone:
-                if not member.wanted_at:
+                if not member.end_seen_at:
                     # Its end is queried again; Slurm's earlier answers do not count.
-                    member.wanted_at = now
-                    if not member.succeeded:
+                    member.end_seen_at = now
+                    if not member.has_success_record:
                         self._schedule.request_query(now)
-                if gone or member.succeeded or now - member.wanted_at > GRACE_S:
-                    asked.append(member)
-        return Over(told, asked)
+                if gone or member.has_success_record or now - member.end_seen_at > GRACE_S:
+                    to_query.append(member)
+        return EndedAttempts(complete, to_query)
 
-    def leave(self, ends: Iterable[Ended | Lost]) -> Iterator[MemberEvent]:
+    def remove_ended(self, ends: Iterable[Ended | Lost]) -> Iterator[MemberEvent]:
         """Stop watching these attempts; return their ends, each after its start."""
         for end in ends:
             member = self.members.pop((end.j, end.a))
             self._ending.pop(member.attempt, None)
-            self._speaks(member)
-            self.over[member.attempt] = member.book
+            self._stop_reading_record(member)
+            self.over[member.attempt] = member.batch
             if not member.started and isinstance(end, Ended) and (end.exit is not None or end.signal is not None):
                 # It was over before it was seen running.
                 yield Started(j=end.j, a=end.a, host=end.host, at=end.start)
             yield end
 
-    def settled(self, attempts: Iterable[AttemptId]) -> None:
+    def discard_ends(self, attempts: Iterable[AttemptId]) -> None:
         """Remove the files of ends that the journal has."""
         tags = set()
         for attempt in attempts:
-            book = self.over.pop(attempt, None)
-            if book is not None:
-                self._records.files(book.tag).remove_end(attempt)
-                tags.add(book.tag)
+            batch_record = self.over.pop(attempt, None)
+            if batch_record is not None:
+                self._records.files(batch_record.tag).remove_end(attempt)
+                tags.add(batch_record.tag)
         if tags:
             # Indexed by batch, so that an end among ten thousand attempts does not search all of them.
-            left = tags & {book.tag for book in self.over.values()}
+            left = tags & {batch_record.tag for batch_record in self.over.values()}
             for member in self.members.values():
                 if tags <= left:
                     break
-                if member.book.tag in tags:
-                    left.add(member.book.tag)
+                if member.batch.tag in tags:
+                    left.add(member.batch.tag)
             for tag in tags - left:
                 self._records.remove(tag)

@@ -1,6 +1,6 @@
 """Slurm executor: submits batches as job arrays, and turns queue queries and end records into events.
 
-It joins `submit` (submission), `watch` (monitoring) and `gather_ends` (how attempts ended).
+It joins `submit` (submission), `monitor` (monitoring) and `gather_ends` (how attempts ended).
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ LOG: Final = logging.getLogger("longshore.slurm")
 
 _MAX_BATCH: Final = 1000
 _MAX_WAITING_ALIKE: Final = 1000
-_LOOK_S: Final = 0.5
+_RECORDS_INTERVAL_S: Final = 0.5
 """Least time between two reads of the jobs' records."""
-_MOMENT_S: Final = 0.1
+_QUEUE_WAIT_S: Final = 0.1
 """Seconds to wait for squeue's answer before it is left to the background."""
-_CANCEL_S: Final = 2.0
+_CANCEL_WAIT_S: Final = 2.0
 """Seconds to wait for scancel before the engine goes on."""
 
 
-class _Open(msgspec.Struct, frozen=True):
+class _RunParts(msgspec.Struct, frozen=True):
     """Parts of an executor that is serving a run."""
 
     records: BatchRecords
-    watch: BatchMonitor
+    monitor: BatchMonitor
     submitter: BatchSubmitter
     scripts: ScriptWriter
     ends: EndGatherer
@@ -82,33 +82,33 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         self.limits = Limits(**limits)
         self._schedule = poll_schedule(slurm, self.limits.poll_floor_s)
         self._gathers = slurm.get("gather") is not False
-        self._asking: BackgroundCall[CachedAnswer | None] = BackgroundCall()
+        self._queue_query: BackgroundCall[CachedAnswer | None] = BackgroundCall()
         """The background query of the queue: a controller that is down takes half a minute to fail."""
         self._commands = PendingCommands()
-        self._open: _Open | None = None
-        self._looked_at = -1e9
+        self._parts: _RunParts | None = None
+        self._records_read_at = -1e9
         self._polls = 0
 
     # ------------------------------------------------------------------------------------------------------- begin
 
     def open(self, run: RunPaths, life: int) -> None:
         """Read the batches of earlier lives."""
-        told = self._client.facts()
-        facts = told if isinstance(told, ClusterFacts) else None
+        answer = self._client.query_config()
+        facts = answer if isinstance(answer, ClusterFacts) else None
         if facts and facts.max_array and facts.max_array - 1 < self.limits.max_batch:
             # The largest index is one less than the size (slurm.conf(5): MaxArraySize).
             self.limits = msgspec.structs.replace(self.limits, max_batch=max(1, facts.max_array - 1))
         records = BatchRecords(run)
-        watch = BatchMonitor(records, self._schedule)
+        monitor = BatchMonitor(records, self._schedule)
         scripts = ScriptWriter(run, self._settings, facts)
-        self._open = _Open(
+        self._parts = _RunParts(
             records=records,
-            watch=watch,
+            monitor=monitor,
             submitter=BatchSubmitter(
                 client=self._client,
                 scripts=scripts,
                 records=records,
-                watch=watch,
+                monitor=monitor,
                 schedule=self._schedule,
                 facts=facts,
                 limits=self.limits,
@@ -116,18 +116,18 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
             scripts=scripts,
             ends=EndGatherer(self._client, records, facts, schedule=self._schedule, gathers=self._gathers),
         )
-        for book in records.all():
+        for batch_record in records.all():
             # A batch without an id waits until it is looked up.
-            if book.id is not None:
-                watch.follow(book, 0.0)
+            if batch_record.id is not None:
+                monitor.add_batch(batch_record, 0.0)
         if self._client.scrubbed:
             LOG.info("kept from Slurm's programs: %s", ", ".join(self._client.scrubbed))
 
     @property
-    def _served(self) -> _Open:
-        if self._open is None:
+    def _open_parts(self) -> _RunParts:
+        if self._parts is None:
             raise RuntimeError("the executor is not open")
-        return self._open
+        return self._parts
 
     # ------------------------------------------------------------------------------------------------------ submit
 
@@ -141,7 +141,7 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
 
     def submit(self, batch: Batch) -> SubmitResult:
         """Submit a batch as one array."""
-        submitter = self._served.submitter
+        submitter = self._open_parts.submitter
         answer = submitter.submit(batch)
         if submitter.max_batch != self.limits.max_batch:
             self.limits = msgspec.structs.replace(self.limits, max_batch=submitter.max_batch)
@@ -149,11 +149,11 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
 
     def free_submissions(self) -> int | None:
         """Return how many batches may be submitted now."""
-        return self._served.submitter.free_submissions()
+        return self._open_parts.submitter.free_submissions()
 
     def reprioritise(self, urgencies: Mapping[str, Urgency]) -> None:
         """Change the order of waiting batches, where the site allows it."""
-        if values := self._served.submitter.renice(urgencies):
+        if values := self._open_parts.submitter.renice(urgencies):
             # Not retried: nothing depends on it.
             self._commands.add(PendingCommand(partial(self._renice, values), lambda: bool(values)))
             self._commands.run_next(seconds_since_boot())
@@ -163,35 +163,39 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
 
     def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
         """Look up batches in the batch records, else by name in the queue and in accounting."""
-        return self._served.submitter.find(tags)
+        return self._open_parts.submitter.find(tags)
 
     # -------------------------------------------------------------------------------------------------------- poll
 
     def poll(self, since: Mark) -> PollResult | Unreachable:
         """Return new events: from the jobs' own records at each call, from Slurm once an interval."""
-        watch = self._served.watch
+        monitor = self._open_parts.monitor
         self._polls += 1
         self._commands.run_next(seconds_since_boot())
         events: list[MemberEvent] = []
         now = seconds_since_boot()
-        if now - self._looked_at >= _LOOK_S:
-            self._looked_at = now
-            events += watch.from_records()
-        why = self._ask(events, now)
-        events += self._conclude()
+        if now - self._records_read_at >= _RECORDS_INTERVAL_S:
+            self._records_read_at = now
+            events += monitor.read_end_records()
+        why = self._query_queue(events, now)
+        events += self._find_ends()
         if events:
             self._schedule.reset_interval()
         if why and not events:
             return Unreachable(why=why)
-        waiting, watch.waiting = watch.waiting, None
+        waiting, monitor.waiting = monitor.waiting, None
         note = f"the workload manager does not answer: {self._schedule.failure}" if self._schedule.failure else ""
         return PollResult(events=events, mark=str(self._polls), note=note, waiting=waiting)
 
-    def _ask(self, events: list[MemberEvent], now: float) -> str:
+    def _query_queue(self, events: list[MemberEvent], now: float) -> str:
         """Query the queue when that is due, and process its answer; return why there was no answer, else nothing."""
         schedule = self._schedule
-        if not self._asking.is_busy and (self._served.watch.members or schedule.failure) and schedule.is_due(now):
-            self._asking.start(
+        if (
+            not self._queue_query.is_busy
+            and (self._open_parts.monitor.members or schedule.failure)
+            and schedule.is_due(now)
+        ):
+            self._queue_query.start(
                 partial(
                     self._client.queue,
                     max_age_s=schedule.interval_s,
@@ -200,55 +204,55 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
                 )
             )
         # A healthy cluster answers in a few milliseconds; waiting that long avoids a second call.
-        for told in self._asking.take_result(timeout_s=_MOMENT_S):
-            if told is not None:
-                return self._hear(told, events)
+        for answer in self._queue_query.take_result(timeout_s=_QUEUE_WAIT_S):
+            if answer is not None:
+                return self._process_answer(answer, events)
         return ""
 
-    def _hear(self, told: CachedAnswer, events: list[MemberEvent]) -> str:
-        schedule, watch = self._schedule, self._served.watch
-        if told.text is None:
-            schedule.record_failure(seconds_since_boot(), told.why)
-            LOG.warning("squeue does not answer: %s", told.why)
-            return told.why
-        if told.asked_at <= schedule.queried_at:
+    def _process_answer(self, answer: CachedAnswer, events: list[MemberEvent]) -> str:
+        schedule, monitor = self._schedule, self._open_parts.monitor
+        if answer.text is None:
+            schedule.record_failure(seconds_since_boot(), answer.why)
+            LOG.warning("squeue does not answer: %s", answer.why)
+            return answer.why
+        if answer.asked_at <= schedule.queried_at:
             return ""
-        schedule.record_answer(told.asked_at)
-        events += watch.from_queue(told)
+        schedule.record_answer(answer.asked_at)
+        events += monitor.read_queue(answer)
         # A job that is over in the queue has left its record by now, which holds more.
-        events += watch.from_records()
-        if late := watch.expire(time.time()):
-            LOG.info("%d jobs waited longer than 'maxpendtime' lets them, and are cancelled", len(late))
+        events += monitor.read_end_records()
+        if expired := monitor.find_expired(time.time()):
+            LOG.info("%d jobs waited longer than 'maxpendtime' lets them, and are cancelled", len(expired))
             self._commands.add(
                 PendingCommand(
-                    lambda: self._client.cancel_waiting([member.task for member in late if member.task]),
-                    lambda: any(member.waits and member.attempt in watch.members for member in late),
+                    lambda: self._client.cancel_waiting([member.task for member in expired if member.task]),
+                    lambda: any(member.is_waiting and member.attempt in monitor.members for member in expired),
                 )
             )
             schedule.request_query(seconds_since_boot())
         return ""
 
-    def _conclude(self) -> list[MemberEvent]:
+    def _find_ends(self) -> list[MemberEvent]:
         """Return the ends that are certain by now."""
-        served, now = self._served, seconds_since_boot()
-        over = served.watch.over_by(now, gathers=served.ends.gathers)
-        ends: list[Ended | Lost] = [classify_end(member.attempt, record=member.record) for member in over.told]
-        ends += served.ends.of(over.asked, now)
-        return list(served.watch.leave(ends))
+        parts, now = self._open_parts, seconds_since_boot()
+        ended = parts.monitor.find_ended(now, gathers=parts.ends.gathers)
+        ends: list[Ended | Lost] = [classify_end(member.attempt, record=member.record) for member in ended.complete]
+        ends += parts.ends.of(ended.to_query, now)
+        return list(parts.monitor.remove_ended(ends))
 
     # --------------------------------------------------------------------------------------------------------- end
 
     def cancel(self, attempts: Iterable[AttemptId], *, grace_s: float) -> CancelOutcome:
         """Cancel attempts: Slurm sends TERM, and KILL after its own KillWait."""
-        watch = self._served.watch
-        wanted = [attempt for attempt in attempts if attempt in watch.members]
-        tasks = watch.tasks_of(wanted)
+        monitor = self._open_parts.monitor
+        wanted = [attempt for attempt in attempts if attempt in monitor.members]
+        tasks = monitor.tasks_of(wanted)
         command = PendingCommand(
-            lambda: self._client.cancel(tasks), lambda: any(attempt in watch.members for attempt in wanted)
+            lambda: self._client.cancel(tasks), lambda: any(attempt in monitor.members for attempt in wanted)
         )
         if tasks:
             self._commands.add(command, first=True)
-            self._commands.run_next(seconds_since_boot(), timeout_s=_CANCEL_S)
+            self._commands.run_next(seconds_since_boot(), timeout_s=_CANCEL_WAIT_S)
         self._schedule.request_query(seconds_since_boot())
         if self._commands.is_pending(command):
             # Repeated until they are gone.
@@ -257,11 +261,11 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
 
     def discard_ends(self, attempts: Iterable[AttemptId]) -> None:
         """Remove the files of ends that the journal has."""
-        self._served.watch.settled(attempts)
+        self._open_parts.monitor.discard_ends(attempts)
 
     def probe(self) -> PingReport:
         """Return facts of the cluster from its controller."""
-        facts = self._client.facts()
+        facts = self._client.query_config()
         if isinstance(facts, Unreachable):
             return PingReport(service="slurm", ok=False, message=facts.why)
         details = {"version": facts.version, "cluster": facts.name, "accounting": "yes" if facts.accounting else "no"}

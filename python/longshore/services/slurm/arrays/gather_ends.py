@@ -24,17 +24,17 @@ from longshore.world.processes.background_call import BackgroundCall
 
 LOG: Final = logging.getLogger("longshore.slurm")
 
-_WRITES_S: Final = 1.0
+_RECORDING_S: Final = 1.0
 """Seconds the cluster is given to record an end before accounting is queried."""
 _LAG_S: Final = 10.0
 """Seconds accounting may lag behind the queue."""
-_MOMENT_S: Final = 0.5
+_ANSWER_WAIT_S: Final = 0.5
 """Seconds to wait for an answer before the engine goes on."""
-_OUTPUT_B: Final = 1 << 18
+_TAIL_B: Final = 1 << 18
 """Bytes searched at the end of Slurm's output of a batch."""
 
 
-class _Said(msgspec.Struct, frozen=True):
+class _EndAnswers(msgspec.Struct, frozen=True):
     """Slurm's answers about tasks that are over.
 
     `accounts` has the rows of accounting. `shown` has the controller's answers per task; ``None`` for a task that it no
@@ -66,53 +66,53 @@ class EndGatherer:
         self._accounting = bool(facts and facts.accounting)
         self._schedule = schedule
         self.gathers = gathers and self._accounting
-        self._asked_at = -1e9
-        self._asking: BackgroundCall[_Said] = BackgroundCall()
+        self._queried_at = -1e9
+        self._query_call: BackgroundCall[_EndAnswers] = BackgroundCall()
         """The background query about ends: busy accounting may take a minute to answer."""
-        self._asked: list[AttemptId] = []
+        self._queried: list[AttemptId] = []
 
     def of(self, members: list[LiveAttempt], now: float) -> Iterator[Ended | Lost]:
         """Return the ends of those attempts whose outcome is certain by now."""
         # A fresh end is not in accounting yet, and asking twice is worse than asking late.
-        due = [member for member in members if not self._accounting or now - member.wanted_at >= _WRITES_S]
-        if due and not self._asking.is_busy and now - self._asked_at >= self._schedule.floor_s:
-            self._asked_at, self._asked = now, [member.attempt for member in due]
-            self._asking.start(partial(self._ask, [(member.task, member.record is None) for member in due]))
-        for said in self._asking.take_result(timeout_s=_MOMENT_S):
-            asked = set(self._asked)
+        due = [member for member in members if not self._accounting or now - member.end_seen_at >= _RECORDING_S]
+        if due and not self._query_call.is_busy and now - self._queried_at >= self._schedule.floor_s:
+            self._queried_at, self._queried = now, [member.attempt for member in due]
+            self._query_call.start(partial(self._query, [(member.task, member.record is None) for member in due]))
+        for reply in self._query_call.take_result(timeout_s=_ANSWER_WAIT_S):
+            asked = set(self._queried)
             for member in due:
-                if member.attempt in asked and (end := self._of_one(member, said, now)) is not None:
+                if member.attempt in asked and (end := self._determine_end(member, reply, now)) is not None:
                     yield end
 
-    def _of_one(self, member: LiveAttempt, said: _Said, now: float) -> Ended | Lost | None:
+    def _determine_end(self, member: LiveAttempt, reply: _EndAnswers, now: float) -> Ended | Lost | None:
         """Determine how an attempt ended; ``None`` while that is uncertain."""
-        accounts = said.accounts
-        silent = isinstance(accounts, Unreachable)
+        accounts = reply.accounts
+        is_accounting_down = isinstance(accounts, Unreachable)
         account = None if isinstance(accounts, Unreachable) or not member.task else accounts.get(member.task)
         if account is not None and queue_phase(account.state) is not QueuePhase.OVER:
             account = None
-        if account is not None and self._is_half(account) and now - member.wanted_at < _LAG_S:
+        if account is not None and self._lacks_start(account) and now - member.end_seen_at < _LAG_S:
             return None
-        if member.succeeded and account is None:
+        if member.has_success_record and account is None:
             # Without accounting there is nothing to wait for.
-            waits = self._accounting and not silent and now - member.wanted_at < _LAG_S
+            waits = self._accounting and not is_accounting_down and now - member.end_seen_at < _LAG_S
             return None if waits else self._end(member, "", None)
-        state = member.row.state if member.row and member.said_over else ""
+        state = member.row.state if member.row and member.is_over_in_queue else ""
         if member.record is None and account is None:
             # An attempt that had a record, and so was not queried, is queried next time.
-            shown = said.shown.get(member.task, Unreachable(why="")) if member.task else None
+            shown = reply.shown.get(member.task, Unreachable(why="")) if member.task else None
             if isinstance(shown, Unreachable):
                 return None
             if shown is None:
                 # Accounting may lag behind; an attempt without any trace is waited for, and then lost.
-                late = now - (member.wanted_at or now) > GRACE_S and not silent
+                late = now - (member.end_seen_at or now) > GRACE_S and not is_accounting_down
                 return self._lost(member) if late else None
             account, state = shown, shown.state
-        elif account is None and self._accounting and now - member.wanted_at < _LAG_S:
+        elif account is None and self._accounting and now - member.end_seen_at < _LAG_S:
             return None
         return self._end(member, state, account)
 
-    def _is_half(self, account: AccountRow) -> bool:
+    def _lacks_start(self, account: AccountRow) -> bool:
         """Whether accounting has a task's end but not yet its start: Slurm writes them separately."""
         return self.gathers and bool(account.gathered) and "WorkDir" not in account.gathered
 
@@ -121,38 +121,38 @@ class EndGatherer:
         return Lost(j=member.attempt[0], a=member.attempt[1], why=why)
 
     def _end(self, member: LiveAttempt, state: str, account: AccountRow | None) -> Ended:
-        words = "" if member.succeeded else _tail(self._records.files(member.book.tag).output)
+        output = "" if member.has_success_record else _read_tail(self._records.files(member.batch.tag).output)
         raw = (account.raw_id if account else "") or (member.row.raw_id if member.row else "")
         end = classify_end(
             member.attempt,
             record=member.record,
             state=state,
             account=account,
-            memory_b=member.book.memory_b,
-            out_of_memory=bool(words) and reports_out_of_memory(words, raw),
+            memory_b=member.batch.memory_b,
+            out_of_memory=bool(output) and reports_out_of_memory(output, raw),
         )
-        return _waited_too_long(end, member) if member.expired and member.record is None else end
+        return _as_pending_timeout(end, member) if member.is_expired and member.record is None else end
 
-    def _ask(self, wanted: list[tuple[TaskId | None, bool]]) -> _Said:
+    def _query(self, wanted: list[tuple[TaskId | None, bool]]) -> _EndAnswers:
         """Query accounting for tasks, and the controller for those without a record or accounting."""
         accounts = self._accounts([task for task, _ in wanted if task])
         shown: dict[TaskId, AccountRow | Unreachable | None] = {}
-        for task, silent in wanted:
+        for task, is_accounting_down in wanted:
             account = None if isinstance(accounts, Unreachable) or not task else accounts.get(task)
-            if task and silent and (account is None or queue_phase(account.state) is not QueuePhase.OVER):
+            if task and is_accounting_down and (account is None or queue_phase(account.state) is not QueuePhase.OVER):
                 found = shown[task] = self._shown(task)
                 if isinstance(found, Unreachable):
                     # When one query gets no answer, the others get none either.
                     break
-        return _Said(accounts, shown)
+        return _EndAnswers(accounts, shown)
 
     def _accounts(self, tasks: list[TaskId]) -> Mapping[TaskId, AccountRow] | Unreachable:
         if not self._accounting:
             return {}
-        told = self._client.query_accounting(tasks)
-        if isinstance(told, Unreachable):
-            LOG.warning("sacct does not answer: %s", told.why)
-        return told
+        answer = self._client.query_accounting(tasks)
+        if isinstance(answer, Unreachable):
+            LOG.warning("sacct does not answer: %s", answer.why)
+        return answer
 
     def _shown(self, task: TaskId) -> AccountRow | Unreachable | None:
         """Query the controller for a task."""
@@ -164,22 +164,22 @@ class EndGatherer:
         return scontrol_row(task, fields) if queue_phase(fields.get("JobState", "")) is QueuePhase.OVER else None
 
 
-def _waited_too_long(end: Ended, member: LiveAttempt) -> Ended:
+def _as_pending_timeout(end: Ended, member: LiveAttempt) -> Ended:
     """Turn a cancellation into what it was: the end of a wait beyond its limit."""
     if end.cause is not Cause.CANCELLED:
         return end
-    reason = f"it waited longer than the {member.book.max_wait_s:.0f} s of 'maxpendtime'"
+    reason = f"it waited longer than the {member.batch.max_wait_s:.0f} s of 'maxpendtime'"
     if member.row is not None and member.row.reason not in {"", "None"}:
         reason += f"; Slurm's reason was {member.row.reason}"
     return msgspec.structs.replace(end, cause=Cause.PEND_TIMEOUT, reason=reason, exit=None, signal=None)
 
 
-def _tail(path: Path) -> str:
+def _read_tail(path: Path) -> str:
     """Read the end of Slurm's output of a batch."""
     try:
         with path.open("rb") as file:
             file.seek(0, 2)
-            file.seek(max(0, file.tell() - _OUTPUT_B))
+            file.seek(max(0, file.tell() - _TAIL_B))
             return file.read().decode("utf-8", "replace")
     except OSError:
         return ""

@@ -47,14 +47,14 @@ _Number: TypeAlias = int | Unreachable | None
 
 LOG: Final = logging.getLogger("longshore.slurm")
 
-_BROKEN_S: Final = 15.0
+_BROKEN_CONNECTION_S: Final = 15.0
 """Seconds a batch may take to appear after a broken connection: what Slurm received is there by then or never."""
-_BACK_OFF_S: Final = 2.0
-_MOST_BACK_OFF_S: Final = 60.0
+_MIN_BACK_OFF_S: Final = 2.0
+_MAX_BACK_OFF_S: Final = 60.0
 """Longest pause after a refused batch; the pause doubles each time."""
-_SMALLER_S: Final = 1.0
+_SMALLER_BATCH_PAUSE_S: Final = 1.0
 """Pause before a smaller batch is tried where a larger one was too large."""
-_MOMENT_S: Final = 1.0
+_SBATCH_WAIT_S: Final = 1.0
 """Seconds to wait for sbatch before the engine goes on; a later reply is read when the batch is looked up."""
 
 
@@ -70,7 +70,7 @@ class BatchSubmitter:
         client: SlurmClient,
         scripts: ScriptWriter,
         records: BatchRecords,
-        watch: BatchMonitor,
+        monitor: BatchMonitor,
         schedule: PollSchedule,
         facts: ClusterFacts | None,
         limits: Limits,
@@ -78,42 +78,42 @@ class BatchSubmitter:
         self._client = client
         self._scripts = scripts
         self._records = records
-        self._watch = watch
+        self._monitor = monitor
         self._schedule = schedule
         self._accounting = bool(facts and facts.accounting)
-        self._turns = client.turns(limits.submit_per_s) if limits.submit_per_s else None
-        self._largest = limits.max_batch
+        self._rate_limit = client.submit_rate_limit(limits.submit_per_s) if limits.submit_per_s else None
+        self._max_batch = limits.max_batch
         self.max_batch = limits.max_batch
         """Members of a batch: fewer than the site allows while Slurm refuses larger ones."""
-        self._back_off_s = _BACK_OFF_S
+        self._back_off_s = _MIN_BACK_OFF_S
         self._stops_run = scripts.stops_run
-        self._asked: dict[str, float] = {}
+        self._lookup_since: dict[str, float] = {}
         """Since when a batch is being looked up, in seconds since boot."""
-        self._handing_over: BackgroundCall[ProgramResult] = BackgroundCall()
-        self._handed: BatchRecord | None = None
+        self._sbatch_call: BackgroundCall[ProgramResult] = BackgroundCall()
+        self._latest_record: BatchRecord | None = None
         """The batch of the latest call of sbatch."""
-        self._looking_up: BackgroundCall[tuple[str, _Number]] = BackgroundCall()
+        self._lookup_call: BackgroundCall[tuple[str, _Number]] = BackgroundCall()
 
     def free_submissions(self) -> int | None:
         """Number of batches that may be submitted now; ``None`` for any number."""
-        if self._handing_over.is_busy:
+        if self._sbatch_call.is_busy:
             return 0
-        return self._turns.count_available() if self._turns else None
+        return self._rate_limit.count_available() if self._rate_limit else None
 
     def submit(self, batch: Batch) -> SubmitResult:
         """Submit a batch as one array."""
         if self._schedule.failure:
             # Another query, of up to half a minute, would block the engine.
-            return Throttled(f"the workload manager does not answer: {self._schedule.failure}", _BACK_OFF_S)
-        if self._handing_over.is_busy and self._handed:
-            return Throttled(f"sbatch has not answered yet for the batch '{self._handed.tag}'", _MOMENT_S)
-        if self._turns and (wait_s := self._turns.acquire()):
+            return Throttled(f"the workload manager does not answer: {self._schedule.failure}", _MIN_BACK_OFF_S)
+        if self._sbatch_call.is_busy and self._latest_record:
+            return Throttled(f"sbatch has not answered yet for the batch '{self._latest_record.tag}'", _SBATCH_WAIT_S)
+        if self._rate_limit and (wait_s := self._rate_limit.acquire()):
             return Throttled("other runs of yours submit as often as this site allows", wait_s)
         try:
             script = self._scripts.text(batch)
         except ConfigError as error:
             return Rejected(error.message, for_all=self._stops_run, hopeless=True)
-        book = BatchRecord(
+        batch_record = BatchRecord(
             tag=batch.tag,
             name=self._scripts.name(batch.tag),
             members=tuple((member.job, member.attempt) for member in batch.members),
@@ -122,26 +122,26 @@ class BatchSubmitter:
             max_wait_s=self._scripts.max_wait_s(batch),
         )
         try:
-            self._records.write(book, batch.members)
+            self._records.write(batch_record, batch.members)
         except OSError as error:
-            return Throttled(f"the batch cannot be written down: {error.strerror}", _BACK_OFF_S)
-        self._handed = book
-        self._handing_over.start(partial(self._client.submit, script))
-        answer = self._hear(book, timeout_s=_MOMENT_S)
-        return answer or Unsure(f"sbatch has not answered yet for the batch '{book.tag}'")
+            return Throttled(f"the batch cannot be written down: {error.strerror}", _MIN_BACK_OFF_S)
+        self._latest_record = batch_record
+        self._sbatch_call.start(partial(self._client.submit, script))
+        answer = self._take_sbatch_result(batch_record, timeout_s=_SBATCH_WAIT_S)
+        return answer or Unsure(f"sbatch has not answered yet for the batch '{batch_record.tag}'")
 
-    def _hear(self, book: BatchRecord, *, timeout_s: float = 0.0) -> SubmitResult | None:
+    def _take_sbatch_result(self, batch_record: BatchRecord, *, timeout_s: float = 0.0) -> SubmitResult | None:
         """Return sbatch's result for the latest batch; ``None`` while it is pending."""
-        for answer in self._handing_over.take_result(timeout_s=timeout_s):
-            return self._judge(book, answer)
+        for answer in self._sbatch_call.take_result(timeout_s=timeout_s):
+            return self._classify_result(batch_record, answer)
         return None
 
-    def _judge(self, book: BatchRecord, answer: ProgramResult) -> SubmitResult:
+    def _classify_result(self, batch_record: BatchRecord, answer: ProgramResult) -> SubmitResult:
         found = submitted_id(answer.out) if answer.ok else None
         if found:
-            self._taken(book, found[0])
-            self._back_off_s = _BACK_OFF_S
-            self.max_batch = min(self._largest, max(self.max_batch, 2 * len(book.members)))
+            self._record_acceptance(batch_record, found[0])
+            self._back_off_s = _MIN_BACK_OFF_S
+            self.max_batch = min(self._max_batch, max(self.max_batch, 2 * len(batch_record.members)))
             return Accepted(str(found[0]))
         if answer.status is None or answer.ok:
             return Unsure(f"sbatch gave no id: {answer.why}")
@@ -150,97 +150,101 @@ class BatchSubmitter:
                 if is_connection_broken(answer.err or answer.out):
                     # If that cannot be recorded, the batch is only waited for longer.
                     with suppress(OSError):
-                        self._records.write(msgspec.structs.replace(book, may_appear_s=_BROKEN_S))
+                        self._records.write(msgspec.structs.replace(batch_record, may_appear_s=_BROKEN_CONNECTION_S))
                 return Unsure(answer.why)
             case SubmitFailure.THROTTLED:
-                self._records.remove(book.tag)
-                if is_size_refusal(answer.err or answer.out) and len(book.members) > 1:
+                self._records.remove(batch_record.tag)
+                if is_size_refusal(answer.err or answer.out) and len(batch_record.members) > 1:
                     # Slurm accepts an array as a whole or not at all: a smaller one may fit under the limit.
-                    self.max_batch = len(book.members) // 2
-                    return Throttled(f"Slurm takes no more at once: {answer.why}", _SMALLER_S)
-                pause_s, self._back_off_s = self._back_off_s, min(2 * self._back_off_s, _MOST_BACK_OFF_S)
+                    self.max_batch = len(batch_record.members) // 2
+                    return Throttled(f"Slurm takes no more at once: {answer.why}", _SMALLER_BATCH_PAUSE_S)
+                pause_s, self._back_off_s = self._back_off_s, min(2 * self._back_off_s, _MAX_BACK_OFF_S)
                 return Throttled(f"Slurm takes no more for now: {answer.why}", pause_s)
             case _:
-                self._records.remove(book.tag)
+                self._records.remove(batch_record.tag)
                 hopeless = is_permanent_refusal(answer.err or answer.out)
                 return Rejected(f"Slurm refuses it: {answer.why}", for_all=self._stops_run, hopeless=hopeless)
 
-    def _taken(self, book: BatchRecord, number: int) -> None:
-        known = msgspec.structs.replace(book, id=number)
-        self._watch.follow(known, seconds_since_boot())
+    def _record_acceptance(self, batch_record: BatchRecord, number: int) -> None:
+        accepted = msgspec.structs.replace(batch_record, id=number)
+        self._monitor.add_batch(accepted, seconds_since_boot())
         self._schedule.reset_interval()
         try:
-            self._records.write(known)
+            self._records.write(accepted)
         except OSError as error:
             # The job's name finds it again.
-            LOG.warning("the id %s of batch '%s' cannot be written down: %s", number, book.tag, error.strerror)
+            LOG.warning("the id %s of batch '%s' cannot be written down: %s", number, batch_record.tag, error.strerror)
 
     def renice(self, urgencies: Mapping[str, Urgency]) -> dict[int, int]:
         """Return new nice values of waiting batches whose urgency changed."""
         values: dict[int, int] = {}
         for tag, urgency in sorted(urgencies.items()):
             nice = None if self._scripts.has_own_nice else self._scripts.nice(urgency)
-            book = self._records.read(tag) if nice is not None else None
-            if book is not None and book.id is not None and nice is not None:
-                values[book.id] = nice
+            batch_record = self._records.read(tag) if nice is not None else None
+            if batch_record is not None and batch_record.id is not None and nice is not None:
+                values[batch_record.id] = nice
         return values
 
     def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
         """Look up batches in the batch records, else by name in the queue and in accounting."""
-        taken: dict[str, frozenset[AttemptId]] = {}
-        late: dict[str, Rejected | Throttled] = {}
+        found_members: dict[str, frozenset[AttemptId]] = {}
+        late_results: dict[str, Rejected | Throttled] = {}
         for tag in tags:
-            if self._handing_over.is_busy and self._handed and self._handed.tag == tag:
-                said = self._hear(self._handed)
-                if said is None:
+            if self._sbatch_call.is_busy and self._latest_record and self._latest_record.tag == tag:
+                reply = self._take_sbatch_result(self._latest_record)
+                if reply is None:
                     return Unreachable(why=f"sbatch has not answered yet for the batch '{tag}'")
-                if isinstance(said, Rejected | Throttled):
-                    late[tag] = said
+                if isinstance(reply, Rejected | Throttled):
+                    late_results[tag] = reply
                     continue
-            book = self._records.read(tag)
-            if book is None:
+            batch_record = self._records.read(tag)
+            if batch_record is None:
                 continue
-            if book.id is None:
-                number = self._look_up(book)
+            if batch_record.id is None:
+                number = self._find_job(batch_record)
                 if isinstance(number, Unreachable):
                     return number
                 if number is None:
                     self._records.remove(tag)
                     continue
-                self._taken(book, number)
-            taken[tag] = frozenset(book.members)
-        return FindResult(taken, late)
+                self._record_acceptance(batch_record, number)
+            found_members[tag] = frozenset(batch_record.members)
+        return FindResult(found_members, late_results)
 
-    def _look_up(self, book: BatchRecord) -> _Number:
+    def _find_job(self, batch_record: BatchRecord) -> _Number:
         """Find Slurm's id of a batch whose submission was never answered."""
         if self._schedule.failure:
             return Unreachable(why=self._schedule.failure)
-        if not self._looking_up.is_busy:
+        if not self._lookup_call.is_busy:
             # Only a query begun after sbatch's time limit includes the result of sbatch.
-            self._asked.setdefault(book.tag, seconds_since_boot())
-            self._looking_up.start(lambda: (book.tag, self._searched(book)))
-        for tag, number in self._looking_up.take_result(timeout_s=_MOMENT_S):
-            if tag == book.tag:
+            self._lookup_since.setdefault(batch_record.tag, seconds_since_boot())
+            self._lookup_call.start(lambda: (batch_record.tag, self._query_by_name(batch_record)))
+        for tag, number in self._lookup_call.take_result(timeout_s=_SBATCH_WAIT_S):
+            if tag == batch_record.tag:
                 return number
-        return Unreachable(why=f"'{book.name}' is being looked up, for sbatch did not answer")
+        return Unreachable(why=f"'{batch_record.name}' is being looked up, for sbatch did not answer")
 
-    def _searched(self, book: BatchRecord) -> _Number:
+    def _query_by_name(self, batch_record: BatchRecord) -> _Number:
         """Find Slurm's id of a batch by its name."""
-        told = self._client.queue(
-            max_age_s=self._schedule.floor_s, not_before=self._asked[book.tag], floor_s=self._schedule.floor_s
+        answer = self._client.queue(
+            max_age_s=self._schedule.floor_s,
+            not_before=self._lookup_since[batch_record.tag],
+            floor_s=self._schedule.floor_s,
         )
-        if told is None or told.text is None:
-            return Unreachable(why=told.why if told else f"the queue is asked again for '{book.name}' in a moment")
-        for row in queue_rows(told.text):
-            if row.name == book.name:
+        if answer is None or answer.text is None:
+            return Unreachable(
+                why=answer.why if answer else f"the queue is asked again for '{batch_record.name}' in a moment"
+            )
+        for row in queue_rows(answer.text):
+            if row.name == batch_record.name:
                 return row.id.job
         if self._accounting:
-            since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(book.at - 3600))
-            rows = self._client.query_accounting_by_name(book.name, since=since)
+            since = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(batch_record.at - 3600))
+            rows = self._client.query_accounting_by_name(batch_record.name, since=since)
             if isinstance(rows, Unreachable):
                 return rows
             if rows:
                 return min(rows, key=lambda task: task.job).job
-        if abs(time.time() - book.at) < book.may_appear_s:
-            return Unreachable(why=f"sbatch did not answer, and its job '{book.name}' may still appear")
+        if abs(time.time() - batch_record.at) < batch_record.may_appear_s:
+            return Unreachable(why=f"sbatch did not answer, and its job '{batch_record.name}' may still appear")
         return None

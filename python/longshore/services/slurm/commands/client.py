@@ -100,7 +100,7 @@ class SlurmClient:
     def _queue_path(self) -> Path:
         return state_folder() / "newest" / f"squeue-{self._cluster_digest}.json"
 
-    def turns(self, per_s: float) -> RateLimit:
+    def submit_rate_limit(self, per_s: float) -> RateLimit:
         """Return the rate limit on sbatch for all processes of this user on this host."""
         return RateLimit(state_folder() / "newest" / f"sbatch-{self._cluster_digest}.turns", per_s)
 
@@ -148,7 +148,7 @@ class SlurmClient:
             return dict(_pairs(answer.out.strip().partition("\n")[0]))
         return None if "Invalid job id" in answer.err else Unreachable(why=answer.why)
 
-    def facts(self) -> ClusterFacts | Unreachable:
+    def query_config(self) -> ClusterFacts | Unreachable:
         """Query the controller for facts of its cluster."""
         answer = self._run(["scontrol", *self._cluster_option, "show", "config"], timeout_s=_QUERY_S / 4)
         if not answer.ok:

@@ -14,7 +14,7 @@ from longshore.model.workflow.request import Request
 from longshore.services.slurm.batch_records import BatchRecord
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class ObservedJob(msgspec.Struct, frozen=True, kw_only=True):
     """Observed state of one job.
 
     `tag` is its batch's, `id` is Slurm's. `at` is the time of submission, in seconds since the epoch. `began` says
@@ -38,7 +38,10 @@ class Cancellation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def derive_events(
-    parents: Sequence[Sequence[int]], final: int, seen: Mapping[int, Seen], cancelled: Cancellation | None
+    parents: Sequence[Sequence[int]],
+    final: int,
+    observed_jobs: Mapping[int, ObservedJob],
+    cancelled: Cancellation | None,
 ) -> Iterator[Event]:
     """Derive the events of a run, parents before children.
 
@@ -48,95 +51,100 @@ def derive_events(
     `parents` holds the indices of each job's parents, which come before it. `final` is the index of the final job; -1
     without one.
     """
-    well: set[int] = set()
+    succeeded: set[int] = set()
     closed: set[int] = set()
     """Jobs that are over, or can never start."""
-    late: list[Event] = []
-    for job, above in enumerate(parents):
+    cancelled_ends: list[Event] = []
+    for job, parents_of_job in enumerate(parents):
         if job == final:
             ready = len(closed) == job and not (cancelled and cancelled.final_too)
         else:
-            ready = well.issuperset(above)
+            ready = succeeded.issuperset(parents_of_job)
         if not ready:
-            if job != final and any(each in closed and each not in well for each in above):
+            if job != final and any(each in closed and each not in succeeded for each in parents_of_job):
                 closed.add(job)
             continue
-        known = seen[job]
-        yield from _handed_over(job, known)
-        if known.end is None:
+        observed = observed_jobs[job]
+        yield from _submission_events(job, observed)
+        if observed.end is None:
             continue
         closed.add(job)
-        if cancelled and _was_cancelled(known.end):
-            late.append(known.end)
+        if cancelled and _was_cancelled(observed.end):
+            cancelled_ends.append(observed.end)
             continue
-        yield known.end
-        if isinstance(known.end, Ended) and known.end.cause is None:
-            well.add(job)
+        yield observed.end
+        if isinstance(observed.end, Ended) and observed.end.cause is None:
+            succeeded.add(job)
         else:
-            yield Failed(j=job, why=_why(known.end), t=known.end.t)
+            yield Failed(j=job, why=_failure_reason(observed.end), t=observed.end.t)
     if cancelled:
         to_final = {"final": "no"} if cancelled.final_too else {}
         yield Steer(who=cancelled.who, act="cancel", set=to_final, t=cancelled.at)
-        yield from late
+        yield from cancelled_ends
 
 
-def _handed_over(job: int, known: Seen) -> Iterator[Event]:
-    batch = f"{known.tag}.{job}"
-    yield Submitting(b=batch, tag=known.tag, jobs=((job, 1),), request=known.request, t=known.at)
-    yield Submitted(b=batch, id=known.id, t=known.at)
-    end = known.end
+def _submission_events(job: int, observed: ObservedJob) -> Iterator[Event]:
+    batch = f"{observed.tag}.{job}"
+    yield Submitting(b=batch, tag=observed.tag, jobs=((job, 1),), request=observed.request, t=observed.at)
+    yield Submitted(b=batch, id=observed.id, t=observed.at)
+    end = observed.end
     ran = isinstance(end, Ended) and (end.exit is not None or end.signal is not None)
-    if known.began or ran:
+    if observed.began or ran:
         host, at = (end.host, end.start) if isinstance(end, Ended) else (None, None)
-        yield Started(j=job, a=1, host=host, at=at, t=at or known.at)
+        yield Started(j=job, a=1, host=host, at=at, t=at or observed.at)
 
 
 def _was_cancelled(end: Ended | Lost) -> bool:
     return isinstance(end, Lost) or end.cause in (Cause.CANCELLED, Cause.SIGNAL)
 
 
-def _why(end: Ended | Lost) -> str:
+def _failure_reason(end: Ended | Lost) -> str:
     if isinstance(end, Lost):
         return end.why
-    said = end.reason or (f"exit code {end.exit}" if end.exit is not None else f"signal {end.signal}")
-    return f"{said}; jobs that Slurm runs by itself are not tried again"
+    reply = end.reason or (f"exit code {end.exit}" if end.exit is not None else f"signal {end.signal}")
+    return f"{reply}; jobs that Slurm runs by itself are not tried again"
 
 
-def arrays(keys: Sequence[tuple[int, tuple[int, ...]]], joins: Sequence[bool], most: int) -> list[list[int]]:
+def group_arrays(
+    keys: Sequence[tuple[int, tuple[int, ...]]], can_join: Sequence[bool], max_array: int
+) -> list[list[int]]:
     """Group jobs into arrays, parents before children.
 
     These are jobs of one profile with the same parents, and jobs of one profile each of which waits for the jobs at its
     own place in other arrays.
 
-    `keys` holds the profile and parents of each job, which come before it. `joins` says whether a job may be in an
-    array; `most` is the largest size of an array.
+    `keys` holds the profile and parents of each job, which come before it. `can_join` says whether a job may be in an
+    array; `max_array` is the largest size of an array.
     """
-    alike = Counter(keys)
+    counts = Counter(keys)
     found: list[list[int]] = []
-    places: list[tuple[int, int]] = []
+    placements: list[tuple[int, int]] = []
     """Array of each job, and its place in that array."""
     cached_answer: dict[tuple[int, tuple[int, ...]] | tuple[int, tuple[int, ...], str], int] = {}
     for job, key in enumerate(keys):
         profile, parents = key
-        above, at = [places[parent][0] for parent in parents], {places[parent][1] for parent in parents}
+        parents_of_job, at = (
+            [placements[parent][0] for parent in parents],
+            {placements[parent][1] for parent in parents},
+        )
         name: tuple[int, tuple[int, ...]] | tuple[int, tuple[int, ...], str] = key
-        beside = (profile, tuple(above), "beside")
-        is_alone = alike[key] == 1 and len(at) == 1 and len(set(above)) == len(above)
-        if is_alone and all(len(found[each]) > 1 for each in above):
-            here = found[cached_answer[beside]] if beside in cached_answer else []
-            name = beside if at == {len(here)} and len(here) < most else key
+        aligned_key = (profile, tuple(parents_of_job), "beside")
+        is_alone = counts[key] == 1 and len(at) == 1 and len(set(parents_of_job)) == len(parents_of_job)
+        if is_alone and all(len(found[each]) > 1 for each in parents_of_job):
+            array = found[cached_answer[aligned_key]] if aligned_key in cached_answer else []
+            name = aligned_key if at == {len(array)} and len(array) < max_array else key
         group = cached_answer.get(name)
-        if group is None or len(found[group]) >= most or not joins[job]:
+        if group is None or len(found[group]) >= max_array or not can_join[job]:
             group = len(found)
             found.append([])
-            if joins[job]:
+            if can_join[job]:
                 cached_answer[name] = group
-        places.append((group, len(found[group])))
+        placements.append((group, len(found[group])))
         found[group].append(job)
     return found
 
 
-def dependency(parents: Sequence[Sequence[int]], records: Mapping[int, tuple[BatchRecord, int]]) -> str:
+def dependency_value(parents: Sequence[Sequence[int]], records: Mapping[int, tuple[BatchRecord, int]]) -> str:
     """Build the value of ``sbatch --dependency`` for a batch's members.
 
     `parents` holds the parents' indices per member: the same for all, or at the member's own place in other batches.
@@ -145,18 +153,18 @@ def dependency(parents: Sequence[Sequence[int]], records: Mapping[int, tuple[Bat
     positions: dict[str, list[int]] = {}
     found: dict[str, BatchRecord] = {}
     for job in parents[0]:
-        book, position = records[job]
-        positions.setdefault(book.tag, []).append(position)
-        found[book.tag] = book
+        batch_record, position = records[job]
+        positions.setdefault(batch_record.tag, []).append(position)
+        found[batch_record.tag] = batch_record
     if any(set(each) != set(parents[0]) for each in parents):
-        return f"aftercorr:{':'.join(str(book.id) for book in found.values())}"
+        return f"aftercorr:{':'.join(str(batch_record.id) for batch_record in found.values())}"
     names: list[str] = []
     for tag, these in positions.items():
-        book = found[tag]
-        if len(these) == len(book.members):
-            names.append(str(book.id))
+        batch_record = found[tag]
+        if len(these) == len(batch_record.members):
+            names.append(str(batch_record.id))
         else:
-            names += [f"{book.id}_{position}" for position in sorted(these)]
+            names += [f"{batch_record.id}_{position}" for position in sorted(these)]
     return f"afterok:{':'.join(names)}" if names else ""
 
 

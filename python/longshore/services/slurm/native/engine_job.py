@@ -36,19 +36,19 @@ from longshore.world.processes.query_cache import seconds_since_boot
 from longshore.world.runs.run_directory import read_card, read_snapshot
 
 TEMPLATE: Final = PurePosixPath("wms", "engine.sh.j2")
-_BOOK: Final = PurePosixPath("wms", "engine-job.json")
+_RECORD_PATH: Final = PurePosixPath("wms", "engine-job.json")
 _MEMORY_B: Final = 1024 * MIB
 """Memory for a run of about a million jobs."""
 _WARNING_S: Final = 120
 """Seconds before the time limit; Slurm may send the signal up to a minute early (sbatch(1): --signal)."""
-_SOON_S: Final = 15.0
+_START_WAIT_S: Final = 15.0
 """Seconds a submission waits for its engine to start; the job itself may be queued for hours."""
-_LOOK_S: Final = 0.5
-_OLD_S: Final = 5.0
+_QUERY_PAUSE_S: Final = 0.5
+_MAX_AGE_S: Final = 5.0
 """Age up to which an answer of the queue shows whether the engine is there."""
 
 
-class _Book(msgspec.Struct, frozen=True):
+class _EngineJobRecord(msgspec.Struct, frozen=True):
     """Record of the engine's job."""
 
     id: int
@@ -69,15 +69,15 @@ def engine_request(slurm: SlurmMap) -> tuple[Request, dict[str, YamlValue]]:
 
     Raises `ConfigError` when they are invalid.
     """
-    own = slurm.get("engineJob") or {}
-    if not isinstance(own, Mapping):
+    options = slurm.get("engineJob") or {}
+    if not isinstance(options, Mapping):
         raise ConfigError(
-            f"'slurm.engineJob' must be a map, not '{own}'", hint="For example 'engineJob: {partition: long}'."
+            f"'slurm.engineJob' must be a map, not '{options}'", hint="For example 'engineJob: {partition: long}'."
         )
-    words = {name: value for name, value in own.items() if name != "time"}
-    span = own.get("time")
+    own_settings = {name: value for name, value in options.items() if name != "time"}
+    span = options.get("time")
     limit = None if span is None else parse_walltime(span, "slurm.engineJob.time")
-    return Request(cpus=1, memory_b=_MEMORY_B, walltime_s=limit), words
+    return Request(cpus=1, memory_b=_MEMORY_B, walltime_s=limit), own_settings
 
 
 def engine_script(
@@ -89,8 +89,10 @@ def engine_script(
     ``--by`` is added. Raises `ConfigError` when the settings are invalid.
     """
     slurm = slurm_map(settings)
-    request, words = engine_request(slurm)
-    own = merge_settings({"slurm": {name: slurm.get(name) for name in ("partition", "qos", "reserv", "wckey")}}, words)
+    request, own_settings = engine_request(slurm)
+    options = merge_settings(
+        {"slurm": {name: slurm.get(name) for name in ("partition", "qos", "reserv", "wckey")}}, own_settings
+    )
     name = f"{run_token}-engine"
     batch = Batch(id="0", tag=name, request=request, members=())
     account, qos = settings.get("account"), settings.get("qos")
@@ -98,9 +100,9 @@ def engine_script(
     signal = (f"--signal=B:USR1@{_WARNING_S}",) if request.walltime_s else ()
     script = Script(
         name=job_name(name, str(slurm.get("repo_key") or "")),
-        components=components(batch, own, defaults=defaults)[:1],
+        components=components(batch, options, defaults=defaults)[:1],
         array=0,
-        raw=(*signal, *raw_options(settings.get("directives"), own.get("sbatch"))),
+        raw=(*signal, *raw_options(settings.get("directives"), options.get("sbatch"))),
         folder=str(run.root),
         output=str(run.engine_log),
         wrapper="",
@@ -108,7 +110,7 @@ def engine_script(
         ends="",
         comment=f"longshore engine run={run.root.name}",
         requeue=True,
-        omit=omitted_options(own),
+        omit=omitted_options(options),
     )
     return rendered(script, template, by=by, command=" ".join(map(shlex.quote, command)))
 
@@ -139,12 +141,12 @@ class EngineJob:
         if found is None:
             raise SubmissionRefusedError(f"Slurm does not take the engine of '{self._run.root}': {answer.why}")
         number = found[0]
-        write_atomically(self._run.root / _BOOK, msgspec.json.encode(_Book(number, time.time())))
-        return self._begun(number, before)
+        write_atomically(self._run.root / _RECORD_PATH, msgspec.json.encode(_EngineJobRecord(number, time.time())))
+        return self._wait_for_start(number, before)
 
-    def _begun(self, number: int, before: int) -> str:
+    def _wait_for_start(self, number: int, before: int) -> str:
         """Wait a moment for the engine to start."""
-        deadline = time.monotonic() + _SOON_S
+        deadline = time.monotonic() + _START_WAIT_S
         state = "PENDING"
         while time.monotonic() < deadline:
             if len(lives(self._run.journal)) > before:
@@ -158,48 +160,48 @@ class EngineJob:
                         f"{last_log_line(self._run) or state}",
                         hint=f"Its words are in '{self._run.engine_log}'.",
                     )
-            time.sleep(_LOOK_S)
+            time.sleep(_QUERY_PAUSE_S)
         return f"the engine is job {number} of Slurm, and waits in the queue"
 
     def phase(self) -> QueuePhase | None:
         """Return the phase of the job; ``UNKNOWN`` when Slurm does not answer, ``None`` when there is no job."""
-        book = self._book()
-        if book is None:
+        record = self._read_record()
+        if record is None:
             return None
-        snapshot, begun = read_snapshot(self._run), lives(self._run.journal)
-        if snapshot and snapshot.finished and snapshot.at >= book.at and begun[-1][0] == snapshot.life:
+        snapshot, engine_lives = read_snapshot(self._run), lives(self._run.journal)
+        if snapshot and snapshot.finished and snapshot.at >= record.at and engine_lives[-1][0] == snapshot.life:
             # The engine has finished, and Slurm is only cleaning up.
             return QueuePhase.OVER
         # An answer to a query before the submission does not include it.
-        handed_over = seconds_since_boot() - max(0.0, time.time() - book.at)
-        told = self._client.queue(max_age_s=_OLD_S, not_before=handed_over)
-        if told is None or told.text is None:
+        submitted_at = seconds_since_boot() - max(0.0, time.time() - record.at)
+        answer = self._client.queue(max_age_s=_MAX_AGE_S, not_before=submitted_at)
+        if answer is None or answer.text is None:
             return QueuePhase.UNKNOWN
-        rows = (row for row in queue_rows(told.text) if row.id.job == book.id)
+        rows = (row for row in queue_rows(answer.text) if row.id.job == record.id)
         row = next(rows, None)
         return QueuePhase.OVER if row is None else queue_phase(row.state)
 
     def end(self) -> None:
         """Cancel the job in any phase; raises `SubmissionRefusedError` when Slurm does not answer."""
-        book = self._book()
-        if book is None:
+        record = self._read_record()
+        if record is None:
             return
-        failed = self._client.cancel([TaskId(book.id)])
+        failed = self._client.cancel([TaskId(record.id)])
         if failed is not None:
             raise SubmissionRefusedError(
-                f"the engine of '{self._run.root}', job {book.id} of Slurm, cannot be ended: {failed.why}"
+                f"the engine of '{self._run.root}', job {record.id} of Slurm, cannot be ended: {failed.why}"
             )
-        deadline = time.monotonic() + _SOON_S
+        deadline = time.monotonic() + _START_WAIT_S
         while time.monotonic() < deadline:
-            shown = self._client.show_job(TaskId(book.id))
+            shown = self._client.show_job(TaskId(record.id))
             if shown is None or (
                 not isinstance(shown, Unreachable) and queue_phase(shown.get("JobState", "")) is QueuePhase.OVER
             ):
                 return
-            time.sleep(_LOOK_S)
+            time.sleep(_QUERY_PAUSE_S)
 
-    def _book(self) -> _Book | None:
+    def _read_record(self) -> _EngineJobRecord | None:
         try:
-            return msgspec.json.decode((self._run.root / _BOOK).read_bytes(), type=_Book)
+            return msgspec.json.decode((self._run.root / _RECORD_PATH).read_bytes(), type=_EngineJobRecord)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             return None

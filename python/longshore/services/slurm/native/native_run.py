@@ -32,7 +32,7 @@ from longshore.services.slurm.commands.parse import (
 )
 from longshore.services.slurm.commands.states import QueuePhase, queue_phase
 from longshore.services.slurm.native import engine_job
-from longshore.services.slurm.native.derive_events import Cancellation, arrays, dependency, derive_events
+from longshore.services.slurm.native.derive_events import Cancellation, dependency_value, derive_events, group_arrays
 from longshore.services.slurm.native.observe import NativeObserver, NativeRecord
 from longshore.services.slurm.render.batch_script import ScriptWriter, choice, is_heterogeneous
 from longshore.services.slurm.render.sbatch_options import SlurmMap, slurm_map
@@ -40,10 +40,10 @@ from longshore.world.files.atomic import move, read_record, write_atomically
 from longshore.world.host import boot_id, host_name, user_name
 from longshore.world.runs.run_directory import read_card
 
-_BOOK: Final = PurePosixPath("wms", "native.json")
-_COLLECTED: Final = PurePosixPath("wms", "native-collected.json")
-_CANCELLED: Final = PurePosixPath("wms", "native-cancelled.json")
-_MOST: Final = 1000
+_RECORD_PATH: Final = PurePosixPath("wms", "native.json")
+_COLLECTED_PATH: Final = PurePosixPath("wms", "native-collected.json")
+_CANCELLED_PATH: Final = PurePosixPath("wms", "native-cancelled.json")
+_MAX_ARRAY: Final = 1000
 
 
 def wants_native(settings: Mapping[str, object]) -> bool:
@@ -71,7 +71,7 @@ class NativeRun:
     @property
     def is_open(self) -> bool:
         """Whether the journal lacks the run's end."""
-        return (self._run.root / _BOOK).exists()
+        return (self._run.root / _RECORD_PATH).exists()
 
     # ------------------------------------------------------------------------------------------------------ submit
 
@@ -81,24 +81,24 @@ class NativeRun:
         `command` collects the outcome into the journal when all jobs are over; ``--by`` is added. Raises
         `SubmissionRefusedError` when Slurm refuses any part; all jobs are then removed.
         """
-        told = self._client.facts()
-        if isinstance(told, Unreachable):
-            raise SubmissionRefusedError(f"Slurm does not answer: {told.why}")
+        answer = self._client.query_config()
+        if isinstance(answer, Unreachable):
+            raise SubmissionRefusedError(f"Slurm does not answer: {answer.why}")
         jobs = JobTable(self._run, "parents")
-        taken: list[int] = []
+        submitted: list[int] = []
         try:
-            roots = self._hand_over(jobs, told, taken)
-            collector = self._collect_later(taken, command)
-            taken.append(collector)
-            self._write_book(
-                NativeRecord(at=time.time(), accounting=told.accounting, collector=collector, roots=tuple(roots))
+            roots = self._submit_batches(jobs, answer, submitted)
+            collector = self._submit_collector(submitted, command)
+            submitted.append(collector)
+            self._write_record(
+                NativeRecord(at=time.time(), accounting=answer.accounting, collector=collector, roots=tuple(roots))
             )
-            Journal(self._run.journal, self._life(1, "submit")).close()
+            Journal(self._run.journal, self._life_event(1, "submit")).close()
             self._release(roots)
         except BaseException:
-            self._client.cancel([TaskId(number) for number in taken])
+            self._client.cancel([TaskId(number) for number in submitted])
             raise
-        return f"{len(jobs)} jobs are in {len(taken) - 1} arrays or jobs of Slurm's; job {collector} comes last"
+        return f"{len(jobs)} jobs are in {len(submitted) - 1} arrays or jobs of Slurm's; job {collector} comes last"
 
     def recover(self) -> str | None:
         """Continue an interrupted submission and report it; ``None`` when the run is as if never submitted.
@@ -106,22 +106,22 @@ class NativeRun:
         No job can have run before the roots were released, which is the last step. Until everything else is recorded,
         the queued jobs are removed. Raises `UnreachableError` when Slurm does not answer.
         """
-        if (self._run.root / _COLLECTED).exists():
+        if (self._run.root / _COLLECTED_PATH).exists():
             return "Slurm has run it to its end"
         try:
-            book = self._book()
+            batch_record = self._read_record()
         except FileNotFoundError:
             run_token = read_card(self._run).run_token
             # The collector runs after the end of all others, however they end: it is removed first.
-            names = [_collector_name(run_token), *(book.name for book in reversed(self._records.all()))]
+            names = [_collector_name(run_token), *(batch_record.name for batch_record in reversed(self._records.all()))]
             failed = next((answer for answer in map(self._client.cancel_named, names) if not answer.ok), None)
             if failed is not None:
                 raise UnreachableError(f"what is left of '{self._run.root}' in the queue stays: {failed.why}") from None
             return None
         if not lives(self._run.journal):
-            Journal(self._run.journal, self._life(1, "submit", at=book.at)).close()
-        self._release([root for root in book.roots if self._is_held(root)])
-        return f"all of it is in Slurm's queue; job {book.collector} comes last"
+            Journal(self._run.journal, self._life_event(1, "submit", at=batch_record.at)).close()
+        self._release([root for root in batch_record.roots if self._is_held(root)])
+        return f"all of it is in Slurm's queue; job {batch_record.collector} comes last"
 
     def _is_held(self, job: int) -> bool:
         shown = self._client.show_job(TaskId(job))
@@ -134,15 +134,15 @@ class NativeRun:
         if failed is not None:
             raise SubmissionRefusedError(f"Slurm does not let the first jobs go: {failed.why}")
 
-    def _hand_over(self, jobs: JobTable, facts: ClusterFacts, taken: list[int]) -> list[int]:
+    def _submit_batches(self, jobs: JobTable, facts: ClusterFacts, submitted: list[int]) -> list[int]:
         """Submit all batches; return the ids of the roots, which are held."""
         scripts = ScriptWriter(self._run, self._settings, facts)
         run_token = read_card(self._run).run_token
         builder = MemberBuilder(jobs)
         records: dict[int, tuple[BatchRecord, int]] = {}
         roots = []
-        most = min(_MOST, (facts.max_array or _MOST + 1) - 1)
-        for number, members in enumerate(_groups(jobs, lambda own: is_heterogeneous(self._settings, own), most)):
+        max_array = min(_MAX_ARRAY, (facts.max_array or _MAX_ARRAY + 1) - 1)
+        for number, members in enumerate(_groups(jobs, lambda own: is_heterogeneous(self._settings, own), max_array)):
             settings = jobs.settings(members[0])
             batch = Batch(
                 id=str(number),
@@ -154,16 +154,16 @@ class NativeRun:
             )
             is_final = jobs.header.final and members[0] == len(jobs) - 1
             if is_final:
-                after = f"afterany:{':'.join(map(str, taken))}" if taken else ""
+                after = f"afterany:{':'.join(map(str, submitted))}" if submitted else ""
             else:
-                after = dependency([jobs.parents[job] for job in members], records)
+                after = dependency_value([jobs.parents[job] for job in members], records)
             options = [f"--dependency={after}", "--kill-on-invalid-dep=yes"] if after else ["--hold"]
-            book = self._submit_batch(scripts, batch, options)
-            assert book.id is not None
-            taken.append(book.id)
+            batch_record = self._submit_batch(scripts, batch, options)
+            assert batch_record.id is not None
+            submitted.append(batch_record.id)
             if not after:
-                roots.append(book.id)
-            records |= {job: (book, position) for position, job in enumerate(members)}
+                roots.append(batch_record.id)
+            records |= {job: (batch_record, position) for position, job in enumerate(members)}
         return roots
 
     def _submit_batch(self, scripts: ScriptWriter, batch: Batch, options: Sequence[str]) -> BatchRecord:
@@ -171,18 +171,18 @@ class NativeRun:
             script = scripts.text(batch)
         except ConfigError as error:
             raise SubmissionRefusedError(error.message, hint=error.hint) from error
-        book = BatchRecord(
+        batch_record = BatchRecord(
             tag=batch.tag,
             name=scripts.name(batch.tag),
             members=tuple((member.job, member.attempt) for member in batch.members),
             at=time.time(),
             memory_b=batch.request.memory_b,
         )
-        self._records.write(book, batch.members)
-        number = self._sbatch(script, options, f"job '{batch.members[0].name}'", book.name)
-        book = msgspec.structs.replace(book, id=number)
-        self._records.write(book)
-        return book
+        self._records.write(batch_record, batch.members)
+        number = self._sbatch(script, options, f"job '{batch.members[0].name}'", batch_record.name)
+        batch_record = msgspec.structs.replace(batch_record, id=number)
+        self._records.write(batch_record)
+        return batch_record
 
     def _sbatch(self, script: str, options: Sequence[str], what: str, name: str) -> int:
         answer = self._client.submit(script, *options)
@@ -193,7 +193,7 @@ class NativeRun:
             raise SubmissionRefusedError(f"Slurm does not take {what}: {answer.why}")
         return found[0]
 
-    def _collect_later(self, taken: Sequence[int], command: Sequence[str]) -> int:
+    def _submit_collector(self, submitted: Sequence[int], command: Sequence[str]) -> int:
         """Submit the collector: the job that writes the journal when all others are over."""
         run_token = f"{read_card(self._run).run_token}-collect"
         template = (self._run.root / engine_job.TEMPLATE).read_text("utf-8")
@@ -203,26 +203,26 @@ class NativeRun:
             )
         except ConfigError as error:
             raise SubmissionRefusedError(error.message, hint=error.hint) from error
-        after = [f"--dependency=afterany:{':'.join(map(str, taken))}"] if taken else []
+        after = [f"--dependency=afterany:{':'.join(map(str, submitted))}"] if submitted else []
         return self._sbatch(script, after, "the job that comes last", _collector_name(read_card(self._run).run_token))
 
     # -------------------------------------------------------------------------------------------------------- read
 
     def events(self) -> list[Event] | Unreachable:
         """Return all events known so far, the run's end included once it is final."""
-        book = self._book()
+        batch_record = self._read_record()
         jobs = JobTable(self._run, "parents")
-        seen = NativeObserver(self._run, self._client, book).seen(
+        seen = NativeObserver(self._run, self._client, batch_record).observe_jobs(
             [jobs.settings(job).request for job in range(len(jobs))]
         )
         if isinstance(seen, Unreachable):
             return seen
         final = -1 if jobs.final is None else jobs.final
-        life = self._life(1, "submit", at=book.at)
+        life = self._life_event(1, "submit", at=batch_record.at)
         events: list[Event] = [life, *derive_events(jobs.parents, final, seen, self._cancellation())]
         state = replay(jobs, events)
         if state.is_over:
-            last = max((event.t for event in events), default=book.at)
+            last = max((event.t for event in events), default=batch_record.at)
             events.append(Finished(state=state.compute_state(), t=last))
         return [
             event if isinstance(event, Life) else msgspec.structs.replace(event, n=number)
@@ -231,14 +231,14 @@ class NativeRun:
 
     def phase(self) -> QueuePhase:
         """Return the phase of the run's jobs in the queue; ``UNKNOWN`` when Slurm does not answer."""
-        rows = NativeObserver(self._run, self._client, self._book()).queue()
+        rows = NativeObserver(self._run, self._client, self._read_record()).queue()
         if isinstance(rows, Unreachable):
             return QueuePhase.UNKNOWN
-        ids = {book.id for book in self._records.all()} | {self._book().collector}
-        mine = (row for row in rows.values() if row.id.job in ids)
+        ids = {batch_record.id for batch_record in self._records.all()} | {self._read_record().collector}
+        rows_of_run = (row for row in rows.values() if row.id.job in ids)
         return (
             QueuePhase.RUNNING
-            if any(queue_phase(row.state) is not QueuePhase.OVER for row in mine)
+            if any(queue_phase(row.state) is not QueuePhase.OVER for row in rows_of_run)
             else QueuePhase.OVER
         )
 
@@ -256,18 +256,18 @@ class NativeRun:
         if not isinstance(last, Finished):
             return None
         # An earlier collector that died may have written a part.
-        known = {_name_of(event) for event in read_events(self._run.journal)}
+        known = {_event_key(event) for event in read_events(self._run.journal)}
         number, seal = next_life(self._run.journal)
-        journal = Journal(self._run.journal, self._life(number, "resume"))
+        journal = Journal(self._run.journal, self._life_event(number, "resume"))
         try:
             journal.seal(seal, now=time.time())
             for event in events[1:]:
-                if _name_of(event) not in known:
+                if _event_key(event) not in known:
                     journal.append(event, now=event.t)
             journal.commit()
         finally:
             journal.close()
-        move(self._run.root / _BOOK, self._run.root / _COLLECTED)
+        move(self._run.root / _RECORD_PATH, self._run.root / _COLLECTED_PATH)
         return last
 
     def cancel(self, *, final_too: bool) -> int:
@@ -276,17 +276,23 @@ class NativeRun:
         Raises `SubmissionRefusedError` when Slurm does not accept the command.
         """
         records = self._records.all()
-        rows = NativeObserver(self._run, self._client, self._book()).queue()
+        rows = NativeObserver(self._run, self._client, self._read_record()).queue()
         left = 0
         if not isinstance(rows, Unreachable):
-            ids = {book.id for book in records}
+            ids = {batch_record.id for batch_record in records}
             left = sum(row.id.job in ids and queue_phase(row.state) is not QueuePhase.OVER for row in rows.values())
         final = self._final_tag()
-        word = Cancellation(who=user_name(), at=time.time(), final_too=final_too or final is None)
-        path = self._run.root / _CANCELLED
-        write_atomically(path, msgspec.json.encode(word))
+        cancellation = Cancellation(who=user_name(), at=time.time(), final_too=final_too or final is None)
+        path = self._run.root / _CANCELLED_PATH
+        write_atomically(path, msgspec.json.encode(cancellation))
         keep = None if final_too else final
-        failed = self._client.cancel([TaskId(book.id) for book in records if book.id is not None and book.tag != keep])
+        failed = self._client.cancel(
+            [
+                TaskId(batch_record.id)
+                for batch_record in records
+                if batch_record.id is not None and batch_record.tag != keep
+            ]
+        )
         if failed is not None:
             path.unlink(missing_ok=True)
             raise SubmissionRefusedError(f"Slurm does not take the order: {failed.why}")
@@ -296,18 +302,21 @@ class NativeRun:
         header = read_header(self._run)
         if not header.final:
             return None
-        return next((book.tag for book in self._records.all() if book.members[0][0] == header.jobs - 1), None)
+        return next(
+            (batch_record.tag for batch_record in self._records.all() if batch_record.members[0][0] == header.jobs - 1),
+            None,
+        )
 
     def _cancellation(self) -> Cancellation | None:
-        return read_record(self._run.root / _CANCELLED, Cancellation)
+        return read_record(self._run.root / _CANCELLED_PATH, Cancellation)
 
-    def _book(self) -> NativeRecord:
-        return msgspec.json.decode((self._run.root / _BOOK).read_bytes(), type=NativeRecord)
+    def _read_record(self) -> NativeRecord:
+        return msgspec.json.decode((self._run.root / _RECORD_PATH).read_bytes(), type=NativeRecord)
 
-    def _write_book(self, book: NativeRecord) -> None:
-        write_atomically(self._run.root / _BOOK, msgspec.json.encode(book))
+    def _write_record(self, batch_record: NativeRecord) -> None:
+        write_atomically(self._run.root / _RECORD_PATH, msgspec.json.encode(batch_record))
 
-    def _life(self, number: int, by: str, *, at: float | None = None) -> Life:
+    def _life_event(self, number: int, by: str, *, at: float | None = None) -> Life:
         return Life(
             v=FORMAT,
             life=number,
@@ -324,14 +333,14 @@ def _collector_name(run_token: str) -> str:
     return f"{run_token}-collect-engine"
 
 
-def _groups(jobs: JobTable, alone: Callable[[SlurmMap], bool], most: int) -> Iterator[list[int]]:
+def _groups(jobs: JobTable, is_single: Callable[[SlurmMap], bool], max_array: int) -> Iterator[list[int]]:
     """Group jobs into arrays, in the order of submission."""
     last = len(jobs) - 1 if jobs.header.final else -1
     keys = [(jobs.profile_of[job], tuple(sorted(parents))) for job, parents in enumerate(jobs.parents)]
-    only = [job != last and not alone(jobs.settings(job).service_settings) for job in range(len(jobs))]
-    yield from arrays(keys, only, most)
+    only = [job != last and not is_single(jobs.settings(job).service_settings) for job in range(len(jobs))]
+    yield from group_arrays(keys, only, max_array)
 
 
-def _name_of(event: Event) -> tuple[object, ...]:
+def _event_key(event: Event) -> tuple[object, ...]:
     """Key that identifies an event within a native run."""
     return (type(event).__name__, getattr(event, "j", None), getattr(event, "b", None))

@@ -18,19 +18,19 @@ from longshore.services.slurm.batch_records import BatchRecord, BatchRecords
 from longshore.services.slurm.commands.client import SlurmClient
 from longshore.services.slurm.commands.parse import AccountRow, QueueRow, TaskId, queue_rows, scontrol_row
 from longshore.services.slurm.commands.states import QueuePhase, queue_phase
-from longshore.services.slurm.native.derive_events import Seen
+from longshore.services.slurm.native.derive_events import ObservedJob
 from longshore.world.files.atomic import read_record, write_atomically
 from longshore.world.processes.query_cache import seconds_since_boot
 
 _ENDS: Final = "native-ends.json"
-_OLD_S: Final = 5.0
+_MAX_AGE_S: Final = 5.0
 """Accepted age of the queue's answer, in seconds."""
 _LAG_S: Final = 30.0
 """Seconds accounting may lag behind the jobs' own records."""
-_LOOKS: Final = 20
-_LOOK_S: Final = 0.1
+_CACHE_READS: Final = 20
+_CACHE_READ_PAUSE_S: Final = 0.1
 """Seconds before each new look at an answer that another process is fetching."""
-_SETTLE_S: Final = 10.0
+_APPEARANCE_S: Final = 10.0
 """A job that leaves the queue this soon after submission may not have been in it yet."""
 
 
@@ -66,47 +66,47 @@ class NativeObserver:
         self._native = native
         self._records = BatchRecords(run)
 
-    def seen(self, requests: Sequence[Request]) -> dict[int, Seen] | Unreachable:
+    def observe_jobs(self, requests: Sequence[Request]) -> dict[int, ObservedJob] | Unreachable:
         """Return the state of each job, given the jobs' requests."""
         rows = self.queue()
         if isinstance(rows, Unreachable):
             return rows
-        found: dict[int, Seen] = {}
-        settled = self._settled()
-        for book in self._records.all():
-            records, begun = self._records.files(book.tag).read_ends(set(book.members))
-            accounts = self._accounts(book, rows, records, settled)
+        found: dict[int, ObservedJob] = {}
+        cache = self._read_cache()
+        for batch_record in self._records.all():
+            records, started = self._records.files(batch_record.tag).read_ends(set(batch_record.members))
+            accounts = self._accounts(batch_record, rows, records, cache)
             if isinstance(accounts, Unreachable):
                 return accounts
-            for position, (job, attempt) in enumerate(book.members):
-                task = book.task(position)
+            for position, (job, attempt) in enumerate(batch_record.members):
+                task = batch_record.task(position)
                 assert task is not None
                 row, record = rows.get(task), records.get((job, attempt))
-                end = settled.ends.get(job) or self._end(
-                    book, (job, attempt), task, row=row, record=record, accounts=accounts
+                end = cache.ends.get(job) or self._end(
+                    batch_record, (job, attempt), task, row=row, record=record, accounts=accounts
                 )
                 if isinstance(end, Unreachable):
                     return end
-                if end is not None and _is_settled(record, accounts, task, keeps=self._native.accounting):
-                    settled.ends[job] = end
+                if end is not None and _is_settled(record, accounts, task, has_accounting=self._native.accounting):
+                    cache.ends[job] = end
                 running = row is not None and queue_phase(row.state) is QueuePhase.RUNNING
-                found[job] = Seen(
-                    tag=book.tag,
+                found[job] = ObservedJob(
+                    tag=batch_record.tag,
                     id=str(task),
-                    at=book.at,
+                    at=batch_record.at,
                     request=requests[job],
-                    began=running or (job, attempt) in begun,
+                    began=running or (job, attempt) in started,
                     end=end,
                 )
-        self._keep(settled)
+        self._write_cache(cache)
         return found
 
-    def _settled(self) -> FinalEnds:
+    def _read_cache(self) -> FinalEnds:
         """Read the cache; it can be rebuilt, so losing it does no harm."""
         return read_record(self._run.cache / _ENDS, FinalEnds) or FinalEnds()
 
-    def _keep(self, settled: FinalEnds) -> None:
-        text = msgspec.json.encode(settled)
+    def _write_cache(self, cache: FinalEnds) -> None:
+        text = msgspec.json.encode(cache)
         path = self._run.cache / _ENDS
         with suppress(OSError):
             if path.exists() and path.read_bytes() == text:
@@ -116,7 +116,7 @@ class NativeObserver:
 
     def _end(
         self,
-        book: BatchRecord,
+        batch_record: BatchRecord,
         attempt: tuple[int, int],
         task: TaskId,
         *,
@@ -126,9 +126,9 @@ class NativeObserver:
     ) -> Ended | Lost | Unreachable | None:
         """Determine how a job ended; ``None`` while it is in the queue."""
         account = (accounts or {}).get(task)
-        over = row is None or queue_phase(row.state) is QueuePhase.OVER
+        is_over = row is None or queue_phase(row.state) is QueuePhase.OVER
         if record is None:
-            if not over or accounts is None or (row is None and time.time() - book.at < _SETTLE_S):
+            if not is_over or accounts is None or (row is None and time.time() - batch_record.at < _APPEARANCE_S):
                 return None
             if account is None:
                 shown = self._client.show_job(task)
@@ -138,52 +138,53 @@ class NativeObserver:
             if account is None or queue_phase(account.state) is not QueuePhase.OVER:
                 why = f"job {task} is gone from Slurm, and left no record of its end"
                 return Lost(j=attempt[0], a=attempt[1], why=why, t=time.time())
-        state = row.state if row is not None and over else ""
-        found = classify_end(attempt, record=record, state=state, account=account, memory_b=book.memory_b)
-        return msgspec.structs.replace(found, t=found.end or book.at)
+        state = row.state if row is not None and is_over else ""
+        found = classify_end(attempt, record=record, state=state, account=account, memory_b=batch_record.memory_b)
+        return msgspec.structs.replace(found, t=found.end or batch_record.at)
 
     def _accounts(
         self,
-        book: BatchRecord,
+        batch_record: BatchRecord,
         rows: Mapping[TaskId, QueueRow],
         records: Mapping[tuple[int, int], EndRecord],
-        settled: FinalEnds,
+        cache: FinalEnds,
     ) -> dict[TaskId, AccountRow] | Unreachable | None:
         """Query accounting where the jobs' own records are incomplete; ``None`` when it was queried just now."""
-        if not self._native.accounting or book.id is None:
+        if not self._native.accounting or batch_record.id is None:
             return {}
-        wanted = [
+        to_query = [
             attempt
-            for position, attempt in enumerate(book.members)
-            if attempt[0] not in settled.ends
+            for position, attempt in enumerate(batch_record.members)
+            if attempt[0] not in cache.ends
             if (record := records.get(attempt)) is None or record.status
-            if (row := rows.get(book.task(position) or TaskId(0))) is None or queue_phase(row.state) is QueuePhase.OVER
+            if (row := rows.get(batch_record.task(position) or TaskId(0))) is None
+            or queue_phase(row.state) is QueuePhase.OVER
         ]
-        if not wanted:
+        if not to_query:
             return {}
-        if 0 <= time.time() - settled.asked.get(book.tag, 0.0) < _OLD_S:
+        if 0 <= time.time() - cache.asked.get(batch_record.tag, 0.0) < _MAX_AGE_S:
             return None
-        settled.asked[book.tag] = time.time()
-        return self._client.query_accounting([TaskId(book.id)])
+        cache.asked[batch_record.tag] = time.time()
+        return self._client.query_accounting([TaskId(batch_record.id)])
 
     def queue(self) -> dict[TaskId, QueueRow] | Unreachable:
         """Return the queue's rows, queried by one process of this host for all."""
-        handed_over = seconds_since_boot() - max(0.0, time.time() - self._native.at)
-        told = self._client.queue(max_age_s=_OLD_S, not_before=handed_over)
-        for _ in range(_LOOKS):
-            if told is not None:
+        submitted_at = seconds_since_boot() - max(0.0, time.time() - self._native.at)
+        answer = self._client.queue(max_age_s=_MAX_AGE_S, not_before=submitted_at)
+        for _ in range(_CACHE_READS):
+            if answer is not None:
                 break
-            time.sleep(_LOOK_S)
-            told = self._client.queue(max_age_s=_OLD_S, not_before=handed_over)
-        if told is None or told.text is None:
-            return Unreachable(why=told.why if told else "somebody else is asking Slurm at this moment")
-        return {row.id: row for row in queue_rows(told.text)}
+            time.sleep(_CACHE_READ_PAUSE_S)
+            answer = self._client.queue(max_age_s=_MAX_AGE_S, not_before=submitted_at)
+        if answer is None or answer.text is None:
+            return Unreachable(why=answer.why if answer else "somebody else is asking Slurm at this moment")
+        return {row.id: row for row in queue_rows(answer.text)}
 
 
 def _is_settled(
-    record: EndRecord | None, accounts: Mapping[TaskId, AccountRow] | None, task: TaskId, *, keeps: bool
+    record: EndRecord | None, accounts: Mapping[TaskId, AccountRow] | None, task: TaskId, *, has_accounting: bool
 ) -> bool:
     """Whether an end is final: accounting may lag behind, but not for long."""
-    if record is None or not record.status or not keeps:
+    if record is None or not record.status or not has_accounting:
         return True
     return task in (accounts or {}) or time.time() - record.end > _LAG_S
