@@ -32,35 +32,35 @@ class FastSchema:
     `whole` is a JSON Schema 2020-12 with local references only.
     """
 
-    def __init__(self, whole: JsonSchema) -> None:
-        self._whole = whole
+    def __init__(self, schema_root: JsonSchema) -> None:
+        self._schema = schema_root
         self._leaves: dict[int, list[JsonSchema] | None] = {}
         self._patterns: dict[str, re.Pattern[str]] = {}
 
     def fits(self, value: YamlValue, schema: object = None) -> bool:
         """Whether the value is certainly valid; false also where this fast path cannot tell."""
-        schema = self._whole if schema is None else schema
+        schema = self._schema if schema is None else schema
         if schema is True:
             return True
-        leaves = self._leaves_of(schema) if isinstance(schema, dict) else None
-        return leaves is not None and all(self._fits_leaf(value, leaf) for leaf in leaves)
+        leaves = self._find_leaves(schema) if isinstance(schema, dict) else None
+        return leaves is not None and all(self._leaf_accepts(value, leaf) for leaf in leaves)
 
-    def _leaves_of(self, schema: JsonSchema) -> list[JsonSchema] | None:
+    def _find_leaves(self, schema: JsonSchema) -> list[JsonSchema] | None:
         """The schema and all schemas it refers to; ``None`` where one has a keyword unknown here."""
         if id(schema) not in self._leaves:
-            found = list(self._followed(schema))
-            known = all(key in _KEYWORDS or key in _ANNOTATIONS for leaf in found for key in leaf)
-            self._leaves[id(schema)] = found if known else None
+            found = list(self._iter_referenced(schema))
+            is_supported = all(key in _KEYWORDS or key in _ANNOTATIONS for leaf in found for key in leaf)
+            self._leaves[id(schema)] = found if is_supported else None
         return self._leaves[id(schema)]
 
-    def _followed(self, schema: JsonSchema) -> Iterator[JsonSchema]:
+    def _iter_referenced(self, schema: JsonSchema) -> Iterator[JsonSchema]:
         yield schema
         if "$ref" in schema:
-            yield from self._followed(self._whole["$defs"][schema["$ref"].removeprefix("#/$defs/")])
+            yield from self._iter_referenced(self._schema["$defs"][schema["$ref"].removeprefix("#/$defs/")])
         for each in schema.get("allOf", ()):
-            yield from self._followed(each)
+            yield from self._iter_referenced(each)
 
-    def _fits_leaf(self, value: YamlValue, leaf: JsonSchema) -> bool:
+    def _leaf_accepts(self, value: YamlValue, leaf: JsonSchema) -> bool:
         types = leaf.get("type")
         if types is not None:
             names = (types,) if isinstance(types, str) else types
@@ -73,21 +73,21 @@ class FastSchema:
                 "pattern" not in leaf or self._matches(leaf["pattern"], value)
             )
         if isinstance(value, dict):
-            return self._fits_map(value, leaf)
+            return self._map_accepts(value, leaf)
         if isinstance(value, list):
             return "items" not in leaf or all(self.fits(item, leaf["items"]) for item in value)
         if isinstance(value, int | float) and not isinstance(value, bool):
             return bool(leaf.get("minimum", value) <= value <= leaf.get("maximum", value))
         return True
 
-    def _fits_map(self, value: dict[str, YamlValue], leaf: JsonSchema) -> bool:
+    def _map_accepts(self, value: dict[str, YamlValue], leaf: JsonSchema) -> bool:
         properties, patterns = leaf.get("properties", {}), leaf.get("patternProperties", {})
-        others = leaf.get("additionalProperties", True)
+        other_keys_schema = leaf.get("additionalProperties", True)
         for key, below in value.items():
             schemas = [schema for pattern, schema in patterns.items() if self._matches(pattern, key)]
             if key in properties:
                 schemas.append(properties[key])
-            if not all(self.fits(below, schema) for schema in schemas or [others]):
+            if not all(self.fits(below, schema) for schema in schemas or [other_keys_schema]):
                 return False
         return True
 

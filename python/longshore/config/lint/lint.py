@@ -53,9 +53,11 @@ def lint(
     """
     root = config.root
     misspelled = list(find_misspelled_keys(root))
-    known = {finding.path for finding in misspelled}
+    misspelled_paths = {finding.path for finding in misspelled}
     # The value of a misspelled key is checked too.
-    findings = [finding for finding in check_schema(root, schema) if not finding.at_key or finding.path not in known]
+    findings = [
+        finding for finding in check_schema(root, schema) if not finding.at_key or finding.path not in misspelled_paths
+    ]
     findings += misspelled
     # A finding about an item counts for its list too.
     reported = {finding.path[:end] for finding in findings for end in range(1, len(finding.path) + 1)}

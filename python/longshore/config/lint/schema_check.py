@@ -146,14 +146,14 @@ def _hint(error: ValidationError, schema: JsonSchema) -> str:
     if isinstance(error.instance, bool) and error.validator == "type" and "string" in types:
         return f'Quote it if the word is meant: "{str(error.instance).lower()}".'
     described = ""
-    here: Any = schema
+    subschema: Any = schema
     for step in error.absolute_schema_path:
-        while isinstance(here, dict) and step not in here and "$ref" in here:  # these paths omit `$ref`
-            here = schema["$defs"][here["$ref"].removeprefix("#/$defs/")]
-            described = here.get("description", described)
-        here = here[step]
-        if isinstance(here, dict):
-            described = here.get("description", described)
+        while isinstance(subschema, dict) and step not in subschema and "$ref" in subschema:  # these paths omit `$ref`
+            subschema = schema["$defs"][subschema["$ref"].removeprefix("#/$defs/")]
+            described = subschema.get("description", described)
+        subschema = subschema[step]
+        if isinstance(subschema, dict):
+            described = subschema.get("description", described)
     return str(described)
 
 
@@ -187,10 +187,10 @@ def _find_misspelled_keys(root: Node, schema: JsonSchema) -> Iterator[Finding]:
     suspects = list(find_unknown_keys(root, schema, schema))
     if not suspects:
         return
-    used = set(variable_names(root))
+    used_names = set(variable_names(root))
     for path, node, known in suspects:
         # Any key may be a user's variable, so warn only of keys very near a known one.
-        if path[-1] not in used and (guess := did_you_mean(path[-1], known, likeness=0.85)):
+        if path[-1] not in used_names and (guess := did_you_mean(path[-1], known, likeness=0.85)):
             yield Finding(
                 message=f"nothing knows the key '{key_name(path)}'",
                 origin=node.origin,
@@ -226,9 +226,9 @@ def _schema_keys(schema: JsonSchema, whole: JsonSchema) -> tuple[dict[str, JsonS
     others: JsonSchema | None = None
     for each in (schema, *schema.get("allOf", ())):
         if "$ref" in each:
-            more, those = _schema_keys(whole["$defs"][each["$ref"].removeprefix("#/$defs/")], whole)
-            properties |= more
-            others = others or those
+            more_properties, more_others = _schema_keys(whole["$defs"][each["$ref"].removeprefix("#/$defs/")], whole)
+            properties |= more_properties
+            others = others or more_others
         properties |= each.get("properties", {})
         if isinstance(each.get("additionalProperties"), dict):
             others = each["additionalProperties"]

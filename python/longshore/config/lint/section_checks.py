@@ -76,10 +76,10 @@ def find_unmatched_sections(root: Node, labels: frozenset[str] | None) -> Iterat
         named = dict(find_choices(root, chooser))
         for name, node in parts.items():
             # A file may define unused sites; warn only of a name that resembles the chosen one.
-            near = did_you_mean(name, [each for each in named if each not in parts], likeness=0.75)
-            if name not in named and near and _is_user_written(node):
+            hint = did_you_mean(name, [each for each in named if each not in parts], likeness=0.75)
+            if name not in named and hint and _is_user_written(node):
                 message = f"'{section}.{name}' matches no '{chooser}'"
-                yield _warning(message, node.origin, near, path=(section, name), at_key=True)
+                yield _warning(message, node.origin, hint, path=(section, name), at_key=True)
 
 
 def _clusters_by_section(top: Mapping[str, Node]) -> bool:
@@ -113,21 +113,23 @@ def _find_unmatched_cluster(label: str, node: Node, labels: frozenset[str] | Non
         return
     for name in names:
         if labels is not None and name not in labels and "{" not in tasks.value:
-            why = f"no task has the label '{name}'"
-            message = f"'cluster.{label}.pipetasks' matches nothing: {why}"
+            reason = f"no task has the label '{name}'"
+            message = f"'cluster.{label}.pipetasks' matches nothing: {reason}"
             yield _warning(message, tasks.origin, _label_hint(name, labels), path=("cluster", label, "pipetasks"))
 
 
-def _unmatched_finding(path: tuple[str, ...], why: str, node: Node, labels: frozenset[str]) -> Finding:
-    message = f"'{key_name(path)}' matches nothing: {why}"
+def _unmatched_finding(path: tuple[str, ...], reason: str, node: Node, labels: frozenset[str]) -> Finding:
+    message = f"'{key_name(path)}' matches nothing: {reason}"
     return _warning(message, node.origin, _label_hint(path[-1], labels), path=path, at_key=True)
 
 
 def _label_hint(label: str, labels: frozenset[str]) -> str:
     """Hint: the label that may have been meant."""
-    some = ", ".join(f"'{each}'" for each in sorted(labels)[:_MAX_HINT_LABELS])
-    more = ", and more" if len(labels) > _MAX_HINT_LABELS else ""
-    return did_you_mean(label, labels) or (f"Labels are {some}{more}." if labels else "There are no tasks at all.")
+    label_list = ", ".join(f"'{each}'" for each in sorted(labels)[:_MAX_HINT_LABELS])
+    ending = ", and more" if len(labels) > _MAX_HINT_LABELS else ""
+    return did_you_mean(label, labels) or (
+        f"Labels are {label_list}{ending}." if labels else "There are no tasks at all."
+    )
 
 
 def find_choices(node: Node, chooser: str) -> Iterator[tuple[str, Origin]]:
@@ -143,11 +145,15 @@ def find_hidden_keys(root: Node) -> Iterator[Finding]:
     """Warn of each key at the root that a default in ``payload`` overrides."""
     top = map_items(root)
     for key, node in map_items(top.get("payload")).items():
-        above = top.get(key)
-        if above is not None and node.origin.layer in PACKAGED_LAYERS and above.origin.layer not in PACKAGED_LAYERS:
+        upper = top.get(key)
+        if (
+            upper is not None
+            and node.origin.layer in PACKAGED_LAYERS
+            and upper.origin.layer not in PACKAGED_LAYERS
+        ):
             yield _warning(
                 f"'{key}' at the root has no effect: the default 'payload.{key}' wins over it",
-                above.origin,
+                upper.origin,
                 f"Write it under 'payload'; the default is {quote_value(plain_value(node))}.",
                 path=(key,),
                 at_key=True,
@@ -182,14 +188,14 @@ def find_missing_service(root: Node, bps: BpsDefaultService | None) -> Iterator[
     by_default = _UNNAMED_LAYERS if service and default and service.value == default.value else PACKAGED_LAYERS
     if service is not None and service.origin.layer not in by_default:
         return
-    used = f"the service '{default.value}'" if default else "its own default"
+    service_text = f"the service '{default.value}'" if default else "its own default"
     for path, node in _user_keys(root, bps.keys):
         key = path[-1]
         if key in bps.keys or key in _LSST_KEYS:
             whose = bps.title if key in bps.keys else "LSST"
             yield _warning(
                 f"no 'wmsServiceClass' is named: BPS would use {bps.title} here (there is {whose}'s key '{key}'), "
-                f"Longshore uses {used}",
+                f"Longshore uses {service_text}",
                 node.origin,
                 f"Say 'wmsServiceClass: {bps.service}', or name the service that is meant.",
                 path=path,

@@ -40,11 +40,11 @@ def find_unset_env(config: Config, env: Mapping[str, str]) -> Iterator[Finding]:
         return
     seen: set[int] = set()
     # A file may define many sites; the variables of each are set where that site is used.
-    used = {
+    used_names = {
         section: {name for name, _ in find_choices(config.root, chooser)} for section, chooser in CHOICE_KEYS.items()
     }
     for path, node in _texts(config.root, ()):
-        if _is_used_at_submission(path) and (path[0] not in used or path[1] in used[path[0]]):
+        if _is_used_at_submission(path) and (path[0] not in used_names or path[1] in used_names[path[0]]):
             yield from _UnsetEnvFinder(config, env, suspects, seen).findings(node, path, 0)
 
 

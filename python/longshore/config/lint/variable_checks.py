@@ -234,14 +234,14 @@ def find_unused_keys(
     """
     if context.payload_uses is None:
         return
-    used: set[str] | None = None
+    used_names: set[str] | None = None
     for path, node, _known in find_unknown_keys(root, schema, schema):
         # Services read whole sections of sites, and a map or a list may belong to a plug-in.
         if isinstance(node.value, dict | list) or (len(path) > 1 and path[0] in _FREE_SECTIONS):
             continue
-        if used is None:
-            used = {*variable_names(root), *context.payload_uses}
-        if path[-1] not in used and path not in reported:
+        if used_names is None:
+            used_names = {*variable_names(root), *context.payload_uses}
+        if path[-1] not in used_names and path not in reported:
             yield Finding(
                 message=f"nothing uses '{key_name(path)}'",
                 origin=node.origin,

@@ -121,17 +121,17 @@ def _read_condition(name: str, node: Node, key: str) -> YamlValue:
             raise ConfigError(f"'{key}' must be one of or, and; not {quote_value(value)}", origin=node.origin)
         return _MODES[str(value).lower()]
     if name == "regex":
-        known = _check_map(value, key, node, ("stream", "exp"))
-        if known.get("stream", _STREAMS[0]) not in _STREAMS:
+        items = _check_map(value, key, node, ("stream", "exp"))
+        if items.get("stream", _STREAMS[0]) not in _STREAMS:
             raise ConfigError(
-                f"'{key}.stream' must be stdout or stderr, not {quote_value(known['stream'])}", origin=node.origin
+                f"'{key}.stream' must be stdout or stderr, not {quote_value(items['stream'])}", origin=node.origin
             )
-        if "exp" not in known:
+        if "exp" not in items:
             raise ConfigError(f"'{key}' needs an 'exp'", origin=node.origin)
-        return known["exp"]
+        return items["exp"]
     if name == "runtime":
-        known = _check_map(value, key, node, ("min", "max"))
-        return [known.get("min"), known.get("max")]
+        items = _check_map(value, key, node, ("min", "max"))
+        return [items.get("min"), items.get("max")]
     return value
 
 

@@ -101,27 +101,27 @@ class ClusterProfile:
         """
         if not self.has_varying_settings:
             return self.settings
-        alike: dict[tuple[object, ...], tuple[str, JobSettings, int]] = {}
+        groups: dict[tuple[object, ...], tuple[str, JobSettings, int]] = {}
         for label, values in tasks:
             profile = self.parts[label]
             request, own = profile.request_of(values), profile.service_settings_of(values)
             key = (label, request.key(), repr(own) if profile.service_settings else "")
             settings = msgspec.structs.replace(profile.settings, request=request, service_settings=own)
-            alike[key] = (label, settings, alike[key][2] + 1 if key in alike else 1)
+            groups[key] = (label, settings, groups[key][2] + 1 if key in groups else 1)
         found = combine_settings(
             self.name,
             self.settings.label,
-            [_task_group(label, settings, number, self.parts) for label, settings, number in alike.values()],
+            [_task_group(label, settings, number, self.parts) for label, settings, number in groups.values()],
         )
         # Values equal for all jobs were checked against site limits and maximums already.
         own = {_REQUEST_FIELDS[key]: getattr(found.request, _REQUEST_FIELDS[key]) for key in self.varying_request_keys}
         growth = {key: found.attributes[key] for key in ("memoryMultiplier",) if key in found.attributes}
-        kept = {key: value for key, value in self.settings.attributes.items() if key != "memoryMultiplier"}
+        attributes = {key: value for key, value in self.settings.attributes.items() if key != "memoryMultiplier"}
         return msgspec.structs.replace(
             self.settings,
             request=msgspec.structs.replace(self.settings.request, **own),
             number_of_retries=found.number_of_retries,
-            attributes={**growth, **kept},
+            attributes={**growth, **attributes},
             service_settings=found.service_settings,
         )
 
@@ -144,7 +144,7 @@ class ClusterProfile:
                 found.setdefault(part.environment[name].render(values), (label, part.origins.get(key)))
             elif name in part.settings.environment:
                 found.setdefault(part.settings.environment[name], (label, part.origins.get(key)))
-        return str(_single_value(f"environment.{name}", self.name, [(value, *who) for value, who in found.items()]))
+        return str(_single_value(f"environment.{name}", self.name, [(value, *place) for value, place in found.items()]))
 
 
 def combine_profiles(
@@ -243,8 +243,8 @@ def _sum_amounts(key: str, amounts: Sequence[tuple[TaskGroup, _Amount | None]]) 
     for part, amount in amounts:
         if key in part.cluster_keys:
             return amount
-    said = [amount * part.tasks for part, amount in amounts if amount is not None]
-    return sum(said) if said else None
+    known_amounts = [amount * part.tasks for part, amount in amounts if amount is not None]
+    return sum(known_amounts) if known_amounts else None
 
 
 def _combine_attributes(

@@ -79,11 +79,11 @@ def read_final_commands(config: Config, scope: Scope) -> list[str]:
     nodes: list[Node] = []
     while (node := items.get(f"command{len(nodes) + 1}")) is not None:
         nodes.append(node)
-    later = next((key for key in items if _COMMAND.fullmatch(key) and not nodes), None)
-    if later is not None:
+    numbered_key = next((key for key in items if _COMMAND.fullmatch(key) and not nodes), None)
+    if numbered_key is not None:
         raise PreparationError(
-            f"the final job has '{later}' and no 'command1': commands are numbered from 1 without a gap",
-            origin=items[later].origin,
+            f"the final job has '{numbered_key}' and no 'command1': commands are numbered from 1 without a gap",
+            origin=items[numbered_key].origin,
             hint='To skip one, leave it empty: command1: "".',
         )
     scope = replace(scope, searchobj=section)

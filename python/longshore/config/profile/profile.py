@@ -184,8 +184,10 @@ class _Compiler:
         self.scope = scope
         self._interpolator = Interpolator(self.config, scope)
         # A shared value cannot wait for the values of one job, but the jobs' label is known.
-        known = {name: value for name, value in self._names.items() if name in scope.free}
-        shared = replace(scope, current={**scope.current, **known}, free=frozenset(scope.free).difference(known))
+        label_values = {name: value for name, value in self._names.items() if name in scope.free}
+        shared = replace(
+            scope, current={**scope.current, **label_values}, free=frozenset(scope.free).difference(label_values)
+        )
         self._shared_interpolator = Interpolator(self.config, shared)
 
     def choose_section(self, choice_key: str, key: str, name: YamlValue) -> None:
@@ -215,7 +217,7 @@ class _Compiler:
             attributes=self.attributes(),
             service_settings={} if is_varying else settings_map,
         )
-        whole = frozenset(key for key in REQUEST_KEYS if key in self.origins and self._is_set_by_cluster(key))
+        cluster_keys = frozenset(key for key in REQUEST_KEYS if key in self.origins and self._is_set_by_cluster(key))
         return JobProfile(
             settings=settings,
             command=command,
@@ -223,7 +225,7 @@ class _Compiler:
             request=per_job,
             service_settings=settings_map if is_varying else {},
             origins=self.origins,
-            cluster_keys=whole,
+            cluster_keys=cluster_keys,
         )
 
     def _chosen(self, choice_key: str) -> str | None:
@@ -297,22 +299,22 @@ class _Compiler:
 
     def attributes(self) -> dict[str, AttributeValue]:
         """Job attributes that only some workload managers support, where they are set."""
-        given: dict[str, AttributeValue] = {}
+        attributes: dict[str, AttributeValue] = {}
         if factor := self.memory_multiplier():
-            given["memoryMultiplier"] = factor
-        if most := self.checked("requestMemoryMax", parse_memory, 0):
-            given["requestMemoryMax"] = most
+            attributes["memoryMultiplier"] = factor
+        if memory_max := self.checked("requestMemoryMax", parse_memory, 0):
+            attributes["requestMemoryMax"] = memory_max
         for key in ATTRIBUTE_KEYS:
             value, origin = self.constant(key)
             if isinstance(value, list | dict):
                 raise ConfigError(f"'{key}' must be one value, not {quote_value(value)}", origin=origin)
             if value is not None and value != "":
-                given[key] = value
-        if "abortOnValue" in given:
-            given["abortOnValue"] = self._exit_code("abortOnValue", given["abortOnValue"])
-        if "concurrencyLimit" in given:
-            self._check_limits(str(given["concurrencyLimit"]))
-        return given
+                attributes[key] = value
+        if "abortOnValue" in attributes:
+            attributes["abortOnValue"] = self._exit_code("abortOnValue", attributes["abortOnValue"])
+        if "concurrencyLimit" in attributes:
+            self._check_limits(str(attributes["concurrencyLimit"]))
+        return attributes
 
     def _exit_code(self, key: str, value: YamlValue) -> int:
         """An exit code other than 0."""

@@ -35,14 +35,14 @@ def parse_cluster_rules(config: Config, scope: Scope, dimensions: frozenset[str]
     section = config.node_at(_SECTION)
     parts = section.value if section is not None and isinstance(section.value, dict) else {}
     rules: list[ClusterRule] = []
-    taken: dict[str, ClusterRule] = {}
+    rule_by_task: dict[str, ClusterRule] = {}
     for label, node in parts.items():
         if not isinstance(node.value, dict) or "pipetasks" not in node.value:
             continue
-        own = replace(scope, current={**scope.current, "curr_cluster": label}, free=dimensions | {"label"})
-        rule = _Section(f"{_SECTION}.{label}", node.value, Interpolator(config, own)).rule(label)
+        cluster_scope = replace(scope, current={**scope.current, "curr_cluster": label}, free=dimensions | {"label"})
+        rule = _Section(f"{_SECTION}.{label}", node.value, Interpolator(config, cluster_scope)).rule(label)
         for task in rule.tasks:
-            if (other := taken.setdefault(task, rule)) is not rule:
+            if (other := rule_by_task.setdefault(task, rule)) is not rule:
                 raise ConfigError(
                     f"the label '{task}' is in the clusters '{other.label}' and '{label}'",
                     origin=rule.origin,
@@ -72,18 +72,18 @@ class _Section(Selection):
         dimensions = self.names("partitionDimensions")
         if not dimensions:
             return None
-        given = [*self._limits()]
-        if len(given) != 1:
-            why = "nothing says into how many parts" if not given else "two keys say into how many parts"
+        limits = [*self._limits()]
+        if len(limits) != 1:
+            reason = "nothing says into how many parts" if not limits else "two keys say into how many parts"
             raise ConfigError(
-                f"{self.key('partitionDimensions')} cuts clusters into parts, and {why}",
+                f"{self.key('partitionDimensions')} cuts clusters into parts, and {reason}",
                 origin=self.nodes["partitionDimensions"].origin,
                 hint="Give either 'partitionMaxClusters' or 'partitionMaxSize'.",
             )
-        ((key, most),) = given
+        ((key, limit),) = limits
         if key == "partitionMaxSize":
-            return Partition(dimensions=dimensions, most_values=most)
-        return Partition(dimensions=dimensions, most_clusters=most)
+            return Partition(dimensions=dimensions, most_values=limit)
+        return Partition(dimensions=dimensions, most_clusters=limit)
 
     def _limits(self) -> Iterator[tuple[str, int]]:
         for key in ("partitionMaxClusters", "partitionMaxSize"):

@@ -98,13 +98,13 @@ def _evaluated_pieces(text: str, origin: Origin | None, caller: FunctionCaller |
         yield text[at:start]
         end, name, arguments = _split_call(text, start, origin)
         inner = evaluate_calls(arguments, origin, caller, depth=depth + 1)
-        whole = text[start:end]
+        call_text = text[start:end]
         if BPS_EVAL in inner or (name not in PURE_FUNCTIONS and caller is None):
             # An inner call waits for a caller, so this call must wait too.
-            yield whole
+            yield call_text
         else:
-            call = _make_call(name, inner, whole, origin)
-            yield str(_call_pure_function(call) if name in PURE_FUNCTIONS else caller(call) if caller else whole)
+            call = _make_call(name, inner, call_text, origin)
+            yield str(_call_pure_function(call) if name in PURE_FUNCTIONS else caller(call) if caller else call_text)
         at = end
     yield text[at:]
 
@@ -159,7 +159,7 @@ def _split_call(text: str, start: int, origin: Origin | None) -> tuple[int, str,
 
 def _closing_index(text: str, at: int) -> int:
     """Index of the closing parenthesis, quoted text skipped; negative where it is missing."""
-    opened = 1
+    depth = 1
     quote = ""
     while at < len(text):
         character = text[at]
@@ -171,10 +171,10 @@ def _closing_index(text: str, at: int) -> int:
         elif character in "'\"":
             quote = character
         elif character == "(":
-            opened += 1
+            depth += 1
         elif character == ")":
-            opened -= 1
-            if not opened:
+            depth -= 1
+            if not depth:
                 return at
         at += 1
     return -1
@@ -182,12 +182,12 @@ def _closing_index(text: str, at: int) -> int:
 
 def _make_call(name: str, arguments: str, text: str, origin: Origin | None, hint: str = _HINT) -> FunctionCall:
     try:
-        given, options = _parse_literals(arguments)
+        positional, options = _parse_literals(arguments)
     except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         raise ConfigError(
             f"the arguments of {quote_value(text)} are no literals", origin=origin, hint=f"{hint} Quote what is text."
         ) from None
-    return FunctionCall(name, given, options, text, origin)
+    return FunctionCall(name, positional, options, text, origin)
 
 
 def _parse_literals(arguments: str) -> tuple[tuple[object, ...], dict[str, object]]:
@@ -200,8 +200,8 @@ def _parse_literals(arguments: str) -> tuple[tuple[object, ...], dict[str, objec
     options = {option.arg: ast.literal_eval(option.value) for option in tree.keywords}
     if None in options:
         raise ValueError(arguments)
-    given = tuple(ast.literal_eval(argument) for argument in tree.args)
-    return given, {str(name): value for name, value in options.items()}
+    positional = tuple(ast.literal_eval(argument) for argument in tree.args)
+    return positional, {str(name): value for name, value in options.items()}
 
 
 def _call_pure_function(call: FunctionCall) -> object:

@@ -47,7 +47,7 @@ _DELAYED = re.compile(r"<ENV:([A-Za-z_]\w*)>", re.ASCII)
 _ANGLED = re.compile(r"(?<!\$)<([^\W\d]\w*)>")
 _ANGLED_ENV = re.compile(r"\$<([A-Za-z_]\w*)>", re.ASCII)
 _PLACEHOLDER = re.compile(r"wms([A-Z])(\w*)")
-_WIDE = re.compile(r"\d{5}")
+_LONG_NUMBER = re.compile(r"\d{5}")
 
 
 def split_fields(text: str) -> Parts:
@@ -76,42 +76,42 @@ def _pieces(text: str) -> Iterator[tuple[Part, str]]:
     at = 0
     # Open braces that are text: their closing braces are text as well, even two together, as in
     # `{for (i in a) {print i}}`.
-    opened = 0
+    open_braces = 0
     while token := _TOKEN.search(text, at):
-        yield (before := text[at : token.start()]), before
+        yield (literal := text[at : token.start()]), literal
         at = token.end()
         found = token.group()
         if token["name"]:
             yield Field(token["name"], token["spec"] or ""), found
         elif found == "{{":
             yield "{", found
-        elif found == "}}" and not opened:
+        elif found == "}}" and not open_braces:
             yield "}", found
         elif found[0] == "}":
-            opened = max(opened - 1, 0)
+            open_braces = max(open_braces - 1, 0)
             at = token.start() + 1
             yield "}", "}"
         else:
-            opened += 1
+            open_braces += 1
             yield found, found
     yield text[at:], text[at:]
 
 
 def join_parts(parts: Iterable[Part]) -> Parts:
     """Join neighbouring literals and drop empty ones."""
-    whole: list[Part] = []
+    merged_parts: list[Part] = []
     literal: list[str] = []
     for part in parts:
         if isinstance(part, str):
             literal.append(part)
             continue
         if text := "".join(literal):
-            whole.append(text)
+            merged_parts.append(text)
         literal = []
-        whole.append(part)
+        merged_parts.append(part)
     if text := "".join(literal):
-        whole.append(text)
-    return tuple(whole)
+        merged_parts.append(text)
+    return tuple(merged_parts)
 
 
 def unparse_fields(parts: Iterable[Part]) -> str:
@@ -197,7 +197,7 @@ def format_value(value: object, variable: Field, origin: Origin | None = None) -
     if not variable.spec:
         return str(value)
     # A format width of nine digits would take gigabytes.
-    if not _WIDE.search(variable.spec):
+    if not _LONG_NUMBER.search(variable.spec):
         try:
             return format(value, variable.spec)
         except (ValueError, TypeError):

@@ -157,10 +157,10 @@ def drop_deleted_keys(node: Node) -> Node:
     """The tree without the keys that are marked for deletion."""
     if not isinstance(node.value, dict):
         return node
-    kept = {key: drop_deleted_keys(item) for key, item in node.value.items() if item.value is not Marker.DELETE}
-    if len(kept) == len(node.value) and all(kept[key] is item for key, item in node.value.items()):
+    items = {key: drop_deleted_keys(item) for key, item in node.value.items() if item.value is not Marker.DELETE}
+    if len(items) == len(node.value) and all(items[key] is item for key, item in node.value.items()):
         return node
-    return Node(kept, node.origin, node.replaced_node)
+    return Node(items, node.origin, node.replaced_node)
 
 
 def _has_deletions(node: Node) -> bool:

@@ -228,8 +228,8 @@ class Interpolator:
     def __init__(self, config: Config, scope: Scope) -> None:
         self.config = config
         self.scope = scope
-        self._known: dict[str, Parts | RawValue | None] = {}
-        self._under_way: dict[str, Origin | None] = {}
+        self._parts_by_name: dict[str, Parts | RawValue | None] = {}
+        self._active_names: dict[str, Origin | None] = {}
 
     def value(self, key: str, hit: RawValue) -> YamlValue:
         """The value of a hit: text with its variables substituted, anything else unchanged."""
@@ -246,9 +246,9 @@ class Interpolator:
         """
         if not name:
             return Template(self._parts(text, origin), origin)
-        self._under_way[name] = origin
+        self._active_names[name] = origin
         parts = self._parts(text, origin)
-        del self._under_way[name]
+        del self._active_names[name]
         return Template(parts, origin)
 
     def _parts(self, text: str, origin: Origin | None) -> Parts:
@@ -260,25 +260,25 @@ class Interpolator:
         parts: list[Part] = []
         size = 0
         for piece in self._pieces(text):
-            more = (piece,) if isinstance(piece, str) else self._filled(piece, origin)
-            parts.extend(more)
-            size += sum(len(part) if isinstance(part, str) else 1 for part in more)
+            new_parts = (piece,) if isinstance(piece, str) else self._substitute(piece, origin)
+            parts.extend(new_parts)
+            size += sum(len(part) if isinstance(part, str) else 1 for part in new_parts)
             if size > _MAX_LENGTH:
                 raise ConfigError(f"the value is longer than {_MAX_LENGTH:,} characters", origin=origin)
-        return self._called(join_parts(parts), origin)
+        return self._evaluate_calls(join_parts(parts), origin)
 
     def _pieces(self, text: str) -> Iterator[Part]:
         """Literals and fields of a text; ``<name>`` is a field where that variable exists."""
         for piece in split_fields(text):
             if isinstance(piece, str) and "<" in piece:
-                yield from split_angled(piece, self._exists)
+                yield from split_angled(piece, self._is_variable)
             else:
                 yield piece
 
-    def _exists(self, name: str) -> bool:
+    def _is_variable(self, name: str) -> bool:
         return name in self.scope.free or self.config.lookup(name, self.scope) is not None
 
-    def _called(self, parts: Parts, origin: Origin | None) -> Parts:
+    def _evaluate_calls(self, parts: Parts, origin: Origin | None) -> Parts:
         """The parts with function calls evaluated."""
         if not any(isinstance(part, str) and BPS_EVAL in part for part in parts):
             return parts
@@ -294,11 +294,11 @@ class Interpolator:
                 f"'{BPS_EVAL}' cannot wait for {fields}, which differs from job to job", origin=origin
             ) from None
 
-    def _filled(self, variable: Field, origin: Origin | None) -> Parts:
+    def _substitute(self, variable: Field, origin: Origin | None) -> Parts:
         name = variable.name
         if name in self.scope.free:
             return (variable,)
-        found = self._variable(name, origin)
+        found = self._lookup_variable(name, origin)
         if found is None:
             placeholder = wms_placeholder(name)
             return (self.scope.undefined(name, origin) if placeholder is None else placeholder,)
@@ -310,28 +310,29 @@ class Interpolator:
             raise ConfigError(f"'{variable}' cannot be formatted: its value differs from job to job", origin=origin)
         return (format_value("".join(map(str, found)), variable, origin),)
 
-    def _variable(self, name: str, origin: Origin | None) -> Parts | RawValue | None:
+    def _lookup_variable(self, name: str, origin: Origin | None) -> Parts | RawValue | None:
         """Parts, a value that is not text, or ``None`` for an undefined variable."""
-        if name in self._known:
-            return self._known[name]
-        if name in self._under_way:
-            raise self._ring(name)
-        if len(self._under_way) >= _MAX_DEPTH:
+        if name in self._parts_by_name:
+            return self._parts_by_name[name]
+        if name in self._active_names:
+            raise self._cycle_error(name)
+        if len(self._active_names) >= _MAX_DEPTH:
             raise ConfigError(f"variables lead to variables more than {_MAX_DEPTH} deep at '{name}'", origin=origin)
         hit = self.config.lookup(name, self.scope)
         if hit is not None and isinstance(hit.value, str):
-            self._under_way[name] = hit.origin
-            self._known[name] = self._parts(hit.value, hit.origin)
-            del self._under_way[name]
+            self._active_names[name] = hit.origin
+            self._parts_by_name[name] = self._parts(hit.value, hit.origin)
+            del self._active_names[name]
         else:
-            self._known[name] = hit
-        return self._known[name]
+            self._parts_by_name[name] = hit
+        return self._parts_by_name[name]
 
-    def _ring(self, name: str) -> ReferenceCycleError:
-        names = list(self._under_way)
+    def _cycle_error(self, name: str) -> ReferenceCycleError:
+        names = list(self._active_names)
         ring = [*names[names.index(name) :], name]
         return ReferenceCycleError(
-            "a value is defined by itself: " + " -> ".join(f"'{each}'" for each in ring), origin=self._under_way[name]
+            "a value is defined by itself: " + " -> ".join(f"'{each}'" for each in ring),
+            origin=self._active_names[name],
         )
 
 

@@ -53,8 +53,8 @@ class RunIdentity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     @property
     def other_ids(self) -> tuple[str, ...]:
         """Ids that the workload manager assigned to the run, beside Longshore's."""
-        given = (name for each in self.submissions for name in (each.id, each.global_id))
-        return tuple(dict.fromkeys(name for name in given if name and name != self.id))
+        ids = (name for each in self.submissions for name in (each.id, each.global_id))
+        return tuple(dict.fromkeys(name for name in ids if name and name != self.id))
 
     @property
     def run_token(self) -> str:

@@ -144,9 +144,9 @@ def adjacency(size: int, edges: Iterable[tuple[int, int]]) -> tuple[list[list[in
         parents[child].append(parent)
         children[parent].append(child)
     for neighbours in (parents, children):
-        for node, these in enumerate(neighbours):
-            if len(these) > 1:
-                neighbours[node] = list(dict.fromkeys(these))
+        for node, node_neighbours in enumerate(neighbours):
+            if len(node_neighbours) > 1:
+                neighbours[node] = list(dict.fromkeys(node_neighbours))
     return parents, children
 
 
@@ -160,8 +160,8 @@ def children_of(parents: Sequence[Sequence[int]]) -> list[list[int]]:
     """
     size = len(parents)
     children: list[list[int]] = [[] for _ in range(size)]
-    for child, these in enumerate(parents):
-        for parent in these:
+    for child, node_neighbours in enumerate(parents):
+        for parent in node_neighbours:
             if not 0 <= parent < size:
                 raise _unknown_node_error(parent, child, size)
             children[parent].append(child)
@@ -170,11 +170,11 @@ def children_of(parents: Sequence[Sequence[int]]) -> list[list[int]]:
 
 def sparse_children(parents: Sequence[Sequence[int]]) -> list[list[int]]:
     """The children of each node of a valid graph; nodes without children share one list, which must not be changed."""
-    nobody: list[int] = []
-    children: list[list[int]] = [nobody] * len(parents)
-    for child, these in enumerate(parents):
-        for parent in these:
-            if children[parent] is nobody:
+    no_children: list[int] = []
+    children: list[list[int]] = [no_children] * len(parents)
+    for child, node_neighbours in enumerate(parents):
+        for parent in node_neighbours:
+            if children[parent] is no_children:
                 children[parent] = []
             children[parent].append(child)
     return children
@@ -186,15 +186,15 @@ def _unknown_node_error(parent: int, child: int, size: int) -> GraphError:
 
 def topological_order(parents: Sequence[Sequence[int]], children: Sequence[Sequence[int]]) -> list[int]:
     """Sort nodes by Kahn's algorithm, first come first served; with a cycle, some nodes are missing."""
-    waiting = [len(these) for these in parents]
-    free = deque(node for node, count in enumerate(waiting) if not count)
+    missing_parents = [len(node_neighbours) for node_neighbours in parents]
+    free = deque(node for node, count in enumerate(missing_parents) if not count)
     order: list[int] = []
     while free:
         node = free.popleft()
         order.append(node)
         for child in children[node]:
-            waiting[child] -= 1
-            if not waiting[child]:
+            missing_parents[child] -= 1
+            if not missing_parents[child]:
                 free.append(child)
     return order
 
@@ -203,14 +203,14 @@ def find_cycle(parents: Sequence[Sequence[int]], *, done: Iterable[int]) -> list
     """One cycle among the nodes not in `done`, in the direction of the edges, first node repeated at the end."""
     finished = set(done)
     node = next(i for i in range(len(parents)) if i not in finished)
-    seen: dict[int, int] = {}
+    position_by_node: dict[int, int] = {}
     path: list[int] = []
     # Every remaining node has a remaining parent, so walking up must reach a node twice.
-    while node not in seen:
-        seen[node] = len(path)
+    while node not in position_by_node:
+        position_by_node[node] = len(path)
         path.append(node)
         node = next(parent for parent in parents[node] if parent not in finished)
-    ring = path[seen[node] :]
+    ring = path[position_by_node[node] :]
     ring.reverse()
     return [*ring, ring[0]]
 

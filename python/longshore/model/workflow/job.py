@@ -24,15 +24,15 @@ def parse_concurrency_limits(text: str) -> dict[str, int]:
     ValueError
         The text has another format.
     """
-    taken: dict[str, int] = {}
+    amounts: dict[str, int] = {}
     for part in text.split(","):
         if not part.strip():
             continue
         found = _LIMIT.fullmatch(part)
         if found is None:
             raise ValueError(part.strip())
-        taken[found[1]] = taken.get(found[1], 0) + int(found[2] or 1)
-    return taken
+        amounts[found[1]] = amounts.get(found[1], 0) + int(found[2] or 1)
+    return amounts
 
 
 class JobSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

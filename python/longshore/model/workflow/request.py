@@ -33,12 +33,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def amounts(self) -> dict[str, int]:
         """Amount per countable resource that is requested, in a stable order (walltime is not counted)."""
-        asked = {"cpus": self.cpus}
+        amounts = {"cpus": self.cpus}
         if self.memory_b is not None:
-            asked["memory"] = self.memory_b
+            amounts["memory"] = self.memory_b
         if self.disk_b is not None:
-            asked["disk"] = self.disk_b
-        return asked | {name: self.resources[name] for name in sorted(self.resources)}
+            amounts["disk"] = self.disk_b
+        return amounts | {name: self.resources[name] for name in sorted(self.resources)}
 
     def key(self) -> tuple[object, ...]:
         """A hashable value, equal for equal requests."""
