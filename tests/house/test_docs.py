@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shutil
 import sys
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -15,11 +19,22 @@ from tests.pages import fences, program, typed
 from longshore.cli.options import INTERRUPTED
 from longshore.errors import LongshoreError
 from longshore.model.run.state import STATE_EXIT_STATUS
+from longshore.world import plugins
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "doc" / "examples"
 PAGES = sorted([*(ROOT / "doc").rglob("*.md"), ROOT / "README.md"])
 _LINK = re.compile(r"\[[^\]]+\]\(([^)#]+)")
+_DOTTED = re.compile(r"(?<![\w./-])longshore(?:\.[A-Za-z_]\w*)+(?![\w/-])")
+_PATH = re.compile(r"(?<![\w./-])(?:python|tests|etc|bin|config|doc)/[\w./-]*\w")
+_CAMEL = re.compile(r"`((?:[A-Z][a-z0-9]+)+)(?:\.\w+)*(?:\(.*?\))?`")
+_LOGGERS = {"longshore.slurm"}
+_FOREIGN = {
+    *("LongshoreJob", "LongshoreLife", "LongshoreName", "LongshoreRun", "NumHolds", "NumHoldsByReason"),
+    *("JobEventLog", "MemoryProvisioned", "NumJobCompletions", "MaxArraySize"),
+    *("BaseWmsService", "WmsRunReport", "None"),
+}
+"""Names of HTCondor, Slurm, BPS and Python."""
 
 
 def runnable() -> list[Path]:
@@ -53,6 +68,46 @@ def test_what_a_page_says_to_type_works(page: Path, tmp_path: Path, monkeypatch:
 def test_links_lead_somewhere(page: Path) -> None:
     links = [link for link in _LINK.findall(page.read_text("utf-8")) if "://" not in link]
     missing = [link for link in links if not (page.parent / link).exists()]
+    assert not missing
+
+
+def entry_point_groups() -> set[str]:
+    """Names of the groups in which plug-ins register."""
+    return {value for name, value in vars(plugins).items() if name.isupper() and isinstance(value, str)}
+
+
+@cache
+def classes() -> set[str]:
+    """Names of all classes of the package, and of the type aliases beside them."""
+    trees = [ast.parse(path.read_bytes()) for path in (ROOT / "python" / "longshore").rglob("*.py")]
+    nodes = [node for tree in trees for node in ast.walk(tree)]
+    aliases = {
+        node.target.id for node in nodes if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
+    }
+    return {node.name for node in nodes if isinstance(node, ast.ClassDef)} | aliases
+
+
+def resolves(dotted: str) -> bool:
+    """Whether a dotted name is that of a module, or of something in a module."""
+    module, _, attribute = dotted.rpartition(".")
+    if find_spec(module) is None:
+        return bool(module) and "." in module and resolves(module)
+    return find_spec(dotted) is not None if not hasattr(import_module(module), attribute) else True
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_names_of_the_package_exist(page: Path) -> None:
+    text = page.read_text("utf-8")
+    dotted = set(_DOTTED.findall(text)) - entry_point_groups() - _LOGGERS
+    missing = {name for name in dotted if not resolves(name)}
+    missing |= {name for name in _CAMEL.findall(text) if name not in classes() | _FOREIGN}
+    assert not missing, "the page names classes or modules that do not exist (any more)"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_paths_of_the_repository_exist(page: Path) -> None:
+    prose = "".join(re.findall(r"`[^`\n]+`", page.read_text("utf-8")))
+    missing = [path for path in _PATH.findall(prose) if not (ROOT / path).exists()]
     assert not missing
 
 

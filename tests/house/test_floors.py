@@ -1,4 +1,4 @@
-"""The order of the house: floors, the front door, names and sizes."""
+"""The order of the package: floors, imports of the front door, and names of modules."""
 
 from __future__ import annotations
 
@@ -17,10 +17,6 @@ PACKAGE = SOURCE / "longshore"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
 BANNED_NAMES = {"utils", "helpers", "common", "base", "manager"}
-
-MOST_LINES = 450
-EXCUSE = "one file because"
-"""What the docstring of a longer module must say, followed by the reason."""
 
 
 def relative(path: Path) -> str:
@@ -52,16 +48,6 @@ def test_the_front_door_is_seen() -> None:
 def test_nothing_is_named_after_nothing() -> None:
     paths = [path for path in PACKAGE.rglob("*") if "__pycache__" not in path.parts]
     assert not [relative(path) for path in paths if path.stem.strip("_") in BANNED_NAMES]
-
-
-def test_a_module_is_of_a_size_to_read() -> None:
-    too_long = {}
-    for path in MODULES:
-        text = path.read_text("utf-8")
-        lines = text.count("\n")
-        if lines > MOST_LINES and EXCUSE not in " ".join((ast.get_docstring(ast.parse(text)) or "").split()):
-            too_long[relative(path)] = lines
-    assert not too_long, f"divide what has over {MOST_LINES} lines, or say in its docstring '{EXCUSE} ...'"
 
 
 def test_a_module_says_what_it_does() -> None:

@@ -1,4 +1,4 @@
-"""Test modules are short and stand alone: what several of them use lies in modules of helpers."""
+"""Test modules stand alone: what several of them use is in modules of helpers."""
 
 from __future__ import annotations
 
@@ -7,16 +7,10 @@ from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
 MODULES = sorted(TESTS.rglob("*.py"))
-MOST_LINES = 600
 
 
 def name_of(path: Path) -> str:
     return path.relative_to(TESTS).as_posix()
-
-
-def test_modules_are_short() -> None:
-    lengths = {name_of(path): len(path.read_text("utf-8").splitlines()) for path in MODULES}
-    assert {name: length for name, length in lengths.items() if length > MOST_LINES} == {}
 
 
 def test_no_module_imports_a_test_module() -> None:
