@@ -146,11 +146,7 @@ def find_hidden_keys(root: Node) -> Iterator[Finding]:
     top = map_items(root)
     for key, node in map_items(top.get("payload")).items():
         upper = top.get(key)
-        if (
-            upper is not None
-            and node.origin.layer in PACKAGED_LAYERS
-            and upper.origin.layer not in PACKAGED_LAYERS
-        ):
+        if upper is not None and node.origin.layer in PACKAGED_LAYERS and upper.origin.layer not in PACKAGED_LAYERS:
             yield _warning(
                 f"'{key}' at the root has no effect: the default 'payload.{key}' wins over it",
                 upper.origin,
