@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from longshore.config.values.interpolate import quote_value
-from longshore.config.values.merge import Node, drop_deleted_keys, overlay
+from longshore.config.values.merge import Node, drop_deleted_keys, map_items, overlay
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 
@@ -47,7 +47,7 @@ class ResolvedSiteProfile(msgspec.Struct, frozen=True, kw_only=True):
         """Merged ``limits`` of the personal profiles of the chain, or of the others."""
         merged: Node | None = None
         for profile in self.chain:
-            node = _map(profile.root).get("limits")
+            node = map_items(profile.root).get("limits")
             if node is not None and profile.personal is personal:
                 merged = node if merged is None else overlay(merged, node)
         return drop_deleted_keys(merged) if merged else None
@@ -61,7 +61,7 @@ def resolve_profile(profile: SiteProfile, find: Callable[[str, Origin], SiteProf
     chain = tuple(_chain(profile, find, ()))
     root = Node({}, profile.root.origin)
     for part in chain:
-        kept = {key: node for key, node in _map(part.root).items() if part is profile or key not in _OWN_KEYS}
+        kept = {key: node for key, node in map_items(part.root).items() if part is profile or key not in _OWN_KEYS}
         root = overlay(root, Node(kept, part.root.origin))
     return ResolvedSiteProfile(name=profile.name, root=drop_deleted_keys(root), marked=root, chain=chain)
 
@@ -69,7 +69,7 @@ def resolve_profile(profile: SiteProfile, find: Callable[[str, Origin], SiteProf
 def _chain(
     profile: SiteProfile, find: Callable[[str, Origin], SiteProfile], heirs: tuple[str, ...]
 ) -> Iterator[SiteProfile]:
-    node = _map(profile.root).get("inherits")
+    node = map_items(profile.root).get("inherits")
     ring = (*heirs, profile.name)
     for parent in parent_names(node):
         if parent in ring:
@@ -99,16 +99,12 @@ def parent_names(node: Node | None) -> tuple[str, ...]:
 def profile_layer(root: Node) -> Node:
     """Layer of configuration from a profile, under the key names of BPS."""
     entries = {
-        key: node for key, node in _map(root).items() if key not in PROFILE_ONLY_KEYS and key not in RENAMED_KEYS
+        key: node for key, node in map_items(root).items() if key not in PROFILE_ONLY_KEYS and key not in RENAMED_KEYS
     }
     return Node(rename_keys(root) | entries, root.origin)
 
 
 def rename_keys(root: Node) -> dict[str, Node]:
     """Keys of a profile or section with another name in BPS, under that name."""
-    given = _map(root)
+    given = map_items(root)
     return {name: given[key] for key, name in RENAMED_KEYS.items() if key in given and given[key].value is not None}
-
-
-def _map(node: Node) -> dict[str, Node]:
-    return node.value if isinstance(node.value, dict) else {}

@@ -23,7 +23,9 @@ def check_unquoted_word(text: str, value: object) -> Finding | None:
     if not text or len(text) > _MAX_LENGTH or not (text[0] in "+-.0123456789" or isinstance(value, bool)):
         return None
     if isinstance(value, bool):
-        return _boolean(text, value=value) if text.lower() in _WORDS else None
+        word = str(value).lower()
+        hint = f'Write {word}, or quote it if the word is meant: "{text}".'
+        return _finding(f"'{text}' is {word}", hint) if text.lower() in _WORDS else None
     if _OCTAL.fullmatch(text) and isinstance(value, int):
         bare = text.replace("_", "").lstrip("+-0") or "0"
         return _finding(
@@ -48,11 +50,6 @@ def check_unquoted_word(text: str, value: object) -> Finding | None:
             f'Write {_decimal(text)}, or quote it if text is meant: "{text}".',
         )
     return None
-
-
-def _boolean(text: str, *, value: bool) -> Finding:
-    word = str(value).lower()
-    return _finding(f"'{text}' is {word}", f'Write {word}, or quote it if the word is meant: "{text}".')
 
 
 def _finding(message: str, hint: str) -> Finding:

@@ -189,7 +189,8 @@ def combine_settings(name: str, label: str, parts: Sequence[TaskGroup]) -> JobSe
     """Combine the settings of the parts of a cluster, whose tasks run one after another.
 
     Processors, memory and counted resources: the maximum. Disk and walltime: the sum, unless the section of the cluster
-    sets what all its tasks need together. Growth of memory and retries: from the part with the largest memory request.
+    sets what all its tasks need together. Growth of memory, retries and rules: from the part with the largest memory
+    request.
     All other values must be equal wherever they are set.
 
     Raises
@@ -202,6 +203,8 @@ def combine_settings(name: str, label: str, parts: Sequence[TaskGroup]) -> JobSe
         return first if first.label == label else msgspec.structs.replace(first, label=label)
     most = _max_amount(part.settings.request.memory_b for part in parts)
     biggest = [part.settings for part in parts if part.settings.request.memory_b == most]
+    for key, value_of in _COMMON_RULES.items():
+        _single_value(key, name, [(value_of(part.settings.rules), part.label, part.origins.get(key)) for part in parts])
     return JobSettings(
         label=label,
         request=_combine_requests(parts, most),
@@ -210,7 +213,7 @@ def combine_settings(name: str, label: str, parts: Sequence[TaskGroup]) -> JobSe
             name, parts, lambda settings: settings.environment, prefix="environment.", origin_prefix="environment."
         ),
         number_of_retries=max(settings.number_of_retries for settings in biggest),
-        rules=_combine_rules(name, parts, biggest),
+        rules=biggest[0].rules,
         limit_threads=_common_value(name, "limitThreads", parts, lambda settings: settings.limit_threads) or False,
         retry_unless_exit=_common_value(name, "retryUnlessExit", parts, lambda settings: settings.retry_unless_exit)
         or (),
@@ -308,19 +311,6 @@ def _common_value(
         if everywhere or (value is not None and key in part.origins)
     ]
     return _single_value(key, name, settled) if settled else None
-
-
-def _combine_rules(name: str, parts: Sequence[TaskGroup], biggest: Sequence[JobSettings]) -> JobRules:
-    """Rules of the part that requests most memory; rules of success and retries must be equal in all parts.
-
-    Raises
-    ------
-    ConfigError
-        These rules differ.
-    """
-    for key, value_of in _COMMON_RULES.items():
-        _single_value(key, name, [(value_of(part.settings.rules), part.label, part.origins.get(key)) for part in parts])
-    return biggest[0].rules
 
 
 def _single_value(key: str, name: str, values: Sequence[tuple[_Value, str, Origin | None]]) -> _Value:

@@ -56,7 +56,11 @@ def read_command_template(config: Config, scope: Scope, default: Node | None) ->
             )
     if not str(nodes[0].value).strip():
         raise ConfigError(f"'{key}' names no program", origin=hit.origin)
-    lazy = _is_lazy(config, scope)
+    setting = config.lookup("useLazyCommands", scope)
+    # Lazy: variables that only the job's machine knows are left to the job.
+    lazy = (
+        setting is None or setting.value is None or parse_bool(setting.plain_value(), "useLazyCommands", setting.origin)
+    )
     if not isinstance(hit.value, list):
         return interpolate_shell_line(str(hit.value), hit.origin, config, scope, lazy=lazy)
     undefined = partial(_undefined_in_command, config=config, scope=scope)
@@ -127,12 +131,6 @@ def _shell_program_paths(line: str) -> str:
 
 def _map_literals(template: Template, change: Callable[[str], str]) -> Template:
     return Template(tuple(change(part) if isinstance(part, str) else part for part in template.parts), template.origin)
-
-
-def _is_lazy(config: Config, scope: Scope) -> bool:
-    """Whether variables that only the job's machine knows are left to the job."""
-    hit = config.lookup("useLazyCommands", scope)
-    return True if hit is None or hit.value is None else parse_bool(hit.plain_value(), "useLazyCommands", hit.origin)
 
 
 def _undefined_in_command(name: str, origin: Origin | None, config: Config, scope: Scope) -> str:

@@ -313,7 +313,14 @@ class _Compiler:
         if "abortOnValue" in attributes:
             attributes["abortOnValue"] = self._exit_code("abortOnValue", attributes["abortOnValue"])
         if "concurrencyLimit" in attributes:
-            self._check_limits(str(attributes["concurrencyLimit"]))
+            try:
+                parse_concurrency_limits(str(attributes["concurrencyLimit"]))
+            except ValueError as error:
+                raise ConfigError(
+                    f"'concurrencyLimit' has '{error}', which is not the name of a limit",
+                    origin=self.origins["concurrencyLimit"],
+                    hint="Separate names by commas; add an amount where it is not 1: 'db_limit, tape:2'.",
+                ) from None
         return attributes
 
     def _exit_code(self, key: str, value: YamlValue) -> int:
@@ -325,16 +332,6 @@ class _Compiler:
                 origin=self.origins[key],
             )
         return code
-
-    def _check_limits(self, text: str) -> None:
-        try:
-            parse_concurrency_limits(text)
-        except ValueError as error:
-            raise ConfigError(
-                f"'concurrencyLimit' has '{error}', which is not the name of a limit",
-                origin=self.origins["concurrencyLimit"],
-                hint="Separate names by commas; add an amount where it is not 1: 'db_limit, tape:2'.",
-            ) from None
 
     # ------------------------------------------------------------------------------------------------- the request
 

@@ -297,14 +297,14 @@ def _parse_signal(value: YamlValue, key: str, origin: Origin | None) -> int:
 
 
 def parse_keep_tmp(value: YamlValue, key: str, origin: Origin | None = None) -> KeepPolicy:
-    """Attempts whose temporary directories are kept: ``false``, ``failed`` or ``true``."""
+    """Parse ``keepTmp``: attempts that keep their temporary directories, ``false``, ``failed`` or ``true``."""
     return _parse_choice(
         value, key, origin, {"false": KeepPolicy.NONE, "failed": KeepPolicy.FAILED, "true": KeepPolicy.ALL}
     )
 
 
 def parse_keep_logs(value: YamlValue, key: str, origin: Origin | None = None) -> KeepPolicy:
-    """Attempts whose logs are kept: ``all`` or ``failed``."""
+    """Parse ``keepLogs``: attempts that keep their logs, ``all`` or ``failed``."""
     return _parse_choice(value, key, origin, {"all": KeepPolicy.ALL, "failed": KeepPolicy.FAILED})
 
 

@@ -76,8 +76,9 @@ class Selection:
         try:
             return words(text)
         except ValueError:
+            choices = " or ".join(f"'{word}'" for word in words)
             raise ConfigError(
-                f"{self.key(key)} must be {_choices_text(words)}, not {quote_value(text)}",
+                f"{self.key(key)} must be {choices}, not {quote_value(text)}",
                 origin=self.origin(key),
                 hint=did_you_mean(text, [*words]),
             ) from None
@@ -89,7 +90,3 @@ class Selection:
     def key(self, key: str) -> str:
         """The full key in quotes, as seen from the root."""
         return f"'{self.name}.{key}'"
-
-
-def _choices_text(words: type[StrEnum]) -> str:
-    return " or ".join(f"'{word}'" for word in words)

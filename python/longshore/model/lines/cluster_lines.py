@@ -9,7 +9,7 @@ import msgspec
 
 from longshore.model.lines.codec import encode_line
 from longshore.model.tasks.cluster import ClusteredGraph
-from longshore.model.tasks.task import Scalar, Task
+from longshore.model.tasks.task import Scalar
 
 FORMAT: Final = 1
 """Version of this format."""
@@ -59,10 +59,9 @@ def clustered_lines(clustered: ClusteredGraph) -> Iterator[bytes]:
                 label=cluster.label,
                 p=tuple(sorted(line_of[parent] for parent in dag.parents[position])),
                 tags=cluster.tags,
-                tasks=tuple(map(_stored_task, cluster.tasks)),
+                tasks=tuple(
+                    StoredTask(name=task.name, label=task.label, data_id=task.data_id, node_id=task.node_id)
+                    for task in cluster.tasks
+                ),
             )
         )
-
-
-def _stored_task(task: Task) -> StoredTask:
-    return StoredTask(name=task.name, label=task.label, data_id=task.data_id, node_id=task.node_id)
