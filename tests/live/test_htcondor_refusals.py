@@ -47,7 +47,7 @@ def hanging(number: int) -> Iterator[None]:
         (
             {"SEC_DEFAULT_AUTHENTICATION_METHODS": "IDTOKENS", "SEC_CLIENT_AUTHENTICATION_METHODS": "IDTOKENS"},
             4,
-            "does not accept who you are",
+            "does not accept your identity",
         ),
         ({"RELEASE_DIR": "/nowhere"}, 6, "there is no program '/nowhere/bin/condor_dagman', which runs DAGs"),
         ({"LOCAL_DIR": "/nowhere", "COLLECTOR_HOST": "127.0.0.1:9"}, 4, "does not answer"),
@@ -101,6 +101,6 @@ def test_a_directory_that_dagman_may_not_enter(condor_site: CondorSite) -> None:
     closed.chmod(0o700)
     run: Path = closed / "run"
     assert condor_site.cli("submit", run).returncode == 0
-    until(lambda: "It could not begin in" in condor_site.cli("report", "--id", run).stdout, "the report says it")
+    until(lambda: "It could not start in" in condor_site.cli("report", "--id", run).stdout, "the report says it")
     assert condor_site.cli("cancel", run).returncode == 0
     assert not condor_site.pool.queue("ClusterId")

@@ -104,7 +104,7 @@ _COUNTS: Final = frozenset({"machine_count", "node_count", "nodecount", "nodes"}
 
 def check(workflow: Workflow, ctx: Context) -> list[Problem]:
     """Return the problems of a workflow; each kind of job is checked once."""
-    problems = [*_run_problems(ctx), *_workflow_problems(workflow), *transfer.problems(workflow, ctx)]
+    problems = [*_run_problems(workflow, ctx), *transfer.problems(workflow, ctx)]
     checked: set[int] = set()
     endless: dict[str, None] = {}
     for job in workflow:
@@ -116,21 +116,18 @@ def check(workflow: Workflow, ctx: Context) -> list[Problem]:
     return [*problems, *_growth_problems(list(endless), ctx)]
 
 
-def _run_problems(ctx: Context) -> Iterator[Problem]:
+def _run_problems(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
     for read in (dagman_settings, max_jobs, provisioning, _machines):
         try:
             read(ctx)
         except ConfigError as error:
             yield Problem(message=error.message, hint=error.hint, origin=ctx.site.origin)
+    if workflow.log_folders:
+        yield Problem(message=f"'subDirTemplate' has no effect here: {REFUSED_KEYS['subDirTemplate']}", fatal=False)
 
 
 def _machines(ctx: Context) -> None:
     machines_like(str(run_value(ctx, "executeMachinesPattern") or ""))
-
-
-def _workflow_problems(workflow: Workflow) -> Iterator[Problem]:
-    if workflow.log_folders:
-        yield Problem(message=f"'subDirTemplate' has no effect here: {REFUSED_KEYS['subDirTemplate']}", fatal=False)
 
 
 def _universe_problems(name: str, settings: JobSettings) -> Iterator[Problem]:
@@ -158,8 +155,8 @@ def _node_count_problems(name: str, settings: JobSettings) -> Iterator[Problem]:
     values[f"{SETTINGS_KEY}.nodeCount"] = own.get("nodeCount") or 1
     for key, value in values.items():
         word = key.replace(" ", ".").rpartition(".")[2].lower()
-        several = str(value).lower() in _OF_SEVERAL if word == "universe" else word in _COUNTS and str(value) != "1"
-        if several:
+        is_several = str(value).lower() in _OF_SEVERAL if word == "universe" else word in _COUNTS and str(value) != "1"
+        if is_several:
             yield Problem(
                 message=f"job '{name}' asks for several nodes ('{key}' is '{value}'): {REFUSED_KEYS['nodeCount']}",
                 job=name,
@@ -169,13 +166,13 @@ def _node_count_problems(name: str, settings: JobSettings) -> Iterator[Problem]:
 
 
 def _job_problems(name: str, settings: JobSettings, ctx: Context) -> Iterator[Problem]:
-    of_nodes = list(_node_count_problems(name, settings))
-    yield from of_nodes
+    node_count_problems = list(_node_count_problems(name, settings))
+    yield from node_count_problems
     try:
         CondorJobSettings.of(settings)
     except ConfigError as error:
         # The problem of several nodes explains more than the unknown key.
-        if not any(problem.key == SETTINGS_KEY for problem in of_nodes):
+        if not any(problem.key == SETTINGS_KEY for problem in node_count_problems):
             yield Problem(message=f"job '{name}': {error.message}", hint=error.hint, job=name, key=SETTINGS_KEY)
     yield from _universe_problems(name, settings)
     rules = settings.rules
@@ -183,17 +180,17 @@ def _job_problems(name: str, settings: JobSettings, ctx: Context) -> Iterator[Pr
         yield _note(settings, "queue")
     if rules.success_if is not None:
         yield Problem(
-            message=f"job '{name}' has 'successIf', which cannot be asked here: {REFUSED_KEYS['successIf']}",
+            message=f"job '{name}' has 'successIf', which has no effect on HTCondor: {REFUSED_KEYS['successIf']}",
             job=name,
             key="successIf",
-            hint="Let the command itself exit with 0 where it succeeded.",
+            hint="Let the command itself exit with 0 on success.",
         )
     if rules.retry_on is not None and rules.retry_on.log is not None:
         yield Problem(
-            message=f"job '{name}' has 'retryOn.log', and nobody reads logs while DAGMan runs the jobs",
+            message=f"job '{name}' has 'retryOn.log', but logs are not read while DAGMan runs the jobs",
             job=name,
             key="retryOn",
-            hint="Let the command exit with a code of its own, and name that under 'retryOn.exit'.",
+            hint="Let the command exit with a certain code, and list it under 'retryOn.exit'.",
         )
     bounds = rules.bounds
     for key, given in (

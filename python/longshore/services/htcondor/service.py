@@ -157,10 +157,10 @@ class HTCondorService(
         record = self._resolved_record(run)
         last = record.last_submission
         if last is None:
-            raise SubmissionRefusedError(f"'{run.root}' was never handed over")
+            raise SubmissionRefusedError(f"'{run.root}' was never submitted")
         found = _client(run).query_jobs(_dagman(run, last.cluster), ("JobStatus",))
         if isinstance(found, Unreachable):
-            raise UnreachableError(f"whether '{run.root}' is still in the queue cannot be told: {found.why}")
+            raise UnreachableError(f"whether '{run.root}' is still in the queue is not known: {found.why}")
         if not found:
             return None
         if found[0].get("JobStatus") != JobStatusCode.HELD:
@@ -193,7 +193,7 @@ class HTCondorService(
     def _refuse_if_alive(self, run: RunPaths) -> None:
         alive = self._is_in_queue(run, fresh=True)
         if isinstance(alive, Unreachable):
-            raise UnreachableError(f"whether '{run.root}' still runs cannot be told: {alive.why}")
+            raise UnreachableError(f"whether '{run.root}' still runs is not known: {alive.why}")
         if alive:
             raise SubmissionRefusedError(f"'{run.root}' is RUNNING", hint="Wait for it, or cancel the run first.")
 

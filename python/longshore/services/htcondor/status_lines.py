@@ -42,8 +42,8 @@ def lines(
     if record.pending is not None:
         life = record.pending.life
         yield (
-            f"Another {life.by} was begun {format_moment(life.t)} on '{life.host}', and not "
-            "said to be taken; if that was interrupted, the same again finds out and goes on from there"
+            f"Another {life.by} was begun {format_moment(life.t)} on '{life.host}' and is not "
+            "confirmed; if it was interrupted, the same command resolves it"
         )
     yield (
         f"DAGMan: job {ids.format_id(last.cluster)} of the schedd '{last.schedd}', "
@@ -53,9 +53,9 @@ def lines(
     try:
         written = nodes_log(run, number, newest=number).stat().st_mtime
     except OSError:
-        yield "Its log is not there yet: DAGMan has submitted nothing"
+        yield "Its log does not exist yet: DAGMan has submitted nothing"
     else:
-        yield f"Its log tells of what happened up to {format_moment(written)}"
+        yield f"Its log was last written {format_moment(written)}"
     if end is not None:
         yield from _ended(run, number, end)
     if found is not None:
@@ -64,7 +64,7 @@ def lines(
     if (run.wms / BARRIER_SCRIPT).exists():
         for said in barrier_failures(dagman_out(run, number, newest=number)):
             script = f"'wms/{BARRIER_SCRIPT}' needs python3"
-            yield f"What a group was to wait for is not known, so it never runs: {said} ({script})"
+            yield f"The barrier of a group failed, so the group never runs: {said} ({script})"
     if (run.wms / SCRIPT).exists():
         yield provisioner.status_line(job_phases().provisioner)
 
@@ -72,15 +72,15 @@ def lines(
 def _in_queue(run: RunPaths, cluster: int, number: int, found: list[Ad] | Unreachable) -> Iterator[str]:
     """Lines on DAGMan's job in the queue: unreachable schedd, hold, or cool-down."""
     if isinstance(found, Unreachable):
-        yield f"The schedd does not answer, so what is told is what the log says: {found.why}"
-    elif found and found[0].get("JobStatus") == JobStatusCode.HELD:
+        yield f"The schedd does not answer; the state is that of the log: {found.why}"
+    elif found and found[0].get("JobStatus") == JobStatus.HELD:
         reason = found[0].get("HoldReason") or "no reason is given"
-        yield f"DAGMan itself is held: {reason}; to let it go on: longshore resume {ids.format_id(cluster)}"
-    elif found and found[0].get("JobStatus") == JobStatusCode.IDLE and found[0].get("JobCoolDownExpiration"):
+        yield f"DAGMan itself is held: {reason}; to release it: longshore resume {ids.format_id(cluster)}"
+    elif found and found[0].get("JobStatus") == JobStatus.IDLE and found[0].get("JobCoolDownExpiration"):
         # A cool-down: the schedd starts it again after some minutes.
         yield f"DAGMan itself waits: HTCondor starts it again {format_moment(float(found[0]['JobCoolDownExpiration']))}"
         if not dagman_out(run, number, newest=number).exists():
-            yield f"It could not begin in '{run.wms}': it has to be there on the schedd's host, and open to you"
+            yield f"It could not start in '{run.wms}': the directory must exist on the schedd's host and be open to you"
 
 
 def _not_submitted(run: RunPaths, record: SubmissionRecord) -> Iterator[str]:
@@ -93,20 +93,20 @@ def _not_submitted(run: RunPaths, record: SubmissionRecord) -> Iterator[str]:
     first = min(failures)
     name = jobs[first].name
     which = f"job '{name}'" if len(failures) == 1 else f"{len(failures):,} jobs, '{name}' among them"
-    yield f"For {which}: {failures[first]}; told of as failed once DAGMan is over"
+    yield f"For {which}: {failures[first]}; reported as failed when DAGMan ends"
 
 
 def _ended(run: RunPaths, number: int, end: DagmanEnd) -> Iterator[str]:
     """Lines on the end of DAGMan itself: its removal, its errors, or a failed start."""
     said = dagman_out(run, number, newest=number)
     if end.is_removed and end.reason:
-        yield f"DAGMan was ended {format_moment(end.at)}: {end.reason}"
+        yield f"DAGMan ended {format_moment(end.at)}: {end.reason}"
     why = dag_errors(said)
     yield from (f"DAGMan says: {words}" for words in why)
     if why:
-        yield f"All that it says is in '{said}'"
+        yield f"All its messages are in '{said}'"
     elif not said.exists() and (words := _last_line(said.with_name("run.dag.lib.err"))):
-        yield f"DAGMan did not begin: {words}"
+        yield f"DAGMan did not start: {words}"
 
 
 def _last_line(path: Path) -> str:

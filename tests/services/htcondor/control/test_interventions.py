@@ -187,7 +187,7 @@ def test_who_holds_jobs_is_told_which_are_not_held(half: RunPaths) -> None:
 def test_what_cannot_be_told_is_said(half: RunPaths) -> None:
     half.workflow.unlink()
     (said,) = not_in_queue.unreached_notes(half, [2], "hold")
-    assert said.startswith("whether DAGMan is yet to submit some of these jobs cannot be told: ")
+    assert said.startswith("whether DAGMan has yet to submit some of these jobs is not known: ")
 
 
 @pytest.mark.parametrize("act", ["hold", "release"])

@@ -94,9 +94,9 @@ def test_what_a_job_was_given_last_is_kept_of_the_final_job_too(run: RunPaths) -
 
 def test_a_limit_is_taken_away_only_where_there_is_none(run: RunPaths) -> None:
     assert again(run, 1, set={"requestMemory": "0"}, selection=JobSelection(labels=("c",))).overrides == {"j1": {}}
-    with pytest.raises(SubmissionRefusedError, match="'requestMemory' of 'a' cannot be taken away") as caught:
+    with pytest.raises(SubmissionRefusedError, match="'requestMemory' of 'a' cannot be removed") as caught:
         again(run, 0, set={"requestMemory": "0"}, selection=JobSelection(labels=("a",)))
-    assert "what is enough" in caught.value.hint
+    assert "an amount that is enough" in caught.value.hint
 
 
 def test_what_cannot_be_set_or_need_not_run_is_refused(run: RunPaths) -> None:

@@ -77,15 +77,15 @@ def test_a_report_says_it(tmp_path: Path) -> None:
     life = Life(v=FORMAT, life=1, t=0.0, host="ap", pid=0, boot="b", by="submit", longshore="1")
     book = SubmissionRecord(submissions=(DagSubmission(life=life, cluster=42, schedd="ap"),))
     removed = list(status_lines.lines(run, book, None, ABORTED[1], lambda: JobPhases(1)))
-    assert removed[-1] == "DAGMan was ended 2026-11-22T10:48:51Z: tidying up (by user ann)"
+    assert removed[-1] == "DAGMan ended 2026-11-22T10:48:51Z: tidying up (by user ann)"
     (run.wms / "run.dag.lib.err").write_text("\ncondor_dagman: libcondor.so is not there\n\n", "utf-8")
     assert list(status_lines.lines(run, book, None, ENDED[1], lambda: JobPhases(1)))[-1] == (
-        "DAGMan did not begin: condor_dagman: libcondor.so is not there"
+        "DAGMan did not start: condor_dagman: libcondor.so is not there"
     )
     (run.wms / "run.dag.dagman.out").write_text(SAID, "utf-8")
     said = list(status_lines.lines(run, book, None, ENDED[1], lambda: JobPhases(1)))
     assert "DAGMan says: ERROR: Node j99 not found!" in said
-    assert said[-1] == f"All that it says is in '{run.wms / 'run.dag.dagman.out'}'"
+    assert said[-1] == f"All its messages are in '{run.wms / 'run.dag.dagman.out'}'"
     waits = {"JobStatus": 1, "JobCoolDownExpiration": 1795345331}
     assert list(status_lines.lines(run, book, [waits], None, lambda: JobPhases(1)))[-1] == (
         "DAGMan itself waits: HTCondor starts it again 2026-11-22T11:02:11Z"

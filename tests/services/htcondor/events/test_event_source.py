@@ -437,9 +437,9 @@ def test_what_is_said_of_dagman(run: RunPaths) -> None:
     book = read_submissions(run)
     first, second = status_lines.lines(run, book, None, None, lambda: JobPhases(1))
     assert first == "DAGMan: job 1.0 of the schedd 'ap', submitted 2026-11-22T06:32:13Z by submit"
-    assert second.startswith("Its log tells of what happened up to ")
+    assert second.startswith("Its log was last written ")
     held = status_lines.lines(run, book, [{"JobStatus": 5, "HoldReason": "quota"}], None, lambda: JobPhases(1))
-    assert list(held)[-1] == "DAGMan itself is held: quota; to let it go on: longshore resume 1.0"
+    assert list(held)[-1] == "DAGMan itself is held: quota; to release it: longshore resume 1.0"
     out = run.wms / "run.dag.dagman.out"
     given_up = "11/22/26 07:00:01 Shortcutting node j2 retries because of submit failure(s)\n"
     out.write_text("\n11/22/26 07:00:00 submit error: No such directory: /x\n" + given_up, "utf-8")
@@ -451,7 +451,7 @@ def test_what_is_said_of_dagman(run: RunPaths) -> None:
         "a run that is over tells it job by job"
     )
     (run.wms / "run.dag.nodes.log").unlink()
-    assert "not there yet" in list(status_lines.lines(run, book, [], None, lambda: JobPhases(1)))[1]
+    assert "does not exist yet" in list(status_lines.lines(run, book, [], None, lambda: JobPhases(1)))[1]
 
 
 def test_a_run_that_is_over_is_told_in_short(run: RunPaths) -> None:

@@ -107,7 +107,7 @@ def test_a_report_has_it_and_gates_that_failed_where_a_run_has_them(tmp_path: Pa
     assert len(list(status_lines.lines(run, book, None, None, lambda: standing))) == 2
     (run.wms / "gate").touch()
     (line,) = list(status_lines.lines(run, book, None, None, lambda: standing))[2:]
-    assert "so it never runs: PRE Script of Node g1 failed with status 1 (" in line
+    assert "so the group never runs: PRE Script of Node g1 failed with status 1 (" in line
     (run.wms / "gate").unlink()
     (run.wms / "provisioningJob.bash").touch()
     assert list(status_lines.lines(run, book, None, None, lambda: standing))[2:] == [

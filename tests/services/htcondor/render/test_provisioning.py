@@ -63,7 +63,7 @@ def test_a_program_without_a_first_line_gets_one() -> None:
     ("run", "words"),
     [
         ({"provisionResources": "maybe"}, "'provisionResources' must be true or false"),
-        ({"provisionResources": True}, "'provisioning.provisioningScript' starts none"),
+        ({"provisionResources": True}, "there is no 'provisioning.provisioningScript'"),
         ({"provisionResources": True, "provisioning": {"provisioningScript": "x"}}, "'provisioningMaxWallTime'"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Files that are carried to jobs which do not see the run directory, and back."""
+"""Files that are transferred to jobs which do not see the run directory, and back."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _job(number: int, *, inputs: tuple[str, ...] = ("graph", "there", "far")) ->
     return Job(name=f"a{number}", label="a", command=words, settings=settings, inputs=inputs, outputs=(f"out{number}",))
 
 
-def test_what_a_job_reads_and_writes_is_carried() -> None:
+def test_inputs_and_outputs_of_a_job_are_transferred() -> None:
     text = rendered(Workflow("w", Dag.by_name([_job(1), _job(2)]), files=FILES), context(SITE))["wms/run.dag"]
     lines = [line.strip() for line in text.splitlines()]
     assert "initialdir = /data/runs/one" in lines
@@ -43,14 +43,14 @@ def test_what_a_job_reads_and_writes_is_carried() -> None:
     assert "LONGSHORE_JOB_RUN_DIR=. " in text
 
 
-def test_without_that_nothing_is_carried() -> None:
+def test_nothing_is_transferred_on_a_shared_file_system() -> None:
     text = rendered(Workflow("w", Dag.by_name([_job(1)]), files=FILES), context())["wms/run.dag"]
     assert "should_transfer_files = NO" in text
     assert "transfer_input_files" not in text
     assert "/data/runs/one/graph.qg /cvmfs/x/table.csv /home/me/list.txt /data/runs/one/results/out1.fits" in text
 
 
-def test_a_program_of_the_run_is_carried_and_nothing_back_that_is_no_output() -> None:
+def test_programs_of_the_run_are_transferred_and_only_outputs_return() -> None:
     final = Job(
         name="finalJob",
         label="finalJob",
@@ -63,27 +63,27 @@ def test_a_program_of_the_run_is_carried_and_nothing_back_that_is_no_output() ->
     assert "./final_job.bash" in text
 
 
-def test_what_cannot_be_carried_is_told() -> None:
+def test_files_that_cannot_be_transferred_are_reported() -> None:
     files = {**FILES, "twin": File(name="twin", path="other/graph.qg")}
     (problem,) = check(Workflow("w", Dag.by_name([_job(1, inputs=("graph", "twin"))]), files=files), context(SITE))
     assert "two files named 'graph.qg'" in problem.message
     odd = {**FILES, "odd": File(name="odd", path="a,b")}
     (problem,) = check(Workflow("w", Dag.by_name([_job(1)]), files=odd), context(SITE))
-    assert "'a,b' cannot be carried" in problem.message
+    assert "'a,b' cannot be transferred" in problem.message
     assert check(Workflow("w", Dag.by_name([_job(1)]), files=odd), context()) == []
 
 
 @pytest.mark.parametrize("sign", [",", ";", "=", " ", "$", '"'])
-def test_a_run_directory_whose_path_would_break_lists_of_files_is_told(sign: str) -> None:
+def test_a_run_directory_with_separators_in_its_path_is_reported(sign: str) -> None:
     ctx = msgspec.structs.replace(context(SITE), paths=RunPaths(Path(f"/data/a{sign}b/one")))
     (problem,) = check(Workflow("w", Dag.by_name([_job(1)]), files=FILES), ctx)
     assert problem.fatal
-    assert f"files in '/data/a{sign}b/one' cannot be carried" in problem.message
+    assert f"files in '/data/a{sign}b/one' cannot be transferred" in problem.message
     assert "'submitPath'" in problem.hint
     program = ("<ENV:LONGSHORE_JOB_RUN_DIR>/final_job.bash",)
     final = Job(name="f", label="f", command=program, settings=JobSettings(label="f"))
     assert [each.key for each in check(Workflow("w", Dag.by_name([]), final=final), ctx)] == ["submitPath"]
-    # Where nothing is carried from there or to it, its path is as good as any.
+    # Where nothing is transferred from there or to it, its path is as good as any.
     far = {"far": FILES["far"]}
     alone = Job(name="a", label="a", command=("true",), settings=JobSettings(label="a"), inputs=("far",))
     assert check(Workflow("w", Dag.by_name([alone]), files=far), ctx) == []

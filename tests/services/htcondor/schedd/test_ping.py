@@ -74,8 +74,8 @@ def test_no_bindings_and_old_ones(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("said", "kind", "words"),
     [
-        ("AUTHENTICATE:1003:Failed to authenticate with any method", ServiceError, "does not accept who you are"),
-        ('SECMAN:2010:Received "DENIED" from server for user nobody', ServiceError, "does not accept who you are"),
+        ("AUTHENTICATE:1003:Failed to authenticate with any method", ServiceError, "does not accept your identity"),
+        ('SECMAN:2010:Received "DENIED" from server for user nobody', ServiceError, "does not accept your identity"),
         ("CEDAR:6001:Failed to connect to <127.0.0.1:9>", UnreachableError, "does not answer"),
         ("Failed to fetch ads from schedd, errmsg=", UnreachableError, "does not answer"),
         ("Unable to locate daemon.", UnreachableError, "does not answer"),

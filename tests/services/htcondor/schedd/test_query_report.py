@@ -58,7 +58,7 @@ def test_what_dagman_counts() -> None:
     assert (report.submitted_at, report.started_at, report.finished_at) == (100.0, 105.0, None)
     assert report.specifics == (
         "DAGMan: job 12.0 of the schedd 'ap'",
-        "DAGMan itself told last how it stands 1970-01-01T00:02:10Z",
+        "DAGMan last updated its counts 1970-01-01T00:02:10Z",
     )
     assert "its directory is not here" in report.notes[0]
 

@@ -66,7 +66,9 @@ def test_a_description_that_nobody_can_read_is_refused(own: dict[str, Any], word
 
 def test_a_directory_that_is_not_there_is_told_before_dagman_finds_out() -> None:
     nowhere = msgspec.structs.replace(job("a").settings, working_directory="/nowhere")
-    with pytest.raises(SubmissionRefusedError, match="'d_a' are to run in '/nowhere', which is no directory here"):
+    with pytest.raises(
+        SubmissionRefusedError, match="'d_a' would run in '/nowhere', which is no directory on this host"
+    ):
         _try(Workflow("w", Dag.by_name([msgspec.structs.replace(job("a"), settings=nowhere)])))
 
 

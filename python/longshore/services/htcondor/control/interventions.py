@@ -118,7 +118,7 @@ def intervene(run: RunPaths, client: CondorClient, record: SubmissionRecord, int
             raise SubmissionRefusedError(
                 f"there is nothing to {act}: none of these jobs is in HTCondor's queue"
                 + (" and not held" if act == "hold" else " and held"),
-                hint="What DAGMan has not submitted yet can only be paused with the whole run: longshore pause.",
+                hint="Jobs that DAGMan has not submitted yet can only be paused with the whole run: longshore pause.",
             )
         return True
     if act in {"pause", "unpause"} and selection.everything:
@@ -148,8 +148,8 @@ def unreached_notes(run: RunPaths, intervention: Intervention) -> tuple[str, ...
 def _unsupported_error(act: str) -> SubmissionRefusedError:
     if act == "set":
         return SubmissionRefusedError(
-            "nothing can be set of the jobs of a run that lives on HTCondor: DAGMan has their descriptions already",
-            hint="'restart --set' changes what jobs ask for that run again, once the run is over or cancelled.",
+            "jobs of a live run on HTCondor cannot be changed: DAGMan has their submit descriptions already",
+            hint="'restart --set' changes the requests of jobs that run again, once the run is over or cancelled.",
         )
     return SubmissionRefusedError(
         f"DAGMan cannot {act} single labels or jobs of a run",
@@ -188,7 +188,7 @@ def _wait_until_gone(client: CondorClient, below: str, dagman: str = "false") ->
             f"({below}) || ({dagman})", ("ClusterId", "ProcId", "JobStatus", "DAGNodeName", "JobUniverse")
         )
         if isinstance(found, Unreachable):
-            raise UnreachableError(f"whether the jobs are gone cannot be told: {found.why}")
+            raise UnreachableError(f"whether the jobs are gone is not known: {found.why}")
         jobs = [ad for ad in found if "DAGNodeName" in ad]
         final = [ad for ad in jobs if ad["DAGNodeName"] == FINAL_NODE]
         if not found or (final and len(final) == len(jobs)):

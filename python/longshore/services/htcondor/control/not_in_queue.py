@@ -22,7 +22,7 @@ def unreached_notes(run: RunPaths, selected: Collection[int], act: str) -> tuple
     try:
         count = len(unsubmitted_jobs(run, selected))
     except (LongshoreError, OSError) as error:
-        return (f"whether DAGMan is yet to submit some of these jobs cannot be told: {error}",)
+        return (f"whether DAGMan has yet to submit some of these jobs is not known: {error}",)
     if not count:
         return ()
     jobs_are, pronoun = ("1 of these jobs is", "it") if count == 1 else (f"{count} of these jobs are", "them")

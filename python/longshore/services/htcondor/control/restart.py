@@ -52,7 +52,7 @@ def plan_restart(run: RunPaths, events: Iterable[Event], changes: RestartChanges
     """
     if unknown := sorted(set(changes.set) - set(_MACROS)):
         raise SubmissionRefusedError(
-            f"'{unknown[0]}' cannot be set of jobs of HTCondor's: their descriptions are written",
+            f"'{unknown[0]}' cannot be set for jobs on HTCondor: their submit descriptions are written already",
             hint=f"These can: {', '.join(_MACROS)}.",
         )
     jobs = JobTable(run, "parents")
@@ -143,8 +143,8 @@ def _macro(key: str, first: JobSettings, before: Request, after: Request) -> dic
         return {}
     if value is None:
         raise SubmissionRefusedError(
-            f"'{key}' of '{first.label}' cannot be taken away: the descriptions of jobs of HTCondor's are written",
-            hint=f"Set '{key}' to what is enough for all of them.",
+            f"'{key}' of '{first.label}' cannot be removed: submit descriptions on HTCondor are written already",
+            hint=f"Set '{key}' to an amount that is enough for all of them.",
         )
     if _amount(key, first.request) is not None:
         return {_MACROS[key]: str(value)}

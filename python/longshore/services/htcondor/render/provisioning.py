@@ -41,10 +41,12 @@ def provisioning(ctx: Context) -> Provisioning | None:
         return None
     config_map = run_value(ctx, "provisioning", {})
     if not isinstance(config_map, Mapping) or not config_map.get("provisioningScript"):
-        raise ConfigError("'provisionResources' asks for machines, and 'provisioning.provisioningScript' starts none")
+        raise ConfigError(
+            "'provisionResources' is true, but there is no 'provisioning.provisioningScript' to start machines"
+        )
     if not (config_map.get("provisioningMaxWallTime") or run_value(ctx, "provisioningMaxWallTime")):
         raise ConfigError(
-            "'provisionResources' asks for machines, and 'provisioningMaxWallTime' does not say for how long",
+            "'provisionResources' is true, but 'provisioningMaxWallTime' is not set",
             hint='For example provisioningMaxWallTime: "2-00:00:00".',
         )
     return Provisioning(

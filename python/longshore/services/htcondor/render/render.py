@@ -6,7 +6,6 @@ They also work by hand: ``condor_submit_dag run.dag`` in that folder.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
@@ -42,19 +41,17 @@ exit "$2"
 def render(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
     """The files of a run: fewer than ten for any number of jobs."""
     yield RenderedFile(path=DAG, chunks=lambda: _dag_chunks(workflow, ctx))
-    yield RenderedFile(path=OVERRIDES, chunks=partial(_chunks, _OVERRIDES_TEXT))
+    yield RenderedFile.from_text(OVERRIDES, _OVERRIDES_TEXT)
     yield RenderedFile(path=CONFIG, chunks=lambda: dag.config_text(dagman_settings(ctx)))
     if workflow.final is not None:
-        yield RenderedFile(path=FINAL_SCRIPT, mode=0o755, chunks=partial(_chunks, _FINAL_TEXT))
+        yield RenderedFile.from_text(FINAL_SCRIPT, _FINAL_TEXT, mode=0o755)
     if has_barrier_scripts(workflow):
-        yield RenderedFile(
-            path=FOLDER / BARRIER_SCRIPT, mode=0o755, chunks=lambda: _chunks(_BARRIER_PROGRAM.read_text("utf-8"))
-        )
+        yield RenderedFile.from_text(FOLDER / BARRIER_SCRIPT, _BARRIER_PROGRAM.read_text("utf-8"), mode=0o755)
     if provisioned := provisioning.provisioning(ctx):
         program = provisioning.script_text(provisioned, ctx)
-        yield RenderedFile(path=FOLDER / provisioning.SCRIPT, mode=0o755, chunks=partial(_chunks, program))
+        yield RenderedFile.from_text(FOLDER / provisioning.SCRIPT, program, mode=0o755)
         if provisioned.config:
-            yield RenderedFile(path=FOLDER / provisioning.CONFIG, chunks=partial(_chunks, provisioned.config))
+            yield RenderedFile.from_text(FOLDER / provisioning.CONFIG, provisioned.config)
 
 
 def folders(workflow: Workflow) -> Iterator[str]:
@@ -66,7 +63,3 @@ def _dag_chunks(workflow: Workflow, ctx: Context) -> Iterator[str]:
     # None of hundreds of thousands of small texts is garbage; collection would take longer than rendering.
     with collection_paused():
         yield from dag.dag_text(workflow, ctx)
-
-
-def _chunks(text: str) -> Iterator[str]:
-    yield text

@@ -133,7 +133,15 @@ def _file_commands(
         yield "initialdir", str(ctx.paths.root)
         yield "should_transfer_files", "YES"
         yield "when_to_transfer_output", "ON_EXIT_OR_EVICT"
-        yield from _transfer_commands(description)
+        inputs, outputs, remaps = (
+            _macro_text(description.transfers[macro], macro) for macro in (INPUTS, OUTPUTS, REMAPS)
+        )
+        if inputs:
+            yield "transfer_input_files", inputs
+        # Without a list, HTCondor would transfer back all new files.
+        yield "transfer_output_files", outputs or '""'
+        if remaps:
+            yield "transfer_output_remaps", f'"{remaps}"'
     else:
         yield "initialdir", settings.working_directory or str(ctx.paths.root)
         yield "should_transfer_files", "NO"
@@ -143,16 +151,6 @@ def _file_commands(
     # Both into one file: HTCondor opens it once if the names are equal.
     yield "output", log
     yield "error", log
-
-
-def _transfer_commands(description: SubmitDescription) -> Iterator[tuple[str, str]]:
-    inputs, outputs, remaps = (_macro_text(description.transfers[macro], macro) for macro in (INPUTS, OUTPUTS, REMAPS))
-    if inputs:
-        yield "transfer_input_files", inputs
-    # Without a list, HTCondor would transfer back all new files.
-    yield "transfer_output_files", outputs or '""'
-    if remaps:
-        yield "transfer_output_remaps", f'"{remaps}"'
 
 
 def _request_commands(

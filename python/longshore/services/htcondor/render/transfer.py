@@ -70,12 +70,12 @@ def problems(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
     files = workflow.files
     for file in files.values():
         if _is_transferred(file) and _LIST_SEPARATORS.search(file.path):
-            yield Problem(message=f"the file '{file.path}' cannot be carried by HTCondor: its path has signs for lists")
+            yield Problem(message=f"the file '{file.path}' cannot be transferred: its path has a separator of lists")
             return
     root = str(ctx.paths.root)
     if _LIST_SEPARATORS.search(root) and _uses_run_directory(workflow):
         yield Problem(
-            message=f"files in '{root}' cannot be carried by HTCondor: its path has signs for lists",
+            message=f"files in '{root}' cannot be transferred: its path has a separator of lists",
             key="submitPath",
             hint="Set 'submitPath' to a directory without blanks, commas, semicolons, quotes, '=' and '$' in its path.",
         )

@@ -128,7 +128,7 @@ class CondorClient:
             projection = ["Name", "CondorVersion", "MyAddress"]
             found = collector.query(load_bindings().AdType.Collector, projection=projection)
             if not found:
-                raise UnreachableError(f"the collector '{self._pool}' does not say who it is")
+                raise UnreachableError(f"the collector '{self._pool}' does not return its ad")
             return _daemon(found[0])
 
     def query_machines(self, attributes: Sequence[str]) -> list[Ad]:
@@ -205,7 +205,7 @@ class CondorClient:
         names = ("ClusterId", "GlobalJobId")
         found = self.query_jobs(constraint, names)
         if isinstance(found, Unreachable):
-            raise UnreachableError(f"whether a DAG arrived cannot be asked: {found.why}", hint="Try again later.")
+            raise UnreachableError(f"whether a DAG arrived is not known: {found.why}", hint="Try again later.")
         # A history may be long: the search stops at the submission's time. Two hosts' clocks may differ.
         ads = found or self.query_history(constraint, names, since=f"EnteredCurrentStatus < {int(since) - CLOCKS_S}")
         if not ads:
@@ -268,8 +268,8 @@ class CondorClient:
                 here = ""
             if there.lower() != here.lower():
                 raise SubmissionRefusedError(
-                    f"DAGMan (job {cluster}) takes orders only on the host of its schedd, which is '{there}'",
-                    hint=f"Give the order there. This host has {f'the schedd {here!r}' if here else 'no schedd'}.",
+                    f"DAGMan (job {cluster}) accepts commands only on the host of its schedd, '{there}'",
+                    hint=f"Run the command there. This host has {f'the schedd {here!r}' if here else 'no schedd'}.",
                 )
         return load_bindings().DAGMan(cluster)
 
@@ -283,7 +283,7 @@ class CondorClient:
         with map_errors("DAGMan"):
             done, answer = dagman.resume() if halt is None else dagman.halt(halt, pause=True)
         if not done:
-            raise UnreachableError(f"DAGMan (job {cluster}) does not take the order: {answer}")
+            raise UnreachableError(f"DAGMan (job {cluster}) rejects the command: {answer}")
 
     def throttle_dag(self, cluster: int, most: int) -> None:
         """Limit the number of jobs that DAGMan keeps in the queue; 0 is no limit.
@@ -294,7 +294,7 @@ class CondorClient:
         with map_errors("DAGMan"):
             answer = dagman.throttle(max_nodes=most)
         if isinstance(answer, str):
-            raise UnreachableError(f"DAGMan (job {cluster}) does not take the order: {answer}")
+            raise UnreachableError(f"DAGMan (job {cluster}) rejects the command: {answer}")
 
 
 def quoted(text: str) -> str:

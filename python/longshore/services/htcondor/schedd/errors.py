@@ -57,8 +57,8 @@ def to_error(error: Exception, daemon: str, request: str) -> LongshoreError:
     text = " ".join(str(error).split()) or type(error).__name__
     if any(word in text for word in _REFUSED):
         return ServiceError(
-            f"{daemon} does not accept who you are: {text}",
-            hint="'condor_ping -type schedd WRITE' shows what it makes of you. Daemons older than 24 want "
+            f"{daemon} does not accept your identity: {text}",
+            hint="'condor_ping -type schedd WRITE' shows how it identifies you. Daemons older than 24 want "
             "SEC_FS_ENFORCE_CHANNEL_BINDING = False at the client.",
         )
     if request and any(word in text for word in _COMMIT_FAILED):
@@ -67,8 +67,8 @@ def to_error(error: Exception, daemon: str, request: str) -> LongshoreError:
         # For a collector that rejects the user, the bindings only report no answer.
         return UnreachableError(
             f"{daemon} does not answer: {text}",
-            hint="'condor_status -any' shows what of the pool does, and 'condor_ping -type collector READ' whether it "
-            "accepts who you are.",
+            hint="'condor_status -any' shows which daemons do, and 'condor_ping -type collector READ' whether it "
+            "accepts your identity.",
         )
     if request:
         return SubmissionRefusedError(f"{daemon} does not take {request}: {text}")

@@ -39,13 +39,13 @@ def ping(client: CondorClient, *, pattern: str = "") -> PingReport:
         message = f"{error.message.rstrip('.')}. {error.hint}" if error.hint else error.message
         return PingReport(service=NAME, ok=False, message=message, details=details)
     if who.get("AuthorizationSucceeded", "True") != "True":
-        message = f"the schedd '{schedd.name}' takes no orders from {details['authenticated']}"
+        message = f"the schedd '{schedd.name}' rejects commands from {details['authenticated']}"
         return PingReport(service=NAME, ok=False, message=message, details=details)
     names = {str(ad.get("Machine")) for ad in machines}
     details["machines"] = str(len(names))
     if old := version_error(schedd.version):
         return PingReport(service=NAME, ok=False, message=f"{old}; 24 or later is needed", details=details)
-    message = f"HTCondor {schedd.version}: schedd '{schedd.name}' takes jobs, {len(names)} machines"
+    message = f"HTCondor {schedd.version}: schedd '{schedd.name}' accepts jobs, {len(names)} machines"
     return PingReport(
         service=NAME, ok=True, message=message, details=details, capacity=capacity_of(machines, pattern) or None
     )

@@ -60,7 +60,7 @@ def _find_ads(client: CondorClient, constraint: str, condor_id: CondorId) -> lis
     """Ads of a job, from the queue, else from the history."""
     answer = client.query_jobs(constraint, _DIRECTORY)
     if isinstance(answer, Unreachable):
-        raise UnreachableError(f"which run '{condor_id.cluster}' is cannot be asked: {answer.why}")
+        raise UnreachableError(f"the run of job '{condor_id.cluster}' cannot be looked up: {answer.why}")
     return answer or client.query_history(constraint, _DIRECTORY)
 
 
@@ -93,7 +93,7 @@ def cancel_run(search: RunSearch) -> CancelOutcome:
     """
     condor_id = parse_id(search.reference)
     if condor_id is None:
-        raise SubmissionRefusedError(f"'{search.reference}' is no id of HTCondor's")
+        raise SubmissionRefusedError(f"'{search.reference}' is not an id of HTCondor")
     is_forced, also = parse_pass_thru(CondorClient(), search.pass_thru)
     constraint = f"{_search_constraint(search, condor_id)}{also}"
     everywhere = search.everywhere and not condor_id.schedd
@@ -106,8 +106,8 @@ def cancel_run(search: RunSearch) -> CancelOutcome:
                 raise
     if not count:
         raise SubmissionRefusedError(
-            f"no job '{search.reference}' is in a queue that meets what is asked for",
-            hint="Double check the id; --global searches all queues, and --skip-require-bps takes what is no run, too.",
+            f"no job '{search.reference}' in a queue matches the request",
+            hint="Check the id; --global searches all queues, and --skip-require-bps accepts jobs that are no runs.",
         )
     return CancelOutcome(ended=count, alive=("still alive: DAGMan is in the queue",))
 

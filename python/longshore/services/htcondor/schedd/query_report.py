@@ -101,7 +101,7 @@ def build_report(ad: Ad, schedd: str, jobs: Iterable[Ad] | None) -> RunReport:
         submitted_at=_moment(ad.get("QDate")),
         started_at=_moment(ad.get("JobStartDate")),
         finished_at=_moment(ad.get("CompletionDate") or ad.get("EnteredCurrentStatus")) if state in _OVER else None,
-        notes=("its directory is not here: what is told is what HTCondor's queue and history say",),
+        notes=("its directory is not here: the report is from HTCondor's queue and history",),
         jobs=reports,
     )
 
@@ -192,8 +192,8 @@ def _folder(ad: Ad) -> str:
 def _specifics(ad: Ad, schedd: str) -> Iterable[str]:
     yield f"DAGMan: job {format_id(int(ad['ClusterId']))} of the schedd '{schedd}'"
     if ad.get("DAG_AdUpdateTime"):
-        yield f"DAGMan itself told last how it stands {format_moment(float(ad['DAG_AdUpdateTime']))}"
-    if ad.get("JobStatus") == JobStatusCode.HELD:
+        yield f"DAGMan last updated its counts {format_moment(float(ad['DAG_AdUpdateTime']))}"
+    if ad.get("JobStatus") == JobStatus.HELD:
         yield f"DAGMan itself is held: {ad.get('HoldReason') or 'no reason is given'}"
     if ad.get("JobStatus") == JobStatusCode.REMOVED and ad.get("RemoveReason"):
         yield f"DAGMan was removed: {ad['RemoveReason']}"

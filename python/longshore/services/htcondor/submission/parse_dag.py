@@ -106,7 +106,7 @@ def _read_line(dag: ParsedDag, number: int, command: str, line: str) -> None:
         # Added by hand: only DAGMan reads its file.
         dag.nodes.update(dict.fromkeys(words[1:2] if command == "SPLICE" else words[2:3], ""))
     elif command == "REJECT":
-        dag.faults.append(DagFault(number, "'REJECT' says that DAGMan is to refuse the DAG"))
+        dag.faults.append(DagFault(number, "'REJECT' makes DAGMan refuse the DAG"))
     elif command not in _OTHER_COMMANDS:
         dag.faults.append(DagFault(number, f"'{words[0]}' is no command of a DAG"))
 
@@ -185,13 +185,13 @@ def _check_nodes(dag: ParsedDag, number: int, names: Iterable[str]) -> None:
 def _graph_faults(dag: ParsedDag) -> Iterator[DagFault]:
     for name, description in dag.nodes.items():
         if description and description not in dag.descriptions:
-            yield DagFault(0, f"the node '{name}' has the description '{description}', which is not there")
+            yield DagFault(0, f"the node '{name}' has the description '{description}', which does not exist")
     for child, parents in dag.parents.items():
         if len(set(parents)) < len(parents):
             twice = next(parent for parent in parents if parents.count(parent) > 1)
-            yield DagFault(0, f"the edge from '{twice}' to '{child}' is there twice")
+            yield DagFault(0, f"the edge from '{twice}' to '{child}' exists twice")
     if cycle := _find_cycle(dag):
-        yield DagFault(0, f"the nodes {', '.join(cycle[:5])} wait for each other in a ring, or for such a ring")
+        yield DagFault(0, f"the nodes {', '.join(cycle[:5])} are in a cycle, or behind one")
 
 
 def _find_cycle(dag: ParsedDag) -> list[str]:

@@ -34,21 +34,21 @@ def validate_dag(
         fault = parsed.faults[0]
         more = f" (and {len(parsed.faults) - 1} more like it)" if parsed.faults[1:] else ""
         raise SubmissionRefusedError(
-            f"'{dag}'{_line_text(fault.line)}: {fault.message}{more}", hint="Mend it, or prepare the run anew."
+            f"'{dag}'{_line_text(fault.line)}: {fault.message}{more}", hint="Correct it, or prepare the run again."
         )
     for name, description in parsed.descriptions.items():
         commands = client.expand_macros(_filled_text(description))
         if why := description_error(commands, client):
             raise SubmissionRefusedError(
                 f"'{dag}'{_line_text(description.line)}: of the submit description '{name}' {why}",
-                hint="What stands under 'profile.condor', 'attrs', 'directives' or 'releaseExpr' is used as it is.",
+                hint="Values of 'profile.condor', 'attrs', 'directives' and 'releaseExpr' are used unchanged.",
             )
         folder = commands.get("initialdir", "")
         if folder and not is_folder(folder):
             raise SubmissionRefusedError(
-                f"jobs of the submit description '{name}' are to run in '{folder}', which is no directory here, "
-                "and HTCondor takes none of them",
-                hint="Make it, or correct 'workingDirectory'.",
+                f"jobs of the submit description '{name}' would run in '{folder}', which is no directory on this host: "
+                "HTCondor would accept none of them",
+                hint="Create it, or correct 'workingDirectory'.",
             )
 
 
