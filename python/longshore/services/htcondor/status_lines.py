@@ -73,10 +73,10 @@ def _in_queue(run: RunPaths, cluster: int, number: int, found: list[Ad] | Unreac
     """Lines on DAGMan's job in the queue: unreachable schedd, hold, or cool-down."""
     if isinstance(found, Unreachable):
         yield f"The schedd does not answer; the state is that of the log: {found.why}"
-    elif found and found[0].get("JobStatus") == JobStatus.HELD:
+    elif found and found[0].get("JobStatus") == JobStatusCode.HELD:
         reason = found[0].get("HoldReason") or "no reason is given"
         yield f"DAGMan itself is held: {reason}; to release it: longshore resume {ids.format_id(cluster)}"
-    elif found and found[0].get("JobStatus") == JobStatus.IDLE and found[0].get("JobCoolDownExpiration"):
+    elif found and found[0].get("JobStatus") == JobStatusCode.IDLE and found[0].get("JobCoolDownExpiration"):
         # A cool-down: the schedd starts it again after some minutes.
         yield f"DAGMan itself waits: HTCondor starts it again {format_moment(float(found[0]['JobCoolDownExpiration']))}"
         if not dagman_out(run, number, newest=number).exists():

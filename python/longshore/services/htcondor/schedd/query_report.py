@@ -193,7 +193,7 @@ def _specifics(ad: Ad, schedd: str) -> Iterable[str]:
     yield f"DAGMan: job {format_id(int(ad['ClusterId']))} of the schedd '{schedd}'"
     if ad.get("DAG_AdUpdateTime"):
         yield f"DAGMan last updated its counts {format_moment(float(ad['DAG_AdUpdateTime']))}"
-    if ad.get("JobStatus") == JobStatus.HELD:
+    if ad.get("JobStatus") == JobStatusCode.HELD:
         yield f"DAGMan itself is held: {ad.get('HoldReason') or 'no reason is given'}"
     if ad.get("JobStatus") == JobStatusCode.REMOVED and ad.get("RemoveReason"):
         yield f"DAGMan was removed: {ad['RemoveReason']}"
