@@ -233,7 +233,7 @@ def test_a_run_that_was_only_prepared(write_run: WriteRun, cli: Cli) -> None:
     said = cli("prepare", write_run().name).stdout
     run = re.findall(r"Submit dir: (.*)", said)[0]
     assert "no attempt of it has begun" in cli("logs", run, "a").stderr
-    assert "never handed over" in cli("logs", run, "a", "--follow").stderr
+    assert "never submitted" in cli("logs", run, "a", "--follow").stderr
     assert "UNREADY" not in cli("explain", run, "a").stdout
     assert cli("events", run).stdout == ""
 

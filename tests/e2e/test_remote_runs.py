@@ -89,7 +89,7 @@ def test_a_run_that_is_named(cli: Cli) -> None:
     assert "--watch is for runs whose directory is here" in watched.stderr
     elsewhere = cli("restart", "7", *NAMED)
     assert elsewhere.returncode == 5
-    assert "it is '/nowhere/ap/7' on the host it was submitted from" in elsewhere.stderr
+    assert "it is '/nowhere/ap/7' on the host that submitted it" in elsewhere.stderr
 
 
 @pytest.mark.usefixtures("away")

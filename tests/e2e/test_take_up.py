@@ -63,7 +63,7 @@ def test_what_was_only_prepared_is_neither_taken_up_nor_run_again(cli: Cli, writ
         assert "was prepared, and never submitted" in ran.stderr
         assert f"longshore submit {run}" in ran.stderr
     assert not list((run / "journal").iterdir())
-    assert f"never handed over: longshore submit {run}" in cli("report", "--id", run).stdout
+    assert f"never submitted: longshore submit {run}" in cli("report", "--id", run).stdout
 
 
 def test_a_script_that_was_prepared_runs(cli: Cli, tmp_path: Path) -> None:

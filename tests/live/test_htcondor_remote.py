@@ -96,7 +96,7 @@ def test_runs_of_all_schedds(site: CondorSite, elsewhere: Elsewhere) -> None:
     assert elsewhere("status", far_id).returncode == 15
     refused = elsewhere("restart", far_id)
     assert refused.returncode == 5
-    assert f"'{there}' on the host it was submitted from" in refused.stderr
+    assert f"'{there}' on the host that submitted it" in refused.stderr
     assert elsewhere("cancel", far_id, "--pass-thru", 'bps_payload == "other"').returncode == 6
     cancelled = elsewhere("cancel", far_id)
     assert cancelled.returncode == 0, cancelled.stderr

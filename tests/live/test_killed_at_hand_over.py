@@ -93,7 +93,7 @@ def test_htcondor(condor_site: CondorSite, monkeypatch: pytest.MonkeyPatch, mome
     assert killed.returncode == -signal.SIGKILL
     run = folder / "here"
     if moment == "before":
-        assert "began to hand it over" in condor_site.cli("report", "--id", run).stdout
+        assert "began to submit it" in condor_site.cli("report", "--id", run).stdout
     else:
         # It comes to its end before anybody looks: it is found where HTCondor keeps what is over.
         until(lambda: notes(folder) == ["a"] and not condor_site.pool.queue("ClusterId"), "the run is over")

@@ -91,7 +91,7 @@ def test_a_retry_that_waits_is_told_of(written: WrittenRun) -> None:
     written.snapshot()
     report = report_run(written.opened, details=False, now=NOW + 100)
     assert report.summary
-    assert any("1 job is waiting to be tried again, the first at" in words for words in report.summary.waits)
+    assert any("1 job is waiting to be retried, the first at" in words for words in report.summary.waits)
 
 
 def test_a_life_that_made_others_void_is_read_anew(written: WrittenRun) -> None:
@@ -178,15 +178,15 @@ def test_of_a_run_without_a_journal_nothing_is_known(written: WrittenRun, detail
     written.run.engine_lock.unlink()
     card = written.opened.card
     prepared = report_run(written.opened, details=details, now=NOW)
-    assert prepared.notes == (f"prepared, and never handed over: longshore submit {written.run.root}",)
+    assert prepared.notes == (f"prepared, and never submitted: longshore submit {written.run.root}",)
     assert prepared.counts[JobState.READY] == 3
     handed = Submission(id=card.id, by="submit", at=NOW, user="ada", host="here")
     opened = OpenRun(run=written.run, card=msgspec.structs.replace(card, submissions=(handed,)))
     report = report_run(opened, details=details, now=NOW)
     assert (report.state, report.counts[JobState.UNKNOWN]) == (JobState.UNKNOWN, 6)
-    assert "nothing is left that says what happened since" in report.notes[0]
+    assert "no record is left of its events" in report.notes[0]
     assert {job.state for job in report.jobs or ()} == ({JobState.UNKNOWN} if details else set())
-    with pytest.raises(RunUnreadableError, match="and nothing is left in"):
+    with pytest.raises(RunUnreadableError, match="and no record of its events is left in"):
         event_blocks(opened)
 
 
@@ -223,7 +223,7 @@ def test_whether_a_run_goes_on_is_not_known_where_nobody_can_be_asked(written: W
     opened.__dict__["service"] = Unasked()
     report = report_run(opened, details=True, now=NOW)
     assert (report.state, report.counts[JobState.UNKNOWN]) == (JobState.UNKNOWN, 1)
-    assert report.notes == ("whether it still runs cannot be told: the workload manager does not answer",)
+    assert report.notes == ("it is unknown whether it still runs: the workload manager does not answer",)
     explained = explain_job(opened, "j0")
     assert (explained.state, explained.is_engine_alive, explained.stopped_at) == (JobState.UNKNOWN, None, None)
     said = "the workload manager cannot be asked, so what became of it since is not known"
@@ -276,7 +276,7 @@ def test_files_of_two_runs_are_told_apart(written: WrittenRun, snapshot: bool) -
     written.write(Submitting(n=1, b="1.1", tag="t", jobs=((77, 1),)))
     written.write(Ended(n=2, j=77, a=1, exit=1, cause=Cause.EXIT))
     written.write(Failed(n=3, j=77, why="no attempt is left"))
-    words = "tells of jobs that '.*' does not have: they are not of one run"
+    words = "names jobs that '.*' lacks: the files belong to different runs"
     with pytest.raises(RunUnreadableError, match=words):
         report_run(written.opened, details=not snapshot)
 

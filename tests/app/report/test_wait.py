@@ -54,5 +54,5 @@ def test_nothing_follows_from_the_silence_of_a_manager(
     assert wait_for_end(silent_run(tmp_path / "run", silent), seen.append).state is JobState.FAILED
     assert (seen[0].state, seen[0].notes) == (
         JobState.UNKNOWN,
-        ("whether it still runs cannot be told: the workload manager does not answer",),
+        ("it is unknown whether it still runs: the workload manager does not answer",),
     )

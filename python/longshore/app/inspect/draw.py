@@ -45,7 +45,7 @@ def draw_configuration(path: Path, overrides: Overrides | None = None, *, progre
         configuration.config, site=configuration.site, env=configuration.env, folder=path.parent
     ):
         raise PreparationError(
-            "a quantum graph is only there once a run is prepared",
+            "a quantum graph exists only after a run is prepared",
             origin=Origin(str(path)),
             hint=f"Prepare it, and draw the run: longshore prepare {shlex.quote(str(path))}",
         )
@@ -98,7 +98,7 @@ def _parents_with_final(jobs: JobTable) -> list[tuple[int, ...]]:
 def _replay_states(opened: OpenRun, jobs: JobTable, shown: Iterable[int]) -> Mapping[int, JobState]:
     """Return the states of jobs, by replay of the run's events."""
     wanted = dict.fromkeys(shown)
-    line = jobs.ancestors(*wanted)
-    events = events_of_jobs(event_blocks(opened), range(len(jobs)) if len(line) == len(jobs) else set(line))
-    state = replay(jobs, events, line)
+    ancestors = jobs.ancestors(*wanted)
+    events = events_of_jobs(event_blocks(opened), range(len(jobs)) if len(ancestors) == len(jobs) else set(ancestors))
+    state = replay(jobs, events, ancestors)
     return {each: JOB_STATES[state.code[each]] for each in wanted}

@@ -15,7 +15,7 @@ from longshore.app.runs.open_run import OpenRun, map_index_errors
 from longshore.contract.executor import ResourceProbe
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
-from longshore.engine.state.job_codes import JOB_STATES, OVER, JobCode
+from longshore.engine.state.job_codes import ACTIVE, JOB_STATES, OVER, JobCode
 from longshore.engine.state.resource_pool import Pool
 from longshore.engine.state.steering import WHOLE_RUN
 from longshore.errors import LongshoreError
@@ -27,8 +27,7 @@ from longshore.model.workflow.request import Request
 from longshore.world.runs.run_directory import read_snapshot, read_waiting
 
 _SMALL_ANCESTRY = 1000
-"""Jobs below which events are not read a second time."""
-_MOVING = (JobCode.PENDING, JobCode.RUNNING)
+"""Number of ancestors below which events are not read a second time."""
 _BLOCKED_CODES = frozenset({JobCode.UNREADY, JobCode.PRUNED})
 
 
@@ -182,54 +181,61 @@ class _ExplanationBuilder:
         self._table = table
         self._job = job
         self._alive = alive
-        line = table.ancestors(job)
+        ancestors = table.ancestors(job)
         self._blocks = event_blocks(opened)
-        events = events_of_jobs(self._blocks, range(len(table)) if len(line) == len(table) else set(line))
-        self._state = replay(table, events, line)
+        events = events_of_jobs(self._blocks, range(len(table)) if len(ancestors) == len(table) else set(ancestors))
+        self._state = replay(table, events, ancestors)
         self._causes = self._find_causes()
         # All other jobs may be ancestors; only few of them are reported.
-        self._events = events if len(line) < _SMALL_ANCESTRY else events_of_jobs(self._blocks, {job, *self._causes})
+        self._events = (
+            events if len(ancestors) < _SMALL_ANCESTRY else events_of_jobs(self._blocks, {job, *self._causes})
+        )
 
     def build(self) -> JobExplanation:
         table, job, state = self._table, self._job, self._state
         snapshot = read_snapshot(self._opened.run)
-        waits_for = self._waits_for()
         causes = self._causes
         attempts = attempts_of(table, {job, *causes}, self._events)
-        mine = attempts.of(job)
+        own_attempts = attempts.of(job)
         settings = table.settings(job)
         code = state.code[job]
         finished = state.finish_event is not None
-        unwatched = self._alive is not True and not finished
-        stopped = unwatched and self._alive is False
-        asks = state.requests.get(job) or (mine[-1].requested if mine else None) or settings.request
-        manager_reason, is_held = self._manager_reason() if code == JobCode.PENDING and not unwatched else ("", False)
+        has_no_engine = self._alive is not True and not finished
+        has_stopped = has_no_engine and self._alive is False
+        request = state.requests.get(job) or (own_attempts[-1].requested if own_attempts else None) or settings.request
+        manager_reason, is_held = (
+            self._manager_reason() if code == JobCode.PENDING and not has_no_engine else ("", False)
+        )
         return JobExplanation(
             run=self._opened.card.id,
             name=table.names[job],
             index=job,
             label=settings.label,
-            state=JobState.UNKNOWN if unwatched and code in _MOVING else JobState.HELD if is_held else JOB_STATES[code],
+            state=JobState.UNKNOWN
+            if has_no_engine and code in ACTIVE
+            else JobState.HELD
+            if is_held
+            else JOB_STATES[code],
             is_undecided=code == JobCode.UNDECIDED,
             is_final=job == table.final,
             parents=len(table.parents[job]),
-            waits_for=tuple(self._related_job(each) for each in waits_for),
+            waits_for=tuple(self._related_job(each) for each in self._waits_for()),
             blocking_groups=tuple(self._blocking_groups()),
             causes=tuple(self._related_job(each, attempts) for each in causes),
-            request=asks,
-            attempts=tuple(mine),
-            logs={each.number: self._log(job, each.number) for each in mine},
+            request=request,
+            attempts=tuple(own_attempts),
+            logs={each.number: self._log(job, each.number) for each in own_attempts},
             events=tuple(self._job_events()),
             retries=settings.number_of_retries,
             retry_unless_exit=settings.retry_unless_exit,
             counted_failures=state.tries[job],
             not_before=state.not_before.get(job),
-            note=snapshot.note if snapshot and not unwatched and not finished else "",
+            note=snapshot.note if snapshot and not has_no_engine and not finished else "",
             counts=snapshot.counts if snapshot else {},
-            room=self._room(asks) if code == JobCode.READY and not finished else None,
+            room=self._room(request) if code == JobCode.READY and not finished else None,
             throttles=() if finished else tuple(self._throttles(settings.label, snapshot)),
             is_engine_alive=self._alive,
-            stopped_at=self._stopped_at(snapshot) if stopped and JOB_STATES[code] not in TERMINAL_STATES else None,
+            stopped_at=self._stopped_at(snapshot) if has_stopped and JOB_STATES[code] not in TERMINAL_STATES else None,
             is_run_finished=finished,
             manager_reason=manager_reason,
             limits=limit_usage(self._opened.run, settings) if code == JobCode.READY and not finished else (),
@@ -303,8 +309,7 @@ class _ExplanationBuilder:
         return sorted(found)
 
     def _related_job(self, job: int, attempts: AttemptRecords | None = None) -> RelatedJob:
-        all_of_them = attempts.of(job) if attempts else []
-        newest = all_of_them[-1] if all_of_them else None
+        newest = next(reversed(attempts.of(job)), None) if attempts else None
         return RelatedJob(
             name=self._table.names[job],
             state=JOB_STATES[self._code(job)],
@@ -348,7 +353,7 @@ class _ExplanationBuilder:
         return batch in batches if batch is not None else getattr(event, "j", None) == job
 
     def _room(self, request: Request) -> PoolUsage | None:
-        """Return the free resources of this machine; ``None`` for other workload managers, which do not tell."""
+        """Return the free resources of this machine; ``None`` for other workload managers, which do not report them."""
         from longshore.engine import settings as engine_settings
         from longshore.engine.run.service import EngineService
 

@@ -61,7 +61,7 @@ def forget_run(reference: str, *, force: bool) -> ForgottenRun:
     if root and not force and _is_live(root, name):
         raise SubmissionRefusedError(
             f"run '{name}' is still running in '{root}'",
-            hint=f"End it first: longshore cancel {name}. Or forget it all the same, with --force: it goes on.",
+            hint=f"Cancel it first: longshore cancel {name}. Or forget it with --force; it goes on.",
         )
     remove_entry(name)
     if has_entry(name):
@@ -79,7 +79,7 @@ def _adopt_below(path: Path) -> Iterator[AdoptResult]:
         if "run.json" in files:
             found = True
             yield _adopt_run(Path(folder))
-            # Runs do not nest, and logs may be hundreds of thousands.
+            # Runs do not nest, and a run may have hundreds of thousands of logs.
             below.clear()
         # A draft is no run yet.
         below[:] = sorted(name for name in below if not name.startswith("."))
@@ -119,14 +119,10 @@ def _registered_run(reference: str) -> tuple[str, str]:
         name = read_card(RunPaths(root)).id
     except LongshoreError:
         # An unreadable run may still be found by its id in the registry.
-        name = next((each for each in _ids_at(str(root))), "")
+        name = next((entry.id for entry in read_entries() if entry.path == str(root)), "")
     if not has_entry(name):
         raise RunNotFoundError(f"no run '{reference}' is known", hint="There is nothing to forget.")
     return name, str(root)
-
-
-def _ids_at(root: str) -> Iterator[str]:
-    return (entry.id for entry in read_entries() if entry.path == root)
 
 
 def _is_live(root: str, name: str) -> bool:

@@ -65,7 +65,7 @@ def open_or_query(
     `runs_only` ignores jobs that are no runs. Raises `RunNotFoundError` if the run is unknown to both.
     """
     try:
-        return open_run(reference, service=service, everywhere=everywhere, tell=False)
+        return open_run(reference, service=service, everywhere=everywhere, show_host=False)
     except RunNotFoundError as error:
         if type(error) is not RunNotFoundError or not is_manager_id(reference):
             raise
@@ -94,10 +94,10 @@ def _single_report(reference: str, reports: Sequence[RunReport]) -> RunReport:
 
 
 def _not_found(reference: str, search: RunSearch, notes: Sequence[str]) -> RunNotFoundError:
-    silent = f" ({'; '.join(notes)})" if notes else ""
+    reasons = f" ({'; '.join(notes)})" if notes else ""
     return RunNotFoundError(
-        f"no run '{reference}' is known{silent}",
-        hint=f"Double check the id, retry with a larger --hist (now {search.days:g}), or search all queues: --global.",
+        f"no run '{reference}' is known{reasons}",
+        hint=f"Check the id, retry with a larger --hist (now {search.days:g}), or search all queues: --global.",
     )
 
 

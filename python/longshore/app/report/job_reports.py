@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, overload
+from typing import overload
 
 from longshore.app.report.attempts import NewestAttempts
 from longshore.contract.context import log_path
-from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Lost
 from longshore.model.run.report import JobReport
 from longshore.model.run.state import Cause, JobState
-
-UNWATCHED: Final = (JobCode.PENDING, JobCode.RUNNING)
-"""States that are unknown without an engine."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -8,14 +8,14 @@ from typing import Final
 
 from longshore.app.report.attempts import AttemptCollector, NewestAttempts
 from longshore.app.report.from_snapshot import END_STATES, RunStatus
-from longshore.app.report.job_reports import UNWATCHED, JobReports
+from longshore.app.report.job_reports import JobReports
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import Mark, Unreachable, log_path
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.rundir.wait_reasons import find_held_jobs
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.job_codes import JOB_STATES, JobCode, count_states
+from longshore.engine.state.job_codes import ACTIVE, JOB_STATES, JobCode, count_states
 from longshore.engine.state.snapshot_of import count_held, is_stuck
 from longshore.model.run.event import AttemptSucceeded, BriefEvent, Life
 from longshore.model.run.state import JobState, run_state
@@ -33,7 +33,8 @@ class Replay:
 
     `unreachable` is why the workload manager did not answer, empty if it did. `has_no_events` means that no event is
     known: the manager did not answer, or the submitted run has no event and no engine to come. `has_no_engine` means
-    not finished and without engine. `last_position` is life and number of the last event, `mark` the position after it.
+    not finished and without engine; `is_watched` means that neither holds. `last_position` is life and number of the
+    last event, `mark` the position after it.
     `held` are jobs that the workload manager holds until a person releases them.
     """
 
@@ -55,8 +56,8 @@ class Replay:
         self.has_no_events = not has_events and (bool(self.unreachable) or lost)
         self.has_no_engine = alive is not True and not self.state.finish_event
         self._shown = [self._shown_for(code) for code in JobCode]
-        watched = not self.has_no_engine and not self.has_no_events
-        self.held = find_held_jobs(read_waiting(opened.run), self.state.code) if watched else frozenset()
+        self.is_watched = not self.has_no_engine and not self.has_no_events
+        self.held = find_held_jobs(read_waiting(opened.run), self.state.code) if self.is_watched else frozenset()
 
     def _replay(self, events: Iterable[BriefEvent]) -> bool:
         """Process events; return whether there were any."""
@@ -76,7 +77,7 @@ class Replay:
 
     def _shown_for(self, code: int) -> JobState:
         """Return the state to show for a code: unknown for jobs that no engine watches."""
-        if self.has_no_events or (self.has_no_engine and code in UNWATCHED):
+        if self.has_no_events or (self.has_no_engine and code in ACTIVE):
             return JobState.UNKNOWN
         return JOB_STATES[code]
 
@@ -94,7 +95,7 @@ class Replay:
             counts=counts,
             labels=labels,
             notes=tuple(notes),
-            is_live=not self.has_no_engine and not self.has_no_events and not self.state.finish_event,
+            is_live=self.is_watched and not self.state.finish_event,
         )
 
     def _shown_row(self, row: Iterable[int]) -> dict[JobState, int]:
@@ -105,7 +106,7 @@ class Replay:
 
     def _overall(self, counts: dict[JobState, int]) -> JobState:
         state = self.state
-        if self.has_no_engine or self.has_no_events:
+        if not self.is_watched:
             return JobState.UNKNOWN
         overall = run_state(counts, expected=self._opened.card.expected, cancelled=state.is_cancelled)
         if self.held and is_stuck(state, self.held):

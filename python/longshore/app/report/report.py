@@ -161,7 +161,7 @@ class ReportBuilder:
             yield f"the workload manager does not answer: {replay.unreachable}"
             return
         if replay.has_no_events:
-            yield "it was handed over, and nothing is left that says what happened since"
+            yield "it was submitted, and no record is left of its events"
             return
         life = replay.attempts.life
         if life is None:
@@ -170,7 +170,7 @@ class ReportBuilder:
         if snapshot and alive is not True and (lacking := self._lacking(snapshot, replay.last_position)):
             yield from lacking
         elif replay.has_no_engine and isinstance(alive, Unreachable):
-            yield "whether it still runs cannot be told: the workload manager does not answer"
+            yield "it is unknown whether it still runs: the workload manager does not answer"
         elif replay.has_no_engine:
             since = snapshot.at if snapshot and snapshot.life == life.life else life.t
             yield f"engine not running since {format_moment(since)}: longshore resume {self._opened.card.id}"
@@ -185,21 +185,20 @@ class ReportBuilder:
         where = f"event {last[0]}.{last[1]}" if last[0] else "its beginning"
         words = (
             f"the journal '{self._opened.run.journal}' ends with {where}, and its engine wrote up to "
-            f"{snapshot.life}.{snapshot.n}: what is told of single jobs is not all that happened"
+            f"{snapshot.life}.{snapshot.n}: the reports of single jobs are incomplete"
         )
         return [words]
 
 
 def _not_started_note(opened: OpenRun) -> str:
     """Return the note for a run without events."""
-    again = f"longshore submit {opened.run.root}"
+    command = f"longshore submit {opened.run.root}"
     started = read_submitting(opened.run)
     if started is None or opened.card.submissions:
-        return f"prepared, and never handed over: {again}"
+        return f"prepared, and never submitted: {command}"
     return (
-        f"'{started.user}' on '{started.host}' began to hand it over at {format_moment(started.at)}, and has "
-        "not said that it "
-        f"was taken; if that was interrupted, this finds out and goes on from there: {again}"
+        f"'{started.user}' on '{started.host}' began to submit it at {format_moment(started.at)}, "
+        f"without a result so far; if that was interrupted, this continues it: {command}"
     )
 
 

@@ -88,21 +88,21 @@ def _longest_running(attempts: AttemptCollector, jobs: JobTable) -> tuple[Runnin
 
 
 def _wait_notes(attempts: AttemptCollector, counts: Mapping[JobState, int], now: float) -> list[str]:
-    said = []
+    notes = []
     later = [at for job, at in attempts.retry_times.items() if at > now and job not in attempts.running]
     if later:
-        said.append(f"{_counted(len(later))} waiting to be tried again, the first at {format_moment(min(later))}")
+        notes.append(f"{_counted(len(later))} waiting to be retried, the first at {format_moment(min(later))}")
     ready = counts.get(JobState.READY, 0) - len(later)
     if ready > 0 and (counts.get(JobState.RUNNING, 0) or counts.get(JobState.PENDING, 0)):
-        said.append(f"{_counted(ready)} ready, waiting for room")
+        notes.append(f"{_counted(ready)} ready, waiting for room")
     for state, words in (
-        (JobState.PENDING, "handed over, waiting to be started"),
+        (JobState.PENDING, "submitted, waiting to be started"),
         (JobState.HELD, "held"),
         (JobState.UNREADY, "waiting for other jobs to succeed"),
     ):
         if counts.get(state):
-            said.append(f"{_counted(counts[state])} {words}")
-    return said
+            notes.append(f"{_counted(counts[state])} {words}")
+    return notes
 
 
 def _manager_notes(counts: Mapping[JobState, int], waiting: WaitReasons) -> list[str]:
@@ -110,8 +110,8 @@ def _manager_notes(counts: Mapping[JobState, int], waiting: WaitReasons) -> list
     if not (counts.get(JobState.PENDING) or counts.get(JobState.HELD)):
         return []
     numbers = {reason: len(jobs) for reason, jobs in waiting.reasons.items() if jobs}
-    said = ", ".join(f"{reason} ({number})" for reason, number in sorted(numbers.items(), key=lambda it: (-it[1], it)))
-    return [f"the workload manager's reasons: {said}"] if said else []
+    texts = ", ".join(f"{reason} ({number})" for reason, number in sorted(numbers.items(), key=lambda it: (-it[1], it)))
+    return [f"the workload manager's reasons: {texts}"] if texts else []
 
 
 def _counted(count: int) -> str:

@@ -29,15 +29,14 @@ def event_blocks(opened: OpenRun) -> list[bytes]:
         if lives(opened.run.journal) and _has_complete_journal(opened):
             return [block.lines for block in read_blocks(opened.run.journal)[0]]
         events = all_events(opened)
-        found = []
+        encoded = []
         while block := b"".join(map(encode_line, islice(events, _ENCODED_EVENTS))):
-            found.append(block)
-    if not found and opened.card.submissions and opened.is_alive() is not True:
+            encoded.append(block)
+    if not encoded and opened.card.submissions and opened.is_alive() is not True:
         raise RunUnreadableError(
-            f"run '{opened.card.id}' was handed over, and nothing is left in '{opened.run.journal}' that says what "
-            "happened since"
+            f"run '{opened.card.id}' was submitted, and no record of its events is left in '{opened.run.journal}'"
         )
-    return found
+    return encoded
 
 
 def all_events(opened: OpenRun) -> Iterator[Event]:
@@ -47,7 +46,7 @@ def all_events(opened: OpenRun) -> Iterator[Event]:
     """
     answer = opened.events()
     if isinstance(answer, Unreachable):
-        raise UnreachableError(f"what happened in run '{opened.card.id}' cannot be asked for: {answer.why}")
+        raise UnreachableError(f"the events of run '{opened.card.id}' cannot be queried: {answer.why}")
     return answer[0]
 
 
@@ -80,8 +79,8 @@ class EventFollower:
     @property
     def may_have_events(self) -> bool:
         """Whether the run may have events, now or later."""
-        begun = self._has_journal or bool(self._opened.card.submissions)
-        return begun or self._opened.is_alive() is not False
+        is_started = self._has_journal or bool(self._opened.card.submissions)
+        return is_started or self._opened.is_alive() is not False
 
     def read(self) -> Iterator[Event]:
         """Return the events since the last call, in order; none while the workload manager does not answer.
@@ -97,10 +96,10 @@ class EventFollower:
             )
         stale = False
         try:
-            answer = self._ask(self.mark)
+            answer = self._query(self.mark)
         except StaleMarkError:
             stale = True
-            answer = self._ask("")
+            answer = self._query("")
         if isinstance(answer, Unreachable):
             # The mark stays: if it is invalid, the next call returns that again.
             self.has_restarted, self.unreachable = False, answer.why
@@ -109,7 +108,7 @@ class EventFollower:
         self.has_restarted, self.unreachable = stale, ""
         return events
 
-    def _ask(self, mark: Mark) -> tuple[Iterator[Event], Mark] | Unreachable:
+    def _query(self, mark: Mark) -> tuple[Iterator[Event], Mark] | Unreachable:
         if self._has_journal:
             return read_since(self._opened.run.journal, mark)
         return self._opened.events(mark)

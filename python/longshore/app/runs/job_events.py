@@ -58,8 +58,8 @@ def _lines_of_jobs(blocks: Iterable[bytes], jobs: Container[int]) -> Iterator[by
 
 def jobs_failed_once(blocks: Iterable[bytes]) -> list[int]:
     """Return the jobs that failed for good at least once."""
-    told = (block for block in blocks if b"failed" in block)
-    return list(dict.fromkeys(event.j for event, _ in _decode_lines(told) if event.e == "failed"))
+    candidates = (block for block in blocks if b"failed" in block)
+    return list(dict.fromkeys(event.j for event, _ in _decode_lines(candidates) if event.e == "failed"))
 
 
 def active_requests(blocks: Iterable[bytes]) -> dict[int, Request]:

@@ -77,22 +77,24 @@ class OpenRun:
 
     def log_of(self, index: int, name: str, label: str, attempt: int) -> str:
         """Return the path of an attempt's log, relative to the run directory."""
-        places = self.log_locator
-        return places.path(index, name, label, attempt) if places else log_path(index, name, label, attempt)
+        locator = self.log_locator
+        return locator.path(index, name, label, attempt) if locator else log_path(index, name, label, attempt)
 
 
-def open_run(reference: str, *, service: str | None = None, everywhere: bool = False, tell: bool = True) -> OpenRun:
+def open_run(
+    reference: str, *, service: str | None = None, everywhere: bool = False, show_host: bool = True
+) -> OpenRun:
     """Open a run by id, beginning of an id, path, or ``@last``.
 
     `service` is the expected service. `everywhere` searches all queues of its workload manager for an unknown id.
-    With `tell`, the error for a run of another host says where its directory is. Raises `RunNotFoundError` if the run
-    does not exist or cannot be read, `UnknownServiceError` if it belongs to another service.
+    With `show_host`, the error for a run of another host names its directory. Raises `RunNotFoundError` if the run does
+    not exist or cannot be read, `UnknownServiceError` if it belongs to another service.
     """
-    run = _find(reference, service, everywhere=everywhere, tell=tell)
+    run = _find(reference, service, everywhere=everywhere, show_host=show_host)
     if is_missing(run.root):
         raise RunNotFoundError(
             f"there is no run directory '{run.root}'",
-            hint="If the run was moved, name it by its new path; if it was removed, there is no more to know of it.",
+            hint="If the run was moved, name it by its new path; if it was removed, no record of it is left.",
         )
     card = read_card(run)
     if service and short_name(service) != short_name(card.service):
@@ -120,7 +122,7 @@ def is_manager_id(reference: str) -> bool:
     return reference[:1].isdigit() or reference.count("#") == 2
 
 
-def _find(reference: str, service: str | None, *, everywhere: bool, tell: bool) -> RunPaths:
+def _find(reference: str, service: str | None, *, everywhere: bool, show_host: bool) -> RunPaths:
     """Find a run's directory; an unknown id is looked up at its workload manager."""
     try:
         return find_run(reference)
@@ -129,12 +131,12 @@ def _find(reference: str, service: str | None, *, everywhere: bool, tell: bool) 
             raise
         from longshore.app.configure.layers import SERVICE_VARIABLE
 
-        managers = list(queryable_services(service or os.environ.get(SERVICE_VARIABLE)))
-        for manager in managers:
-            found = manager.find_run(reference, everywhere=everywhere)
-            if found is not None:
-                return RunPaths(found)
-        for manager in managers if tell else ():
+        services = list(queryable_services(service or os.environ.get(SERVICE_VARIABLE)))
+        for manager in services:
+            path = manager.find_run(reference, everywhere=everywhere)
+            if path is not None:
+                return RunPaths(path)
+        for manager in services if show_host else ():
             _refuse_remote(reference, manager)
         raise
 
@@ -147,8 +149,8 @@ def _refuse_remote(reference: str, manager: Queryable) -> None:
         return
     for report in found:
         raise RunNotFoundError(
-            f"the directory of run '{reference}' is not here: it is '{report.path}' on the host it was submitted from",
-            hint="'report', 'status' and 'cancel' work from here; anything else where the directory is.",
+            f"the directory of run '{reference}' is not here: it is '{report.path}' on the host that submitted it",
+            hint="'report', 'status' and 'cancel' work from here; use other commands on that host.",
         ) from None
 
 
@@ -192,7 +194,7 @@ def map_index_errors(run: RunPaths) -> Iterator[None]:
         yield
     except IndexError as error:
         raise RunUnreadableError(
-            f"'{run.journal}' tells of jobs that '{run.workflow}' does not have: they are not of one run"
+            f"'{run.journal}' names jobs that '{run.workflow}' lacks: the files belong to different runs"
         ) from error
 
 
