@@ -86,7 +86,7 @@ def test_a_run_that_is_named(cli: Cli) -> None:
     assert "no run '9' is known (one is mute)" in nobody.stderr
     watched = cli("report", "7", "--watch", *NAMED)
     assert watched.returncode == 2
-    assert "--watch is for runs whose directory is here" in watched.stderr
+    assert "--watch requires the run directory" in watched.stderr
     elsewhere = cli("restart", "7", *NAMED)
     assert elsewhere.returncode == 5
     assert "it is '/nowhere/ap/7' on the host that submitted it" in elsewhere.stderr
