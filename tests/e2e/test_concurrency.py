@@ -100,7 +100,7 @@ def test_a_limit_without_a_number_is_told_of(cli: Cli, write_run: WriteRun) -> N
     ran = cli("prepare", write_run("runQuantumCommand: 'true'\nconcurrencyLimit: tape:2\ncategory: heavy\n"))
     assert ran.returncode == 0
     for words in ("concurrencyLimits: {tape: N}", "maxJobs: {heavy: N}"):
-        assert f"any number of jobs may run at once that should be limited; see '{words}'" in ran.stderr
+        assert f"jobs run unlimited, because a limit that they name has no number; see '{words}'" in ran.stderr
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_the_cap_is_run_once_and_a_restart_remembers_it(
     assert (job["state"], job["cause"]) == ("FAILED", "OOM")
     text = cli("report", "@last").stdout
     assert "(OOM, signal SIGKILL): longshore: OOM: it used " in text
-    assert "it asked for 100 MiB, and may have 110 MiB" in text
+    assert "it requested 100 MiB; its limit is 110 MiB" in text
     assert cli("restart", "@last").returncode == 0
     deadline = time.monotonic() + 120
     while cli("status", "@last").returncode == 15:
@@ -101,7 +101,7 @@ def test_time_is_up_and_more_of_it_is_given_where_that_is_wanted(cli: Cli, write
     assert (job["cause"], job["attempts"]) == ("WALLTIME", 1)
     text = cli("report", "@last").stdout
     assert "(WALLTIME, signal SIGTERM)" in text
-    assert "it ran for 1 s, as long as it had asked for" in text
+    assert "it ran for 1 s, the run time that it requested" in text
     ran = cli("submit", path.name, "--wait", "--set", "walltimeMultiplier=8")
     assert ran.returncode == 0, ran.stderr
     assert job_of(cli)["attempts"] == 2

@@ -102,9 +102,12 @@ def test_a_refusal_for_all_ends_the_run_at_once(tmp_path: Path) -> None:
     made, executor, run, said = engine(tmp_path, limits=Limits(max_active=1))
     executor.refuses = "a_0"
     assert made.run() is JobState.FAILED
-    assert "the run is given up: no such partition" in said
+    assert "the engine ends the run: no such partition" in said
     (failed,) = [event for event in read_events(run.journal) if isinstance(event, Failed)]
-    assert (failed.j, failed.why) == (0, "it was refused, and ends the run: no such partition")
+    assert (failed.j, failed.why) == (
+        0,
+        "the workload manager refused the job, and refuses all others: no such partition",
+    )
     totals = {state: number for state, number in made.state.count_states().items() if number}
     assert totals == {JobState.FAILED: 1, JobState.PRUNED: 1, JobState.DELETED: 2}
     # It was tried once, whatever the number of retries is.

@@ -63,7 +63,7 @@ def test_a_refusal_ends_the_run_where_that_is_wanted(bare_site: SlurmSite) -> No
     counts = bare_site.counts(run)
     assert counts["FAILED"] == 1
     assert sum(counts.values()) == 3
-    assert "the run is given up: Slurm refuses it" in (run / "engine.log").read_text("utf-8")
+    assert "the engine ends the run: Slurm refuses it" in (run / "engine.log").read_text("utf-8")
     failed = [job["name"] for job in bare_site.report(run)["jobs"] if job["state"] == "FAILED"]
     assert len(bare_site.attempts(run, failed[0])) == 1
 

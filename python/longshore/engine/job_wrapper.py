@@ -103,7 +103,7 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         )
 
 
-RUN_ONCE: Final = "it was started a second time, by somebody who requeued it; an attempt runs once"
+RUN_ONCE: Final = "the job was requeued and started a second time; an attempt runs once"
 """Reason for refusing a member."""
 
 

@@ -208,7 +208,7 @@ def overtime(**rules: float) -> Retry | Failed:
 
 
 def test_time_grows_only_where_it_is_told_to() -> None:
-    assert overtime() == Failed(j=4, why="out of time, and there is no walltimeMultiplier to give it more")
+    assert overtime() == Failed(j=4, why="out of time, and walltimeMultiplier is not set")
     more = overtime(walltime_factor=1.5)
     assert more == Retry(j=4, a=2, cause=Cause.WALLTIME, request=Request(walltime_s=90.0))
     capped = overtime(walltime_factor=1.5, walltime_most_s=70.0)
@@ -241,18 +241,18 @@ WANTED: dict[str, tuple[Ended, RetryOn, Cause | str]] = {
     "another signal as a shell tells of it": (
         ended(exit=128 + 9),
         RetryOn(signal=(7,), only=True),
-        "exit code 137 is none of those under retryOn",
+        "exit code 137 is not listed in retryOn",
     ),
     "words in the log": (Ended(j=4, a=2, exit=1, cause=Cause.EXIT, matched=True), ON, Cause.EXIT),
     "something else, which the other rules judge": (ended(exit=1), ON, "exit code 1 is in retryUnlessExit"),
     "something else, which they let pass": (ended(exit=9), ON, Cause.EXIT),
-    "nothing else": (ended(exit=9), RetryOn(exit=(2,), only=True), "exit code 9 is none of those under retryOn"),
+    "nothing else": (ended(exit=9), RetryOn(exit=(2,), only=True), "exit code 9 is not listed in retryOn"),
     "no other signal": (
         Ended(j=4, a=2, signal=9, cause=Cause.SIGNAL, reason="killed by SIGKILL"),
         RetryOn(exit=(2,), only=True),
-        "signal 9 is none of those under retryOn: killed by SIGKILL",
+        "signal 9 is not listed in retryOn: killed by SIGKILL",
     ),
-    "a flooded log": (Ended(j=4, a=2, cause=Cause.OUTPUT, signal=15), RetryOn(), "its log would grow as large again"),
+    "a flooded log": (Ended(j=4, a=2, cause=Cause.OUTPUT, signal=15), RetryOn(), "a retry would write as large a log"),
     "a flooded log that is wanted": (Ended(j=4, a=2, cause=Cause.OUTPUT, signal=7), ON, Cause.OUTPUT),
     "a predicate": (Ended(j=4, a=2, cause=Cause.PREDICATE, exit=0), RetryOn(), Cause.PREDICATE),
 }

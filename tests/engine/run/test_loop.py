@@ -152,7 +152,7 @@ def test_lookups_may_be_unreachable_when_polls_are_not(tmp_path: Path) -> None:
     sim = Simulation(tmp_path, taking=answers(Taking.UNSURE_NOT_TAKEN))
     assert sim.engine(executor=NotFound(sim.manager)).run() is JobState.SUCCEEDED
     sim.check()
-    assert "it cannot be told what became of 1 batches: no answer" in sim.said
+    assert "the outcome of 1 submissions is unknown: no answer" in sim.said
 
 
 def test_what_is_dropped_before_it_starts_costs_no_attempt(tmp_path: Path) -> None:

@@ -99,7 +99,7 @@ def test_what_other_runs_leave_is_all_there_is() -> None:
     bounds.limits.resize({"db_limit": 1})
     assert started(made) == [0]
     assert bounds.describe_full(made.blocked_amounts()) == [
-        "the limit 'db_limit' lets 3 run at once: 1 of this run do, and other runs of yours have the rest"
+        "the limit 'db_limit' lets 3 run at once: 1 of this run do, and your other runs use the rest"
     ]
     assert made.compute_pool_demand(bounds.limits, 0.0) == ({"db_limit": 3}, {"db_limit": 1})
 

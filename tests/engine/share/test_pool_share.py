@@ -112,7 +112,7 @@ def test_the_other_gets_all_when_one_ends(tmp_path: Path) -> None:
     clock.advance(1.1)
     first.turn()
     assert len(first.jobs) == 6
-    assert first.said[-1] == "this machine is shared no more: alone again"
+    assert first.said[-1] == "this machine is no longer shared"
 
 
 def test_what_jobs_leave_between_two_turns_is_not_taken_again(tmp_path: Path) -> None:

@@ -127,7 +127,7 @@ def test_an_attempt_in_a_group_of_its_own(tmp_path: Path) -> None:
     assert dog.next_check_s() is None, "there is nothing to sample"
     (group / "memory.peak").write_text(f"{110 * MIB}\n", "utf-8")
     (group / "memory.events").write_text("oom 1\noom_kill 3\n", "utf-8")
-    said = "the kernel killed it; it asked for 100 MiB, and may have 110 MiB"
+    said = "the kernel killed it; it requested 100 MiB; its limit is 110 MiB"
     assert dog.unwatch(777, signal.SIGKILL, 5) == {"rss": 110 * MIB, "why": "OOM", "say": said}
     assert log.read_text("utf-8") == f"longshore: OOM: {said}\n"
     assert not group.exists()

@@ -122,7 +122,7 @@ def test_nobodys_child_is_held_to_its_limits_as_well(
     end = inbox.end(1)
     assert isinstance(end, Ended)
     assert (end.cause, end.exit, end.signal) == (Cause.WALLTIME, None, None)
-    assert end.reason == "it ran for 3 s, as long as it had asked for"
+    assert end.reason == "it ran for 3 s, the run time that it requested"
 
 
 def test_what_nobody_saw_end_keeps_its_folder_where_that_is_wanted(

@@ -51,7 +51,7 @@ def test_too_much_memory_ends_an_attempt_at_once(keeper: Keeper) -> None:
     assert end["why"] == "OOM"
     assert os.WTERMSIG(end["s"]) == signal.SIGKILL
     # It goes on eating between the sample and its end.
-    assert re.fullmatch(r"it used \d+ MiB; it asked for 60 MiB, and may have 64 MiB", end["say"])
+    assert re.fullmatch(r"it used \d+ MiB; it requested 60 MiB; its limit is 64 MiB", end["say"])
     assert 64 * MIB < end["rss"] < 200 * MIB
     assert log_of(keeper) == f"longshore: OOM: {end['say']}\n"
 
@@ -126,7 +126,7 @@ def test_time_is_up(keeper: Keeper) -> None:
     # Long enough for the trap to be set on a busy machine.
     keeper.run(shell(keeper, "trap 'echo bye; exit 7' TERM; while :; do sleep 0.05; done", wall=1.5, grace=60.0))
     end = keeper.end_of(1)
-    assert (end["why"], end["say"]) == ("WALLTIME", "it ran for 1.5 s, as long as it had asked for")
+    assert (end["why"], end["say"]) == ("WALLTIME", "it ran for 1.5 s, the run time that it requested")
     assert os.waitstatus_to_exitcode(end["s"]) == 7, "it was asked to end, and did so its own way"
     assert log_of(keeper).splitlines()[0] == f"longshore: WALLTIME: {end['say']}"
     assert "bye" in log_of(keeper)
@@ -208,7 +208,7 @@ def test_a_kill_of_the_kernels_is_out_of_memory(tmp_path: Path) -> None:
     fake_proc(tmp_path, oom_kills=7)
     assert dog.unwatch(100, 0, None) == {}, "a success"
     assert dog.unwatch(100, signal.SIGTERM, None) == {}, "not how the kernel kills"
-    out_of_memory = {"why": "OOM", "say": "the kernel killed it, or a process of it, for want of memory"}
+    out_of_memory = {"why": "OOM", "say": "the kernel killed it, or one of its processes, for lack of memory"}
     assert dog.unwatch(100, signal.SIGKILL, None) == out_of_memory
     assert dog.unwatch(101, 137 << 8, None) == out_of_memory, "what a shell exits with whose command was killed"
     assert dog.unwatch(102, signal.SIGKILL, None) == {}, "two were killed, and two are explained"

@@ -149,7 +149,7 @@ class Watchdog:
                 return fields
         if self.is_oom_kill(status):
             fields["why"] = "OOM"
-            fields["say"] = "the kernel killed it, or a process of it, for want of memory"
+            fields["say"] = "the kernel killed it, or one of its processes, for lack of memory"
         return fields
 
     def remove_cgroup(self, watched: WatchedAttempt) -> None:
@@ -159,7 +159,7 @@ class Watchdog:
         watched.peak = self.groups.peak(watched.group)
         if not watched.why and self.groups.was_oom_killed(watched.group):
             watched.why = "OOM"
-            watched.say = "the kernel killed it; it asked for %.0f MiB, and may have %.0f MiB" % (
+            watched.say = "the kernel killed it; it requested %.0f MiB; its limit is %.0f MiB" % (
                 watched.asked / _MIB,
                 watched.memory / _MIB,
             )
@@ -224,7 +224,7 @@ class Watchdog:
     def check_walltime(self, watched: WatchedAttempt, now: float) -> None:
         """End an attempt whose run time is over, or send the next signal after one without effect."""
         if not watched.why:
-            self.end(watched, "WALLTIME", "it ran for %g s, as long as it had asked for" % watched.wall, now)
+            self.end(watched, "WALLTIME", "it ran for %g s, the run time that it requested" % watched.wall, now)
         else:
             self.signal_next(watched, now)
 
@@ -247,7 +247,7 @@ class Watchdog:
                 used = self.processes.exact_memory(pid, used)
             watched.peak = max(watched.peak, used)
             if used > watched.memory and not watched.why:
-                message = "it used %.0f MiB; it asked for %.0f MiB, and may have %.0f MiB" % (
+                message = "it used %.0f MiB; it requested %.0f MiB; its limit is %.0f MiB" % (
                     used / _MIB,
                     watched.asked / _MIB,
                     watched.memory / _MIB,

@@ -162,7 +162,7 @@ def decide_retry(
     if rules.abort_on is not None and end.exit == rules.abort_on:
         return Failed(j=end.j, why=f"exit code {end.exit} ends the run (abortOnValue)", aborts=True)
     if end.hopeless:
-        return Failed(j=end.j, why=f"trying again cannot mend it{_reason(end)}")
+        return Failed(j=end.j, why=f"a retry cannot succeed{_reason(end)}")
     request = request or Request()
     match end.cause:
         case Cause.OOM:
@@ -200,7 +200,7 @@ def _after_walltime(
 ) -> Retry | Failed:
     if rules.walltime_factor is None:
         # With the same time it would come no further, only later.
-        return Failed(j=end.j, why=f"out of time, and there is no walltimeMultiplier to give it more{_reason(end)}")
+        return Failed(j=end.j, why=f"out of time, and walltimeMultiplier is not set{_reason(end)}")
     more = grow_walltime(
         request, first_request, factor=rules.walltime_factor, ends=bad_ends.overtimes, most_s=rules.walltime_most_s
     )
@@ -220,11 +220,11 @@ def _after_other_end(end: Ended, bad_ends: BadEnds, rules: RetryRules) -> Retry 
     wanted = rules.on is not None and _matches(rules.on, end)
     if not wanted:
         if rules.on is not None and rules.on.only:
-            return Failed(j=end.j, why=f"{_describe_end(end)} is none of those under retryOn{_reason(end)}")
+            return Failed(j=end.j, why=f"{_describe_end(end)} is not listed in retryOn{_reason(end)}")
         if end.exit is not None and end.exit in rules.unless_exit:
             return Failed(j=end.j, why=f"exit code {end.exit} is in retryUnlessExit")
         if end.cause is Cause.OUTPUT:
-            return Failed(j=end.j, why=f"its log would grow as large again{_reason(end)}")
+            return Failed(j=end.j, why=f"a retry would write as large a log{_reason(end)}")
     return _retry_within_budget(end, bad_ends, rules, has_backoff=True)
 
 

@@ -14,41 +14,41 @@ from longshore.model.workflow.request import Request
 
 
 def make_intervention_events(
-    order: InterventionRecord, jobs: JobTable, state: RunState, *, request_of: Callable[[int], Request]
+    record: InterventionRecord, jobs: JobTable, state: RunState, *, request_of: Callable[[int], Request]
 ) -> Sequence[Steer | Deleted]:
     """Return the events of an intervention, the first of which names the user.
 
     `request_of` gives the request that an earlier intervention set for a job, else that of its first attempt.
     """
-    select = {name: words for name, words in (("jobs", order.jobs), ("labels", order.labels)) if words}
-    throttles = order.act == "throttle"
-    chosen = None if throttles or not select else tuple(jobs.select(names=order.jobs, labels=order.labels))
-    if order.act == "set":
-        meant = range(len(jobs)) if chosen is None else chosen
-        left = [job for job in meant if state.code[job] not in OVER]
-        return make_set_events(order.who, order.set, left, select=select, request_of=request_of)
-    if order.act == "cancel":
-        said = Steer(who=order.who, act=order.act, select=select, set=order.set)
-        return [said] if chosen is None else [said, Deleted(jobs=chosen)]
-    labels = tuple(jobs.labels.index(label) for label in order.labels if label in jobs.labels)
-    if throttles and order.labels and not labels:
+    select = {name: names for name, names in (("jobs", record.jobs), ("labels", record.labels)) if names}
+    throttles = record.act == "throttle"
+    chosen = None if throttles or not select else tuple(jobs.select(names=record.jobs, labels=record.labels))
+    if record.act == "set":
+        selected = range(len(jobs)) if chosen is None else chosen
+        open_jobs = [job for job in selected if state.code[job] not in OVER]
+        return make_set_events(record.who, record.set, open_jobs, select=select, request_of=request_of)
+    if record.act == "cancel":
+        steer_event = Steer(who=record.who, act=record.act, select=select, set=record.set)
+        return [steer_event] if chosen is None else [steer_event, Deleted(jobs=chosen)]
+    labels = tuple(jobs.labels.index(label) for label in record.labels if label in jobs.labels)
+    if throttles and record.labels and not labels:
         # A throttle of unknown labels must not come to mean the whole run.
         return []
     throttled = labels if throttles else ()
-    return [Steer(who=order.who, act=order.act, select=select, set=order.set, jobs=chosen, labels=throttled)]
+    return [Steer(who=record.who, act=record.act, select=select, set=record.set, jobs=chosen, labels=throttled)]
 
 
-def make_restart_event(order: InterventionRecord, jobs: Iterable[int]) -> Restarted:
+def make_restart_event(record: InterventionRecord, jobs: Iterable[int]) -> Restarted:
     """Return the event of a restart that runs these jobs again."""
     # Values set for some jobs only have events of their own, for these jobs alone.
-    values = {} if order.jobs or order.labels else order.set
-    return Restarted(jobs=tuple(jobs), set=values, who=order.who, from_labels=order.from_labels)
+    values = {} if record.jobs or record.labels else record.set
+    return Restarted(jobs=tuple(jobs), set=values, who=record.who, from_labels=record.from_labels)
 
 
 def describe_intervention(event: Event) -> str:
     """Describe an intervention for the engine's log; empty for an event that only follows from one."""
     if not isinstance(event, Steer):
         return ""
-    named = " ".join(f"{kind[:-1]} {' '.join(words)}" for kind, words in event.select.items())
+    selection = " ".join(f"{kind[:-1]} {' '.join(names)}" for kind, names in event.select.items())
     values = " ".join(f"{key}={value}" for key, value in event.set.items())
-    return f"{event.who} orders: {' '.join(filter(None, (event.act, values, named or 'the whole run')))}"
+    return f"{event.who} orders: {' '.join(filter(None, (event.act, values, selection or 'the whole run')))}"

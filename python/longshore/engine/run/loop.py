@@ -197,7 +197,7 @@ class Engine:
         forget_tasks(self._run, chosen.restarted_jobs)
         if chosen.jobs:
             event = make_restart_event(intervention, chosen.jobs)
-            self._log_line(f"{intervention.who or 'somebody'} orders: restart, {len(event.jobs)} jobs run again")
+            self._log_line(f"{intervention.who or 'a user'} orders: restart, {len(event.jobs)} jobs run again")
             self._record(event)
         if intervention.set:
             self._apply_intervention(msgspec.structs.replace(intervention, act="set"))
@@ -315,7 +315,7 @@ class Engine:
             return
         lookup = self._executor.find(sorted(unanswered))
         if isinstance(lookup, Unreachable):
-            self._notes.add(f"it cannot be told what became of {len(unanswered)} batches: {lookup.why}")
+            self._notes.add(f"the outcome of {len(unanswered)} submissions is unknown: {lookup.why}")
             return
         self._unanswered = set()
         members: dict[str, list[tuple[int, int]]] = {}
@@ -333,7 +333,7 @@ class Engine:
 
     def _take_back(self, batch: str, members: tuple[tuple[int, int], ...]) -> None:
         """Take back attempts that were submitted and certainly never started."""
-        self._record(BatchRefused(b=batch, why="it never reached the workload manager", jobs=members))
+        self._record(BatchRefused(b=batch, why="the batch never reached the workload manager", jobs=members))
 
     def _submit_batch(self, batch_event: Submitting) -> None:
         self._is_newest_life()
@@ -381,10 +381,10 @@ class Engine:
 
     def _fail_run(self, batch_event: Submitting, why: str) -> None:
         """End the run because of a refused batch: its jobs fail, and the others are cancelled."""
-        self._log_line(f"the run is given up: {why}")
+        self._log_line(f"the engine ends the run: {why}")
         for job, _ in batch_event.jobs:
             if job in self.state.undecided_ends:
-                self._record(Failed(j=job, why=f"it was refused, and ends the run: {why}"))
+                self._record(Failed(j=job, why=f"the workload manager refused the job, and refuses all others: {why}"))
         code, final = self.state.code, self.state.final
         if pending := tuple(job for job in range(self.state.size) if code[job] not in OVER and job != final):
             self._record(Deleted(jobs=pending))

@@ -58,7 +58,7 @@ from longshore.world.runs.run_directory import read_card, read_snapshot
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
 
-_BEGIN_S: Final = 60.0
+_START_TIMEOUT_S: Final = 60.0
 """Time that an engine may take to begin: reading a million jobs takes a while."""
 MOST_FRUITLESS: Final = 3
 """Lives that may die in a row without achieving anything."""
@@ -107,7 +107,7 @@ class EngineService(
 
     def submit(self, run: RunPaths) -> Submission:
         """Start the run's first engine."""
-        return self._begin(run, "submit")
+        return self._start_submission(run, "submit")
 
     def resume(self, run: RunPaths, *, take_over: bool = False, force: bool = False) -> Submission | None:
         """Start another engine for a run whose engine died, or, with `take_over`, seems to live."""
@@ -119,7 +119,7 @@ class EngineService(
             return None
         if not force:
             _refuse_if_fruitless(run)
-        return self._begin(run, "take-over" if take_over else "resume")
+        return self._start_submission(run, "take-over" if take_over else "resume")
 
     def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
         """Start an engine that runs the jobs again that did not succeed."""
@@ -129,11 +129,11 @@ class EngineService(
             raise SubmissionRefusedError(f"'{run.root}' has nothing to run again: every job succeeded")
         self._refuse_if_elsewhere(run)
         if changes.set:
-            self._refuse_beyond(run, changes.set)
+            self._refuse_impossible_request(run, changes.set)
         # Earlier interventions were meant for the submission that is over.
         discard_interventions(run)
         selection = changes.selection
-        order = InterventionRecord(
+        record = InterventionRecord(
             who=user_name(),
             act="restart",
             jobs=selection.jobs,
@@ -141,9 +141,9 @@ class EngineService(
             set=changes.set,
             from_labels=changes.from_labels,
         )
-        path = write_intervention(run, order)
+        path = write_intervention(run, record)
         try:
-            return self._begin(run, "restart")
+            return self._start_submission(run, "restart")
         except SubmissionRefusedError:
             # It was refused, and must not happen later without the user's knowledge.
             path.unlink(missing_ok=True)
@@ -157,26 +157,26 @@ class EngineService(
         if not self.is_alive(run):
             # An order left behind would be carried out by the next process that takes the run over.
             self._refuse_if_elsewhere(run)
-        order = InterventionRecord(
+        record = InterventionRecord(
             who=user_name(),
             act="cancel",
             jobs=selection.jobs,
             labels=selection.labels,
             set={"final": "no"} if selection.final_too else {},
         )
-        path = write_intervention(run, order)
-        begun = 0
+        path = write_intervention(run, record)
+        started = 0
         while path.exists():
             if self.is_alive(run):
                 time.sleep(_POLL_S)
             elif self._finished(run):
                 # The run ended by itself before the intervention was taken.
                 discard_interventions(run)
-            elif begun == MOST_FRUITLESS:
+            elif started == MOST_FRUITLESS:
                 _refuse_if_fruitless(run)
             else:
-                begun += 1
-                self._begin(run, "cancel")
+                started += 1
+                self._start_submission(run, "cancel")
         return CancelOutcome(ended=active)
 
     def steer(self, run: RunPaths, intervention: Intervention) -> bool:
@@ -186,7 +186,7 @@ class EngineService(
                 f"there is nothing to {intervention.act}: '{run.root}' is {end.state}", hint="'restart' runs it again."
             )
         if intervention.act == "set":
-            self._refuse_beyond(run, intervention.set)
+            self._refuse_impossible_request(run, intervention.set)
         path = write_intervention(
             run,
             InterventionRecord(
@@ -197,7 +197,7 @@ class EngineService(
                 set=intervention.set,
             ),
         )
-        deadline = time.monotonic() + _TAKEN_S
+        deadline = time.monotonic() + _TAKE_TIMEOUT_S
         while path.exists():
             if self.is_alive(run) is not True or time.monotonic() > deadline:
                 return False
@@ -239,17 +239,17 @@ class EngineService(
                 settings,
                 clock=clock or SystemClock(),
                 by=by,
-                log_line=_teller(clock or SystemClock()),
+                log_line=_make_log_line(clock or SystemClock()),
             )
             if by == "restart":
                 engine.restart()
             try:
                 return engine.run()
             except Superseded as reason:
-                _teller(clock or SystemClock())(f"this engine stops: {reason}")
+                _make_log_line(clock or SystemClock())(f"this engine stops: {reason}")
                 return JobState.UNKNOWN
 
-    def _begin(self, run: RunPaths, by: str) -> Submission:
+    def _start_submission(self, run: RunPaths, by: str) -> Submission:
         if by not in {"submit", "take-over"}:
             self._refuse_if_elsewhere(run)
         where = self.start_engine(run, by)
@@ -271,27 +271,27 @@ class EngineService(
         SubmissionRefusedError
             It did not begin; nothing is left of it.
         """
-        before = len(lives(run.journal))
-        said = run.engine_log.stat().st_size if run.engine_log.exists() else 0
+        known_lives = len(lives(run.journal))
+        log_size = run.engine_log.stat().st_size if run.engine_log.exists() else 0
         try:
-            process, how = start_detached([*engine_command(run), "--by", by], log=run.engine_log)
+            process, detached = start_detached([*engine_command(run), "--by", by], log=run.engine_log)
         except OSError as error:
             what = f"'{error.filename}': " if error.filename else ""
             raise SubmissionRefusedError(
                 f"the engine of '{run.root}' cannot be started: {what}{error.strerror or error}"
             ) from error
-        _wait_for_life(run, process, before, said)
-        return f"the engine runs {how.description}"
+        _wait_for_life(run, process, known_lives, log_size)
+        return f"the engine runs {detached.description}"
 
     def _refuse_if_elsewhere(self, run: RunPaths) -> None:
         executor = self.executor(engine_settings.read_settings(run).executor)
         if isinstance(executor, HostBound) and (left := executor.unseen_processes(run)):
             raise SubmissionRefusedError(
-                f"of '{run.root}' there may still live {left}, which cannot be seen from '{host_name()}'",
-                hint=f"Go on there, or, if that is gone for good: longshore resume {run.root} --take-over",
+                f"'{run.root}' may still have {left}, which cannot be seen from '{host_name()}'",
+                hint=f"Continue there. If that host is gone for good: longshore resume {run.root} --take-over",
             )
 
-    def _refuse_beyond(self, run: RunPaths, values: Mapping[str, str]) -> None:
+    def _refuse_impossible_request(self, run: RunPaths, values: Mapping[str, str]) -> None:
         """Refuse requests of jobs that can never be granted."""
         from longshore.engine.policy.set_request import change_request
 
@@ -299,9 +299,9 @@ class EngineService(
         if snapshot is not None and snapshot.host != host_name():
             # The resources elsewhere are not known here.
             return
-        said = " ".join(f"{key}={value}" for key, value in values.items())
+        source = " ".join(f"{key}={value}" for key, value in values.items())
         settings = engine_settings.read_settings(run).executor
-        for problem in self.request_problems(change_request(Request(), values), said, settings):
+        for problem in self.request_problems(change_request(Request(), values), source, settings):
             raise RequestError(problem.message, hint=problem.hint)
 
     def _refuse_if_alive(self, run: RunPaths) -> None:
@@ -310,7 +310,7 @@ class EngineService(
             state = snapshot.state if snapshot else JobState.RUNNING
             if snapshot and snapshot.host != host_name():
                 raise SubmissionRefusedError(
-                    f"'{run.root}' is {state}: its engine on '{snapshot.host}' gave a sign of life a moment ago",
+                    f"'{run.root}' is {state}: its engine on '{snapshot.host}' wrote a snapshot a moment ago",
                     hint="Wait for it, or cancel the run. If that host is gone for good: longshore resume "
                     f"{run.root} --take-over",
                 )
@@ -338,22 +338,22 @@ class EngineService(
 def engine_command(run: RunPaths) -> list[str]:
     """Return the command of a run's engine, with this process's log levels, without the reason why it begins."""
     # -P: files in the run directory must not pass for modules.
-    return [sys.executable, "-P", "-m", "longshore", *_talkative(), "drive", str(run.root)]
+    return [sys.executable, "-P", "-m", "longshore", *_log_options(), "drive", str(run.root)]
 
 
-def _talkative() -> list[str]:
+def _log_options() -> list[str]:
     """Return log options for the loggers that this process logs in more detail than usual."""
-    told = [
+    levels = [
         (name, logger.level)
         for name, logger in sorted(logging.root.manager.loggerDict.items())
         if name.partition(".")[0] == "longshore" and isinstance(logger, logging.Logger) and logger.level
     ]
-    options = [f"--log-level={name}={logging.getLevelName(level)}" for name, level in told if level < logging.INFO]
+    options = [f"--log-level={name}={logging.getLevelName(level)}" for name, level in levels if level < logging.INFO]
     return ["--long-log", *options] if options else []
 
 
 _POLL_S: Final = 0.02
-_TAKEN_S: Final = 10.0
+_TAKE_TIMEOUT_S: Final = 10.0
 """Longest wait for an intervention to be taken; an engine elsewhere, or with a full disk, takes it later."""
 
 
@@ -369,27 +369,27 @@ def _refuse_if_fruitless(run: RunPaths) -> None:
         )
 
 
-def _wait_for_life(run: RunPaths, process: subprocess.Popen[bytes], before: int, said: int) -> None:
-    deadline = time.monotonic() + _BEGIN_S
+def _wait_for_life(run: RunPaths, process: subprocess.Popen[bytes], known_lives: int, log_size: int) -> None:
+    deadline = time.monotonic() + _START_TIMEOUT_S
     while True:
         # Polled before its life is looked for: that of a small run may be over in between.
         over = process.poll() is not None
-        if len(lives(run.journal)) > before:
+        if len(lives(run.journal)) > known_lives:
             # The engine goes on without this process, as it should; `Popen` would complain about that.
             process.returncode = 0
             return
         if over or time.monotonic() > deadline:
-            words = run.engine_log.read_bytes()[said:].decode("utf-8", "replace").strip().splitlines()
+            words = run.engine_log.read_bytes()[log_size:].decode("utf-8", "replace").strip().splitlines()
             process.kill()
             process.wait()
             raise SubmissionRefusedError(
-                f"the engine of '{run.root}' did not begin: {words[-1] if words else 'it said nothing'}",
+                f"the engine of '{run.root}' did not begin: {words[-1] if words else 'it wrote nothing'}",
                 hint=f"Its words are in '{run.engine_log}'." if words[1:] else "",
             )
         time.sleep(_POLL_S)
 
 
-def _teller(clock: Clock) -> Callable[[str], None]:
+def _make_log_line(clock: Clock) -> Callable[[str], None]:
     def say(line: str) -> None:
         # Standard error is the engine's log; see `start_detached`.
         # The engine must not die of a failed log write: its log may be on the full disk.

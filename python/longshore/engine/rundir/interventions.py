@@ -32,7 +32,7 @@ class InterventionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_default
     """For a restart: labels whose jobs run again even if they succeeded."""
 
 
-def write_intervention(run: RunPaths, order: InterventionRecord) -> Path:
+def write_intervention(run: RunPaths, record: InterventionRecord) -> Path:
     """Write an intervention for the engine, atomically, and return its path, which exists until the engine takes it.
 
     Raises
@@ -43,10 +43,11 @@ def write_intervention(run: RunPaths, order: InterventionRecord) -> Path:
     try:
         run.steer.mkdir(exist_ok=True)
         path = run.steer / f"{_next_number(run):020}-{os.getpid()}{_SUFFIX}"
-        write_atomically(path, msgspec.json.encode(order))
+        write_atomically(path, msgspec.json.encode(record))
     except OSError as error:
         raise SubmissionRefusedError(
-            f"no order can be left in '{run.root}': {error.strerror}", hint="Only who may write a run can steer it."
+            f"no intervention can be written to '{run.root}': {error.strerror}",
+            hint="Only users with write access to a run can steer it.",
         ) from error
     return path
 
@@ -70,15 +71,15 @@ def read_interventions(run: RunPaths) -> list[tuple[Path, InterventionRecord]]:
     except OSError:
         # The folder is missing, or unreadable for now: its interventions are taken once it can be read.
         return []
-    orders = []
+    pending = []
     for name in names:
         path = run.steer / name
         try:
-            orders.append((path, msgspec.json.decode(path.read_bytes(), type=InterventionRecord)))
+            pending.append((path, msgspec.json.decode(path.read_bytes(), type=InterventionRecord)))
         except OSError:
             # Another engine has taken over the run and this intervention, or the file is unreadable for now.
             continue
         except (msgspec.MsgspecError, UnicodeDecodeError):
             with suppress(OSError):
                 move(path, path.with_suffix(".unreadable"))
-    return orders
+    return pending

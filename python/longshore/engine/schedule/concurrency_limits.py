@@ -37,7 +37,7 @@ def find_missing_limits(workflow: Workflow, settings: Mapping[str, Any]) -> Iter
             suggestions[f"maxJobs: {{{profile.category}: N}}"] = None
     for suggestion in suggestions:
         yield Problem(
-            message=f"any number of jobs may run at once that should be limited; see '{suggestion}'", fatal=False
+            message=f"jobs run unlimited, because a limit that they name has no number; see '{suggestion}'", fatal=False
         )
 
 
@@ -86,5 +86,5 @@ class ConcurrencyLimits:
         most, taken = pool.capacity[name], pool.amounts_in_use[name]
         if pool is self.categories:
             return f"{taken} of {most} jobs of the category '{name.removeprefix(_CATEGORY)}' run"
-        others = "" if taken >= most else ", and other runs of yours have the rest"
+        others = "" if taken >= most else ", and your other runs use the rest"
         return f"the limit '{name}' lets {most} run at once: {taken} of this run do{others}"

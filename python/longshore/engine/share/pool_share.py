@@ -207,7 +207,7 @@ class PoolShare:
     def _report_others(self, others: int) -> None:
         if others != self.others:
             note = f"shared with {others} other run{'s' * (others != 1)}"
-            self._log_line(f"{self._description} {note if others else 'shared no more: alone again'}")
+            self._log_line(f"{self._description} {note if others else 'no longer shared'}")
         self.others = others
 
     def _use_whole_pool(self, error: OSError) -> None:

@@ -60,7 +60,7 @@ class RunShares:
         if self._machine_share:
             self._machine_share.negotiate(lambda: compute_demand(self._scheduler, self._history, self._clock.now()))
             if self._machine_share.is_idle:
-                yield "other runs of yours have this machine"
+                yield "your other runs use this machine"
         if self._limit_share:
             self._limit_share.negotiate(self._demand)
         if self._concurrency_limits.pools:
