@@ -59,7 +59,7 @@ def test_too_much_memory(run: RunPaths, inbox: Inbox) -> None:
     assert isinstance(end, Ended)
     assert (end.cause, end.signal) == (Cause.OOM, signal.SIGKILL)
     assert end.reason is not None
-    assert "may have 64 MiB" in end.reason
+    assert "its limit is 64 MiB" in end.reason
     assert end.rss_b is not None
     assert end.rss_b > 64 * MIB
     assert (run.root / "1.log").read_text("utf-8") == f"longshore: OOM: {end.reason}\n"
