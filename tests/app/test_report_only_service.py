@@ -18,7 +18,7 @@ from longshore.model.run.event import Ended, Finished, Life, Started
 from longshore.model.run.state import JobState
 from longshore.model.run.submission import Submission
 from longshore.model.workflow.workflow import Workflow
-from longshore.testing.fakes import write_run
+from longshore.testing.runs import write_run
 from longshore.world.runs.run_directory import read_card, write_card
 
 

@@ -19,7 +19,8 @@ from tests.bench.processes import peak_mb
 from longshore.contract.context import RunPaths
 from longshore.engine.run.loop import Engine
 from longshore.engine.settings import EngineSettings
-from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager, write_run
+from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager
+from longshore.testing.runs import write_run
 
 
 def write_jobs(run: RunPaths, size: int) -> None:

@@ -20,14 +20,8 @@ from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Ended, Event
 from longshore.model.run.snapshot import Snapshot
-from longshore.testing.fakes import (
-    FakeClock,
-    FakeExecutor,
-    FakeManager,
-    Outcome,
-    Taking,
-    write_run,
-)
+from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager, SubmitReply
+from longshore.testing.runs import write_run
 from longshore.world.clock import Clock
 from longshore.world.runs.run_directory import read_snapshot
 
@@ -51,7 +45,7 @@ class Simulation:
         self,
         root: Path,
         parents: Mapping[str, Sequence[str]] = CHAIN,
-        outcome: Callable[[int, int], Outcome] = lambda _job, _attempt: Outcome(),
+        outcome: Callable[[int, int], AttemptOutcome] = lambda _job, _attempt: AttemptOutcome(),
         *,
         written: Mapping[str, Any] | None = None,
         **asked: Any,
@@ -85,7 +79,7 @@ class Simulation:
         return [event for event in self.events() if isinstance(event, kinds)]
 
     def asked(self, what: str) -> list[Any]:
-        return [asked.given for asked in self.manager.asked if asked.what == what]
+        return [call.argument for call in self.manager.calls if call.method == what]
 
     def snapshot(self) -> Snapshot:
         snapshot = read_snapshot(self.run)
@@ -120,14 +114,14 @@ class Simulation:
         return {attempt for attempt, end in self.manager.ended.items() if not isinstance(end, Ended)}
 
 
-def fails(*jobs: int, until: int = 99) -> Callable[[int, int], Outcome]:
-    return lambda job, attempt: Outcome(exit=1 if job in jobs and attempt < until else 0)
+def fails(*jobs: int, until: int = 99) -> Callable[[int, int], AttemptOutcome]:
+    return lambda job, attempt: AttemptOutcome(exit=1 if job in jobs and attempt < until else 0)
 
 
-def answers(*takings: Taking) -> Callable[[Batch], Taking]:
+def answers(*takings: SubmitReply) -> Callable[[Batch], SubmitReply]:
     """These answers, then only good ones."""
     left = iter(takings)
-    return lambda _batch: next(left, Taking.ACCEPTED)
+    return lambda _batch: next(left, SubmitReply.ACCEPTED)
 
 
 class Hooked(FakeExecutor):

@@ -13,7 +13,8 @@ from longshore.engine.settings import read_settings
 from longshore.model.run.event import Submitting
 from longshore.model.run.state import JobState
 from longshore.model.workflow.request import Request
-from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager, Outcome, write_run
+from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager
+from longshore.testing.runs import write_run
 
 
 class Death(Exception):  # noqa: N818 - no error, a death
@@ -25,8 +26,8 @@ class Mortal(FakeExecutor):
 
     left = 10**9
 
-    def _note(self, what: str, given: object = None) -> None:
-        super()._note(what, given)
+    def _record_call(self, what: str, given: object = None) -> None:
+        super()._record_call(what, given)
         self.left -= 1
         if self.left < 0 and what != "close":
             raise Death
@@ -43,7 +44,7 @@ def test_no_two_jobs_have_one_gpu_however_often_the_engine_dies(seed: int, tmp_p
     clock = FakeClock()
     manager = FakeManager(
         clock,
-        lambda job, attempt: Outcome(run_s=1.0 + (job * 7 + attempt) % 5, exit=int((job + attempt) % 6 == 0)),
+        lambda job, attempt: AttemptOutcome(run_s=1.0 + (job * 7 + attempt) % 5, exit=int((job + attempt) % 6 == 0)),
         capacity={"cpus": 6, "gpus": 3},
         identities={"gpus": ("0", "1", "3")},
     )
@@ -59,9 +60,9 @@ def test_no_two_jobs_have_one_gpu_however_often_the_engine_dies(seed: int, tmp_p
             continue
         break
     # That none is given twice is the manager's to say, which stops the test.
-    given = {identity for these in manager.given.values() for identity in these}
+    given = {identity for these in manager.identities_of.values() for identity in these}
     assert given == {("gpus", "0"), ("gpus", "1"), ("gpus", "3")}
-    assert all(len(manager.given[job, 1]) == (1, 2, 0)[job % 3] for job in range(24))
+    assert all(len(manager.identities_of[job, 1]) == (1, 2, 0)[job % 3] for job in range(24))
 
 
 def test_the_journal_says_who_has_what(tmp_path: Path) -> None:

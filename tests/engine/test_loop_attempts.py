@@ -13,7 +13,7 @@ from longshore.model.run.state import Cause, JobState
 from longshore.model.workflow.attempt_rules import Backoff, JobRules, KeepPolicy, LimitRules, RetryOn, SuccessIf
 from longshore.model.workflow.request import MIB, Request
 from longshore.testing.fakes import (
-    Outcome,
+    AttemptOutcome,
 )
 
 
@@ -26,7 +26,7 @@ def test_a_job_out_of_memory_asks_for_more_until_it_has_enough(tmp_path: Path) -
     sim = Simulation(
         tmp_path,
         {"a_0": ()},
-        outcome=lambda _job, attempt: Outcome() if attempt == 4 else Outcome(signal=9, cause=Cause.OOM),
+        outcome=lambda _job, attempt: AttemptOutcome() if attempt == 4 else AttemptOutcome(signal=9, cause=Cause.OOM),
         written={"profiles": {"a": rules}},
     )
     assert sim.engine().run() is JobState.SUCCEEDED
@@ -40,7 +40,7 @@ def test_the_most_the_manager_has_is_a_cap_which_is_run_once_and_again_after_a_r
     sim = Simulation(
         tmp_path,
         {"a_0": ()},
-        outcome=lambda _job, _attempt: Outcome(signal=9, cause=Cause.OOM),
+        outcome=lambda _job, _attempt: AttemptOutcome(signal=9, cause=Cause.OOM),
         written={"profiles": {"a": rules}},
         capacity={"memory": 500 * MIB},
     )
@@ -67,7 +67,7 @@ def test_a_host_that_fails_every_job_pauses_the_run_until_somebody_lets_it_go_on
     sim = Simulation(
         tmp_path,
         {f"a_{number:02}": () for number in range(20)},
-        outcome=lambda _job, _attempt: Outcome(exit=3 if broken else 0),
+        outcome=lambda _job, _attempt: AttemptOutcome(exit=3 if broken else 0),
         written={"engine": {"max_fast_failures": 5}},
         capacity={"cpus": 2},
     )
@@ -96,7 +96,7 @@ def test_a_paused_run_can_be_cancelled_and_stays_paused_in_the_next_life(tmp_pat
     sim = Simulation(
         tmp_path,
         {f"a_{number}": () for number in range(9)},
-        outcome=lambda _job, _attempt: Outcome(exit=3),
+        outcome=lambda _job, _attempt: AttemptOutcome(exit=3),
         written={"engine": {"max_fast_failures": 2}},
         capacity={"cpus": 1},
     )
@@ -126,7 +126,7 @@ def test_an_end_is_judged_by_what_the_attempt_left_behind(tmp_path: Path) -> Non
     )
     logs: list[Path] = []
 
-    def works(job: int, attempt: int) -> Outcome:
+    def works(job: int, attempt: int) -> AttemptOutcome:
         # The manager asks when it starts an attempt, and again when that ends.
         text = "connection lost" if (job, attempt) == (1, 1) else "failed" if job == 2 else "done"
         log = sim.run.root / sim.run.log_of(job, f"a_{job}", "a", attempt)
@@ -137,7 +137,7 @@ def test_an_end_is_judged_by_what_the_attempt_left_behind(tmp_path: Path) -> Non
         out.parent.mkdir(exist_ok=True)
         if (job, attempt) != (1, 1):
             out.touch()
-        return Outcome(exit=3)
+        return AttemptOutcome(exit=3)
 
     sim = Simulation(
         tmp_path,

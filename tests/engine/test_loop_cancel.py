@@ -13,13 +13,13 @@ from longshore.engine.state.job_codes import JobCode
 from longshore.model.run.event import Ended, Retry, Steer
 from longshore.model.run.state import Cause, JobState
 from longshore.testing.fakes import (
-    Outcome,
-    Taking,
+    AttemptOutcome,
+    SubmitReply,
 )
 
 
 def test_a_whole_run_is_cancelled_and_its_final_job_runs(tmp_path: Path) -> None:
-    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: Outcome(run_s=50.0), written={"final": "last"})
+    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: AttemptOutcome(run_s=50.0), written={"final": "last"})
     assert sim.engine(executor=Hooked(sim, leave_at(sim, 210))).run() is JobState.DELETED
     sim.check()
     assert sim.codes() == ["SUCCEEDED", "DELETED", "DELETED", "SUCCEEDED"]
@@ -34,7 +34,7 @@ def test_a_stubborn_job_is_killed_when_the_grace_is_over(tmp_path: Path) -> None
     sim = Simulation(
         tmp_path,
         {"a_0": ()},
-        lambda _job, _attempt: Outcome(run_s=1e5, dies_s=1e4),
+        lambda _job, _attempt: AttemptOutcome(run_s=1e5, term_delay_s=1e4),
         written={"engine": {"grace_s": 7.0}},
     )
     assert sim.engine(executor=Hooked(sim, leave_at(sim, 4))).run() is JobState.DELETED
@@ -44,7 +44,7 @@ def test_a_stubborn_job_is_killed_when_the_grace_is_over(tmp_path: Path) -> None
 
 
 def test_a_job_that_is_lost_while_it_is_cancelled_is_gone(tmp_path: Path) -> None:
-    sim = Simulation(tmp_path, {"a_0": ()}, lambda _job, _attempt: Outcome(run_s=1e5, lost=True))
+    sim = Simulation(tmp_path, {"a_0": ()}, lambda _job, _attempt: AttemptOutcome(run_s=1e5, lost=True))
     assert sim.engine(executor=Hooked(sim, leave_at(sim, 4))).run() is JobState.DELETED
     assert sim.codes() == ["DELETED"]
     assert not sim.of(Retry)
@@ -52,7 +52,7 @@ def test_a_job_that_is_lost_while_it_is_cancelled_is_gone(tmp_path: Path) -> Non
 
 def test_a_label_is_cancelled_and_others_go_on(tmp_path: Path) -> None:
     graph = {"a_0": (), "b_0": (), "c_0": ("a_0",), "c_1": ("b_0",)}
-    sim = Simulation(tmp_path, graph, lambda _job, _attempt: Outcome(run_s=20.0))
+    sim = Simulation(tmp_path, graph, lambda _job, _attempt: AttemptOutcome(run_s=20.0))
     hook = leave_at(sim, 4, labels=("a",))
     assert sim.engine(executor=Hooked(sim, hook)).run() is JobState.FAILED
     state = sim.check()
@@ -63,7 +63,7 @@ def test_a_label_is_cancelled_and_others_go_on(tmp_path: Path) -> None:
 
 
 def test_a_waiting_job_is_cancelled_by_name(tmp_path: Path) -> None:
-    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: Outcome(run_s=20.0))
+    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: AttemptOutcome(run_s=20.0))
     assert sim.engine(executor=Hooked(sim, leave_at(sim, 4, jobs=("a_1", "nobody")))).run() is JobState.FAILED
     sim.check()
     assert sim.codes() == ["SUCCEEDED", "DELETED", "PRUNED"]
@@ -72,27 +72,30 @@ def test_a_waiting_job_is_cancelled_by_name(tmp_path: Path) -> None:
 
 def test_an_unanswered_batch_is_ended_once_it_is_known_to_be_there(tmp_path: Path) -> None:
     sim = Simulation(
-        tmp_path, {"a_0": ()}, lambda _job, _attempt: Outcome(run_s=1e5), taking=answers(Taking.UNSURE_TAKEN)
+        tmp_path,
+        {"a_0": ()},
+        lambda _job, _attempt: AttemptOutcome(run_s=1e5),
+        submit_reply=answers(SubmitReply.UNSURE_TAKEN),
     )
 
     def hook(number: int) -> None:
         if number == 1:
-            sim.manager.be_silent(60.0)
+            sim.manager.stop_answering(60.0)
             write_intervention(sim.run, InterventionRecord(who="me", act="cancel"))
 
     assert sim.engine(executor=Hooked(sim, hook, what="submit")).run() is JobState.DELETED
     sim.check()
-    asked = [asked.what for asked in sim.manager.asked]
+    asked = [call.method for call in sim.manager.calls]
     assert asked.index("cancel") > asked.index("find")
 
 
 def test_an_unanswered_batch_that_never_came_is_just_deleted(tmp_path: Path) -> None:
-    taking = answers(Taking.UNSURE_NOT_TAKEN)
-    sim = Simulation(tmp_path, taking=taking)
+    submit_reply = answers(SubmitReply.UNSURE_NOT_TAKEN)
+    sim = Simulation(tmp_path, submit_reply=submit_reply)
 
     def hook(number: int) -> None:
         if number == 1:
-            sim.manager.be_silent(1.0)
+            sim.manager.stop_answering(1.0)
             write_intervention(sim.run, InterventionRecord(who="me", act="cancel", jobs=("a_0",)))
 
     assert sim.engine(executor=Hooked(sim, hook, what="submit")).run() is JobState.FAILED
@@ -100,13 +103,13 @@ def test_an_unanswered_batch_that_never_came_is_just_deleted(tmp_path: Path) -> 
 
 
 def test_a_cancelled_run_stays_cancelled_when_its_engine_dies(tmp_path: Path) -> None:
-    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: Outcome(run_s=1e5, dies_s=5.0))
+    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: AttemptOutcome(run_s=1e5, term_delay_s=5.0))
     write_intervention(sim.run, InterventionRecord(who="me", act="cancel", jobs=("nobody",)))
 
     def die(number: int) -> None:
         if number == 6:
             write_intervention(sim.run, InterventionRecord(who="me", act="cancel"))
-        if sim.manager.asked[-1].what == "cancel":
+        if sim.manager.calls[-1].method == "cancel":
             raise Crash
 
     with pytest.raises(Crash):

@@ -20,10 +20,10 @@ from longshore.errors import SubmissionRefusedError
 from longshore.model.run.event import Ended, Steer
 from longshore.model.run.state import JobState
 from longshore.testing.fakes import (
+    AttemptOutcome,
     FakeClock,
     FakeExecutor,
-    Outcome,
-    Taking,
+    SubmitReply,
 )
 from longshore.world.clock import Clock
 
@@ -100,28 +100,36 @@ TWELVE: Mapping[str, Sequence[str]] = {
 """Eleven jobs; the final one is the twelfth."""
 
 
-def eventful(job: int, attempt: int) -> Outcome:
+def eventful(job: int, attempt: int) -> AttemptOutcome:
     """Fails, is lost, ends by a signal, starts late, or is told of late, by turns."""
-    return Outcome(
+    return AttemptOutcome(
         queue_s=(job % 3) * 0.08,
         run_s=0.2 + 0.2 * (job % 2),
         exit=int((job == 2 and attempt == 1) or job == 6),
         signal=9 if job == 5 and attempt == 1 else None,
         lost=job == 3 and attempt == 1,
-        dies_s=0.12,
-        end_told_s=(job % 4) * 0.1,
-        told=1 + job % 2,
+        term_delay_s=0.12,
+        end_delay_s=(job % 4) * 0.1,
+        reports=1 + job % 2,
     )
 
 
 def eventful_run(root: Path) -> Simulation:
-    turns = iter([Taking.ACCEPTED, Taking.UNSURE_TAKEN, Taking.THROTTLED, Taking.UNSURE_NOT_TAKEN, Taking.DROPPED])
+    turns = iter(
+        [
+            SubmitReply.ACCEPTED,
+            SubmitReply.UNSURE_TAKEN,
+            SubmitReply.THROTTLED,
+            SubmitReply.UNSURE_NOT_TAKEN,
+            SubmitReply.DROPPED,
+        ]
+    )
 
-    def taking(batch: Batch) -> Taking:
+    def submit_reply(batch: Batch) -> SubmitReply:
         first = batch.members[0]
         if (first.job, first.attempt) == (1, 1):
-            return Taking.REFUSED
-        return next(turns, Taking.ACCEPTED)
+            return SubmitReply.REFUSED
+        return next(turns, SubmitReply.ACCEPTED)
 
     retries = {"number_of_retries": 1}
     return Simulation(
@@ -129,7 +137,7 @@ def eventful_run(root: Path) -> Simulation:
         TWELVE,
         eventful,
         written={"final": "last", "profiles": {"a": retries, "b": retries}},
-        taking=taking,
+        submit_reply=submit_reply,
         capacity={"cpus": 3},
         retry_after_s=0.2,
     )
@@ -202,7 +210,7 @@ def test_a_cancelled_run_may_lose_its_engine_at_any_moment(tmp_path: Path) -> No
 
 
 def test_a_superseded_engine_stops_wherever_it_is(tmp_path: Path) -> None:
-    """The manager itself raises `BrokenPromiseError` when a superseded life hands anything over."""
+    """The manager itself raises `ContractViolationError` when a superseded life hands anything over."""
     for call in range(1, 1_000):
         root = tmp_path / str(call)
         root.mkdir()
@@ -234,7 +242,7 @@ def stops(engine: Engine) -> bool:
 
 
 def test_a_superseded_engine_leaves_orders_cancellations_and_snapshots_to_the_newer(tmp_path: Path) -> None:
-    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: Outcome(run_s=50.0))
+    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: AttemptOutcome(run_s=50.0))
     newer: list[Engine] = []
     executor = FakeExecutor(sim.manager)
     older = sim.engine(executor=executor)
@@ -253,7 +261,7 @@ def test_a_superseded_engine_leaves_orders_cancellations_and_snapshots_to_the_ne
 
 
 def test_an_engine_superseded_while_it_cancels_asks_for_nothing(tmp_path: Path) -> None:
-    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: Outcome(run_s=50.0))
+    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: AttemptOutcome(run_s=50.0))
     older = sim.engine()
     assert not older._round()
     older._record(Steer(who="me", act="cancel"))

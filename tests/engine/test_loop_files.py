@@ -14,7 +14,7 @@ from longshore.engine.rundir.journal import lives
 from longshore.model.run.event import Finished, Steer
 from longshore.model.run.state import JobState
 from longshore.testing.fakes import (
-    Outcome,
+    AttemptOutcome,
 )
 
 
@@ -40,7 +40,7 @@ class FullDisk:
 @pytest.mark.parametrize("begin", range(1, 15))
 def test_a_full_disk_is_waited_out(tmp_path: Path, begin: int) -> None:
     """Whichever events meet it, the last one included."""
-    sim = Simulation(tmp_path, outcome=lambda job, _attempt: Outcome(run_s=0.7, exit=int(job == 2)))
+    sim = Simulation(tmp_path, outcome=lambda job, _attempt: AttemptOutcome(run_s=0.7, exit=int(job == 2)))
     disk = FullDisk(sim, begin, begin + 12)
     try:
         assert sim.engine(executor=Hooked(sim, disk)).run() is JobState.FAILED
@@ -53,7 +53,7 @@ def test_a_full_disk_is_waited_out(tmp_path: Path, begin: int) -> None:
 
 
 def test_an_order_on_a_full_disk_is_taken_once(tmp_path: Path) -> None:
-    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: Outcome(run_s=100.0))
+    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: AttemptOutcome(run_s=100.0))
     disk = FullDisk(sim, 3, 30)
 
     def hook(number: int) -> None:
@@ -84,7 +84,7 @@ class Locked:
 @pytest.mark.parametrize("begin", range(1, 12))
 @pytest.mark.parametrize("what", ["", "journal", "steer"])
 def test_expired_credentials_are_waited_out(unprivileged: Path, begin: int, what: str) -> None:
-    sim = Simulation(unprivileged, outcome=lambda job, _attempt: Outcome(run_s=0.7, exit=int(job == 2)))
+    sim = Simulation(unprivileged, outcome=lambda job, _attempt: AttemptOutcome(run_s=0.7, exit=int(job == 2)))
     sim.run.steer.mkdir()
     locked = Locked(sim.run.root / what, begin, begin + 12)
     try:

@@ -11,7 +11,7 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.event import Restarted, Steer
 from longshore.model.run.state import JobState
 from longshore.testing.fakes import (
-    Outcome,
+    AttemptOutcome,
 )
 
 
@@ -64,7 +64,7 @@ def test_a_restart_whose_engine_dies_before_it_is_written_down_is_done_by_the_ne
 
 
 def test_a_cancelled_run_can_be_restarted(tmp_path: Path) -> None:
-    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: Outcome(run_s=20.0))
+    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: AttemptOutcome(run_s=20.0))
     assert sim.engine(executor=Hooked(sim, leave_at(sim, 4))).run() is JobState.DELETED
     engine = sim.engine("restart")
     assert engine.restart() == 3

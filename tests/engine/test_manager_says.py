@@ -23,7 +23,8 @@ from longshore.engine.rundir.read_journal import read_events
 from longshore.engine.settings import EngineSettings
 from longshore.model.run.event import Failed
 from longshore.model.run.state import JobState
-from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager, Outcome, write_run
+from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager
+from longshore.testing.runs import write_run
 from longshore.world.runs.run_directory import read_snapshot, read_waiting
 
 FAN: Mapping[str, tuple[str, ...]] = {"a_0": (), "a_1": (), "a_2": ("a_0",), "a_3": ()}
@@ -77,7 +78,7 @@ class _Executor(FakeExecutor, SubmitWindow, Reprioritisable):
 
 def engine(folder: Path, *, limits: Limits | None = None) -> tuple[Engine, _Executor, RunPaths, list[str]]:
     clock, said = FakeClock(), list[str]()
-    manager = FakeManager(clock, lambda _job, _attempt: Outcome(run_s=10.0))
+    manager = FakeManager(clock, lambda _job, _attempt: AttemptOutcome(run_s=10.0))
     executor = _Executor(manager, limits=limits)
     run = write_run(folder / "run", FAN, profiles={"a": {"number_of_retries": 5}})
     return Engine(run, executor, EngineSettings(), clock=clock, by="submit", log_line=said.append), executor, run, said

@@ -1,10 +1,9 @@
-"""A clock, a manager of single jobs and a run directory that exist for tests alone, for whoever writes a plugin.
+"""Fake clock, workload manager and executor, for tests of engines and plug-ins.
 
-All in one file because no test does with one of them alone. A whole run takes milliseconds, and whatever a real manager
-might do wrong can be asked for::
+A whole run takes milliseconds, and a test can make the manager fail in each way that real ones do::
 
     clock = FakeClock()
-    manager = FakeManager(clock, lambda job, attempt: Outcome(run_s=60.0, exit=1 if attempt == 1 else 0))
+    manager = FakeManager(clock, lambda job, attempt: AttemptOutcome(run_s=60.0, exit=1 if attempt == 1 else 0))
     run = write_run(tmp_path / "run", {"a_1": (), "a_2": ("a_1",)}, profiles={"a": {"number_of_retries": 1}})
     engine = Engine(run, FakeExecutor(manager), EngineSettings(), clock=clock, by="submit", say=print)
     assert engine.run() is JobState.SUCCEEDED
@@ -14,18 +13,16 @@ might do wrong can be asked for::
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from enum import StrEnum
 from functools import partial
 from heapq import heappop, heappush
 from itertools import count
-from pathlib import Path
 from random import Random
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
-from longshore import __version__
 from longshore.contract.batch import (
     Accepted,
     Batch,
@@ -39,19 +36,11 @@ from longshore.contract.batch import (
     Throttled,
     Unsure,
 )
-from longshore.contract.context import Context, Mark, PingReport, RunPaths, Site, Unreachable
+from longshore.contract.context import Mark, PingReport, RunPaths, Unreachable
 from longshore.contract.executor import Executor, NewsWait, ProcessCleanup, ResourceProbe
 from longshore.contract.intervention import CancelOutcome
-from longshore.engine import settings as engine_settings
-from longshore.model.lines.codec import workflow_lines
 from longshore.model.run.event import Ended, Lost, Started
 from longshore.model.run.state import Cause
-from longshore.model.run.submission import RunIdentity
-from longshore.model.tasks.dag import Dag
-from longshore.model.workflow.job import Job, JobSettings
-from longshore.model.workflow.workflow import Workflow
-from longshore.world.files.atomic import create_file
-from longshore.world.runs.run_directory import RUN_FORMAT, create_run_directory, write_card, write_rendered
 
 AttemptId: TypeAlias = tuple[int, int]
 """Index of a job, and number of its attempt."""
@@ -60,12 +49,12 @@ HOST: Final = "fakehost"
 _TERM, _KILL = 15, 9
 
 
-class BrokenPromiseError(AssertionError):
-    """An engine asked a manager for what no engine may ever ask."""
+class ContractViolationError(AssertionError):
+    """Call that breaks the contract of executors."""
 
 
 class FakeClock:
-    """A clock that stands still until it is moved.
+    """Clock that stands still until a test moves it.
 
     Parameters
     ----------
@@ -78,7 +67,7 @@ class FakeClock:
         self._elapsed = 0.0
 
     def now(self) -> float:
-        """Seconds since the epoch (UTC); jumps when told to."""
+        """Seconds since the epoch (UTC), with all jumps."""
         return self._now
 
     def elapsed(self) -> float:
@@ -95,8 +84,8 @@ class FakeClock:
         self._now += seconds
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens to one attempt, and how the manager tells of it.
+class AttemptOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """Course of one attempt, and how the manager reports it.
 
     Attributes
     ----------
@@ -107,13 +96,13 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     cause, rss_b
         Why, where that is more than its exit code or signal; and the most memory it had.
     lost
-        Whether it vanishes instead, so that nobody knows how it ended.
-    dies_s
-        Seconds it lives on after it was asked to end; it is killed when the grace is over.
-    start_told_s, end_told_s
-        Seconds until the manager tells of its start, and of its end.
-    told
-        How many times the manager tells of each.
+        Whether it vanishes instead, with an unknown outcome.
+    term_delay_s
+        Seconds from TERM to its end; it is killed when the grace is over.
+    start_delay_s, end_delay_s
+        Seconds until the manager reports its start, and its end.
+    reports
+        Number of times that the manager reports each.
     """
 
     queue_s: float = 0.0
@@ -123,46 +112,46 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     cause: Cause | None = None
     rss_b: int | None = None
     lost: bool = False
-    dies_s: float = 0.0
-    start_told_s: float = 0.0
-    end_told_s: float = 0.0
-    told: int = 1
+    term_delay_s: float = 0.0
+    start_delay_s: float = 0.0
+    end_delay_s: float = 0.0
+    reports: int = 1
 
 
-class Taking(StrEnum):
-    """How a manager answers when a batch is handed over."""
+class SubmitReply(StrEnum):
+    """Answer of a manager to the submission of a batch."""
 
     ACCEPTED = "ACCEPTED"
     REFUSED = "REFUSED"
     THROTTLED = "THROTTLED"
     UNSURE_TAKEN = "UNSURE_TAKEN"
-    """Nobody can say whether the batch was taken; it was."""
+    """`Unsure`, and the batch was taken."""
     UNSURE_NOT_TAKEN = "UNSURE_NOT_TAKEN"
     DROPPED = "DROPPED"
-    """It is accepted, and gone before any of it started."""
+    """`Accepted`, and no member ever starts."""
 
 
-class Asked(msgspec.Struct, frozen=True):
-    """Something an engine asked: the method, the engine's life, and what it gave."""
+class ExecutorCall(msgspec.Struct, frozen=True):
+    """Call of an executor by an engine: the method, the engine's life, and the argument."""
 
-    what: str
+    method: str
     life: int
-    given: Any = None
+    argument: object = None
 
 
-def _succeeds(_job: int, _attempt: int) -> Outcome:
-    return Outcome()
+def _succeeds(_job: int, _attempt: int) -> AttemptOutcome:
+    return AttemptOutcome()
 
 
-def _accepts(_batch: Batch) -> Taking:
-    return Taking.ACCEPTED
+def _accepts(_batch: Batch) -> SubmitReply:
+    return SubmitReply.ACCEPTED
 
 
 class FakeManager:
-    """A manager of single jobs, in memory; it outlives the engines that use it, each through a `FakeExecutor`.
+    """Workload manager of single jobs, in memory. It outlives its engines, each of which has a `FakeExecutor`.
 
-    An engine that hands an attempt over twice, or more at once than there is room for, or to two attempts what only one
-    can have, or anything when a newer engine has begun, gets a `BrokenPromiseError`.
+    It raises `ContractViolationError` if an engine submits an attempt twice, more members than there is room for, two
+    attempts with the same member of a resource, or anything after a newer engine began.
 
     Parameters
     ----------
@@ -170,7 +159,7 @@ class FakeManager:
         The clock; it moves on when an engine waits.
     outcome
         What becomes of an attempt (job, attempt).
-    taking
+    submit_reply
         How a batch is answered.
     capacity
         Amount per resource, where the manager leaves the counting to the engine.
@@ -185,9 +174,9 @@ class FakeManager:
     def __init__(
         self,
         clock: FakeClock,
-        outcome: Callable[[int, int], Outcome] = _succeeds,
+        outcome: Callable[[int, int], AttemptOutcome] = _succeeds,
         *,
-        taking: Callable[[Batch], Taking] = _accepts,
+        submit_reply: Callable[[Batch], SubmitReply] = _accepts,
         capacity: Mapping[str, int] | None = None,
         identities: Mapping[str, tuple[str, ...]] | None = None,
         retry_after_s: float = 5.0,
@@ -196,10 +185,10 @@ class FakeManager:
         self.clock = clock
         self.capacity = capacity
         self.identities = identities or {}
-        self.given: dict[AttemptId, set[tuple[str, str]]] = {}
-        """Resource and member of all that an attempt was given."""
-        self.asked: list[Asked] = []
-        """All that engines asked, in order."""
+        self.identities_of: dict[AttemptId, set[tuple[str, str]]] = {}
+        """Pairs of resource and member, such as GPUs, per attempt."""
+        self.calls: list[ExecutorCall] = []
+        """Calls of all engines, in order."""
         self.batches: dict[str, Batch] = {}
         """The batches that were taken, by tag."""
         self.started: dict[AttemptId, float] = {}
@@ -212,16 +201,16 @@ class FakeManager:
         """The largest number of attempts that ever ran at once."""
         self.newest_life = 0
         self._outcome = outcome
-        self._taking = taking
+        self._submit_reply = submit_reply
         self._retry_after_s = retry_after_s
         self._order = order
         self._members: dict[AttemptId, Batch] = {}
-        self._asked_to_end: set[AttemptId] = set()
+        self._cancelled: set[AttemptId] = set()
         self._free = dict(capacity or {})
         self._due: list[tuple[float, int, Callable[[], object]]] = []
         self._numbers = count()
-        self._told: list[MemberEvent] = []
-        self._never: list[AttemptId] = []
+        self._events: list[MemberEvent] = []
+        self._never_started: list[AttemptId] = []
         self._silent_until = 0.0
 
     @property
@@ -229,46 +218,46 @@ class FakeManager:
         """The attempts that run right now."""
         return self.started.keys() - self.ended.keys()
 
-    def at(self, seconds: float, happen: Callable[[], object]) -> None:
-        """Let something happen after some time, whatever it is."""
-        heappush(self._due, (self.clock.elapsed() + seconds, next(self._numbers), happen))
+    def at(self, seconds: float, call: Callable[[], object]) -> None:
+        """Schedule a call."""
+        heappush(self._due, (self.clock.elapsed() + seconds, next(self._numbers), call))
 
-    def be_silent(self, seconds: float) -> None:
-        """Answer no question for some time; jobs go on."""
+    def stop_answering(self, seconds: float) -> None:
+        """Answer no call for some time; jobs go on."""
         self._silent_until = self.clock.elapsed() + seconds
 
-    def catch_up(self) -> None:
-        """Let everything happen that is due by now."""
+    def run_due_events(self) -> None:
+        """Run the calls that are due."""
         while self._due and self._due[0][0] <= self.clock.elapsed():
             heappop(self._due)[2]()
 
     def wait(self, timeout_s: float) -> None:
-        """Move the clock to the next thing to happen, or by `timeout_s`."""
+        """Move the clock to the next scheduled call, or by `timeout_s`."""
         due = self._due[0][0] - self.clock.elapsed() if self._due else timeout_s
         self.clock.advance(max(0.0, min(timeout_s, due)))
-        self.catch_up()
+        self.run_due_events()
 
     def submit(self, batch: Batch, life: int) -> SubmitResult:
-        """Take a batch, or not."""
+        """Answer a submission, and take the batch if the answer says so."""
         if life < self.newest_life:
-            raise BrokenPromiseError(f"life {life} hands over '{batch.tag}', and life {self.newest_life} has begun")
-        taking = self._taking(batch)
-        if taking in {Taking.ACCEPTED, Taking.UNSURE_TAKEN}:
+            raise ContractViolationError(f"life {life} hands over '{batch.tag}', and life {self.newest_life} has begun")
+        submit_reply = self._submit_reply(batch)
+        if submit_reply in {SubmitReply.ACCEPTED, SubmitReply.UNSURE_TAKEN}:
             self._take(batch)
-        if taking is Taking.DROPPED:
-            self._never += [(member.job, member.attempt) for member in batch.members]
-        match taking:
-            case Taking.ACCEPTED | Taking.DROPPED:
+        if submit_reply is SubmitReply.DROPPED:
+            self._never_started += [(member.job, member.attempt) for member in batch.members]
+        match submit_reply:
+            case SubmitReply.ACCEPTED | SubmitReply.DROPPED:
                 return Accepted(batch.tag)
-            case Taking.REFUSED:
+            case SubmitReply.REFUSED:
                 return Rejected("the manager refuses")
-            case Taking.THROTTLED:
+            case SubmitReply.THROTTLED:
                 return Throttled("the manager is busy", self._retry_after_s)
             case _:
                 return Unsure("the manager's answer was lost")
 
     def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
-        """Say which batches were taken."""
+        """Return which batches were taken."""
         if self._is_silent():
             return Unreachable(why="the manager is silent")
         return FindResult(
@@ -280,28 +269,28 @@ class FakeManager:
         )
 
     def poll(self, since: Mark) -> PollResult | Unreachable:
-        """Tell what was not told before that mark."""
-        self.catch_up()
+        """Return the events after a mark."""
+        self.run_due_events()
         if self._is_silent():
             return Unreachable(why="the manager is silent")
-        events = self._told[int(since or 0) :]
+        events = self._events[int(since or 0) :]
         if self._order:
             self._order.shuffle(events)
-        never, self._never = self._never, []
-        return PollResult(events=events, mark=str(len(self._told)), never_started=never)
+        never, self._never_started = self._never_started, []
+        return PollResult(events=events, mark=str(len(self._events)), never_started=never)
 
     def cancel(self, attempts: Iterable[AttemptId], *, grace_s: float) -> int:
-        """Ask attempts to end; return how many were there."""
+        """End attempts, and return how many were active."""
         there = [
             attempt
             for attempt in sorted(attempts)
-            if attempt in self._members and attempt not in self.ended and attempt not in self._asked_to_end
+            if attempt in self._members and attempt not in self.ended and attempt not in self._cancelled
         ]
         for attempt in there:
-            self._asked_to_end.add(attempt)
-            dies_s = self._outcome(*attempt).dies_s if attempt in self.started else 0.0
-            number = _TERM if dies_s <= grace_s else _KILL
-            self.at(min(dies_s, grace_s), partial(self._end, attempt, None, number))
+            self._cancelled.add(attempt)
+            term_delay_s = self._outcome(*attempt).term_delay_s if attempt in self.started else 0.0
+            number = _TERM if term_delay_s <= grace_s else _KILL
+            self.at(min(term_delay_s, grace_s), partial(self._end, attempt, None, number))
         return len(there)
 
     def _is_silent(self) -> bool:
@@ -312,7 +301,7 @@ class FakeManager:
         for member in batch.members:
             attempt = (member.job, member.attempt)
             if attempt in self._members:
-                raise BrokenPromiseError(f"attempt {attempt[1]} of job {attempt[0]} is handed over a second time")
+                raise ContractViolationError(f"attempt {attempt[1]} of job {attempt[0]} is handed over a second time")
             self._members[attempt] = batch
             self._reserve(batch, member)
             self.at(self._outcome(*attempt).queue_s, partial(self._start, attempt))
@@ -321,11 +310,11 @@ class FakeManager:
         for name, amount in self._amounts(batch):
             self._free[name] -= amount
             if self._free[name] < 0:
-                raise BrokenPromiseError(f"'{member.name}' is handed over, and there is too little of '{name}'")
-        own = self.given[member.job, member.attempt] = _members_of(member, self.identities)
-        for attempt, theirs in self.given.items():
+                raise ContractViolationError(f"'{member.name}' is handed over, and there is too little of '{name}'")
+        own = self.identities_of[member.job, member.attempt] = _members_of(member, self.identities)
+        for attempt, theirs in self.identities_of.items():
             if attempt not in self.ended and attempt != (member.job, member.attempt) and own & theirs:
-                raise BrokenPromiseError(f"'{member.name}' is given {own & theirs}, and attempt {attempt} has that")
+                raise ContractViolationError(f"'{member.name}' is given {own & theirs}, and attempt {attempt} has that")
 
     def _amounts(self, batch: Batch) -> list[tuple[str, int]]:
         there = self.capacity or {}
@@ -337,7 +326,9 @@ class FakeManager:
         outcome = self._outcome(*attempt)
         self.started[attempt] = self.clock.elapsed()
         self.most_running = max(self.most_running, len(self.running))
-        self._tell(Started(j=attempt[0], a=attempt[1], host=HOST, at=self.clock.now()), outcome.start_told_s, outcome)
+        self._report(
+            Started(j=attempt[0], a=attempt[1], host=HOST, at=self.clock.now()), outcome.start_delay_s, outcome
+        )
         code = outcome.exit if outcome.signal is None else None
         self.at(outcome.run_s, partial(self._end, attempt, code, outcome.signal))
 
@@ -348,12 +339,12 @@ class FakeManager:
             self._free[name] += amount
         outcome = self._outcome(*attempt)
         event = self._end_event(attempt, code, signal, lost=outcome.lost)
-        if isinstance(event, Ended) and outcome.cause and attempt not in self._asked_to_end:
+        if isinstance(event, Ended) and outcome.cause and attempt not in self._cancelled:
             event = msgspec.structs.replace(event, cause=outcome.cause, rss_b=outcome.rss_b)
         self.ended[attempt] = event
         if isinstance(event, Ended) and event.cause is None:
             self.successes[attempt[0]] += 1
-        self._tell(event, outcome.end_told_s, outcome)
+        self._report(event, outcome.end_delay_s, outcome)
 
     def _end_event(self, attempt: AttemptId, code: int | None, signal: int | None, *, lost: bool) -> Ended | Lost:
         job, number = attempt
@@ -371,12 +362,12 @@ class FakeManager:
             run_s=None if start is None else self.clock.elapsed() - start,
         )
 
-    def _tell(self, event: MemberEvent, delay_s: float, outcome: Outcome) -> None:
-        for _ in range(outcome.told):
+    def _report(self, event: MemberEvent, delay_s: float, outcome: AttemptOutcome) -> None:
+        for _ in range(outcome.reports):
             if delay_s:
-                self.at(delay_s, partial(self._told.append, event))
+                self.at(delay_s, partial(self._events.append, event))
             else:
-                self._told.append(event)
+                self._events.append(event)
 
 
 def _members_of(member: BatchMember, identities: Mapping[str, tuple[str, ...]]) -> set[tuple[str, str]]:
@@ -386,7 +377,7 @@ def _members_of(member: BatchMember, identities: Mapping[str, tuple[str, ...]]) 
 
 
 class FakeExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup):
-    """The way of one engine to a `FakeManager`; every engine gets its own.
+    """Executor of one engine, which drives a `FakeManager`.
 
     Parameters
     ----------
@@ -402,36 +393,36 @@ class FakeExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup):
         self._life = 0
 
     def open(self, run: RunPaths, life: int) -> None:
-        """Begin a life; older ones may not hand anything over from here on."""
+        """Begin a life; older lives may not submit from then on."""
         self._life = life
         self._manager.newest_life = max(life, self._manager.newest_life)
-        self._note("open")
+        self._record_call("open")
 
     def submit(self, batch: Batch) -> SubmitResult:
-        """Hand a batch over."""
-        self._note("submit", batch)
+        """Submit a batch."""
+        self._record_call("submit", batch)
         return self._manager.submit(batch, self._life)
 
     def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
         """Look batches up."""
         tags = tuple(tags)
-        self._note("find", tags)
+        self._record_call("find", tags)
         return self._manager.find(tags)
 
     def poll(self, since: Mark) -> PollResult | Unreachable:
         """Return what is new."""
-        self._note("poll", since)
+        self._record_call("poll", since)
         return self._manager.poll(since)
 
     def cancel(self, attempts: Iterable[AttemptId], *, grace_s: float) -> CancelOutcome:
-        """Ask attempts to end."""
+        """Cancel attempts."""
         attempts = frozenset(attempts)
-        self._note("cancel", attempts)
+        self._record_call("cancel", attempts)
         return CancelOutcome(ended=self._manager.cancel(attempts, grace_s=grace_s))
 
     def end_leftovers(self) -> CancelOutcome:
-        """Note that it was asked."""
-        self._note("end_leftovers")
+        """Record the call."""
+        self._record_call("end_leftovers")
         return CancelOutcome(ended=0)
 
     def probe(self) -> PingReport:
@@ -446,67 +437,12 @@ class FakeExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup):
 
     def wait(self, timeout_s: float) -> None:
         """Move the clock on."""
-        self._note("wait", timeout_s)
+        self._record_call("wait", timeout_s)
         self._manager.wait(timeout_s)
 
     def close(self) -> None:
-        """Note that it was asked."""
-        self._note("close")
+        """Record the call."""
+        self._record_call("close")
 
-    def _note(self, what: str, given: Any = None) -> None:
-        self._manager.asked.append(Asked(what, self._life, given))
-
-
-def write_run(
-    root: Path,
-    parents: Mapping[str, Sequence[str]],
-    *,
-    final: str | None = None,
-    profiles: Mapping[str, Mapping[str, Any]] | None = None,
-    engine: Mapping[str, Any] | None = None,
-) -> RunPaths:
-    """Write a run directory, as preparing a run does.
-
-    Parameters
-    ----------
-    root
-        Path of the directory to make.
-    parents
-        Names of the parents per job. A job's label is its name up to the first ``_``.
-    final
-        Name of the final job, if there is to be one.
-    profiles
-        Fields of `JobSettings` per label.
-    engine
-        Fields of `EngineSettings`.
-    """
-    shared: dict[str, JobSettings] = {}
-
-    def job(name: str) -> Job:
-        label = name.partition("_")[0]
-        if label not in shared:
-            shared[label] = JobSettings(label=label, **(profiles or {}).get(label, {}))
-        return Job(name=name, label=label, command=("true",), settings=shared[label])
-
-    workflow = Workflow(
-        root.name,
-        Dag.by_name(map(job, parents), [(parent, child) for child, these in parents.items() for parent in these]),
-        final=job(final) if final else None,
-    )
-    ctx = Context(settings=engine or {}, site=Site(name="fake"), paths=RunPaths(root), templates={})
-    card = RunIdentity(
-        format=RUN_FORMAT,
-        id="fake1",
-        name=root.name,
-        service="fake",
-        longshore=__version__,
-        created_at=0.0,
-        expected=len(workflow),
-        labels=workflow.counts(),
-    )
-    with create_run_directory(root) as draft:
-        create_file(draft.workflow, workflow_lines(workflow), durable=True)
-        draft.journal.mkdir()
-        write_rendered(draft, [engine_settings.render_settings(ctx)])
-        write_card(draft, card)
-    return RunPaths(root)
+    def _record_call(self, method: str, argument: object = None) -> None:
+        self._manager.calls.append(ExecutorCall(method, self._life, argument))

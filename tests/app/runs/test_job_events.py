@@ -24,7 +24,8 @@ from longshore.errors import RunUnreadableError
 from longshore.model.lines.codec import encode_line
 from longshore.model.run.event import Ended, Refused, Submitting
 from longshore.model.workflow.request import Request
-from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager, Outcome, write_run
+from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager
+from longshore.testing.runs import write_run
 from longshore.world.runs.run_directory import read_card
 
 
@@ -37,7 +38,7 @@ def a_run(root: Path, random: Random, *, final: bool) -> OpenRun:
     profiles = {label: {"number_of_retries": random.randrange(2)} for label in "ab"}
     run = write_run(root, jobs, profiles=profiles, final="last" if final else None)
     manager = FakeManager(
-        FakeClock(), lambda _job, _attempt: Outcome(run_s=random.uniform(1, 9), exit=random.choice([0, 0, 0, 3]))
+        FakeClock(), lambda _job, _attempt: AttemptOutcome(run_s=random.uniform(1, 9), exit=random.choice([0, 0, 0, 3]))
     )
     for by in ("submit", "restart"):
         executor = FakeExecutor(manager)

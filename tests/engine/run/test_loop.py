@@ -16,9 +16,9 @@ from longshore.model.run.event import Ended, Event, Failed, Refused, Retry, Subm
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.state import Cause, JobState
 from longshore.testing.fakes import (
+    AttemptOutcome,
     FakeExecutor,
-    Outcome,
-    Taking,
+    SubmitReply,
 )
 
 
@@ -52,11 +52,11 @@ def test_an_intent_is_durable_before_the_act(tmp_path: Path) -> None:
     sim = Simulation(tmp_path)
     intended: list[bool] = []
 
-    def taking(batch: Batch) -> Taking:
+    def submit_reply(batch: Batch) -> SubmitReply:
         intended.append(any(getattr(event, "tag", None) == batch.tag for event in sim.events()))
-        return Taking.ACCEPTED
+        return SubmitReply.ACCEPTED
 
-    sim.manager._taking = taking
+    sim.manager._submit_reply = submit_reply
     sim.engine().run()
     assert intended == [True] * 3
 
@@ -77,7 +77,7 @@ def test_a_retry_mends_a_run(tmp_path: Path) -> None:
 
 
 def test_a_lost_attempt_has_a_budget_of_its_own(tmp_path: Path) -> None:
-    sim = Simulation(tmp_path, outcome=lambda job, attempt: Outcome(lost=job == 0 and attempt < 3))
+    sim = Simulation(tmp_path, outcome=lambda job, attempt: AttemptOutcome(lost=job == 0 and attempt < 3))
     assert sim.engine().run() is JobState.FAILED
     (failed,) = sim.of(Failed)
     assert failed.why == "lost 2 times, and retryOnLost is 1: the manager forgot it"
@@ -87,7 +87,7 @@ def test_a_lost_attempt_has_a_budget_of_its_own(tmp_path: Path) -> None:
 def test_a_refusal_spends_an_attempt_and_does_not_go_on_for_ever(tmp_path: Path) -> None:
     sim = Simulation(
         tmp_path,
-        taking=answers(*[Taking.REFUSED] * 3),
+        submit_reply=answers(*[SubmitReply.REFUSED] * 3),
         written={"profiles": {"a": {"number_of_retries": 1}}},
     )
     assert sim.engine().run() is JobState.FAILED
@@ -98,7 +98,7 @@ def test_a_refusal_spends_an_attempt_and_does_not_go_on_for_ever(tmp_path: Path)
 
 
 def test_not_now_spends_nothing_and_is_waited_out(tmp_path: Path) -> None:
-    sim = Simulation(tmp_path, taking=answers(Taking.THROTTLED, Taking.THROTTLED), retry_after_s=60.0)
+    sim = Simulation(tmp_path, submit_reply=answers(SubmitReply.THROTTLED, SubmitReply.THROTTLED), retry_after_s=60.0)
     notes: list[str] = []
     assert sim.engine(executor=Hooked(sim, lambda _: notes.append(sim.snapshot().note))).run()
     assert list(sim.check().attempts) == [1, 1, 1]
@@ -111,30 +111,34 @@ def test_not_now_spends_nothing_and_is_waited_out(tmp_path: Path) -> None:
 
 
 def test_not_now_holds_for_all_batches_of_the_round(tmp_path: Path) -> None:
-    sim = Simulation(tmp_path, {f"a_{number}": () for number in range(5)}, taking=answers(Taking.THROTTLED))
+    sim = Simulation(tmp_path, {f"a_{number}": () for number in range(5)}, submit_reply=answers(SubmitReply.THROTTLED))
     assert sim.engine().run() is JobState.SUCCEEDED
     assert len(sim.asked("submit")) == 1 + 5
     assert list(sim.check().attempts) == [1] * 5
     assert min(sim.manager.started.values()) >= 5.0
 
 
-@pytest.mark.parametrize("taking", [Taking.UNSURE_TAKEN, Taking.UNSURE_NOT_TAKEN])
-def test_a_batch_of_which_nobody_is_sure_is_looked_up(tmp_path: Path, taking: Taking) -> None:
-    sim = Simulation(tmp_path, taking=answers(taking))
+@pytest.mark.parametrize("submit_reply", [SubmitReply.UNSURE_TAKEN, SubmitReply.UNSURE_NOT_TAKEN])
+def test_a_batch_of_which_nobody_is_sure_is_looked_up(tmp_path: Path, submit_reply: SubmitReply) -> None:
+    sim = Simulation(tmp_path, submit_reply=answers(submit_reply))
     assert sim.engine().run() is JobState.SUCCEEDED
     assert list(sim.check().attempts) == [1, 1, 1]
     assert len(sim.asked("find")) == 1
-    assert len(sim.asked("submit")) == (3 if taking is Taking.UNSURE_TAKEN else 4)
+    assert len(sim.asked("submit")) == (3 if submit_reply is SubmitReply.UNSURE_TAKEN else 4)
     assert len(sim.of(Submitted)) == 3
-    assert len(sim.of(Refused)) == (0 if taking is Taking.UNSURE_TAKEN else 1)
+    assert len(sim.of(Refused)) == (0 if submit_reply is SubmitReply.UNSURE_TAKEN else 1)
 
 
 def test_a_silent_manager_leaves_it_unsure_and_nothing_is_submitted_again(tmp_path: Path) -> None:
-    sim = Simulation(tmp_path, taking=answers(Taking.UNSURE_TAKEN), outcome=lambda _job, _attempt: Outcome(run_s=100.0))
+    sim = Simulation(
+        tmp_path,
+        submit_reply=answers(SubmitReply.UNSURE_TAKEN),
+        outcome=lambda _job, _attempt: AttemptOutcome(run_s=100.0),
+    )
 
     def fall_silent(number: int) -> None:
         if number == 1:
-            sim.manager.be_silent(50.0)
+            sim.manager.stop_answering(50.0)
 
     assert sim.engine(executor=Hooked(sim, fall_silent, what="submit")).run() is JobState.SUCCEEDED
     sim.check()
@@ -149,14 +153,14 @@ def test_lookups_may_be_unreachable_when_polls_are_not(tmp_path: Path) -> None:
             self.left -= 1
             return Unreachable(why="no answer") if self.left >= 0 else super().find(tags)
 
-    sim = Simulation(tmp_path, taking=answers(Taking.UNSURE_NOT_TAKEN))
+    sim = Simulation(tmp_path, submit_reply=answers(SubmitReply.UNSURE_NOT_TAKEN))
     assert sim.engine(executor=NotFound(sim.manager)).run() is JobState.SUCCEEDED
     sim.check()
     assert "the outcome of 1 submissions is unknown: no answer" in sim.said
 
 
 def test_what_is_dropped_before_it_starts_costs_no_attempt(tmp_path: Path) -> None:
-    sim = Simulation(tmp_path, taking=answers(Taking.DROPPED, Taking.DROPPED))
+    sim = Simulation(tmp_path, submit_reply=answers(SubmitReply.DROPPED, SubmitReply.DROPPED))
     assert sim.engine().run() is JobState.SUCCEEDED
     assert list(sim.check().attempts) == [1, 1, 1]
 
@@ -174,12 +178,12 @@ def test_old_news_of_what_never_started_change_nothing(tmp_path: Path) -> None:
 
 
 def test_silence_fails_nothing_and_is_shown(tmp_path: Path) -> None:
-    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: Outcome(run_s=30.0))
+    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: AttemptOutcome(run_s=30.0))
     notes: list[str] = []
 
     def look(number: int) -> None:
         if number == 1:
-            sim.manager.be_silent(300.0)
+            sim.manager.stop_answering(300.0)
         notes.append(sim.snapshot().note)
 
     assert sim.engine(executor=Hooked(sim, look)).run() is JobState.SUCCEEDED
@@ -193,11 +197,11 @@ def test_silence_fails_nothing_and_is_shown(tmp_path: Path) -> None:
 def test_reasons_to_wait_are_said_once_however_they_alternate_and_again_later(
     unprivileged: Path,
 ) -> None:
-    sim = Simulation(unprivileged, outcome=lambda _job, _attempt: Outcome(run_s=300.0))
+    sim = Simulation(unprivileged, outcome=lambda _job, _attempt: AttemptOutcome(run_s=300.0))
 
     def disturb(number: int) -> None:
         if number in {2, 1000}:
-            sim.manager.be_silent(20.0)
+            sim.manager.stop_answering(20.0)
         if number in {2, 60}:
             sim.run.journal.chmod(0 if number == 2 else 0o755)
 
@@ -211,13 +215,13 @@ def test_reasons_to_wait_are_said_once_however_they_alternate_and_again_later(
 def test_news_late_twice_and_out_of_order(tmp_path: Path, seed: int) -> None:
     dice = Random(seed)
 
-    def outcome(_job: int, _attempt: int) -> Outcome:
-        return Outcome(
+    def outcome(_job: int, _attempt: int) -> AttemptOutcome:
+        return AttemptOutcome(
             queue_s=dice.choice((0.0, 2.0)),
             run_s=dice.choice((0.0, 1.0, 7.0)),
-            start_told_s=dice.choice((0.0, 20.0)),
-            end_told_s=dice.choice((0.0, 5.0)),
-            told=dice.choice((1, 2, 3)),
+            start_delay_s=dice.choice((0.0, 20.0)),
+            end_delay_s=dice.choice((0.0, 5.0)),
+            reports=dice.choice((1, 2, 3)),
         )
 
     sim = Simulation(tmp_path, diamonds(), outcome, order=dice)
@@ -236,7 +240,7 @@ def test_the_pool_is_kept(tmp_path: Path) -> None:
 
 def test_a_wide_run_is_handed_over_without_naps(tmp_path: Path) -> None:
     sim = Simulation(
-        tmp_path, {f"a_{number}": () for number in range(200)}, lambda _job, _attempt: Outcome(queue_s=9.0)
+        tmp_path, {f"a_{number}": () for number in range(200)}, lambda _job, _attempt: AttemptOutcome(queue_s=9.0)
     )
     assert sim.engine(limits=Limits(max_batch=10)).run() is JobState.SUCCEEDED
     sim.check()
@@ -278,7 +282,7 @@ def test_a_retry_is_due_when_it_was_meant_to_be_whatever_the_clock_says(tmp_path
 
 
 def test_snapshots_show_a_run_on_its_way(tmp_path: Path) -> None:
-    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: Outcome(run_s=100.0))
+    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: AttemptOutcome(run_s=100.0))
     seen: list[Snapshot] = []
     sim.engine(executor=Hooked(sim, lambda _: seen.append(sim.snapshot()))).run()
     assert {snapshot.state for snapshot in seen} == {JobState.RUNNING}

@@ -18,7 +18,7 @@ from longshore.model.tasks.file import File
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.job_groups import Implementation, JobGroup, Ordering
 from longshore.model.workflow.workflow import Workflow
-from longshore.testing.fakes import write_run
+from longshore.testing.runs import write_run
 from longshore.world.files.atomic import create_file
 
 COLUMNS: Final[tuple[Column, ...]] = ("names", "outputs", "parents", "tags")

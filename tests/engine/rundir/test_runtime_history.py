@@ -15,7 +15,8 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.model.run.event import Ended, Submitting
 from longshore.model.run.label_history import AttemptUsage
 from longshore.model.run.state import JobState
-from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager, Outcome, write_run
+from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager
+from longshore.testing.runs import write_run
 from longshore.world.runs.label_history import add_to_history, history_folder, read_history
 
 IDENTITY = "dev/mosaic/pipeline.yaml"
@@ -28,7 +29,7 @@ def live(folder: Path, *, identity: str = IDENTITY, fails: int = -1) -> tuple[Fa
     said: list[str] = []
     manager = FakeManager(
         FakeClock(),
-        lambda job, _: Outcome(run_s=100.0 if job == LONG else 1.0, exit=int(job == fails)),
+        lambda job, _: AttemptOutcome(run_s=100.0 if job == LONG else 1.0, exit=int(job == fails)),
         capacity={"cpus": 1},
     )
     run = write_run(folder, JOBS, engine={"history": identity})

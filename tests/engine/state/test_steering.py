@@ -28,7 +28,8 @@ from longshore.model.lines.codec import decode_event, encode_line
 from longshore.model.run.event import Ended, Failed, Restarted, Retry, Started, Steer, Submitted, Submitting
 from longshore.model.run.state import Cause, JobState
 from longshore.model.workflow.request import MIB, Request
-from longshore.testing.fakes import Outcome, Taking, write_run
+from longshore.testing.fakes import AttemptOutcome, SubmitReply
+from longshore.testing.runs import write_run
 
 FORK: Sequence[Sequence[int]] = ((), (0,), (0,), (1, 2))
 """A diamond."""
@@ -331,8 +332,8 @@ def ordering(sim: Simulation, *given: tuple[int, str, dict[str, Any]]) -> Callab
     return hook
 
 
-def slow(_job: int, _attempt: int) -> Outcome:
-    return Outcome(run_s=3.0)
+def slow(_job: int, _attempt: int) -> AttemptOutcome:
+    return AttemptOutcome(run_s=3.0)
 
 
 def test_an_engine_obeys_within_a_nap(tmp_path: Path) -> None:
@@ -454,7 +455,7 @@ def test_the_newest_order_wins_even_when_the_clock_was_set_back(tmp_path: Path) 
 
 
 def test_a_pause_does_not_keep_a_cancelled_run_from_its_end(tmp_path: Path) -> None:
-    sim = Simulation(tmp_path, CHAIN, slow, written={"final": "last"}, taking=answers(Taking.ACCEPTED))
+    sim = Simulation(tmp_path, CHAIN, slow, written={"final": "last"}, submit_reply=answers(SubmitReply.ACCEPTED))
     hook = ordering(sim, (2, "pause", {}), (8, "cancel", {}))
     assert sim.engine(executor=Hooked(sim, hook)).run() is JobState.DELETED
     assert sim.codes() == ["DELETED", "DELETED", "DELETED", "SUCCEEDED"]

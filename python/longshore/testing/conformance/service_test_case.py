@@ -10,7 +10,6 @@ from typing import ClassVar
 
 import msgspec
 
-from longshore import __version__
 from longshore.contract.context import Context, RunPaths, Site, Unreachable
 from longshore.contract.service import WmsService
 from longshore.engine.run.service_capabilities import event_source, is_alive, log_directories
@@ -19,17 +18,16 @@ from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES
 from longshore.engine.state.run_state import RunState
 from longshore.errors import LongshoreError, SubmissionRefusedError
-from longshore.model.lines.codec import workflow_lines
 from longshore.model.run.event import BriefEvent, Event
 from longshore.model.run.state import JobState
-from longshore.model.run.submission import RunIdentity, Submission
+from longshore.model.run.submission import Submission
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Command
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.workflow import Workflow
-from longshore.world.files.atomic import create_file
+from longshore.testing.runs import new_identity, write_run_directory
 from longshore.world.plugins import template_texts
-from longshore.world.runs.run_directory import RUN_FORMAT, create_run_directory, read_card, write_card, write_rendered
+from longshore.world.runs.run_directory import read_card, write_card
 from longshore.world.shipped_files import shipped_path
 
 
@@ -63,24 +61,10 @@ class ServiceTestCase:
         ctx = self.context(service, root)
         assert not [problem for problem in service.check(workflow, ctx) if problem.fatal]
         kind = type(service)
-        card = RunIdentity(
-            format=RUN_FORMAT,
-            id="conf1",
-            name=workflow.name,
-            service=self.service_name or f"{kind.__module__}.{kind.__qualname__}",
-            longshore=__version__,
-            created_at=time.time(),
-            expected=len(workflow),
-            labels=workflow.counts(),
-        )
-        with create_run_directory(root) as draft:
-            create_file(draft.workflow, workflow_lines(workflow), durable=True)
-            draft.journal.mkdir()
-            for folder in log_directories(service, workflow):
-                (draft.root / folder).mkdir(parents=True, exist_ok=True)
-            write_rendered(draft, service.render(workflow, msgspec.structs.replace(ctx, run_token=card.run_token)))
-            write_card(draft, card)
-        return RunPaths(root)
+        service_name = self.service_name or f"{kind.__module__}.{kind.__qualname__}"
+        identity = new_identity(workflow, run_id="conf1", service=service_name, created_at=time.time())
+        files = service.render(workflow, msgspec.structs.replace(ctx, run_token=identity.run_token))
+        return write_run_directory(root, workflow, identity, files, folders=log_directories(service, workflow))
 
     def submit(self, service: WmsService, run: RunPaths) -> Submission:
         """Submit a prepared run, and record the submission."""

@@ -1,0 +1,92 @@
+"""Run directories for tests of engines and plug-ins, written as ``longshore prepare`` writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from longshore import __version__
+from longshore.contract.context import Context, RenderedFile, RunPaths, Site
+from longshore.engine import settings as engine_settings
+from longshore.model.lines.codec import workflow_lines
+from longshore.model.run.submission import RunIdentity
+from longshore.model.tasks.dag import Dag
+from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow.workflow import Workflow
+from longshore.world.files.atomic import create_file
+from longshore.world.runs.run_directory import RUN_FORMAT, create_run_directory, write_card, write_rendered
+
+
+def write_run_directory(
+    root: Path,
+    workflow: Workflow,
+    identity: RunIdentity,
+    files: Iterable[RenderedFile],
+    *,
+    folders: Iterable[str] = (),
+) -> RunPaths:
+    """Write a run directory with the files that a service rendered."""
+    with create_run_directory(root) as draft:
+        create_file(draft.workflow, workflow_lines(workflow), durable=True)
+        draft.journal.mkdir()
+        for folder in folders:
+            (draft.root / folder).mkdir(parents=True, exist_ok=True)
+        write_rendered(draft, files)
+        write_card(draft, identity)
+    return RunPaths(root)
+
+
+def new_identity(workflow: Workflow, *, run_id: str, service: str, created_at: float = 0.0) -> RunIdentity:
+    """Return the identity of a run that was not submitted."""
+    return RunIdentity(
+        format=RUN_FORMAT,
+        id=run_id,
+        name=workflow.name,
+        service=service,
+        longshore=__version__,
+        created_at=created_at,
+        expected=len(workflow),
+        labels=workflow.counts(),
+    )
+
+
+def write_run(
+    root: Path,
+    parents: Mapping[str, Sequence[str]],
+    *,
+    final: str | None = None,
+    profiles: Mapping[str, Mapping[str, Any]] | None = None,
+    engine: Mapping[str, Any] | None = None,
+) -> RunPaths:
+    """Write a run directory, as preparing a run does.
+
+    Parameters
+    ----------
+    root
+        Path of the directory to make.
+    parents
+        Names of the parents per job. A job's label is its name up to the first ``_``.
+    final
+        Name of the final job, if there is to be one.
+    profiles
+        Fields of `JobSettings` per label.
+    engine
+        Fields of `EngineSettings`.
+    """
+    shared: dict[str, JobSettings] = {}
+
+    def job(name: str) -> Job:
+        label = name.partition("_")[0]
+        if label not in shared:
+            shared[label] = JobSettings(label=label, **(profiles or {}).get(label, {}))
+        return Job(name=name, label=label, command=("true",), settings=shared[label])
+
+    workflow = Workflow(
+        root.name,
+        Dag.by_name(map(job, parents), [(parent, child) for child, these in parents.items() for parent in these]),
+        final=job(final) if final else None,
+    )
+    ctx = Context(settings=engine or {}, site=Site(name="fake"), paths=RunPaths(root), templates={})
+    identity = new_identity(workflow, run_id="fake1", service="fake")
+    return write_run_directory(root, workflow, identity, [engine_settings.render_settings(ctx)])
