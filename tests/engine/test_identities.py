@@ -26,10 +26,10 @@ class Mortal(FakeExecutor):
 
     left = 10**9
 
-    def _record_call(self, what: str, given: object = None) -> None:
-        super()._record_call(what, given)
+    def _record_call(self, method: str, argument: object = None) -> None:
+        super()._record_call(method, argument)
         self.left -= 1
-        if self.left < 0 and what != "close":
+        if self.left < 0 and method != "close":
             raise Death
 
 

@@ -1,1 +1,1 @@
-"""What the author of a plugin reads: services, executors, sources and clustering algorithms."""
+"""Contract with plug-ins: services, executors, sources of tasks and clustering algorithms."""

@@ -1,4 +1,4 @@
-"""What the engine hands to an executor, and how an executor answers."""
+"""Batches that the engine submits to an executor, and the executor's answers: accepted, rejected, events, tags."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AttemptId: TypeAlias = tuple[int, int]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much the engine asks of a workload manager."""
+    """Limits on what the engine submits to a workload manager, and on its polls."""
 
     max_batch: int = 1
     """Members of one batch (the size of an array)."""
@@ -33,12 +33,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     max_active: int | None = None
     """Members submitted and not yet over."""
     look_ahead_s: float = 0.0
-    """Seconds of work that may be submitted beyond the room there is. The executor starts such members in order, as
+    """Seconds of work that may be submitted beyond the free room. The executor starts such members in order, as
     others of their lane end, so that no slot waits for the engine. See `Batch.lane`."""
 
 
 class AttemptLimits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What an attempt may use before it is ended; ``None`` is no limit. A workload manager may enforce its own instead.
+    """Limits at which an attempt is ended; ``None`` is no limit. A workload manager may enforce its own instead.
 
     Attributes
     ----------
@@ -70,14 +70,14 @@ class BatchMember(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     environment: Mapping[str, str]
     working_directory: str
     log: str
-    """Path of its log, relative to the run directory. Output and errors go there."""
+    """Path of its log for output and errors, relative to the run directory."""
     shared: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Values of `environment` that many attempts have in common; the same object each time, so it can be sent once."""
     limits: AttemptLimits | None = None
 
 
 class Urgency(msgspec.Struct, frozen=True, kw_only=True):
-    """How much a run waits for some of its jobs.
+    """Priority of a batch among the jobs of all runs.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     tag: str
-    """Unique among all batches of all runs; by it a batch is found again whose submission was not answered."""
+    """Unique among all batches of all runs. `Executor.find` looks up a submission without an answer by it."""
     request: Request
     members: tuple[BatchMember, ...]
     lane: str | None = None
@@ -113,31 +113,31 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """The batch was taken."""
+    """The workload manager has the batch."""
 
     id: str
     """The workload manager's id of the batch, for users."""
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """The batch was not taken and will not be."""
+    """The workload manager refused the batch."""
 
     why: str
     for_all: bool = False
-    """Whether the run is given up for it: all jobs that are not over are cancelled."""
+    """Whether the run ends: all unfinished jobs are cancelled."""
     hopeless: bool = False
-    """Whether the same batch would be rejected again: its jobs are not retried."""
+    """Whether the workload manager would reject the same batch again: its jobs are not retried."""
 
 
 class Throttled(msgspec.Struct, frozen=True):
-    """The batch was not taken for now; costs no attempt."""
+    """The workload manager refused the batch for now; no attempt is spent."""
 
     why: str
     retry_after_s: float
 
 
 class Unsure(msgspec.Struct, frozen=True):
-    """Whether the batch was taken is unknown. The engine looks its tag up and never submits it blindly again."""
+    """Whether the workload manager has the batch is unknown. The engine looks its tag up before anything else."""
 
     why: str
 
@@ -147,7 +147,7 @@ MemberEvent: TypeAlias = Started | Ended | Lost
 
 
 class WaitReasons(msgspec.Struct, frozen=True, kw_only=True):
-    """Why the workload manager does not start what it has.
+    """Reasons why submitted jobs wait.
 
     Attributes
     ----------
@@ -165,22 +165,22 @@ class WaitReasons(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PollResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What is new since a mark. A member that is not named has no news.
+    """Events since a mark. A member without an event has no news.
 
     Attributes
     ----------
     events
-        Starts and ends, each told once, a start before its end.
+        Starts and ends, each reported once, a start before its end.
     mark
-        What the next poll continues from.
+        Position from which the next poll continues.
     never_started
-        Members that were taken and will never start: they cost no attempt. Told once.
+        Members that were accepted and will never start: no attempt is spent. Reported once.
     recheck
-        Tags of batches to look up with `Executor.find` again, because members of theirs did not start after all.
+        Tags of batches to look up with `Executor.find`, because some of their members did not start after all.
     busy
-        Why nothing can be started for now.
+        Why nothing can be submitted for now.
     note
-        What users should know as long as it is told, such as that the workload manager does not answer.
+        Note for users while it lasts, such as that the workload manager does not answer.
     waiting
         Why submitted members wait; ``None`` if that has not changed.
     """
@@ -195,15 +195,15 @@ class PollResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FindResult(msgspec.Struct, frozen=True):
-    """Which of the batches that were looked up by tag were taken.
+    """Batches that the workload manager has, by tag.
 
     Attributes
     ----------
     taken
-        Per tag, the members that the workload manager has or had. A tag or member that is missing was not taken and
-        never will be; an executor that is not certain answers `Unreachable`.
+        Per tag, the members that the workload manager has or had. A tag or member that is missing certainly never
+        starts; an executor that is not certain returns `Unreachable`.
     late
-        Per tag of a batch that was not taken, the answer that came after `Executor.submit` had returned `Unsure`.
+        Per tag of a refused batch, the answer that came after `Executor.submit` had returned `Unsure`.
     """
 
     taken: Mapping[str, frozenset[AttemptId]]

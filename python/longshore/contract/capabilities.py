@@ -1,7 +1,7 @@
-"""What a service may be able to do beyond its core: one small class per capability.
+"""Capabilities of services beyond their core: cancel, restart, steer, query, logs, ... One small class each.
 
-A service that has a capability derives from its class. Where a command needs a capability that is missing, it says so;
-where the core can do without, it does. `longshore.testing.conformance` has a test class for each.
+A service that has a capability derives from its class. A command that needs a missing capability says so; where
+possible, the core does without. `longshore.testing.conformance` has a test class for each.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Cancellable(ABC):
 
 
 class Restartable(ABC):
-    """Runs again what did not succeed (``longshore restart``)."""
+    """Restarts runs: runs the jobs that did not succeed (``longshore restart``)."""
 
     @abstractmethod
     def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
@@ -73,7 +73,7 @@ class Resumable(ABC):
 
 
 class LivenessProbe(ABC):
-    """Knows whether something still moves a run. Without it, a run is alive until its events say that it is over."""
+    """Knows whether a run is live. Without it, a run is live until its events say that it is over."""
 
     @abstractmethod
     def is_alive(self, run: RunPaths) -> bool | Unreachable:
@@ -85,7 +85,7 @@ class Steerable(ABC):
 
     @abstractmethod
     def steer(self, run: RunPaths, intervention: Intervention) -> bool:
-        """Order an intervention; return whether it holds already, and not only once a controller reads it.
+        """Order an intervention; return whether it is in effect already.
 
         Raises
         ------
@@ -99,7 +99,7 @@ class Steerable(ABC):
 
 
 class Recoverable(ABC):
-    """Finds out whether a submission arrived whose process was killed before it could record that."""
+    """Finds submissions that arrived, but were not recorded because their process was killed."""
 
     @abstractmethod
     def recover(self, run: RunPaths) -> Submission | None:
@@ -113,7 +113,7 @@ class Recoverable(ABC):
 
 
 class Queryable(ABC):
-    """Knows runs by ids of its own, wherever their directories are."""
+    """Knows runs by its own ids, on any host: finds, reports and cancels them."""
 
     @abstractmethod
     def find_run(self, reference: str, *, everywhere: bool = False) -> Path | None:
@@ -134,7 +134,7 @@ class Queryable(ABC):
 
     @abstractmethod
     def query_runs(self, search: RunSearch) -> RemoteRuns:
-        """Return reports of runs, from what the workload manager knows of them.
+        """Return reports of runs, as the workload manager knows them.
 
         Raises
         ------
@@ -154,7 +154,7 @@ class Queryable(ABC):
 
 
 class BriefEvents(ABC):
-    """Tells events in short, for readers who need only the state that they lead to."""
+    """Returns brief events, for readers that need only the resulting state."""
 
     @abstractmethod
     def brief_events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[BriefEvent], Mark] | Unreachable:
@@ -170,7 +170,7 @@ class BriefEvents(ABC):
 
 
 class PartialJournal(ABC):
-    """Has a journal that lacks events at times; otherwise readers may read the journal instead of `events`."""
+    """Has a journal that lacks events at times. Without it, readers may read the journal instead of `events`."""
 
     @abstractmethod
     def journal_is_complete(self, run: RunPaths) -> bool:
@@ -178,7 +178,7 @@ class PartialJournal(ABC):
 
 
 class LogLocator(ABC):
-    """Where the logs of a run are."""
+    """Locator of the logs of a run."""
 
     @abstractmethod
     def path(self, index: int, name: str, label: str, attempt: int) -> str:
@@ -190,15 +190,15 @@ class LogLocator(ABC):
 
 
 class LogLocating(ABC):
-    """Names logs in its own way. Without it, logs are at `RunPaths.log_of`."""
+    """Has its own names of logs. Without it, logs are at `RunPaths.log_of`."""
 
     @abstractmethod
     def log_locator(self, run: RunPaths) -> LogLocator | None:
-        """Return where logs are; ``None`` if this run has them at `RunPaths.log_of`."""
+        """Return the locator of logs; ``None`` if this run has them at `RunPaths.log_of`."""
 
 
 class LogDirectories(ABC):
-    """Needs directories that are there before jobs write to them."""
+    """Needs directories of logs that exist before jobs start."""
 
     @abstractmethod
     def log_directories(self, workflow: Workflow) -> Iterable[str]:

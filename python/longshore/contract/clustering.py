@@ -1,4 +1,4 @@
-"""What packs tasks into jobs."""
+"""Clustering algorithms: pack tasks into jobs."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from longshore.origin import Origin
 
 
 class Start(StrEnum):
-    """Which tasks of a cluster say where it belongs; the others follow along the edges."""
+    """Tasks that determine the dimensions of a cluster; the others follow along the edges."""
 
     SOURCE = "source"
     SINK = "sink"
 
 
 class Partition(msgspec.Struct, frozen=True, kw_only=True):
-    """How the clusters of a rule are cut into parts.
+    """Partition of the clusters of a rule.
 
     Attributes
     ----------
     dimensions
         Dimensions whose values are shared out among the parts.
     most_clusters
-        How many clusters there may be in all; ``None`` where `most_values` says it.
+        Most clusters in all; ``None`` where `most_values` is given.
     most_values
-        How many of the values a part may have; ``None`` where `most_clusters` says it.
+        Most values of a part; ``None`` where `most_clusters` is given.
     """
 
     dimensions: tuple[str, ...]
@@ -39,7 +39,7 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterRule(msgspec.Struct, frozen=True, kw_only=True):
-    """One section of ``cluster`` that says which tasks run together.
+    """Rule of one section of ``cluster``: which tasks run together.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class ClusterRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusteringSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the configuration says about packing.
+    """Settings of clustering.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class ClusteringSettings(msgspec.Struct, frozen=True, kw_only=True):
     target_s
         Wall time that jobs of many tasks should come to, in seconds.
     run_s
-        Seconds that a task is expected to run; ``None`` where nobody knows.
+        Expected run time of a task in seconds; ``None`` where it is unknown.
     values
         The whole configuration, for algorithms with keys of their own.
     """
@@ -99,7 +99,7 @@ class ClusteringSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusteringAlgorithm(Protocol):
-    """A way of packing, chosen by ``clusterAlgorithm``."""
+    """Clustering algorithm, chosen by ``clusterAlgorithm``."""
 
     def __call__(self, graph: TaskGraph, settings: ClusteringSettings, /) -> ClusteredGraph:
         """Return every task in exactly one cluster, with the order between clusters that follows.

@@ -1,4 +1,4 @@
-"""What the core hands to a service, and what a service hands back, beside jobs and events."""
+"""Records between the core and a service: run directory, site, context, problems, rendered files, ping."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class RunPaths(msgspec.Struct, frozen=True):
 
     @property
     def made_from(self) -> Path:
-        """``made-from.json``: what it was prepared from."""
+        """``made-from.json``: fingerprint of the inputs of its preparation."""
         return self.root / "made-from.json"
 
     @property
     def submitting(self) -> Path:
-        """``submitting.json``: somebody began to hand it over; it goes when that is done."""
+        """``submitting.json``: a submission has begun; removed when it is recorded."""
         return self.root / "submitting.json"
 
     @property
@@ -53,7 +53,7 @@ class RunPaths(msgspec.Struct, frozen=True):
 
     @property
     def keeper(self) -> Path:
-        """What the keeper of local jobs writes, a file per life."""
+        """Records of the keeper, a file per life."""
         return self.root / "keeper"
 
     @property
@@ -63,12 +63,12 @@ class RunPaths(msgspec.Struct, frozen=True):
 
     @property
     def batches(self) -> Path:
-        """What each batch consists of."""
+        """Files of batches, such as scripts and tables of members."""
         return self.root / "batches"
 
     @property
     def steer(self) -> Path:
-        """Orders to the engine that it has not taken yet."""
+        """Interventions that the engine has not taken yet."""
         return self.root / "steer"
 
     @property
@@ -78,12 +78,12 @@ class RunPaths(msgspec.Struct, frozen=True):
 
     @property
     def cache(self) -> Path:
-        """What can be deleted at any time."""
+        """Files that can be deleted at any time."""
         return self.root / "cache"
 
     @property
     def engine_log(self) -> Path:
-        """What the engine has to say, for people."""
+        """Log of the engine, for people."""
         return self.root / "engine.log"
 
     @property
@@ -93,7 +93,7 @@ class RunPaths(msgspec.Struct, frozen=True):
 
     @property
     def wms(self) -> Path:
-        """What the service rendered, usable by hand."""
+        """Files that the service rendered, usable by hand."""
         return self.root / "wms"
 
     @property
@@ -139,12 +139,12 @@ class Site(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """Something a service cannot do as asked."""
+    """Request that a service cannot fulfil."""
 
     message: str
     job: str | None = None
     key: str = ""
-    """Configuration key that asks for it, so that whoever has the configuration can say where that was written."""
+    """Configuration key that asks for it, so that the message can have its origin."""
     origin: Origin | None = None
     hint: str = ""
     fatal: bool = True
@@ -175,7 +175,7 @@ class PingReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RenderedFile(msgspec.Struct, frozen=True, kw_only=True):
-    """A file a service wants written; its text is made only when it is."""
+    """File of a run; its text is rendered only when it is written."""
 
     path: PurePosixPath
     """Relative to the run directory."""
@@ -189,7 +189,7 @@ class RenderedFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """What a service may know of the world around a workflow."""
+    """Surroundings of a workflow: settings, site, run directory and templates."""
 
     settings: Mapping[str, Any]
     """The service's own map of the configuration, and nothing else."""
@@ -203,7 +203,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Mark: TypeAlias = str
-"""How far a service or executor was read. Opaque to all but itself; empty for the beginning."""
+"""Position among events. Opaque to all but the service or executor; empty for the beginning."""
 
 
 class Unreachable(msgspec.Struct, frozen=True, kw_only=True):

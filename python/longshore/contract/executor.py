@@ -1,7 +1,7 @@
-"""What the engine drives: the six methods that submit single jobs, poll and cancel them, and optional capabilities.
+"""Executor: six methods that submit single jobs, find, poll and cancel them; and optional capabilities.
 
-An executor takes batches, tells what became of their members, and cancels. It never decides what runs next, and never
-takes "no answer" for "the job failed": it answers `Unreachable` and is asked again.
+An executor submits batches, reports starts and ends of their members, and cancels. It never decides what runs next. No
+answer never means that a job failed: the executor returns `Unreachable`, and the engine calls again.
 """
 
 from __future__ import annotations
@@ -35,32 +35,43 @@ class Executor(ABC):
         run
             The run directory, where an executor may keep files below ``batches/``.
         life
-            Number of the life, from 1. Jobs of earlier lives may still run: `poll` tells their ends too.
+            Number of the life, from 1. Jobs of earlier lives may still run: `poll` reports their ends too.
         """
 
     @abstractmethod
     def submit(self, batch: Batch) -> SubmitResult:
-        """Submit a batch. Whatever goes wrong is an answer and no exception."""
+        """Submit a batch. A failure is an answer, not an exception."""
 
     @abstractmethod
     def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
-        """Look batches up whose submission was not answered, by their tags."""
+        """Look up batches whose submission was not answered, by their tags.
+
+        A batch that is missing in the answer is certainly not there: the engine submits its jobs again.
+        """
 
     @abstractmethod
     def poll(self, since: Mark) -> PollResult | Unreachable:
-        """Return all that is new in the run, from one query. The first poll of a life has an empty mark."""
+        """Return the new events of the run, from one query. The first poll of a life has an empty mark."""
 
     @abstractmethod
     def cancel(self, attempts: Iterable[AttemptId], *, grace_s: float) -> CancelOutcome:
-        """End attempts: TERM, then KILL after ``grace_s`` seconds. `poll` tells their ends; twice is no error."""
+        """End attempts; `poll` reports their ends. A second call is no error.
+
+        Parameters
+        ----------
+        attempts
+            Those to end; attempts that are over or unknown are ignored.
+        grace_s
+            Seconds between TERM and KILL.
+        """
 
     @abstractmethod
     def close(self) -> None:
-        """Release what is held for this life; jobs that run go on."""
+        """Release the resources of this life; running jobs go on."""
 
 
 class ResourceProbe(ABC):
-    """Knows what resources there are. Without it, the engine keeps to `Executor.limits` alone."""
+    """Knows the resources of the workload manager. Without it, the engine keeps to `Executor.limits` alone."""
 
     @abstractmethod
     def probe(self) -> PingReport:
@@ -68,7 +79,7 @@ class ResourceProbe(ABC):
 
 
 class NewsWait(ABC):
-    """Notices news by itself. Without it, the engine sleeps between polls."""
+    """Waits for news. Without it, the engine sleeps between polls."""
 
     @abstractmethod
     def wait(self, timeout_s: float) -> None:
@@ -104,7 +115,7 @@ class EndRetention(ABC):
 
     @abstractmethod
     def discard_ends(self, attempts: Iterable[AttemptId]) -> None:
-        """Forget the ends of these attempts: they are durable in the journal."""
+        """Forget the ends of these attempts, which the journal has."""
 
 
 class ProcessCleanup(ABC):
@@ -120,4 +131,4 @@ class HostBound(ABC):
 
     @abstractmethod
     def unseen_processes(self, run: RunPaths) -> str:
-        """Return what of a run may live on another host, in words; empty if nothing does. Called without `open`."""
+        """Describe processes of a run that may live on another host; empty without any. Called without `open`."""

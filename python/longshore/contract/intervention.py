@@ -1,4 +1,4 @@
-"""What a user orders of a run: which jobs are meant, and what is to happen to them."""
+"""Interventions of users: cancel, restart, pause, hold, set; the selected jobs; the outcome of a cancellation."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class JobSelection(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs of a run are meant; without names, all of them.
+    """Selection of jobs; without names, all jobs of a run.
 
     Attributes
     ----------
@@ -27,12 +27,12 @@ class JobSelection(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def everything(self) -> bool:
-        """Whether the whole run is meant."""
+        """Whether the whole run is selected."""
         return not self.jobs and not self.labels
 
 
 class RestartChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """What a restart does differently.
+    """Changes that a restart makes.
 
     Attributes
     ----------
@@ -50,14 +50,14 @@ class RestartChanges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Intervention(msgspec.Struct, frozen=True, kw_only=True):
-    """What a user orders of a live run, other than its end.
+    """Intervention in a live run, other than a cancellation.
 
     Attributes
     ----------
     act
         ``pause``, ``unpause``, ``throttle``, ``hold``, ``release`` or ``set``.
     selection
-        Which jobs or labels are meant.
+        Selected jobs or labels.
     set
         ``max`` of a throttle, ``why`` of a pause, or the keys to set, such as ``requestMemory``.
     """
@@ -68,14 +68,14 @@ class Intervention(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CancelOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cancellation achieved.
+    """Outcome of a cancellation.
 
     Attributes
     ----------
     ended
-        Number of attempts that were running or waiting and are gone, or are going.
+        Number of running or waiting attempts that ended or will end.
     alive
-        What is still there, a note each.
+        Notes on what is still alive.
     """
 
     ended: int

@@ -8,7 +8,7 @@ from longshore.model.run.report import RunReport
 
 
 class RunSearch(msgspec.Struct, frozen=True, kw_only=True):
-    """Which runs are meant.
+    """Search for runs.
 
     Attributes
     ----------

@@ -1,9 +1,9 @@
-"""What every service implements: five methods, and one source of what happened in a run.
+"""Service: four methods, and one source of a run's events or of its present state.
 
-A service renders a workflow to files, hands the run over, and tells what became of it. Beyond this page it may have the
-capabilities of `longshore.contract.capabilities`. A service for a workload manager that knows only single jobs derives
-from `longshore.engine.run.service.EngineService` and implements an `longshore.contract.executor.Executor`.
-`longshore.testing.conformance` holds each of them to its page.
+A service renders a workflow to files, submits the run, and reports its events. `longshore.contract.capabilities` has
+further abilities. A service for a workload manager that knows only single jobs derives from
+`longshore.engine.run.service.EngineService`, and implements an `longshore.contract.executor.Executor`.
+`longshore.testing.conformance` tests all of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ServiceTraits(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts about a service that the core goes by.
+    """Facts about a service that the core uses.
 
     Attributes
     ----------
@@ -48,8 +48,7 @@ class ServiceTraits(msgspec.Struct, frozen=True, kw_only=True):
         Codes of holds that a user ordered, as in ``set["code"]`` of the event; a job that is held for another reason
         counts as failed.
     required_variables
-        Environment variables that jobs inherit whatever ``inheritEnvironment`` says: programs of the workload manager
-        need them.
+        Environment variables that jobs always inherit, because programs of the workload manager need them.
     """
 
     runs_on_submit_host: bool = False
@@ -96,7 +95,7 @@ class WmsService(ABC):
 
     @abstractmethod
     def submit(self, run: RunPaths) -> Submission:
-        """Hand a prepared run over. Called once per run.
+        """Submit a prepared run. Called once per run.
 
         Raises
         ------
@@ -118,7 +117,7 @@ class StaleMarkError(Exception):
 
 
 class EventSource(ABC):
-    """A service that knows what happened in a run, in order."""
+    """Service that knows the events of a run, in order."""
 
     @abstractmethod
     def events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
@@ -139,7 +138,7 @@ class EventSource(ABC):
 
 
 class JobStatus(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """How one job stands.
+    """State of one job.
 
     Attributes
     ----------
@@ -178,7 +177,7 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class StatusReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run stands at one moment.
+    """State of a run at one moment.
 
     Attributes
     ----------
@@ -197,16 +196,16 @@ class StatusReport(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing of the run moves any more."""
+        """Whether no job of the run can change any more."""
         return self.state in (JobState.SUCCEEDED, JobState.FAILED, JobState.DELETED)
 
 
 class ReportSource(ABC):
-    """A service that knows only how a run stands. The core derives events from one report after another."""
+    """Service that knows only the present state of a run. The core derives events from successive reports."""
 
     @abstractmethod
     def report(self, run: RunPaths) -> StatusReport | Unreachable:
-        """Return how the run and its jobs stand now.
+        """Return the present state of the run and its jobs.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What turns a user's payload into tasks."""
+"""Sources of tasks: turn a user's payload into a graph of tasks."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from longshore.origin import Origin
 
 
 class Payload(msgspec.Struct, frozen=True, kw_only=True):
-    """What a source is to read.
+    """Payload that a source reads.
 
     Attributes
     ----------
     name
-        Name of the payload, which is to be the graph's.
+        Name of the payload and of its graph.
     path
         The file that ``graphFile`` names, which is there; ``None`` where it names none.
     directory
