@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from itertools import compress, product
 from math import prod
 from operator import itemgetter
-from typing import Any
 
 import msgspec
 
@@ -140,7 +139,7 @@ class Universe:
     def _equality_factor(self, pair: ColumnComparison) -> Factor:
         """Rows of the equality of two columns."""
         left, right = pair.left, pair.right
-        codes: dict[Any, list[int]] = {}
+        codes: dict[object, list[int]] = {}
         for code in self.codes[right.dimension]:
             codes.setdefault(right.values[code], []).append(code)
         matches = [(code, codes.get(left.values[code], ())) for code in self.codes[left.dimension]]

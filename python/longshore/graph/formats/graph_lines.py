@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -119,7 +119,7 @@ def graph_lines(
             raise GraphError(f"{what} cannot be written as JSON: {error}") from None
 
 
-def _records(graph: TaskGraph, header: GraphHeader) -> Iterator[tuple[str, Any]]:
+def _records(graph: TaskGraph, header: GraphHeader) -> Iterator[tuple[str, object]]:
     yield f"the graph '{graph.name}'", header
     number: dict[str, int] = {}
     for name, file in graph.files.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any, Final, NoReturn, TypeVar
+from typing import Final, NoReturn, TypeVar
 
 import msgspec
 
@@ -134,7 +134,7 @@ def decode_reason(error: str) -> str:
     return (f"'{where}': " if where else "") + reason[:1].lower() + reason[1:]
 
 
-def _has_nul(value: Any) -> bool:
+def _has_nul(value: object) -> bool:
     if isinstance(value, dict):
         return any(_has_nul(item) for pair in value.items() for item in pair)
     if isinstance(value, list):

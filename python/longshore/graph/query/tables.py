@@ -187,7 +187,7 @@ def parse_json_lines(text: str, origin: Origin) -> Table:
 
     Raises `ConfigError` if a line is not a JSON object.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[dict[str, object]] = []
     lines: list[int] = []
     names: dict[str, None] = {}
     for count, line in enumerate(text.removeprefix("\ufeff").split("\n"), start=1):

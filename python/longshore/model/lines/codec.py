@@ -7,7 +7,7 @@ Everywhere else a job is identified by the number of its line, counted from 0.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -88,7 +88,7 @@ def decode_events(lines: bytes, *, path: str) -> list[Event]:
     return events
 
 
-def encode_line(record: Any) -> bytes:
+def encode_line(record: object) -> bytes:
     """Encode a record as one line of JSON, with its line feed."""
     return _encode(record) + b"\n"
 
