@@ -54,12 +54,12 @@ from longshore.services.slurm.service import SlurmService
 def dying(name):
     real = getattr(NativeRun, name)
 
-    def apply_action(self, *words):
+    def kill_at(self, *words):
         if name == "_submit_batch":
             real(self, *words)
         os.kill(os.getpid(), signal.SIGKILL)
 
-    setattr(NativeRun, name, act)
+    setattr(NativeRun, name, kill_at)
 
 
 class Service(SlurmService):
@@ -156,7 +156,7 @@ def native(folder: Path, pool: SlurmPool) -> Path:
     return path
 
 
-@pytest.mark.parametrize("moment", ["_submit_batch", "_collect_later", "_write_book", "_release", "said"])
+@pytest.mark.parametrize("moment", ["_submit_batch", "_submit_collector", "_write_record", "_release", "said"])
 def test_slurm(cli: Cli, slurm_pool: SlurmPool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     path = native(tmp_path, slurm_pool)
@@ -179,7 +179,7 @@ def test_what_was_not_handed_over_to_slurm_to_its_end_can_be_cancelled(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     path = native(tmp_path, slurm_pool)
-    assert cli("submit", path, env={"KILL": "_write_book"}).returncode == -signal.SIGKILL
+    assert cli("submit", path, env={"KILL": "_write_record"}).returncode == -signal.SIGKILL
     assert _waiting(slurm_pool)
     cancelled = cli("cancel", tmp_path / "here", "--no-final")
     assert cancelled.returncode == 0, cancelled.stderr

@@ -103,7 +103,7 @@ def test_a_job_is_lost_only_when_it_is_gone(run: RunPaths, engine: Engine) -> No
     (run.root / "go").touch()
     end = inbox.end(1)
     assert isinstance(end, Lost)
-    assert "nobody was there" in end.why
+    assert "not observed" in end.why
     assert is_gone(pid)
     # Before it may be tried again, nothing of it must run any more.
     inbox.until(lambda: is_gone(left))

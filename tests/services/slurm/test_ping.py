@@ -88,8 +88,8 @@ def test_all_is_well() -> None:
         "accounts": "root, test",
         "qos": "high, low, normal",
         "limits": "arrays of 10000; 50000 jobs of all users; "
-        "account 'test': at most 10 running, 200 handed over, 1-00:00:00 long; "
-        "QOS 'high': at most 50 running, 100 handed over",
+        "account 'test': at most 10 running, 200 submitted, 1-00:00:00 long; "
+        "QOS 'high': at most 50 running, 100 submitted",
         "records": "left by each job in the run directory, which its nodes must see",
         "squeue": "works",
         "sacct": "works",

@@ -103,7 +103,7 @@ class OrphanedAttempts:
         keep_temporary_directory(start, file, is_failed=True)
         notes = self._watchdog.unwatch(start.pid, _UNKNOWN, None) if self._watchdog else {}
         if "why" not in notes:
-            why = "nobody was there to see how it ended: its keeper and the engine were gone"
+            why = "its end was not observed: its keeper and the engine were gone"
             return Lost(j=start.j, a=start.a, why=why)
         now, run_s = time.time(), _run_s(start)
         return Ended(

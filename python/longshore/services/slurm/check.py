@@ -18,7 +18,7 @@ from longshore.services.slurm.native.engine_job import engine_request, engine_sc
 from longshore.services.slurm.native.native_run import wants_native
 from longshore.services.slurm.render.batch_script import TEMPLATE, batch_script, max_wait_s, on_submit_error
 from longshore.services.slurm.render.nice import scale
-from longshore.services.slurm.render.sbatch_options import check_names, slurm_map
+from longshore.services.slurm.render.sbatch_options import SlurmMap, check_names, slurm_map
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
@@ -62,7 +62,7 @@ def check_site(ctx: Context) -> Iterator[Problem]:
         yield Problem(message=str(error), origin=ctx.site.origin)
     if slurm.get("lib_slurm"):
         yield Problem(
-            message="'lib_slurm' is not used: Slurm is spoken to through its programs",
+            message="'lib_slurm' is not used: Longshore runs Slurm's programs",
             origin=ctx.site.origin,
             fatal=False,
         )
@@ -75,13 +75,13 @@ def check_native_mode(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
         yield Problem(
             message=f"mode: native cannot have groups of jobs run one after another, as 'ordering' wants ({names})",
             origin=ctx.site.origin,
-            hint="Leave 'mode: native' out: the engine obeys orders.",
+            hint="Leave 'mode: native' out: the engine keeps the ordering.",
         )
 
 
 def check_job_settings(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
     """Find jobs' settings that cannot be written into a script, by rendering one for each distinct map."""
-    settings = {**ctx.settings.get("executor", {}), **executor_settings(ctx)}
+    settings = executor_settings(ctx)
     template = ctx.templates[TEMPLATE.name.removesuffix(".j2")]
     checked_settings: set[int] = set()
     for job in workflow:
@@ -110,7 +110,7 @@ def check_job_settings(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
             return
 
 
-def _cluster_problem(own: Mapping[str, Any], site: Site) -> str:
+def _cluster_problem(own: SlurmMap, site: Site) -> str:
     """Explain why jobs for another cluster cannot be submitted with the others; empty when they can."""
     site_map = slurm_map(site.settings)
     for name in ("clusters", "config"):
@@ -144,9 +144,10 @@ def check_sizes(workflow: Workflow, capacity: Mapping[str, int]) -> Iterator[Pro
 
 
 def executor_settings(ctx: Context) -> dict[str, Any]:
-    """Collect the site's settings for the executor."""
+    """Return the executor's settings: the run's, and those of the site over them."""
     site_settings = ctx.site.settings
-    found = {name: site_settings[name] for name in _SITE_KEYS if site_settings.get(name)}
+    settings = dict(ctx.settings.get("executor", {}))
+    settings |= {name: site_settings[name] for name in _SITE_KEYS if site_settings.get(name)}
     if lines := (site_settings.get("setup") or {}).get("submit"):
-        found["setup"] = list(lines)
-    return found
+        settings["setup"] = list(lines)
+    return settings

@@ -89,10 +89,8 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
 
     def render(self, workflow: Workflow, ctx: Context) -> Iterable[RenderedFile]:
         """Return the settings, the template of a batch's script, and the program that runs a member."""
-        executor = {**ctx.settings.get("executor", {}), **executor_settings(ctx)}
-        yield from super().render(
-            workflow, msgspec.structs.replace(ctx, settings={**ctx.settings, "executor": executor})
-        )
+        settings = {**ctx.settings, "executor": executor_settings(ctx)}
+        yield from super().render(workflow, msgspec.structs.replace(ctx, settings=settings))
 
     def render_extra(self, workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
         """Return the template and the wrapper."""
@@ -243,7 +241,6 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
     def ping(self, ctx: Context) -> PingReport:
         """Return what the cluster reports on itself and on the site's settings; submits nothing."""
         settings = {
-            **ctx.settings.get("executor", {}),
             **executor_settings(ctx),
             "queue": ctx.site.settings.get("queue"),
         }

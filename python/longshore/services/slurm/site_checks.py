@@ -173,7 +173,7 @@ def _describe_limit(subject: str, jobs: str, submitted: str, time: str) -> list[
         words
         for value, words in (
             (jobs, f"{jobs} running"),
-            (submitted, f"{submitted} handed over"),
+            (submitted, f"{submitted} submitted"),
             (time, f"{time} long"),
         )
         if value

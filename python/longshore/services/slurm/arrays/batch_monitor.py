@@ -151,7 +151,7 @@ class BatchMonitor:
             if phase is QueuePhase.WAITING and not member.started:
                 reasons.setdefault(row.reason if row.reason != "None" else NO_REASON, []).append(attempt[0])
             if phase is QueuePhase.UNKNOWN:
-                LOG.warning("Slurm calls the state of job %s '%s', a word that is not known here", row.id, row.state)
+                LOG.warning("the state of job %s is unknown to Longshore: '%s'", row.id, row.state)
             if phase is QueuePhase.RUNNING and not member.started:
                 member.started = True
                 yield Started(j=attempt[0], a=attempt[1], host=row.node or None, at=row.started_at)
@@ -197,7 +197,7 @@ class BatchMonitor:
             try:
                 self._records.write(msgspec.structs.replace(current, expired=positions))
             except OSError as error:
-                LOG.warning("who of batch '%s' waited too long cannot be written down: %s", tag, error.strerror)
+                LOG.warning("the expired members of batch '%s' cannot be recorded: %s", tag, error.strerror)
         return late
 
     def find_ended(self, now: float, *, gathers: bool) -> EndedAttempts:

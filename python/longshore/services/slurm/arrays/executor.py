@@ -121,7 +121,7 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
             if batch_record.id is not None:
                 monitor.add_batch(batch_record, 0.0)
         if self._client.scrubbed:
-            LOG.info("kept from Slurm's programs: %s", ", ".join(self._client.scrubbed))
+            LOG.info("variables removed for Slurm's programs: %s", ", ".join(self._client.scrubbed))
 
     @property
     def _open_parts(self) -> _RunParts:
@@ -222,7 +222,7 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         # A job that is over in the queue has left its record by now, which holds more.
         events += monitor.read_end_records()
         if expired := monitor.find_expired(time.time()):
-            LOG.info("%d jobs waited longer than 'maxpendtime' lets them, and are cancelled", len(expired))
+            LOG.info("%d jobs waited longer than 'maxpendtime' and are cancelled", len(expired))
             self._commands.add(
                 PendingCommand(
                     lambda: self._client.cancel_waiting([member.task for member in expired if member.task]),
@@ -256,7 +256,7 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         self._schedule.request_query(seconds_since_boot())
         if self._commands.is_pending(command):
             # Repeated until they are gone.
-            return CancelOutcome(ended=0, alive=(f"{len(wanted)} jobs, of which scancel has not taken the order yet",))
+            return CancelOutcome(ended=0, alive=(f"{len(wanted)} jobs that scancel has not confirmed yet",))
         return CancelOutcome(ended=len(wanted))
 
     def discard_ends(self, attempts: Iterable[AttemptId]) -> None:

@@ -108,7 +108,7 @@ class BatchSubmitter:
         if self._sbatch_call.is_busy and self._latest_record:
             return Throttled(f"sbatch has not answered yet for the batch '{self._latest_record.tag}'", _SBATCH_WAIT_S)
         if self._rate_limit and (wait_s := self._rate_limit.acquire()):
-            return Throttled("other runs of yours submit as often as this site allows", wait_s)
+            return Throttled("other runs of this user submit as often as this site allows", wait_s)
         try:
             script = self._scripts.text(batch)
         except ConfigError as error:
@@ -124,7 +124,7 @@ class BatchSubmitter:
         try:
             self._records.write(batch_record, batch.members)
         except OSError as error:
-            return Throttled(f"the batch cannot be written down: {error.strerror}", _MIN_BACK_OFF_S)
+            return Throttled(f"the batch cannot be recorded: {error.strerror}", _MIN_BACK_OFF_S)
         self._latest_record = batch_record
         self._sbatch_call.start(partial(self._client.submit, script))
         answer = self._take_sbatch_result(batch_record, timeout_s=_SBATCH_WAIT_S)
@@ -144,7 +144,7 @@ class BatchSubmitter:
             self.max_batch = min(self._max_batch, max(self.max_batch, 2 * len(batch_record.members)))
             return Accepted(str(found[0]))
         if answer.status is None or answer.ok:
-            return Unsure(f"sbatch gave no id: {answer.why}")
+            return Unsure(f"sbatch returned no id: {answer.why}")
         match classify_submit_error(answer.err or answer.out):
             case SubmitFailure.UNSURE:
                 if is_connection_broken(answer.err or answer.out):
@@ -173,7 +173,7 @@ class BatchSubmitter:
             self._records.write(accepted)
         except OSError as error:
             # The job's name finds it again.
-            LOG.warning("the id %s of batch '%s' cannot be written down: %s", number, batch_record.tag, error.strerror)
+            LOG.warning("the id %s of batch '%s' cannot be recorded: %s", number, batch_record.tag, error.strerror)
 
     def renice(self, urgencies: Mapping[str, Urgency]) -> dict[int, int]:
         """Return new nice values of waiting batches whose urgency changed."""
@@ -222,7 +222,7 @@ class BatchSubmitter:
         for tag, number in self._lookup_call.take_result(timeout_s=_SBATCH_WAIT_S):
             if tag == batch_record.tag:
                 return number
-        return Unreachable(why=f"'{batch_record.name}' is being looked up, for sbatch did not answer")
+        return Unreachable(why=f"'{batch_record.name}' is being looked up: sbatch did not answer")
 
     def _query_by_name(self, batch_record: BatchRecord) -> _Number:
         """Find Slurm's id of a batch by its name."""

@@ -253,5 +253,5 @@ def _jobs(names: Sequence[str]) -> str:
     return f"--jobs={','.join(names)}"
 
 
-def _chunks(items: Sequence[Any]) -> Iterable[Sequence[Any]]:
+def _chunks(items: Sequence[str]) -> Iterable[Sequence[str]]:
     return (items[start : start + _IDS_PER_CALL] for start in range(0, len(items), _IDS_PER_CALL))

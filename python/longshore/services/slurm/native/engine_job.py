@@ -158,7 +158,7 @@ class EngineJob:
                     raise SubmissionRefusedError(
                         f"the engine of '{self._run.root}', job {number} of Slurm, did not begin: "
                         f"{last_log_line(self._run) or state}",
-                        hint=f"Its words are in '{self._run.engine_log}'.",
+                        hint=f"Its output is in '{self._run.engine_log}'.",
                     )
             time.sleep(_QUERY_PAUSE_S)
         return f"the engine is job {number} of Slurm, and waits in the queue"

@@ -116,7 +116,7 @@ class NativeRun:
             names = [_collector_name(run_token), *(batch_record.name for batch_record in reversed(self._records.all()))]
             failed = next((answer for answer in map(self._client.cancel_named, names) if not answer.ok), None)
             if failed is not None:
-                raise UnreachableError(f"what is left of '{self._run.root}' in the queue stays: {failed.why}") from None
+                raise UnreachableError(f"jobs of '{self._run.root}' stay in the queue: {failed.why}") from None
             return None
         if not lives(self._run.journal):
             Journal(self._run.journal, self._life_event(1, "submit", at=batch_record.at)).close()
@@ -126,13 +126,13 @@ class NativeRun:
     def _is_held(self, job: int) -> bool:
         shown = self._client.show_job(TaskId(job))
         if isinstance(shown, Unreachable):
-            raise UnreachableError(f"whether job {job} still is held cannot be asked: {shown.why}")
+            raise UnreachableError(f"the state of job {job} is unknown: {shown.why}")
         return shown is not None and shown.get("JobState") == "PENDING" and "Held" in shown.get("Reason", "")
 
     def _release(self, roots: Sequence[int]) -> None:
         failed = self._client.release(roots)
         if failed is not None:
-            raise SubmissionRefusedError(f"Slurm does not let the first jobs go: {failed.why}")
+            raise SubmissionRefusedError(f"Slurm does not release the first jobs: {failed.why}")
 
     def _submit_batches(self, jobs: JobTable, facts: ClusterFacts, submitted: list[int]) -> list[int]:
         """Submit all batches; return the ids of the roots, which are held."""
@@ -251,7 +251,7 @@ class NativeRun:
         """
         events = self.events()
         if isinstance(events, Unreachable):
-            raise SubmissionRefusedError(f"what became of '{self._run.root}' cannot be told: {events.why}")
+            raise SubmissionRefusedError(f"the outcome of '{self._run.root}' is unknown: {events.why}")
         last = events[-1]
         if not isinstance(last, Finished):
             return None
@@ -295,7 +295,7 @@ class NativeRun:
         )
         if failed is not None:
             path.unlink(missing_ok=True)
-            raise SubmissionRefusedError(f"Slurm does not take the order: {failed.why}")
+            raise SubmissionRefusedError(f"Slurm does not cancel the jobs: {failed.why}")
         return left
 
     def _final_tag(self) -> str | None:

@@ -177,7 +177,7 @@ class NativeObserver:
             time.sleep(_CACHE_READ_PAUSE_S)
             answer = self._client.queue(max_age_s=_MAX_AGE_S, not_before=submitted_at)
         if answer is None or answer.text is None:
-            return Unreachable(why=answer.why if answer else "somebody else is asking Slurm at this moment")
+            return Unreachable(why=answer.why if answer else "another process is querying Slurm")
         return {row.id: row for row in queue_rows(answer.text)}
 
 
