@@ -1,4 +1,4 @@
-"""What end-to-end tests on a real pool of HTCondor's share: the command line of a user who has one."""
+"""Command line of a user of a real HTCondor pool, for end-to-end tests."""
 
 from __future__ import annotations
 

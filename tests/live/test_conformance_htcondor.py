@@ -1,4 +1,4 @@
-"""HTCondor is held to what every service has to do, by a real pool."""
+"""Conformance of the HTCondor service, on a real pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that are run again and again, and runs whose DAGMan itself is stopped, removed or refuses to begin."""
+"""Repeated restarts on a real pool, and runs whose DAGMan is held, removed, or refuses the DAG."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def restarted(site: CondorSite, run: Path, *words: str) -> CommandResult:
     return ran
 
 
-def test_several_times_in_a_row_what_was_set_and_grown_is_kept(condor_site: CondorSite) -> None:
+def test_repeated_restarts_keep_set_and_grown_requests(condor_site: CondorSite) -> None:
     text = (
         "numberOfRetries: 2\nmemoryMultiplier: 2\n"
         f'runQuantumCommand: "{HOG}; test -e ${{PWD}}/{{jobName}}"\n'
@@ -62,7 +62,7 @@ def test_several_times_in_a_row_what_was_set_and_grown_is_kept(condor_site: Cond
     assert "nothing to run again: every job of" in over.stderr
 
 
-def test_what_a_label_did_not_ask_for_is_set_of_all_that_runs_again(condor_site: CondorSite) -> None:
+def test_a_restart_sets_requests_that_a_label_did_not_have(condor_site: CondorSite) -> None:
     text = "runQuantumCommand: 'true'\nfinalJob: {command1: 'true', whenRun: ALWAYS}\n"
     run = Path(condor_site.submit(text, PAIR).json["submit_dir"])
     restarted(condor_site, run, "--from", "B", "--set", "requestWalltime=1h", "--set", "requestDisk=20M")
@@ -72,7 +72,7 @@ def test_what_a_label_did_not_ask_for_is_set_of_all_that_runs_again(condor_site:
     assert said.splitlines() == ["3600 20480", "3600 20480"]
 
 
-def test_while_it_runs_and_once_it_is_cancelled(condor_site: CondorSite) -> None:
+def test_restart_of_a_live_and_of_a_cancelled_run(condor_site: CondorSite) -> None:
     run = condor_site.begin(WAITS, PAIR)
     until(lambda: condor_site.counts(run).get("RUNNING"), "the first job runs")
     refused = condor_site.cli("restart", run, "--json")
@@ -106,7 +106,7 @@ def test_dagman_refuses_the_dag_and_says_why(condor_site: CondorSite) -> None:
     assert condor_site.report(run)["state"] == "SUCCEEDED"
 
 
-def test_somebody_holds_dagman_and_removes_it(condor_site: CondorSite) -> None:
+def test_dagman_is_held_and_removed_by_a_user(condor_site: CondorSite) -> None:
     run = condor_site.begin(WAITS, PAIR)
     until(lambda: condor_site.counts(run).get("RUNNING"), "the first job runs")
     number = condor_site.report(run)["id"]

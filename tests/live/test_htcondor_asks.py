@@ -126,7 +126,7 @@ ODD = [
 ]
 
 
-def test_words_and_variables_arrive_as_they_are(condor_pool: CondorPool, tmp_path: Path) -> None:
+def test_arguments_and_variables_arrive_unchanged(condor_pool: CondorPool, tmp_path: Path) -> None:
     fitting = [word for word in ODD if not set(word) & {"\n", "\r", "\x01"} and "$$(" not in word]
     everything = ["".join(PRINTABLE), *PRINTABLE, *ODD]
     variables = {f"V{number}": word for number, word in enumerate(ODD) if "\r" not in word}
@@ -239,7 +239,7 @@ def test_attempts_follow_the_rules(condor_pool: CondorPool, tmp_path: Path) -> N
     assert os.access(handed.root / "wms" / "final-status", os.X_OK)
 
 
-def test_files_are_carried_and_machines_started_beside(condor_pool: CondorPool, tmp_path: Path) -> None:
+def test_files_are_transferred_and_machines_provisioned(condor_pool: CondorPool, tmp_path: Path) -> None:
     root = tmp_path / "run"
     files = {
         "table": File(name="table", path="table.txt"),

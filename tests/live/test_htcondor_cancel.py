@@ -1,4 +1,4 @@
-"""A run on a real pool is cancelled, whatever it is at: nothing is left in the queue, all jobs are accounted for."""
+"""Cancellation on a real pool in every phase of a run: the queue is empty, and all jobs are accounted for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _cancelled(site: CondorSite, reference: str | Path, run: Path, *words: str, 
     assert site.queue_of(run) == []
 
 
-def test_before_dagman_began_and_while_jobs_wait_run_and_are_held(condor_site: CondorSite) -> None:
+def test_cancel_before_dagman_starts_and_of_waiting_running_and_held_jobs(condor_site: CondorSite) -> None:
     idle = condor_site.begin(NOWHERE, many(3), name="idle")
     deaf = condor_site.begin(DEAF, many(2), name="deaf")
     held = condor_site.begin(NOWHERE, many(2), name="held")
@@ -47,7 +47,7 @@ def test_before_dagman_began_and_while_jobs_wait_run_and_are_held(condor_site: C
     assert condor_site.counts(deaf) == {"DELETED": 2}
 
 
-def test_while_only_the_final_job_runs_and_when_all_is_over(condor_site: CondorSite) -> None:
+def test_cancel_during_the_final_job_and_after_the_end(condor_site: CondorSite) -> None:
     run = condor_site.begin(f"runQuantumCommand: 'true'\n{FINAL}", many(2))
     until(lambda: condor_site.counts(run) == {"SUCCEEDED": 2, "RUNNING": 1}, "only the final job runs")
     done = condor_site.cli("cancel", condor_site.card(run)["id"])

@@ -1,4 +1,4 @@
-"""What goes wrong at a pool while runs go on: nothing that succeeded runs twice."""
+"""Failures of a pool during runs: no job that succeeded runs twice."""
 
 from __future__ import annotations
 

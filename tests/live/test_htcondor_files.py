@@ -1,4 +1,4 @@
-"""The files of a run on a real pool: handed over by hand, and the logs of attempts, kept or written over."""
+"""Files of a run on a real pool: submission by hand, and logs of attempts, kept or overwritten."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def _logs(run: Path) -> list[str]:
     return sorted(path.name for path in (run / "logs").glob("*/*/*.log"))
 
 
-def test_attempts_keep_their_logs_or_write_over_them(condor_site: CondorSite) -> None:
+def test_logs_of_attempts_are_kept_or_overwritten(condor_site: CondorSite) -> None:
     runs = {
         truth: condor_site.begin(TRIES.format(overwrite=truth), name=f"over_{truth}") for truth in ("true", "false")
     }
@@ -65,7 +65,7 @@ def test_attempts_keep_their_logs_or_write_over_them(condor_site: CondorSite) ->
     assert len(_logs(runs["false"])) == 6
 
 
-def test_what_was_prepared_is_handed_over_by_hand(condor_site: CondorSite) -> None:
+def test_a_prepared_dag_is_submitted_by_hand(condor_site: CondorSite) -> None:
     notes, mended = condor_site.folder / "notes", condor_site.folder / "mended"
     path = condor_site.folder / "run.yaml"
     path.write_text(GROUPS.format(notes=notes, mended=mended), "utf-8")

@@ -1,4 +1,4 @@
-"""A run on a real pool is followed as it goes: its events, and the log of a job."""
+"""Following a run on a real pool: its events, and the log of a job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Groups that run one after another on a real pool: with a failure in the first, blocking and not, and then again."""
+"""Ordered groups on a real pool: a failure in the first, blocking and not, and restarts."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _notes(site: CondorSite, name: str) -> list[str]:
     return (site.folder / f"{name}.notes").read_text("utf-8").split()
 
 
-def test_a_failure_keeps_the_next_group_from_running_only_where_it_is_said_to(condor_site: CondorSite) -> None:
+def test_a_failure_blocks_the_next_group_only_in_blocking_orderings(condor_site: CondorSite) -> None:
     isr = FAILS.replace("MENDED", str(condor_site.folder / "mended"))
     runs = {
         name: _begin(condor_site, name, isr, blocking=blocking)
@@ -89,7 +89,7 @@ def _again(site: CondorSite, runs: dict[str, Path]) -> None:
     assert left == ["1", "1", "2", "2", "2", "3", "3", "3", "sum"]
 
 
-def test_a_cancelled_run_leaves_no_gate_behind(condor_site: CondorSite) -> None:
+def test_a_cancelled_run_leaves_no_barrier_script_behind(condor_site: CondorSite) -> None:
     run = _begin(condor_site, "slow", "sleep 600", blocking=False)
     until(lambda: condor_site.counts(run).get("RUNNING") == 2, "the first group runs")
     until(lambda: _programs(run), "the gate waits")
@@ -98,7 +98,7 @@ def test_a_cancelled_run_leaves_no_gate_behind(condor_site: CondorSite) -> None:
     until(lambda: not _programs(run), "the gate is gone")
 
 
-def test_a_gate_waits_on_when_the_schedd_was_killed(condor_site: CondorSite) -> None:
+def test_a_barrier_survives_a_killed_schedd(condor_site: CondorSite) -> None:
     go = condor_site.folder / "go"
     run = _begin(condor_site, "killed", f"until test -e {go}; do sleep 0.3; done", blocking=False)
     until(lambda: condor_site.counts(run).get("RUNNING") == 2, "the first group runs")
@@ -123,7 +123,7 @@ def _is_gate(process: Path, folder: Path) -> bool:
         return False
 
 
-def test_a_gate_that_cannot_do_its_work_fails_the_run(condor_site: CondorSite) -> None:
+def test_a_barrier_script_that_fails_fails_the_run(condor_site: CondorSite) -> None:
     go = condor_site.folder / "go"
     run = _begin(condor_site, "shut", f"until test -e {go}; do sleep 0.3; done", blocking=False)
     (gate,) = until(lambda: _programs(run), "the gate waits")

@@ -1,4 +1,4 @@
-"""Jobs that a real pool puts on hold: why is told at once, they go on by themselves, or are given up in the end."""
+"""Jobs held by a real pool: the reason is reported, and they are released or given up."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ WHY = "Cannot access initial working directory"
 DELAY = "retryDelay: 1\nretryDelayMax: 2\n"
 
 
-def test_what_cannot_start_is_held_and_let_go_later_or_given_up(condor_site: CondorSite) -> None:
+def test_jobs_that_cannot_start_are_held_and_released_or_given_up(condor_site: CondorSite) -> None:
     text = f"{DELAY}profile: {{condor: {{requirements: 'Machine == \"nowhere\"'}}}}\nrunQuantumCommand: 'pwd'\n"
     for name in ("cured", "lost"):
         (condor_site.folder / name).mkdir()
@@ -33,7 +33,7 @@ def test_what_cannot_start_is_held_and_let_go_later_or_given_up(condor_site: Con
     assert condor_site.queue_of(lost) == []
 
 
-def test_what_a_kernel_ends_for_want_of_memory_is_let_go_with_more(condor_site: CondorSite) -> None:
+def test_jobs_out_of_memory_are_released_with_more(condor_site: CondorSite) -> None:
     """No kernel here keeps limits (cgroups), so its words are written into the queue by hand: code 34, subcode 0."""
     run = condor_site.begin(
         f"{DELAY}memoryMultiplier: 3\nnumberOfRetries: 5\n"
@@ -49,7 +49,7 @@ def test_what_a_kernel_ends_for_want_of_memory_is_let_go_with_more(condor_site: 
     assert (condor_site.memory_mb(first), condor_site.memory_mb(second)) == (50, 150)
 
 
-def test_what_a_signal_ends_is_tried_again_with_more_memory(condor_site: CondorSite) -> None:
+def test_jobs_ended_by_a_signal_are_retried_with_more_memory(condor_site: CondorSite) -> None:
     run = condor_site.begin(
         f"{DELAY}memoryMultiplier: 2\nnumberOfRetries: 5\n"
         "runQuantumCommand: 'test $LONGSHORE_JOB_MEMORY_MB -ge 200 || kill -KILL $$'\n"

@@ -1,4 +1,4 @@
-"""What the page about HTCondor says to type works in a real pool."""
+"""The commands of the how-to page on HTCondor work on a real pool."""
 
 from __future__ import annotations
 
@@ -12,9 +12,7 @@ from tests.pages import DOC, program, type_page
 pytestmark = pytest.mark.live
 
 
-def test_what_the_page_says_to_type_works(
-    condor_site: CondorSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_commands_of_the_page_work(condor_site: CondorSite, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{program(tmp_path)}:{condor_site.pool.path}")
 
     def adapt(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Runs on a real pool that are large: every job is counted, while they go on and when they are over."""
+"""Large runs on a real pool: every job is counted, during the run and at its end."""
 
 from __future__ import annotations
 

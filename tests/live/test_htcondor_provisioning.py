@@ -1,4 +1,4 @@
-"""Jobs that start machines beside a run, on a real pool: one that is done at once, one that fails, one that goes on."""
+"""Provisioning jobs beside a run on a real pool: one that ends, one that fails, one that stays."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _begins(site: CondorSite, run: Path, words: str) -> bool:
     return _said(site, run).startswith(words)
 
 
-def test_what_starts_machines_is_reported(condor_site: CondorSite) -> None:
+def test_provisioning_jobs_are_reported(condor_site: CondorSite) -> None:
     go = condor_site.folder / "go"
     runs = {name: condor_site.begin(TEXT.format(go=go, script=script), name=name) for name, script in SCRIPTS.items()}
     for name, state in (("done", "SUCCEEDED at "), ("fails", "FAILED at "), ("goes_on", "is RUNNING since ")):

@@ -1,4 +1,4 @@
-"""Whatever keeps a run from HTCondor is a sentence of its own, said before the run is there or with its report."""
+"""Errors that keep a run from HTCondor: each has its own message, before the submission or in the report."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_submission(condor_site: CondorSite, settings: dict[str, str], status:
     assert not condor_site.pool.queue("ClusterId")
 
 
-def test_another_schedd_that_nobody_knows(condor_site: CondorSite) -> None:
+def test_an_unknown_schedd(condor_site: CondorSite) -> None:
     path = condor_site.write(TEXT)
     path.write_text(path.read_text("utf-8").replace("{here: {}}", "{here: {htcondor: {schedd: nobody@}}}"), "utf-8")
     ran = condor_site.cli("ping", "--config", path)
@@ -74,7 +74,7 @@ def test_another_schedd_that_nobody_knows(condor_site: CondorSite) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("daemon", ["schedd", "collector"])
-def test_a_ping_of_one_that_hangs_comes_to_its_end(condor_site: CondorSite, daemon: str) -> None:
+def test_a_ping_of_a_hanging_schedd_ends(condor_site: CondorSite, daemon: str) -> None:
     with hanging(condor_site.pool.pid(daemon)):
         ran = condor_site.cli(*PING)
     assert ran.returncode == 4, ran.stdout
@@ -82,7 +82,7 @@ def test_a_ping_of_one_that_hangs_comes_to_its_end(condor_site: CondorSite, daem
     assert "does not answer" in ran.stdout
 
 
-def test_a_ping_says_who_answers_and_how_they_know_us(condor_site: CondorSite) -> None:
+def test_a_ping_reports_daemons_and_identity(condor_site: CondorSite) -> None:
     ran = condor_site.cli(*PING, "--json")
     assert ran.returncode == 0, ran.stdout
     details = ran.json["details"]

@@ -1,4 +1,4 @@
-"""Runs of other schedds, of other hosts and of other people's making are found by what HTCondor knows of them."""
+"""Runs of other schedds, hosts and users, found by what HTCondor knows of them."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_runs_of_all_schedds(site: CondorSite, elsewhere: Elsewhere) -> None:
     assert elsewhere("cancel", near_id).returncode == 0
 
 
-def test_what_nobody_knows(elsewhere: Elsewhere) -> None:
+def test_unknown_references(elsewhere: Elsewhere) -> None:
     nobody = elsewhere("report", "99999", "--global")
     assert nobody.returncode == 5
     assert "larger --hist" in nobody.stderr

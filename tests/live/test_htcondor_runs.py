@@ -76,7 +76,7 @@ def test_a_cancelled_run_leaves_nothing_in_the_queue_and_runs_its_final_job(cond
     assert (condor_site.folder / "notes").read_text("utf-8") == "final\n"
 
 
-def test_a_failure_is_told_as_dagman_does_and_a_restart_keeps_its_logs(condor_site: CondorSite) -> None:
+def test_failures_are_reported_as_by_dagman_and_a_restart_keeps_logs(condor_site: CondorSite) -> None:
     ran = condor_site.submit(
         "numberOfRetries: 0\nrunQuantumCommand: 'true'\npipetask: {B: {runQuantumCommand: 'test -e ${PWD}/mended'}}\n",
         CHAIN,
@@ -92,7 +92,7 @@ def test_a_failure_is_told_as_dagman_does_and_a_restart_keeps_its_logs(condor_si
     assert (Path(run) / "wms" / "backups" / "001" / "run.dag.nodes.log").exists()
 
 
-def test_what_is_held_or_removed_by_hand(condor_site: CondorSite) -> None:
+def test_holds_and_removals_by_hand(condor_site: CondorSite) -> None:
     text = "runQuantumCommand: 'while ! test -e ${PWD}/go; do sleep 0.2; done'\n"
     run = condor_site.begin(text, CHAIN)
     until(lambda: condor_site.counts(run).get("RUNNING", 0) == 2, "both first jobs run")

@@ -1,4 +1,4 @@
-"""Records of HTCondor's log, and the run that they tell of."""
+"""Records of HTCondor's log, and the run that they describe."""
 
 from __future__ import annotations
 

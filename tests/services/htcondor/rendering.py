@@ -1,4 +1,4 @@
-"""A workflow with a bit of everything, and its files as they are rendered."""
+"""A workflow with every feature, and its rendered files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of every key of a configuration, and what is refused with its reason."""
+"""Effect of every key on HTCondor, and reasons of refusals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OF_JOBS = {
 }
 
 
-def test_of_every_key_of_a_job_something_is_known() -> None:
+def test_every_key_of_a_job_is_documented() -> None:
     assert {*KEY_EFFECTS, *REFUSED_KEYS, *IGNORED_KEYS} == OF_JOBS
     assert not set(KEY_EFFECTS) & set(REFUSED_KEYS)
     assert not set(REFUSED_KEYS) & set(IGNORED_KEYS)
@@ -39,7 +39,7 @@ def _problems(ctx: Context | None = None, **settings: Any) -> list[Problem]:
     return check(Workflow("w", Dag.by_name([job("a", **settings)])), ctx or context())
 
 
-def test_what_is_ordinary_is_no_problem() -> None:
+def test_ordinary_settings_have_no_problem() -> None:
     assert (
         _problems(attributes={"priority": 3, "category": "x"}, service_settings={"profile.condor": {"+X": "1"}}) == []
     )
@@ -81,19 +81,19 @@ def test_what_is_ordinary_is_no_problem() -> None:
         ({"service_settings": {"attrs": {"x": [1]}}}, True, "'attrs.x' must be text"),
     ],
 )
-def test_what_cannot_be_done_is_told(settings: dict[str, Any], fatal: bool, words: str) -> None:
+def test_unsupported_settings_are_reported(settings: dict[str, Any], fatal: bool, words: str) -> None:
     (problem,) = _problems(**settings)
     assert problem.fatal is fatal
     assert words in problem.message
 
 
-def test_a_pattern_of_machines_that_is_none_is_told() -> None:
+def test_an_invalid_pattern_of_machines_is_reported() -> None:
     (problem,) = _problems(context(run={"executeMachinesPattern": "*worker*"}))
     assert problem.fatal
     assert "'executeMachinesPattern' is no regular expression" in problem.message
 
 
-def test_a_request_that_no_machine_holds_is_refused() -> None:
+def test_a_request_larger_than_any_machine_is_refused() -> None:
     probe = PingReport(service="htcondor", ok=True, message="", capacity={"cpus": 8, "memory": 16 * GIB})
     ctx = _with(probe)
     large = Request(cpus=9, memory_b=17 * GIB, resources={"gpus": 1})
@@ -111,7 +111,7 @@ def test_a_request_that_no_machine_holds_is_refused() -> None:
         (PingReport(service="htcondor", ok=True, message="", capacity={"memory": 16 * GIB}), ""),
     ],
 )
-def test_memory_that_grows_without_a_limit_is_told_once(probe: PingReport | None, why: str) -> None:
+def test_unlimited_memory_growth_is_reported_once(probe: PingReport | None, why: str) -> None:
     grows: dict[str, Any] = {"request": Request(memory_b=GIB), "number_of_retries": 3}
     grows["attributes"] = {"memoryMultiplier": 2.0}
     jobs = [job(f"a{number}", label="a", **grows) for number in range(3)]
@@ -129,7 +129,7 @@ def _with(probe: PingReport | None) -> Context:
     return type(ctx)(settings={}, site=ctx.site, paths=ctx.paths, templates={}, probe=probe)
 
 
-def test_logs_lie_where_they_lie() -> None:
+def test_sub_dir_template_is_reported() -> None:
     workflow = Workflow("w", Dag.by_name([job("a")]), log_folders="{label}/{visit}")
     (problem,) = check(workflow, context())
     assert not problem.fatal
@@ -173,7 +173,7 @@ def test_settings_of_dagman_are_typed(given: Any, words: str, hint: str) -> None
     assert problem.hint.startswith(hint)
 
 
-def test_dagman_is_told_what_the_configuration_says() -> None:
+def test_settings_of_dagman_are_rendered() -> None:
     given = {"dagman_max_jobs_idle": 7, "DAGMAN_GENERATE_SUBDAG_SUBMITS": True}
     assert dagman_settings(context(run={"wmsConfig": given})) == [
         ("DAGMAN_GENERATE_SUBDAG_SUBMITS", "true"),
@@ -196,7 +196,7 @@ def _description(ctx: Context | None = None, **settings: Any) -> str:
     return rendered(Workflow("w", Dag.by_name([job("a", **settings)])), ctx or context())["wms/run.dag"]
 
 
-def test_own_words_come_last_and_so_win() -> None:
+def test_user_lines_come_last() -> None:
     own = {
         "attrs": {"Night": "x y", "Deep": True},
         "profile.condor": {"+Proj": '"s"', "request_memory": "5GB", "stream_output": True, "rank": None},
@@ -226,7 +226,7 @@ def test_names_are_inherited_and_values_never_written(rule: Any, expected: str) 
     assert expected in _description(context(executor={"inherit": rule}))
 
 
-def test_nobody_is_written_to_unless_somebody_is_named() -> None:
+def test_notification_needs_an_address() -> None:
     assert "notif" not in _description()
     assert "notification = Complete" in _description(attributes={"mailTo": "x@y", "whenToMail": "complete"})
 

@@ -1,4 +1,4 @@
-"""The files of a run, byte by byte."""
+"""The rendered files of a run, byte by byte."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GOLDEN = Path(__file__).resolve().parent / "golden"
 
 
 @pytest.mark.parametrize("name", ["run.dag", "overrides.dag", "dagman.conf", "final-status"])
-def test_files_are_as_they_were(name: str) -> None:
+def test_files_equal_the_golden_files(name: str) -> None:
     """Delete a golden file and run this once to have it written anew; then read what changed."""
     ctx = context({"htcondor": {"maxJobs": {"heavy work": 20}}}, run={"wmsConfig": {"DAGMAN_MAX_JOBS_IDLE": 50}})
     text = rendered(some_of_everything(), ctx)[f"wms/{name}"]

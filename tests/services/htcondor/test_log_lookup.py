@@ -1,4 +1,4 @@
-"""Where the log of each attempt lies, kept or written over by the next."""
+"""Path of each attempt's log, kept or overwritten by the next."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _standing(phase: JobPhase) -> JobPhases:
     ("phase", "shared"),
     [(JobPhase.OVER, (2, 5)), (JobPhase.RUNNING, (2, 5)), (JobPhase.PENDING, (2, 4)), (JobPhase.HELD, (2, 5))],
 )
-def test_of_attempts_that_share_a_log_it_is_that_of_the_last_that_began(
+def test_a_shared_log_belongs_to_the_last_started_attempt(
     tmp_path: Path, phase: JobPhase, shared: tuple[int, ...]
 ) -> None:
     folder = tmp_path / "logs" / "a" / "00"
@@ -38,7 +38,7 @@ def test_of_attempts_that_share_a_log_it_is_that_of_the_last_that_began(
     assert found[3] == "logs/a/00/a1.41.1.log"
 
 
-def test_attempts_that_keep_their_logs_have_one_each(tmp_path: Path) -> None:
+def test_kept_logs_have_a_path_each(tmp_path: Path) -> None:
     folder = tmp_path / "logs" / "a" / "00"
     folder.mkdir(parents=True)
     (folder / "a1.41.3.log").touch()

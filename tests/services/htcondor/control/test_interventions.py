@@ -1,4 +1,4 @@
-"""What was ordered of a run is told once HTCondor has taken it, and not because somebody meant to."""
+"""Interventions become events once HTCondor accepted them."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def given(run: RunPaths) -> list[tuple[str, bool]]:
     return [(order.steer.act, order.is_accepted) for order in read_submissions(run).interventions]
 
 
-def test_a_cancellation_is_taken_when_the_schedd_says_so(run: RunPaths) -> None:
+def test_a_cancel_is_accepted_when_the_schedd_confirms_it(run: RunPaths) -> None:
     meanwhile: list[list[tuple[str, bool]]] = []
 
     def remove() -> int:
@@ -87,7 +87,7 @@ def test_a_cancellation_is_taken_when_the_schedd_says_so(run: RunPaths) -> None:
     assert given(run) == [("cancel", True)]
 
 
-def test_one_that_never_arrived_leaves_nothing(run: RunPaths) -> None:
+def test_a_failed_cancel_is_not_recorded(run: RunPaths) -> None:
     def remove() -> int:
         raise UnreachableError("the schedd does not answer")
 
@@ -100,7 +100,7 @@ def test_one_that_never_arrived_leaves_nothing(run: RunPaths) -> None:
 
 
 @pytest.mark.parametrize("full", ["before", "all the time"])
-def test_a_full_disk_keeps_nobody_from_cancelling(run: RunPaths, full: str) -> None:
+def test_a_full_disk_does_not_prevent_a_cancel(run: RunPaths, full: str) -> None:
     with ExitStack() as disk:
         disk.enter_context(room_for(0))
 
@@ -113,21 +113,21 @@ def test_a_full_disk_keeps_nobody_from_cancelling(run: RunPaths, full: str) -> N
     assert given(run) == ([("cancel", True)] if full == "before" else [])
 
 
-def test_where_there_was_nothing_to_remove_the_log_tells_what_became_of_the_run(run: RunPaths) -> None:
+def test_a_cancel_that_removed_nothing_is_not_accepted(run: RunPaths) -> None:
     schedd = _Schedd(lambda: 0)
     assert cancel(run, schedd, JobSelection(final_too=True)) == 0
     assert schedd.acts == ["Remove", "RemoveX", "Remove"]
     assert given(run) == [("cancel", False)]
 
 
-def test_where_only_the_final_job_is_left_it_is_noted(run: RunPaths) -> None:
+def test_a_cancel_during_the_final_job_is_only_recorded(run: RunPaths) -> None:
     schedd = _Schedd(lambda: 1, "final")
     assert cancel(run, schedd) == 0
     assert schedd.acts == []
     assert given(run) == [("cancel", True)]
 
 
-def test_what_is_taken_comes_behind_what_was_told(run: RunPaths) -> None:
+def test_confirmed_interventions_follow_earlier_events(run: RunPaths) -> None:
     def remove() -> int:
         assert intervene(
             run, schedd, read_submissions(run), Intervention(selection=JobSelection(), act="throttle", set={"max": "3"})
@@ -140,7 +140,7 @@ def test_what_is_taken_comes_behind_what_was_told(run: RunPaths) -> None:
     assert [order.steer.act for order in read_submissions(run).accepted] == ["throttle", "cancel"]
 
 
-def test_none_of_many_orders_is_lost(run: RunPaths) -> None:
+def test_concurrent_interventions_are_all_recorded(run: RunPaths) -> None:
     def add(number: int) -> None:
         order = RecordedIntervention(steer=Steer(who="ada", act="pause", t=float(number)), life=1)
         update_interventions(run, lambda book: (*book.interventions, order))
@@ -164,7 +164,7 @@ def half(run: RunPaths) -> RunPaths:
     return run
 
 
-def test_who_cancels_a_label_is_told_what_of_it_will_run(half: RunPaths) -> None:
+def test_cancel_of_a_label_notes_jobs_that_will_still_run(half: RunPaths) -> None:
     outcome = cancel_jobs(half, _Schedd(lambda: 1), 7, JobSelection(labels=("b",)))
     assert outcome.ended == 1
     (said,) = outcome.alive
@@ -173,7 +173,7 @@ def test_who_cancels_a_label_is_told_what_of_it_will_run(half: RunPaths) -> None
     assert cancel_jobs(half, _Schedd(lambda: 1), 7, JobSelection(jobs=("a0", "b1", "b5"))).alive == ()
 
 
-def test_who_holds_jobs_is_told_which_are_not_held(half: RunPaths) -> None:
+def test_hold_notes_jobs_that_are_not_held(half: RunPaths) -> None:
     def order(act: str, *, jobs: tuple[str, ...] = (), labels: tuple[str, ...] = ()) -> tuple[str, ...]:
         return unreached_notes(half, Intervention(act=act, selection=JobSelection(jobs=jobs, labels=labels)))
 
@@ -184,14 +184,14 @@ def test_who_holds_jobs_is_told_which_are_not_held(half: RunPaths) -> None:
     assert order("release") == ()
 
 
-def test_what_cannot_be_told_is_said(half: RunPaths) -> None:
+def test_unreadable_events_are_noted(half: RunPaths) -> None:
     half.workflow.unlink()
     (said,) = not_in_queue.unreached_notes(half, [2], "hold")
     assert said.startswith("whether DAGMan has yet to submit some of these jobs is not known: ")
 
 
 @pytest.mark.parametrize("act", ["hold", "release"])
-def test_without_a_selection_all_jobs_in_the_queue_are_meant(half: RunPaths, act: str) -> None:
+def test_an_empty_selection_is_all_jobs_in_the_queue(half: RunPaths, act: str) -> None:
     class Schedd(_Schedd):
         def apply_action(self, action: str, constraint: str, reason: str) -> int:
             self.acts += [action, constraint]

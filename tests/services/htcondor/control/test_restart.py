@@ -1,4 +1,4 @@
-"""What became of a run, and what is to be different, becomes what runs again, and what its jobs ask for."""
+"""Plans of restarts: which jobs run again, and their requests."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def again(
     return plan_restart(run, [*events, *earlier], RestartChanges(**more), standing)
 
 
-def test_what_a_named_label_makes_anew_begins_with_the_first_task(run: RunPaths) -> None:
+def test_jobs_of_named_labels_start_from_their_first_task(run: RunPaths) -> None:
     found = again(run, 1, from_labels=("a",))
     assert found.restarted.jobs == (0, 1, 2, 3)
     assert list(found.from_first_task) == [0, 2], "what failed beside it goes on from the task it came to"
 
 
-def test_what_is_set_reaches_the_job_whether_its_label_asked_for_it_at_first_or_not(run: RunPaths) -> None:
+def test_set_requests_apply_with_and_without_a_first_request(run: RunPaths) -> None:
     found = again(
         run, 0, 1, set={"requestMemory": "1G", "requestDisk": "50M", "requestWalltime": "1h", "requestCpus": "2"}
     )
@@ -77,7 +77,7 @@ def test_what_is_set_reaches_the_job_whether_its_label_asked_for_it_at_first_or_
     assert sorted(job for steer in found.steers for job in steer.jobs or ()) == [0, 1, 3]
 
 
-def test_what_was_set_before_is_set_anew(run: RunPaths) -> None:
+def test_earlier_set_requests_are_kept(run: RunPaths) -> None:
     earlier = Steer(who="me", act="set", jobs=(1,), request=Request(disk_b=9 * MIB, memory_b=7 * MIB))
     found = again(run, 1, earlier=(earlier,), set={"requestMemory": "8M"}, selection=JobSelection(labels=("c",)))
     assert found.overrides == {"j1": {"APPEND request_memory": "8"}}
@@ -85,21 +85,21 @@ def test_what_was_set_before_is_set_anew(run: RunPaths) -> None:
     assert steer.request == Request(disk_b=9 * MIB, memory_b=8 * MIB)
 
 
-def test_what_a_job_was_given_last_is_kept_of_the_final_job_too(run: RunPaths) -> None:
+def test_the_last_granted_memory_is_kept_for_the_final_job_too(run: RunPaths) -> None:
     grown = JobPhases(SIZE)
     grown.memory[3] = 400
     events = [event for number in range(SIZE) for event in ended(number, Cause.OOM if number == 3 else None)]
     assert plan_restart(run, events, RestartChanges(), grown).overrides == {"final": {"mem": "400"}}
 
 
-def test_a_limit_is_taken_away_only_where_there_is_none(run: RunPaths) -> None:
+def test_a_limit_in_a_description_cannot_be_removed(run: RunPaths) -> None:
     assert again(run, 1, set={"requestMemory": "0"}, selection=JobSelection(labels=("c",))).overrides == {"j1": {}}
     with pytest.raises(SubmissionRefusedError, match="'requestMemory' of 'a' cannot be removed") as caught:
         again(run, 0, set={"requestMemory": "0"}, selection=JobSelection(labels=("a",)))
     assert "an amount that is enough" in caught.value.hint
 
 
-def test_what_cannot_be_set_or_need_not_run_is_refused(run: RunPaths) -> None:
+def test_unknown_keys_and_restarts_without_jobs_are_refused(run: RunPaths) -> None:
     with pytest.raises(SubmissionRefusedError, match="'numberOfRetries' cannot be set"):
         again(run, 0, set={"numberOfRetries": "1"})
     with pytest.raises(SubmissionRefusedError, match="has nothing to run again"):

@@ -1,4 +1,4 @@
-"""What is kept of how far a run was read is there whole or not at all, and one writes it at a time."""
+"""The cache of read state: complete or absent, with one writer at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from longshore.services.htcondor.events.cache import (
 from longshore.world.files.locks import is_locked
 
 
-def test_what_is_kept_is_read_again_until_it_is_forgotten(tmp_path: Path) -> None:
+def test_state_is_read_back_until_it_is_cleared(tmp_path: Path) -> None:
     assert not has_state(tmp_path)
     assert not is_complete(tmp_path, 0)
     write_state(tmp_path, ReadState(submissions=2, sizes=[5, 7], is_finished=True))
@@ -33,7 +33,7 @@ def test_what_is_kept_is_read_again_until_it_is_forgotten(tmp_path: Path) -> Non
         read_state(tmp_path)
 
 
-def test_what_does_not_fit_leaves_what_was_there(tmp_path: Path) -> None:
+def test_a_failed_write_keeps_the_old_state(tmp_path: Path) -> None:
     write_state(tmp_path, ReadState(submissions=1))
     with room_for(0), pytest.raises(OSError, match="File too large"):
         write_state(tmp_path, ReadState(submissions=2))
@@ -41,7 +41,7 @@ def test_what_does_not_fit_leaves_what_was_there(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["state"]
 
 
-def test_others_are_held_off(tmp_path: Path) -> None:
+def test_the_lock_excludes_other_readers(tmp_path: Path) -> None:
     with lock_cache(tmp_path) as may_write:
         assert may_write
         assert is_locked(tmp_path / "lock")

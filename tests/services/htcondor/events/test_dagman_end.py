@@ -1,4 +1,4 @@
-"""How DAGMan's own job ended is told by its log, and what was wrong by what it says for people."""
+"""The end of DAGMan's job by its log, and errors in DAGMan's messages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ SAID = """
 
 
 @pytest.mark.parametrize(("text", "end"), [ABORTED, KILLED, ENDED, ("", None)])
-def test_how_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, end: DagmanEnd | None) -> None:
+def test_end_of_dagman_by_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, end: DagmanEnd | None
+) -> None:
     monkeypatch.setenv("TZ", "UTC")
     path = tmp_path / "run.dag.dagman.log"
     path.write_text(BEGAN + text, "utf-8")
@@ -52,7 +54,7 @@ def test_how_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
     assert read_dagman_end(path, 42) is None, "it was started again"
 
 
-def test_what_it_says_is_wrong(tmp_path: Path) -> None:
+def test_errors_in_messages(tmp_path: Path) -> None:
     path = tmp_path / "run.dag.dagman.out"
     assert dag_errors(path) == []
     path.write_text(SAID, "utf-8")
@@ -64,14 +66,14 @@ def test_what_it_says_is_wrong(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("word", ["failed with status 127", "died on signal 9 (Killed)"])
-def test_what_it_says_of_a_gate(tmp_path: Path, word: str) -> None:
+def test_barrier_failures_in_messages(tmp_path: Path, word: str) -> None:
     path = tmp_path / "run.dag.dagman.out"
     assert barrier_failures(path) == []
     path.write_text(f"{SAID}11/22/26 10:48:33 PRE Script of node g0 {word}\n", "utf-8")
     assert barrier_failures(path) == [f"PRE Script of node g0 {word}"]
 
 
-def test_a_report_says_it(tmp_path: Path) -> None:
+def test_the_report_has_dagmans_errors(tmp_path: Path) -> None:
     run = RunPaths(tmp_path)
     run.wms.mkdir()
     life = Life(v=FORMAT, life=1, t=0.0, host="ap", pid=0, boot="b", by="submit", longshore="1")
@@ -96,7 +98,7 @@ def test_a_report_says_it(tmp_path: Path) -> None:
     )
 
 
-def test_what_a_library_prints_is_not_in_the_output(capfd: pytest.CaptureFixture[str]) -> None:
+def test_output_of_the_library_is_discarded(capfd: pytest.CaptureFixture[str]) -> None:
     sys.stdout.write("before\n")
     with silence_stdout():
         os.write(1, b"Running rescue DAG 1\n")

@@ -1,4 +1,4 @@
-"""Of a DAGMan that is gone the schedd may remember that it ended by itself."""
+"""The end of a DAGMan by the schedd's history."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Schedd(CondorClient):
         return self._answer
 
 
-def test_one_that_ended_by_itself_is_asked_about_once() -> None:
+def test_an_exit_is_queried_once() -> None:
     schedd, leaving = _Schedd([{"JobStatus": 4, "ExitCode": 1, "CompletionDate": 12000}]), DagmanHistory()
     end = DagmanEnd(at=12000.0, is_removed=False, exit=1)
     assert [leaving.find_end(schedd, "ClusterId == 7", HANDED) for _ in range(2)] == [end, end]
@@ -54,5 +54,5 @@ def test_one_that_ended_by_itself_is_asked_about_once() -> None:
         (UnreachableError("nobody is there"), Unreachable(why="nobody is there")),
     ],
 )
-def test_nobody_else_is_known_to_have(answer: list[Mapping[str, Any]] | Exception, said: Unreachable | None) -> None:
+def test_other_histories_give_no_end(answer: list[Mapping[str, Any]] | Exception, said: Unreachable | None) -> None:
     assert DagmanHistory().find_end(_Schedd(answer), "ClusterId == 7", HANDED) == said

@@ -1,4 +1,4 @@
-"""What HTCondor wrote about a run is told the same, at once or bit by bit, kept or not, over several submissions."""
+"""Events of a run are equal for every way of reading: at once or in parts, cached or not, over submissions."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def shown(run: RunPaths, events: Sequence[BriefEvent]) -> str:
 ALL = "SUCCEEDED FAILED FAILED SUCCEEDED DELETED SUCCEEDED DELETED FAILED"
 
 
-def test_all_at_once(run: RunPaths) -> None:
+def test_events_of_a_complete_log(run: RunPaths) -> None:
     events = told(run)
     assert shown(run, events) == ALL
     end = events[-1]
@@ -122,7 +122,7 @@ def test_all_at_once(run: RunPaths) -> None:
     assert [event.n for event in events[1:]] == list(range(1, len(events)))  # type: ignore[union-attr]
 
 
-def test_bit_by_bit_is_the_same(run: RunPaths) -> None:
+def test_a_growing_log_gives_the_same_events(run: RunPaths) -> None:
     whole = list(map(encode_line, told(run)))
     shutil.rmtree(run.cache)
     log = run.wms / "run.dag.nodes.log"
@@ -144,7 +144,7 @@ def test_bit_by_bit_is_the_same(run: RunPaths) -> None:
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_what_was_pruned_was_not_cancelled(run: RunPaths, kept: bool) -> None:
+def test_pruned_jobs_are_not_deleted(run: RunPaths, kept: bool) -> None:
     jobs = [job(name) for name in ("a0", "a1", "a2", "b0")]
     workflow = Workflow("w", Dag.by_name(jobs, [("a0", "a1"), ("a1", "a2")]))
     write_atomically(run.workflow, b"".join(workflow_lines(workflow)))
@@ -167,7 +167,7 @@ def test_what_was_pruned_was_not_cancelled(run: RunPaths, kept: bool) -> None:
     assert sorted(shown(run, events).split()) == ["DELETED", "FAILED", "PRUNED", "PRUNED"]
 
 
-def test_where_nothing_can_be_kept_it_is_the_same(run: RunPaths) -> None:
+def test_events_without_a_cache_are_the_same(run: RunPaths) -> None:
     whole = list(map(encode_line, told(run)))
     shutil.rmtree(run.cache)
     run.cache.write_text("in the way", "utf-8")
@@ -183,7 +183,7 @@ def test_where_nothing_can_be_kept_it_is_the_same(run: RunPaths) -> None:
         reading(run).events(mark)
 
 
-def test_a_full_disk_keeps_nobody_from_looking(run: RunPaths) -> None:
+def test_a_full_disk_does_not_prevent_reading(run: RunPaths) -> None:
     whole = list(map(encode_line, told(run)))
     shutil.rmtree(run.cache)
     (run.cache / "htcondor").mkdir(parents=True)
@@ -198,7 +198,7 @@ def test_a_full_disk_keeps_nobody_from_looking(run: RunPaths) -> None:
 
 
 @pytest.mark.parametrize("how", ["torn state", "lost events", "events nobody counted", "another log"])
-def test_what_was_kept_and_is_damaged_is_made_anew(run: RunPaths, how: str) -> None:
+def test_a_damaged_cache_is_rebuilt(run: RunPaths, how: str) -> None:
     (run.wms / "run.dag.dagman.log").unlink()
     whole = list(map(encode_line, told(run)))
     kept = run.cache / "htcondor"
@@ -216,7 +216,7 @@ def test_what_was_kept_and_is_damaged_is_made_anew(run: RunPaths, how: str) -> N
     assert list(map(encode_line, told(run))) == whole
 
 
-def test_dagman_that_is_gone_without_a_word(run: RunPaths) -> None:
+def test_a_dagman_that_vanished(run: RunPaths) -> None:
     (run.wms / "run.dag.dagman.log").unlink()
     assert not any(isinstance(event, Finished) for event in told(run))
     events = told(run, gone=lambda: True)
@@ -282,7 +282,7 @@ def groups(run: RunPaths, *exits: int) -> list[str]:
         ((0, 1), "", "SUCCEEDED FAILED DELETED PRUNED", "exit code 1"),
     ],
 )
-def test_a_dagman_that_ends_by_its_own_fault_is_no_cancellation(
+def test_an_error_of_dagman_is_no_cancel(
     run: RunPaths, exits: tuple[int, ...], said: str, ends: str, why: str, in_short: bool
 ) -> None:
     assert groups(run, *exits) == ["a0", "a1", "b0", "b1"]
@@ -296,7 +296,7 @@ def test_a_dagman_that_ends_by_its_own_fault_is_no_cancellation(
     assert in_short or events[-1].state is JobState.FAILED
 
 
-def test_nobody_is_held_off_while_the_schedd_is_asked(run: RunPaths) -> None:
+def test_the_cache_is_not_locked_during_queries(run: RunPaths) -> None:
     (run.wms / "run.dag.dagman.log").unlink()
     asked: list[bool] = []
 
@@ -321,7 +321,7 @@ def test_nobody_is_held_off_while_the_schedd_is_asked(run: RunPaths) -> None:
         (None, JobState.DELETED),
     ],
 )
-def test_a_log_that_is_seen_late_is_waited_for(
+def test_a_log_that_appears_late_is_waited_for(
     run: RunPaths, answer: DagmanEnd | Unreachable | None, state: JobState | None
 ) -> None:
     over = run.wms / "run.dag.dagman.log"
@@ -335,7 +335,7 @@ def test_a_log_that_is_seen_late_is_waited_for(
         assert (end.state, end.t) == (JobState.FAILED, 1795329245.0)
 
 
-def test_what_is_held_is_left_for_reports(run: RunPaths) -> None:
+def test_hold_reasons_are_written_for_reports(run: RunPaths) -> None:
     (run.wms / "run.dag.dagman.log").unlink()
     log = run.wms / "run.dag.nodes.log"
     text = log.read_bytes()
@@ -344,7 +344,7 @@ def test_what_is_held_is_left_for_reports(run: RunPaths) -> None:
     assert read_waiting(run).reasons == {"held by HTCondor: me (by user user)": (6,)}
 
 
-def test_orders_are_told_where_they_belong(run: RunPaths) -> None:
+def test_interventions_are_ordered_among_events(run: RunPaths) -> None:
     book = read_submissions(run)
     steer = Steer(who="ada", act="cancel", t=1795329236.5)
     write_submissions(
@@ -357,7 +357,7 @@ def test_orders_are_told_where_they_belong(run: RunPaths) -> None:
     assert events[-1].state is JobState.DELETED
 
 
-def test_an_order_that_nobody_took_is_not_told(run: RunPaths) -> None:
+def test_unconfirmed_interventions_are_no_events(run: RunPaths) -> None:
     book, whole = read_submissions(run), list(map(encode_line, told(run)))
     steer = Steer(who="ada", act="cancel", t=1795329236.5)
     write_submissions(
@@ -368,7 +368,7 @@ def test_an_order_that_nobody_took_is_not_told(run: RunPaths) -> None:
     assert list(map(encode_line, told(run))) == whole
 
 
-def test_who_removed_a_run_is_told_before_the_order_is_written_down_as_taken(run: RunPaths) -> None:
+def test_a_cancel_is_an_event_before_its_confirmation(run: RunPaths) -> None:
     (run.wms / "run.dag.dagman.log").unlink()
     book = read_submissions(run)
     order = RecordedIntervention(steer=Steer(who="ada", act="cancel", t=1795329245.5), life=1, is_accepted=False)
@@ -387,7 +387,7 @@ def test_who_removed_a_run_is_told_before_the_order_is_written_down_as_taken(run
         assert [event.who for event in events if isinstance(event, Steer) and event.act == "cancel"] == ["ada"]
 
 
-def test_what_was_told_of_an_order_that_is_not_there_is_forgotten(run: RunPaths) -> None:
+def test_the_cache_is_cleared_when_an_intervention_is_gone(run: RunPaths) -> None:
     (run.wms / "run.dag.dagman.log").unlink()
     book = read_submissions(run)
     steer = Steer(who="ada", act="cancel", t=1795329236.5)
@@ -397,7 +397,7 @@ def test_what_was_told_of_an_order_that_is_not_there_is_forgotten(run: RunPaths)
     assert not any(isinstance(event, Steer) and event.who == "ada" for event in told(run))
 
 
-def test_a_restart_is_another_life(run: RunPaths) -> None:
+def test_a_restart_starts_a_new_life(run: RunPaths) -> None:
     before = told(run)
     folder = backup_folder(run, 1)
     folder.mkdir(parents=True)
@@ -433,7 +433,7 @@ def test_a_restart_is_another_life(run: RunPaths) -> None:
     assert CondorLogLocator(run, reading(run).job_phases()).path(1, "a1", "a", 7) == "logs/a/00/a1.41.log"
 
 
-def test_what_is_said_of_dagman(run: RunPaths) -> None:
+def test_status_lines_of_dagman(run: RunPaths) -> None:
     book = read_submissions(run)
     first, second = status_lines.lines(run, book, None, None, lambda: JobPhases(1))
     assert first == "DAGMan: job 1.0 of the schedd 'ap', submitted 2026-11-22T06:32:13Z by submit"
@@ -454,7 +454,7 @@ def test_what_is_said_of_dagman(run: RunPaths) -> None:
     assert "does not exist yet" in list(status_lines.lines(run, book, [], None, lambda: JobPhases(1)))[1]
 
 
-def test_a_run_that_is_over_is_told_in_short(run: RunPaths) -> None:
+def test_a_finished_run_has_brief_events(run: RunPaths) -> None:
     first = reading(run)
     news, mark = first.brief_events()
     assert first.brief_phases() is None, "nothing was read yet"
@@ -473,7 +473,7 @@ def test_a_run_that_is_over_is_told_in_short(run: RunPaths) -> None:
         reading(run).brief_events(mark)
 
 
-def test_what_goes_on_or_was_read_before_is_told_at_length(run: RunPaths) -> None:
+def test_live_and_cached_runs_have_full_events(run: RunPaths) -> None:
     over = run.wms / "run.dag.dagman.log"
     over.rename(over.with_name("over"))
     news, mark = reading(run).brief_events()
@@ -484,7 +484,7 @@ def test_what_goes_on_or_was_read_before_is_told_at_length(run: RunPaths) -> Non
     assert len(list(reading(run).brief_events()[0])) == len(told(run))
 
 
-def test_in_short_orders_and_earlier_submissions_have_their_place(run: RunPaths) -> None:
+def test_brief_events_contain_interventions_and_earlier_submissions(run: RunPaths) -> None:
     book = read_submissions(run)
     steer = Steer(who="ada", act="cancel", t=1795329236.5)
     write_submissions(
@@ -495,12 +495,12 @@ def test_in_short_orders_and_earlier_submissions_have_their_place(run: RunPaths)
     assert shown(run, in_short) == shown(run, told(run))
 
 
-def test_a_run_that_was_never_handed_over_is_told_of_in_no_word(run: RunPaths) -> None:
+def test_a_run_without_submission_has_no_events(run: RunPaths) -> None:
     write_submissions(run, SubmissionRecord())
     assert list(reading(run).brief_events()[0]) == []
 
 
-def test_the_names_of_logs_follow_from_what_was_read_in_short(run: RunPaths) -> None:
+def test_log_paths_follow_from_brief_events(run: RunPaths) -> None:
     service = HTCondorService()
     answer = service.brief_events(run)
     assert not isinstance(answer, Unreachable)
@@ -511,7 +511,7 @@ def test_the_names_of_logs_follow_from_what_was_read_in_short(run: RunPaths) -> 
     assert places.path(0, "a0", "a", 1) == CondorLogLocator(run, reading(run).job_phases()).path(0, "a0", "a", 1)
 
 
-def test_the_disk_is_not_asked_about_every_log(run: RunPaths) -> None:
+def test_the_log_locator_checks_few_files(run: RunPaths) -> None:
     standing = JobPhases(100)
     for job in range(100):
         standing.add_cluster(job, job + 2)

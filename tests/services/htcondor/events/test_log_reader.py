@@ -1,4 +1,4 @@
-"""A log of HTCondor's becomes records: the same as its own bindings read, however the text comes."""
+"""Records of a user log equal those of HTCondor's bindings, for text in any pieces."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def written(folder: Path, *texts: str) -> Path:
 
 @pytest.mark.skipif(find_spec("htcondor2") is None, reason="the Python package 'htcondor' is not installed")
 @pytest.mark.parametrize("path", LOGS, ids=[path.stem for path in LOGS])
-def test_it_reads_what_the_bindings_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_equal_those_of_the_bindings(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CONDOR_CONFIG", "/dev/null")
     import htcondor2
 
@@ -45,7 +45,7 @@ def test_it_reads_what_the_bindings_read(path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("path", LOGS, ids=[path.stem for path in LOGS])
 @given(data=st.data())
-def test_however_the_text_comes_the_records_are_the_same(
+def test_records_do_not_depend_on_pieces(
     path: Path, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
 ) -> None:
     text = path.read_bytes()
@@ -64,11 +64,11 @@ def test_however_the_text_comes_the_records_are_the_same(
     assert found == list(UserLog(path).read_records())
 
 
-def test_a_log_that_is_not_there_yet_has_nothing(tmp_path: Path) -> None:
+def test_a_missing_log_is_empty(tmp_path: Path) -> None:
     assert read(tmp_path / "none.log") == ([], LogPosition())
 
 
-def test_a_record_that_is_being_written_is_left_for_later(tmp_path: Path) -> None:
+def test_an_incomplete_record_is_left_for_later(tmp_path: Path) -> None:
     path = written(tmp_path, "000 (001.000.000) 2026-11-22 06:32:15 Job submitted")
     whole = path.read_text("utf-8")
     path.write_text(whole + "001 (001.000.000) 2026-11-22 06:32:16 Job exec", "utf-8")
@@ -80,7 +80,7 @@ def test_a_record_that_is_being_written_is_left_for_later(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("how", ["another file", "shorter", "rewritten", "gone"])
-def test_a_log_that_was_replaced_is_said_to_be_another(tmp_path: Path, how: str) -> None:
+def test_a_replaced_log_is_reported(tmp_path: Path, how: str) -> None:
     first = "000 (001.000.000) 2026-11-22 06:32:15 Job submitted"
     path = written(tmp_path, first, "001 (001.000.000) 2026-11-22 06:32:16 Job executing")
     _, place = read(path)
@@ -127,7 +127,7 @@ def test_moments_without_a_zone_are_local(tmp_path: Path, monkeypatch: pytest.Mo
     assert [record.at for record in records] == [1795329135.0 + 3 * 3600, 1795329136.0 + 3 * 3600]
 
 
-def test_what_only_looks_like_a_record_is_none(tmp_path: Path) -> None:
+def test_invalid_records_are_counted(tmp_path: Path) -> None:
     good = "000 (001.000.000) 2026-11-22 06:32:15 Job submitted"
     path = written(tmp_path, good, good.replace("000 (", "abc ("), good.replace("001.", "x."), good)
     log = UserLog(path)
@@ -136,7 +136,7 @@ def test_what_only_looks_like_a_record_is_none(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=300))
-def test_no_text_is_too_odd(tmp_path_factory: pytest.TempPathFactory, text: bytes) -> None:
+def test_any_text_is_parsed(tmp_path_factory: pytest.TempPathFactory, text: bytes) -> None:
     path = tmp_path_factory.mktemp("odd") / "odd.log"
     path.write_bytes(text)
     log = UserLog(path)

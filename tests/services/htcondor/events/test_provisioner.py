@@ -1,4 +1,4 @@
-"""Where the job that starts machines stands, as the log tells, and what reports say of it."""
+"""State of the provisioning job by the log, and its line in reports."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _told(*records: tuple[int, str]) -> tuple[EventBuilder, JobPhases, list[Even
         ([SUBMITTED, EXECUTING, BY_DAGMAN, WELL], f"{ONE} was removed with the run, at 2026-11-22T10:01:02Z"),
     ],
 )
-def test_its_state_is_told_in_words(records: list[tuple[int, str]], said: str) -> None:
+def test_status_line_of_each_state(records: list[tuple[int, str]], said: str) -> None:
     _, standing, events = _told(*records)
     assert status_line(standing.provisioner) == said
     assert events == []
@@ -88,7 +88,7 @@ def test_it_ends_with_the_run(records: list[tuple[int, str]], said: str) -> None
     assert standing.provisioner is None
 
 
-def test_a_report_has_it_and_gates_that_failed_where_a_run_has_them(tmp_path: Path) -> None:
+def test_the_report_has_provisioning_and_failed_barriers(tmp_path: Path) -> None:
     run = RunPaths(tmp_path)
     run.wms.mkdir()
     book = SubmissionRecord(

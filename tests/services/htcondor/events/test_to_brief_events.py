@@ -1,4 +1,4 @@
-"""A log that is told in short leaves behind what it does when it is told at length."""
+"""Brief events leave the same state as full events."""
 
 from __future__ import annotations
 
@@ -123,13 +123,13 @@ def assert_same(run: Run, is_removed: bool | None) -> list[BriefEvent]:
 
 @pytest.mark.parametrize("is_removed", [None, False, True])
 @pytest.mark.parametrize("path", sorted(DATA.glob("*.nodes.log")), ids=lambda path: path.name)
-def test_what_was_captured(path: Path, tmp_path: Path, is_removed: bool | None) -> None:
+def test_captured_logs(path: Path, tmp_path: Path, is_removed: bool | None) -> None:
     run = Run(tmp_path / "log", [()] * 8, retries=1, final=True)
     run.log.write_bytes(path.read_bytes())
     assert assert_same(run, is_removed)
 
 
-def test_an_attempt_that_went_well_is_one_word(tmp_path: Path) -> None:
+def test_a_success_is_one_event(tmp_path: Path) -> None:
     run = Run(tmp_path / "log", [(), (0,)])
     run.submit("j0", 7)
     run.write(1, 7, b"Job executing on host: <10.0.0.1:9618>")
@@ -144,7 +144,7 @@ def test_an_attempt_that_went_well_is_one_word(tmp_path: Path) -> None:
     assert start.host == "node8"
 
 
-def test_text_that_is_no_record_is_passed_over(tmp_path: Path) -> None:
+def test_invalid_text_is_skipped(tmp_path: Path) -> None:
     run = Run(tmp_path / "log", [()])
     run.log.write_bytes(
         b"000 (007.000.000) once upon a time\n...\n001 (xyz.000.000) 2026-11-22 06:00:00 x\n...\nend\n...\n"
@@ -174,7 +174,7 @@ _KINDS = st.sampled_from([1, 1, 1, 4, 5, 5, 5, 6, 7, 9, 12, 13, 16, 22, 24])
     st.sampled_from([None, False, True]),
     st.integers(0, 1),
 )
-def test_whatever_happens_to_jobs_without_order(
+def test_any_log_of_independent_jobs(
     tmp_path_factory: pytest.TempPathFactory,
     steps: list[tuple[int, int, bytes | None]],
     is_removed: bool | None,
@@ -207,7 +207,7 @@ _ENDS = (
     st.lists(st.sets(st.integers(0, 6), max_size=2), min_size=7, max_size=7),
     st.sampled_from([None, False, True]),
 )
-def test_whatever_happens_to_jobs_of_a_graph(
+def test_any_log_of_a_graph(
     tmp_path_factory: pytest.TempPathFactory, choices: list[int], above: list[set[int]], is_removed: bool | None
 ) -> None:
     """A job is submitted once those above it have succeeded, as DAGMan does."""

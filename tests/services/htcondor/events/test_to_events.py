@@ -1,4 +1,4 @@
-"""The records of a DAG's log become the events of its run, and these the states people see."""
+"""Log records become events of the run, and these the job states."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from longshore.services.htcondor.events.to_events import EventBuilder
 DATA = Path(__file__).resolve().parents[3] / "data" / "htcondor"
 
 
-def test_what_was_captured_of_every_kind_of_end() -> None:
+def test_captured_log_of_every_kind_of_end() -> None:
     told = RecordedRun(8, final=True, chain=False)
     told.builder = EventBuilder(told.phases, final=True, retries={1: 1})
     for record in UserLog(DATA / "mixed.nodes.log").read_records():
@@ -148,7 +148,7 @@ def test_why_a_job_that_ran_is_held(body: bytes, cause: Cause, signal: int | Non
     assert (end.cause, end.signal) == (cause, signal)
 
 
-def test_held_before_it_began_and_given_up_has_an_attempt_that_tells_why() -> None:
+def test_held_before_its_start_and_given_up_has_an_attempt_with_the_reason() -> None:
     told = (
         RecordedRun(chain=False).submit("j0", 5).take(12, 5, b"Job was held.\n\tCannot access /x\n\tCode 14 Subcode 2")
     )
@@ -216,7 +216,7 @@ def test_dagman_is_gone_without_a_word() -> None:
     assert told.state.is_over
 
 
-def test_what_is_none_of_ours_is_passed_over() -> None:
+def test_unknown_nodes_are_skipped() -> None:
     told = RecordedRun()
     for node in ("g0", "provision", "j7", "jx", "final", ""):
         told.submit(node, 5).start(5).end(5)
@@ -245,9 +245,7 @@ _STEPS = st.one_of(
 
 
 @given(st.lists(_STEPS, max_size=40), st.booleans(), st.integers(0, 40))
-def test_whatever_a_log_says_the_run_comes_to_its_end(
-    steps: list[tuple[int, int, bytes]], is_removed: bool, pause: int
-) -> None:
+def test_any_log_ends_the_run(steps: list[tuple[int, int, bytes]], is_removed: bool, pause: int) -> None:
     told = RecordedRun(4, final=True)
     for number, (kind, cluster, body) in enumerate(steps):
         if number == pause:

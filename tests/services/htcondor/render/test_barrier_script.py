@@ -1,4 +1,4 @@
-"""The program between two groups: it opens when all of the group before is over, and not a record earlier."""
+"""The barrier between two groups opens when all jobs of the first are over, and not earlier."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Folder:
             file.write(text)
 
 
-def test_it_opens_when_all_succeeded(tmp_path: Path) -> None:
+def test_barrier_opens_when_all_succeeded(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     gate = BarrierFollower("g0", tmp_path)
     assert not gate.is_open()
@@ -108,7 +108,7 @@ def test_it_opens_when_all_succeeded(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [1, None])
-def test_what_failed_is_over_and_what_needs_it_as_well(tmp_path: Path, code: int | None) -> None:
+def test_failed_jobs_and_their_descendants_are_over(tmp_path: Path, code: int | None) -> None:
     folder = Folder(tmp_path)
     gate = BarrierFollower("g0", tmp_path)
     folder.ended("j0", code)
@@ -117,7 +117,7 @@ def test_what_failed_is_over_and_what_needs_it_as_well(tmp_path: Path, code: int
     assert gate.is_open()
 
 
-def test_who_is_tried_again_is_not_over(tmp_path: Path) -> None:
+def test_retried_jobs_are_not_over(tmp_path: Path) -> None:
     folder = Folder(tmp_path, overrides="RETRY j0 2 UNLESS-EXIT 7\nRETRY j2 1\n")
     gate = BarrierFollower("g0", tmp_path)
     for code in (1, 7):
@@ -127,7 +127,7 @@ def test_who_is_tried_again_is_not_over(tmp_path: Path) -> None:
     assert gate.is_open()
 
 
-def test_what_is_done_already_is_waited_for_no_more(tmp_path: Path) -> None:
+def test_done_jobs_are_not_waited_for(tmp_path: Path) -> None:
     Folder(tmp_path)
     for number, done in ((1, "j0"), (2, "j2")):
         (tmp_path / f"run.dag.rescue00{number}").write_text(f"# Rescue DAG file\n#\nDONE {done}\n", "utf-8")
@@ -136,7 +136,7 @@ def test_what_is_done_already_is_waited_for_no_more(tmp_path: Path) -> None:
     assert BarrierFollower("g0", tmp_path).is_open()
 
 
-def test_what_dagman_could_not_submit_is_over(tmp_path: Path) -> None:
+def test_unsubmitted_nodes_are_over(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     given_up = "11/22/26 10:00:00 Shortcutting node j2 retries because of submit failure(s)\n"
     # Of an earlier time, before the node was submitted again.
@@ -152,7 +152,7 @@ def test_what_dagman_could_not_submit_is_over(tmp_path: Path) -> None:
 
 @settings(max_examples=examples(60))
 @given(data=st.data())
-def test_it_opens_when_the_engine_would_let_the_next_group_begin(data: st.DataObject, tmp_path: Path) -> None:
+def test_barrier_opens_when_the_engines_would(data: st.DataObject, tmp_path: Path) -> None:
     size = data.draw(st.integers(2, 9))
     pairs = data.draw(st.sets(st.tuples(st.integers(0, size - 2), st.integers(1, size - 1)), max_size=12))
     first = data.draw(st.sets(st.integers(0, size - 1), min_size=1, max_size=size))
@@ -201,7 +201,7 @@ def _end(state: RunState, number: int, code: int) -> None:
         apply_event(state, event)
 
 
-def test_as_a_program_it_waits(tmp_path: Path) -> None:
+def test_the_program_waits(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     run = subprocess.Popen([sys.executable, "-I", program.__file__, "g0"], cwd=tmp_path)
     try:
@@ -214,7 +214,7 @@ def test_as_a_program_it_waits(tmp_path: Path) -> None:
         run.wait()
 
 
-def test_it_does_not_outlive_dagman(tmp_path: Path) -> None:
+def test_the_program_ends_with_dagman(tmp_path: Path) -> None:
     Folder(tmp_path)
     (tmp_path / "run.dag").unlink()
     os.mkfifo(tmp_path / "run.dag")
@@ -235,7 +235,7 @@ def test_it_does_not_outlive_dagman(tmp_path: Path) -> None:
             os.kill(number, signal.SIGKILL)
 
 
-def test_old_versions_of_python_can_read_it() -> None:
+def test_the_program_is_valid_for_old_pythons() -> None:
     text = Path(program.__file__).read_text("utf-8")
     assert text.startswith("#!/usr/bin/env python3\n")
     assert ast.parse(text, feature_version=(3, 6)).body

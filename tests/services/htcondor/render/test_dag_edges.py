@@ -1,4 +1,4 @@
-"""The order of a workflow, as its DAG has it."""
+"""Edges and barriers of a workflow in the DAG."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _ancestors(workflow: Workflow) -> dict[str, set[str]]:
 
 
 @given(st.integers(2, 12).flatmap(lambda n: st.sets(st.tuples(st.integers(0, n - 2), st.integers(1, n - 1)))))
-def test_every_edge_is_there_and_no_other(pairs: set[tuple[int, int]]) -> None:
+def test_edges_are_complete_and_exact(pairs: set[tuple[int, int]]) -> None:
     edges = [(f"n{parent}", f"n{child}") for parent, child in pairs if parent < child]
     workflow = Workflow("w", Dag.by_name([job(f"n{number}", label="n") for number in range(12)], edges))
     expected: dict[str, set[str]] = defaultdict(set)

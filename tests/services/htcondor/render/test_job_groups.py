@@ -1,4 +1,4 @@
-"""Jobs of a label share a description, and each has its own command sign by sign."""
+"""Jobs of a label share a description, and each keeps its own command."""
 
 from __future__ import annotations
 

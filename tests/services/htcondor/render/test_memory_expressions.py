@@ -1,4 +1,4 @@
-"""What the expressions come to, as HTCondor's own ClassAds work them out, end by end."""
+"""Retry and memory expressions, evaluated by HTCondor's own ClassAds, attempt by attempt."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_memory_grows_to_what_a_job_may_have_and_that_is_tried_once(
     assert became == ("over" if hold[0] == 3 else "removed")
 
 
-def test_ways_to_run_out_add_up() -> None:
+def test_all_kinds_of_memory_holds_are_counted() -> None:
     given, _ = series(Job(retry_inputs(100, max_mib=1000)), iter([*OOM_HOLDS, *OOM_HOLDS]))
     assert given == [100, 200, 400, 800, 1000]
 
@@ -159,7 +159,7 @@ def test_without_growth_memory_is_what_was_asked_for() -> None:
     assert job.starts() == 3072
 
 
-def test_exit_codes_that_trying_again_cannot_mend() -> None:
+def test_exit_codes_without_retry() -> None:
     # One code, several, or none.
     until = dict(retry_commands(retry_inputs(unless_exit=(1, 2))))["retry_until"]
     assert "member(ExitCode, {1,2})" in until
@@ -218,7 +218,7 @@ def test_the_wait_doubles_up_to_its_longest() -> None:
     assert "min({60.0 * pow(2.0, (NumHolds ?: 1) - 1), 100.0})" in text
 
 
-def test_what_somebody_holds_by_hand_stays_held() -> None:
+def test_holds_by_hand_are_not_released() -> None:
     job = Job(retry_inputs(100, retries=0))
     assert job.is_held(1, 0) == "held"
     assert job.is_held(1, 0) == "held"
@@ -237,7 +237,7 @@ def test_a_hold_may_be_released_at_once() -> None:
     assert job.says("periodic_release") is False
 
 
-def test_more_than_enough_that_still_was_not_enough_is_the_end() -> None:
+def test_an_attempt_with_the_maximum_of_memory_is_the_last() -> None:
     job = Job(retry_inputs(100, max_mib=1000))
     job.starts()
     # A whole machine was given to it.

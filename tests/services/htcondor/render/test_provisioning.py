@@ -1,4 +1,4 @@
-"""What starts machines beside a run."""
+"""Rendering of the provisioning job."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _files(**run: Any) -> dict[str, str]:
     return rendered(Workflow("w", Dag.by_name([job("a")])), context(run=run))
 
 
-def test_nothing_is_started_unless_asked() -> None:
+def test_no_provisioning_by_default() -> None:
     files = _files(provisionResources=False, provisioning={"provisioningScript": SCRIPT})
     assert not [name for name in files if "provision" in name]
     assert "SERVICE" not in files["wms/run.dag"]
@@ -67,7 +67,7 @@ def test_a_program_without_a_first_line_gets_one() -> None:
         ({"provisionResources": True, "provisioning": {"provisioningScript": "x"}}, "'provisioningMaxWallTime'"),
     ],
 )
-def test_what_is_missing_is_told(run: dict[str, Any], words: str) -> None:
+def test_missing_settings_are_reported(run: dict[str, Any], words: str) -> None:
     (problem,) = check(Workflow("w", Dag.by_name([job("a")])), context(run=run))
     assert problem.fatal
     assert words in problem.message

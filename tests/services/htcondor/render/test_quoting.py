@@ -1,4 +1,4 @@
-"""What passes all of HTCondor's readers is just what went in: a model of each, and any text."""
+"""Any text passes models of all of HTCondor's parsers unchanged."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_beginning_and_end_never_overlap(texts: list[str]) -> None:
 
 
 @given(ANY)
-def test_what_does_not_fit_is_packed_into_what_does(line: str) -> None:
+def test_unquotable_text_is_packed(line: str) -> None:
     words = quoting.pack_line(line)
     assert all(map(quoting.is_quotable, words))
     unpacked = re.sub(
@@ -128,5 +128,5 @@ def test_plain_words_stay_readable() -> None:
 
 
 @pytest.mark.parametrize("text", ["a\nb", "a\rb", "\x01", "$$(Machine)", "$$$([1+1])"])
-def test_what_does_not_fit(text: str) -> None:
+def test_unquotable_text(text: str) -> None:
     assert not quoting.is_quotable(text)

@@ -1,4 +1,4 @@
-"""Files that are transferred to jobs which do not see the run directory, and back."""
+"""File transfer for jobs that do not see the run directory."""
 
 from __future__ import annotations
 

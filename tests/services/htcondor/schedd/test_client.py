@@ -1,4 +1,4 @@
-"""What the bindings can do only on the host of a schedd is refused elsewhere, and never done to another run."""
+"""Commands to DAGMan are refused on other hosts than that of its schedd."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_dagman_of_another_schedd_is_not_mistaken_for_one_of_this_host(
 
 
 @pytest.mark.parametrize(("schedd", "here"), [("", "ap1.pool.test"), ("", ""), ("ap2", "ap2.pool.test")])
-def test_one_of_this_host_takes_orders(monkeypatch: pytest.MonkeyPatch, schedd: str, here: str) -> None:
+def test_a_dagman_of_this_host_accepts_commands(monkeypatch: pytest.MonkeyPatch, schedd: str, here: str) -> None:
     asked = _bindings(monkeypatch, here=here)
     client = CondorClient(schedd=schedd)
     client.pause_dag(12, halt="why")

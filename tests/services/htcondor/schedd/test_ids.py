@@ -1,4 +1,4 @@
-"""What people call a run of HTCondor's."""
+"""Ids of runs on HTCondor."""
 
 from __future__ import annotations
 

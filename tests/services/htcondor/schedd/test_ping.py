@@ -1,4 +1,4 @@
-"""What a pool answers becomes what it has, and every way in which it does not answer a sentence of its own."""
+"""Capacity of a pool, and a message for each way in which it does not answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run is found at whichever schedd has it, whatever becomes of the others meanwhile."""
+"""A run is found at the schedd that has it, even if others do not answer."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def test_a_schedd_that_fails_does_not_end_the_search(run: Path, silent: str) -> 
 
 
 @pytest.mark.parametrize("silent", ["queue", "history"])
-def test_that_the_only_one_does_not_answer_is_said(run: Path, silent: str) -> None:
+def test_a_single_silent_schedd_is_an_error(run: Path, silent: str) -> None:
     with pytest.raises(UnreachableError, match="timed out"):
         first_directory([_Schedd(None, run, silent=silent)], MEANT, skip_failures=False)
     assert first_directory([_Schedd(None, run)], MEANT, skip_failures=False) == run
 
 
-def test_a_directory_that_is_no_run_of_ours_is_none(run: Path) -> None:
+def test_a_directory_without_run_is_none(run: Path) -> None:
     RunPaths(run).card.unlink()
     assert first_directory([_Schedd(run, None)], MEANT, skip_failures=False) is None

@@ -1,4 +1,4 @@
-"""What a schedd says of a run becomes a report that never says more than was told."""
+"""Reports of runs from ads: unknown states are UNKNOWN."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ def test_a_run_of_bps_that_has_not_begun() -> None:
         ({}, JobState.UNKNOWN),
     ],
 )
-def test_how_a_run_stands(ad: dict[str, Any], state: JobState) -> None:
+def test_state_of_a_run(ad: dict[str, Any], state: JobState) -> None:
     assert state_of(ad) is state
 
 
-def test_why_dagman_does_not_go_on() -> None:
+def test_reasons_of_a_stopped_dagman() -> None:
     held = build_report({**AD, "JobStatus": 5, "HoldReason": "no space"}, "ap", None)
     assert "DAGMan itself is held: no space" in held.specifics
     gone = build_report({**AD, "JobStatus": 3, "RemoveReason": "via condor_rm"}, "ap", None)
@@ -119,7 +119,7 @@ def test_jobs_by_label() -> None:
     assert (told["odd"].signal, told["odd"].exit_code) == (9, None)
 
 
-def test_of_what_is_over_nobody_guesses() -> None:
+def test_unknown_ends_are_not_guessed() -> None:
     report = build_report({**AD, "JobStatus": 4, "ExitCode": 1}, "ap", [job(20, "a", "isr", 4)])
     assert {label: there(row) for label, row in report.labels.items()} == {
         "isr": {JobState.UNKNOWN: 3},

@@ -1,4 +1,4 @@
-"""A DAG that was read back, and what is wrong with others."""
+"""Parsing of rendered DAGs, and errors in others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from longshore.services.htcondor.submission.parse_dag import parse_dag
 HEAD = "SUBMIT-DESCRIPTION d {\n  executable = /bin/true\n}\nJOB a d\nJOB b d\n"
 
 
-def test_what_is_rendered_is_read_back() -> None:
+def test_rendered_dags_are_parsed() -> None:
     workflow = some_of_everything()
     found = parse_dag(rendered(workflow, context())["wms/run.dag"].splitlines(keepends=True))
     assert found.faults == []
@@ -30,7 +30,7 @@ def test_the_worst_of_several_values_is_the_one_with_most_quotes() -> None:
     assert found.appended_values == {"z": "1"}
 
 
-def test_what_somebody_adds_that_dagman_knows_is_passed_over() -> None:
+def test_other_commands_of_dagman_are_accepted() -> None:
     more = (
         "PRE_SKIP a 3\nDONE b\nSAVE_POINT_FILE a here\nJOBSTATE_LOG log\nSPLICE s s.dag\nSUBDAG EXTERNAL t t.dag\n"
         "PARENT a CHILD s t\nPARENT s CHILD b\nRETRY s+c 3\nCONNECT s s\n"
@@ -67,7 +67,7 @@ def test_what_somebody_adds_that_dagman_knows_is_passed_over() -> None:
         ("SUBMIT-DESCRIPTION e {\n", 6, "the description 'e' has no end"),
     ],
 )
-def test_what_dagman_would_choke_on_is_told_with_its_line(more: str, line: int, message: str) -> None:
+def test_faults_have_their_line(more: str, line: int, message: str) -> None:
     faults = parse_dag((HEAD + more).splitlines(keepends=True)).faults
     assert [fault for fault in faults if fault.line == line and fault.message.startswith(message)]
     assert parse_dag(HEAD.splitlines(keepends=True)).faults == []

@@ -1,4 +1,4 @@
-"""What was handed over by somebody who was killed amid it is found, or everything is put where it was."""
+"""An interrupted submission is found, or all files return to their places."""
 
 from __future__ import annotations
 
@@ -76,13 +76,13 @@ def begin(run: RunPaths, *, moved: tuple[str, ...] = (), made: tuple[str, ...] =
     return book
 
 
-def test_what_was_never_begun_is_not_asked_for(run: RunPaths) -> None:
+def test_without_pending_submission_nothing_is_queried(run: RunPaths) -> None:
     schedd = _Schedd(UnreachableError("nobody is there"))
     assert resolve_submission(run, schedd, read_submissions(run)) == read_submissions(run)
     assert schedd.asked == ""
 
 
-def test_what_arrived_is_written_down(run: RunPaths) -> None:
+def test_an_arrived_submission_is_recorded(run: RunPaths) -> None:
     schedd = _Schedd(DagmanJob(cluster=9, schedd="ap", global_id="ap#9.0#200"))
     book = resolve_submission(
         run, schedd, begin(run, moved=("run.dag.nodes.log", "overrides.dag"), made=("run.dag.rescue001",))
@@ -106,9 +106,7 @@ def test_what_arrived_is_written_down(run: RunPaths) -> None:
         (("run.dag.nodes.log", "overrides.dag"), ("overrides.dag", "run.dag.rescue001", "run.dag.condor.sub")),
     ],
 )
-def test_of_what_did_not_arrive_everything_is_where_it_was(
-    run: RunPaths, moved: tuple[str, ...], made: tuple[str, ...]
-) -> None:
+def test_a_lost_restart_is_rolled_back(run: RunPaths, moved: tuple[str, ...], made: tuple[str, ...]) -> None:
     before = {path.name: path.read_text("utf-8") for path in run.wms.iterdir()}
     begun = begin(run, moved=moved, made=made)
     # Until then, the newest submission's logs are found wherever they are.
@@ -117,7 +115,7 @@ def test_of_what_did_not_arrive_everything_is_where_it_was(
     assert {path.name: path.read_text("utf-8") for path in run.wms.iterdir() if path.is_file()} == before
 
 
-def test_whoever_is_killed_amid_taking_back_costs_no_log(run: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_roll_back_loses_no_log(run: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
     before = {path.name: path.read_text("utf-8") for path in run.wms.iterdir()}
     begun = begin(run, moved=("run.dag.nodes.log", "overrides.dag"), made=("run.dag.rescue001",))
     replace, moved = Path.replace, iter((True, False))
@@ -135,7 +133,7 @@ def test_whoever_is_killed_amid_taking_back_costs_no_log(run: RunPaths, monkeypa
     assert {path.name: path.read_text("utf-8") for path in run.wms.iterdir() if path.is_file()} == before
 
 
-def test_of_a_first_submission_that_did_not_arrive_nothing_is_left(run: RunPaths) -> None:
+def test_a_lost_first_submission_is_rolled_back(run: RunPaths) -> None:
     write_submissions(run, SubmissionRecord(pending=DagSubmission(life=life(1), cluster=0, schedd="")))
     (run.wms / "run.dag.condor.sub").write_text("made", "utf-8")
     assert resolve_submission(run, _Schedd(None), read_submissions(run)) == SubmissionRecord()
@@ -143,7 +141,7 @@ def test_of_a_first_submission_that_did_not_arrive_nothing_is_left(run: RunPaths
     assert (run.wms / "run.dag").exists()
 
 
-def test_nothing_is_taken_back_while_nobody_answers(run: RunPaths) -> None:
+def test_no_roll_back_without_an_answer(run: RunPaths) -> None:
     begun = begin(run, moved=("run.dag.nodes.log", "overrides.dag"))
     with pytest.raises(UnreachableError, match="nobody is there"):
         resolve_submission(run, _Schedd(UnreachableError("nobody is there")), begun)

@@ -1,4 +1,4 @@
-"""What is done becomes a rescue file: jobs, and joins behind nothing but what is done."""
+"""Rescue files: jobs that are done, and joins behind done jobs only."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def test_joins_are_done_when_all_before_them_is() -> None:
     assert "".join(rescue_text(["j0"])).endswith("DONE j0\n")
 
 
-def test_a_gate_is_done_when_all_it_waits_for_is() -> None:
+def test_a_barrier_is_done_when_all_its_jobs_are() -> None:
     gates = 'VARS g0 after0="j0"\nVARS g0 after1="j1"\nSCRIPT PRE g0 gate g0\nVARS j2 after0="j0"\n'
     lines = DAG.replace("PARENT j0 j1 CHILD g0\n", gates).splitlines(keepends=True)
     assert list(done_nodes(lines, {0, 2})) == ["j0", "j2"]
     assert list(done_nodes(lines, {0, 1})) == ["j0", "j1", "g0", "g1"]
 
 
-def test_how_often_dagman_tries_again() -> None:
+def test_retries_by_dagman() -> None:
     assert parse_retries(DAG.splitlines(), 4) == {1: 3, 3: 1}
 
 
@@ -63,7 +63,7 @@ def test_what_is_done_is_closed_under_its_parents(data: st.DataObject) -> None:
     assert set(joins) == (there if len(done) == wide else set())
 
 
-def test_why_a_node_could_not_be_submitted(tmp_path: Path) -> None:
+def test_reasons_of_failed_submits(tmp_path: Path) -> None:
     path = tmp_path / "run.dag.dagman.out"
     path.write_text(
         "11/22/26 07:00:01 Submitting node j2 from inline description\n"

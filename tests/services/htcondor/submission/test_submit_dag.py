@@ -1,4 +1,4 @@
-"""A prepared run becomes a job of DAGMan's, the first time and again, or everything is as it was before."""
+"""Submission of a prepared run, first or restart: a job of DAGMan, or an unchanged run directory."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def again(**more: Any) -> DagRestart:
     return DagRestart(restarted=Restarted(jobs=(0, 1), who="me"), **values)
 
 
-def test_jobs_that_begin_anew_forget_which_of_their_tasks_were_done(run: RunPaths) -> None:
+def test_jobs_from_the_first_task_forget_done_tasks(run: RunPaths) -> None:
     records = [run.root / task_record_path(number) for number in range(2)]
     for record in records:
         record.parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def test_jobs_that_begin_anew_forget_which_of_their_tasks_were_done(run: RunPath
     assert [handed.life.by for handed in read_submissions(run).submissions] == ["submit", "restart"]
 
 
-def test_what_is_set_stands_in_the_file_that_dagman_reads_last(run: RunPaths) -> None:
+def test_overrides_are_in_the_file_that_dagman_reads_last(run: RunPaths) -> None:
     submit_run(run, _Schedd(), by="submit")
     before = (run.wms / "overrides.dag").read_text("utf-8")
     wanted = {"j0": {"APPEND allowed_execute_duration": "3600", "mem": "5", "cpus": "2"}, "j1": {}}
@@ -113,7 +113,7 @@ def test_what_is_set_stands_in_the_file_that_dagman_reads_last(run: RunPaths) ->
         (UnreachableError("nobody is there"), SubmissionUncertainError),
     ],
 )
-def test_of_what_was_not_committed_it_is_asked_whether_it_was(
+def test_an_uncertain_submission_is_queried(
     run: RunPaths, arrives: DagmanJob | Exception | None, raised: type[Exception] | None
 ) -> None:
     schedd = _Schedd()
@@ -129,9 +129,7 @@ def test_of_what_was_not_committed_it_is_asked_whether_it_was(
 @pytest.mark.parametrize(
     ("pool", "own", "refused"), [("", "", True), ("1", "0", False), ("0", "2", True), ("0", "", False)]
 )
-def test_how_strict_dagman_is_the_run_says_before_the_pool_does(
-    own: str, pool: str, refused: bool, run: RunPaths
-) -> None:
+def test_strictness_of_the_run_overrides_that_of_the_pool(own: str, pool: str, refused: bool, run: RunPaths) -> None:
     if own:
         with (run.wms / "dagman.conf").open("a", encoding="utf-8") as file:
             file.write(f"DAGMAN_USE_STRICT = {own}\n")
@@ -142,7 +140,7 @@ def test_how_strict_dagman_is_the_run_says_before_the_pool_does(
     assert len(schedd.taken) == (not refused or elsewhere)
 
 
-def test_what_somebody_else_began_and_that_arrived_is_taken_on_and_not_handed_over_twice(run: RunPaths) -> None:
+def test_an_arrived_submission_is_not_repeated(run: RunPaths) -> None:
     killed = _Schedd()
     killed.fails = killed.arrives = UnreachableError("nobody is there")
     with pytest.raises(SubmissionUncertainError):

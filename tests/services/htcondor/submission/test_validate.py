@@ -1,4 +1,4 @@
-"""A DAG that cannot work is refused before anybody takes it."""
+"""A DAG that cannot work is refused before its submission."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _one(**own: Any) -> Workflow:
     )
 
 
-def test_what_is_rendered_works() -> None:
+def test_rendered_dags_are_valid() -> None:
     _try(some_of_everything())
     _try(_one(**{"profile.condor": {"request_memory": "5 GB", "requirements": 'Machine != "x"', "+A": '"b"'}}))
 
@@ -57,14 +57,14 @@ def test_what_is_rendered_works() -> None:
         ({"directives": ["rank = +"]}, "'rank' is no expression: +"),
     ],
 )
-def test_a_description_that_nobody_can_read_is_refused(own: dict[str, Any], words: str) -> None:
+def test_an_invalid_description_is_refused(own: dict[str, Any], words: str) -> None:
     with pytest.raises(SubmissionRefusedError, match="of the submit description 'd_a'") as caught:
         _try(_one(**own))
     assert words in caught.value.message
     assert "line 9" in caught.value.message
 
 
-def test_a_directory_that_is_not_there_is_told_before_dagman_finds_out() -> None:
+def test_a_missing_directory_is_refused() -> None:
     nowhere = msgspec.structs.replace(job("a").settings, working_directory="/nowhere")
     with pytest.raises(
         SubmissionRefusedError, match="'d_a' would run in '/nowhere', which is no directory on this host"
@@ -72,7 +72,7 @@ def test_a_directory_that_is_not_there_is_told_before_dagman_finds_out() -> None
         _try(Workflow("w", Dag.by_name([msgspec.structs.replace(job("a"), settings=nowhere)])))
 
 
-def test_a_dag_that_nobody_can_run_is_refused() -> None:
+def test_an_invalid_dag_is_refused() -> None:
     with pytest.raises(SubmissionRefusedError) as caught:
         _try(_one(), "PARENT j0 CHILD j9\nPRIORITY j8 1\n")
     assert "there is no node 'j9' (and 1 more like it)" in caught.value.message
@@ -80,7 +80,7 @@ def test_a_dag_that_nobody_can_run_is_refused() -> None:
 
 
 @pytest.mark.parametrize("node", ["j0", "ALL_NODES"])
-def test_what_a_node_gives_behind_its_description_is_tried_as_well(node: str) -> None:
+def test_appended_variables_are_validated(node: str) -> None:
     _try(_one(), f'VARS {node} APPEND request_memory="5 GB"\n')
     with pytest.raises(SubmissionRefusedError, match="'request_memory' is no expression: 5 GX"):
         _try(_one(), f'VARS {node} APPEND request_memory="5 GX"\n')
