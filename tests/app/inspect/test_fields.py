@@ -55,7 +55,7 @@ def test_filters(text: str, kept: bool) -> None:
     assert parse_filters([text])(run()) is kept
 
 
-def test_all_filters_must_hold() -> None:
+def test_a_run_must_meet_all_filters() -> None:
     assert parse_filters(["state=FAILED", "payload=survey"])(run())
     assert not parse_filters(["state=FAILED", "payload=other"])(run())
 
@@ -71,7 +71,7 @@ def test_all_filters_must_hold() -> None:
         ("failed>many", "'many' in 'failed>many' is no number", ""),
     ],
 )
-def test_what_is_no_filter(text: str, words: str, hint: str) -> None:
+def test_malformed_filters_are_errors(text: str, words: str, hint: str) -> None:
     with pytest.raises(UsageError) as raised:
         parse_filters([text])
     assert words in raised.value.message

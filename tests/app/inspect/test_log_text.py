@@ -1,4 +1,4 @@
-"""Logs are read from their end, by pattern and in pieces, and say the same as when they are read whole."""
+"""Logs are read from their end, by pattern and in chunks, with the same result as in one read."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ logs = st.lists(st.sampled_from([b"a", b"bb\n", b"\n", b"\x00\xff", b"c\n\n", b"
 
 
 @pytest.fixture(autouse=True)
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything happens at the borders of pieces: they are small here."""
     monkeypatch.setattr(log_text, "_CHUNK_B", 7)
 
@@ -41,7 +41,7 @@ def test_the_tail_is_the_last_lines(tmp_path: Path, text: bytes, lines: int) -> 
 
 
 @given(st.lists(st.sampled_from([b"a", b"bb\n", b"\n", b"\x00\n"]), max_size=30).map(b"".join))
-def test_what_matches_does_not_depend_on_the_pieces(tmp_path: Path, text: bytes) -> None:
+def test_matching_lines_do_not_depend_on_chunks(tmp_path: Path, text: bytes) -> None:
     path = tmp_path / "log"
     path.write_bytes(text)
     lines = text.split(b"\n")
@@ -52,13 +52,13 @@ def test_what_matches_does_not_depend_on_the_pieces(tmp_path: Path, text: bytes)
         assert found == [line for line in lines if b"b" in line or b"\0" in line]
 
 
-def test_a_line_without_end_is_taken_in_pieces() -> None:
+def test_an_endless_line_is_matched_in_chunks() -> None:
     matcher = LineMatcher(re.compile(b"xx"))
     assert list(matcher.take(b"xx" * 10)) == [b"xx" * 10]
     assert list(matcher.end()) == []
 
 
-def test_what_is_no_log(tmp_path: Path) -> None:
+def test_missing_logs_and_invalid_patterns_are_errors(tmp_path: Path) -> None:
     with pytest.raises(RunNotFoundError, match="is not there"):
         open_log(tmp_path / "none")
     with pytest.raises(RunUnreadableError, match="it is not a regular file"):

@@ -1,4 +1,4 @@
-"""What a report counts beside the states of jobs agrees with these, whatever happens to a run."""
+"""Counts and attempts of the collector agree with the states of jobs after any events."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def possible(state: RunState, kind: str, job: int, n: int) -> Event | None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(SUBMIT), st.integers(0, 5)), max_size=150))
-def test_it_agrees_with_the_states(steps: list[tuple[str, int]]) -> None:
+def test_the_collector_agrees_with_the_states(steps: list[tuple[str, int]]) -> None:
     state, attempts = RunState(PARENTS, LABELS), AttemptCollector(LABELS, 3)
     life = Life(v=FORMAT, life=1, t=0.0, host="h", pid=1, boot="b", by="submit")
     apply_event(state, life)
@@ -110,7 +110,7 @@ TOLD: list[Event] = [
 ]
 
 
-def test_attempts_of_some_jobs_are_kept_whole() -> None:
+def test_attempts_of_some_jobs_are_collected_in_full() -> None:
     records = AttemptRecords({0})
     AttemptCollector(LABELS, 3, records=records).add(TOLD)
     (attempt,) = records.of(0)
@@ -132,7 +132,7 @@ def test_a_refused_attempt_counts_only_if_it_is_spent() -> None:
         assert attempts.failed_ends.keys() == ({0, 1} if spent else set())
 
 
-def test_of_every_job_the_newest_attempt_is_kept() -> None:
+def test_the_newest_attempt_of_every_job_is_collected() -> None:
     newest = NewestAttempts(len(LABELS))
     attempts = AttemptCollector(LABELS, 3, newest=newest)
     attempts.add(TOLD)

@@ -1,4 +1,4 @@
-"""Failures in groups: counted right, however many logs there are, and each with an example."""
+"""Failure groups count every failed job once, with an example each, for any number of logs."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def say(root: Path, job: int, text: str, *, label: str = "isr") -> Path:
     return path
 
 
-def test_nothing_failed(tmp_path: Path) -> None:
+def test_a_run_without_failures_has_no_groups(tmp_path: Path) -> None:
     assert failed(tmp_path, {}).groups() == ()
 
 
-def test_alike_but_for_numbers(tmp_path: Path) -> None:
+def test_logs_that_differ_in_numbers_are_one_group(tmp_path: Path) -> None:
     for job in range(5):
         say(tmp_path, job, f"start\nKeyError: visit {job}\nbye\n" if job else "MemoryError\n")
     (tmp_path / "wms").mkdir()
@@ -60,7 +60,7 @@ def test_alike_but_for_numbers(tmp_path: Path) -> None:
     assert (second.message, second.count) == ("MemoryError", 1)
 
 
-def test_of_ten_thousand_alike_a_sample_is_read(tmp_path: Path) -> None:
+def test_of_ten_thousand_equal_failures_a_sample_of_logs_is_read(tmp_path: Path) -> None:
     for job in range(10_000):
         if job % 50 == 0:
             say(tmp_path, job, f"KeyError: visit {job}\n")
@@ -71,14 +71,14 @@ def test_of_ten_thousand_alike_a_sample_is_read(tmp_path: Path) -> None:
     assert sum(group.count for group in groups) <= 40
 
 
-def test_more_kinds_than_logs_that_may_be_read(tmp_path: Path) -> None:
+def test_the_number_of_logs_read_is_limited(tmp_path: Path) -> None:
     ends: dict[int, Ended | Lost | None] = {job: exit_of(job, code=job) for job in range(1000)}
     groups = failed(tmp_path, ends).groups()
     assert len(groups) == 1000
     assert all((group.count, group.unread) == (1, 0) for group in groups)
 
 
-def test_what_was_never_started_or_is_lost_tells_its_reason(tmp_path: Path) -> None:
+def test_attempts_without_a_log_are_grouped_by_reason(tmp_path: Path) -> None:
     ends: dict[int, Ended | Lost | None] = {
         0: Ended(j=0, a=1, cause=Cause.SUBMIT, reason="no account 'x'"),
         1: Lost(j=1, a=2, why="host n12 is gone"),
@@ -133,7 +133,7 @@ def test_every_failure_is_counted_once(jobs: list[tuple[int, int]]) -> None:
     assert sum(group.count for group in groups) + sum(kinds.values()) == len(jobs)
 
 
-def test_what_was_read_is_read_again_for_another_attempt_only(tmp_path: Path) -> None:
+def test_a_log_is_read_again_only_for_another_attempt(tmp_path: Path) -> None:
     path = say(tmp_path, 0, "KeyError: 'a'\n")
     first = failed(tmp_path, {0: exit_of(0)})
     assert first.groups()[0].message == "KeyError: 'a'"

@@ -1,4 +1,4 @@
-"""What logs of one fault have in common."""
+"""Logs of the same fault have the same signature."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from longshore.app.report.failure_signature import normalize, signature
         ("facade effaced", "facade effaced"),
     ],
 )
-def test_what_differs_is_taken_out(line: str, common: str) -> None:
+def test_job_specific_parts_become_placeholders(line: str, common: str) -> None:
     assert normalize(line) == common
 
 
-def test_the_last_line_that_tells_of_an_error_is_taken() -> None:
+def test_the_signature_is_the_last_line_that_reports_an_error() -> None:
     lines = ["Traceback (most recent call last):", "KeyError: 'visit'", "INFO cleaning up"]
     assert signature(lines) == "KeyError: 'visit'"
     assert signature(["one", "two"]) == "two"
@@ -36,10 +36,10 @@ def test_the_last_line_that_tells_of_an_error_is_taken() -> None:
 
 
 @given(st.text(max_size=300))
-def test_any_line_has_one_and_it_is_short(line: str) -> None:
+def test_the_signature_of_any_line_is_short(line: str) -> None:
     assert len(normalize(line)) <= 200
 
 
 @given(st.integers(0, 10**9), st.integers(0, 10**9))
-def test_numbers_do_not_matter(one: int, other: int) -> None:
+def test_numbers_do_not_change_the_signature(one: int, other: int) -> None:
     assert normalize(f"job {one} failed") == normalize(f"job {other} failed")

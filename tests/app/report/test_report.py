@@ -1,4 +1,4 @@
-"""A run that is looked at again and again tells the same as one that is read from the beginning, at every moment."""
+"""Repeated reports equal a report from all events, at every moment of a run."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def without_jobs(report: RunReport) -> RunReport:
 
 
 @pytest.mark.parametrize("ahead", [0, 3])
-def test_every_moment_of_a_run(written: WrittenRun, ahead: int) -> None:
+def test_repeated_reports_equal_a_fresh_one_at_every_moment(written: WrittenRun, ahead: int) -> None:
     """However far the journal is ahead of the snapshot, what is told is of one moment."""
     written.begin()
     builder = ReportBuilder(written.opened)
@@ -83,7 +83,7 @@ def test_every_moment_of_a_run(written: WrittenRun, ahead: int) -> None:
     assert (report.counts[JobState.SUCCEEDED], report.counts[JobState.PRUNED]) == (4, 1)
 
 
-def test_a_retry_that_waits_is_told_of(written: WrittenRun) -> None:
+def test_a_waiting_retry_is_reported(written: WrittenRun) -> None:
     written.begin()
     for event in course()[:9]:
         written.write(event)
@@ -94,7 +94,7 @@ def test_a_retry_that_waits_is_told_of(written: WrittenRun) -> None:
     assert any("1 job is waiting to be retried, the first at" in words for words in report.summary.waits)
 
 
-def test_a_life_that_made_others_void_is_read_anew(written: WrittenRun) -> None:
+def test_a_life_that_voids_earlier_events_is_replayed(written: WrittenRun) -> None:
     written.begin()
     builder = ReportBuilder(written.opened)
     events = course()
@@ -114,7 +114,7 @@ def test_a_life_that_made_others_void_is_read_anew(written: WrittenRun) -> None:
     assert report == without_jobs(report_run(written.opened, details=True, now=NOW))
 
 
-def test_counts_that_do_not_add_up_are_unknown_and_it_is_said(written: WrittenRun) -> None:
+def test_counts_that_do_not_add_up_are_unknown_with_a_note(written: WrittenRun) -> None:
     written.begin()
     written.snapshot()
     card = msgspec.structs.replace(written.opened.card, expected=9)
@@ -139,7 +139,7 @@ def test_a_dead_engine_is_never_running(written: WrittenRun) -> None:
     assert (report.summary.running, report.summary.waits, report.summary.left_s) == ((), (), None)
 
 
-def test_a_run_that_went_away(written: WrittenRun) -> None:
+def test_a_removed_run_directory_is_an_error(written: WrittenRun) -> None:
     written.begin()
     written.snapshot()
     builder = ReportBuilder(written.opened)
@@ -149,7 +149,7 @@ def test_a_run_that_went_away(written: WrittenRun) -> None:
         builder.build(NOW)
 
 
-def test_a_journal_that_lost_its_end_is_told_of(written: WrittenRun) -> None:
+def test_a_truncated_journal_is_reported(written: WrittenRun) -> None:
     """The states are those that the engine saw; of single jobs less is known, and whoever reads is told so."""
     written.begin()
     events = course()
@@ -172,7 +172,7 @@ def test_a_journal_that_lost_its_end_is_told_of(written: WrittenRun) -> None:
 
 
 @pytest.mark.parametrize("details", [True, False])
-def test_of_a_run_without_a_journal_nothing_is_known(written: WrittenRun, details: bool) -> None:
+def test_states_of_a_run_without_a_journal_are_unknown(written: WrittenRun, details: bool) -> None:
     written.begin()
     written.journal.unlink()
     written.run.engine_lock.unlink()
@@ -215,7 +215,7 @@ class Unasked(LocalService):
         return Unreachable(why="timed out")
 
 
-def test_whether_a_run_goes_on_is_not_known_where_nobody_can_be_asked(written: WrittenRun) -> None:
+def test_liveness_is_unknown_while_the_manager_does_not_answer(written: WrittenRun) -> None:
     written.begin()
     for event in course()[:3]:
         written.write(event)
@@ -232,7 +232,7 @@ def test_whether_a_run_goes_on_is_not_known_where_nobody_can_be_asked(written: W
         plan_restart(opened, RestartChanges())
 
 
-def test_a_hold_is_explained_of_the_job_that_is_held_and_not_of_its_children(written: WrittenRun) -> None:
+def test_a_hold_is_explained_for_the_held_job_only(written: WrittenRun) -> None:
     """As HTCondor holds: nobody selected anything."""
     written.begin()
     by = "HTCondor"
@@ -257,7 +257,7 @@ LOOKS: dict[str, Callable[[OpenRun], object]] = {
 
 @pytest.mark.parametrize("look", LOOKS)
 @pytest.mark.parametrize("name", ["journal", "journal/0001.jsonl"])
-def test_what_cannot_be_read_is_told_in_one_way(written: WrittenRun, name: str, look: str) -> None:
+def test_unreadable_files_are_one_kind_of_error(written: WrittenRun, name: str, look: str) -> None:
     """Not as an error of ours, nor as a state: by every command that reads what happened."""
     written.begin()
     path = written.run.root / name
@@ -268,7 +268,7 @@ def test_what_cannot_be_read_is_told_in_one_way(written: WrittenRun, name: str, 
 
 
 @pytest.mark.parametrize("snapshot", [True, False])
-def test_files_of_two_runs_are_told_apart(written: WrittenRun, snapshot: bool) -> None:
+def test_mixed_files_of_two_runs_are_an_error(written: WrittenRun, snapshot: bool) -> None:
     written.begin()
     if snapshot:
         written.n = 9
@@ -281,7 +281,7 @@ def test_files_of_two_runs_are_told_apart(written: WrittenRun, snapshot: bool) -
         report_run(written.opened, details=not snapshot)
 
 
-def test_jobs_are_told_of_one_by_one_or_in_slices(written: WrittenRun) -> None:
+def test_job_reports_are_indexed_and_sliced(written: WrittenRun) -> None:
     written.begin()
     for event in course():
         written.write(event)

@@ -1,4 +1,4 @@
-"""A report of a run in which nothing moves is kept, and told as long as it is what a new one would be."""
+"""The report of a run without further changes is cached until any input changes."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def is_kept(report: RunReport) -> bool:
     return any("found it" in line for failure in report.summary.failures for line in failure.tail)
 
 
-def test_what_was_kept_is_told_again(dead: WrittenRun) -> None:
+def test_a_cached_report_is_returned_again(dead: WrittenRun) -> None:
     first = look(dead)
     assert first.state is JobState.FAILED
     assert look(dead) == first == anew(dead)
@@ -69,7 +69,7 @@ def test_what_was_kept_is_told_again(dead: WrittenRun) -> None:
     assert not is_kept(anew(dead))
 
 
-def test_of_a_run_whose_engine_died_too(tmp_path: Path) -> None:
+def test_the_report_of_a_run_whose_engine_died_is_cached(tmp_path: Path) -> None:
     run = WrittenRun(tmp_path / "run")
     run.begin()
     tell(run, course()[:3])
@@ -134,7 +134,7 @@ def is_of_another_version(run: WrittenRun) -> None:
         is_of_another_version,
     ],
 )
-def test_where_anything_is_another_it_is_made_anew(dead: WrittenRun, happens: Callable[[WrittenRun], None]) -> None:
+def test_any_changed_input_invalidates_the_cache(dead: WrittenRun, happens: Callable[[WrittenRun], None]) -> None:
     look(dead)
     mark(dead)
     happens(dead)
@@ -143,7 +143,7 @@ def test_where_anything_is_another_it_is_made_anew(dead: WrittenRun, happens: Ca
     assert report == anew(dead)
 
 
-def test_it_moves_with_its_run(dead: WrittenRun, tmp_path: Path) -> None:
+def test_the_cache_moves_with_its_run(dead: WrittenRun, tmp_path: Path) -> None:
     look(dead)
     mark(dead)
     dead.run.root.rename(tmp_path / "moved")
@@ -153,20 +153,20 @@ def test_it_moves_with_its_run(dead: WrittenRun, tmp_path: Path) -> None:
     assert report.path == str(moved.root)
 
 
-def test_single_jobs_are_not_kept(dead: WrittenRun) -> None:
+def test_reports_of_single_jobs_are_not_cached(dead: WrittenRun) -> None:
     look(dead)
     mark(dead)
     assert report_run(dead.opened, details=True, now=NOW).jobs is not None
     assert is_kept(look(dead))
 
 
-def test_where_nothing_can_be_written_it_is_made_each_time(dead: WrittenRun) -> None:
+def test_without_write_permission_nothing_is_cached(dead: WrittenRun) -> None:
     dead.run.cache.write_text("in the way", "utf-8")
     assert look(dead) == look(dead)
     dead.run.cache.unlink()
     assert look(dead).state is JobState.FAILED
 
 
-def test_the_end_itself_is_kept(dead: WrittenRun) -> None:
+def test_the_report_of_a_finished_run_is_cached(dead: WrittenRun) -> None:
     assert isinstance(course()[-1], Finished)
     assert look(dead).finished_at == NOW + len(course())

@@ -1,4 +1,4 @@
-"""How long a run still needs is a range, and nothing where too little is known."""
+"""The estimated time left is a range, and nothing if too little is known."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def steady(ends: int, *, seconds: float = 10.0, slots: int = 2, left: int = 20) 
     )
 
 
-def test_below_ten_ends_nothing_is_said() -> None:
+def test_fewer_than_ten_ends_give_no_estimate() -> None:
     assert steady(MIN_ENDED - 1) is None
     assert steady(MIN_ENDED) is not None
     assert steady(0) is None
@@ -43,7 +43,7 @@ def test_a_run_that_became_slower_has_a_wider_range() -> None:
     assert high > 4 * low
 
 
-def test_a_label_nobody_ran_is_like_all_others() -> None:
+def test_a_label_without_ends_is_estimated_like_all_others() -> None:
     found = time_left(
         now=100.0,
         started_at=0.0,
@@ -55,7 +55,7 @@ def test_a_label_nobody_ran_is_like_all_others() -> None:
     assert found == (50.0, 50.0)
 
 
-def test_what_runs_has_done_part_of_its_work() -> None:
+def test_running_jobs_have_done_part_of_their_work() -> None:
     """Of two jobs one is half done, and one has run longer than any did: what is left is half a job and none."""
     found = time_left(
         now=100.0,
@@ -74,7 +74,7 @@ def test_what_runs_has_done_part_of_its_work() -> None:
     st.lists(st.integers(0, 1000), min_size=3, max_size=3),
     st.floats(0.1, 1e5),
 )
-def test_the_range_is_one(ends: list[tuple[float, int]], left: list[int], elapsed: float) -> None:
+def test_the_range_is_ordered(ends: list[tuple[float, int]], left: list[int], elapsed: float) -> None:
     run_s: list[list[float]] = [[], [], []]
     for seconds, label in ends:
         run_s[label].append(seconds)

@@ -1,4 +1,4 @@
-"""A run is followed to its end, whoever is silent meanwhile; one whose directory goes is told of as such."""
+"""Waiting ends with the run, also if the manager is silent for a while; a removed directory is an error."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ def opened(root: Path) -> OpenRun:
     return OpenRun(run=RunPaths(root), card=card)
 
 
-def test_gone(tmp_path: Path) -> None:
+def test_waiting_for_a_removed_run_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RunNotFoundError, match="is gone: the run directory was removed or moved"):
         wait_for_end(opened(tmp_path / "gone"), lambda _: None)
 
 
-def test_torn(tmp_path: Path) -> None:
+def test_waiting_for_a_damaged_run_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RunUnreadableError, match=r"workflow\.jsonl"):
         wait_for_end(opened(tmp_path), lambda _: None)
 
 
-def test_a_run_that_is_nowhere(tmp_path: Path) -> None:
+def test_opening_a_missing_directory_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RunNotFoundError, match="there is no run directory") as caught:
         open_run(str(tmp_path / "nowhere"))
     assert "new path" in caught.value.hint
 
 
-def test_a_directory_that_is_no_run(tmp_path: Path) -> None:
+def test_opening_a_directory_without_a_run_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RunNotFoundError, match="is not a run directory"):
         open_run(str(tmp_path))
 
 
 @pytest.mark.parametrize("silent", [1, 2, 3, 4, 5])
-def test_nothing_follows_from_the_silence_of_a_manager(
+def test_waiting_goes_on_while_the_manager_does_not_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, silent: int
 ) -> None:
     monkeypatch.setattr(poll, "POLL_S", 0.0)

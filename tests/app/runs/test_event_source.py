@@ -1,4 +1,4 @@
-"""A run without a journal of ours is followed by asking its manager, however that answers."""
+"""Events of a run without a journal come from its workload manager; followers never repeat or lose one."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def opened(tmp_path: Path) -> Callable[[Manager], OpenRun]:
         [3, StaleMarkError, SILENCE, StaleMarkError, 2, 8, len(ALL)],
     ],
 )
-def test_every_event_is_given_once_and_in_order(
+def test_every_event_is_yielded_once_and_in_order(
     opened: Callable[[Manager], OpenRun], steps: list[int | Unreachable | type[StaleMarkError]]
 ) -> None:
     following = RunEvents(opened(Manager(steps)))
@@ -110,12 +110,12 @@ def test_every_event_is_given_once_and_in_order(
     assert not following.is_engine_gone
 
 
-def test_who_asks_for_what_came_after_a_mark_gets_that(opened: Callable[[Manager], OpenRun]) -> None:
+def test_since_a_mark_only_later_events_are_yielded(opened: Callable[[Manager], OpenRun]) -> None:
     found = list(RunEvents(opened(Manager([4, StaleMarkError, 6, len(ALL)])), since="1.4").follow())
     assert [event for _, event in found] == ALL[5:]
 
 
-def test_it_ends_where_nobody_goes_on_with_the_run(opened: Callable[[Manager], OpenRun]) -> None:
+def test_following_ends_when_the_run_has_no_engine(opened: Callable[[Manager], OpenRun]) -> None:
     class Gone(Manager):
         def is_alive(self, run: RunPaths) -> bool:
             return len(self.steps) > 1
@@ -144,7 +144,7 @@ def started(number: int) -> Started:
     return Started(n=number, t=2.0, j=0, a=number)
 
 
-def test_of_a_journal_each_event_is_given_once_and_none_that_is_void(tmp_path: Path) -> None:
+def test_valid_events_of_a_journal_are_yielded_once(tmp_path: Path) -> None:
     written = WrittenRun(tmp_path / "run")
 
     def write(number: int, text: bytes) -> None:
@@ -171,7 +171,7 @@ def test_of_a_journal_each_event_is_given_once_and_none_that_is_void(tmp_path: P
         list(follower.read())
 
 
-def test_a_run_that_is_removed_meanwhile(opened: Callable[[Manager], OpenRun]) -> None:
+def test_following_a_removed_run_is_an_error(opened: Callable[[Manager], OpenRun]) -> None:
     run = opened(Manager([1, 2]))
     follower = EventFollower(run)
     assert list(follower.read()) == ALL[:1]
@@ -209,7 +209,7 @@ def test_logs_are_followed_attempt_after_attempt(opened: Callable[[Manager], Ope
     assert not follower.is_engine_gone
 
 
-def test_an_attempt_that_waits_to_begin_has_no_log(opened: Callable[[Manager], OpenRun]) -> None:
+def test_a_waiting_attempt_has_no_log(opened: Callable[[Manager], OpenRun]) -> None:
     manager = Manager([])
     manager.begun = 1
     with pytest.raises(RunNotFoundError, match=r"no attempt of it has begun, or 'a\.1\.j1\.1' is gone"):

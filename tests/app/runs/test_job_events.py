@@ -1,4 +1,4 @@
-"""The history of single jobs, picked out of a run's, says what the whole says."""
+"""A replay of the events of some jobs equals the replay of all events for these jobs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def a_run(root: Path, random: Random, *, final: bool) -> OpenRun:
 
 @settings(max_examples=examples(25))
 @given(seed=st.integers(0, 10**6), final=st.booleans())
-def test_the_fold_of_a_part_is_that_of_the_whole(
+def test_a_replay_of_some_jobs_equals_that_of_all(
     seed: int, final: bool, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     opened = a_run(tmp_path_factory.mktemp("part") / "run", Random(seed), final=final)
@@ -75,7 +75,7 @@ def test_the_fold_of_a_part_is_that_of_the_whole(
     assert set(jobs_failed_once(blocks)) >= {job for job in range(len(table)) if whole.code[job] == JobCode.FAILED}
 
 
-def test_what_is_active_is_known(tmp_path: Path) -> None:
+def test_requests_of_active_jobs(tmp_path: Path) -> None:
     opened = a_run(tmp_path / "run", Random(7), final=False)
     blocks = event_blocks(opened)
     assert active_requests(blocks) == {}
@@ -88,7 +88,7 @@ def test_what_is_active_is_known(tmp_path: Path) -> None:
     assert active_requests(blocks) == {}
 
 
-def test_what_is_no_event_is_refused() -> None:
+def test_a_line_that_is_no_event_is_an_error() -> None:
     for line in (b"{\n", b"\n", b'{"e":"started","j":"x"}\n'):
         with pytest.raises(RunUnreadableError, match="a line that is no event"):
             events_of_jobs([encode_line(Submitting(b="x", tag="x", jobs=())) + line], {0})

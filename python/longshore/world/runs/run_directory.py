@@ -153,12 +153,7 @@ def read_card(run: RunPaths) -> RunIdentity:
         ) from None
     except OSError as error:
         raise RunUnreadableError(f"'{run.card}' cannot be read: {error.strerror}") from error
-    version = _decode(text, _RunFormat, run.card).format
-    if version > RUN_FORMAT:
-        raise RunUnreadableError(
-            f"'{run.root}' has format {version}; this Longshore reads up to {RUN_FORMAT}",
-            hint="Use the version that wrote it, or a newer one.",
-        )
+    _check_format(_decode(text, _RunFormat, run.card).format, RUN_FORMAT, run.root)
     return _decode(text, RunIdentity, run.card)
 
 
@@ -178,12 +173,7 @@ def read_made_from(run: RunPaths) -> Fingerprint | None:
         return None
     except OSError as error:
         raise RunUnreadableError(f"'{run.made_from}' cannot be read: {error.strerror}") from error
-    version = _decode(text, _MadeFromFormat, run.made_from).v
-    if version > MADE_FROM_FORMAT:
-        raise RunUnreadableError(
-            f"'{run.made_from}' has format {version}; this Longshore reads up to {MADE_FROM_FORMAT}",
-            hint="Use the version that wrote it, or a newer one.",
-        )
+    _check_format(_decode(text, _MadeFromFormat, run.made_from).v, MADE_FROM_FORMAT, run.made_from)
     return _decode(text, Fingerprint, run.made_from)
 
 
@@ -246,6 +236,15 @@ class _RunFormat(msgspec.Struct):
 
 class _MadeFromFormat(msgspec.Struct):
     v: int
+
+
+def _check_format(version: int, newest: int, path: Path) -> None:
+    """Raise `RunUnreadableError` for a format that is newer than this version of Longshore."""
+    if version > newest:
+        raise RunUnreadableError(
+            f"'{path}' has format {version}; this Longshore reads up to {newest}",
+            hint="Use the version that wrote it, or a newer one.",
+        )
 
 
 def _decode(text: bytes, kind: type[_Record], path: Path) -> _Record:
