@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from longshore.world.plugins import SERVICES, built_in
+from longshore.world.plugins import SERVICES, built_in_plugins
 
 PACKAGE = Path(__file__).resolve().parents[2] / "python" / "longshore"
 FLOORS = sorted(path for path in PACKAGE.rglob("*.py") if "services" not in path.relative_to(PACKAGE).parts)
 
 ENGLISH = {"local"}
 """Names of services that are words of English too: they are looked for in strings alone."""
-SYSTEMS = {name for name in built_in(SERVICES) if "." not in name} - ENGLISH | {"condor", "dagman", "sbatch"}
+SYSTEMS = {name for name in built_in_plugins(SERVICES) if "." not in name} - ENGLISH | {"condor", "dagman", "sbatch"}
 SYSTEM = re.compile("|".join(sorted(SYSTEMS)), re.IGNORECASE)
 LOCAL = re.compile(rf"\b({'|'.join(sorted(ENGLISH))})\b")
 

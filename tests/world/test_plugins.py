@@ -16,10 +16,10 @@ from longshore.world.plugins import (
     CLUSTERING,
     SERVICES,
     Plugin,
-    built_in,
+    all_plugins,
+    built_in_plugins,
     find_plugin,
     package_folder,
-    registered,
     template_texts,
 )
 
@@ -48,17 +48,17 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize("group", [SERVICES, CLUSTERING])
 def test_the_built_in_entries_are_those_of_the_project_file(group: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
-    assert {name: f"{each.module}:{each.attribute}" for name, each in built_in(group).items()} == project[group]
+    assert {name: f"{each.module}:{each.attribute}" for name, each in built_in_plugins(group).items()} == project[group]
     assert {each for each in project if each.startswith("longshore.")} == {SERVICES, CLUSTERING}
-    for plugin in built_in(group).values():
+    for plugin in built_in_plugins(group).values():
         assert callable(plugin.load())
 
 
 def test_an_installed_package_adds_entries_and_replaces_none(installed: Path) -> None:
     found = find_plugin(SERVICES, "berth")
     assert found == Plugin("berth", "berth.queue.service", "Outer.Inner")
-    assert registered(SERVICES)["local"] == built_in(SERVICES)["local"]
-    assert find_plugin(SERVICES, "slurm") == built_in(SERVICES)["slurm"]
+    assert all_plugins(SERVICES)["local"] == built_in_plugins(SERVICES)["local"]
+    assert find_plugin(SERVICES, "slurm") == built_in_plugins(SERVICES)["slurm"]
     assert find_plugin(SERVICES, "absent") is None
 
 

@@ -32,13 +32,13 @@ _GROUPS: Final = "longshore."
 class Plugin(msgspec.Struct, frozen=True):
     """An entry point: its name, and the module and attribute that define its class or function.
 
-    `built_in` is true when Longshore itself registers it.
+    `is_built_in` is true when Longshore itself registers it.
     """
 
     name: str
     module: str
     attribute: str
-    built_in: bool = False
+    is_built_in: bool = False
 
     def load(self) -> Any:
         """Import the class or function.
@@ -53,24 +53,24 @@ class Plugin(msgspec.Struct, frozen=True):
         return package_folder(self.module)
 
     @property
-    def dotted(self) -> str:
+    def import_path(self) -> str:
         """Dotted path of the class or function."""
         return f"{self.module}.{self.attribute}"
 
 
-def built_in(group: str) -> Mapping[str, Plugin]:
+def built_in_plugins(group: str) -> Mapping[str, Plugin]:
     """Return Longshore's own entries of a group, by name."""
     return _built_in().get(group, {})
 
 
-def registered(group: str) -> Mapping[str, Plugin]:
+def all_plugins(group: str) -> Mapping[str, Plugin]:
     """Return all entries of a group, by name; an installed package cannot replace a built-in one."""
-    return {**_installed(tuple(sys.path)).get(group, {}), **built_in(group)}
+    return {**_installed(tuple(sys.path)).get(group, {}), **built_in_plugins(group)}
 
 
 def find_plugin(group: str, name: str) -> Plugin | None:
     """Find the entry of a name; searches installed packages only when Longshore has no such entry."""
-    return built_in(group).get(name) or registered(group).get(name)
+    return built_in_plugins(group).get(name) or all_plugins(group).get(name)
 
 
 def package_folder(module: str) -> Path | None:
@@ -108,7 +108,7 @@ def _built_in() -> dict[str, dict[str, Plugin]]:
     for line in _BUILT_IN.read_text("utf-8").splitlines():
         name, is_entry, value = line.partition(" = ")
         if is_entry:
-            entries[name] = _plugin(name, value, built_in=True)
+            entries[name] = _plugin(name, value, is_built_in=True)
         elif line:
             entries = groups.setdefault(line.strip("[]"), {})
     return groups
@@ -127,6 +127,6 @@ def _installed(_path: tuple[str, ...]) -> dict[str, dict[str, Plugin]]:
     return groups
 
 
-def _plugin(name: str, value: str, *, built_in: bool = False) -> Plugin:
+def _plugin(name: str, value: str, *, is_built_in: bool = False) -> Plugin:
     module, _, attribute = value.partition("[")[0].strip().partition(":")
-    return Plugin(name, module, attribute, built_in)
+    return Plugin(name, module, attribute, is_built_in)

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from longshore.app.configure.schemas import configuration_schema, profile_schema, schema_fragment, site_schema
 from longshore.errors import ConfigError
-from longshore.world.plugins import SERVICES, Plugin, built_in, find_plugin
+from longshore.world.plugins import SERVICES, Plugin, built_in_plugins, find_plugin
 
 FRAGMENT: dict[str, Any] = {
     "title": "Berth",
@@ -43,9 +43,9 @@ def install(folder: Path, text: str) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", sorted(name for name in built_in(SERVICES) if "." not in name))
+@pytest.mark.parametrize("name", sorted(name for name in built_in_plugins(SERVICES) if "." not in name))
 def test_a_shipped_fragment_is_a_schema_and_everything_in_it_is_described(name: str) -> None:
-    plugin = built_in(SERVICES)[name]
+    plugin = built_in_plugins(SERVICES)[name]
     assert plugin.folder
     document = json.loads((plugin.folder / "schema.json").read_text("utf-8"))
     Draft202012Validator.check_schema(document)
@@ -110,7 +110,7 @@ def test_a_package_without_a_schema_adds_no_keys() -> None:
 
 
 def test_what_htcondor_adds() -> None:
-    added_keys = schema_fragment(built_in(SERVICES)["htcondor"]).added_keys
+    added_keys = schema_fragment(built_in_plugins(SERVICES)["htcondor"]).added_keys
     assert {"nodeset", "wmsConfig", "condor"} <= added_keys
     assert added_keys.isdisjoint({"htcondor", "profile"})
 

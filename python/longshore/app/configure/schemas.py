@@ -11,7 +11,7 @@ import msgspec
 
 from longshore.errors import ConfigError
 from longshore.sites.profile import PROFILE_ONLY_KEYS, RENAMED_KEYS
-from longshore.world.plugins import SERVICES, Plugin, registered
+from longshore.world.plugins import SERVICES, Plugin, all_plugins
 from longshore.world.shipped_files import shipped_path
 
 Schema: TypeAlias = dict[str, Any]
@@ -109,9 +109,9 @@ def _schemas(_path: tuple[str, ...]) -> tuple[Schema, Schema]:
 def service_plugins() -> Iterator[Plugin]:
     """Iterate over registered services, each once, Longshore's own first."""
     seen: set[str] = set()
-    for plugin in sorted(registered(SERVICES).values(), key=lambda plugin: (not plugin.built_in, plugin.name)):
-        if plugin.dotted not in seen:
-            seen.add(plugin.dotted)
+    for plugin in sorted(all_plugins(SERVICES).values(), key=lambda plugin: (not plugin.is_built_in, plugin.name)):
+        if plugin.import_path not in seen:
+            seen.add(plugin.import_path)
             yield plugin
 
 

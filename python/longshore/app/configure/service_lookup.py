@@ -10,7 +10,7 @@ from longshore.contract.capabilities import Queryable
 from longshore.contract.service import EventSource, ReportSource, WmsService
 from longshore.errors import UnknownServiceError
 from longshore.origin import Origin
-from longshore.world.plugins import SERVICES, Plugin, built_in, find_plugin, package_folder, registered
+from longshore.world.plugins import SERVICES, Plugin, all_plugins, built_in_plugins, find_plugin, package_folder
 
 _BPS: Final = "lsst.ctrl.bps."
 """Prefix of BPS's own service classes, which cannot be used directly."""
@@ -21,8 +21,8 @@ def short_name(name: str) -> str:
     plugin = _find_registered(name) if "." in name else None
     if plugin is None:
         return name
-    entries = built_in(SERVICES) if plugin.built_in else registered(SERVICES)
-    return next((each.name for each in entries.values() if each.dotted == plugin.dotted), name)
+    entries = built_in_plugins(SERVICES) if plugin.is_built_in else all_plugins(SERVICES)
+    return next((each.name for each in entries.values() if each.import_path == plugin.import_path), name)
 
 
 def find_service(name: str, *, origin: Origin | None = None) -> WmsService:
@@ -65,7 +65,7 @@ def find_service_plugin(name: str) -> Plugin | None:
 
 def service_names() -> list[str]:
     """Return the short names of all usable services, without importing them."""
-    return sorted(name for name in registered(SERVICES) if "." not in name)
+    return sorted(name for name in all_plugins(SERVICES) if "." not in name)
 
 
 def queryable_services(name: str | None) -> Iterator[Queryable]:
@@ -106,14 +106,14 @@ def _find_registered(name: str) -> Plugin | None:
     """Return the registration for a name, a class, or a prefix of a dotted name, as BPS's services have."""
     if "." not in name:
         return find_plugin(SERVICES, name)
-    return _match_dotted_name(name, built_in(SERVICES).values()) or _match_dotted_name(
-        name, registered(SERVICES).values()
+    return _match_dotted_name(name, built_in_plugins(SERVICES).values()) or _match_dotted_name(
+        name, all_plugins(SERVICES).values()
     )
 
 
 def _match_dotted_name(name: str, plugins: Iterable[Plugin]) -> Plugin | None:
     for plugin in plugins:
-        if name in {plugin.name, plugin.dotted} or ("." in plugin.name and name.startswith(f"{plugin.name}.")):
+        if name in {plugin.name, plugin.import_path} or ("." in plugin.name and name.startswith(f"{plugin.name}.")):
             return plugin
     return None
 

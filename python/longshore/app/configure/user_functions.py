@@ -15,7 +15,7 @@ from longshore.config.values.merge import Layer, Node
 from longshore.errors import ConfigError, LongshoreError
 from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
-from longshore.world.plugins import registered
+from longshore.world.plugins import all_plugins
 
 _KEY: Final = "allowFunctions"
 _Result = TypeVar("_Result")
@@ -90,7 +90,7 @@ def find_function(
     `ConfigError` if the function is unknown, cannot be imported, or functions are forbidden.
     """
     name, origin = configuration.text(key).strip(), configuration.origin(key)
-    plugins = registered(group)
+    plugins = all_plugins(group)
     try:
         if name in plugins:
             plugin: Callable[..., object] = plugins[name].load()

@@ -22,7 +22,7 @@ from longshore.model.tasks.cluster import ClusteredGraph
 from longshore.model.tasks.task import Task, TaskGraph
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.plan.clustering.validate import check_clusters
-from longshore.world.plugins import CLUSTERING, built_in
+from longshore.world.plugins import CLUSTERING, built_in_plugins
 from longshore.world.runs.label_history import read_history
 
 _KEY: Final = "clusterAlgorithm"
@@ -54,7 +54,7 @@ def _cluster_tasks(configuration: Configuration, graph: TaskGraph) -> ClusteredG
     """Group tasks into clusters with the configured algorithm."""
     name = configuration.text(_KEY).strip() or "single_quantum_clustering"
     short = found[1] if (found := _BPS.fullmatch(name)) else name
-    built_in_algorithm = built_in(CLUSTERING).get(short)
+    built_in_algorithm = built_in_plugins(CLUSTERING).get(short)
     with collection_paused():
         if built_in_algorithm is not None:
             algorithm: ClusteringAlgorithm = built_in_algorithm.load()
@@ -79,7 +79,7 @@ def _settings(configuration: Configuration, graph: TaskGraph, algorithm: str) ->
         node_ids=configuration.flag("useNodeIdInClusterName"),
         target_s=read_value(configuration, "clusterRunTime", parse_walltime, _DEFAULT_TARGET_S),
         run_s=_run_times(configuration, graph) if algorithm == "runtime" else lambda _task: None,
-        values=plain_map(config.root) if algorithm not in built_in(CLUSTERING) else {},
+        values=plain_map(config.root) if algorithm not in built_in_plugins(CLUSTERING) else {},
     )
 
 

@@ -19,7 +19,7 @@ from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.sites.profile import SiteProfile
-from longshore.world.plugins import SERVICES, SITES, Plugin, built_in, registered
+from longshore.world.plugins import SERVICES, SITES, Plugin, all_plugins, built_in_plugins
 from longshore.world.read.yaml_file import SourceFile, load_layers
 from longshore.world.shipped_files import shipped_path
 
@@ -80,7 +80,9 @@ class SitePath:
         yield from ((SiteFolderKind.SYSTEM, folder / "sites") for folder in system_folders(self._env))
         yield from ((SiteFolderKind.INSTALLED, folder) for folder in self._installed_folders)
         yield SiteFolderKind.PACKAGE, shipped_path("config", "sites")
-        yield from ((SiteFolderKind.PACKAGE, folder) for folder in _plugin_site_folders(built_in(SERVICES).values()))
+        yield from (
+            (SiteFolderKind.PACKAGE, folder) for folder in _plugin_site_folders(built_in_plugins(SERVICES).values())
+        )
 
     def find(self, name: str) -> SiteFile | None:
         """Find the strongest profile of a name; installed packages are searched only when needed."""
@@ -148,14 +150,17 @@ class SitePath:
     @cached_property
     def _installed_folders(self) -> tuple[Path, ...]:
         folders: list[Path] = []
-        for _, plugin in sorted(registered(SITES).items()):
+        for _, plugin in sorted(all_plugins(SITES).items()):
             try:
                 # The package is located, not imported: profiles are files, and the code beside them need not run.
                 spec = find_spec(plugin.module)
             except (ImportError, ValueError, AttributeError) as error:
                 raise ConfigError(f"the sites of the package '{plugin.module}' are not there: {error}") from error
             folders += map(Path, (spec.submodule_search_locations or ()) if spec else ())
-        return (*folders, *_plugin_site_folders(each for each in registered(SERVICES).values() if not each.built_in))
+        return (
+            *folders,
+            *_plugin_site_folders(each for each in all_plugins(SERVICES).values() if not each.is_built_in),
+        )
 
 
 def _plugin_site_folders(plugins: Iterable[Plugin]) -> tuple[Path, ...]:
