@@ -28,9 +28,9 @@ from longshore.world.files.atomic import write_atomically
 
 WRAPPER: Final = PurePosixPath("wms", "longshore-job")
 """Path of the wrapper in a run directory."""
-_BEGAN: Final = ".began"
+_STARTED_SUFFIX: Final = ".began"
 """Suffix of the file that a member creates when it begins, which succeeds once; it becomes its end record."""
-_KILLED: Final = 128
+_KILLED_STATUS: Final = 128
 """A shell adds this to the number of a signal (POSIX 2.8.2 says: more than 128)."""
 
 
@@ -109,7 +109,7 @@ RUN_ONCE: Final = "the job was requeued and started a second time; an attempt ru
 
 def signal_in(status: int | None) -> int | None:
     """Return the signal that a shell's exit status reports; ``None`` for a plain exit code."""
-    number = (status or 0) - _KILLED
+    number = (status or 0) - _KILLED_STATUS
     return number if 0 < number < signal.NSIG else None
 
 
@@ -176,27 +176,27 @@ class BatchFiles(msgspec.Struct, frozen=True):
     def read_ends(self, wanted: Container[AttemptId]) -> tuple[dict[AttemptId, EndRecord], set[AttemptId]]:
         """Return the end records of the wanted members that ended, and the members that began and have not ended."""
         ended: dict[AttemptId, EndRecord] = {}
-        begun: set[AttemptId] = set()
+        started: set[AttemptId] = set()
         try:
             # Reading the directory also makes a network file system look again at what is in it.
             names = os.listdir(self.ends)
         except OSError:
-            return ended, begun
+            return ended, started
         for name in names:
-            attempt = _attempt(name.removesuffix(_BEGAN))
+            attempt = _attempt(name.removesuffix(_STARTED_SUFFIX))
             if attempt is None or attempt not in wanted:
                 continue
-            if name.endswith(_BEGAN):
-                begun.add(attempt)
+            if name.endswith(_STARTED_SUFFIX):
+                started.add(attempt)
             elif record := _record(self.ends / name):
                 ended[attempt] = record
-        return ended, begun
+        return ended, started
 
     def remove_end(self, attempt: AttemptId) -> None:
         """Remove a member's end record, once its end is in the journal."""
         path = self.ends / f"{attempt[0]}.{attempt[1]}"
         path.unlink(missing_ok=True)
-        path.with_name(path.name + _BEGAN).unlink(missing_ok=True)
+        path.with_name(path.name + _STARTED_SUFFIX).unlink(missing_ok=True)
 
     def remove_directory(self) -> None:
         """Remove the directory of end records, if it is empty."""

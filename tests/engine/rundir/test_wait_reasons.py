@@ -35,7 +35,7 @@ def test_what_is_held_is_shown_as_that(tmp_path: Path) -> None:
     state = pending()
     waiting = WaitReasonsWriter(RunPaths(tmp_path), state)
     assert waiting.note == ""
-    waiting.take(HELD)
+    waiting.update(HELD)
     assert waiting.held == {0, 2}
     assert waiting.note == "2 jobs are held by the workload manager (JobHeldUser); release it"
     shown = make_snapshot(state, ["a"], life=LIFE, number=1, now=0.0, note="", held=waiting.held)
@@ -47,7 +47,7 @@ def test_what_is_held_is_shown_as_that(tmp_path: Path) -> None:
 def test_what_moved_since_is_held_no_longer(tmp_path: Path) -> None:
     state = pending()
     waiting = WaitReasonsWriter(RunPaths(tmp_path), state)
-    waiting.take(HELD)
+    waiting.update(HELD)
     apply_event(state, Started(j=0, a=1))
     assert waiting.held == {2}
     assert waiting.note.startswith("1 job is held")
@@ -57,7 +57,7 @@ def test_what_moved_since_is_held_no_longer(tmp_path: Path) -> None:
 def test_a_run_of_which_all_is_held_is_held(tmp_path: Path) -> None:
     state = pending(1)
     waiting = WaitReasonsWriter(RunPaths(tmp_path), state)
-    waiting.take(HELD)
+    waiting.update(HELD)
     assert make_snapshot(state, ["a"], life=LIFE, number=1, now=0.0, note="", held=waiting.held).state is JobState.HELD
     state.is_cancelled = True
     shown = make_snapshot(state, ["a"], life=LIFE, number=1, now=0.0, note="", held=waiting.held)
@@ -68,12 +68,12 @@ def test_readers_find_it_and_may_lose_it(tmp_path: Path) -> None:
     run = RunPaths(tmp_path)
     assert read_waiting(run) == WaitReasons()
     waiting = WaitReasonsWriter(run, pending())
-    waiting.take(HELD)
+    waiting.update(HELD)
     assert read_waiting(run) == HELD
     (run.cache / "waiting.json").write_bytes(b"{")
     assert read_waiting(run) == WaitReasons()
     # What is not new is not written again.
-    waiting.take(HELD)
+    waiting.update(HELD)
     assert read_waiting(run) == WaitReasons()
 
 

@@ -279,7 +279,7 @@ class Engine:
         if answer.note:
             self._notes.add(answer.note)
         if answer.waiting is not None:
-            self._wait_reasons.take(answer.waiting)
+            self._wait_reasons.update(answer.waiting)
         if note := self._wait_reasons.note:
             self._notes.add(note)
         self._unanswered |= answer.recheck

@@ -35,10 +35,10 @@ from longshore.model.run.event import (
 from longshore.model.run.state import TERMINAL_STATES, Cause, JobState
 from longshore.world.runs.run_directory import read_card
 
-_WAITS: Final = frozenset({JobState.UNREADY, JobState.READY})
-_SAYS_NOTHING: Final = frozenset({JobState.UNKNOWN, JobState.MISFIT})
-_GOES_ON: Final = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUCCEEDED})
-_ENDS: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED})
+_WAITING_STATES: Final = frozenset({JobState.UNREADY, JobState.READY})
+_UNINFORMATIVE: Final = frozenset({JobState.UNKNOWN, JobState.MISFIT})
+_STARTED_STATES: Final = frozenset({JobState.PENDING, JobState.RUNNING, JobState.SUCCEEDED})
+_END_STATES: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED})
 _RANK: Final = {JobState.SUCCEEDED: 0, JobState.FAILED: 0, JobState.DELETED: 1, JobState.PRUNED: 3}
 """Order of states: ends come first, because others follow from them; what follows from others comes last."""
 
@@ -104,23 +104,23 @@ class KnownRun:
         Index of each job, by name.
     labels
         Names of the labels, as `RunState.labels` counts them.
-    who
+    service_name
         Name of the service.
     """
 
-    def __init__(self, state: RunState, index_of: Mapping[str, int], labels: list[str], who: str) -> None:
+    def __init__(self, state: RunState, index_of: Mapping[str, int], labels: list[str], service_name: str) -> None:
         self.state = state
         self.index_of = index_of
         self.labels = labels
-        self.who = who
+        self.service_name = service_name
         self.number = 0
         """Number of the last event of its life."""
 
 
-def _read_run(run: RunPaths, who: str) -> KnownRun:
+def _read_run(run: RunPaths, service_name: str) -> KnownRun:
     jobs = JobTable(run, "names", "parents")
     index_of = {name: job for job, name in enumerate(jobs.names)}
-    return KnownRun(initial_state(jobs), index_of, jobs.labels, who)
+    return KnownRun(initial_state(jobs), index_of, jobs.labels, service_name)
 
 
 def derive_events(known: KnownRun, report: StatusReport, *, life: Life, now: float) -> list[Event]:
@@ -141,12 +141,12 @@ def derive_events(known: KnownRun, report: StatusReport, *, life: Life, now: flo
         When the report was made, in seconds since the epoch: the time of events without one in the report.
     """
     derivation = _Derivation(known, report, now)
-    derivation.begin(life)
-    derivation.restart()
-    derivation.lose()
+    derivation.begin_submission(life)
+    derivation.record_restart()
+    derivation.record_lost()
     derivation.advance_all()
     if report.is_over:
-        derivation.finish()
+        derivation.record_finish()
     return derivation.events
 
 
@@ -161,15 +161,16 @@ class _Derivation:
         self._report = report
         found = ((known.index_of.get(status.name), status) for status in report.jobs)
         # When the run is over, a job that is not over never will be.
-        over = report.is_over
+        is_over = report.is_over
         self._status = {
-            job: each for job, each in found if job is not None and (not over or each.state in TERMINAL_STATES)
+            job: each for job, each in found if job is not None and (not is_over or each.state in TERMINAL_STATES)
         }
-        counted = {number for number, label in enumerate(known.labels) if label in report.counts}
-        self._counted = frozenset(job for job in range(state.size) if state.labels[job] in counted) if counted else ()
+        counted_labels = {number for number, label in enumerate(known.labels) if label in report.counts}
+        in_counted = (job for job in range(state.size) if state.labels[job] in counted_labels)
+        self._counted_jobs = frozenset(in_counted if counted_labels else ())
         """Jobs that the report only counts, without a state of their own."""
 
-    def _tell(self, event: Event) -> None:
+    def _record(self, event: Event) -> None:
         if isinstance(event, Life):
             self._known.number = 0
         else:
@@ -178,74 +179,76 @@ class _Derivation:
         self.events.append(event)
         apply_event(self._state, event)
 
-    def begin(self, life: Life) -> None:
+    def begin_submission(self, life: Life) -> None:
         """Begin the newest submission, unless it is known."""
         known = self._state.life
         if known is None or known.life < life.life:
-            self._tell(life)
+            self._record(life)
 
-    def restart(self) -> None:
+    def record_restart(self) -> None:
         """Run jobs again that were over and whose reported state has changed."""
-        again: set[int] = set()
+        rerun_jobs: set[int] = set()
         for job in range(self._state.size):
-            if self._state.code[job] in OVER and self._runs_again(job, again):
-                again.add(job)
-        if again or (self._state.finish_event and not self._report.is_over):
-            self._tell(Restarted(jobs=tuple(sorted(again))))
+            if self._state.code[job] in OVER and self._is_rerun(job, rerun_jobs):
+                rerun_jobs.add(job)
+        if rerun_jobs or (self._state.finish_event and not self._report.is_over):
+            self._record(Restarted(jobs=tuple(sorted(rerun_jobs))))
 
-    def _runs_again(self, job: int, again: set[int]) -> bool:
+    def _is_rerun(self, job: int, rerun_jobs: set[int]) -> bool:
         code, status = self._state.code[job], self._status.get(job)
         if code == JobCode.PRUNED:
             # It waits again once all jobs run again whose failures pruned it.
             bad = [parent for parent in self._state.parents[job] if self._state.code[parent] in BAD_ENDS]
-            return bool(bad) and again.issuperset(bad)
-        if status is None or status.state in _SAYS_NOTHING:
+            return bool(bad) and rerun_jobs.issuperset(bad)
+        if status is None or status.state in _UNINFORMATIVE:
             return False
         if status.state not in TERMINAL_STATES:
             return True
-        return self._is_newer(job, status) or (status.state is JobState.SUCCEEDED) != (code == JobCode.SUCCEEDED)
+        return self._has_newer_attempt(job, status) or (status.state is JobState.SUCCEEDED) != (
+            code == JobCode.SUCCEEDED
+        )
 
-    def _is_newer(self, job: int, status: JobStatus) -> bool:
+    def _has_newer_attempt(self, job: int, status: JobStatus) -> bool:
         """Return whether a job ended once more than is known."""
-        return status.state in _ENDS and status.attempt > max(1, self._state.attempts[job])
+        return status.state in _END_STATES and status.attempt > max(1, self._state.attempts[job])
 
-    def lose(self) -> None:
+    def record_lost(self) -> None:
         """Lose attempts that are missing from the report, or that it has newer ones of."""
         state = self._state
         for job in list(state.active):
             status = self._status.get(job)
-            if status is None and job not in self._counted:
-                self._tell(Lost(j=job, a=state.attempts[job], why="the service no longer reports it"))
-            elif status and (status.state in _WAITS or status.attempt > state.attempts[job]):
+            if status is None and job not in self._counted_jobs:
+                self._record(Lost(j=job, a=state.attempts[job], why="the service no longer reports it"))
+            elif status and (status.state in _WAITING_STATES or status.attempt > state.attempts[job]):
                 why = f"the service reports the job as {status.state}, attempt {status.attempt}"
-                self._tell(Lost(j=job, a=state.attempts[job], why=why))
+                self._record(Lost(j=job, a=state.attempts[job], why=why))
 
     def advance_all(self) -> None:
         """Bring the reported jobs to their new states: first those that ended, by the time of their ends."""
         for job, status in self._status.items():
             waits = self._state.code[job] in (JobCode.UNREADY, JobCode.READY)
             parents = (self._status.get(parent) for parent in self._state.parents[job])
-            if waits and status.state in _GOES_ON and any(map(_is_bad, parents)):
+            if waits and status.state in _STARTED_STATES and any(map(_is_bad, parents)):
                 # The workload manager went on in spite of the failures.
                 self._pending(job, status)
 
-        def place(item: tuple[int, JobStatus]) -> tuple[int, float, int]:
+        def sort_key(item: tuple[int, JobStatus]) -> tuple[int, float, int]:
             job, status = item
             # Deleted children come before their parents, which would prune them.
-            place = -job if status.state is JobState.DELETED else job
-            return _RANK.get(status.state, 2), status.end or self._now, place
+            index = -job if status.state is JobState.DELETED else job
+            return _RANK.get(status.state, 2), status.end or self._now, index
 
-        for job, status in sorted(self._status.items(), key=place):
+        for job, status in sorted(self._status.items(), key=sort_key):
             self._advance(job, status)
 
     def _advance(self, job: int, status: JobStatus) -> None:
         code, state = self._state.code[job], status.state
-        if code in OVER or state in _SAYS_NOTHING:
+        if code in OVER or state in _UNINFORMATIVE:
             return
-        if code == JobCode.UNDECIDED and (not _is_bad(status) or self._is_newer(job, status)):
-            self._tell(Retry(j=job, a=self._state.attempts[job] + 1, cause=Cause.LOST))
+        if code == JobCode.UNDECIDED and (not _is_bad(status) or self._has_newer_attempt(job, status)):
+            self._record(Retry(j=job, a=self._state.attempts[job] + 1, cause=Cause.LOST))
         if code == JobCode.HELD and state is not JobState.HELD:
-            self._tell(Steer(who=self._known.who, act="release", jobs=(job,)))
+            self._record(Steer(who=self._known.service_name, act="release", jobs=(job,)))
         if advance := self._ADVANCE.get(state):
             advance(self, job, status)
 
@@ -258,61 +261,61 @@ class _Derivation:
         # An attempt that ended keeps its number, even if the service counts differently.
         number = max(status.attempt, self._state.attempts[job] + 1)
         batch = f"{job}.{number}"
-        at = min(status.start or self._now, status.end or self._now)
-        self._tell(Submitting(b=batch, tag=batch, jobs=((job, number),), t=at))
-        self._tell(Submitted(b=batch, id=status.wms_id or batch, t=at))
+        time_s = min(status.start or self._now, status.end or self._now)
+        self._record(Submitting(b=batch, tag=batch, jobs=((job, number),), t=time_s))
+        self._record(Submitted(b=batch, id=status.wms_id or batch, t=time_s))
 
     def _running(self, job: int, status: JobStatus) -> None:
         self._pending(job, status)
         if self._state.code[job] == JobCode.PENDING:
-            at = status.start or self._now
-            self._tell(Started(j=job, a=self._state.attempts[job], host=status.host, at=at, t=at))
+            time_s = status.start or self._now
+            self._record(Started(j=job, a=self._state.attempts[job], host=status.host, at=time_s, t=time_s))
 
     def _ended(self, job: int, status: JobStatus) -> None:
         """Record the end of an attempt; a bad one is the job's last."""
         if job not in self._state.undecided_ends:
             begin = self._pending if status.start is None else self._running
             begin(job, status)
-            self._tell(_end_of(job, self._state.attempts[job], status, self._now))
+            self._record(_end_of(job, self._state.attempts[job], status, self._now))
         if status.state is JobState.FAILED:
-            self._tell(Failed(j=job, why=status.reason or "the service reports it as failed", t=status.end or 0.0))
+            self._record(Failed(j=job, why=status.reason or "the service reports it as failed", t=status.end or 0.0))
 
     def _held(self, job: int, status: JobStatus) -> None:
         if self._state.code[job] == JobCode.HELD:
             return
         why = status.reason or "held"
-        self._tell(Steer(who=self._known.who, act="hold", jobs=(job,), set={"why": why}))
+        self._record(Steer(who=self._known.service_name, act="hold", jobs=(job,), set={"why": why}))
         if self._state.code[job] in ACTIVE:
             self._take_back(job, why)
 
     def _deleted(self, job: int, status: JobStatus) -> None:
-        self._tell(Deleted(jobs=(job,)))
+        self._record(Deleted(jobs=(job,)))
         if self._state.code[job] in ACTIVE:
             attempt = self._state.attempts[job]
-            self._tell(Ended(j=job, a=attempt, cause=Cause.CANCELLED, reason=status.reason, end=status.end))
+            self._record(Ended(j=job, a=attempt, cause=Cause.CANCELLED, reason=status.reason, end=status.end))
 
     def _take_back(self, job: int, why: str) -> None:
         """Undo the submission of an attempt that is no longer submitted or running."""
         attempt = (job, self._state.attempts[job])
-        self._tell(Refused(b=self._state.active[job], why=why, jobs=(attempt,)))
+        self._record(Refused(b=self._state.active[job], why=why, jobs=(attempt,)))
 
-    def finish(self) -> None:
+    def record_finish(self) -> None:
         """End a run that is over, and with it the jobs that are missing from the report."""
         state = self._state
         if self._report.state is JobState.DELETED and not state.is_cancelled:
-            self._tell(Steer(who=self._known.who, act="cancel"))
+            self._record(Steer(who=self._known.service_name, act="cancel"))
         succeeded = self._report.state is JobState.SUCCEEDED
         for job in range(state.size) if succeeded else reversed(range(state.size)):
-            if state.code[job] in OVER or job in self._counted:
+            if state.code[job] in OVER or job in self._counted_jobs:
                 continue
             if succeeded:
                 self._advance(job, JobStatus(name="", state=JobState.SUCCEEDED))
             elif job in state.undecided_ends:
-                self._tell(Failed(j=job, why="the run is over"))
+                self._record(Failed(j=job, why="the run is over"))
             else:
                 self._deleted(job, JobStatus(name="", state=JobState.DELETED))
         if state.finish_event is None:
-            self._tell(Finished(state=self._report.state, t=state.last_end or 0.0))
+            self._record(Finished(state=self._report.state, t=state.last_end or 0.0))
 
     _ADVANCE: ClassVar[Mapping[JobState, Callable[[_Derivation, int, JobStatus], None]]] = {
         JobState.PENDING: _pending,

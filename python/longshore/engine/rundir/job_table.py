@@ -278,14 +278,16 @@ def _blocks(
     file: BinaryIO, header: WorkflowHeader, columns: tuple[Column, ...]
 ) -> Iterator[tuple[list[_Row], list[int]]]:
     """Yield decoded jobs and the lengths of their lines, a block of the file at a time."""
-    left = header.jobs
+    remaining = header.jobs
     decode = _decoder(columns).decode_lines
-    while left:
-        lines = file.readlines(_BLOCK_B)[:left]
+    while remaining:
+        lines = file.readlines(_BLOCK_B)[:remaining]
         if not lines or not lines[-1].endswith(b"\n"):
-            whole = header.jobs - left + len(lines[:-1])
-            raise RunUnreadableError(f"the workflow '{header.name}' is torn: it has {whole} of its {header.jobs} jobs")
-        left -= len(lines)
+            complete = header.jobs - remaining + len(lines[:-1])
+            raise RunUnreadableError(
+                f"the workflow '{header.name}' is torn: it has {complete} of its {header.jobs} jobs"
+            )
+        remaining -= len(lines)
         rows = decode(b"".join(lines))
         if len(rows) != len(lines):
             raise RunUnreadableError(f"the workflow '{header.name}' has a line that is no job: it is empty")

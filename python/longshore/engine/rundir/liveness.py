@@ -20,7 +20,7 @@ from longshore.world.runs.run_directory import read_snapshot
 _LOCK_S: Final = 2.0
 """Time that an engine waits for its lock, which every reader takes for an instant."""
 _POLL_S: Final = 0.02
-_FRESH_S: Final = 60.0
+_RECENT_S: Final = 60.0
 """Age up to which a snapshot proves that its engine lives and is well: six of its heartbeats."""
 _END_S: Final = 10.0
 """Time that a killed engine may take to disappear."""
@@ -48,7 +48,7 @@ def has_remote_heartbeat(run: RunPaths) -> bool:
         age = file_system_time(run.root) - run.status.stat().st_mtime
     except OSError:
         return True
-    return age < _FRESH_S
+    return age < _RECENT_S
 
 
 def find_stall_start(run: RunPaths, snapshot: Snapshot | None, now: float) -> float | None:
@@ -56,7 +56,7 @@ def find_stall_start(run: RunPaths, snapshot: Snapshot | None, now: float) -> fl
 
     The times are seconds since the epoch; ``None`` means that the engine is not overdue.
     """
-    if snapshot is None or snapshot.finished or snapshot.host != host_name() or now - snapshot.at <= _FRESH_S:
+    if snapshot is None or snapshot.finished or snapshot.host != host_name() or now - snapshot.at <= _RECENT_S:
         return None
     # An engine that has just begun has not yet written its first.
     found = lives(run.journal)

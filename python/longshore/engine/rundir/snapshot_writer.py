@@ -11,7 +11,7 @@ from longshore.model.run.snapshot import Snapshot
 from longshore.world.clock import Clock
 from longshore.world.runs.run_directory import write_snapshot
 
-_NEWS_S: Final = 1.0
+_MIN_INTERVAL_S: Final = 1.0
 """Time between two snapshots while there is news."""
 _HEARTBEAT_S: Final = 10.0
 """Time between two snapshots without news."""
@@ -24,15 +24,15 @@ class SnapshotWriter:
         self._run = run
         self._journal = journal
         self._clock = clock
-        self._at = -_HEARTBEAT_S
-        self._number = -1
+        self._written_at = -_HEARTBEAT_S
+        self._written_number = -1
         self._note = ""
 
     def is_due(self, notes: WaitNotes) -> bool:
         """Return whether it is time for another snapshot, which would carry these notes."""
-        age = self._clock.elapsed() - self._at
-        news = self._journal.number != self._number or str(notes) != self._note
-        return age >= _HEARTBEAT_S or (news and age >= _NEWS_S)
+        age = self._clock.elapsed() - self._written_at
+        news = self._journal.number != self._written_number or str(notes) != self._note
+        return age >= _HEARTBEAT_S or (news and age >= _MIN_INTERVAL_S)
 
     def write(self, snapshot: Snapshot) -> None:
         """Write a snapshot.
@@ -42,6 +42,6 @@ class SnapshotWriter:
         OSError
             It cannot be written; the next is due as if it had been.
         """
-        self._at, self._number, self._note = self._clock.elapsed(), self._journal.number, snapshot.note
+        self._written_at, self._written_number, self._note = self._clock.elapsed(), self._journal.number, snapshot.note
         self._journal.flush()
         write_snapshot(self._run, snapshot)

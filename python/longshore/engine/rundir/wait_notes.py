@@ -7,7 +7,7 @@ from typing import Final
 
 from longshore.world.clock import Clock
 
-_PASSED_S: Final = 60.0
+_REPEAT_S: Final = 60.0
 """Time after which an absent reason has passed, so that it is logged again when it comes back."""
 
 
@@ -18,7 +18,7 @@ class WaitNotes:
         self._clock = clock
         self._log_line = log_line
         self._now: list[str] = []
-        self._said: dict[str, float] = {}
+        self._logged_at: dict[str, float] = {}
         """Monotonic time at which each reason last held."""
 
     def __str__(self) -> str:
@@ -36,7 +36,7 @@ class WaitNotes:
             self._now.append(why)
         now = self._clock.elapsed()
         # Several may hold by turns, four times a second and for days.
-        self._said = {each: at for each, at in self._said.items() if now - at < _PASSED_S}
-        if why not in self._said:
+        self._logged_at = {each: at for each, at in self._logged_at.items() if now - at < _REPEAT_S}
+        if why not in self._logged_at:
             self._log_line(why)
-        self._said[why] = now
+        self._logged_at[why] = now

@@ -20,7 +20,7 @@ class WaitReasonsWriter:
         self._state = state
         self._newest = WaitReasons()
 
-    def take(self, waiting: WaitReasons) -> None:
+    def update(self, waiting: WaitReasons) -> None:
         """Take the manager's reasons, and write them for readers if they are new."""
         if waiting == self._newest:
             return
