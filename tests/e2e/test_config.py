@@ -65,7 +65,7 @@ def test_lint_of_what_stands_in_no_file(cli: Cli, tmp_path: Path) -> None:
     env = {"LONGSHORE_REQUEST_MEMROY": "3", "LONGSHORE_SITE": "{local: {concurrency_limit: x, queues: y}}"}
     ran = cli("config", "lint", "run.yaml", *sets, env=env)
     assert sorted(line for line in ran.stdout.splitlines() if not line.startswith(" ")) == [
-        "$LONGSHORE_REQUEST_MEMROY: warning: nothing knows the environment variable 'LONGSHORE_REQUEST_MEMROY'",
+        "$LONGSHORE_REQUEST_MEMROY: warning: the environment variable 'LONGSHORE_REQUEST_MEMROY' is unknown",
         "$LONGSHORE_SITE: warning: 'site.local.concurrency_limit' is read as 'site.local.concurrencyLimit'",
         "$LONGSHORE_SITE: warning: nothing knows the key 'site.local.queues'",
         "--set: error: 'pipetask.isr.requestMemory' cannot be 'lots'",

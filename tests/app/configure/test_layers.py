@@ -181,7 +181,7 @@ def test_a_key_that_is_nearly_one(here: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("LONGSHORE_REQUEST_MEMROY", "1")
     monkeypatch.setenv("LONGSHORE_ZEBRA", "1")
     (finding,) = load()[1]
-    assert finding.message == "nothing knows the environment variable 'LONGSHORE_REQUEST_MEMROY'"
+    assert finding.message == "the environment variable 'LONGSHORE_REQUEST_MEMROY' is unknown"
     assert finding.hint == "Did you mean 'LONGSHORE_REQUEST_MEMORY'?"
     assert str(finding.origin) == "$LONGSHORE_REQUEST_MEMROY"
 
@@ -290,7 +290,7 @@ def test_a_profile_that_is_wrong(here: Path) -> None:
 def test_a_variable_that_happens_to_have_the_name_of_a_word_about_sites(here: Path) -> None:
     found, _ = load("setup: 'source x'\nrunQuantumCommand: '{setup}; run'\n")
     assert "setup" not in found.resolved_site.settings
-    assert "'setup' is taken for a variable" in found.resolved_site.notes[0]
+    assert "'setup' is used as a variable" in found.resolved_site.notes[0]
     assert found.search("runQuantumCommand") == "source x; run"
 
 

@@ -14,7 +14,7 @@ from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.payload.payload import AcquiredPayload, note_kept_graph
 from longshore.app.progress import Progress
 from longshore.config.profile.command_lines import read_command_words
-from longshore.config.values.merge import PACKAGED_LAYERS
+from longshore.config.values.merge import PACKAGED_LAYERS, map_items
 from longshore.config.values.search import Scope
 from longshore.errors import ConfigError, FilesError, GraphCommandError, PreparationError
 from longshore.graph.formats.quantum_graph import RUN_GRAPH, task_graph
@@ -192,12 +192,8 @@ def _run_command(
 def _refuse_graphs_of_jobs(configuration: Configuration) -> None:
     """Refuse the option that writes a quantum graph per job."""
     config = configuration.config
-    sections = []
-    for name in ("pipetask", "cluster"):
-        section = config.node_at(name)
-        sections += [*section.value.values()] if section and isinstance(section.value, dict) else []
-    maps = [section.value for section in sections if isinstance(section.value, dict)]
-    found = [values[_JOB_GRAPH_KEY] for values in maps if _JOB_GRAPH_KEY in values]
+    sections = [each for name in ("pipetask", "cluster") for each in map_items(config.node_at(name)).values()]
+    found = [items[_JOB_GRAPH_KEY] for items in map(map_items, sections) if _JOB_GRAPH_KEY in items]
     hit = config.lookup(_JOB_GRAPH_KEY, configuration.scope())
     if hit is not None and hit.node is not None:
         found.insert(0, hit.node)

@@ -15,7 +15,7 @@ from longshore.app.configure.site import ResolvedSite, choose_site, resolve_site
 from longshore.app.payload.lsst import is_lsst, lsst_layer
 from longshore.config.lint.explain import KeyExplanation, explain_key
 from longshore.config.values.bps_eval import FunctionCaller
-from longshore.config.values.merge import PACKAGED_LAYERS, Layer, LayerRank, make_layer, merge_over
+from longshore.config.values.merge import PACKAGED_LAYERS, Layer, LayerRank, make_layer, map_items, merge_over
 from longshore.config.values.quantities import parse_bool
 from longshore.config.values.search import Config, Scope
 from longshore.engine.run.service_capabilities import backend_options
@@ -108,8 +108,8 @@ class Configuration:
         name, _, below = key.partition(".")
         hit = self.config.lookup(name, self.scope(curr_pipetask=label, curr_cluster=label))
         node = hit.node if hit else None
-        if node and below and isinstance(node.value, dict):
-            node = node.value.get(below)
+        if below and map_items(node):
+            node = map_items(node).get(below)
         return node.origin if node and node.origin.layer not in PACKAGED_LAYERS else None
 
     def with_top_layer(self, layer: Layer) -> Self:

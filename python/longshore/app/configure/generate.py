@@ -14,7 +14,7 @@ from longshore.app.configure.user_functions import make_caller
 from longshore.config.lint.schema_check import Finding
 from longshore.config.values.bps_eval import GENERATE_HINT, GENERATE_KEY, FunctionCaller, parse_call
 from longshore.config.values.interpolate import quote_value
-from longshore.config.values.merge import Layer, LayerRank, Marker, Node, to_node
+from longshore.config.values.merge import Layer, LayerRank, Marker, Node, map_items, to_node
 from longshore.config.values.search import Config, Interpolator
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
@@ -73,9 +73,7 @@ def refuse_late_functions(before: Configuration, after: Configuration) -> None:
 
 def _find_calls(section: Node, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Node, Node]]:
     """Iterate over sections with ``bpsGenerateConfig``: path, section and value."""
-    if not isinstance(section.value, dict):
-        return
-    for key, node in section.value.items():
+    for key, node in map_items(section).items():
         if key != GENERATE_KEY:
             yield from _find_calls(node, (*steps, key))
         elif not any(node.value is nothing or node.value == "" for nothing in (None, Marker.DELETE)):

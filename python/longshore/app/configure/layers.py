@@ -12,7 +12,16 @@ from typing import Final
 from longshore.app.configure.schemas import configuration_schema
 from longshore.config.lint.bps_aliases import add_intended_keys
 from longshore.config.lint.schema_check import Finding, Severity
-from longshore.config.values.merge import Layer, LayerRank, LayerStack, Node, make_layer, plain_map, with_origin
+from longshore.config.values.merge import (
+    Layer,
+    LayerRank,
+    LayerStack,
+    Node,
+    make_layer,
+    map_items,
+    plain_map,
+    with_origin,
+)
 from longshore.errors import ConfigError, FilesError
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import JsonSchema
@@ -86,6 +95,8 @@ def read_layers(path: Path, overrides: Overrides | None = None, *, now: float) -
     _refuse_undecodable_path(path.absolute())
     options_layer = make_layer({"bps_cmdline": dict(overrides.options)}, "command line", LayerRank.COMMAND_LINE)
     overriding = (options_layer, parse_set_options(overrides.sets))
+    values = {"bps_defined": {"timestamp": timestamp(now)}, "operator": user_name(), "payloadName": path.stem}
+    computed = make_layer(values, "computed", LayerRank.DEFAULTS)
     loaded = load_layers(path, env=env)
     base, files, warnings = read_base_layers(env)
     return Layers(
@@ -93,7 +104,7 @@ def read_layers(path: Path, overrides: Overrides | None = None, *, now: float) -
         overrides=overrides,
         now=now,
         env=env,
-        stack=LayerStack().with_layers(*base, _computed_layer(path, now), *loaded.layers, *overriding),
+        stack=LayerStack().with_layers(*base, computed, *loaded.layers, *overriding),
         files=(*loaded.files, *files),
         warnings=warnings,
     )
@@ -146,15 +157,6 @@ def _refuse_undecodable_path(path: Path) -> None:
         ) from None
 
 
-def _computed_layer(path: Path, now: float) -> Layer:
-    values = {
-        "bps_defined": {"timestamp": timestamp(now)},
-        "operator": user_name(),
-        "payloadName": path.stem,
-    }
-    return make_layer(values, "computed", LayerRank.DEFAULTS)
-
-
 def _load_machine_and_user(env: Mapping[str, str]) -> LoadedLayers:
     """Read the configuration of this machine and user, with its includes."""
     layers: list[Layer] = []
@@ -178,8 +180,7 @@ def _environment_layer(env: Mapping[str, str], defaults: Node) -> tuple[Layer, l
     Keys that the defaults define under ``payload`` are set there: at the root they would have no effect.
     """
     keys = {variable_of(key): key for key in _root_keys(configuration_schema())}
-    payload = plain_map(defaults).get("payload")
-    below_payload = payload if isinstance(payload, dict) else {}
+    payload_defaults = map_items(map_items(defaults).get("payload"))
     root: dict[str, Node] = {}
     payload_keys: dict[str, Node] = {}
     findings = []
@@ -188,15 +189,17 @@ def _environment_layer(env: Mapping[str, str], defaults: Node) -> tuple[Layer, l
             continue
         origin = _variable_origin(name)
         if name in keys:
-            (payload_keys if keys[name] in below_payload else root)[keys[name]] = _parse_variable(name, text, origin)
+            (payload_keys if keys[name] in payload_defaults else root)[keys[name]] = _parse_variable(name, text, origin)
         elif hint := did_you_mean(name, keys, likeness=0.85):
-            message = f"nothing knows the environment variable '{name}'"
+            message = f"the environment variable '{name}' is unknown"
             findings.append(Finding(message=message, origin=origin, hint=hint, severity=Severity.WARNING))
     if service := env.get(SERVICE_VARIABLE):
         # Longshore's variable wins over BPS's.
         root.setdefault("wmsServiceClass", Node(service, _variable_origin(SERVICE_VARIABLE)))
     if payload_keys:
-        root["payload"] = _merge_payload(root.get("payload"), payload_keys)
+        # Single keys win over a variable for the section.
+        values = {**map_items(root.get("payload")), **payload_keys}
+        root["payload"] = Node(values, Origin("environment", layer=LayerRank.ENVIRONMENT.label))
     return Layer("environment", LayerRank.ENVIRONMENT, add_intended_keys(Node(root, Origin("environment")))), findings
 
 
@@ -215,12 +218,6 @@ def _parse_variable(name: str, text: str, origin: Origin) -> Node:
 
 def _variable_origin(variable: str) -> Origin:
     return Origin(f"${variable}", layer=LayerRank.ENVIRONMENT.label)
-
-
-def _merge_payload(payload: Node | None, keys: dict[str, Node]) -> Node:
-    """Return the section ``payload`` with single keys merged in; these win over a variable for the section."""
-    given = payload.value if payload and isinstance(payload.value, dict) else {}
-    return Node({**given, **keys}, Origin("environment", layer=LayerRank.ENVIRONMENT.label))
 
 
 def _root_keys(schema: JsonSchema) -> Iterator[str]:

@@ -14,13 +14,13 @@ from longshore.app.configure.configuration import Configuration, make_draft
 from longshore.app.configure.layers import Overrides, read_layers
 from longshore.app.configure.payload_names import find_payload_names
 from longshore.app.configure.schemas import configuration_schema, profile_schema, schema_fragment, service_plugins
-from longshore.app.configure.site import unknown_site
+from longshore.app.configure.site import raise_first_error, unknown_site
 from longshore.config.lint.lint import hide_secret_lines, lint
 from longshore.config.lint.schema_check import Finding, Severity, check_schema
 from longshore.config.lint.secrets import find_secrets
 from longshore.config.lint.section_checks import BpsDefaultService, find_choices
 from longshore.config.lint.variable_checks import LintContext
-from longshore.config.values.merge import Node, plain_map
+from longshore.config.values.merge import map_items, plain_map
 from longshore.errors import ConfigError
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.origin import Origin
@@ -41,13 +41,9 @@ def check_configuration(configuration: Configuration) -> list[Finding]:
     Raises `ConfigError` with the first error and the number of others.
     """
     findings = lint_configuration(configuration)
-    errors = [finding for finding in findings if finding.severity is Severity.ERROR]
-    if not errors:
-        warnings = [finding for finding in findings if finding.severity is Severity.WARNING]
-        return list(dict.fromkeys([*configuration.layers.warnings, *warnings]))
-    more = len(errors) - 1
-    others = f" (and {more} more error{'s' if more > 1 else ''}: longshore config lint)" if more else ""
-    raise ConfigError(errors[0].message + others, origin=errors[0].origin, hint=errors[0].hint)
+    raise_first_error(findings, command="longshore config lint")
+    warnings = [finding for finding in findings if finding.severity is Severity.WARNING]
+    return list(dict.fromkeys([*configuration.layers.warnings, *warnings]))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,9 +100,8 @@ def _undefined_sites(configuration: Configuration, labels: frozenset[str] | None
     config, sites = configuration.config, configuration.sites
     parts = [config.node_at(name) for name in ("finalJob", "customJob")]
     for section in ("pipetask", "cluster"):
-        found = config.node_at(section)
-        below = found.value if found is not None and isinstance(found.value, dict) else {}
-        parts += [part for label, part in below.items() if labels is None or label in labels or section == "cluster"]
+        labeled = map_items(config.node_at(section)).items()
+        parts += [part for label, part in labeled if labels is None or label in labels or section == "cluster"]
     for part in parts:
         for name, origin in find_choices(part, "computeSite") if part is not None else ():
             if (
@@ -132,8 +127,10 @@ def _lint_file(path: Path, overrides: Overrides | None, *, now: float) -> LintRe
         return LintResult(findings=(finding,), sources=_source_text(finding.origin))
     sources = _file_texts(draft.read_files())
     profile = next((layer.root for layer in draft.all_layers if layer.name == str(path)), None)
-    if profile is not None and _is_profile(profile):
-        return LintResult(findings=tuple(_lint_profile(profile, draft)), sources=sources)
+    if profile is not None and not _PROFILE_KEYS.isdisjoint(map_items(profile)):
+        notes = [note for read in draft.layers.files for note in read.notes]
+        findings = [*notes, *check_schema(profile, profile_schema()), *find_secrets(profile)]
+        return LintResult(findings=tuple(sort_findings(findings, draft)), sources=sources)
     found = [*draft.layers.warnings, *(_to_finding(error, path) for error in draft.site_errors)]
     findings = _sort_by_position([*found, *lint_configuration(draft, thorough=True)], sources)
     return LintResult(findings=tuple(findings), sources=sources)
@@ -141,18 +138,6 @@ def _lint_file(path: Path, overrides: Overrides | None, *, now: float) -> LintRe
 
 def _to_finding(error: ConfigError, path: Path) -> Finding:
     return Finding(message=error.message, origin=error.origin or Origin(str(path)), hint=error.hint)
-
-
-def _is_profile(root: Node) -> bool:
-    """Tell whether a file is a site profile and not a run's configuration."""
-    return isinstance(root.value, dict) and not _PROFILE_KEYS.isdisjoint(root.value)
-
-
-def _lint_profile(root: Node, configuration: Configuration) -> list[Finding]:
-    notes = [note for read in configuration.layers.files for note in read.notes]
-    return _sort_by_position(
-        [*notes, *check_schema(root, profile_schema()), *find_secrets(root)], _file_texts(configuration.layers.files)
-    )
 
 
 def _sort_by_position(findings: Iterable[Finding], texts: Mapping[str, str]) -> list[Finding]:

@@ -12,7 +12,7 @@ from longshore.app.payload.locate_file import locate_file
 from longshore.app.payload.pipeline_imports import pipeline_node
 from longshore.config.lint.schema_check import variable_names
 from longshore.config.lint.variable_checks import key_names
-from longshore.config.values.merge import Node
+from longshore.config.values.merge import Node, map_items
 from longshore.errors import LongshoreError
 from longshore.plan.transform import PER_JOB
 from longshore.world.read.yaml_file import read_yaml
@@ -61,9 +61,8 @@ def find_payload_names(configuration: Configuration, *, files: bool) -> PayloadN
 
 
 def _names_in_pipeline(node: Node) -> PayloadNames:
-    top = node.value if isinstance(node.value, dict) else {}
-    tasks = top.get("tasks")
-    labels = frozenset(tasks.value) if tasks is not None and isinstance(tasks.value, dict) else _NO_NAMES
+    top = map_items(node)
+    labels = frozenset(map_items(top.get("tasks")))
     uses = frozenset(variable_names(node))
     if "imports" in top or "instrument" in top:
         # LSST pipelines: imports add further tasks.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,11 +15,19 @@ from longshore.app.configure.schemas import profile_schema, site_schema
 from longshore.app.configure.service_lookup import default_site_by_name, short_name
 from longshore.config.lint.schema_check import Finding, Severity, check_schema
 from longshore.config.values.interpolate import quote_value
-from longshore.config.values.merge import PACKAGED_LAYERS, Layer, LayerRank, Node, overlay, plain_map, plain_value
+from longshore.config.values.merge import (
+    PACKAGED_LAYERS,
+    Layer,
+    LayerRank,
+    Node,
+    map_items,
+    overlay,
+    plain_map,
+    plain_value,
+)
 from longshore.config.values.search import Config, Interpolator, Scope
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
-from longshore.model.values import JsonSchema
 from longshore.origin import Origin
 from longshore.sites.host_match import host_matches, only_site
 from longshore.sites.limits import SiteLimits, lower_limits, read_limits
@@ -116,7 +124,7 @@ def site_profile(base: Config, name: str, sites: SitePath) -> ResolvedSiteProfil
     """
     file = sites.find(name)
     section = _site_section(base, name)
-    inherits = section.value.get("inherits") if section and isinstance(section.value, dict) else None
+    inherits = map_items(section).get("inherits")
     if file is None and inherits is None:
         return None
     profile = sites.profile(file) if file else SiteProfile(name=name, root=Node({}, Origin("")), personal=True)
@@ -147,22 +155,26 @@ def resolve_site(
         key for key in schema["properties"] if key not in PROFILE_ONLY_KEYS - {"limits"} and key not in RENAMED_KEYS
     ]
     whole = site_description(config, name, dict.fromkeys([*keys, short_name(service)]))
-    assert isinstance(whole.value, dict)
     notes = []
     settings: dict[str, Any] = {}
     own: Node | None = None
-    for key, node in whole.value.items():
-        if problem := _schema_error(key, node, schema):
+    for key, node in map_items(whole).items():
+        findings = check_schema(Node({key: node}, node.origin), schema)
+        if problem := next((finding for finding in findings if finding.severity is Severity.ERROR), None):
             if node.replaced_node is not None or node.origin.layer == LayerRank.SITE.label:
                 raise ConfigError(problem.message, origin=problem.origin, hint=problem.hint)
-            notes.append(f"{problem.origin}: '{key}' is taken for a variable: for sites {problem.message}")
+            notes.append(
+                f"{problem.origin}: '{key}' is used as a variable only: as a setting of the site, {problem.message}"
+            )
         elif key == "limits":
             own = node
         elif node.value is not None:
             settings[key] = plain_value(node)
+    scope = Scope(current={"curr_site": name}, env=env)
     for key in _EXPANDED_KEYS:
         if isinstance(settings.get(key), str):
-            settings[key] = _expand(settings[key], whole.value[key], config, name, env)
+            template = Interpolator(config, scope).template(settings[key], map_items(whole)[key].origin)
+            settings[key] = template.render({})
     limits, raised = _combine_limits(profile, own, name)
     section = _site_section(config, name)
     origin = profile.chain[-1].root.origin if profile else section.origin if section else None
@@ -171,17 +183,19 @@ def resolve_site(
 
 def unknown_site(name: str, base: Config, sites: SitePath, origin: Origin | None) -> ConfigError:
     """Return the error for an undefined site."""
-    names = [*sites.all, *_section_names(base)]
+    names = [*sites.all, *map_items(base.node_at("site"))]
     folders = ", ".join(f"'{folder}'" for _, folder in sites.folders())
     hint = f"{did_you_mean(name, names)} A site is a profile '{name}.yaml' in {folders}, or a section 'site.{name}'."
     return ConfigError(f"there is no site '{name}'", origin=origin, hint=hint.strip())
 
 
-def raise_first_error(findings: list[Finding]) -> None:
-    """Raise the first error among findings, with the number of others."""
+def raise_first_error(findings: Iterable[Finding], *, command: str = "") -> None:
+    """Raise the first error among findings, with the number of others; `command` lists them all."""
     errors = [finding for finding in findings if finding.severity is Severity.ERROR]
     if errors:
-        others = f" (and {len(errors) - 1} more errors)" if errors[1:] else ""
+        more = len(errors) - 1
+        shown_by = f": {command}" if command else ""
+        others = f" (and {more} more error{'s' if more > 1 else ''}{shown_by})" if more else ""
         raise ConfigError(errors[0].message + others, origin=errors[0].origin, hint=errors[0].hint)
 
 
@@ -195,31 +209,15 @@ def _combine_limits(resolved: ResolvedSiteProfile | None, own: Node | None, name
     return limits, [*first_notes, *notes]
 
 
-def _schema_error(key: str, node: Node, schema: JsonSchema) -> Finding | None:
-    """Return the finding about one site setting that its schema rejects, if any."""
-    found = check_schema(Node({key: node}, node.origin), schema)
-    return next((finding for finding in found if finding.severity is Severity.ERROR), None)
-
-
-def _expand(text: str, node: Node, config: Config, site: str, env: Mapping[str, str]) -> str:
-    scope = Scope(current={"curr_site": site}, env=env)
-    return Interpolator(config, scope).template(text, node.origin).render({})
-
-
 def _site_section(base: Config, name: str) -> Node | None:
     found = base.node_at("site", name)
     return found if found is not None and isinstance(found.value, dict) else None
 
 
-def _section_names(base: Config) -> tuple[str, ...]:
-    found = base.node_at("site")
-    return tuple(found.value) if found is not None and isinstance(found.value, dict) else ()
-
-
 def _sites_matching_host(host: str, base: Config, sites: SitePath) -> list[str]:
     """Return the sites whose host patterns match; patterns in the user's section win over the profile's."""
     patterns = {name: sites.hosts(file) for name, file in sites.all.items()}
-    for name in _section_names(base):
+    for name in map_items(base.node_at("site")):
         hosts = base.node_at("site", name, "hosts")
         if hosts is not None and isinstance(hosts.value, list):
             patterns[name] = tuple(str(each.value) for each in hosts.value)
@@ -234,7 +232,7 @@ def service_of_site(name: str, base: Config, sites: SitePath, seen: tuple[str, .
     head = sites.head(file) if file else None
     if service := own.get("wmsServiceClass") or own.get("service") or (head.service if head else ""):
         return short_name(str(service))
-    inherits = parent_names(section.value.get("inherits")) if section and isinstance(section.value, dict) else ()
+    inherits = parent_names(map_items(section).get("inherits"))
     for parent in reversed(inherits or (head.inherits if head else ())):
         if parent not in seen and (service := service_of_site(parent, base, sites, (*seen, name))):
             return service

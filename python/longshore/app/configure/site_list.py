@@ -11,7 +11,16 @@ from longshore.app.configure.layers import read_base_layers
 from longshore.app.configure.schemas import profile_schema
 from longshore.app.configure.site import raise_first_error, service_of_site, site_folders, site_profile, unknown_site
 from longshore.config.lint.schema_check import check_schema
-from longshore.config.values.merge import LayerRank, LayerStack, Node, make_layer, overlay, plain_map, plain_value
+from longshore.config.values.merge import (
+    LayerRank,
+    LayerStack,
+    Node,
+    make_layer,
+    map_items,
+    overlay,
+    plain_map,
+    plain_value,
+)
 from longshore.config.values.search import Config
 from longshore.errors import ConfigError, UsageError
 from longshore.model.values import YamlValue
@@ -56,9 +65,7 @@ def list_sites(site_path: Sequence[str]) -> list[KnownSite]:
     the configuration of this machine or user is wrong.
     """
     base, sites = _read_sites(site_path)
-    section = base.node_at("site")
-    own = section.value if section and isinstance(section.value, dict) else {}
-    names = sorted({*sites.all, *own})
+    names = sorted({*sites.all, *map_items(base.node_at("site"))})
     return [_known_site(name, base, sites) for name in names]
 
 

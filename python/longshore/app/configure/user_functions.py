@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 from longshore.app.configure.configuration import Configuration
 from longshore.config.values.bps_eval import FunctionCall, FunctionCaller
 from longshore.config.values.interpolate import quote_value
-from longshore.config.values.merge import Layer, Node
+from longshore.config.values.merge import Layer, Node, map_items
 from longshore.errors import ConfigError, LongshoreError
 from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
@@ -69,11 +69,10 @@ def call_builtin_or_imported(call: FunctionCall) -> object:
 
 def _find_prohibition(layer: Layer) -> Node | None:
     """Return the value that forbids functions in a layer; one layer suffices, so users cannot override a site."""
-    root = layer.root.value if isinstance(layer.root.value, dict) else {}
+    root = map_items(layer.root)
     # A plain key of the command line is in a section of its own.
-    command_line = root["bps_cmdline"].value if "bps_cmdline" in root else {}
-    for part in (root, command_line if isinstance(command_line, dict) else {}):
-        node = part.get(_KEY)
+    for section in (root, map_items(root.get("bps_cmdline"))):
+        node = section.get(_KEY)
         while node is not None and node.value is not False:
             node = node.replaced_node
         if node is not None:

@@ -12,7 +12,7 @@ from longshore.app.payload.graph_file import holds_quanta
 from longshore.app.payload.locate_file import locate_file
 from longshore.app.payload.pipeline_imports import pipeline_node
 from longshore.config.values.interpolate import expand_env
-from longshore.config.values.merge import Layer, LayerRank, Node
+from longshore.config.values.merge import Layer, LayerRank, Node, map_items
 from longshore.config.values.search import Config, Scope
 from longshore.errors import ConfigError
 from longshore.graph.declaration.imports import read_imports
@@ -116,5 +116,5 @@ def _read_pipeline_kind(path: Path, trail: tuple[Path, ...]) -> PipelineKind:
 
 
 def _has_tasks(node: Node) -> bool:
-    tasks = node.value.get("tasks") if isinstance(node.value, dict) else None
+    tasks = map_items(node).get("tasks")
     return tasks is not None and bool(tasks.value)

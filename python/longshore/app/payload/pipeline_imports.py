@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from longshore.config.values.merge import Node
+from longshore.config.values.merge import Node, map_items
 from longshore.errors import ConfigError
 from longshore.graph.declaration.imports import Import, merge_imports, read_imports, select_imported
 from longshore.world.read.yaml_file import read_yaml
@@ -57,5 +57,5 @@ class ImportReader:
 
 def pipeline_node(node: Node) -> Node:
     """Return the pipeline in a file: its root or the section ``pipeline``."""
-    inner = node.value.get("pipeline") if isinstance(node.value, dict) and len(node.value) == 1 else None
-    return inner or node
+    items = map_items(node)
+    return items.get("pipeline", node) if len(items) == 1 else node

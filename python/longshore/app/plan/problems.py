@@ -39,6 +39,14 @@ class _ProblemGroup:
         else:
             self.unlisted_jobs += jobs
 
+    def counted_problems(self, label: str) -> list[Problem]:
+        """Return the listed problems with their numbers of jobs; the last one counts the others too."""
+        *first, last = self.listed.values()
+        return [
+            *(_add_counts(problem, label, jobs, 0) for problem, jobs in first),
+            _add_counts(last[0], label, last[1], self.unlisted_jobs),
+        ]
+
 
 def group_problems(problems: Iterable[Problem], workflow: Workflow) -> list[Problem]:
     """Group similar problems into one, with its label and number of jobs."""
@@ -55,7 +63,7 @@ def group_problems(problems: Iterable[Problem], workflow: Workflow) -> list[Prob
         shape = _NAME_OR_NUMBER.sub("", problem.message) if label else problem.message
         key = (label, problem.code, problem.key, problem.fatal, shape)
         groups.setdefault(key, _ProblemGroup()).add(problem, jobs or 1)
-    return [each for (label, *_), group in groups.items() for each in _listed_problems(str(label), group)]
+    return [each for (label, *_), group in groups.items() for each in group.counted_problems(str(label))]
 
 
 def raise_problems(problems: Iterable[Problem], progress: Progress) -> None:
@@ -88,20 +96,9 @@ def raise_problems(problems: Iterable[Problem], progress: Progress) -> None:
     raise error
 
 
-def _listed_problems(label: str, group: _ProblemGroup) -> list[Problem]:
-    last = len(group.listed) - 1
-    return [
-        _add_counts(problem, label, jobs, group.unlisted_jobs if number == last else 0)
-        for number, (problem, jobs) in enumerate(group.listed.values())
-    ]
-
-
 def _add_counts(problem: Problem, label: str, jobs: int, others: int) -> Problem:
     """Return a problem with its number of jobs and the number of jobs with similar problems."""
-    words = [f"{jobs - 1:,} more job{'' if jobs == _TWO else 's'} of '{label}'"] if label and jobs > 1 else []
+    words = [f"{jobs - 1:,} more job{'s' if jobs > 2 else ''} of '{label}'"] if label and jobs > 1 else []
     words += [f"{others:,} more like it"] if others else []
     message = problem.message + (f" (and {', and '.join(words)})" if words else "")
     return msgspec.structs.replace(problem, message=message, label=label, jobs=jobs + others if label else 0)
-
-
-_TWO: Final = 2

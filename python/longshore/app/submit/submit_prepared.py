@@ -65,7 +65,6 @@ def _read_card(run: RunPaths) -> RunIdentity:
     try:
         return read_card(run)
     except RunNotFoundError as error:
-        graphs = sorted(path for path in _files_in(run.root) if path.suffix in QUANTUM_GRAPH_SUFFIXES)
         if type(error) is not RunNotFoundError:
             raise
         if ".draft-" in run.root.name:
@@ -73,18 +72,17 @@ def _read_card(run: RunPaths) -> RunIdentity:
                 f"'{run.root}' was not prepared to its end",
                 hint="It is what is left of a command that was killed: remove it, and prepare the run again.",
             ) from None
+        graphs: list[Path] = []
+        with suppress(OSError):
+            graphs = sorted(
+                path for path in run.root.iterdir() if path.suffix in QUANTUM_GRAPH_SUFFIXES and path.is_file()
+            )
         if graphs:
             raise RunNotFoundError(
                 f"'{run.root}' was not prepared to its end: there is a quantum graph in it, and no '{run.card.name}'",
                 hint=f"The graph need not be made again: longshore submit FILE --qgraph {graphs[0]}",
             ) from None
         raise
-
-
-def _files_in(folder: Path) -> list[Path]:
-    with suppress(OSError):
-        return [path for path in folder.iterdir() if path.is_file()]
-    return []
 
 
 def _refuse_if_moved(run: RunPaths, original: Path) -> None:

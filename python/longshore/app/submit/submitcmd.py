@@ -16,7 +16,7 @@ from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.submit.pipeline import advance_run, reserved_id
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
 from longshore.app.submit.transform import RunPlan, single_job_profile
-from longshore.config.values.merge import Node
+from longshore.config.values.merge import Node, map_items
 from longshore.config.values.search import Config, Interpolator
 from longshore.errors import ConfigError, FilesError
 from longshore.model.tasks.dag import Dag
@@ -151,8 +151,7 @@ def _section(config: Config) -> Node:
 
 
 def _required_text(section: Node, key: str) -> Node:
-    assert isinstance(section.value, dict)
-    node = section.value.get(key)
+    node = map_items(section).get(key)
     if node is None or node.value is None or isinstance(node.value, list | dict):
         hint = 'Give "" where it takes none.' if key == "arguments" else "Give the path of the script."
         raise ConfigError(f"'customJob.{key}' must be given, as text", origin=(node or section).origin, hint=hint)
@@ -160,8 +159,7 @@ def _required_text(section: Node, key: str) -> Node:
 
 
 def _path_map(section: Node, key: str) -> Mapping[str, Node]:
-    assert isinstance(section.value, dict)
-    node = section.value.get(key)
+    node = map_items(section).get(key)
     if node is None or node.value is None:
         return {}
     if not isinstance(node.value, dict) or any(isinstance(item.value, list | dict) for item in node.value.values()):

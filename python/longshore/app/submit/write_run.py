@@ -10,7 +10,6 @@ import msgspec
 import yaml
 
 from longshore import __version__
-from longshore.app.configure.configuration import Configuration
 from longshore.app.submit.fingerprint import merged_config_path, origins_of, take_fingerprint
 from longshore.app.submit.saved_graphs import write_saved
 from longshore.app.submit.submit_once import PreparedRun
@@ -69,15 +68,17 @@ def _write_files(draft: RunPaths, plan: RunPlan, run_token: str) -> None:
     run, workflow = plan.run, plan.workflow
     configuration = run.configuration
     _write_inputs(draft, plan)
-    create_file(merged_config_path(draft, workflow.name), [_merged_yaml(configuration)])
+    merged = plain_value(configuration.config.root)
+    text: str = yaml.safe_dump(merged, sort_keys=False, allow_unicode=True, width=120)
+    create_file(merged_config_path(draft, workflow.name), [text.encode()])
     origins = {key: msgspec.to_builtins(origin) for key, origin in origins_of(configuration.config.root)}
     create_file(draft.origins, [msgspec.json.format(msgspec.json.encode(origins), indent=1), b"\n"])
     create_file(draft.workflow, workflow_lines(workflow), durable=True)
     write_saved(draft.root, plan.saved)
     for directory in (*plan.directories, *log_directories(run.service, workflow)):
         (draft.root / directory).mkdir(parents=True, exist_ok=True)
-    for name, text in plan.programs.items():
-        create_file(_with_parent_folder(draft.root / name), [text.encode()])
+    for name, program in plan.programs.items():
+        create_file(_with_parent_folder(draft.root / name), [program.encode()])
     for name, source in plan.copies.items():
         shutil.copy2(source, _with_parent_folder(draft.root / name))
     for name in plan.executables:
@@ -106,8 +107,3 @@ def _write_inputs(draft: RunPaths, plan: RunPlan) -> None:
             shutil.copyfile(path, target)  # may be large
         else:
             create_file(target, [content])
-
-
-def _merged_yaml(configuration: Configuration) -> bytes:
-    text: str = yaml.safe_dump(plain_value(configuration.config.root), sort_keys=False, allow_unicode=True, width=120)
-    return text.encode()
