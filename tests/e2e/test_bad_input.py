@@ -154,11 +154,11 @@ def test_a_payload_that_is_not_there(cli: Cli, write_run: WriteRun, tmp_path: Pa
     ran = cli("submit", "below/run.yaml")
     assert ran.returncode == PREPARATION
     lines = errors_of(ran)
-    assert "below/run.yaml:1:11: 'wfformat' names the file 'graph.json', which is not there" in lines[0]
+    assert "below/run.yaml:1:11: 'wfformat' names the file 'graph.json', which does not exist" in lines[0]
     for place in (tmp_path / "graph.json", tmp_path / "below" / "graph.json"):
         assert f"'{place}'" in lines[1], "both places where it was looked for"
     (tmp_path / "graph.json").mkdir()
-    assert "which is no file" in errors_of(cli("submit", "below/run.yaml"))[0]
+    assert "which is no regular file" in errors_of(cli("submit", "below/run.yaml"))[0]
     assert not left_behind()
 
 

@@ -194,7 +194,7 @@ def test_a_source_may_need_no_file(cli: Cli, write: Write, tmp_path: Path, env: 
         ({"graphSource": "mine.lines", "allowFunctions": False}, CONFIGURATION, "which 'allowFunctions' forbids"),
         ({"graphSource": "pipeline"}, CONFIGURATION, "the source 'pipeline' reads a file, and none is named"),
         ({"graphFile": "run.txt"}, CONFIGURATION, "the name 'run.txt' does not tell the format of the file"),
-        ({"graphFile": "none.jsonl"}, PREPARATION, "'graphFile' names the file 'none.jsonl', which is not there"),
+        ({"graphFile": "none.jsonl"}, PREPARATION, "'graphFile' names the file 'none.jsonl', which does not exist"),
         (
             {"graphFile": "a.jsonl", "wfformat": "b.json"},
             CONFIGURATION,

@@ -70,7 +70,7 @@ def test_a_part_of_what_is_imported(cli: Cli, tmp_path: Path) -> None:
         (
             {"top": "tasks: {a: {command: x}}\nimports:\n- none.yaml\n"},
             7,
-            "top.yaml:3:3: an import names the file 'none.yaml', which is not there",
+            "top.yaml:3:3: an import names the file 'none.yaml', which does not exist",
         ),
         (
             {"top": "imports: {location: base.yaml, include: [sya]}\n", "base": BASE},

@@ -43,7 +43,7 @@ def test_a_pipeline_of_lssts_says_what_it_needs(cli: Cli, tmp_path: Path) -> Non
     ran = cli("submit", "lsst.yaml", env={"DRP_PIPE_DIR": "/nowhere"})
     assert ran.returncode == 7
     assert "lsst.yaml:" in ran.stderr
-    assert "'/nowhere/pipelines/INSTRUMENT/PIPELINE.yaml', which is not there" in ran.stderr
+    assert "'/nowhere/pipelines/INSTRUMENT/PIPELINE.yaml', which does not exist" in ran.stderr
     for line in text.splitlines():
         if line.startswith("#     longshore "):
             ran = cli(*line.split()[2:])
@@ -54,7 +54,7 @@ def test_nothing_is_overwritten(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "script.sh").write_text("mine", "utf-8")
     ran = cli("init", "--kind", "script")
     assert ran.returncode == 7
-    assert "'script.sh' is there already" in ran.stderr
+    assert "'script.sh' exists already" in ran.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["script.sh"]
     assert (tmp_path / "script.sh").read_text("utf-8") == "mine"
 

@@ -53,7 +53,7 @@ def test_its_exit_status_is_ours(cli: Cli, write: Write, tmp_path: Path) -> None
     assert "  30\n" in ran.stderr
     assert "  what went wrong\n" in ran.stderr
     assert "  5\n" not in ran.stderr
-    assert f"All it said is in '{output}'." in ran.stderr
+    assert f"The whole output is in '{output}'." in ran.stderr
     assert output.read_text("utf-8").splitlines()[:3] == [
         "sh -c 'seq 30; echo what went wrong >&2; exit 37'",
         "",
@@ -165,7 +165,7 @@ BAD = [
     ("createQuantumGraph: a {nope}\n", "nothing defines", 3),
     ("whenSaveJobQgraph: TRANSFORM\n", "run.yaml:4:20: 'whenSaveJobQgraph: TRANSFORM' asks for", 3),
     ("pipetask: {isr: {whenSaveJobQgraph: PREPARE}}\n", "'whenSaveJobQgraph: PREPARE' asks for", 3),
-    ("qgraphFile: nope.qg\n", "'qgraphFile' names the file 'nope.qg', which is not there", 7),
+    ("qgraphFile: nope.qg\n", "'qgraphFile' names the file 'nope.qg', which does not exist", 7),
     ("qgraphFile: pipeline.yaml\n", "'qgraphFile' must name a file that ends in .qg", 3),
 ]
 

@@ -1,4 +1,4 @@
-"""Runs at sites: what a profile says holds for jobs on this machine, and what it says in vain is a note."""
+"""Runs at sites: what a profile says holds for jobs on this machine, and a note names its keys without effect."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Far(LocalService):
     source = str(Path(shipped_path("etc")).parent / "python")
     ran = cli("submit", path.name, env={"PYTHONPATH": f"{tmp_path}:{source}:{os.environ.get('PYTHONPATH', '')}"})
     assert ran.returncode == CONFIGURATION, ran.stderr
-    assert "run.yaml:2:18: 'computeSite' must say at which site of 'far.Far' jobs are to run" in ran.stderr
+    assert "run.yaml:2:18: 'computeSite' must name the site of 'far.Far' at which jobs run" in ran.stderr
     assert "longshore site list" in ran.stderr
 
 
@@ -231,7 +231,7 @@ def test_a_set_up_line_that_fails_ends_the_job(cli: Cli, write_run: WriteRun, wr
 def test_modules_without_a_module_command(cli: Cli, write_run: WriteRun, write_site: SiteWriter) -> None:
     write_site("s", "{service: local, modules: [gcc/13]}")
     ran = done(cli, write_run().name, "--compute-site", "s", env={"LMOD_PKG": "", "MODULESHOME": ""})
-    assert any("wants 'gcc/13' loaded" in note for note in ran.json["notes"])
+    assert any("loads 'gcc/13'" in note for note in ran.json["notes"])
 
 
 def test_modules_are_loaded(cli: Cli, write_run: WriteRun, write_site: SiteWriter, tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_modules_are_loaded(cli: Cli, write_run: WriteRun, write_site: SiteWrite
     assert log(ran) == "load gcc/13 load odd name\n"
 
 
-# ------------------------------------------------------------------------------------------- files, and what is in vain
+# ------------------------------------------------------------------------------------------- files, and ignored keys
 
 
 def test_scratch_umask_and_group(cli: Cli, write_run: WriteRun, write_site: SiteWriter, tmp_path: Path) -> None:
@@ -274,11 +274,13 @@ def test_a_template_of_the_site(cli: Cli, write_run: WriteRun, write_site: SiteW
     assert Path(ran.json["submit_dir"], "wms", "run-job").read_text("utf-8") == "#!/bin/sh\necho mine\n"
 
 
-def test_what_a_profile_says_in_vain(cli: Cli, write_run: WriteRun, write_site: SiteWriter) -> None:
+def test_keys_of_a_profile_that_the_service_ignores_are_named(
+    cli: Cli, write_run: WriteRun, write_site: SiteWriter
+) -> None:
     said = "partitions: [{name: p}], directives: [-x], qos: q, container: c, fileSystem: transfer, setup: {submit: [x]}"
     write_site("s", f"{{service: local, {said}}}")
     ran = done(cli, write_run().name, "--compute-site", "s")
-    (note,) = [note for note in ran.json["notes"] if "no use" in note]
+    (note,) = [note for note in ran.json["notes"] if "ignores these keys" in note]
     for word in ("partitions", "directives", "qos", "container", "fileSystem: transfer", "setup.submit"):
         assert f"'{word}'" in note
 

@@ -77,7 +77,7 @@ def test_stages_are_told_to_who_asks(cli: Cli, write_run: WriteRun) -> None:
         "clustering 1 task",
         "making jobs of 1 cluster",
         "writing 1 job to",
-        "handing the run over",
+        "submitting the run",
     ):
         assert stage in ran.stderr
 

@@ -94,7 +94,7 @@ def test_what_changed_is_said_with_the_way_out(cli: Cli, write_run: WriteRun) ->
     assert "longshore: error: 2 problems in all" in ran.stderr
     forced = cli("submit", run, "--force", "--wait", "--json")
     assert forced.returncode == 0, forced.stderr
-    assert sum(note.startswith("submitted all the same: ") for note in forced.json["notes"]) == 2
+    assert sum(note.startswith("submitted despite a change: ") for note in forced.json["notes"]) == 2
 
 
 def test_what_slurm_is_to_be_told_is_compared_too(cli: Cli, write_run: WriteRun) -> None:
@@ -103,7 +103,7 @@ def test_what_slurm_is_to_be_told_is_compared_too(cli: Cli, write_run: WriteRun)
     write_run(text.replace("PART", "long"))
     ran = cli("submit", run)
     assert ran.returncode == 6
-    assert "run.yaml:5:31: not as it was when" in ran.stderr
+    assert "run.yaml:5:31: changed since" in ran.stderr
     assert "'site.c.slurm.partition' is 'long' now, and was 'short'" in ran.stderr
 
 
@@ -182,5 +182,5 @@ def test_a_path_is_on_one_line(cli: Cli, write_run: WriteRun, tmp_path: Path) ->
     path = write_run("runQuantumCommand: 'true'\nsubmitPath: \"a\\nb\"\n")
     ran = cli("prepare", path.name)
     assert ran.returncode == 3
-    assert r"run.yaml:3:13: 'submitPath' has the sign '\n' in it" in ran.stderr
+    assert r"run.yaml:3:13: 'submitPath' contains the control character '\n'" in ran.stderr
     assert not (tmp_path / "a\nb").exists()

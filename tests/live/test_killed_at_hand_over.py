@@ -99,9 +99,7 @@ def test_htcondor(condor_site: CondorSite, monkeypatch: pytest.MonkeyPatch, mome
         until(lambda: notes(folder) == ["a"] and not condor_site.pool.queue("ClusterId"), "the run is over")
     again = condor_site.cli("submit", run, "--wait", "--json")
     assert again.returncode == 0, again.stderr
-    assert any(note.startswith("taken on as it was handed over") for note in again.json["notes"]) == (
-        moment != "before"
-    )
+    assert any(note.startswith("the submission is complete") for note in again.json["notes"]) == (moment != "before")
     assert notes(folder) == ["a"]
     assert not (run / "submitting.json").exists()
     assert condor_site.report("@last")["path"] == str(run)
@@ -167,7 +165,7 @@ def test_slurm(cli: Cli, slurm_pool: SlurmPool, tmp_path: Path, monkeypatch: pyt
         until((run / "wms" / "native-collected.json").exists, "the run is over")
     again = cli("submit", run, "--wait", "--json")
     assert again.returncode == 0, again.stderr
-    taken_on = any(note.startswith("taken on as it was handed over") for note in again.json["notes"])
+    taken_on = any(note.startswith("the submission is complete") for note in again.json["notes"])
     assert taken_on == (moment in {"_release", "said"})
     assert notes(tmp_path) == ["a", "b", "last"]
     until(lambda: not _waiting(slurm_pool), "nothing is left in the queue")

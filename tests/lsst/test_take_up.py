@@ -45,5 +45,5 @@ def test_a_graph_alone_is_no_run_and_need_not_be_made_again(cli: Cli, path: Path
     assert cli("acquire", path).returncode == 0
     ran = cli("submit", "run")
     assert ran.returncode == 5
-    assert "was not prepared to its end" in ran.stderr
+    assert "was not completely prepared" in ran.stderr
     assert f"longshore submit FILE --qgraph {tmp_path / 'run' / 'g1.qg'}" in ran.stderr

@@ -152,8 +152,8 @@ def test_what_the_site_of_some_jobs_says_in_vain() -> None:
     profiles.job_profile("B")
     (note,) = profiles.notes
     assert note == (
-        "the site 'other' says 'inheritEnvironment', 'umask', 'limits.running' in vain: that is settled by the site "
-        "'local' for the whole run"
+        "'inheritEnvironment', 'umask', 'limits.running' of the site 'other' have no effect: the site 'local' sets "
+        "them for the whole run"
     )
 
 

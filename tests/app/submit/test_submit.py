@@ -104,7 +104,7 @@ def test_an_interrupt_while_a_run_is_handed_over(path: Path, told: ProgressNotes
     assert (tmp_path / "run" / "run.json").exists(), "it may run already"
     (entry,) = read_entries()
     assert told.notes == [
-        f"interrupted while the run was handed over; it may go on. To end it: longshore cancel {entry.id}"
+        f"interrupted during the submission; the run may go on. To end it: longshore cancel {entry.id}"
     ]
 
 

@@ -110,7 +110,7 @@ def prepared(service: type = Taking, **options: Any) -> Path:
 def problems(run: Path) -> list[str]:
     with pytest.raises(SubmissionRefusedError) as caught:
         submit_prepared(run, force=False, progress=ProgressNotes())
-    assert "Prepare it again, or submit it as it was prepared, with --force." in caught.value.hint
+    assert "Prepare the run again, or submit it as it was prepared with --force." in caught.value.hint
     assert not Taking.taken
     return [f"{fault.origin}: {fault.message}" if fault.origin else fault.message for fault in caught.value.details]
 
@@ -207,7 +207,7 @@ def test_all_that_is_different_is_said_at_once_or_told_where_it_does_not_matter(
     told = ProgressNotes()
     submit_prepared(run, force=True, progress=told)
     assert Taking.taken == [run]
-    assert sum(note.startswith("submitted all the same: ") for note in told.notes) == 3
+    assert sum(note.startswith("submitted despite a change: ") for note in told.notes) == 3
 
 
 def test_a_new_layer_is_a_change(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +284,7 @@ def test_a_newer_format(folder: Path, name: str) -> None:
 def test_what_was_not_prepared_to_its_end(folder: Path) -> None:
     half = folder / ".name.draft-17"
     half.mkdir()
-    with pytest.raises(RunNotFoundError, match="was not prepared to its end") as caught:
+    with pytest.raises(RunNotFoundError, match="was not completely prepared") as caught:
         submit_prepared(half, force=True, progress=ProgressNotes())
     assert "remove it" in caught.value.hint
     graph = folder / "graph"
@@ -300,7 +300,7 @@ def test_what_was_not_prepared_to_its_end(folder: Path) -> None:
 def test_without_its_record_only_force_helps(folder: Path) -> None:
     run = prepared()
     (run / "made-from.json").unlink()
-    assert problems(run) == ["nothing says what it was prepared from: there is no 'made-from.json'"]
+    assert problems(run) == ["the inputs of the preparation are unknown: there is no 'made-from.json'"]
     submit_prepared(run, force=True, progress=ProgressNotes())
     assert Taking.taken == [run]
     assert folder in run.parents
@@ -434,7 +434,7 @@ def test_a_directory_in_which_nothing_can_be_written_is_left_as_it_is(folder: Pa
     run = prepared()
     # A folder of that name is in the way of whoever writes the file, whoever that is.
     RunPaths(run).submitting.mkdir()
-    with pytest.raises(FilesError, match="cannot be submitted, for nothing can be written there") as caught:
+    with pytest.raises(FilesError, match="cannot be submitted, because it cannot be written") as caught:
         submit_prepared(run, force=False, progress=ProgressNotes())
     assert "nothing was started" in caught.value.hint
     assert not Taking.taken

@@ -29,9 +29,9 @@ def find_file(
     absolute_paths = dict.fromkeys(path.absolute() for path in (Path(name), folder / name))
     other = next((path for path in absolute_paths if path.exists()), None)
     raise FilesError(
-        f"{what} names the file '{name}', which is " + ("no file" if other else "not there"),
+        f"{what} names the file '{name}', which " + ("is no regular file" if other else "does not exist"),
         origin=origin,
-        hint=f"'{other}' is something else."
+        hint=f"'{other}' is a directory or a device."
         if other
         else "Looked for " + " and ".join(f"'{path}'" for path in absolute_paths) + ".",
     )

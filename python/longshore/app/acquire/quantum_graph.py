@@ -185,7 +185,7 @@ def _run_command(
         + (f"; its last lines were:{lines}" if lines else ""),
         exit_status=status or PreparationError.exit_status,
         origin=origin,
-        hint=f"All it said is in '{output}'.",
+        hint=f"The whole output is in '{output}'.",
     )
 
 

@@ -36,7 +36,7 @@ def write_starter_files(kind: str, folder: Path) -> list[Path]:
     for target in targets:
         if target.exists() or target.is_symlink():
             raise FilesError(
-                f"'{target}' is there already", hint="Name another directory: longshore init --kind KIND DIR"
+                f"'{target}' exists already", hint="Name another directory: longshore init --kind KIND DIR"
             )
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -128,7 +128,7 @@ def _checked_run_name(configuration: Configuration) -> str:
             )
         if control_character := re.search(r"[\x00-\x1f\x7f]", configuration.text(key)):
             raise ConfigError(
-                f"'{key}' has the sign {control_character[0]!a} in it, which names of files should not have",
+                f"'{key}' contains the control character {control_character[0]!a}",
                 origin=configuration.origin(key),
                 hint="Programs that read the path line by line would not find it.",
             )
@@ -152,7 +152,7 @@ def at_default_site(configuration: _Stage, service: WmsService) -> _Stage:
     if service.traits.runs_on_submit_host and (site := default_site(type(service))):
         return configuration.at_site(site)
     raise ConfigError(
-        f"'computeSite' must say at which site of '{configuration.service}' jobs are to run",
+        f"'computeSite' must name the site of '{configuration.service}' at which jobs run",
         origin=configuration.service_origin,
         hint="'longshore site list' shows the sites there are; --compute-site NAME chooses one.",
     )

@@ -103,12 +103,12 @@ def _find_problems(run: ResolvedRun, workflow: Workflow) -> Iterator[Problem]:
     yield from _log_conflicts(jobs, workflow)
     yield from _output_conflicts(jobs, workflow.files)
     missing = chain(missing_programs(jobs, workflow.files, run.configuration), _missing_inputs(jobs, workflow.files))
-    yield from missing if run.service.traits.runs_on_submit_host else map(_to_note, missing)
-
-
-def _to_note(problem: Problem) -> Problem:
-    """Turn missing files into notes where jobs run on other hosts, which may have them."""
-    return msgspec.structs.replace(problem, message=f"{problem.message}, as seen from this host", fatal=False)
+    for problem in missing:
+        if run.service.traits.runs_on_submit_host:
+            yield problem
+        else:  # the hosts of the jobs may have the file
+            message = f"{problem.message}, as seen from this host"
+            yield msgspec.structs.replace(problem, message=message, fatal=False)
 
 
 def _add_origin(problem: Problem, run: ResolvedRun, commands: Mapping[str, Node]) -> Problem:

@@ -28,7 +28,7 @@ def log_folders(run: ResolvedRun, clustered: ClusteredGraph, progress: Progress)
     dimensions = frozenset(name for names in {tuple(cluster.tags) for cluster in clusters} for name in names)
     template = dimension_template(run.configuration, KEY, dimensions | _OWN)
     if template and not isinstance(run.service, EngineService):
-        progress.note(f"'{KEY}' is of no effect: '{run.service.name}' says where logs lie")
+        progress.note(f"'{KEY}' has no effect: the service '{run.service.name}' names logs itself")
         return ""
     try:
         for cluster in {(cluster.label, *cluster.tags): cluster for cluster in clusters}.values():

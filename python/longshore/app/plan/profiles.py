@@ -170,7 +170,9 @@ class ProfileCompiler:
         lines: list[str] = (site.settings.get("setup") or {}).get("job") or []
         if modules and self._run.service.traits.runs_on_submit_host and not _has_modules(configuration):
             named = ", ".join(f"'{module}'" for module in modules)
-            note = f"the site '{site.name}' wants {named} loaded; this machine has no command 'module', so nothing is"
+            note = (
+                f"the site '{site.name}' loads {named}, but this machine has no command 'module': they are not loaded"
+            )
             self.notes[note] = None
             modules = []
         return setup_lines(site.name, lines, modules)
@@ -230,8 +232,7 @@ def _ignored_site_settings(run: Configuration, there: Configuration) -> Iterator
     ]
     if keys:
         words = ", ".join(f"'{key}'" for key in keys)
-        settled = f"that is settled by the site '{run.site}' for the whole run"
-        yield f"the site '{there.site}' says {words} in vain: {settled}"
+        yield f"{words} of the site '{there.site}' have no effect: the site '{run.site}' sets them for the whole run"
 
 
 def _is_chosen(key: str, profile: JobProfile) -> bool:

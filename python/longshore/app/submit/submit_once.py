@@ -66,14 +66,14 @@ class SubmittedRun:
 
 
 def submit_once(prepared: PreparedRun, progress: RecordingProgress) -> SubmittedRun:
-    """Hand a prepared run to its service.
+    """Submit a prepared run to its service exactly once.
 
     Raises `LongshoreError` if the run is refused (its directory is removed unless it is kept), or if another process
     submitted it first.
     """
     run = prepared.run
     # Printed before waiting for the lock: another process may be submitting a hundred thousand jobs.
-    progress.stage("handing the run over")
+    progress.stage("submitting the run")
     with lock_folder(run.root):
         card = read_card(run)
         submission = recover_submission(run, card, prepared.service, progress)
@@ -112,7 +112,7 @@ def recover_submission(
         return None
     submission = recovered_submission(service, run)
     if submission is not None:
-        progress.note(f"taken on as it was handed over: '{started.user}' on '{started.host}' was interrupted")
+        progress.note(f"the submission is complete, although '{started.user}' on '{started.host}' was interrupted")
     return submission
 
 
@@ -131,7 +131,7 @@ def _submit(prepared: PreparedRun, card: RunIdentity, progress: RecordingProgres
     except KeyboardInterrupt:
         # Too late to undo: a run that is live must keep its directory.
         name = card.id if registered else run.root
-        progress.note(f"interrupted while the run was handed over; it may go on. To end it: longshore cancel {name}")
+        progress.note(f"interrupted during the submission; the run may go on. To end it: longshore cancel {name}")
         raise
 
 
@@ -142,8 +142,8 @@ def refuse_if_submitted(run: RunPaths, card: RunIdentity, service: WmsService) -
     tell.
     """
     hint = (
-        f"To see how it stands: longshore report {run.root}; to run again what did not succeed: longshore restart "
-        f"{run.root}; to take it up where its engine died: longshore resume {run.root}"
+        f"To see its state: longshore report {run.root}; to run failed jobs again: longshore restart {run.root}; "
+        f"to start a new engine after one died: longshore resume {run.root}"
     )
     if card.submissions:
         last = card.submissions[-1]
@@ -156,9 +156,11 @@ def refuse_if_submitted(run: RunPaths, card: RunIdentity, service: WmsService) -
         return
     # The submitting process was killed; the service knows how much it has.
     alive = is_alive(service, run)
-    by = f"'{started.user}' on '{started.host}' began to submit '{run.root}' and did not come to an end"
+    by = f"'{started.user}' on '{started.host}' began to submit '{run.root}' and was interrupted"
     if isinstance(alive, Unreachable):
-        raise UnreachableError(f"{by}, and whether it runs cannot be asked for: {alive.why}", hint="Try again later.")
+        raise UnreachableError(
+            f"{by}, and the service cannot tell whether it runs: {alive.why}", hint="Try again later."
+        )
     if alive:
         raise SubmissionRefusedError(f"{by}: it runs", hint=hint)
 
@@ -180,8 +182,8 @@ def _record_start(run: RunPaths) -> None:
         write_submitting(run, SubmissionStart(at=time.time(), user=user_name(), host=host_name()))
     except OSError as error:
         raise FilesError(
-            f"'{run.root}' cannot be submitted, for nothing can be written there: {error.strerror}",
-            hint="Make that possible, and say it again: nothing was started.",
+            f"'{run.root}' cannot be submitted, because it cannot be written: {error.strerror}",
+            hint="Make the directory writable and submit again: nothing was started.",
         ) from error
 
 

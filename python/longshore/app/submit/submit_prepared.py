@@ -27,7 +27,7 @@ from longshore.world.files.locks import lock_folder
 from longshore.world.read.quantum_graph import QUANTUM_GRAPH_SUFFIXES
 from longshore.world.runs.run_directory import read_card, read_made_from, read_submitting
 
-_HINT: Final = "Prepare it again, or submit it as it was prepared, with --force."
+_HINT: Final = "Prepare the run again, or submit it as it was prepared with --force."
 
 
 def submit_prepared(folder: Path, *, force: bool, progress: Progress) -> SubmittedRun:
@@ -55,7 +55,7 @@ def submit_prepared(folder: Path, *, force: bool, progress: Progress) -> Submitt
     read_header(run)  # reports a newer format or a damaged header first
     if fingerprint is not None:
         _refuse_if_moved(run, Path(fingerprint.root))
-    recording.stage("looking whether anything is different from when it was prepared")
+    recording.stage("comparing the inputs with those of the preparation")
     _refuse_changes(run, _find_changes(run, card, fingerprint, service, force=force), recording, force=force)
     return advance_run(prepared, SubmittedRun, recording)
 
@@ -69,7 +69,7 @@ def _read_card(run: RunPaths) -> RunIdentity:
             raise
         if ".draft-" in run.root.name:
             raise RunNotFoundError(
-                f"'{run.root}' was not prepared to its end",
+                f"'{run.root}' was not completely prepared",
                 hint="It is what is left of a command that was killed: remove it, and prepare the run again.",
             ) from None
         graphs: list[Path] = []
@@ -79,7 +79,7 @@ def _read_card(run: RunPaths) -> RunIdentity:
             )
         if graphs:
             raise RunNotFoundError(
-                f"'{run.root}' was not prepared to its end: there is a quantum graph in it, and no '{run.card.name}'",
+                f"'{run.root}' was not completely prepared: there is a quantum graph in it, and no '{run.card.name}'",
                 hint=f"The graph need not be made again: longshore submit FILE --qgraph {graphs[0]}",
             ) from None
         raise
@@ -103,7 +103,7 @@ def _find_changes(
 ) -> list[Problem]:
     """Return all changes since the run was prepared."""
     if fingerprint is None:
-        changes = [Problem(message=f"nothing says what it was prepared from: there is no '{run.made_from.name}'")]
+        changes = [Problem(message=f"the inputs of the preparation are unknown: there is no '{run.made_from.name}'")]
     else:
         changes = list(find_changes(run, card, fingerprint))
     if service.traits.runs_on_submit_host:
@@ -122,7 +122,7 @@ def _refuse_changes(run: RunPaths, changes: Sequence[Problem], progress: Progres
     if force:
         for change in changes:
             place = f"{change.origin}: " if change.origin else ""
-            progress.note(f"submitted all the same: {place}{change.message}")
+            progress.note(f"submitted despite a change: {place}{change.message}")
         return
     if not changes:
         return
@@ -132,7 +132,7 @@ def _refuse_changes(run: RunPaths, changes: Sequence[Problem], progress: Progres
     )
     others = f" (and {len(faults) - 1} more)" if faults[1:] else ""
     error = SubmissionRefusedError(
-        f"not as it was when '{run.root}' was prepared: {changes[0].message}{others}",
+        f"changed since '{run.root}' was prepared: {changes[0].message}{others}",
         origin=changes[0].origin,
         hint=_HINT,
     )
