@@ -45,7 +45,7 @@ def problems(ctx: Context, **more: Any) -> list[Problem]:
     return SlurmService().check(Workflow("w", Dag.by_name([job]), attributes={}), ctx)
 
 
-def test_what_is_right_is_no_problem() -> None:
+def test_valid_settings_have_no_problems() -> None:
     site = {"slurm": {"qos": "normal", "gres1": "gpu:1"}, "directives": ["-C x"], "partitions": [{"name": "p"}]}
     assert problems(context(site), service_settings={"qos": "high", "directives": ["-C x"], "container": "env"}) == []
 
@@ -83,7 +83,7 @@ def test_what_a_site_says_wrong(site: Mapping[str, Any], words: str) -> None:
         ({"omit": ["--array"]}, "cannot leave out 'array'"),
     ],
 )
-def test_what_jobs_say_wrong(own: Mapping[str, Any], words: str) -> None:
+def test_invalid_settings_of_jobs_are_problems(own: Mapping[str, Any], words: str) -> None:
     (found,) = problems(context(), service_settings=own)
     assert found.fatal
     assert words in found.message
@@ -121,7 +121,7 @@ def test_an_engine_that_cannot_be(slurm: Mapping[str, Any], words: str) -> None:
     assert words in found.message
 
 
-def test_a_native_run_cannot_obey_an_order() -> None:
+def test_a_native_run_refuses_an_ordering() -> None:
     job = Job(name="a", label="a", command="true", settings=JobSettings(label="a"))
     ordering = Ordering(name="by_visit", dimensions=("visit",), groups=(JobGroup(key=(1,), jobs=("a",)),))
     workflow = Workflow("w", Dag.by_name([job]), orderings=(ordering,))
@@ -131,7 +131,7 @@ def test_a_native_run_cannot_obey_an_order() -> None:
     assert not list(check_native_mode(workflow, context()))
 
 
-def test_what_a_native_run_gives_up_is_said() -> None:
+def test_a_native_run_warns_of_what_it_lacks() -> None:
     (found,) = problems(context({"slurm": {"mode": "native"}}))
     assert not found.fatal
     assert "no job is tried again" in found.message

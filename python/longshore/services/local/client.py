@@ -15,14 +15,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from longshore.contract.batch import MemberEvent
+from longshore.contract.batch import AttemptId, MemberEvent
 from longshore.contract.context import RunPaths
 from longshore.engine import keeper
 from longshore.engine.keeper.kernel import become_subreaper
 from longshore.engine.keeper.protocol import MemberOrder, RunOrder
 from longshore.engine.rundir.journal import life_path
 from longshore.model.run.event import Lost
-from longshore.services.local.keeper_file import Attempt, KeeperFile, keeper_files, received_members
+from longshore.services.local.keeper_file import KeeperFile, keeper_files, received_members
 from longshore.services.local.keeper_program import encode_command, run_token, temporary_prefix
 from longshore.services.local.keeper_records import ExitRecord, NeverStartedRecord, StartRecord, end_event, start_event
 from longshore.services.local.orphaned_attempts import OrphanedAttempts, remove_folder
@@ -68,14 +68,14 @@ class LocalClient:
         """Names of all files ever read."""
         self._keeper: subprocess.Popen[bytes] | None = None
         self._keeper_file: KeeperFile | None = None
-        self._kill_at: dict[Attempt, float] = {}
+        self._kill_at: dict[AttemptId, float] = {}
         """When an attempt that was asked to end is killed, on the monotonic clock."""
         self._orphans = OrphanedAttempts(lambda attempt: self._kill_processes({attempt}))
         self._drain_deadline = 0.0
         """Until when to wait for keepers that lost their engine, on the monotonic clock."""
         self._events: list[MemberEvent] = []
-        self._never_started: list[Attempt] = []
-        self._lane_of: dict[Attempt, str] = {}
+        self._never_started: list[AttemptId] = []
+        self._lane_of: dict[AttemptId, str] = {}
         """Lane of every live attempt that was sent to one."""
         self._shared: list[Mapping[str, str]] = []
         self._environment_numbers: dict[int, int] = {}
@@ -125,7 +125,7 @@ class LocalClient:
         others = (file for file in self._files.values() if file is not self._keeper_file or self._keeper is None)
         return sum(self._lane_of.get(attempt) == lane for file in others for attempt in file.attempts())
 
-    def poll(self) -> tuple[list[MemberEvent], list[Attempt]]:
+    def poll(self) -> tuple[list[MemberEvent], list[AttemptId]]:
         """Read new records of all keepers; return events, and members lost with their keeper's commands."""
         self._kill_overdue()
         self._read_records()
@@ -150,7 +150,7 @@ class LocalClient:
                     del self._files[name]
         self._orphans.enforce_limits()
 
-    def find(self, tags: Iterable[str]) -> dict[str, frozenset[Attempt]] | None:
+    def find(self, tags: Iterable[str]) -> dict[str, frozenset[AttemptId]] | None:
         """Find the members per tag that reached a keeper; ``None`` while an orphaned keeper still reads commands."""
         wanted = set(tags)
         # Waited for once: an engine suspended elsewhere may keep its keeper busy without limit.
@@ -168,7 +168,7 @@ class LocalClient:
                 live.discard(self._keeper_file.path)
             # Commands sent to our own keeper count as received; if it dies, `poll` reports them as never started.
             own = self._live_keeper_file()
-            received: dict[str, set[Attempt]] = {}
+            received: dict[str, set[AttemptId]] = {}
             for member, tag in own.sent.items() if own else ():
                 received.setdefault(tag, set()).add(member)
             for file in files:
@@ -181,7 +181,7 @@ class LocalClient:
                 return None
             time.sleep(0.02)
 
-    def end(self, attempts: Iterable[Attempt], *, grace_s: float) -> int:
+    def end(self, attempts: Iterable[AttemptId], *, grace_s: float) -> int:
         """Ask attempts to end, and kill them when the grace is over; return their number."""
         # `poll` reports files that are unreadable for now; the commands sent are known anyway.
         with suppress(OSError):
@@ -311,7 +311,7 @@ class LocalClient:
         self._keeper = None
 
     def _events_of(self, file: KeeperFile) -> Iterator[MemberEvent]:
-        cancelled: set[Attempt] = set()
+        cancelled: set[AttemptId] = set()
         for record in file.read():
             if isinstance(record, StartRecord):
                 yield start_event(record, host=self._host)
@@ -351,14 +351,14 @@ class LocalClient:
                 remove_folder(file, attempt)
                 yield outcome
 
-    def _kill_processes(self, attempts: Collection[Attempt]) -> None:
+    def _kill_processes(self, attempts: Collection[AttemptId]) -> None:
         """Kill every process of these attempts, identified by environment variables."""
         names = {f"{job}.{number}" for job, number in attempts}
         for pid, environment in processes_with_variable(_RUN_VARIABLE, self._run_token):
             if environment.get(_JOB_VARIABLE) in names:
                 signal_process(pid, signal.SIGKILL)
 
-    def _forget_attempts(self, attempts: Iterable[Attempt]) -> None:
+    def _forget_attempts(self, attempts: Iterable[AttemptId]) -> None:
         """Cancel the planned kill of attempts that are over."""
         for attempt in attempts:
             self._kill_at.pop(attempt, None)
@@ -373,7 +373,7 @@ class LocalClient:
                 # A process in uninterruptible sleep does not die at once: it is signalled again after a second.
                 self._kill_at[attempt] = now + 1.0
 
-    def _signal(self, attempts: AbstractSet[Attempt], number: signal.Signals) -> None:
+    def _signal(self, attempts: AbstractSet[AttemptId], number: signal.Signals) -> None:
         own = self._live_keeper_file()
         if own and attempts:
             try:

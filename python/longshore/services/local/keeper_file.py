@@ -6,10 +6,10 @@ import os
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from pathlib import Path
-from typing import TypeAlias
 
 import msgspec
 
+from longshore.contract.batch import AttemptId
 from longshore.services.local.keeper_records import (
     ClosedRecord,
     ExitRecord,
@@ -25,8 +25,6 @@ from longshore.world.files.atomic import open_to_read
 from longshore.world.files.locks import is_locked
 from longshore.world.host import boot_id, host_name
 
-Attempt: TypeAlias = tuple[int, int]
-
 
 class KeeperFile:
     """The records file of one keeper, read as it grows."""
@@ -37,14 +35,14 @@ class KeeperFile:
         self._partial_line = b""
         """An incomplete record at the end of the last read."""
         self.keeper_record: KeeperRecord | None = None
-        self.sent: dict[Attempt, str] = {}
+        self.sent: dict[AttemptId, str] = {}
         """Batch tag of every member this engine sent, until the keeper is about to start it."""
-        self.unstarted: set[Attempt] = set()
-        self.tags: dict[Attempt, str] = {}
+        self.unstarted: set[AttemptId] = set()
+        self.tags: dict[AttemptId, str] = {}
         """Batch tag of every attempt the keeper received, until it starts or fails to."""
         self.throttled: set[str] = set()
         """Batches with members that were not started for a temporary reason."""
-        self.running: dict[Attempt, StartRecord] = {}
+        self.running: dict[AttemptId, StartRecord] = {}
         self.closed = False
 
     def read(self) -> list[Record]:
@@ -92,7 +90,7 @@ class KeeperFile:
             case ClosedRecord():
                 self.closed = True
 
-    def _remove_sent(self, members: Iterable[Attempt]) -> None:
+    def _remove_sent(self, members: Iterable[AttemptId]) -> None:
         for member in members:
             self.sent.pop(member, None)
 
@@ -102,7 +100,7 @@ class KeeperFile:
             os.close(self._file)
             self._file = None
 
-    def attempts(self) -> set[Attempt]:
+    def attempts(self) -> set[AttemptId]:
         """Every attempt that is not over."""
         return self.running.keys() | self.unstarted | self.sent.keys()
 
@@ -148,10 +146,10 @@ def _decoded_one_by_one(text: bytes) -> Iterator[Record]:
             continue
 
 
-def received_members(file: KeeperFile, wanted: AbstractSet[str]) -> dict[str, set[Attempt]]:
+def received_members(file: KeeperFile, wanted: AbstractSet[str]) -> dict[str, set[AttemptId]]:
     """Return the members per tag that a keeper received and did not give up."""
-    found: dict[str, set[Attempt]] = {}
-    tags: dict[Attempt, str] = {}
+    found: dict[str, set[AttemptId]] = {}
+    tags: dict[AttemptId, str] = {}
     for record in file.read():
         if isinstance(record, ReceivedRecord) and record.b in wanted:
             found.setdefault(record.b, set()).update(record.m)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from longshore.contract.batch import MemberEvent
+from longshore.contract.batch import AttemptId, MemberEvent
 from longshore.engine.keeper.kernel import append_to_log
 from longshore.engine.keeper.processes import Processes
 from longshore.engine.keeper.scratch import Scratch
@@ -18,7 +18,7 @@ from longshore.engine.keeper.watchdog import Watchdog
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.state import Cause
 from longshore.model.workflow.attempt_rules import KeepPolicy
-from longshore.services.local.keeper_file import Attempt, KeeperFile
+from longshore.services.local.keeper_file import KeeperFile
 from longshore.services.local.keeper_program import temporary_prefix
 from longshore.services.local.keeper_records import ExitRecord, StartRecord, end_event
 from longshore.services.local.signals import signal_group
@@ -34,7 +34,7 @@ class OrphanedAttempts:
     `kill_attempt` kills every leftover process of an attempt.
     """
 
-    def __init__(self, kill_attempt: Callable[[Attempt], None]) -> None:
+    def __init__(self, kill_attempt: Callable[[AttemptId], None]) -> None:
         self._kill_attempt = kill_attempt
         self._host = host_name()
         self._watchdog: Watchdog | None = None
@@ -141,7 +141,7 @@ def keep_temporary_directory(start: StartRecord, file: KeeperFile, *, is_failed:
     return kept_path
 
 
-def remove_folder(file: KeeperFile, attempt: Attempt | None = None) -> None:
+def remove_folder(file: KeeperFile, attempt: AttemptId | None = None) -> None:
     """Remove a dead keeper's temporary directories: that of an attempt, or the folder of all."""
     if (folder := scratch_folder(file)) is not None:
         shutil.rmtree(folder / f"{attempt[0]}.{attempt[1]}" if attempt else folder, ignore_errors=True)

@@ -86,7 +86,7 @@ def test_what_jobs_wrote_down_is_told_once(records: BatchRecords) -> None:
     assert (asked.complete, [member.attempt for member in asked.to_query]) == ([], [(3, 1)])
 
 
-def test_gone_is_who_is_missing_twice(records: BatchRecords) -> None:
+def test_an_attempt_is_gone_after_two_answers_without_it(records: BatchRecords) -> None:
     monitor = watching(records)
     list(monitor.read_queue(queue_answer(row("29_0", "PENDING"), at=12.0)))
     # Asked so soon that it may not know them yet.
@@ -97,7 +97,7 @@ def test_gone_is_who_is_missing_twice(records: BatchRecords) -> None:
     assert [member.attempt for member in over.to_query] == [(4, 1), (5, 2)]
 
 
-def test_who_waits_too_long_is_told_once_and_remembered(records: BatchRecords) -> None:
+def test_an_expired_wait_is_returned_once_and_recorded(records: BatchRecords) -> None:
     monitor = watching(records, max_wait_s=60.0)
     list(
         monitor.read_queue(
@@ -237,7 +237,7 @@ def test_a_wait_that_was_too_long_is_no_cancellation(records: BatchRecords) -> N
     assert end.reason == "it waited longer than the 60 s of 'maxpendtime'; Slurm's reason was Resources"
 
 
-def test_who_began_after_all_is_what_he_is(records: BatchRecords) -> None:
+def test_an_attempt_that_started_after_expiry_ends_as_recorded(records: BatchRecords) -> None:
     monitor = watching(records, max_wait_s=60.0)
     list(monitor.read_queue(queue_answer(row("29_0", "PENDING", "Resources"))))
     monitor.find_expired(2000.0)
@@ -292,11 +292,11 @@ def test_the_keys_of_a_site() -> None:
 @pytest.mark.parametrize(
     "slurm", [{"pollInterval": "soon"}, {"pollInterval": 0}, {"pollInterval": 9, "pollCeiling": 8}]
 )
-def test_what_is_no_pace(slurm: dict[str, Any]) -> None:
+def test_invalid_poll_intervals_are_refused(slurm: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"slurm\.poll"):
         poll_schedule(slurm)
 
 
-def test_books_of_before_have_no_limit() -> None:
+def test_records_of_earlier_versions_have_no_wait_limit() -> None:
     old = msgspec.json.decode(b'{"tag":"t","name":"n","members":[[1,1]],"at":1.0,"id":4}', type=BatchRecord)
     assert (old.max_wait_s, old.expired) == (None, ())

@@ -90,7 +90,7 @@ def test_patterns_mean_paths() -> None:
     assert output_pattern("/a%j\\b") == "/a%j\\\\b"
 
 
-def test_who_has_several_components() -> None:
+def test_heterogeneous_jobs_are_detected() -> None:
     assert not is_heterogeneous({"slurm": {"gres": "gpu:1"}}, {"gres0": None})
     assert is_heterogeneous({"slurm": {"gres": "gpu:1"}}, {"gres1": "gpu:1"})
 
