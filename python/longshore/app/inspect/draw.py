@@ -97,8 +97,8 @@ def _parents_with_final(jobs: JobTable) -> list[tuple[int, ...]]:
 
 def _replay_states(opened: OpenRun, jobs: JobTable, shown: Iterable[int]) -> Mapping[int, JobState]:
     """Return the states of jobs, by replay of the run's events."""
-    wanted = dict.fromkeys(shown)
-    ancestors = jobs.ancestors(*wanted)
+    drawn = dict.fromkeys(shown)
+    ancestors = jobs.ancestors(*drawn)
     events = events_of_jobs(event_blocks(opened), range(len(jobs)) if len(ancestors) == len(jobs) else set(ancestors))
     state = replay(jobs, events, ancestors)
-    return {each: JOB_STATES[state.code[each]] for each in wanted}
+    return {each: JOB_STATES[state.code[each]] for each in drawn}

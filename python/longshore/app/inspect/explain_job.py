@@ -287,26 +287,26 @@ class _ExplanationBuilder:
         own = self._code(self._job)
         if own not in _BLOCKED_CODES or self._job == self._table.final:
             return []
-        wanted: Callable[[int], bool] = (
+        is_cause: Callable[[int], bool] = (
             (lambda code: code in (JobCode.FAILED, JobCode.DELETED))
             if own == JobCode.PRUNED
             else (lambda code: code not in _BLOCKED_CODES and code != JobCode.SUCCEEDED)
         )
-        found: list[int] = []
-        seen = {self._job}
+        causes: list[int] = []
+        visited = {self._job}
         stack = [self._job]
         while stack:
             each = stack.pop()
             groups = (barrier.after for barrier in self._table.barriers_before(each))
             for parent in chain(self._table.parents[each], *groups):
-                if parent in seen:
+                if parent in visited:
                     continue
-                seen.add(parent)
-                if wanted(self._code(parent)):
-                    found.append(parent)
+                visited.add(parent)
+                if is_cause(self._code(parent)):
+                    causes.append(parent)
                 elif self._code(parent) in _BLOCKED_CODES:
                     stack.append(parent)
-        return sorted(found)
+        return sorted(causes)
 
     def _related_job(self, job: int, attempts: AttemptRecords | None = None) -> RelatedJob:
         newest = next(reversed(attempts.of(job)), None) if attempts else None

@@ -82,12 +82,12 @@ def parse_filters(filters: Sequence[str]) -> RunFilter:
 
 
 def _parse_filter(text: str) -> RunFilter:
-    found = _FILTER.fullmatch(text)
-    if not found:
+    match = _FILTER.fullmatch(text)
+    if not match:
         raise UsageError(
             f"'{text}' is no filter", hint="Write FIELD=VALUE, FIELD!=VALUE, FIELD~REGEX, FIELD>NUMBER or FIELD<NUMBER."
         )
-    name, sign, value = found[1].lower(), found[2], found[3].strip()
+    name, sign, value = match[1].lower(), match[2], match[3].strip()
     if name != _LABEL_FIELD and name not in FIELDS:
         raise _unknown_field_error("--filter", name, [*FIELDS, _LABEL_FIELD])
     test = _parse_comparison(sign, value, text)
@@ -106,16 +106,16 @@ def _parse_comparison(sign: str, value: str, text: str) -> Callable[[FieldValue]
             pattern = re.compile(value)
         except re.error as error:
             raise UsageError(f"'{value}' in '{text}' is no regular expression: {error}") from error
-        return lambda found: pattern.search(_text(found)) is not None
+        return lambda value: pattern.search(_text(value)) is not None
     if sign in {"<", ">"}:
         try:
             limit = float(value)
         except ValueError:
             raise UsageError(f"'{value}' in '{text}' is no number") from None
         above = sign == ">"
-        return lambda found: isinstance(found, int) and ((found > limit) if above else (found < limit))
+        return lambda value: isinstance(value, int) and ((value > limit) if above else (value < limit))
     choices = {choice.strip().casefold() for choice in value.split(",")}
-    return lambda found: (_text(found).casefold() in choices) == (sign == "=")
+    return lambda value: (_text(value).casefold() in choices) == (sign == "=")
 
 
 def _text(value: FieldValue) -> str:

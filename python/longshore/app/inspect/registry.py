@@ -74,16 +74,16 @@ def _adopt_below(path: Path) -> Iterator[AdoptResult]:
         what = "is not a directory" if path.exists() else "does not exist"
         yield AdoptResult(path=path, error=RunNotFoundError(f"'{path}' {what}", hint="Give the directory of a run."))
         return
-    found = False
+    has_run = False
     for folder, below, files in os.walk(path):
         if "run.json" in files:
-            found = True
+            has_run = True
             yield _adopt_run(Path(folder))
             # Runs do not nest, and a run may have hundreds of thousands of logs.
             below.clear()
         # A draft is no run yet.
         below[:] = sorted(name for name in below if not name.startswith("."))
-    if not found:
+    if not has_run:
         error = RunNotFoundError(
             f"there is no run in '{path}'",
             hint="A run directory has a file 'run.json' in it; give one, or one above it.",

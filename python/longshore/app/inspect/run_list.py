@@ -55,7 +55,7 @@ class RunQuery:
 
 def list_runs(query: RunQuery, *, now: float) -> RunList:
     """List registered runs and those that workload managers know."""
-    wanted = parse_filters(query.filters) if query.filters else None
+    run_filter = parse_filters(query.filters) if query.filters else None
     remote = _remote_runs(query)
     only_remote = bool(query.pass_thru)
     days = None if only_remote else query.days
@@ -64,16 +64,16 @@ def list_runs(query: RunQuery, *, now: float) -> RunList:
         reports, notes = merge_runs(reports, remote.reports), [*notes, *remote.notes]
     if query.user:
         reports = [report for report in reports if query.user in (report.user, report.operator)]
-    if wanted:
-        reports = [report for report in reports if wanted(report)]
+    if run_filter:
+        reports = [report for report in reports if run_filter(report)]
     live = [report for report in reports if report.state not in END_STATES]
     if days is not None:
         since = now - days * _DAY_S
         shown = [report for report in reports if report.state not in END_STATES or (report.finished_at or 0.0) >= since]
     else:
-        shown = reports if wanted or only_remote else live or reports[-_RECENT_RUNS:]
-    there = {id(report) for report in shown}
-    ended = (report for report in reports if id(report) not in there)
+        shown = reports if run_filter or only_remote else live or reports[-_RECENT_RUNS:]
+    shown_ids = {id(report) for report in shown}
+    ended = (report for report in reports if id(report) not in shown_ids)
     recent = sum(1 for report in ended if (report.finished_at or 0.0) >= now - _DAY_S)
     if recent:
         notes.append(f"{recent} more ended in the last day: longshore report --hist 1")

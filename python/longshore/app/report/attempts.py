@@ -160,7 +160,7 @@ class AttemptCollector:
         self.label_of = label_of
         self.newest = newest
         self.records = records
-        self._kept = tuple(each for each in (newest, records) if each is not None)
+        self._collectors = tuple(each for each in (newest, records) if each is not None)
         self.life: Life | None = None
         self.finished: Finished | None = None
         self.first_start: float | None = None
@@ -179,7 +179,7 @@ class AttemptCollector:
     def add(self, events: Iterable[BriefEvent]) -> None:
         """Process events in order."""
         # Nearly all of hundreds of thousands of events are of the first four kinds: no call for most of them.
-        members, running, kept = self._members, self.running, self._kept
+        members, running, collectors = self._members, self.running, self._collectors
         for event in events:
             if isinstance(event, Submitting):
                 members[event.b] = event.jobs
@@ -192,7 +192,7 @@ class AttemptCollector:
             elif isinstance(event, Started):
                 running[event.j] = event
                 self._record_start(event.at or event.t)
-                for each in kept:
+                for each in collectors:
                     each.note_start(event)
             elif isinstance(event, Ended):
                 self._ended(event)
@@ -216,7 +216,7 @@ class AttemptCollector:
         self.failed_ends.pop(job, None)
         if event.run_s is not None:
             self.run_s[self.label_of[job]].append(event.run_s)
-        for each in self._kept:
+        for each in self._collectors:
             each.note_end(event)
 
     def _passed(self, event: AttemptSucceeded) -> None:
@@ -231,7 +231,7 @@ class AttemptCollector:
         spent = self.badput.setdefault(cause, [0, 0.0])
         spent[0] += 1
         spent[1] += seconds
-        for each in self._kept:
+        for each in self._collectors:
             each.note_end(event)
 
     def _lost(self, event: Lost) -> None:

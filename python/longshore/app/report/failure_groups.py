@@ -65,10 +65,10 @@ class FailedJobs:
         sampled = {kind: _sample(jobs, most) for kind, jobs in kinds.items()}
         # With more kinds than logs to read, the smallest kinds get none.
         order = sorted(kinds, key=lambda kind: -len(kinds[kind]))
-        wanted = [job for kind in order[:_MAX_LOGS] for job in sampled[kind]]
-        names = self.names_of([*wanted, *(kinds[kind][0] for kind in order[_MAX_LOGS:])])
-        found = [failure for kind in order for failure in self._of_kind(kind, kinds[kind], sampled[kind], names)]
-        return tuple(sorted(found, key=lambda failure: -_size(failure)))
+        read_jobs = [job for kind in order[:_MAX_LOGS] for job in sampled[kind]]
+        names = self.names_of([*read_jobs, *(kinds[kind][0] for kind in order[_MAX_LOGS:])])
+        failures = [failure for kind in order for failure in self._of_kind(kind, kinds[kind], sampled[kind], names)]
+        return tuple(sorted(failures, key=lambda failure: -_size(failure)))
 
     def exit_codes(self) -> dict[str, ExitCodes]:
         """Return the exit codes of failed and held jobs per label, counted as in BPS.

@@ -44,16 +44,16 @@ def read_cached_report(opened: OpenRun, snapshot: Snapshot | None) -> CachedRepo
     """Return the cached report if all its inputs are unchanged; `snapshot` is the engine's newest."""
     text = read_cached(opened.run, _NAME)
     try:
-        kept = msgspec.json.decode(text, type=CachedReport) if text else None
+        cached = msgspec.json.decode(text, type=CachedReport) if text else None
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
-    if kept is None or (kept.format, kept.longshore) != (_FORMAT, __version__):
+    if cached is None or (cached.format, cached.longshore) != (_FORMAT, __version__):
         return None
-    if (kept.report.path, kept.card, kept.snapshot) != (str(opened.run.root), opened.card, snapshot):
+    if (cached.report.path, cached.card, cached.snapshot) != (str(opened.run.root), opened.card, snapshot):
         return None
-    if not _is_newest(opened, kept.mark) or kept.logs != _log_stamps(kept.report):
+    if not _is_newest(opened, cached.mark) or cached.logs != _log_stamps(cached.report):
         return None
-    return kept
+    return cached
 
 
 def cache_report(
@@ -63,11 +63,11 @@ def cache_report(
 
     `mark` is the position in the events, `life` the newest engine.
     """
-    kept = CachedReport(
+    cached = CachedReport(
         mark=mark, card=opened.card, snapshot=snapshot, logs=_log_stamps(report), life=life, report=report
     )
     with suppress(OSError):
-        write_cached(opened.run, _NAME, msgspec.json.encode(kept))
+        write_cached(opened.run, _NAME, msgspec.json.encode(cached))
 
 
 def _is_newest(opened: OpenRun, mark: Mark) -> bool:
