@@ -58,7 +58,7 @@ def run(shell: str, *words: object, **environment: str) -> subprocess.CompletedP
 
 @quickly
 @given(st.one_of(values, awkward), st.one_of(values, awkward))
-def test_what_reaches_the_command_is_exactly_the_value(tmp_path: Path, shell: str, word: str, value: str) -> None:
+def test_the_command_gets_exact_values(tmp_path: Path, shell: str, word: str, value: str) -> None:
     line = 'printf "%s\\0" "$@" "$VALUE" "$LONGSHORE_JOB_NAME"'
     made = job(f"job{value}", ("/bin/sh", "-c", line, "sh", word), VALUE=value)
     done = run(shell, write(tmp_path, made), made.name)
@@ -101,7 +101,7 @@ def test_variables_of_the_job_do_not_reach_the_wrapper(tmp_path: Path, shell: st
     assert (done.returncode, done.stderr) == (4, b"")
 
 
-def test_the_temporary_directory_is_empty_and_goes(tmp_path: Path, shell: str) -> None:
+def test_the_temporary_directory_is_empty_and_removed(tmp_path: Path, shell: str) -> None:
     path = write(tmp_path, job("tmp", 'ls -A "$TMPDIR"; mkdir "$TMPDIR/a"; touch "$TMPDIR/a/b"; echo "$TMPDIR"'))
     base = tmp_path / "base dir"
     base.mkdir()
@@ -133,7 +133,7 @@ def test_a_member_leaves_a_log_and_a_record(tmp_path: Path, shell: str) -> None:
     assert (tmp_path / "logs" / "l" / "00" / "it's me.1.log").read_bytes() == b"out\nerr\n"
 
 
-def test_an_attempt_is_run_once_and_who_comes_again_ends_like_it(tmp_path: Path, shell: str) -> None:
+def test_a_second_start_of_an_attempt_repeats_its_end(tmp_path: Path, shell: str) -> None:
     path = write(tmp_path, job("other", "true"), job("x", "echo once >> note; exit 5", folder=tmp_path))
     ends = tmp_path / "ends"
     assert run(shell, "-m", 2, "-e", ends, path).returncode == 5
@@ -167,7 +167,7 @@ def test_who_comes_again_while_an_attempt_runs_waits_for_its_end(tmp_path: Path,
     assert (tmp_path / "note").read_text("utf-8") == "once\n"
 
 
-def test_who_comes_again_after_one_that_died_says_that_it_was_not_run(tmp_path: Path, shell: str) -> None:
+def test_a_second_start_after_a_dead_one_does_not_run(tmp_path: Path, shell: str) -> None:
     path = write(tmp_path, job("other", "true"), job("x", "echo once >> note", folder=tmp_path))
     began = tmp_path / "ends" / "1.1.began"
     began.parent.mkdir()
@@ -196,7 +196,7 @@ def test_a_script_can_be_the_shell_that_runs_it(tmp_path: Path, shell: str) -> N
     assert (tmp_path / "ends" / "1.1").read_text("utf-8").splitlines()[0].endswith(f" {script}")
 
 
-def test_where_ends_cannot_be_told_nothing_is_run(tmp_path: Path, shell: str) -> None:
+def test_an_unwritable_end_record_prevents_the_run(tmp_path: Path, shell: str) -> None:
     path = write(tmp_path, job("other", "true"), job("x", "echo once >> note", folder=tmp_path))
     (tmp_path / "ends").touch()
     done = run(shell, "-m", 2, "-e", tmp_path / "ends", path)
@@ -205,7 +205,7 @@ def test_where_ends_cannot_be_told_nothing_is_run(tmp_path: Path, shell: str) ->
     assert not (tmp_path / "note").exists()
 
 
-def test_a_temporary_directory_that_somebody_has_taken_is_left_alone(tmp_path: Path, shell: str) -> None:
+def test_a_foreign_temporary_directory_stays(tmp_path: Path, shell: str) -> None:
     line = f'echo "$TMPDIR"; test "$TMPDIR" != {tmp_path}/longshore-$PPID-1.1'
     path = write(tmp_path, job("other", "true"), job("x", line))
     mine = f"mkdir '{tmp_path}/longshore-'$$-1.1 && set -- -m 2 -e '{tmp_path}/ends' '{path}' && . '{PROGRAM}'"
@@ -218,7 +218,7 @@ def test_a_temporary_directory_that_somebody_has_taken_is_left_alone(tmp_path: P
 
 
 @pytest.mark.parametrize("name", ["LONGSHORE_JOB_X", "OMP_NUM_THREADS", "lower_case", "LONGSHORE_mixed", "CDPATH"])
-def test_variables_reach_the_command_whoever_sets_them(tmp_path: Path, shell: str, name: str) -> None:
+def test_variables_of_all_sources_reach_the_command(tmp_path: Path, shell: str, name: str) -> None:
     value = "a 'b' \"c\" $d \\e\n*"
     made = job("x", "env -0", **{name: value, "LONGSHORE_OTHER": "1"})
     said = run(shell, write(tmp_path, made), "x").stdout.split(b"\0")
@@ -226,7 +226,7 @@ def test_variables_reach_the_command_whoever_sets_them(tmp_path: Path, shell: st
     assert b"LONGSHORE_OTHER=1" in said
 
 
-def test_without_a_temporary_directory_there_is_a_record_too(tmp_path: Path, shell: str) -> None:
+def test_the_end_is_recorded_without_a_temporary_directory(tmp_path: Path, shell: str) -> None:
     path = write(tmp_path, job("other", "true"), job("x", "true"))
     done = run(shell, "-m", 2, "-e", tmp_path / "ends", path, TMPDIR="/no/such/folder")
     assert done.returncode == 126

@@ -63,13 +63,13 @@ def test_the_same_command_makes_the_same_bytes(tmp_path: Path) -> None:
     assert contents[0] == contents[1]
 
 
-def test_it_says_what_it_did_in_one_line(tmp_path: Path) -> None:
+def test_one_line_of_output(tmp_path: Path) -> None:
     done = replay("--name", "a\nñ", "--seconds", "0.01", "--output", "5:x", "--output", "6:y", cwd=tmp_path)
     head, _, tail = done.stdout.partition(": 0.0")
     assert (head, tail.partition(" s, ")[2]) == (r"replayed 'a\nñ'", "2 outputs, 11 bytes\n")
 
 
-def test_that_nobody_listens_is_no_failure(tmp_path: Path) -> None:
+def test_a_closed_output_is_no_failure(tmp_path: Path) -> None:
     with Path("/dev/full").open("wb") as full:
         done = subprocess.run([*COMMAND, "--output", "1:x"], cwd=tmp_path, stdout=full, check=False)
     assert done.returncode == 0
@@ -206,7 +206,7 @@ def test_it_computes_for_a_part_of_the_time() -> None:
     assert 0.05 < cpu < 0.8
 
 
-def test_memory_is_really_taken() -> None:
+def test_memory_is_really_allocated() -> None:
     def resident_b() -> int:
         found = re.search(r"VmRSS:\s+(\d+) kB", Path(f"/proc/{process.pid}/status").read_text("utf-8"))
         return int(found[1]) * 1024 if found else 0
@@ -310,7 +310,7 @@ def test_an_output_that_does_not_fit_is_named_and_removed(tmp_path: Path) -> Non
     [("file/x", "Not a directory"), ("folder", "Is a directory"), ("x" * 300, "File name too long")],
     ids=["in a file", "a folder", "long"],
 )
-def test_an_output_that_cannot_be_there_is_named(tmp_path: Path, path: str, why: str) -> None:
+def test_an_impossible_output_path_is_named(tmp_path: Path, path: str, why: str) -> None:
     (tmp_path / "file").write_bytes(b"")
     (tmp_path / "folder").mkdir()
     done = replay("--output", f"5:{path}", cwd=tmp_path)
@@ -322,7 +322,7 @@ def test_an_output_that_cannot_be_there_is_named(tmp_path: Path, path: str, why:
 
 
 @pytest.mark.parametrize("size", [10**17, 10**30])
-def test_too_much_memory_is_said(size: int) -> None:
+def test_a_failed_allocation_is_reported(size: int) -> None:
     done = replay("--memory", str(size))
     assert (done.returncode, done.stderr) == (5, f"replay: cannot hold {size} bytes of memory\n")
 

@@ -24,14 +24,14 @@ def messages(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.getMessage() for record in caplog.records]
 
 
-def test_notes_at_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_notes_are_logged_immediately(caplog: pytest.LogCaptureFixture) -> None:
     with logging_setup.LogProgress() as progress:
         progress.note("look here")
         assert messages(caplog) == ["look here"]
         assert caplog.records[0].levelno == logging.WARNING
 
 
-def test_short_stages_not_at_all(caplog: pytest.LogCaptureFixture) -> None:
+def test_short_stages_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     before = threading.active_count()
     with logging_setup.LogProgress() as progress:
         progress.stage("one")

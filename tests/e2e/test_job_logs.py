@@ -15,7 +15,7 @@ from tests.command import Cli
 from tests.waiting import engine_of
 from tests.workflows import Tasks, WriteRun
 
-from longshore.cli.safe_output import harmless
+from longshore.cli.safe_output import escape_output
 
 THREE: Tasks = {"good_1": ("G", []), "bad_1": ("B", []), "bad_2": ("B", []), "late": ("L", ["bad_1"])}
 KINDS = """
@@ -153,8 +153,8 @@ def test_a_terminal_is_told_nothing_it_would_obey(write_run: WriteRun, cli: Cli,
 
 
 def test_harmless_text_is_left_alone() -> None:
-    assert harmless("plain, naïve and 漢字\n\tnext\n") == "plain, naïve and 漢字\n\tnext\n"
-    assert harmless("50%\r100%\r\n") == "50%\\r100%\n"
+    assert escape_output("plain, naïve and 漢字\n\tnext\n") == "plain, naïve and 漢字\n\tnext\n"
+    assert escape_output("50%\r100%\r\n") == "50%\\r100%\n"
 
 
 def test_whoever_reads_may_stop(write_run: WriteRun, cli: Cli, tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ def front_door_imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, alias.name) for alias in node.names)
 
 
-def test_nobody_inside_uses_the_front_door() -> None:
+def test_the_package_does_not_import_from_its_top() -> None:
     found = [
         f"{relative(path)}:{line}: {name}"
         for path in MODULES
@@ -50,7 +50,7 @@ def test_nothing_is_named_after_nothing() -> None:
     assert not [relative(path) for path in paths if path.stem.strip("_") in BANNED_NAMES]
 
 
-def test_a_module_says_what_it_does() -> None:
+def test_a_module_has_a_docstring() -> None:
     texts = {path: path.read_text("utf-8") for path in MODULES}
     assert not [relative(path) for path, text in texts.items() if text and not ast.get_docstring(ast.parse(text))]
 

@@ -65,7 +65,7 @@ def test_a_process_may_have_any_name() -> None:
     process.communicate(b"\n")
 
 
-def test_there_is_no_process_of_such_a_number() -> None:
+def test_an_unused_process_id_has_no_process() -> None:
     assert process_start_s(2**22 + 1) is None
 
 

@@ -7,6 +7,6 @@ import os
 from longshore.world.shipped_files import shipped_path
 
 
-def test_defaults_and_programs_are_there() -> None:
+def test_defaults_and_programs_are_shipped() -> None:
     assert shipped_path("etc", "defaults.yaml").is_file()
     assert os.access(shipped_path("bin", "longshore-job"), os.X_OK)

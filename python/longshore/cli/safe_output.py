@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import codecs
 import sys
-from typing import BinaryIO, Final
+from typing import BinaryIO
 
-_UNESCAPED: Final = "\n\t"
-_WITHOUT_UNESCAPED: Final = str.maketrans("", "", _UNESCAPED)
+from longshore.cli.show.format import escape_controls
 
 
 class SafeOutput:
-    """Standard output for untrusted text.
-
-    Parameters
-    ----------
-    raw
-        Write bytes unchanged even to a terminal.
-    """
+    """Standard output for untrusted text; `raw` writes bytes unchanged even to a terminal."""
 
     def __init__(self, *, raw: bool = False) -> None:
         # `None` if it was closed before this program began.
@@ -27,27 +20,19 @@ class SafeOutput:
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
         self._at_line_start = True
 
-    def line(self, text: str) -> None:
+    def write_line(self, text: str) -> None:
         """Write a line of Longshore's; names in it are untrusted too."""
         if not self._raw:
-            text = harmless(text)
+            text = escape_output(text)
         self._write(text.encode(self._encoding, "backslashreplace") + b"\n")
 
-    def text(self, chunk: bytes, *, last: bool = False) -> None:
-        """Write a piece of untrusted text.
-
-        Parameters
-        ----------
-        piece
-            The next bytes; characters may be cut in the middle.
-        last
-            Whether the text ends here.
-        """
+    def write(self, chunk: bytes, *, last: bool = False) -> None:
+        """Write the next bytes of an untrusted text, which may cut a character; `last` marks its end."""
         if self._raw:
             self._write(chunk)
             return
         text = self._decoder.decode(chunk, final=last)
-        self._write(harmless(text).encode(self._encoding, "backslashreplace"))
+        self._write(escape_output(text).encode(self._encoding, "backslashreplace"))
 
     def end_line(self) -> None:
         """Begin a new line, unless the last piece ended with one."""
@@ -65,16 +50,9 @@ class SafeOutput:
             self._at_line_start = chunk.endswith(b"\n")
 
 
-def harmless(text: str) -> str:
-    r"""Escape terminal control characters, except line feeds and tabs, as ``\x1b`` and such.
+def escape_output(text: str) -> str:
+    r"""Escape terminal control characters, except line feeds and tabs, as ``\x1b`` and the like.
 
     A carriage return at the end of a line, as in a file from Windows, is dropped.
     """
-    if text.translate(_WITHOUT_UNESCAPED).isprintable():
-        return text
-    return "".join(
-        character
-        if character.isprintable() or character in _UNESCAPED
-        else character.encode("unicode_escape").decode("ascii")
-        for character in text.replace("\r\n", "\n")
-    )
+    return escape_controls(text.replace("\r\n", "\n"), keep="\n\t")

@@ -14,7 +14,7 @@ from longshore.model.run.state import STATE_EXIT_STATUS, JobState
 
 
 @pytest.mark.parametrize("silent", [1, 2, 3, 4])
-def test_a_manager_that_does_not_answer_is_told_of_and_waited_for(
+def test_watch_waits_for_a_silent_workload_manager(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], silent: int
 ) -> None:
     monkeypatch.setattr(watch, "_INTERVAL_S", 0.0)
@@ -24,7 +24,7 @@ def test_a_manager_that_does_not_answer_is_told_of_and_waited_for(
     assert "FAILED" in said
 
 
-def test_who_waits_is_told_of_it_wherever_that_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_progress_shows_a_silent_workload_manager(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     opened = silent_run(tmp_path / "run", 2)
     progress = RunProgress()
     progress.show(report_run(opened, details=False))

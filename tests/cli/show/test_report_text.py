@@ -216,7 +216,7 @@ def test_a_run_that_failed() -> None:
     golden("failed.txt", report_text(failed_run()))
 
 
-def test_every_cause_stands_above_what_the_logs_say() -> None:
+def test_causes_precede_log_excerpts() -> None:
     lines = report_text(failed_run()).splitlines()
     first_log = next(number for number, line in enumerate(lines) if line.startswith("  | "))
     headlines = [number for number, line in enumerate(lines) if re.match(r"  \d\. ", line)]
@@ -224,7 +224,7 @@ def test_every_cause_stands_above_what_the_logs_say() -> None:
     assert max(headlines) < first_log
 
 
-def test_what_runs_and_waits() -> None:
+def test_running_and_waiting_jobs() -> None:
     insight = RunSummary(
         elapsed_s=60.0,
         left_s=(61.0, 7200.0),
@@ -248,14 +248,14 @@ def test_signals_are_named() -> None:
         assert failure_text(None, None, number.value) == f"signal {number.name}"
 
 
-def test_a_label_nobody_counted_has_minus_one_everywhere() -> None:
+def test_an_uncounted_label_has_minus_one_in_each_column() -> None:
     report = run({"isr": {JobState.SUCCEEDED: 2}})
     report = msgspec.structs.replace(report, expected_labels={"isr": 2, "bar": 3}, expected=5)
     (row,) = [line.split() for line in report_text(report).splitlines() if line.startswith("bar")]
     assert row == ["bar", *["-1"] * len(JobState), "3"]
 
 
-def test_jobs_nobody_counted_are_not_ready_yet() -> None:
+def test_uncounted_jobs_count_as_unready() -> None:
     report = msgspec.structs.replace(run({"isr": {JobState.SUCCEEDED: 2}}), expected_labels={"isr": 5})
     (row,) = [line.split() for line in report_text(report).splitlines() if line.startswith("isr")]
     names = [*(state.value for state in JobState), "EXPECTED"]
@@ -276,7 +276,7 @@ def test_labels_of_no_known_order_are_sorted() -> None:
     assert "WARNING: Could not determine order of pipeline, instead sorted alphabetically." in text
 
 
-def test_without_a_job_summary_there_is_the_total_only() -> None:
+def test_a_report_without_label_counts_has_only_totals() -> None:
     text = report_text(msgspec.structs.replace(run({}), labels={}, expected_labels=None))
     assert "WARNING: Job summary for run 'k7f3a' not available, report may be incomplete." in text
 
@@ -361,7 +361,7 @@ def test_bytes(size: int, text: str) -> None:
     assert ping_text(PingReport(service="s", ok=True, message="m", capacity={"disk": size})).endswith(f"disk {text}")
 
 
-def test_what_a_terminal_obeys_is_spelled_out() -> None:
+def test_control_characters_are_escaped() -> None:
     assert (
         escape_controls("a\x1b[31m\n\t\x9b\x00\u202e\udcff é 日本 \\")
         == "a\\x1b[31m\\n\\t\\x9b\\x00\\u202e\\udcff é 日本 \\"

@@ -41,7 +41,7 @@ def test_a_new_file_has_the_permissions_that_the_umask_leaves(tmp_path: Path) ->
     assert (tmp_path / "file").stat().st_mode & 0o777 == 0o640
 
 
-def test_what_does_not_fit_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_old_file_and_no_draft(tmp_path: Path) -> None:
     path = tmp_path / "file"
     write_atomically(path, b"old")
     with room_for(2), pytest.raises(OSError, match="File too large"):
@@ -83,7 +83,7 @@ def test_one_of_two_creates_a_file(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["file"]
 
 
-def test_a_file_that_is_there_is_not_written_in_place(tmp_path: Path) -> None:
+def test_create_file_refuses_an_existing_file(tmp_path: Path) -> None:
     create_file(tmp_path / "file", [b"a", b"b"], durable=True)
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     for name in ("file", "link"):
@@ -115,7 +115,7 @@ def test_the_time_of_a_file_system_is_that_of_its_files(tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["after", "before"]
 
 
-def test_what_could_not_be_appended_is_kept(tmp_path: Path) -> None:
+def test_a_failed_append_is_repeated_by_the_next(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_bytes(b"0\n")
     file = AppendedFile(path)

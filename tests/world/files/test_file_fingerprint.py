@@ -33,7 +33,7 @@ def test_a_name_of_its_own_is_seen_from_another_folder(tmp_path: Path) -> None:
     assert describe_change(before, path) == "is not there any more"
 
 
-def test_what_is_no_file_has_none(tmp_path: Path) -> None:
+def test_only_files_have_a_fingerprint(tmp_path: Path) -> None:
     assert fingerprint_file(tmp_path) is None
     assert fingerprint_file(tmp_path / "nothing") is None
 
@@ -62,7 +62,7 @@ def test_a_folder_in_its_place_can_no_longer_be_read(tmp_path: Path) -> None:
     assert describe_change(before, Path("/")).startswith(("has another content", "can no longer be read"))
 
 
-def test_what_cannot_be_looked_at(tmp_path: Path) -> None:
+def test_an_inaccessible_file_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("abc", "utf-8")
     before = fingerprint_file(path, "file")

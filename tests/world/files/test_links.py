@@ -31,7 +31,7 @@ def test_a_link_to_elsewhere_is_left_alone(tmp_path: Path, target: Path) -> None
     assert (tmp_path / "k7f3a").resolve() == tmp_path / "other"
 
 
-def test_what_is_no_link_is_left_alone(tmp_path: Path, target: Path) -> None:
+def test_an_existing_file_is_not_replaced_by_a_link(tmp_path: Path, target: Path) -> None:
     (tmp_path / "k7f3a").write_text("precious", "utf-8")
     assert "something else of that name" in link_by_id(tmp_path, "k7f3a", target)
     assert (tmp_path / "k7f3a").read_text("utf-8") == "precious"
@@ -43,6 +43,6 @@ def test_a_link_that_leads_to_itself_is_left_alone(tmp_path: Path, target: Path)
 
 
 @pytest.mark.parametrize("folder", ["/dev/null/x", "/proc/nothing/here", "x" * 300])
-def test_a_link_that_cannot_be_made_is_told(tmp_path: Path, target: Path, folder: str) -> None:
+def test_a_failed_link_is_reported(tmp_path: Path, target: Path, folder: str) -> None:
     said = link_by_id(tmp_path / folder, "k7f3a", target)
     assert said.startswith("could not make the id softlink ")

@@ -22,7 +22,7 @@ def test_a_lock_is_seen_as_long_as_it_is_held(tmp_path: Path) -> None:
     assert not is_locked(path)
 
 
-def test_who_only_looks_is_not_taken_for_a_holder(tmp_path: Path) -> None:
+def test_two_checks_at_once_see_no_holder(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     path.touch()
     with path.open() as other:
@@ -30,7 +30,7 @@ def test_who_only_looks_is_not_taken_for_a_holder(tmp_path: Path) -> None:
         assert not is_locked(path)
 
 
-def test_nobody_holds_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_not_locked(tmp_path: Path) -> None:
     assert not is_locked(tmp_path / "none")
     with pytest.raises(FileNotFoundError):
         take_lock(tmp_path / "none", create=False)

@@ -53,7 +53,7 @@ def test_a_long_line_is_cut(tmp_path: Path) -> None:
     assert line.endswith("…")
 
 
-def test_what_is_no_file_cannot_be_read(tmp_path: Path) -> None:
+def test_only_regular_files_have_a_tail(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     assert read_tail(tmp_path / "pipe", 3) is None
     assert read_tail(tmp_path, 3) is None

@@ -12,7 +12,7 @@ from longshore.world.files.presence import exists_uncached, is_local_file_system
 MOUNT = "36 35 {device} / /somewhere rw,noatime master:1 - {kind} server:/export rw\n"
 
 
-def test_what_is_there(tmp_path: Path) -> None:
+def test_existing_and_missing_paths(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     (tmp_path / "link").symlink_to(tmp_path / "nowhere")
     assert exists_uncached(tmp_path / "file")
@@ -23,7 +23,7 @@ def test_what_is_there(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.getuid() == 0, reason="root may look everywhere")
-def test_what_cannot_be_told_is_not_absent(tmp_path: Path) -> None:
+def test_an_unreadable_folder_raises_an_error(tmp_path: Path) -> None:
     folder = tmp_path / "closed"
     folder.mkdir(mode=0)
     with pytest.raises(PermissionError):
@@ -33,7 +33,7 @@ def test_what_cannot_be_told_is_not_absent(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kinds", "local"), [(["ext4"], True), (["nfs4"], False), (["ext4", "fuse.sshfs"], False), ([], False)]
 )
-def test_only_what_is_known_to_be_local_is(tmp_path: Path, kinds: list[str], local: bool) -> None:
+def test_only_known_file_systems_are_local(tmp_path: Path, kinds: list[str], local: bool) -> None:
     device = tmp_path.stat().st_dev
     number = f"{os.major(device)}:{os.minor(device)}"
     mounts = tmp_path / "mountinfo"

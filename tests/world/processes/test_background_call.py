@@ -11,7 +11,7 @@ from longshore.world.processes.background_call import BackgroundCall
 PATIENCE_S = 60.0
 
 
-def test_whoever_asks_goes_on_meanwhile() -> None:
+def test_the_caller_continues_during_the_call() -> None:
     go = threading.Event()
 
     def question() -> str:
@@ -35,7 +35,7 @@ def test_an_answer_may_be_none() -> None:
     assert aside.take_result(timeout_s=PATIENCE_S) == [None]
 
 
-def test_an_error_is_raised_where_the_answer_is_taken() -> None:
+def test_take_result_raises_the_error_of_the_call() -> None:
     def question() -> str:
         raise OSError("nobody is there")
 

@@ -84,7 +84,7 @@ def test_a_scope_runs_the_command_with_its_words(tmp_path: Path, programs: Path)
     assert log.read_text("utf-8").splitlines()[-1] == "a  b"
 
 
-def test_what_cannot_be_started_is_an_error(tmp_path: Path, programs: Path) -> None:
+def test_a_missing_program_raises_an_error(tmp_path: Path, programs: Path) -> None:
     with pytest.raises(FileNotFoundError):
         start_detached(["no-such-program"], log=tmp_path / "engine.log")
     with pytest.raises(OSError, match="engine"):

@@ -26,7 +26,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "state" / "queue.json"
 
 
-def test_a_young_answer_is_given_again(path: Path) -> None:
+def test_a_fresh_answer_comes_from_the_cache(path: Path) -> None:
     ask = _Asked()
     first = cached_answer(path, max_age_s=1000, query=ask)
     assert first is not None
@@ -45,7 +45,7 @@ def test_an_old_one_is_not(path: Path) -> None:
     assert later.text == "answer 3"
 
 
-def test_nobody_asks_more_often_than_the_floor(path: Path) -> None:
+def test_queries_keep_the_minimum_interval(path: Path) -> None:
     ask = _Asked()
     cached_answer(path, max_age_s=1000, query=ask)
     assert cached_answer(path, max_age_s=1000, query=ask, not_before=seconds_since_boot(), min_interval_s=1000) is None
@@ -53,7 +53,7 @@ def test_nobody_asks_more_often_than_the_floor(path: Path) -> None:
     assert ask.number == 1
 
 
-def test_nobody_asks_while_another_does(path: Path) -> None:
+def test_only_one_process_queries_at_a_time(path: Path) -> None:
     ask = _Asked()
     cached_answer(path, max_age_s=1000, query=ask)
     with path.with_suffix(".lock").open("rb") as lock:
@@ -63,7 +63,7 @@ def test_nobody_asks_while_another_does(path: Path) -> None:
     assert ask.number == 1
 
 
-def test_that_there_was_no_answer_is_told_to_all(path: Path) -> None:
+def test_a_failed_query_is_cached_too(path: Path) -> None:
     def silent() -> tuple[None, str]:
         return None, "nobody is there"
 

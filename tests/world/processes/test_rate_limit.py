@@ -9,7 +9,7 @@ import pytest
 from longshore.world.processes.rate_limit import RateLimit
 
 
-def test_as_many_at_once_as_a_second_has(tmp_path: Path) -> None:
+def test_a_burst_is_at_most_one_second_of_actions(tmp_path: Path) -> None:
     # So few a second that however slow the machine is, none comes to be free meanwhile that matters.
     turns = RateLimit(tmp_path / "a" / "turns", 1 / 3600)
     assert turns.count_available() == 1
@@ -31,14 +31,14 @@ def test_many_a_second(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["", "x", "other-boot 1e300", "nan nan"])
-def test_what_cannot_be_understood_holds_nobody_up(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_file_does_not_limit(tmp_path: Path, damage: str) -> None:
     (tmp_path / "turns").write_text(damage, "utf-8")
     turns = RateLimit(tmp_path / "turns", 0.001)
     assert turns.count_available() == 1
     assert turns.acquire() == 0.0
 
 
-def test_a_folder_that_cannot_be_made_holds_nobody_up(tmp_path: Path) -> None:
+def test_an_unwritable_folder_does_not_limit(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", "utf-8")
     turns = RateLimit(tmp_path / "file" / "turns", 0.001)
     assert (turns.acquire(), turns.acquire()) == (0.0, 0.0)

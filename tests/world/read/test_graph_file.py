@@ -21,7 +21,7 @@ def read(path: Path) -> list[bytes]:
 
 
 @pytest.mark.parametrize("name", ["tasks.jsonl", "tasks.jsonl.gz"])
-def test_what_is_written_is_read(tmp_path: Path, name: str) -> None:
+def test_a_written_graph_file_reads_back(tmp_path: Path, name: str) -> None:
     write_graph_file(tmp_path / name, iter(LINES))
     assert read(tmp_path / name) == LINES
     assert [path.name for path in tmp_path.iterdir()] == [name]
@@ -34,7 +34,7 @@ def test_a_packed_file_is_smaller_and_always_the_same(tmp_path: Path) -> None:
     assert (tmp_path / "a.jsonl.gz").stat().st_size < (tmp_path / "c.jsonl").stat().st_size
 
 
-def test_what_is_in_a_file_tells_whether_it_is_packed(tmp_path: Path) -> None:
+def test_compression_is_detected_by_content(tmp_path: Path) -> None:
     (tmp_path / "tasks.jsonl").write_bytes(gzip.compress(b"a\nb"))
     assert read(tmp_path / "tasks.jsonl") == [b"a\n", b"b"]
 
@@ -61,7 +61,7 @@ def test_a_packed_file_that_was_changed(tmp_path: Path) -> None:
         read(path)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_graph_file_raises_an_error(tmp_path: Path) -> None:
     with pytest.raises(FilesError) as caught, open_graph_file(tmp_path / "x", Origin("run.yaml", 3, 1)):
         pass
     assert str(caught.value) == f"run.yaml:3:1: '{tmp_path}/x' cannot be read: No such file or directory"
@@ -72,7 +72,7 @@ def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:
         write_graph_file(tmp_path / "none" / "tasks.jsonl", LINES)
 
 
-def test_what_goes_wrong_leaves_the_file_that_was_there(tmp_path: Path) -> None:
+def test_a_failed_write_leaves_the_old_graph_file(tmp_path: Path) -> None:
     def broken() -> Iterator[bytes]:
         yield b"a\n"
         raise GraphError("no")

@@ -29,7 +29,7 @@ def held(run: str, keeper: str = "") -> ClaimFile:
     return file
 
 
-def test_others_see_what_is_claimed_as_long_as_it_is() -> None:
+def test_a_claim_is_visible_until_its_release() -> None:
     file, mine = held("a-1"), held("me")
     assert others() == [("a-1", True)]
     file.write(ResourceClaim(run="a-1", leased={"cpus": 1}))
@@ -48,7 +48,7 @@ def test_the_claim_of_an_engine_that_was_killed_is_removed() -> None:
     assert not file.path.exists()
 
 
-def test_what_the_jobs_of_a_dead_engine_hold_counts_until_its_keeper_ends(tmp_path: Path) -> None:
+def test_a_dead_engines_claim_counts_while_its_keeper_lives(tmp_path: Path) -> None:
     records = tmp_path / "0001.1.jsonl"
     keeper = os.open(records, os.O_RDWR | os.O_CREAT)
     fcntl.flock(keeper, fcntl.LOCK_EX)
@@ -71,7 +71,7 @@ def test_a_claim_that_has_just_been_made_claims_nothing() -> None:
     file.release()
 
 
-def test_a_claim_that_cannot_be_read_is_not_taken_for_none() -> None:
+def test_an_unreadable_claim_raises_an_error() -> None:
     file = held("a-1")
     os.pwrite(file._lock.file, b"{{", 0)
     with pytest.raises(ClaimUnreadableError, match="a-1"):

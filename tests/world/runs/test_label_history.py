@@ -19,7 +19,7 @@ def some(label: str, *run_s: float, first: int = 0) -> list[AttemptUsage]:
     ]
 
 
-def test_what_was_added_is_read_again() -> None:
+def test_added_successes_are_read_back() -> None:
     add_to_history("dev/mosaic/p.yaml", [*some("isr", 1.0, 3.0), *some("a/b", 5.0)])
     add_to_history("dev/mosaic/p.yaml", some("isr", 5.0))
     found = read_history("dev/mosaic/p.yaml", ["isr", "a/b", "never"])
@@ -37,7 +37,7 @@ def test_payloads_do_not_mix() -> None:
     assert [read_history(name, ["measure"])["measure"].run_s for name in names] == [1.0, 9.0, 5.0]
 
 
-def test_what_is_damaged_or_of_a_newer_format_is_begun_anew() -> None:
+def test_a_damaged_or_newer_history_starts_anew() -> None:
     add_to_history("x", some("isr", 1.0))
     path = history_folder("x") / "isr.json"
     for text in (b"{", b'{"label": "isr", "v": 99, "weight": 3}', b""):
@@ -47,7 +47,7 @@ def test_what_is_damaged_or_of_a_newer_format_is_begun_anew() -> None:
     assert read_history("x", ["isr"])["isr"].run_s == 4.0
 
 
-def test_a_folder_that_cannot_be_written_is_an_error_and_reading_goes_on(own_environment: Path) -> None:
+def test_an_unwritable_folder_fails_writes_but_not_reads(own_environment: Path) -> None:
     state = own_environment / ".local" / "state"
     state.mkdir(parents=True)
     (state / "longshore").write_text("no folder", "utf-8")
@@ -56,7 +56,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_and_reading_goes_on(own_env
     assert read_history("x", ["isr"]) == {}
 
 
-def test_nobody_waits_for_somebody_who_stopped_while_writing() -> None:
+def test_a_locked_history_is_not_waited_for() -> None:
     folder = history_folder("x")
     folder.mkdir(parents=True)
     lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT)

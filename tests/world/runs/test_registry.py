@@ -87,7 +87,7 @@ def test_a_relative_state_directory_is_ignored(monkeypatch: pytest.MonkeyPatch, 
     assert state_folder() == own_environment / ".local" / "state" / "longshore"
 
 
-def test_entries_are_told_oldest_first_and_damage_is_passed_over(tmp_path: Path) -> None:
+def test_entries_are_sorted_by_age_without_damaged_ones(tmp_path: Path) -> None:
     for name in ("k00002", "k00001", "k00003"):
         add(tmp_path, name)
     folder = state_folder() / "runs"
@@ -140,20 +140,20 @@ def test_a_beginning_of_several_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("reference", ["nobody", "", "@first", "*", "x" * 5000, "a\nb", "k7f3a1x", "é"])
-def test_what_is_no_run_is_refused(tmp_path: Path, reference: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_reference_is_refused(tmp_path: Path, reference: str, monkeypatch: pytest.MonkeyPatch) -> None:
     add(tmp_path, "k7f3a1")
     monkeypatch.chdir(tmp_path)
     with pytest.raises(RunNotFoundError, match="no run '"):
         find_run(reference)
 
 
-def test_a_slip_is_answered_with_what_was_perhaps_meant(tmp_path: Path) -> None:
+def test_a_misspelled_id_gets_a_suggestion(tmp_path: Path) -> None:
     add(tmp_path, "k7f3a1")
     with pytest.raises(RunNotFoundError, match="Did you mean 'k7f3a1'"):
         find_run("k7f3b1")
 
 
-def test_without_runs_there_is_no_last(tmp_path: Path) -> None:
+def test_an_empty_registry_has_no_last_run(tmp_path: Path) -> None:
     with pytest.raises(RunNotFoundError, match="no last run"):
         find_run(LAST_RUN)
 

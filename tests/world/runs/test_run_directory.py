@@ -86,7 +86,7 @@ def test_folders_that_others_use_meanwhile_stay(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO])
-def test_a_full_disk_leaves_nothing_and_is_told(tmp_path: Path, code: int) -> None:
+def test_a_full_disk_is_reported_and_leaves_nothing(tmp_path: Path, code: int) -> None:
     error = OSError(code, os.strerror(code), "the/file")
     with pytest.raises(FilesError, match="'the/file': ") as raised, create_run_directory(tmp_path / "a" / "run"):
         raise error
@@ -95,13 +95,13 @@ def test_a_full_disk_leaves_nothing_and_is_told(tmp_path: Path, code: int) -> No
     assert ("Make room" in raised.value.hint) == (code != errno.EIO)
 
 
-def test_an_error_without_a_number_is_told_in_its_own_words(tmp_path: Path) -> None:
+def test_an_error_without_errno_keeps_its_message(tmp_path: Path) -> None:
     with pytest.raises(FilesError, match="something odd"), create_run_directory(tmp_path / "run"):
         raise OSError("something odd")
 
 
 @pytest.mark.parametrize("kind", ["folder", "file", "link to nowhere"])
-def test_what_is_there_is_never_overwritten(tmp_path: Path, kind: str) -> None:
+def test_an_existing_directory_is_not_overwritten(tmp_path: Path, kind: str) -> None:
     target = tmp_path / "run"
     if kind == "folder":
         target.mkdir()
@@ -114,7 +114,7 @@ def test_what_is_there_is_never_overwritten(tmp_path: Path, kind: str) -> None:
     assert names(tmp_path) == ["run"]
 
 
-def test_what_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
+def test_a_directory_created_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
     target = tmp_path / "run"
     with pytest.raises(FilesError, match="already exists"), create_run_directory(target) as draft:  # noqa: PT012
         (draft.root / "mine").touch()
@@ -123,7 +123,7 @@ def test_what_appears_meanwhile_is_not_overwritten(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("parent", ["file/a", "/proc/nothing/a", "/dev/null/a", "x" * 300, "ok/" + "x" * 300 + "/b"])
-def test_a_place_that_cannot_be_written_is_told(tmp_path: Path, parent: str) -> None:
+def test_an_unwritable_parent_is_reported(tmp_path: Path, parent: str) -> None:
     (tmp_path / "file").touch()
     with (
         pytest.raises(FilesError, match="cannot write the run directory"),
@@ -156,7 +156,7 @@ def test_a_disk_that_fills_up_on_the_way_leaves_nothing(tmp_path: Path, monkeypa
     assert names(tmp_path) == []
 
 
-def test_a_run_that_was_not_taken_is_removed(tmp_path: Path) -> None:
+def test_a_run_that_was_never_submitted_is_removed(tmp_path: Path) -> None:
     with create_run_directory(tmp_path / "run") as draft:
         (draft.root / "file").touch()
     run = RunPaths(tmp_path / "run")
@@ -205,7 +205,7 @@ def test_a_card_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("root", ["nothing", "file"])
-def test_what_is_no_run_is_told(tmp_path: Path, root: str) -> None:
+def test_a_directory_without_a_run_is_reported(tmp_path: Path, root: str) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RunNotFoundError, match="is not a run directory") as raised:
         read_card(RunPaths(tmp_path / root))
@@ -223,14 +223,14 @@ def test_what_is_no_run_is_told(tmp_path: Path, root: str) -> None:
         (b'{"format": 99, "everything": "new"}', "has format 99; this Longshore reads up to 1"),
     ],
 )
-def test_a_card_that_cannot_be_read_is_told(tmp_path: Path, text: bytes, said: str) -> None:
+def test_an_unreadable_card_is_reported(tmp_path: Path, text: bytes, said: str) -> None:
     run = RunPaths(tmp_path)
     run.card.write_bytes(text)
     with pytest.raises(RunUnreadableError, match=said):
         read_card(run)
 
 
-def test_a_card_that_is_a_folder_is_told(tmp_path: Path) -> None:
+def test_a_folder_in_place_of_the_card_is_reported(tmp_path: Path) -> None:
     RunPaths(tmp_path).card.mkdir()
     with pytest.raises(RunUnreadableError, match="Is a directory"):
         read_card(RunPaths(tmp_path))
@@ -262,7 +262,7 @@ def test_lines_are_written_to_a_new_file(tmp_path: Path) -> None:
     assert (tmp_path / "lines").read_bytes() == b"a\nb\n"
 
 
-def test_what_took_long_to_make_is_there_first_and_goes_along(tmp_path: Path) -> None:
+def test_kept_files_move_into_the_run_directory(tmp_path: Path) -> None:
     target = tmp_path / "a" / "run"
     create_run_folder(target)
     (target / "g.qg").write_text("graph", "utf-8")
@@ -282,7 +282,7 @@ def test_it_stays_where_it_was_after_an_accident(tmp_path: Path) -> None:
     assert names(tmp_path) == ["run", "run/g.qg"]
 
 
-def test_it_stays_when_somebody_puts_something_beside_it(tmp_path: Path) -> None:
+def test_kept_files_stay_when_other_files_appear(tmp_path: Path) -> None:
     target = tmp_path / "run"
     create_run_folder(target)
     (target / "g.qg").touch()
@@ -300,7 +300,7 @@ def test_such_a_folder_is_new(tmp_path: Path) -> None:
         create_run_folder(tmp_path / "file" / "run")
 
 
-def test_a_run_nobody_took_leaves_it(tmp_path: Path) -> None:
+def test_removal_leaves_the_kept_files(tmp_path: Path) -> None:
     run = RunPaths(tmp_path / "run")
     (run.root / "wms").mkdir(parents=True)
     (run.root / "wms" / "x").touch()
@@ -311,7 +311,7 @@ def test_a_run_nobody_took_leaves_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("there", [False, True])
-def test_files_beside_no_run_go_away_with_what_fails(tmp_path: Path, there: bool) -> None:
+def test_files_added_early_are_removed_on_failure(tmp_path: Path, there: bool) -> None:
     target = tmp_path / "a" / "run"
     if there:
         create_run_folder(target)
@@ -328,7 +328,7 @@ def test_files_beside_no_run_go_away_with_what_fails(tmp_path: Path, there: bool
     assert names(tmp_path) == before
 
 
-def test_files_beside_no_run_stay_with_what_ends_well(tmp_path: Path) -> None:
+def test_files_added_early_stay_on_success(tmp_path: Path) -> None:
     target = tmp_path / "a" / "run"
     with add_to_run_folder(target, ("one",), exists=False):
         (target / "one").write_text("1", "utf-8")
@@ -343,7 +343,7 @@ def test_files_beside_no_run_stay_with_what_ends_well(tmp_path: Path) -> None:
         ("/tmp/" + "a" * 300, "aaa...aaa"),
     ],
 )
-def test_why_a_run_directory_cannot_be_written_is_said_in_a_line_that_can_be_read(target: str, said: str) -> None:
+def test_long_paths_are_shortened_in_write_errors(target: str, said: str) -> None:
     with pytest.raises(FilesError) as caught, create_run_directory(Path(target)):
         pass
     assert said in caught.value.message

@@ -26,7 +26,7 @@ def command(ctx: click.Context, /, *, run: str, follow: bool, since: str | None)
     name_of = api.job_name_lookup(opened)
     output = SafeOutput(raw=True)
     for mark, event in events.follow() if follow else events:
-        output.line(to_line(event_document(event, mark, run=opened.card.id, name_of=name_of)))
+        output.write_line(to_line(event_document(event, mark, run=opened.card.id, name_of=name_of)))
         if follow:
             output.flush()
     output.flush()

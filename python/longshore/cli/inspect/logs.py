@@ -113,12 +113,12 @@ def _print_logs(
         return
     for log in found.logs:
         if options.paths:
-            output.line(str(log.path))
+            output.write_line(str(log.path))
         elif pattern:
             _write_lines(log.job, _read_log(log, tail=options.tail, pattern=pattern), output)
         else:
             if found.has_several_jobs:
-                output.line(_log_header(log.job, log.attempt, str(log.path)))
+                output.write_line(_log_header(log.job, log.attempt, str(log.path)))
             _print_log(log, output, tail=options.tail, is_for_several_jobs=found.has_several_jobs)
     output.flush()
     print_notes(found.notes)
@@ -132,8 +132,8 @@ def _log_header(job: str, attempt: int, path: str = "") -> str:
 
 def _print_log(log: Log, output: SafeOutput, *, tail: int | None, is_for_several_jobs: bool) -> None:
     for chunk in _read_log(log, tail=tail, is_for_several_jobs=is_for_several_jobs):
-        output.text(chunk)
-    output.text(b"", last=True)
+        output.write(chunk)
+    output.write(b"", last=True)
     if is_for_several_jobs:
         output.end_line()
 
@@ -187,7 +187,7 @@ class _FollowedLog:
         self.end()
         if self.has_started and not self._matcher:
             self._output.end_line()
-            self._output.line(_log_header(self._job, number))
+            self._output.write_line(_log_header(self._job, number))
         self.has_started = True
 
     def text(self, chunk: bytes) -> None:
@@ -195,14 +195,14 @@ class _FollowedLog:
         if self._matcher:
             _write_lines(self._job, self._matcher.take(chunk), self._output)
         else:
-            self._output.text(chunk)
+            self._output.write(chunk)
         self._output.flush()
 
     def end(self) -> None:
         """End the text of this attempt."""
         if self._matcher:
             _write_lines(self._job, self._matcher.end(), self._output)
-        self._output.text(b"", last=True)
+        self._output.write(b"", last=True)
         self._output.flush()
 
 
@@ -211,7 +211,7 @@ def _write_lines(job: str, lines: Iterable[bytes], output: SafeOutput) -> None:
 
     name = escape_controls(job).encode("utf-8", "backslashreplace")
     for line in lines:
-        output.text(b"%s: %s" % (name, line), last=True)
+        output.write(b"%s: %s" % (name, line), last=True)
         output.end_line()
 
 

@@ -34,12 +34,12 @@ def format_size(amount: int) -> str:
     return f"{amount / KIB**power:.1f}".removesuffix(".0") + f" {'KMGTP'[power - 1]}iB"
 
 
-def escape_controls(text: str) -> str:
-    r"""Escape terminal control characters and unprintable characters, as ``\x1b`` and the like."""
-    if text.isprintable():
+def escape_controls(text: str, *, keep: str = "") -> str:
+    r"""Escape control and other unprintable characters, as ``\x1b`` and the like, except those in `keep`."""
+    if text.isprintable() or (keep and text.translate(dict.fromkeys(map(ord, keep))).isprintable()):
         return text
     return "".join(
-        character if character.isprintable() else character.encode("unicode_escape").decode("ascii")
+        character if character.isprintable() or character in keep else character.encode("unicode_escape").decode()
         for character in text
     )
 
