@@ -37,6 +37,8 @@ def run_to_file(words: Sequence[str], output: Path, *, env: Mapping[str, str]) -
                 )
             )
 
+        # An interrupt while the thread itself starts would hide the thread from `shutdown`: it starts without work.
+        starter.submit(int).result()
         try:
             # Python interrupts its first thread only. If the program were started there, an interrupt between its start
             # and Popen's return would leave it running unknown to us.
