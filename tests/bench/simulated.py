@@ -22,10 +22,10 @@ from tests.bench.processes import peak_mb
 from longshore.contract.batch import Limits
 from longshore.engine.policy.retry import RetryRules
 from longshore.engine.schedule.lanes import Lanes
+from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode
-from longshore.engine.state.resource_pool import Pool
 from longshore.engine.state.run_state import RunState
 from longshore.model.lines.codec import decode_event, encode_line
 from longshore.model.run.event import Ended, Event, Started, Submitted

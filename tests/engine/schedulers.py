@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from longshore.contract.batch import Limits
 from longshore.engine.schedule.lanes import Lanes
+from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
-from longshore.engine.state.resource_pool import Pool
 from longshore.engine.state.run_state import RunState
 
 ANY = (SchedulerProfile(),)

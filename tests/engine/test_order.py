@@ -13,12 +13,12 @@ from tests.engine.schedulers import make_scheduler
 
 from longshore.contract.batch import Limits
 from longshore.engine.schedule.ready_queue import compute_pressures
+from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.engine.share.share_rules import compute_shares
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode
-from longshore.engine.state.resource_pool import Pool
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.claim import ResourceClaim
 from longshore.model.run.event import Ended, Started, Submitted, Submitting

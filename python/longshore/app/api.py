@@ -158,7 +158,7 @@ def drive(run: OpenRun, by: str) -> None:
     UsageError
         The run's service does not use Longshore's engine.
     """
-    from longshore.engine.run.service import EngineService
+    from longshore.engine.run.engine_service import EngineService
     from longshore.errors import UsageError
 
     if not isinstance(run.service, EngineService):

@@ -2,7 +2,7 @@
 
 A service renders a workflow to files, submits the run, and reports its events. `longshore.contract.capabilities` has
 further abilities. A service for a workload manager that knows only single jobs derives from
-`longshore.engine.run.service.EngineService`, and implements an `longshore.contract.executor.Executor`.
+`longshore.engine.run.engine_service.EngineService`, and implements an `longshore.contract.executor.Executor`.
 `longshore.testing.conformance` tests all of them.
 """
 

@@ -35,7 +35,7 @@ _KILLED_STATUS: Final = 128
 
 
 def wrapper_file(ctx: Context) -> RenderedFile:
-    """Return the wrapper as a file of the run, for `longshore.engine.run.service.EngineService.render_extra`."""
+    """Return the wrapper as a file of the run, for `longshore.engine.run.engine_service.EngineService.render_extra`."""
     return RenderedFile.from_text(WRAPPER, ctx.templates[WRAPPER.name], mode=0o755)
 
 

@@ -17,7 +17,8 @@ from longshore.contract.context import RunPaths
 from longshore.errors import FilesError, SubmissionRefusedError
 from longshore.model.run.submission import Submission
 from longshore.services.local.service import LocalService
-from longshore.world.runs.registry import find_run, read_entries
+from longshore.world.runs.find_run import find_run
+from longshore.world.runs.registry import read_entries
 
 
 class Accepting(LocalService):

@@ -9,10 +9,10 @@ from tests.engine.schedulers import make_scheduler
 
 from longshore.contract.batch import Limits
 from longshore.engine.schedule.concurrency_limits import ConcurrencyLimits, find_missing_limits
+from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.engine.settings import EngineSettings
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.resource_pool import Pool
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Ended
 from longshore.model.tasks.dag import Dag

@@ -23,9 +23,9 @@ from longshore.engine.keeper.records import Records
 from longshore.engine.keeper.watchdog import Watchdog
 from longshore.engine.policy.retry import RetryRules
 from longshore.engine.schedule.lanes import Lane, Lanes
+from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.schedule.scheduler import SchedulerProfile
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.resource_pool import Pool
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Ended, Lost, Refused, Started, Submitted, Submitting
 from longshore.model.workflow.request import Request

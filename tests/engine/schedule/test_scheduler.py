@@ -15,10 +15,10 @@ from tests.engine.schedulers import make_scheduler
 from longshore.contract.batch import Limits
 from longshore.engine.policy.retry import RetryRules
 from longshore.engine.schedule.ready_queue import compute_pressures
+from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode
-from longshore.engine.state.resource_pool import Pool
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import (
     Deleted,

@@ -8,8 +8,8 @@ from random import Random
 
 import pytest
 
+from longshore.engine.schedule.resource_pool import Identities, Pool
 from longshore.engine.share.pool_share import Demand, PoolShare, machine_resources
-from longshore.engine.state.resource_pool import Identities, Pool
 from longshore.model.run.claim import ResourceClaim
 from longshore.testing.fakes import FakeClock
 from longshore.world.runs.claims import claims_folder

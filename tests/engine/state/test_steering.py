@@ -18,9 +18,9 @@ from longshore.engine.policy.set_request import SETTABLE_KEYS, change_request
 from longshore.engine.run.apply_interventions import make_intervention_events
 from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
 from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.engine.state.apply_event import apply_event
-from longshore.engine.state.resource_pool import Pool
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import WHOLE_RUN, describe_throttles
 from longshore.errors import ConfigError, UsageError

@@ -14,7 +14,7 @@ from typing import Any
 from longshore.contract.context import RunPaths
 from longshore.engine.keeper.protocol import MemberOrder
 from longshore.model.run.event import Ended, Lost, Started
-from longshore.services.local.client import LocalClient
+from longshore.services.local.keeper_client import LocalClient
 from longshore.services.local.keeper_file import KeeperFile
 from longshore.world.host import boot_id, host_name, process_start_s
 
@@ -27,7 +27,7 @@ ENGINE = """
 import json, sys, time
 from pathlib import Path
 from longshore.contract.context import RunPaths
-from longshore.services.local.client import LocalClient
+from longshore.services.local.keeper_client import LocalClient
 client = LocalClient(RunPaths(Path(sys.argv[1])), 1)
 client.start("tag-1", json.loads(sys.argv[2]))
 while True:

@@ -13,7 +13,7 @@ from tests.services.local.processes import Inbox, kill_keeper, member, write_rec
 from longshore.contract.context import RunPaths
 from longshore.engine.policy.retry import BadEnds, RetryRules, decide_retry
 from longshore.model.run.event import Ended, Failed, Started
-from longshore.services.local.client import LocalClient
+from longshore.services.local.keeper_client import LocalClient
 
 
 def test_a_row_sent_ahead_starts_in_order_within_its_slots(run: RunPaths, inbox: Inbox) -> None:

@@ -15,9 +15,9 @@ from tests.services.local.processes import NOBODY, Inbox, is_gone, member, up_of
 
 from longshore.contract.context import RunPaths
 from longshore.model.run.event import Ended, Lost
-from longshore.services.local import client as module
+from longshore.services.local import keeper_client as module
 from longshore.services.local import signals
-from longshore.services.local.client import LocalClient
+from longshore.services.local.keeper_client import LocalClient
 from longshore.services.local.keeper_file import KeeperFile
 
 

@@ -19,7 +19,7 @@ from longshore.contract.context import RunPaths
 from longshore.engine.keeper.protocol import LimitsOrder, MemberOrder
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.state import Cause
-from longshore.services.local.client import LocalClient
+from longshore.services.local.keeper_client import LocalClient
 from longshore.services.local.keeper_file import KeeperFile
 
 

@@ -9,7 +9,7 @@ from longshore.contract.context import Context, PingReport, Problem, RenderedFil
 from longshore.contract.executor import Executor
 from longshore.contract.service import ServiceTraits
 from longshore.engine.job_wrapper import wrapper_file
-from longshore.engine.run.service import EngineService
+from longshore.engine.run.engine_service import EngineService
 from longshore.model.workflow.workflow import Workflow
 from longshore_minibatch.client import MinibatchClient
 from longshore_minibatch.executor import TEMPLATE, MinibatchExecutor

@@ -15,8 +15,8 @@ from longshore.app.runs.open_run import OpenRun, map_index_errors
 from longshore.contract.executor import ResourceProbe
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
+from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.state.job_codes import ACTIVE, JOB_STATES, OVER, JobCode
-from longshore.engine.state.resource_pool import Pool
 from longshore.engine.state.steering import WHOLE_RUN
 from longshore.errors import LongshoreError
 from longshore.model.run.attempt import Attempt
@@ -355,7 +355,7 @@ class _ExplanationBuilder:
     def _room(self, request: Request) -> PoolUsage | None:
         """Return the free resources of this machine; ``None`` for other workload managers, which do not report them."""
         from longshore.engine import settings as engine_settings
-        from longshore.engine.run.service import EngineService
+        from longshore.engine.run.engine_service import EngineService
 
         service = self._opened.service
         if not isinstance(service, EngineService) or not service.traits.runs_on_submit_host:

@@ -11,9 +11,9 @@ from longshore.app.runs.open_run import is_same_run, open_run
 from longshore.contract.context import RunPaths
 from longshore.errors import FilesError, LongshoreError, RunNotFoundError, SubmissionRefusedError
 from longshore.model.run.submission import RunIdentity
+from longshore.world.runs.find_run import find_run
 from longshore.world.runs.registry import (
     RegistryEntry,
-    find_run,
     has_entry,
     read_entries,
     read_entry,

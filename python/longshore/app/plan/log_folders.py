@@ -6,7 +6,7 @@ from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.plan.clustering import dimension_template
 from longshore.app.progress import Progress
 from longshore.config.values.merge import PACKAGED_LAYERS
-from longshore.engine.run.service import EngineService
+from longshore.engine.run.engine_service import EngineService
 from longshore.errors import ConfigError
 from longshore.model.tasks.cluster import ClusteredGraph
 from longshore.plan.log_folders import attempt_log_path

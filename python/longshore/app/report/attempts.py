@@ -219,7 +219,7 @@ class AttemptCollector:
         for each in self._collectors:
             each.note_end(event)
 
-    def _passed(self, event: AttemptSucceeded) -> None:
+    def _attempt_succeeded(self, event: AttemptSucceeded) -> None:
         self._record_start(event.at)
         self.ended_at.append(event.t)
         self.busy_s.append((self.busy_s[-1] if self.busy_s else 0.0) + event.run_s)
@@ -285,7 +285,7 @@ class AttemptCollector:
             self.hold_codes.pop(job, None)
 
     _HANDLERS: ClassVar[dict[type, Callable[[AttemptCollector, Any], None]]] = {
-        AttemptSucceeded: _passed,
+        AttemptSucceeded: _attempt_succeeded,
         Lost: _lost,
         Refused: _refused,
         Retry: _retry,

@@ -20,7 +20,8 @@ from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableErro
 from longshore.model.run.event import BriefEvent, Event
 from longshore.model.run.state import JobState
 from longshore.model.run.submission import RunIdentity
-from longshore.world.runs.registry import RegistryEntry, find_run, registered_path, write_entry
+from longshore.world.runs.find_run import find_run
+from longshore.world.runs.registry import RegistryEntry, registered_path, write_entry
 from longshore.world.runs.run_directory import read_card
 
 _SEARCH_DAYS: Final = 2.0

@@ -42,11 +42,11 @@ from longshore.engine.rundir.wait_notes import WaitNotes
 from longshore.engine.rundir.wait_reasons import WaitReasonsWriter
 from longshore.engine.schedule.concurrency_limits import ConcurrencyLimits
 from longshore.engine.schedule.priorities import BatchUrgencies
+from longshore.engine.schedule.resource_pool import NO_IDENTITIES
 from longshore.engine.settings import EngineSettings
 from longshore.engine.share.sharing import RunShares
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import OVER
-from longshore.engine.state.resource_pool import NO_IDENTITIES
 from longshore.engine.state.restart_selection import select_for_restart
 from longshore.engine.state.snapshot_of import make_snapshot
 from longshore.engine.state.steering import describe_throttles

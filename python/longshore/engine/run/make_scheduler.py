@@ -10,10 +10,10 @@ from longshore.engine.run.executor_capabilities import max_batch_for, probe_reso
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.schedule.concurrency_limits import ConcurrencyLimits
 from longshore.engine.schedule.lanes import Lanes
+from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.engine.settings import EngineSettings
-from longshore.engine.state.resource_pool import Pool
 from longshore.engine.state.run_state import RunState
 
 

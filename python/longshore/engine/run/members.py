@@ -11,7 +11,7 @@ from functools import cached_property
 from longshore.contract.batch import BatchMember
 from longshore.engine.policy.attempt_limits import make_attempt_limits
 from longshore.engine.rundir.job_table import JobTable
-from longshore.engine.state.resource_pool import NO_IDENTITIES, Identities
+from longshore.engine.schedule.resource_pool import NO_IDENTITIES, Identities
 from longshore.model.workflow.request import Request
 from longshore.plan.allotted_resources import identity_variables, thread_variables
 from longshore.plan.job_commands import (

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from longshore.contract.context import Problem
+from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.settings import EngineSettings
-from longshore.engine.state.resource_pool import Pool
 from longshore.model.workflow.job import JobSettings
 from longshore.plan.special_jobs import FINAL_LABEL
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Final
 
-from longshore.engine.state.resource_pool import NO_IDENTITIES, Identities, Pool
+from longshore.engine.schedule.resource_pool import NO_IDENTITIES, Identities, Pool
 from longshore.model.workflow.request import Request
 
 NO_AMOUNTS: Final[Mapping[str, int]] = {}

@@ -12,9 +12,9 @@ from longshore.contract.batch import Limits
 from longshore.engine.policy.retry import BadEnds, RetryRules, decide_retry
 from longshore.engine.schedule.lanes import NO_AMOUNTS, Lane, Lanes
 from longshore.engine.schedule.ready_queue import ReadyQueue, compute_pressures
+from longshore.engine.schedule.resource_pool import NO_IDENTITIES, Pool
 from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
 from longshore.engine.state.job_codes import JobCode
-from longshore.engine.state.resource_pool import NO_IDENTITIES, Pool
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import Throttle
 from longshore.model.run.event import Failed, Finished, Retry, Submitting

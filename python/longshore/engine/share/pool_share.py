@@ -11,9 +11,9 @@ import msgspec
 
 from longshore.engine.rundir.runtime_history import RuntimeHistory
 from longshore.engine.schedule.eta import is_relevant_change
+from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.schedule.scheduler import Scheduler
 from longshore.engine.share import share_rules
-from longshore.engine.state.resource_pool import Pool
 from longshore.model.run.claim import ResourceClaim
 from longshore.world.clock import Clock
 from longshore.world.runs.claims import ClaimFile, claims_folder, limits_folder, lock_claims, read_other_claims

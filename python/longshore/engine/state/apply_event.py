@@ -104,7 +104,7 @@ def _ended(state: RunState, event: Ended) -> None:
     state.release_final()
 
 
-def _passed(state: RunState, event: AttemptSucceeded) -> None:
+def _attempt_succeeded(state: RunState, event: AttemptSucceeded) -> None:
     """Apply the submission, start and end of an attempt at once."""
     job = event.j
     state.attempts[job] = event.a
@@ -188,7 +188,7 @@ _HANDLERS: Final[dict[type, Callable[[RunState, Any], None]]] = {
     Refused: _refused,
     Started: _started,
     Ended: _ended,
-    AttemptSucceeded: _passed,
+    AttemptSucceeded: _attempt_succeeded,
     Lost: _lost,
     Retry: _retry,
     Failed: _failed,

@@ -1,7 +1,7 @@
 """Run state: the state of every job and attempt, and the transitions between job states; pure.
 
-The state is one mutable packed object with a few bytes per job, because a run may have a million. It decides nothing:
-`apply_event` says which transitions follow from an event.
+The state is one mutable packed object with a few bytes per job, because a run may have a million. `apply_event` maps an
+event to a transition; what a transition does to children and descendants (release, pruning) is here.
 """
 
 from __future__ import annotations

@@ -26,14 +26,14 @@ from longshore.contract.executor import Executor, HostBound, NewsWait, ProcessCl
 from longshore.contract.intervention import CancelOutcome
 from longshore.contract.service import ServiceTraits
 from longshore.engine.keeper.protocol import LimitsOrder, MemberOrder
-from longshore.engine.run.service import EngineService
+from longshore.engine.run.engine_service import EngineService
 from longshore.engine.schedule.concurrency_limits import find_missing_limits
 from longshore.plan.allotted_resources import GPU_RESOURCES, GPU_VARIABLES
 from longshore.plan.ignored_requests import ignored_requests
 from longshore.plan.job_commands import command_argv
 from longshore.services.local import render
-from longshore.services.local.client import LocalClient
 from longshore.services.local.gpus import named_members
+from longshore.services.local.keeper_client import LocalClient
 from longshore.services.local.keeper_file import keepers_elsewhere
 from longshore.services.local.keeper_records import TEMPORARY_ERRORS
 from longshore.world.host import host_name, physical_memory, usable_cpus

@@ -22,4 +22,4 @@ class EngineServiceConformance(
     SteerableConformance,
     LogLocatingConformance,
 ):
-    """A service derived from `longshore.engine.run.service.EngineService`."""
+    """A service derived from `longshore.engine.run.engine_service.EngineService`."""

@@ -10,11 +10,8 @@ from typing import Final
 
 import msgspec
 
-from longshore.contract.context import RunPaths
-from longshore.errors import RunNotFoundError
 from longshore.model.run.report import RunReport
 from longshore.model.run.submission import RunIdentity
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.world.files.atomic import create_file, write_atomically
 
 _LETTERS: Final = "abcdefghjkmnpqrstvwxyz"
@@ -22,8 +19,6 @@ _DIGITS: Final = "0123456789" + _LETTERS
 """Digits of an id, in sort order, without i, l, o and u, which are easily misread (Crockford's base 32)."""
 _EPOCH_S: Final = 1_735_689_600
 """2025-01-01, the start of the ids' time scale."""
-LAST_RUN: Final = "@last"
-"""Reference to the last submitted run."""
 
 
 class RegistryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"other_ids": "others"}):
@@ -179,41 +174,7 @@ def read_registry() -> RegistryContent:
     return RegistryContent(entries=tuple(found), unreadable=tuple(unreadable), problem=problem)
 
 
-def find_run(reference: str) -> RunPaths:
-    """Find the directory of a run by its id, a unique prefix of the id, a path, or ``@last``.
-
-    Raises `RunNotFoundError` when no run, or more than one, matches.
-    """
-    by_id = _read_file(state_folder() / "runs" / f"{reference}.json") if reference.isalnum() else None
-    if by_id:
-        return RunPaths(Path(by_id.path))
-    # `os.path`, unlike `Path`, gives an answer for names that are too long and for circular links.
-    if "/" in reference or (reference and os.path.isdir(reference)):  # noqa: PTH112
-        return RunPaths(Path(os.path.realpath(reference)))
-    known = list(read_entries())
-    if reference == LAST_RUN:
-        if known:
-            return RunPaths(Path(max(known, key=lambda entry: (entry.created_at, entry.id)).path))
-        raise RunNotFoundError("there is no last run: the registry is empty", hint=_REFERENCE_HINT)
-    if by_other_id := [entry for entry in known if not {reference, f"{reference}.0"}.isdisjoint(entry.other_ids)]:
-        # A workload manager that was reinstalled counts its ids from the beginning again.
-        return RunPaths(Path(max(by_other_id, key=lambda entry: (entry.created_at, entry.id)).path))
-    by_prefix = [entry for entry in known if reference and entry.id.startswith(reference)]
-    if len(by_prefix) == 1:
-        return RunPaths(Path(by_prefix[0].path))
-    if by_prefix:
-        ids = ", ".join(entry.id for entry in by_prefix[:8])
-        raise RunNotFoundError(
-            f"'{reference}' is the beginning of {len(by_prefix)} run ids: {ids}", hint="Give more of the id."
-        )
-    hint = did_you_mean(reference, (entry.id for entry in known), likeness=NAME_LIKENESS) or _REFERENCE_HINT
-    raise RunNotFoundError(f"no run '{reference}' is known", hint=hint)
-
-
 _decode = msgspec.json.Decoder(RegistryEntry).decode
-_REFERENCE_HINT: Final = (
-    "A run is named by its id, the beginning of its id, the path of its submit directory, or @last."
-)
 
 
 def _list_names(folder: Path) -> tuple[list[str], str]:

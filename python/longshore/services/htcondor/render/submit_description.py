@@ -16,7 +16,7 @@ from longshore.plan.allotted_resources import GPU_RESOURCES, thread_variables
 from longshore.plan.job_commands import job_variables
 from longshore.services.htcondor.render import log_names, quoting
 from longshore.services.htcondor.render.job_groups import SharedText
-from longshore.services.htcondor.render.memory_expressions import (
+from longshore.services.htcondor.render.retry_expressions import (
     MACROS,
     RetryInputs,
     max_mib,

@@ -15,7 +15,7 @@ from tests.services.local.processes import Engine, Inbox, is_gone, keepers, kill
 from longshore.contract.context import RunPaths
 from longshore.engine.keeper import FILES, FOLDER
 from longshore.model.run.event import Ended, Lost, Started
-from longshore.services.local.client import LocalClient
+from longshore.services.local.keeper_client import LocalClient
 
 
 def test_a_killed_keeper_costs_no_end(run: RunPaths, inbox: Inbox) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.engine.state.resource_pool import Identities, Pool
+from longshore.engine.schedule.resource_pool import Identities, Pool
 
 NAMES = ("cpus", "memory", "gpus")
 amounts = st.dictionaries(st.sampled_from((*NAMES, "licences")), st.integers(0, 12))

@@ -1,4 +1,4 @@
-"""Checks a graph of clusters against the graph of its tasks."""
+"""Checks that clusters hold every task once and in order; `cluster_graph` refuses cycles between clusters."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import pytest
 from longshore.engine.policy.retry import RetryRules
 from longshore.model.workflow.attempt_rules import Backoff, RetryOn
 from longshore.model.workflow.request import MIB
-from longshore.services.htcondor.render.memory_expressions import (
+from longshore.services.htcondor.render.retry_expressions import (
     MACROS,
     RetryInputs,
     memory_request,

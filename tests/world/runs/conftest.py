@@ -1,0 +1,29 @@
+"""Registered runs for tests of the registry and of references to runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+
+from longshore.world.runs.registry import RegistryEntry, write_entry
+
+
+class AddRun(Protocol):
+    """Creates and registers a run, and returns its directory."""
+
+    def __call__(self, name: str, *, at: float = ...) -> Path: ...
+
+
+@pytest.fixture
+def add_run(tmp_path: Path) -> AddRun:
+    """Create and register runs below ``tmp_path/runs``."""
+
+    def add(name: str, *, at: float = 1_795_166_820.0) -> Path:
+        root = tmp_path / "runs" / name
+        root.mkdir(parents=True)
+        assert write_entry(RegistryEntry(id=name, path=str(root), name=name, service="local", created_at=at))
+        return root
+
+    return add
