@@ -36,8 +36,8 @@ from longshore.app.documents.run import (
 from longshore.app.documents.site import ping_document, site_profile_document, sites_document
 from longshore.app.inspect.registry import AdoptResult, ForgottenRun
 from longshore.app.runs.open_run import OpenRun
-from longshore.app.submit.pipeline import Stage
 from longshore.app.submit.stage_results import StageResult
+from longshore.app.submit.stages import Stage
 from longshore.config.lint.explain import InterpolationStep, KeyExplanation, OverriddenValue, StepKind
 from longshore.config.lint.schema_check import Finding, Severity
 from longshore.config.values.merge import to_node

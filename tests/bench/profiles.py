@@ -24,7 +24,7 @@ from longshore.contract.clustering import ClusteringSettings
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph, ClusterMember, Composition
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Task, TaskGraph
-from longshore.plan.clustering.single import cluster_single_tasks
+from longshore.plan.clustering.by_task import cluster_single_tasks
 from longshore.plan.special_jobs import SpecialJobs
 from longshore.plan.transform import SharedSettings, compile_profiles, compositions, make_job, transform
 from longshore.world.read.yaml_file import parse_yaml, read_yaml

@@ -13,7 +13,7 @@ from tests.live.pools import SlurmPool, slurm
 from tests.live.runs import SlurmSite
 
 from longshore.contract.context import RunPaths
-from longshore.engine.rundir.liveness import kill_local_engine
+from longshore.engine.rundir.engine_lock import kill_local_engine
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from longshore.contract.clustering import ClusteringSettings
 from longshore.errors import ConfigError, PreparationError
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.workflow import Workflow
-from longshore.plan.clustering.single import cluster_single_tasks
+from longshore.plan.clustering.by_task import cluster_single_tasks
 from longshore.plan.special_jobs import FINAL_LABEL, INIT_LABEL, SpecialJobs, final_job, final_script, init_job
 
 JOBS = cluster_single_tasks(graph(), ClusteringSettings(name_template="{D1}_{D2}", node_ids=False))

@@ -19,7 +19,7 @@ from longshore.model.tasks.task import Task, TaskGraph
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.request import MIB
 from longshore.origin import Origin
-from longshore.plan.clustering.single import cluster_single_tasks
+from longshore.plan.clustering.by_task import cluster_single_tasks
 from longshore.plan.special_jobs import SpecialJobs
 from longshore.plan.task_script import join_commands
 from longshore.plan.transform import MAX_NODE_IDS, PER_JOB, compile_profiles, free_names, transform

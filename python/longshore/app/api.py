@@ -140,7 +140,7 @@ def run_stages(
         A stage fails; nothing is left behind.
     """
     from longshore.app.submit import stage_results
-    from longshore.app.submit.pipeline import Stage
+    from longshore.app.submit.stages import Stage
 
     return stage_results.run_stages(path, Stage(last), overrides, save_graph=save_graph, progress=progress)
 

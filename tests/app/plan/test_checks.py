@@ -12,8 +12,8 @@ from tests.app.progress_notes import ProgressNotes
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.plan.checks import check_commands, check_jobs
 from longshore.app.plan.profiles import ProfileCompiler
-from longshore.app.submit.pipeline import Stage
 from longshore.app.submit.stage_results import run_stages
+from longshore.app.submit.stages import Stage
 from longshore.errors import FilesError, LongshoreError, PreparationError
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph
 from longshore.model.tasks.dag import Dag

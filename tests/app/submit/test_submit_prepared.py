@@ -16,8 +16,8 @@ from tests.app.progress_notes import ProgressNotes
 
 from longshore.app.configure.layers import Overrides
 from longshore.app.submit import fingerprint
-from longshore.app.submit.pipeline import Stage
 from longshore.app.submit.stage_results import run_stages
+from longshore.app.submit.stages import Stage
 from longshore.app.submit.submit import submit
 from longshore.app.submit.submit_prepared import submit_prepared
 from longshore.contract.context import RunPaths, Unreachable

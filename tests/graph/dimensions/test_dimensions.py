@@ -16,16 +16,9 @@ from longshore.graph.declaration.description import read_declaration
 from longshore.graph.dimensions.dimensions import column_resolver, read_dimensions, read_relations
 from longshore.graph.dimensions.universe import Universe
 from longshore.graph.query.conditions import bind_conditions
+from longshore.graph.query.file_patterns import capture_values, captured_names, glob_pattern
 from longshore.graph.query.query import parse_query
-from longshore.graph.query.tables import (
-    Table,
-    capture_values,
-    captured_names,
-    glob_pattern,
-    parse_csv,
-    parse_json_lines,
-    parse_table,
-)
+from longshore.graph.query.tables import Table, parse_csv, parse_json_lines, parse_table
 from longshore.origin import Origin
 
 HERE = Origin("p.yaml")

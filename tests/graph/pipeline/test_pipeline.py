@@ -19,7 +19,8 @@ from longshore.errors import ConfigError, CycleError, FilesError, GraphError, Lo
 from longshore.graph.declaration.description import FileKind
 from longshore.graph.declaration.pipeline_parts import PipelineKind, needed_files, pipeline_kind, select_tasks
 from longshore.graph.pipeline.pipeline import Pipeline, PipelineSettings, missing_files, read_pipeline
-from longshore.graph.query.tables import Table, capture_values, parse_csv
+from longshore.graph.query.file_patterns import capture_values
+from longshore.graph.query.tables import Table, parse_csv
 from longshore.origin import Origin
 
 HERE = Origin("p.yaml", 1, 1)

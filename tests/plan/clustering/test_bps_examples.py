@@ -14,9 +14,9 @@ from longshore.model.tasks.cluster import ClusteredGraph
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Task, TaskGraph
 from longshore.origin import Origin
+from longshore.plan.clustering.by_dimension import cluster_by_dimension
+from longshore.plan.clustering.by_task import cluster_single_tasks
 from longshore.plan.clustering.check_clusters import check_clusters
-from longshore.plan.clustering.dimension import cluster_by_dimension
-from longshore.plan.clustering.single import cluster_single_tasks
 
 WRITTEN = Origin("run.yaml", 7, 3)
 

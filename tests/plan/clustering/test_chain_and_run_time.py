@@ -13,10 +13,10 @@ from longshore.errors import GraphError
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Task, TaskGraph
-from longshore.plan.clustering.chain import cluster_chains
+from longshore.plan.clustering.by_chain import cluster_chains
+from longshore.plan.clustering.by_run_time import cluster_by_run_time
+from longshore.plan.clustering.by_task import cluster_single_tasks
 from longshore.plan.clustering.check_clusters import check_clusters
-from longshore.plan.clustering.runtime import cluster_by_run_time
-from longshore.plan.clustering.single import cluster_single_tasks
 
 
 def graph(edges: list[tuple[str, str]], *names: str) -> TaskGraph:

@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-import glob
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
 
-from longshore.app.acquire.find_files import find_file, read_file
+from longshore.app.acquire.dimension_tables import make_template, read_tables
+from longshore.app.acquire.named_files import find_file
 from longshore.app.configure.configuration import Configuration
 from longshore.app.payload.pipeline_imports import ImportReader, pipeline_node
-from longshore.config.values.interpolate import Template, parts_text
+from longshore.config.values.interpolate import parts_text
 from longshore.config.values.merge import Node
 from longshore.config.values.quantities import parse_count
-from longshore.config.values.search import Interpolator
 from longshore.errors import ConfigError, PreparationError
-from longshore.graph.declaration.description import FileKind, NeededFile
 from longshore.graph.declaration.imports import substitute_parameters
-from longshore.graph.declaration.pipeline_parts import PipelineKind, needed_files, pipeline_kind, select_tasks
+from longshore.graph.declaration.pipeline_parts import PipelineKind, pipeline_kind, select_tasks
 from longshore.graph.pipeline.pipeline import DEFAULT_LIMIT, Pipeline, PipelineSettings, missing_files, read_pipeline
-from longshore.graph.query.tables import Table, capture_values, captured_names, glob_pattern, parse_table
-from longshore.origin import Origin
 from longshore.world.read.yaml_file import read_yaml
 
 _INLINE: Final = "pipeline"
@@ -67,7 +62,7 @@ def _read_pipeline(
             hint="Put it into one, and name that with 'pipelineYaml'.",
         )
     node = substitute_parameters(node)
-    tables, read = _read_tables(configuration, node)
+    tables, read = read_tables(configuration, node)
     folder = configuration.env["PWD"]
     limit = configuration.search("maxTasks")
     settings = PipelineSettings(
@@ -76,7 +71,7 @@ def _read_pipeline(
         limit=parse_count(limit, "maxTasks", configuration.origin("maxTasks"), least=1) if limit else DEFAULT_LIMIT,
         name=configuration.text("payloadName"),
         directory=folder,
-        expand=lambda text, names: _template(configuration, text, names),
+        expand=lambda text, names: make_template(configuration, text, names),
     )
     pipeline = read_pipeline(node, tables, settings)
     _refuse_missing(pipeline, folder)
@@ -85,63 +80,8 @@ def _read_pipeline(
 
 def _find_import(configuration: Configuration, name: Node, folder: Path) -> Path:
     """Return the file of an imported pipeline: in the current directory, else beside the importing file."""
-    written = parts_text(_template(configuration, name, frozenset()).parts)
+    written = parts_text(make_template(configuration, name, frozenset()).parts)
     return find_file(configuration, written, "an import", name.origin, folder=folder)
-
-
-def _read_tables(configuration: Configuration, node: Node) -> tuple[dict[str, Table], list[Path]]:
-    """Return the tables that a pipeline needs, and their files."""
-    tables: dict[str, Table] = {}
-    read: list[Path] = []
-    for needed in needed_files(node):
-        if needed.kind is FileKind.TABLE:
-            path = find_file(configuration, _expand_name(configuration, needed), "a table", needed.origin)
-            text = _decode(read_file(path, needed.origin), path, needed.origin)
-            tables[needed.name] = parse_table(text, Origin(str(path)))
-            read.append(path)
-        else:
-            tables[needed.name] = _glob_table(configuration, needed)
-    return tables, read
-
-
-def _template(configuration: Configuration, text: Node, names: frozenset[str]) -> Template:
-    """Return a template in which only the given names are still variables."""
-    scope = replace(configuration.scope(), free=names)
-    return Interpolator(configuration.config, scope).template(str(text.value), text.origin)
-
-
-def _expand_name(configuration: Configuration, needed: NeededFile) -> str:
-    """Return the name of a needed file with its variables replaced; undefined variables are captured."""
-    free: frozenset[str] = frozenset()
-    if needed.kind is FileKind.GLOB:
-        free = frozenset(
-            name
-            for name in captured_names(needed.name)
-            if configuration.config.lookup(name, configuration.scope()) is None
-        )
-    template = _template(configuration, Node(needed.name, needed.origin), free)
-    return parts_text(template.parts)
-
-
-def _glob_table(configuration: Configuration, needed: NeededFile) -> Table:
-    pattern = _expand_name(configuration, needed)
-    wanted = glob_pattern(pattern)
-    for folder in dict.fromkeys(("", str(configuration.path.parent))):
-        # Names of files are looked up in the current directory first.
-        # `Path.glob` rejects patterns that begin at the root.
-        paths = glob.glob(wanted, root_dir=folder or None, recursive=True, include_hidden=True)  # noqa: PTH207
-        if paths:
-            return capture_values(pattern, paths, needed.origin)
-    return capture_values(pattern, (), needed.origin)
-
-
-def _decode(content: bytes, path: Path, origin: Origin) -> str:
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ConfigError(
-            f"the table '{path}' is not UTF-8: {error.reason} at byte {error.start}", origin=origin
-        ) from None
 
 
 def _refuse_missing(pipeline: Pipeline, folder: str) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from longshore.app.acquire.find_files import find_file, find_payload_file
+from longshore.app.acquire.named_files import find_file, find_payload_file
 from longshore.app.configure.configuration import Configuration
 from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.payload.payload import AcquiredPayload, note_kept_graph

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.acquire.find_files import find_payload_file, read_file
+from longshore.app.acquire.named_files import find_payload_file, read_file
 from longshore.app.acquire.pipeline_file import read_inline_pipeline, read_pipeline_file
 from longshore.app.acquire.quantum_graph import copy_graph, make_graph
 from longshore.app.configure.configuration import Configuration

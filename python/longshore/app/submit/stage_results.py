@@ -17,8 +17,8 @@ from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.payload.graph_file import write_tasks
 from longshore.app.plan.clustering import ClusteredRun
 from longshore.app.progress import Progress, RecordingProgress
-from longshore.app.submit.pipeline import Stage, StageRecord, advance_run, noting_kept_graph, reserved_id
 from longshore.app.submit.saved_graphs import graphs_to_save, write_graphs_only
+from longshore.app.submit.stages import Stage, StageRecord, advance_run, noting_kept_graph, reserved_id
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
 from longshore.app.submit.transform import RunPlan
 

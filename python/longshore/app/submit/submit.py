@@ -8,7 +8,7 @@ from pathlib import Path
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.progress import Progress, RecordingProgress
-from longshore.app.submit.pipeline import advance_run, reserved_id
+from longshore.app.submit.stages import advance_run, reserved_id
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
 from longshore.app.submit.submit_prepared import submit_prepared
 from longshore.errors import UsageError

@@ -14,7 +14,7 @@ from longshore.app.plan.checks import find_missing_inputs
 from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.runs.open_run import map_read_errors
 from longshore.app.submit.fingerprint import find_changes
-from longshore.app.submit.pipeline import advance_run
+from longshore.app.submit.stages import advance_run
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun, refuse_if_submitted
 from longshore.contract.context import Problem, RunPaths
 from longshore.contract.service import WmsService

@@ -13,7 +13,7 @@ from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run, run_attributes
 from longshore.app.plan.checks import check_jobs
 from longshore.app.progress import Progress, RecordingProgress
-from longshore.app.submit.pipeline import advance_run, reserved_id
+from longshore.app.submit.stages import advance_run, reserved_id
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
 from longshore.app.submit.transform import RunPlan, single_job_profile
 from longshore.config.values.merge import Node, map_items

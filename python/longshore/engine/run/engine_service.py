@@ -29,6 +29,7 @@ from longshore.contract.intervention import CancelOutcome, Intervention, JobSele
 from longshore.contract.service import EventSource, WmsService
 from longshore.engine import settings as engine_settings
 from longshore.engine.run.executor_capabilities import probe_resources
+from longshore.engine.rundir.engine_lock import has_local_engine, kill_local_engine, lock_run
 from longshore.engine.rundir.interventions import (
     InterventionKind,
     InterventionRecord,
@@ -36,14 +37,7 @@ from longshore.engine.rundir.interventions import (
     write_intervention,
 )
 from longshore.engine.rundir.journal import count_fruitless_lives, lives
-from longshore.engine.rundir.liveness import (
-    find_stall_start,
-    has_local_engine,
-    has_remote_heartbeat,
-    kill_local_engine,
-    last_log_line,
-    lock_run,
-)
+from longshore.engine.rundir.liveness import find_stall_start, has_remote_heartbeat, last_log_line
 from longshore.engine.rundir.read_journal import read_events, read_since
 from longshore.errors import RequestError, SubmissionRefusedError
 from longshore.model.run.event import Event, Finished, Life

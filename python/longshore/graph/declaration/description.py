@@ -12,8 +12,9 @@ import msgspec
 from longshore.config.values.interpolate import quote_value
 from longshore.config.values.merge import Node, drop_deleted_keys, plain_value
 from longshore.errors import ConfigError, CycleError
+from longshore.graph.query.file_patterns import captured_names
 from longshore.graph.query.query import RESERVED
-from longshore.graph.query.tables import captured_names, is_value
+from longshore.graph.query.tables import is_value
 from longshore.model.suggestions import did_you_mean
 from longshore.model.tasks.dag import adjacency, find_cycle, topological_order
 from longshore.origin import Origin

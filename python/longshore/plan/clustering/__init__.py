@@ -1,1 +1,1 @@
-"""Clustering algorithms, each an implementation of `ClusteringAlgorithm`."""
+"""Clustering algorithms (`by_task`, `by_dimension`, `by_chain`, `by_run_time`), and what joins and checks clusters."""

@@ -17,7 +17,7 @@ from longshore.contract.service import ServiceTraits, StaleMarkError
 from longshore.engine import settings as engine_settings
 from longshore.engine.job_wrapper import wrapper_file
 from longshore.engine.run.engine_service import EngineService, engine_command
-from longshore.engine.rundir.liveness import lock_run
+from longshore.engine.rundir.engine_lock import lock_run
 from longshore.engine.schedule.concurrency_limits import find_missing_limits
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.lines.codec import encode_line

@@ -12,8 +12,8 @@ from longshore.app.acquire.sources import AcquiredRun
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.plan.clustering import ClusteredRun
 from longshore.app.progress import RecordingProgress
-from longshore.app.submit.pipeline import Stage, StageRecord, advance_run, noting_kept_graph, reserved_id
 from longshore.app.submit.stage_results import run_stages
+from longshore.app.submit.stages import Stage, StageRecord, advance_run, noting_kept_graph, reserved_id
 from longshore.app.submit.submit_once import PreparedRun
 from longshore.app.submit.transform import RunPlan
 from longshore.world.runs.registry import state_folder

@@ -12,9 +12,9 @@ from longshore.contract.clustering import ClusteringSettings, ClusterRule, Start
 from longshore.errors import GraphError
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph
 from longshore.model.tasks.task import DataId, Scalar, Task, TaskGraph
-from longshore.plan.clustering.cluster_graph import make_cluster_graph
+from longshore.plan.clustering.by_task import task_job_names
+from longshore.plan.clustering.join_clusters import make_cluster_graph
 from longshore.plan.clustering.partition import assign_parts
-from longshore.plan.clustering.single import task_job_names
 
 ClusterKey: TypeAlias = tuple[Scalar, ...]
 """Values of a rule's dimensions, then those that divide its clusters into parts."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from longshore.contract.clustering import ClusteringSettings
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Task, TaskGraph
-from longshore.plan.clustering.single import cluster_single_tasks
+from longshore.plan.clustering.by_task import cluster_single_tasks
 
 
 def test_every_task_is_a_cluster_by_itself() -> None:

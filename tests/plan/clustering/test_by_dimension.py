@@ -13,8 +13,8 @@ from longshore.contract.clustering import ClusteringSettings, ClusterRule, Parti
 from longshore.errors import CycleError, GraphError
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import DataId, Task, TaskGraph
+from longshore.plan.clustering.by_dimension import cluster_by_dimension
 from longshore.plan.clustering.check_clusters import check_clusters
-from longshore.plan.clustering.dimension import cluster_by_dimension
 from longshore.plan.clustering.partition import assign_parts
 
 

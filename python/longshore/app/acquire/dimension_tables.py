@@ -1,0 +1,74 @@
+"""Reads the tables of a pipeline's dimensions: named files, and globs matched against the disk."""
+
+from __future__ import annotations
+
+import glob
+from dataclasses import replace
+from pathlib import Path
+
+from longshore.app.acquire.named_files import find_file, read_file
+from longshore.app.configure.configuration import Configuration
+from longshore.config.values.interpolate import Template, parts_text
+from longshore.config.values.merge import Node
+from longshore.config.values.search import Interpolator
+from longshore.errors import ConfigError
+from longshore.graph.declaration.description import FileKind, NeededFile
+from longshore.graph.declaration.pipeline_parts import needed_files
+from longshore.graph.query.file_patterns import capture_values, captured_names, glob_pattern
+from longshore.graph.query.tables import Table, parse_table
+from longshore.origin import Origin
+
+
+def read_tables(configuration: Configuration, node: Node) -> tuple[dict[str, Table], list[Path]]:
+    """Return the tables that a pipeline needs, and their files."""
+    tables: dict[str, Table] = {}
+    read: list[Path] = []
+    for needed in needed_files(node):
+        if needed.kind is FileKind.TABLE:
+            path = find_file(configuration, _expand_name(configuration, needed), "a table", needed.origin)
+            text = _decode(read_file(path, needed.origin), path, needed.origin)
+            tables[needed.name] = parse_table(text, Origin(str(path)))
+            read.append(path)
+        else:
+            tables[needed.name] = _glob_table(configuration, needed)
+    return tables, read
+
+
+def _glob_table(configuration: Configuration, needed: NeededFile) -> Table:
+    pattern = _expand_name(configuration, needed)
+    wanted = glob_pattern(pattern)
+    for folder in dict.fromkeys(("", str(configuration.path.parent))):
+        # Names of files are looked up in the current directory first.
+        # `Path.glob` rejects patterns that begin at the root.
+        paths = glob.glob(wanted, root_dir=folder or None, recursive=True, include_hidden=True)  # noqa: PTH207
+        if paths:
+            return capture_values(pattern, paths, needed.origin)
+    return capture_values(pattern, (), needed.origin)
+
+
+def _expand_name(configuration: Configuration, needed: NeededFile) -> str:
+    """Return the name of a needed file with its variables replaced; undefined variables are captured."""
+    free: frozenset[str] = frozenset()
+    if needed.kind is FileKind.GLOB:
+        free = frozenset(
+            name
+            for name in captured_names(needed.name)
+            if configuration.config.lookup(name, configuration.scope()) is None
+        )
+    template = make_template(configuration, Node(needed.name, needed.origin), free)
+    return parts_text(template.parts)
+
+
+def make_template(configuration: Configuration, text: Node, names: frozenset[str]) -> Template:
+    """Return a template in which only the given names are still variables."""
+    scope = replace(configuration.scope(), free=names)
+    return Interpolator(configuration.config, scope).template(str(text.value), text.origin)
+
+
+def _decode(content: bytes, path: Path, origin: Origin) -> str:
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ConfigError(
+            f"the table '{path}' is not UTF-8: {error.reason} at byte {error.start}", origin=origin
+        ) from None

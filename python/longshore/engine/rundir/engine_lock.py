@@ -1,0 +1,68 @@
+"""The engine's lock: one engine per run and host; who holds it, and how an engine that hangs is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from typing import Final
+
+from longshore.contract.context import RunPaths
+from longshore.engine.rundir.journal import newest_life
+from longshore.errors import SubmissionRefusedError
+from longshore.world.files.atomic import write_atomically
+from longshore.world.files.locks import Lock, is_locked, take_lock
+from longshore.world.host import boot_id, host_name, process_command
+
+_LOCK_S: Final = 2.0
+"""Time that an engine waits for its lock, which every reader takes for an instant."""
+_POLL_S: Final = 0.02
+_END_S: Final = 10.0
+"""Time that a killed engine may take to disappear."""
+
+
+def has_local_engine(run: RunPaths) -> bool:
+    """Return whether an engine of this host, or of one whose locks are visible here, holds the run's lock."""
+    try:
+        return is_locked(run.engine_lock)
+    except OSError:
+        return False
+
+
+def lock_run(run: RunPaths, *, anew: bool = False) -> Lock:
+    """Take the lock of a run's engine.
+
+    With `anew`, a new lock file replaces the old one, which an unreachable engine may still hold; the journal keeps
+    that engine from doing anything more.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        Another process holds the lock.
+    """
+    if anew:
+        write_atomically(run.engine_lock, b"")
+    try:
+        return take_lock(run.engine_lock, wait_s=_LOCK_S, mode=0o644)
+    except BlockingIOError:
+        raise SubmissionRefusedError(f"'{run.root}' already has an engine on this host") from None
+
+
+def kill_local_engine(run: RunPaths) -> bool:
+    """Kill a run's newest engine if it is on this host and holds the lock; return whether it existed.
+
+    An engine that hangs or is suspended would keep its keeper waiting for orders for ever.
+    """
+    life = newest_life(run.journal)
+    if life is None or life.host != host_name() or life.boot != boot_id() or not has_local_engine(run):
+        return False
+    if "drive" not in process_command(life.pid):
+        # The number now belongs to another process.
+        return False
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(life.pid, signal.SIGKILL)
+    deadline = time.monotonic() + _END_S
+    while has_local_engine(run) and time.monotonic() < deadline:
+        time.sleep(_POLL_S)
+    return True
