@@ -13,7 +13,7 @@ from longshore.contract.capabilities import LogDirectories
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable, log_path
 from longshore.contract.service import JobStatus, ReportSource, StatusReport, WmsService
 from longshore.errors import SubmissionRefusedError
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
 from longshore.model.workflow.job import Job
 from longshore.model.workflow.workflow import Workflow

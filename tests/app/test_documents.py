@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from longshore.app.configure.lint import LintResult
 from longshore.app.configure.site_list import KnownSite, SiteDescription
 from longshore.app.control.restart import RestartPlan
+from longshore.app.documents.adopt_forget import adopt_document, forget_document
 from longshore.app.documents.configuration import config_show_document, explain_document, lint_document
 from longshore.app.documents.document import to_json
 from longshore.app.documents.error import error_document
 from longshore.app.documents.picture import draw_document
-from longshore.app.documents.registry import adopt_document, forget_document
 from longshore.app.documents.report import JobEntry, report_document, report_pieces
 from longshore.app.documents.restart import restart_document
 from longshore.app.documents.run import (
@@ -47,7 +47,7 @@ from longshore.engine.state.restart_selection import RestartReason
 from longshore.errors import ConfigError, CycleError, ErrorDetail, GraphCommandError, LongshoreError
 from longshore.model.run.picture import Drawing, DrawingEdge, DrawingNode
 from longshore.model.run.report import Badput, ExitCodes, Failure, JobReport, RunningJob, RunReport, RunSummary
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 from longshore.model.run.submission import RunIdentity
 from longshore.origin import Origin
 from longshore.world.read.site_profiles import SiteFolderKind

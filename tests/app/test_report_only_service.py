@@ -15,7 +15,7 @@ from longshore.contract.context import Context, PingReport, Problem, RenderedFil
 from longshore.contract.service import JobStatus, ReportSource, StaleMarkError, StatusReport, WmsService
 from longshore.errors import SubmissionRefusedError
 from longshore.model.run.event import Ended, Finished, Life, Started
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
 from longshore.model.workflow.workflow import Workflow
 from longshore.testing.runs import write_run

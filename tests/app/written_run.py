@@ -27,7 +27,7 @@ from longshore.model.run.event import (
     Submitting,
 )
 from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.state import Cause, JobState, run_state
+from longshore.model.run.states import Cause, JobState, state_of_run
 from longshore.model.run.submission import RunIdentity
 from longshore.model.workflow.job import JobSettings
 from longshore.world.runs.run_directory import write_card, write_snapshot
@@ -120,7 +120,7 @@ class WrittenRun:
                 pid=1,
                 host=os.uname().nodename,
                 boot="b",
-                state=run_state(totals, expected=6) if finished else JobState.RUNNING,
+                state=state_of_run(totals, expected=6) if finished else JobState.RUNNING,
                 counts=totals,
                 labels={label: count_states(row) for label, row in zip(LABELS, self.state.counts, strict=True)},
                 finished=finished,

@@ -37,7 +37,7 @@ from longshore.model.run.event import (
     Submitting,
 )
 from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 from longshore.world.clock import SystemClock
 from longshore.world.host import boot_id, host_name
 from longshore.world.runs.run_directory import read_snapshot, write_snapshot

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from tests.bench.processes import peak_mb
 
-from longshore.app.acquire.sources import acquire_run
+from longshore.app.acquire.read_payload import acquire_run
 from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.plan.clustering import cluster_run
 from longshore.app.submit.transform import plan_run

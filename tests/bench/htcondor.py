@@ -25,7 +25,7 @@ from tests.bench import htcondor_runs
 from tests.bench.processes import peak_mb
 from tests.bench.transform import YAML, _Quiet, generate_graph
 
-from longshore.app.acquire.sources import AcquiredRun
+from longshore.app.acquire.read_payload import AcquiredRun
 from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.payload.payload import AcquiredPayload
 from longshore.app.plan.clustering import cluster_run

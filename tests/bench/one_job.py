@@ -21,7 +21,7 @@ from longshore import __version__
 from longshore.contract.context import RunPaths
 from longshore.model.lines.codec import encode_line, workflow_lines
 from longshore.model.run.event import Ended, Event, Failed, Life, Retry, Started, Submitted, Submitting
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.model.run.submission import RunIdentity, Submission
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job import Job, JobSettings

@@ -29,7 +29,7 @@ from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.lines.codec import decode_event, encode_line
 from longshore.model.run.event import Ended, Event, Started, Submitted
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 
 _MEMBERS = 64
 

@@ -29,7 +29,7 @@ from tests.waiting import engine_of
 from tests.workflows import wfformat
 
 from longshore.contract.context import RunPaths
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.world.runs.run_directory import read_snapshot
 
 _COUNTED = ("sbatch", "squeue", "sacct", "scontrol", "scancel")

@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from tests.bench.processes import peak_mb
 
-from longshore.app.acquire.sources import AcquiredRun
+from longshore.app.acquire.read_payload import AcquiredRun
 from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.payload.payload import AcquiredPayload
 from longshore.app.plan.clustering import cluster_run

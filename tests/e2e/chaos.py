@@ -30,7 +30,7 @@ from longshore.engine.rundir.journal import Journal
 from longshore.engine.rundir.read_journal import read_events
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.services.local.keeper_file import keeper_files
 from longshore.services.local.service import LocalService
 from longshore.world.host import is_same_process, processes_with_variable

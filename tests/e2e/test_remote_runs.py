@@ -13,7 +13,7 @@ from longshore.contract.intervention import CancelOutcome
 from longshore.contract.search import RemoteRuns
 from longshore.errors import SubmissionRefusedError, UnreachableError
 from longshore.model.run.report import RunReport
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.services.local.service import LocalService
 
 

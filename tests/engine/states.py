@@ -6,7 +6,7 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Ended, Started, Submitted, Submitting
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 
 
 def run_job(state: RunState, job: int, exit_code: int = 0) -> None:

@@ -11,7 +11,7 @@ from longshore.engine.run.loop import Engine
 from longshore.engine.rundir.read_journal import read_events
 from longshore.engine.settings import read_settings
 from longshore.model.run.event import Submitting
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.model.workflow.request import Request
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run

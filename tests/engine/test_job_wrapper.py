@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from longshore.contract.batch import AttemptId, BatchMember
 from longshore.contract.context import Context, RunPaths, Site
 from longshore.engine.job_wrapper import RUN_ONCE, WRAPPER, BatchFiles, EndRecord, signal_in, wrapper_file
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.model.tasks.task import Command
 from longshore.world.shipped_files import shipped_path
 

@@ -9,7 +9,7 @@ from tests.engine.simulation import Hooked, Simulation, fails
 
 from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
 from longshore.model.run.event import Ended, Failed, Retry, Steer
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.attempt_rules import Backoff, JobRules, KeepPolicy, LimitRules, RetryOn, SuccessIf
 from longshore.model.workflow.request import MIB, Request
 from longshore.testing.fakes import (

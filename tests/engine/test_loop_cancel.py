@@ -11,7 +11,7 @@ from longshore.engine.rundir.interventions import InterventionRecord, write_inte
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.job_codes import JobCode
 from longshore.model.run.event import Ended, Retry, Steer
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 from longshore.testing.fakes import (
     AttemptOutcome,
     SubmitReply,

@@ -18,7 +18,7 @@ from longshore.engine.rundir.journal import lives
 from longshore.engine.state.job_codes import JobCode
 from longshore.errors import SubmissionRefusedError
 from longshore.model.run.event import Ended, Steer
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.testing.fakes import (
     AttemptOutcome,
     FakeClock,

@@ -12,7 +12,7 @@ from tests.engine.simulation import Hooked, Simulation
 from longshore.engine.rundir.interventions import InterventionRecord, read_interventions, write_intervention
 from longshore.engine.rundir.journal import lives
 from longshore.model.run.event import Finished, Steer
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.testing.fakes import (
     AttemptOutcome,
 )

@@ -9,7 +9,7 @@ from tests.engine.simulation import Hooked, Simulation, fails, leave_at
 from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.event import Restarted, Steer
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.testing.fakes import (
     AttemptOutcome,
 )

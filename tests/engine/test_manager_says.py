@@ -22,7 +22,7 @@ from longshore.engine.run.loop import Engine
 from longshore.engine.rundir.read_journal import read_events
 from longshore.engine.settings import EngineSettings
 from longshore.model.run.event import Failed
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run
 from longshore.world.runs.run_directory import read_snapshot, read_waiting

@@ -18,7 +18,7 @@ from tests.pages import fences, program, typed
 
 from longshore.cli.options import INTERRUPTED
 from longshore.errors import LongshoreError
-from longshore.model.run.state import STATE_EXIT_STATUS
+from longshore.model.run.states import STATE_EXIT_STATUS
 from longshore.world import plugins
 
 ROOT = Path(__file__).resolve().parents[2]

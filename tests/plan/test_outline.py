@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.model.run.picture import DrawingEdge, DrawingNode
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.plan.outline import MAX_DRAWN, JobOutline, draw_labels, draw_neighborhood, find_neighborhood
 
 

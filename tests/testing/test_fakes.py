@@ -12,7 +12,7 @@ from longshore.contract.context import Unreachable
 from longshore.engine.run.members import MemberBuilder
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.event import Ended
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
 from longshore.testing.fakes import (
     AttemptOutcome,

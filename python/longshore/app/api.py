@@ -600,7 +600,7 @@ def cancel(
     from longshore.app.control import cancel as implementation
     from longshore.errors import UsageError
     from longshore.model.run.report import RunReport
-    from longshore.model.run.state import TERMINAL_STATES
+    from longshore.model.run.states import TERMINAL_STATES
 
     if not isinstance(run, RunReport):
         return implementation.cancel(run, selection, wait_s=wait_s, show=show)
@@ -619,7 +619,7 @@ def steer(run: OpenRun, intervention: Intervention) -> RunReport:
     Parameters
     ----------
     intervention
-        The change; `parse_settings` checks its values.
+        The change; `parse_changes` checks its values.
 
     Raises
     ------
@@ -631,7 +631,7 @@ def steer(run: OpenRun, intervention: Intervention) -> RunReport:
     return implementation.steer(run, intervention)
 
 
-def parse_settings(pairs: tuple[str, ...]) -> Mapping[str, str]:
+def parse_changes(pairs: tuple[str, ...]) -> Mapping[str, str]:
     """Check ``KEY=VALUE`` pairs for `Intervention.set` and `RestartChanges.set`.
 
     Raises
@@ -641,9 +641,9 @@ def parse_settings(pairs: tuple[str, ...]) -> Mapping[str, str]:
     ConfigError
         A value is invalid.
     """
-    from longshore.app.control.steer import parse_settings
+    from longshore.app.control.steer import parse_changes
 
-    return parse_settings(pairs)
+    return parse_changes(pairs)
 
 
 def plan_restart(run: OpenRun, changes: RestartChanges) -> RestartPlan:

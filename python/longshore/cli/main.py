@@ -56,11 +56,11 @@ COMMANDS: Final = {
 HIDDEN: Final = {"drive": "Run the engine of a run in the foreground."}
 
 _MODULES: Final = {
-    **{name: f"run.{name}" for name in ("submit", "submitcmd", "init", "restart", "resume", "drive")},
+    **{name: f"run.{name}" for name in ("submit", "submitcmd", "init", "drive")},
     **dict.fromkeys(("acquire", "cluster", "transform", "prepare"), "run.stages"),
     **{name: f"inspect.{name}" for name in ("report", "status", "logs", "explain", "draw", "events")},
     "show-job": "inspect.show_job",
-    **{name: f"control.{name}" for name in ("cancel", "adopt", "forget")},
+    **{name: f"control.{name}" for name in ("resume", "restart", "cancel", "adopt", "forget")},
     **dict.fromkeys(("pause", "unpause", "throttle", "hold", "release", "set"), "control.steer"),
     **{name: f"setup.{name}" for name in ("config", "site", "ping", "completion")},
 }

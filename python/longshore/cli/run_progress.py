@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 import click
 
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 
 if TYPE_CHECKING:
     from longshore.model.run.report import RunReport

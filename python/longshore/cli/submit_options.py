@@ -153,7 +153,7 @@ def follow_to_end(submitted: SubmittedRun) -> RunReport | None:
 def print_outcome(submitted: SubmittedRun, report: RunReport, *, quiet: bool) -> int:
     """Print in a line how a run ended, and return the exit status of that state."""
     from longshore.cli.show.report_text import outcome_line
-    from longshore.model.run.state import STATE_EXIT_STATUS, JobState
+    from longshore.model.run.states import STATE_EXIT_STATUS, JobState
 
     if not quiet:
         click.echo(outcome_line(report))

@@ -16,7 +16,7 @@ import msgspec
 
 from longshore.contract.context import Context, Mark, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.model.run.event import Event
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 from longshore.model.run.submission import Submission
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ import msgspec
 from longshore.contract.batch import AttemptId, BatchMember
 from longshore.contract.context import Context, RenderedFile, RunPaths
 from longshore.model.run.event import Ended
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.model.signals import signal_name
 from longshore.plan.job_commands import exact_shell_line
 from longshore.sites.inherited_environment import select_inherited

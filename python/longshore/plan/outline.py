@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from longshore.model.run.picture import Drawing, DrawingEdge, DrawingNode
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 
 MAX_DRAWN: Final = 12
 """Maximum parents or children of one label that are drawn for a job; the rest are counted."""

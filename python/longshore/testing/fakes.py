@@ -40,7 +40,7 @@ from longshore.contract.context import Mark, PingReport, RunPaths, Unreachable
 from longshore.contract.executor import Executor, NewsWait, ProcessCleanup, ResourceProbe
 from longshore.contract.intervention import CancelOutcome
 from longshore.model.run.event import Ended, Lost, Started
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 
 AttemptId: TypeAlias = tuple[int, int]
 """Index of a job, and number of its attempt."""

@@ -7,7 +7,7 @@ import pytest
 from longshore.app.inspect.fields import FIELDS, parse_fields, parse_filters
 from longshore.errors import UsageError
 from longshore.model.run.report import RunReport
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 
 
 def run(**more: object) -> RunReport:

@@ -24,7 +24,7 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
 
 PARENTS = [(), (), (0,), (0, 1), (2,), (3, 4)]

@@ -13,7 +13,7 @@ from longshore.app.report.failure_groups import FailedJobs
 from longshore.contract.context import RunPaths, log_path
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.report import ExitCodes
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 
 
 def names_of(jobs: Iterable[int]) -> dict[int, str]:

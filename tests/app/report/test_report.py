@@ -32,7 +32,7 @@ from longshore.model.run.event import (
     Submitting,
 )
 from longshore.model.run.report import RunReport
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 from longshore.model.run.submission import Submission
 from longshore.services.local.service import LocalService
 

@@ -13,7 +13,7 @@ from longshore.app.report.report import report_run
 from longshore.app.runs.open_run import OpenRun
 from longshore.model.run.event import Event, Finished, Restarted
 from longshore.model.run.report import RunReport
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 
 
 @pytest.fixture

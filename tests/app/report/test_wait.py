@@ -13,7 +13,7 @@ from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.contract.context import RunPaths
 from longshore.errors import RunNotFoundError, RunUnreadableError
 from longshore.model.run.report import RunReport
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.model.run.submission import RunIdentity
 
 

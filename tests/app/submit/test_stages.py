@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.app.progress_notes import ProgressNotes
 
-from longshore.app.acquire.sources import AcquiredRun
+from longshore.app.acquire.read_payload import AcquiredRun
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.plan.clustering import ClusteredRun
 from longshore.app.progress import RecordingProgress

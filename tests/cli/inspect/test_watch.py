@@ -10,7 +10,7 @@ from tests.app.silent_service import silent_run
 from longshore.app.report.report import report_run
 from longshore.cli.inspect import watch
 from longshore.cli.run_progress import RunProgress
-from longshore.model.run.state import STATE_EXIT_STATUS, JobState
+from longshore.model.run.states import STATE_EXIT_STATUS, JobState
 
 
 @pytest.mark.parametrize("silent", [1, 2, 3, 4])

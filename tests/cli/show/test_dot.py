@@ -6,7 +6,7 @@ import pytest
 
 from longshore.cli.show.dot import box_lines, to_dot, to_mermaid
 from longshore.model.run.picture import Drawing, DrawingEdge, DrawingNode
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 
 PICTURE = Drawing(
     title='run "x"',

@@ -8,7 +8,7 @@ from longshore.cli.show.event_text import event_text
 from longshore.cli.show.job_text import outcome_text
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.event import Ended
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 
 ENDS = [
     (Cause.EXIT, 3, None, None, "exit code 3", "exit code 3"),

@@ -31,7 +31,7 @@ from longshore.cli.show.run_summary_text import run_summary_lines
 from longshore.contract.context import PingReport
 from longshore.errors import ConfigError, ErrorDetail, LongshoreError, RequestError, RunNotFoundError
 from longshore.model.run.report import Badput, ExitCodes, Failure, RunningJob, RunReport, RunSummary
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 from longshore.origin import Origin
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "report"

@@ -17,7 +17,7 @@ from longshore.engine.policy.retry import (
     make_retry_rules,
 )
 from longshore.model.run.event import Ended, Failed, Lost, Retry
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.model.workflow.attempt_rules import Backoff, JobRules, RequestGrowth, RetryOn
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from longshore.engine.policy.success_rules import AttemptOutputs, apply_success_rules, may_succeed, needs_log
 from longshore.model.run.event import Ended
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.model.workflow.attempt_rules import LogValue, RetryOn, SuccessIf
 
 LOG = "start\nresidual = 3.5\nresidual = 0.25\nall done\n"

@@ -14,7 +14,7 @@ from longshore.contract.batch import Batch, FindResult, Limits, PollResult
 from longshore.contract.context import Mark, Unreachable
 from longshore.model.run.event import Ended, Event, Failed, Refused, Retry, Submitted
 from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 from longshore.testing.fakes import (
     AttemptOutcome,
     FakeExecutor,

@@ -30,7 +30,7 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 
 NOW = 1_763_630_000.0
 LIFE = Life(v=FORMAT, life=1, t=NOW, host="ap", pid=0, boot="", by="submit")

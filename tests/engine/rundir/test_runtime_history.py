@@ -14,7 +14,7 @@ from longshore.engine.settings import read_settings
 from longshore.engine.state.apply_event import apply_event
 from longshore.model.run.event import Ended, Submitting
 from longshore.model.run.label_history import AttemptUsage
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.testing.fakes import AttemptOutcome, FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run
 from longshore.world.runs.label_history import add_to_history, history_folder, read_history

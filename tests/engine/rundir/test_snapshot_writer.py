@@ -13,7 +13,7 @@ from longshore.engine.rundir.snapshot_writer import SnapshotWriter
 from longshore.engine.rundir.wait_notes import WaitNotes
 from longshore.model.run.event import FORMAT, Life, Lost
 from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.testing.fakes import FakeClock
 from longshore.world.runs.run_directory import read_snapshot
 

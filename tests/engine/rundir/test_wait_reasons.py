@@ -13,7 +13,7 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.snapshot_of import make_snapshot
 from longshore.model.run.event import Life, Started, Submitting
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.testing.fakes import FakeClock
 from longshore.world.runs.run_directory import read_waiting
 

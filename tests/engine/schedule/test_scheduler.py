@@ -32,7 +32,7 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import Request
 
 NO_RULES = RetryRules()

@@ -8,7 +8,7 @@ from longshore.engine.state.barriers import Barriers
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Ended, Failed, Restarted, Submitting
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.model.workflow.job_groups import Barrier
 
 

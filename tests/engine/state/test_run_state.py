@@ -31,7 +31,7 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.job_groups import Barrier
 from longshore.model.workflow.request import Request
 

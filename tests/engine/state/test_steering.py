@@ -14,8 +14,8 @@ from tests.engine.schedulers import make_scheduler
 from tests.engine.simulation import CHAIN, Hooked, Simulation, answers, fails
 from tests.engine.states import codes, run_job
 
-from longshore.engine.policy.set_request import SETTABLE_KEYS, change_request
-from longshore.engine.run.apply_interventions import make_intervention_events
+from longshore.engine.policy.change_request import SETTABLE_KEYS, change_request
+from longshore.engine.run.intervention_events import make_intervention_events
 from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.schedule.resource_pool import Pool
@@ -26,7 +26,7 @@ from longshore.engine.state.steering import WHOLE_RUN, describe_throttles
 from longshore.errors import ConfigError, UsageError
 from longshore.model.lines.codec import decode_event, encode_line
 from longshore.model.run.event import Ended, Failed, Restarted, Retry, Started, Steer, Submitted, Submitting
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import MIB, Request
 from longshore.testing.fakes import AttemptOutcome, SubmitReply
 from longshore.testing.runs import write_run

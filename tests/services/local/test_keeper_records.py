@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.model.signals import signal_name
 from longshore.services.local.keeper_records import (
     ExitRecord,

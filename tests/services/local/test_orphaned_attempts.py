@@ -18,7 +18,7 @@ from tests.services.local.processes import Inbox, keepers, kill_keeper, member
 from longshore.contract.context import RunPaths
 from longshore.engine.keeper.protocol import LimitsOrder, MemberOrder
 from longshore.model.run.event import Ended, Lost
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.services.local.keeper_client import LocalClient
 from longshore.services.local.keeper_file import KeeperFile
 

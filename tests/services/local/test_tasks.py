@@ -9,7 +9,7 @@ from typing import ClassVar
 from longshore.contract.intervention import RestartChanges
 from longshore.engine.rundir.read_journal import read_events
 from longshore.model.run.event import Ended
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.attempt_rules import Backoff, JobRules
 from longshore.model.workflow.job import Job, JobSettings

@@ -12,7 +12,7 @@ import pytest
 from longshore.contract.context import RenderedFile, RunPaths
 from longshore.errors import FilesError, RunNotFoundError, RunUnreadableError
 from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.model.run.submission import RunIdentity
 from longshore.world.files.atomic import create_file
 from longshore.world.runs.run_directory import (

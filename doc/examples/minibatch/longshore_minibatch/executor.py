@@ -26,7 +26,7 @@ from longshore.contract.executor import EndRetention, Executor
 from longshore.contract.intervention import CancelOutcome
 from longshore.engine.job_wrapper import BatchFiles
 from longshore.model.run.event import Ended, Lost, Started
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore_minibatch.client import MinibatchClient
 
 TEMPLATE = PurePosixPath("wms", "batch.sh.j2")

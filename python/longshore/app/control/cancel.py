@@ -18,7 +18,7 @@ from longshore.contract.search import RunSearch
 from longshore.engine.run.service_capabilities import require_capability
 from longshore.errors import LongshoreError, RunNotFoundError
 from longshore.model.run.report import RunReport
-from longshore.model.run.state import TERMINAL_STATES, JobState
+from longshore.model.run.states import TERMINAL_STATES, JobState
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.plan.special_jobs import FINAL_LABEL
 from longshore.world.runs.registry import read_entries

@@ -23,7 +23,7 @@ from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES, OVER, JobCode
 from longshore.engine.state.restart_selection import RestartReason, RestartSelection, select_for_restart
 from longshore.errors import SubmissionRefusedError, UnreachableError
-from longshore.model.run.state import TERMINAL_STATES, JobState
+from longshore.model.run.states import TERMINAL_STATES, JobState
 from longshore.model.run.submission import RunIdentity, Submission
 from longshore.world.files.links import link_by_id
 from longshore.world.files.locks import lock_folder

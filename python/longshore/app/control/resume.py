@@ -10,7 +10,7 @@ from longshore.app.submit.submit_once import refuse_if_not_submitted
 from longshore.contract.capabilities import Resumable
 from longshore.engine.run.service_capabilities import require_capability
 from longshore.errors import LongshoreError
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.world.runs.registry import read_entries
 
 
@@ -28,7 +28,8 @@ def resume(opened: OpenRun, *, take_over: bool = False, force: bool = False) -> 
 
     `take_over` replaces an engine that seems alive, because the user knows that it or its host is gone for good.
     `force` overrides the stop after several engines that died without progress. Raises `SubmissionRefusedError` if
-    the engine is or may be alive, cannot be started, or the last engines made no progress.
+    the engine is or may be alive (decided by the service: `EngineService.resume`), cannot be started, or the last
+    engines made no progress.
     """
     refuse_if_not_submitted(opened.run, opened.card)
     service = require_capability(opened.service, Resumable, "resume runs")

@@ -15,7 +15,7 @@ from longshore.contract.intervention import Intervention
 from longshore.engine.run.service_capabilities import require_capability
 from longshore.errors import SubmissionRefusedError, UsageError
 from longshore.model.run.report import RunReport
-from longshore.model.run.state import TERMINAL_STATES
+from longshore.model.run.states import TERMINAL_STATES
 from longshore.model.workflow.request import Request
 
 _MAX_NAMES = 3
@@ -42,13 +42,13 @@ def steer(opened: OpenRun, intervention: Intervention) -> RunReport:
     return msgspec.structs.replace(report, notes=(*report.notes, later))
 
 
-def parse_settings(pairs: tuple[str, ...]) -> Mapping[str, str]:
+def parse_changes(pairs: tuple[str, ...]) -> Mapping[str, str]:
     """Parse ``KEY=VALUE`` pairs of ``set``.
 
     Raises `UsageError` if a pair is malformed or its key cannot be set, `ConfigError` if the value does not fit the
     key.
     """
-    from longshore.engine.policy.set_request import change_request
+    from longshore.engine.policy.change_request import change_request
 
     values: dict[str, str] = {}
     for pair in pairs:

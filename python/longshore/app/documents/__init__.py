@@ -1,1 +1,3 @@
-"""The JSON documents that commands print with ``--json``, declared as records; ``etc/schema`` is made from them."""
+"""The JSON documents that commands print with ``--json``, declared as records; ``python -m tests.house.schemas`` writes
+``etc/schema`` from them.
+"""

@@ -13,7 +13,7 @@ from msgspec import UNSET, Meta, UnsetType
 from longshore.app.documents.document import Count, Document, DocumentEntry, Ordinal, Seconds, Time
 from longshore.model.run.event import Event, Seal
 from longshore.model.run.moment import format_timestamp
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import Request
 
 JobNames: TypeAlias = Callable[[int], tuple[str, str]]

@@ -22,7 +22,7 @@ from longshore.app.documents.document import (
 from longshore.app.documents.event import EventDocument, RequestEntry, event_document, request_entry
 from longshore.config.lint.secrets import hide_secrets
 from longshore.model.run.moment import format_timestamp
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 
 if TYPE_CHECKING:
     from longshore.app.inspect.explain_job import JobExplanation, RelatedJob

@@ -7,7 +7,7 @@ from typing import Literal
 
 from longshore.app.documents.document import Count, DatedDocument, DocumentEntry, Ordinal
 from longshore.model.run.picture import Drawing
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 
 
 class BoxEntry(DocumentEntry, frozen=True):

@@ -24,7 +24,7 @@ from longshore.app.documents.document import (
 from longshore.app.documents.run import CountsEntry, counts_entry
 from longshore.model.run.moment import format_timestamp
 from longshore.model.run.report import PAYLOAD_CODES, ExitCodes, Failure, JobReport, RunReport, RunSummary
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 
 _CHUNK: Final = 1000
 """Jobs encoded together."""

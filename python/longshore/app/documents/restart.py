@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from longshore.app.documents.document import Count, DocumentEntry, Ordinal
 from longshore.app.documents.run import SubmissionDocument
 from longshore.engine.state.restart_selection import RestartReason
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 
 if TYPE_CHECKING:
     from longshore.app.control.restart import RestartPlan

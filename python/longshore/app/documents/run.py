@@ -12,7 +12,7 @@ from longshore.app.documents.document import Count, DatedDocument, DocumentEntry
 from longshore.contract.context import RunPaths
 from longshore.model.run.moment import format_timestamp
 from longshore.model.run.report import RunReport
-from longshore.model.run.state import STATE_EXIT_STATUS, JobState
+from longshore.model.run.states import STATE_EXIT_STATUS, JobState
 from longshore.model.run.submission import RunIdentity
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from pathlib import Path
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.inspect.find_jobs import find_job
-from longshore.app.payload.lsst import is_graph_file, is_lsst
+from longshore.app.payload.lsst import is_lsst
+from longshore.app.payload.payload_format import is_graph_file
 from longshore.app.plan.clustering import ClusteredRun
 from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.runs.event_source import event_blocks
@@ -22,7 +23,7 @@ from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES
 from longshore.errors import PreparationError
 from longshore.model.run.picture import Drawing
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.origin import Origin
 from longshore.plan.outline import JobOutline, draw_labels, draw_neighborhood, find_neighborhood
 from longshore.world.runs.run_directory import read_snapshot

@@ -1,4 +1,7 @@
-"""Explains one job: why it waits or failed, its request, usage, attempts and events."""
+"""Explains one job: why it waits or failed, its request, usage, attempts and events.
+
+These are the facts; `longshore.cli.show.job_text` words them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from longshore.errors import LongshoreError
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.event import Deleted, Event, Failed, Finished, Life, Restarted, Steer
 from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.state import TERMINAL_STATES, JobState
+from longshore.model.run.states import TERMINAL_STATES, JobState
 from longshore.model.workflow.request import Request
 from longshore.world.runs.run_directory import read_snapshot, read_waiting
 

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from longshore.errors import UsageError
 from longshore.model.run.moment import format_timestamp
 from longshore.model.run.report import RunReport
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 
 FieldValue: TypeAlias = str | int | None

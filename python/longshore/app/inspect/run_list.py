@@ -18,7 +18,7 @@ from longshore.contract.context import RunPaths
 from longshore.contract.search import RemoteRuns, RunSearch
 from longshore.errors import LongshoreError
 from longshore.model.run.report import RunReport
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.world.runs.registry import RegistryEntry, journal_stamp, read_registry, store_report
 from longshore.world.runs.run_directory import read_card
 

@@ -10,6 +10,7 @@ from typing import Final
 
 from longshore.app.payload.graph_file import holds_quanta
 from longshore.app.payload.locate_file import locate_file
+from longshore.app.payload.payload_format import QUANTUM_GRAPH, is_graph_file, source_of_file_name
 from longshore.app.payload.pipeline_imports import pipeline_node
 from longshore.config.values.interpolate import expand_env
 from longshore.config.values.merge import Layer, LayerRank, Node, map_items
@@ -21,29 +22,6 @@ from longshore.world.read.yaml_file import read_yaml
 from longshore.world.shipped_files import shipped_path
 
 _OTHER_SOURCES: Final = ("pipelineYaml", "pipeline", "wfformat", "graphFile", "graphSource", "customJob")
-_QUANTUM_GRAPH: Final = "quantum_graph"
-_GRAPH_FILE: Final = "graph_file"
-_SOURCE_BY_SUFFIX: Final = {
-    ".jsonl": _GRAPH_FILE,
-    ".jsonl.gz": _GRAPH_FILE,
-    ".qg": _QUANTUM_GRAPH,
-    ".qgraph": _QUANTUM_GRAPH,
-    ".yaml": "pipeline",
-    ".yml": "pipeline",
-    ".json": "wfformat",
-}
-"""Source per file suffix."""
-
-
-def source_of_file_name(name: str) -> str:
-    """Return the source that a file name implies; empty if it implies none."""
-    file = name.partition("#")[0]
-    return next((source for ending, source in _SOURCE_BY_SUFFIX.items() if file.endswith(ending)), "")
-
-
-def is_graph_file(name: str, source: str) -> bool:
-    """Tell whether ``graphFile`` names a graph file, given ``graphSource``."""
-    return bool(name) and (source.strip() or source_of_file_name(name)) == _GRAPH_FILE
 
 
 def is_lsst(config: Config, *, site: str, env: Mapping[str, str], folder: Path) -> bool:
@@ -64,7 +42,7 @@ def is_lsst(config: Config, *, site: str, env: Mapping[str, str], folder: Path) 
             if is_graph_file(file, source := text("graphSource")):
                 graph_path = locate_file(file, folder)
                 return graph_path is not None and holds_quanta(graph_path)
-            return (source.strip() or source_of_file_name(file)) == _QUANTUM_GRAPH
+            return (source.strip() or source_of_file_name(file)) == QUANTUM_GRAPH
         pipeline = text("pipelineYaml").partition("#")[0]
         if pipeline:
             return is_lsst_pipeline(pipeline, folder)

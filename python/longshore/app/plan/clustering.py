@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final
 
-from longshore.app.acquire.sources import AcquiredRun
+from longshore.app.acquire.read_payload import AcquiredRun
 from longshore.app.configure.configuration import Configuration
 from longshore.app.configure.resolved_run import ResolvedRun, payload_identity, read_value
 from longshore.app.configure.user_functions import call_function, find_function

@@ -32,7 +32,7 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 
 
 class NewestAttempts:

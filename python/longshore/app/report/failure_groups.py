@@ -10,7 +10,7 @@ from typing import Final, TypeAlias
 from longshore.contract.context import RunPaths
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.report import ExitCodes, Failure
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.world.files.log_tail import read_tail
 
 _TAIL_LINES: Final = 20

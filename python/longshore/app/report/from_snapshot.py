@@ -15,7 +15,7 @@ from longshore.engine.rundir.liveness import find_stall_start
 from longshore.model.run.moment import format_moment
 from longshore.model.run.report import RunReport
 from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 
 END_STATES: Final = frozenset({JobState.DELETED, JobState.FAILED, JobState.SUCCEEDED, JobState.HELD})
 """Possible job states of a finished run."""

@@ -11,7 +11,7 @@ from longshore.contract.context import log_path
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Lost
 from longshore.model.run.report import JobReport
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -18,7 +18,7 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import ACTIVE, JOB_STATES, JobCode, count_states
 from longshore.engine.state.snapshot_of import count_held, is_stuck
 from longshore.model.run.event import AttemptSucceeded, BriefEvent, Life
-from longshore.model.run.state import JobState, run_state
+from longshore.model.run.states import JobState, state_of_run
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.world.runs.run_directory import read_waiting
 
@@ -108,7 +108,7 @@ class Replay:
         state = self.state
         if not self.is_watched:
             return JobState.UNKNOWN
-        overall = run_state(counts, expected=self._opened.card.expected, cancelled=state.is_cancelled)
+        overall = state_of_run(counts, expected=self._opened.card.expected, cancelled=state.is_cancelled)
         if self.held and is_stuck(state, self.held):
             return JobState.HELD
         if state.compute_state() is JobState.HELD and overall is not JobState.UNKNOWN:

@@ -13,7 +13,7 @@ from longshore.contract.batch import WaitReasons
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.moment import format_moment
 from longshore.model.run.report import Badput, RunningJob, RunSummary
-from longshore.model.run.state import TERMINAL_STATES, JobState
+from longshore.model.run.states import TERMINAL_STATES, JobState
 
 _MAX_RUNNING: Final = 5
 """Running jobs listed by name."""

@@ -1,4 +1,4 @@
-"""Run status: from the engine's newest snapshot if complete, else from events."""
+"""Run status: from the engine's newest snapshot if complete, else from events; exit statuses are in `states`."""
 
 from __future__ import annotations
 

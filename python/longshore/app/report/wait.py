@@ -13,7 +13,7 @@ from longshore.contract.capabilities import HoldRules
 from longshore.contract.context import Unreachable
 from longshore.errors import RunNotFoundError
 from longshore.model.run.report import RunReport
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 
 
 def wait_for_end(opened: OpenRun, show: Callable[[RunReport], None]) -> RunReport:

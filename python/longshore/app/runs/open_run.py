@@ -1,4 +1,4 @@
-"""Opens a submitted run by id, beginning of an id, path, or ``@last``."""
+"""Opens a submitted run: `find_run` resolves the reference, or the service when the registry does not know it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from longshore.contract.service import EventSource, WmsService
 from longshore.engine.run.service_capabilities import event_source, is_alive, log_locator
 from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableError, ServiceError, UnknownServiceError
 from longshore.model.run.event import BriefEvent, Event
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.model.run.submission import RunIdentity
 from longshore.world.runs.find_run import find_run
 from longshore.world.runs.registry import RegistryEntry, registered_path, write_entry

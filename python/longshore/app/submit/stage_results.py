@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from longshore.app.acquire.sources import AcquiredRun
+from longshore.app.acquire.read_payload import AcquiredRun
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.payload.graph_file import write_tasks

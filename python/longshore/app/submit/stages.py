@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from typing import TypeAlias, TypeVar
 
-from longshore.app.acquire.sources import AcquiredRun, acquire_run
+from longshore.app.acquire.read_payload import AcquiredRun, acquire_run
 from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.payload.payload import note_kept_graph
 from longshore.app.plan.clustering import ClusteredRun, cluster_run

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from longshore.app.acquire.sources import PAYLOAD_KEYS
+from longshore.app.acquire.read_payload import PAYLOAD_KEYS
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run, run_attributes
 from longshore.app.plan.checks import check_jobs

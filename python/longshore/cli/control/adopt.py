@@ -22,7 +22,7 @@ def command(ctx: click.Context, /, paths: tuple[Path, ...], *, as_json: bool) ->
 
     outcomes = api.adopt(paths)
     if as_json:
-        from longshore.app.documents.registry import adopt_document
+        from longshore.app.documents.adopt_forget import adopt_document
 
         print_json(adopt_document(outcomes, as_of=time.time()))
     for outcome in outcomes:

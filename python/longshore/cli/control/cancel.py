@@ -123,7 +123,7 @@ def _id_and_name(opened: OpenRun | RunReport) -> tuple[str, str]:
 
 def _cancel(run: OpenRun | RunReport, selection: JobSelection, options: CancelOptions) -> RunReport:
     from longshore.model.run.report import RunReport
-    from longshore.model.run.state import TERMINAL_STATES
+    from longshore.model.run.states import TERMINAL_STATES
 
     remote = isinstance(run, RunReport)
     was_over = (run if isinstance(run, RunReport) else api.status(run)).state in TERMINAL_STATES

@@ -24,6 +24,6 @@ def command(runs: tuple[str, ...], *, force: bool, as_json: bool) -> None:
         if not as_json:
             click.echo(forgotten_line(forgotten[-1]))
     if as_json:
-        from longshore.app.documents.registry import forget_document
+        from longshore.app.documents.adopt_forget import forget_document
 
         print_json(forget_document(forgotten, as_of=time.time()))

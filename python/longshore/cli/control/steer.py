@@ -83,7 +83,7 @@ def set_values(
     KEY is requestMemory, requestCpus, requestDisk, requestWalltime, requestResources.NAME or numberOfRetries.
     """
     selection = JobSelection(jobs=jobs, labels=labels)
-    _steer(run, Intervention(act="set", selection=selection, set=api.parse_settings(pairs)), as_json=as_json)
+    _steer(run, Intervention(act="set", selection=selection, set=api.parse_changes(pairs)), as_json=as_json)
 
 
 def _steer(run: str, intervention: Intervention, *, as_json: bool) -> None:

@@ -6,7 +6,7 @@ import click
 
 from longshore.app import api
 from longshore.cli.options import print_notes, run_option
-from longshore.model.run.state import STATE_EXIT_STATUS
+from longshore.model.run.states import STATE_EXIT_STATUS
 
 
 @click.command(epilog="Example: longshore events @last --follow | jq -r 'select(.event == \"failed\") | .job'")

@@ -11,7 +11,7 @@ import click
 
 from longshore.app import api
 from longshore.cli.options import JSON, OptionRecord, group_options, print_notes
-from longshore.model.run.state import STATE_EXIT_STATUS
+from longshore.model.run.states import STATE_EXIT_STATUS
 
 if TYPE_CHECKING:
     import re

@@ -18,7 +18,7 @@ from longshore.cli.show.format import indent_paragraph
 from longshore.cli.show.report_text import exit_codes_table, report_text, summary_table
 from longshore.cli.show.run_summary_text import run_summary_lines
 from longshore.model.run.moment import format_timestamp
-from longshore.model.run.state import STATE_EXIT_STATUS
+from longshore.model.run.states import STATE_EXIT_STATUS
 
 if TYPE_CHECKING:
     from longshore.app.runs.open_run import OpenRun

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from longshore.model.run.picture import Drawing, DrawingNode
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.plan.dot import escape_dot
 
 _COLOURS: Final[tuple[tuple[JobState, str], ...]] = (

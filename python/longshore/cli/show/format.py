@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.model.signals import signal_name
 
 INDENT: Final = "  "

@@ -10,7 +10,7 @@ from longshore.cli.show.event_text import event_text
 from longshore.cli.show.format import escape_controls, failure_text, format_count, format_duration, format_size
 from longshore.config.lint.secrets import hide_secrets
 from longshore.model.run.moment import format_moment
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 
 if TYPE_CHECKING:
     from longshore.app.inspect.explain_job import BlockingGroup, JobExplanation, PoolUsage, RelatedJob, ThrottleUsage

@@ -13,7 +13,7 @@ from longshore.contract.context import PingReport
 from longshore.errors import LongshoreError
 from longshore.model.run.moment import format_timestamp
 from longshore.model.run.report import PAYLOAD_CODES, RunReport
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.origin import Origin
 
 _SUMMARY_COLUMNS = ("X", "STATE", "%S", "ID", "OPERATOR", "PROJECT", "CAMPAIGN", "PAYLOAD", "RUN")

@@ -7,7 +7,7 @@ from typing import Final
 
 from longshore.cli.show.format import INDENT, escape_controls, failure_text, format_count, format_duration
 from longshore.model.run.report import Badput, Failure, RunSummary
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 
 _MAX_GROUPS: Final = 5
 """Maximum number of failure groups shown with an example; programs get all."""

@@ -10,7 +10,7 @@ import msgspec
 from longshore.config.values.interpolate import quote_value
 from longshore.config.values.merge import Node, plain_value
 from longshore.errors import ConfigError
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import YamlValue
 from longshore.model.workflow.attempt_rules import SuccessIf

@@ -17,7 +17,7 @@ from longshore.config.values.merge import Node, plain_value, to_node
 from longshore.config.values.quantities import parse_bool, parse_count, parse_memory, parse_walltime
 from longshore.config.values.search import RawValue
 from longshore.errors import ConfigError
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 from longshore.model.signals import signal_names, signal_number
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import YamlValue

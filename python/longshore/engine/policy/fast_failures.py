@@ -7,7 +7,7 @@ is a row of different jobs that fail fast on one host with no success among them
 from __future__ import annotations
 
 from longshore.model.run.event import Ended, Event, Restarted, Started, Steer
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 
 _HOST_CAUSES = frozenset({Cause.EXIT, Cause.SIGNAL, Cause.SUBMIT, Cause.PREDICATE})
 """Causes that a broken machine also produces; a job that needs more memory says nothing of its host."""

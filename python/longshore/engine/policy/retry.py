@@ -13,7 +13,7 @@ import msgspec
 
 from longshore.engine.policy.request_growth import grow_memory, grow_walltime
 from longshore.model.run.event import Ended, Failed, Lost, Retry
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.model.tasks.task import Scalar
 from longshore.model.workflow.attempt_rules import Backoff, RetryOn
 from longshore.model.workflow.job import JobSettings

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from longshore.model.run.event import Ended
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.attempt_rules import LogValue, RetryOn, SuccessIf
 
 SUCCESS_STATE = JobState.SUCCEEDED.value

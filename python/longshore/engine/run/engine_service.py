@@ -41,7 +41,7 @@ from longshore.engine.rundir.liveness import find_stall_start, has_remote_heartb
 from longshore.engine.rundir.read_journal import read_events, read_since
 from longshore.errors import RequestError, SubmissionRefusedError
 from longshore.model.run.event import Event, Finished, Life
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
 from longshore.model.workflow.request import Request
 from longshore.world.clock import Clock, SystemClock, timestamp
@@ -287,7 +287,7 @@ class EngineService(
 
     def _refuse_impossible_request(self, run: RunPaths, values: Mapping[str, str]) -> None:
         """Refuse requests of jobs that can never be granted."""
-        from longshore.engine.policy.set_request import change_request
+        from longshore.engine.policy.change_request import change_request
 
         snapshot = read_snapshot(run)
         if snapshot is not None and snapshot.host != host_name():

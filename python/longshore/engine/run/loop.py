@@ -20,7 +20,6 @@ from longshore.contract.batch import Accepted, Batch, MemberEvent, Rejected, Sub
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.executor import Executor
 from longshore.engine.policy.fast_failures import FastFailures
-from longshore.engine.run.apply_interventions import describe_intervention, make_intervention_events, make_restart_event
 from longshore.engine.run.executor_capabilities import (
     discard_ends,
     end_leftovers,
@@ -28,6 +27,7 @@ from longshore.engine.run.executor_capabilities import (
     reprioritise,
     wait_for_news,
 )
+from longshore.engine.run.intervention_events import describe_intervention, make_intervention_events, make_restart_event
 from longshore.engine.run.judge_end import EndJudge, forget_tasks
 from longshore.engine.run.make_scheduler import make_scheduler
 from longshore.engine.run.members import MemberBuilder
@@ -68,7 +68,7 @@ from longshore.model.run.event import (
     Refused as BatchRefused,
 )
 from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 from longshore.world.clock import Clock
 from longshore.world.host import boot_id, host_name
 from longshore.world.runs.run_directory import read_card

@@ -32,7 +32,7 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.state import TERMINAL_STATES, Cause, JobState
+from longshore.model.run.states import TERMINAL_STATES, Cause, JobState
 from longshore.world.runs.run_directory import read_card
 
 _WAITING_STATES: Final = frozenset({JobState.UNREADY, JobState.READY})

@@ -18,7 +18,7 @@ from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import Throttle
 from longshore.model.run.event import Failed, Finished, Retry, Submitting
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request, round_up
 
 _READY = int(JobCode.READY)

@@ -29,7 +29,7 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 
 _PENDING: Final = int(JobCode.PENDING)
 _RUNNING: Final = int(JobCode.RUNNING)

@@ -15,7 +15,7 @@ from longshore.engine.policy.retry import COUNTED_CAUSES
 from longshore.engine.state.barriers import Barriers
 from longshore.engine.state.job_codes import ACTIVE, BAD_ENDS, OVER, UNBLOCKED, JobCode, count_states
 from longshore.model.run.event import Ended, Finished, Life, Lost, Steer, Submitting
-from longshore.model.run.state import Cause, JobState, run_state
+from longshore.model.run.states import Cause, JobState, state_of_run
 from longshore.model.tasks.dag import sparse_children
 from longshore.model.workflow.job_groups import Barrier
 from longshore.model.workflow.request import Request
@@ -160,7 +160,7 @@ class RunState(AttemptState, ActiveInterventions):
         """State of the run."""
         if self.is_stuck and not self.is_cancelled:
             return JobState.HELD
-        return run_state(self.count_states(), expected=self.size, cancelled=self.is_cancelled)
+        return state_of_run(self.count_states(), expected=self.size, cancelled=self.is_cancelled)
 
     def count_states(self) -> dict[JobState, int]:
         """Number of jobs per state that users see."""
@@ -223,7 +223,7 @@ class RunState(AttemptState, ActiveInterventions):
             # From now on it grows from the value that was set.
             self.cause_counts.pop((job, Cause.OOM), None)
         if (grown := self.requests.get(job)) is not None:
-            from longshore.engine.policy.set_request import change_request
+            from longshore.engine.policy.change_request import change_request
 
             # A value that a retry raised stays raised, unless it is the one that was set.
             self.requests[job] = change_request(grown, event.set)

@@ -8,7 +8,7 @@ from longshore.engine.state.job_codes import UNBLOCKED, count_states
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Life
 from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 
 
 def make_snapshot(

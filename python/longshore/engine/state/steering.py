@@ -91,7 +91,7 @@ def make_set_events(
     request_of
         Request that an earlier intervention set for a job, else that of its first attempt.
     """
-    from longshore.engine.policy.set_request import change_request
+    from longshore.engine.policy.change_request import change_request
 
     jobs_by_request: dict[tuple[object, ...], list[int]] = {}
     requests: dict[tuple[object, ...], Request] = {}

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
 
 

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import Request
 
 FORMAT = 1

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 
 
 class DrawingNode(msgspec.Struct, frozen=True, kw_only=True):

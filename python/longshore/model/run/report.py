@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 
 PAYLOAD_CODES = frozenset({1, 2})
 """Exit codes that BPS counts as errors of the payload."""

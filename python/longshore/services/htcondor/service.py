@@ -32,7 +32,7 @@ from longshore.contract.search import RemoteRuns, RunSearch
 from longshore.contract.service import EventSource, ServiceTraits, WmsService
 from longshore.errors import LongshoreError, ServiceError, SubmissionRefusedError, UnreachableError
 from longshore.model.run.event import BriefEvent, Event, Finished
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
 from longshore.services.htcondor import status_lines
 from longshore.services.htcondor.check import check

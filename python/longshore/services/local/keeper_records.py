@@ -10,7 +10,7 @@ import msgspec
 
 from longshore.engine.keeper.protocol import LimitsOrder
 from longshore.model.run.event import Ended, Started
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.model.signals import signal_name
 
 _NOT_FOUND = 127

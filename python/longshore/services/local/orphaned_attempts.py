@@ -16,7 +16,7 @@ from longshore.engine.keeper.processes import Processes
 from longshore.engine.keeper.scratch import Scratch
 from longshore.engine.keeper.watchdog import Watchdog
 from longshore.model.run.event import Ended, Lost
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.model.workflow.attempt_rules import KeepPolicy
 from longshore.services.local.keeper_file import KeeperFile
 from longshore.services.local.keeper_program import temporary_prefix

@@ -22,7 +22,7 @@ from longshore.engine.schedule.concurrency_limits import find_missing_limits
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.lines.codec import encode_line
 from longshore.model.run.event import Event
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
 from longshore.plan.ignored_requests import ignored_requests
 from longshore.services.slurm.arrays.executor import SlurmExecutor

@@ -15,7 +15,7 @@ from longshore.contract.service import StaleMarkError, WmsService
 from longshore.engine.run.service_capabilities import event_source, is_alive
 from longshore.errors import LongshoreError
 from longshore.model.run.event import Ended, Event, Finished
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.request import Request

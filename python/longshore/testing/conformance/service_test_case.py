@@ -19,7 +19,7 @@ from longshore.engine.state.job_codes import JOB_STATES
 from longshore.engine.state.run_state import RunState
 from longshore.errors import LongshoreError, SubmissionRefusedError
 from longshore.model.run.event import BriefEvent, Event
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Command

@@ -13,7 +13,7 @@ from longshore.contract.intervention import JobSelection, RestartChanges
 from longshore.errors import SubmissionRefusedError
 from longshore.model.lines.codec import workflow_lines
 from longshore.model.run.event import Ended, Event, Failed, Started, Steer, Submitted, Submitting
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.request import MIB, Request
 from longshore.model.workflow.workflow import Workflow

@@ -30,7 +30,7 @@ from longshore.model.run.event import (
     Restarted,
     Steer,
 )
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.job_groups import JobGroup, Ordering

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.services.htcondor.log_records import BY_HAND, BY_RULE, ENDED, HELD, OOM, REQUEUED, WITH_DAG, RecordedRun
 
 from longshore.model.run.event import Ended, Failed, Lost, Retry, Started, Steer
-from longshore.model.run.state import Cause, JobState
+from longshore.model.run.states import Cause, JobState
 from longshore.services.htcondor.events.job_phases import SavedJobPhases
 from longshore.services.htcondor.events.log_reader import UserLog
 from longshore.services.htcondor.events.to_events import EventBuilder

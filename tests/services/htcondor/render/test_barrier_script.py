@@ -21,7 +21,7 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Ended, Failed, Started, Submitted, Submitting
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job_groups import JobGroup, Ordering
 from longshore.model.workflow.workflow import Workflow

@@ -13,7 +13,7 @@ from tests.services.slurm.scripts import member as batch_member
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.errors import ConfigError
 from longshore.model.run.event import Ended, Lost, Started
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.services.slurm.arrays.batch_monitor import NO_REASON, BatchMonitor, LiveAttempt
 from longshore.services.slurm.arrays.gather_ends import EndGatherer
 from longshore.services.slurm.batch_records import BatchRecord, BatchRecords

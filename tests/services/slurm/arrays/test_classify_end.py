@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from longshore.engine.job_wrapper import EndRecord
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.services.slurm.arrays.classify_end import classify_end, reports_out_of_memory
 from longshore.services.slurm.commands.parse import AccountRow, TaskId
 

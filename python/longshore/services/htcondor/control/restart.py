@@ -11,7 +11,7 @@ import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.contract.intervention import RestartChanges
-from longshore.engine.policy.set_request import change_request
+from longshore.engine.policy.change_request import change_request
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.state.apply_event import apply_event
@@ -21,7 +21,7 @@ from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import make_set_events
 from longshore.errors import SubmissionRefusedError
 from longshore.model.run.event import Ended, Event, Restarted, Steer
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
 from longshore.services.htcondor.control.interventions import selected_jobs

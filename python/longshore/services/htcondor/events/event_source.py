@@ -26,7 +26,7 @@ from longshore.engine.state.job_codes import OVER
 from longshore.engine.state.run_state import RunState
 from longshore.model.lines.codec import encode_line
 from longshore.model.run.event import BriefEvent, Deleted, Event, Finished, Life, Steer
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.request import Request
 from longshore.services.htcondor.events.cache import (

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.model.workflow.request import MIB
 from longshore.services.htcondor.event_codes import cause_of_hold
 

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from longshore.model.run.moment import format_moment
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.services.htcondor.event_codes import EventType
 from longshore.services.htcondor.events import parse_record
 from longshore.services.htcondor.events.log_reader import Record

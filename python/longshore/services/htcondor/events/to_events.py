@@ -25,7 +25,7 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
 from longshore.services.htcondor.event_codes import EventType
 from longshore.services.htcondor.events import parse_record, provisioner

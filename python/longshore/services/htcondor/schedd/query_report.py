@@ -12,7 +12,7 @@ from typing import Final
 
 from longshore.model.run.moment import format_moment
 from longshore.model.run.report import JobReport, RunReport
-from longshore.model.run.state import JobState
+from longshore.model.run.states import JobState
 from longshore.services.htcondor.event_codes import JobStatusCode
 from longshore.services.htcondor.schedd.client import Ad
 from longshore.services.htcondor.schedd.ids import format_id

@@ -8,7 +8,7 @@ from typing import Final
 
 from longshore.engine.job_wrapper import RUN_ONCE, EndRecord, signal_in
 from longshore.model.run.event import Ended
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.model.signals import signal_name
 from longshore.services.slurm.batch_records import AttemptId
 from longshore.services.slurm.commands.parse import AccountRow

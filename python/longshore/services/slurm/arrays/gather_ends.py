@@ -12,7 +12,7 @@ import msgspec
 
 from longshore.contract.context import Unreachable
 from longshore.model.run.event import Ended, Lost
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.services.slurm.arrays.batch_monitor import GRACE_S, LiveAttempt
 from longshore.services.slurm.arrays.classify_end import classify_end, reports_out_of_memory
 from longshore.services.slurm.batch_records import AttemptId, BatchRecords

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
 
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 
 
 class QueuePhase(StrEnum):

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from longshore.model.run.event import Ended, Event, Failed, Lost, Started, Steer, Submitted, Submitting
-from longshore.model.run.state import Cause
+from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
 from longshore.services.slurm.batch_records import BatchRecord
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.model.run.state import STATE_EXIT_STATUS, TERMINAL_STATES, Cause, JobState, run_state
+from longshore.model.run.states import STATE_EXIT_STATUS, TERMINAL_STATES, Cause, JobState, state_of_run
 
 S = JobState
 
@@ -63,13 +63,13 @@ RUNS: dict[str, tuple[dict[JobState, int], int, JobState, JobState]] = {
 
 @pytest.mark.parametrize(("counts", "expected", "state", "cancelled"), RUNS.values(), ids=RUNS.keys())
 def test_the_state_of_a_run(counts: dict[JobState, int], expected: int, state: JobState, cancelled: JobState) -> None:
-    assert run_state(counts, expected=expected) is state
-    assert run_state(counts, expected=expected, cancelled=True) is cancelled
+    assert state_of_run(counts, expected=expected) is state
+    assert state_of_run(counts, expected=expected, cancelled=True) is cancelled
 
 
 @given(st.lists(st.sampled_from(JobState), max_size=6), st.booleans())
 def test_a_run_is_over_exactly_when_no_job_can_move(states: list[JobState], cancelled: bool) -> None:
-    state = run_state(Counter(states), expected=len(states), cancelled=cancelled)
+    state = state_of_run(Counter(states), expected=len(states), cancelled=cancelled)
     if S.UNKNOWN in states:
         assert state is S.UNKNOWN
     else:

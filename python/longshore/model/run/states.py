@@ -89,7 +89,7 @@ TERMINAL_STATES = frozenset({JobState.DELETED, JobState.SUCCEEDED, JobState.FAIL
 _CANNOT_MOVE = TERMINAL_STATES | {JobState.HELD}
 
 
-def run_state(counts: Mapping[JobState, int], *, expected: int, cancelled: bool = False) -> JobState:
+def state_of_run(counts: Mapping[JobState, int], *, expected: int, cancelled: bool = False) -> JobState:
     """State of a run from the states of its jobs.
 
     `counts` include the final job; counts that do not add up to `expected` make the state UNKNOWN.

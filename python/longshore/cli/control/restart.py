@@ -63,7 +63,7 @@ def command(*, run: str, wms_service_class: str | None, options: ChangeOptions, 
 
     changes = RestartChanges(
         selection=JobSelection(jobs=options.jobs, labels=options.labels),
-        set=api.parse_settings(options.pairs),
+        set=api.parse_changes(options.pairs),
         from_labels=tuple(dict.fromkeys(options.from_labels)),
     )
     if not changes.selection.everything and not options.pairs:

@@ -17,8 +17,9 @@ from longshore.app.configure.configuration import Configuration
 from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.configure.user_functions import call_function, find_function
 from longshore.app.payload.graph_file import read_tasks
-from longshore.app.payload.lsst import is_lsst_pipeline, source_of_file_name
+from longshore.app.payload.lsst import is_lsst_pipeline
 from longshore.app.payload.payload import AcquiredPayload
+from longshore.app.payload.payload_format import source_of_file_name
 from longshore.app.progress import Progress
 from longshore.config.values.merge import plain_map
 from longshore.contract.source import Payload

@@ -1,4 +1,4 @@
-"""Applies interventions: converts each into the events that carry it out; pure."""
+"""Converts each intervention of a user into the events that carry it out; pure."""
 
 from __future__ import annotations
 
