@@ -175,7 +175,7 @@ def test_what_is_set_of_all_is_part_of_the_restart(cli: Cli, write_run: WriteRun
         (
             ("--set", "requestMemory=20", "--from", "last", "--label", "calibrate"),
             6,
-            "nothing of 'calibrate' runs again",
+            "no job of 'calibrate' runs again",
         ),
     ],
 )

@@ -52,7 +52,7 @@ def test_two_runs_share_a_machine_and_one_then_has_it_all(cli: Cli, write_run: W
     assert most_at_once(tmp_path / "signs", since=second[-1]) == 2, "alone, it has both processors again"
     words = (tmp_path / "submit/first/engine.log").read_text("utf-8")
     assert "this machine is shared with 1 other run" in words
-    assert "alone again" in words
+    assert "this machine is no longer shared" in words
 
 
 @pytest.mark.full

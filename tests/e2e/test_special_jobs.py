@@ -162,7 +162,7 @@ def test_when_a_final_job_is_set_up_is_read_and_ignored(cli: Cli, write_run: Wri
     text = COMMON + f"finalJob: {{implementation: JOB, whenSetup: {when}, command1: 'echo x'}}\n"
     ran = cli("prepare", write_run(text))
     assert ran.returncode == 0, ran.stderr
-    assert (f"run.yaml:6:44: 'finalJob.whenSetup: {when}' is of no effect" in ran.stderr) is noted
+    assert (f"run.yaml:6:44: 'finalJob.whenSetup: {when}' has no effect" in ran.stderr) is noted
 
 
 @pytest.mark.parametrize(
