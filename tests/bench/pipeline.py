@@ -16,7 +16,7 @@ from longshore.graph.query.conditions import ColumnValues, bind_conditions
 from longshore.graph.query.query import Column, parse_query
 from longshore.graph.query.tables import ValueKind, parse_csv
 from longshore.origin import Origin
-from longshore.world.read.yaml_file import parse_yaml
+from longshore.world.read.yaml_text import parse_yaml
 
 DETECTORS = 100
 

@@ -27,7 +27,8 @@ from longshore.model.tasks.task import Task, TaskGraph
 from longshore.plan.clustering.by_task import cluster_single_tasks
 from longshore.plan.special_jobs import SpecialJobs
 from longshore.plan.transform import SharedSettings, compile_profiles, compositions, make_job, transform
-from longshore.world.read.yaml_file import parse_yaml, read_yaml
+from longshore.world.read.yaml_includes import read_yaml
+from longshore.world.read.yaml_text import parse_yaml
 from longshore.world.shipped_files import shipped_path
 
 LABELS = 12

@@ -12,7 +12,7 @@ from longshore.config.lint.section_checks import BpsDefaultService
 from longshore.config.lint.variable_checks import LintContext
 from longshore.config.values.merge import Layer, LayerRank, make_layer, merge_layers
 from longshore.config.values.search import Config
-from longshore.world.read.yaml_file import parse_yaml
+from longshore.world.read.yaml_text import parse_yaml
 
 SCHEMA: dict[str, Any] = configuration_schema()
 ENV = {"HOME": "/home/ada"}

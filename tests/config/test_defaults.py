@@ -17,7 +17,8 @@ from longshore.config.values.quantities import parse_pool
 from longshore.config.values.search import Config, Scope
 from longshore.model.values import YamlValue
 from longshore.model.workflow.request import MIB, Request
-from longshore.world.read.yaml_file import parse_yaml, read_yaml
+from longshore.world.read.yaml_includes import read_yaml
+from longshore.world.read.yaml_text import parse_yaml
 
 ENV = {"PWD": "/here", "CTRL_MPEXEC_DIR": "/mpexec", "DAF_BUTLER_DIR": "/butler"}
 

@@ -28,7 +28,7 @@ EXCEPTIONS = {
     "config/profile/retry_rules.py": "buildtest's keys name Slurm, and belong to the configuration language",
     "plan/job_commands.py": "`local` is a keyword of the shell",
     "sites/inherited_environment.py": "variables that schedulers set, also those that have no service here",
-    "world/read/yaml_file.py": "an example of `--set` in a hint, where `local` is a site",
+    "world/read/set_options.py": "an example of `--set` in a hint, where `local` is a site",
     "world/runs/registry.py": "`~/.local/state` is a folder of the XDG specification",
 }
 

@@ -69,7 +69,7 @@ def test_an_unknown_schedd(condor_site: CondorSite) -> None:
     path.write_text(path.read_text("utf-8").replace("{here: {}}", "{here: {htcondor: {schedd: nobody@}}}"), "utf-8")
     ran = condor_site.cli("ping", "--config", path)
     assert ran.returncode == 4
-    assert "the schedd 'nobody@' is not known to the collector. 'condor_status -schedd' names" in ran.stdout
+    assert "the schedd 'nobody@' is not known to the collector. 'condor_status -schedd' lists" in ran.stdout
 
 
 @pytest.mark.full

@@ -20,7 +20,7 @@ from longshore.sites.limits import (
     parse_rate,
     read_limits,
 )
-from longshore.world.read.yaml_file import parse_yaml
+from longshore.world.read.yaml_text import parse_yaml
 
 
 def limits(text: str, name: str = "site.yaml") -> SiteLimits:

@@ -9,7 +9,7 @@ from longshore.errors import ConfigError
 from longshore.origin import Origin
 from longshore.sites.host_match import host_matches, only_site
 from longshore.sites.profile import SiteProfile, profile_layer, resolve_profile
-from longshore.world.read.yaml_file import parse_yaml
+from longshore.world.read.yaml_text import parse_yaml
 
 
 def profiles(**texts: str) -> dict[str, SiteProfile]:

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.errors import ConfigError
-from longshore.world.read.yaml_file import parse_yaml
-from longshore.world.read.yaml_text import key_places
+from longshore.world.read.yaml_text import key_places, parse_yaml
 
 
 def place_of(text: str, *path: str) -> str:

@@ -21,7 +21,7 @@ from longshore.config.lint.variable_checks import LintContext
 from longshore.config.lint.yaml11 import check_unquoted_word
 from longshore.config.values.search import Config, Scope
 from longshore.errors import LongshoreError
-from longshore.world.read.yaml_file import parse_yaml
+from longshore.world.read.yaml_text import parse_yaml
 
 HERE = "wmsServiceClass: local\n"
 PACKED = "clusterAlgorithm: lsst.ctrl.bps.quantum_clustering_funcs.dimension_clustering\n"

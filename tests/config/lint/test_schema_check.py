@@ -13,7 +13,7 @@ from tests.depth import examples
 from longshore.app.configure.schemas import configuration_schema
 from longshore.config.lint.schema_check import Finding, Severity, check_schema
 from longshore.config.values.merge import LayerRank, make_layer, merge_layers
-from longshore.world.read.yaml_file import parse_yaml
+from longshore.world.read.yaml_text import parse_yaml
 
 SCHEMA: dict[str, Any] = configuration_schema()
 KNOWN: Final = sorted(

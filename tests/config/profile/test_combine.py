@@ -18,7 +18,7 @@ from longshore.errors import ConfigError
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
 from longshore.origin import Origin
-from longshore.world.read.yaml_file import parse_yaml
+from longshore.world.read.yaml_text import parse_yaml
 
 HERE = Origin("here.yaml", 1, 1)
 

@@ -13,7 +13,7 @@ from longshore.config.profile.service_settings import ServiceKeys
 from longshore.config.values.merge import LayerRank
 from longshore.config.values.search import Config, Scope
 from longshore.errors import ConfigError
-from longshore.world.read.yaml_file import parse_yaml
+from longshore.world.read.yaml_text import parse_yaml
 
 SLURM_KEYS = ServiceKeys("slurm", ("directives", "sbatch"))
 

@@ -24,7 +24,7 @@ from longshore.services.slurm.check import check_native_mode
 from longshore.services.slurm.render.sbatch_options import COMPONENT_NAMES, JOB_NAMES, SITE_NAMES, SPELLINGS
 from longshore.services.slurm.service import SlurmService
 from longshore.world.plugins import template_texts
-from longshore.world.read.yaml_file import read_yaml
+from longshore.world.read.yaml_includes import read_yaml
 from longshore.world.shipped_files import shipped_path
 
 FOLDER = Path(longshore.services.slurm.__file__).parent

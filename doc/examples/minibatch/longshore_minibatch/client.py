@@ -25,7 +25,8 @@ class MinibatchClient:
     """Seconds in which a program must answer."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        self._environment = inherited_environment(settings, needed=("PATH", "HOME", "MINIBATCH_SPOOL", "MINIBATCH_CPUS"))
+        needed = ("PATH", "HOME", "MINIBATCH_SPOOL", "MINIBATCH_CPUS")
+        self._environment = inherited_environment(settings, needed=needed)
         if spool := settings.get("minibatch", {}).get("spool"):
             self._environment["MINIBATCH_SPOOL"] = str(spool)
 

@@ -17,7 +17,7 @@ from longshore.errors import ConfigError, PreparationError
 from longshore.graph.declaration.imports import substitute_parameters
 from longshore.graph.declaration.pipeline_parts import PipelineKind, pipeline_kind, select_tasks
 from longshore.graph.pipeline.pipeline import DEFAULT_LIMIT, Pipeline, PipelineSettings, missing_files, read_pipeline
-from longshore.world.read.yaml_file import read_yaml
+from longshore.world.read.yaml_includes import read_yaml
 
 _INLINE: Final = "pipeline"
 

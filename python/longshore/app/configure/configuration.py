@@ -23,8 +23,9 @@ from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.sites.profile import ResolvedSiteProfile
+from longshore.world.read.set_options import parse_variables
 from longshore.world.read.site_profiles import SitePath
-from longshore.world.read.yaml_file import SourceFile, parse_variables
+from longshore.world.read.yaml_includes import SourceFile
 
 DEFAULT_LAYERS: Final = PACKAGED_LAYERS | {LayerRank.SITE.label}
 """Layers with values that no person chose for this run."""

@@ -28,15 +28,10 @@ from longshore.model.values import JsonSchema
 from longshore.origin import Origin
 from longshore.world.clock import timestamp
 from longshore.world.host import user_name
+from longshore.world.read.set_options import parse_set_options
 from longshore.world.read.site_profiles import system_folders, user_folder
-from longshore.world.read.yaml_file import (
-    LoadedLayers,
-    SourceFile,
-    load_layers,
-    parse_set_options,
-    parse_yaml,
-    read_yaml,
-)
+from longshore.world.read.yaml_includes import LoadedLayers, SourceFile, load_layers, read_yaml
+from longshore.world.read.yaml_text import parse_yaml
 from longshore.world.shipped_files import shipped_path
 
 SERVICE_VARIABLE: Final = "BPS_WMS_SERVICE_CLASS"

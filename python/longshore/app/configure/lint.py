@@ -24,7 +24,7 @@ from longshore.config.values.merge import map_items, plain_map
 from longshore.errors import ConfigError
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.origin import Origin
-from longshore.world.read.yaml_file import SourceFile, read_yaml
+from longshore.world.read.yaml_includes import SourceFile, read_yaml
 from longshore.world.read.yaml_text import key_places
 from longshore.world.shipped_files import shipped_path
 

@@ -15,7 +15,7 @@ from longshore.config.lint.variable_checks import key_names
 from longshore.config.values.merge import Node, map_items
 from longshore.errors import LongshoreError
 from longshore.plan.transform import PER_JOB
-from longshore.world.read.yaml_file import read_yaml
+from longshore.world.read.yaml_includes import read_yaml
 
 _MAX_FILE_BYTES: Final = 8 * 1024 * 1024
 _NO_NAMES: Final[frozenset[str]] = frozenset()

@@ -18,7 +18,7 @@ from longshore.config.values.search import Config, Scope
 from longshore.errors import ConfigError
 from longshore.graph.declaration.imports import read_imports
 from longshore.graph.declaration.pipeline_parts import PipelineKind, pipeline_kind
-from longshore.world.read.yaml_file import read_yaml
+from longshore.world.read.yaml_includes import read_yaml
 from longshore.world.shipped_files import shipped_path
 
 _OTHER_SOURCES: Final = ("pipelineYaml", "pipeline", "wfformat", "graphFile", "graphSource", "customJob")

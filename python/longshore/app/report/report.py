@@ -11,6 +11,7 @@ from msgspec import structs
 
 from longshore.app.report.attempts import AttemptCollector
 from longshore.app.report.failure_groups import FailedJobs, ReadLogs
+from longshore.app.report.from_events import Replay
 from longshore.app.report.from_snapshot import (
     RunStatus,
     is_current,
@@ -19,7 +20,6 @@ from longshore.app.report.from_snapshot import (
     status_of_snapshot,
 )
 from longshore.app.report.job_reports import JobReports
-from longshore.app.report.replay import Replay
 from longshore.app.report.report_cache import cache_report, read_cached_report
 from longshore.app.report.run_summary import summarize_run
 from longshore.app.runs.event_source import EventFollower

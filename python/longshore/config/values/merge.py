@@ -213,3 +213,10 @@ def make_layer(mapping: Mapping[str, object], name: str, rank: LayerRank, origin
     Without an `origin`, `name` is the file of the origin.
     """
     return Layer(name, rank, to_node(mapping, origin or Origin(name, layer=rank.label)))
+
+
+def nest(node: Node, section: Iterable[str]) -> Node:
+    """Nest a value in the maps that lead to its section."""
+    for key in reversed(list(section)):
+        node = Node({key: node}, node.origin)
+    return node

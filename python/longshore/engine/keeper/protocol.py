@@ -10,7 +10,7 @@ from typing import Literal, NotRequired, TypeAlias, TypedDict
 
 
 class LimitsOrder(TypedDict, total=False):
-    """Limits of an attempt, all optional; `watchdog.Watched` documents them."""
+    """Limits of an attempt, all optional; `watchdog.WatchedAttempt` documents them."""
 
     mem: int
     asked: int

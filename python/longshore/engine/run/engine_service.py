@@ -29,7 +29,7 @@ from longshore.contract.intervention import CancelOutcome, Intervention, JobSele
 from longshore.contract.service import EventSource, WmsService
 from longshore.engine import settings as engine_settings
 from longshore.engine.run.executor_capabilities import probe_resources
-from longshore.engine.rundir.engine_lock import has_local_engine, kill_local_engine, lock_run
+from longshore.engine.rundir.engine_lock import kill_local_engine, lock_run
 from longshore.engine.rundir.interventions import (
     InterventionKind,
     InterventionRecord,
@@ -37,7 +37,7 @@ from longshore.engine.rundir.interventions import (
     write_intervention,
 )
 from longshore.engine.rundir.journal import count_fruitless_lives, lives
-from longshore.engine.rundir.liveness import find_stall_start, has_remote_heartbeat, last_log_line
+from longshore.engine.rundir.liveness import find_stall_start, is_engine_alive, last_log_line
 from longshore.engine.rundir.read_journal import read_events, read_since
 from longshore.errors import RequestError, SubmissionRefusedError
 from longshore.model.run.event import Event, Finished, Life
@@ -204,7 +204,7 @@ class EngineService(
 
     def is_alive(self, run: RunPaths) -> bool | Unreachable:
         """Return whether an engine holds the run's lock, or another host's engine wrote a snapshot a moment ago."""
-        return has_local_engine(run) or has_remote_heartbeat(run)
+        return is_engine_alive(run)
 
     def log_locator(self, run: RunPaths) -> LogLocator | None:
         """Return the locator of logs, if the user chose their directories."""

@@ -1,10 +1,11 @@
-"""Liveness of a run's engine: heartbeats of other hosts, stalls, and the last line of its log."""
+"""Liveness of a run's engine: its lock here or its heartbeat elsewhere, stalls, and the last line of its log."""
 
 from __future__ import annotations
 
 from typing import Final
 
 from longshore.contract.context import RunPaths
+from longshore.engine.rundir.engine_lock import has_local_engine
 from longshore.engine.rundir.journal import lives, newest_life
 from longshore.model.run.snapshot import Snapshot
 from longshore.world.files.atomic import file_system_time
@@ -13,6 +14,11 @@ from longshore.world.runs.run_directory import read_snapshot
 
 _RECENT_S: Final = 60.0
 """Age up to which a snapshot proves that its engine lives and is well: six of its heartbeats."""
+
+
+def is_engine_alive(run: RunPaths) -> bool:
+    """Return whether an engine holds the run's lock, or another host's engine wrote a snapshot a moment ago."""
+    return has_local_engine(run) or has_remote_heartbeat(run)
 
 
 def has_remote_heartbeat(run: RunPaths) -> bool:

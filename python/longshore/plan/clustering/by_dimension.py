@@ -13,7 +13,7 @@ from longshore.errors import GraphError
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph
 from longshore.model.tasks.task import DataId, Scalar, Task, TaskGraph
 from longshore.plan.clustering.by_task import task_job_names
-from longshore.plan.clustering.join_clusters import make_cluster_graph
+from longshore.plan.clustering.cluster_graph import make_cluster_graph
 from longshore.plan.clustering.partition import assign_parts
 
 ClusterKey: TypeAlias = tuple[Scalar, ...]

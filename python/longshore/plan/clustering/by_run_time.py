@@ -8,7 +8,7 @@ from longshore.contract.clustering import ClusteringSettings
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph
 from longshore.model.tasks.task import TaskGraph
 from longshore.plan.clustering.by_task import task_job_names
-from longshore.plan.clustering.join_clusters import make_cluster_graph
+from longshore.plan.clustering.cluster_graph import make_cluster_graph
 
 
 def cluster_by_run_time(graph: TaskGraph, settings: ClusteringSettings) -> ClusteredGraph:

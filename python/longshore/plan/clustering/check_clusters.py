@@ -1,11 +1,14 @@
-"""Checks that clusters hold every task once and in order; `cluster_graph` refuses cycles between clusters."""
+"""Checks of clusters: each task once and in order, and the error for clusters that wait for each other in a cycle."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from itertools import pairwise
 
-from longshore.errors import GraphError
-from longshore.model.tasks.cluster import ClusteredGraph
+from longshore.errors import CycleError, GraphError
+from longshore.model.tasks.cluster import Cluster, ClusteredGraph
+from longshore.model.tasks.task import TaskGraph
 
 
 def check_clusters(clustered: ClusteredGraph) -> None:
@@ -40,3 +43,25 @@ def check_clusters(clustered: ClusteredGraph) -> None:
                 f"the task '{after}' waits for '{before}', but its cluster '{clustered.dag.nodes[other].name}' does "
                 f"not wait for '{clustered.dag.nodes[one].name}'"
             )
+
+
+def explain_cluster_cycle(
+    graph: TaskGraph, clusters: Sequence[Cluster], cluster_of: Sequence[int], error: CycleError
+) -> CycleError:
+    """Return the error of a cycle of clusters, with an example of two tasks for each edge."""
+    number = {cluster.name: index for index, cluster in enumerate(clusters)}
+    ring = [number[name] for name in error.ring]
+    wanted = set(pairwise(ring))
+    examples: dict[tuple[int, int], str] = {}
+    for parent, child in graph.dag.edges():
+        step = cluster_of[parent], cluster_of[child]
+        if step in wanted:
+            examples.setdefault(step, f"'{graph.dag.nodes[parent].name}' before '{graph.dag.nodes[child].name}'")
+    why = "; ".join(examples[step] for step in pairwise(ring))
+    several = sorted({clusters[index].label for index in ring if len(clusters[index].tasks) > 1})
+    named = " and ".join(f"'{label}'" for label in several)
+    return CycleError(
+        error.ring,
+        hint=f"The clusters would wait for each other: {why}. Take a label out of {named}, or put what lies between "
+        "into the same cluster.",
+    )

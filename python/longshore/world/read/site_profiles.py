@@ -20,7 +20,7 @@ from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.sites.profile import SiteProfile
 from longshore.world.plugins import SERVICES, SITES, Plugin, all_plugins, built_in_plugins
-from longshore.world.read.yaml_file import SourceFile, load_layers
+from longshore.world.read.yaml_includes import SourceFile, load_layers
 from longshore.world.shipped_files import shipped_path
 
 _HEAD_KEYS: Final = ("service", "inherits", "hosts", "title")

@@ -12,7 +12,7 @@ import yaml
 from longshore.config.lint.schema_check import Finding
 from longshore.config.lint.yaml11 import check_unquoted_word
 from longshore.config.values.interpolate import quote_value
-from longshore.config.values.merge import Marker, Node, YamlScalar
+from longshore.config.values.merge import LayerRank, Marker, Node, YamlScalar
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 
@@ -322,3 +322,8 @@ def _character_error(error: yaml.reader.ReaderError, text: str, place: Origin) -
         f"this is not text: {error.reason[:100]} (character {code:#x})",
         origin=Origin(place.file, before.count("\n") + 1, column, place.layer),
     )
+
+
+def parse_yaml(text: str, name: str, *, rank: LayerRank = LayerRank.FILE) -> Node:
+    """Parse a text as YAML; an empty one becomes null. Raises `ConfigError` when it is no YAML."""
+    return read_document(text, name, rank.label).node

@@ -1,6 +1,6 @@
 """Slurm executor: submits batches as job arrays, and turns queue queries and end records into events.
 
-It joins `submit` (submission), `monitor` (monitoring) and `gather_ends` (how attempts ended).
+It joins `submit` (submission), `batch_monitor` (monitoring) and `gather_ends` (how attempts ended).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Replay of a run's events from the first one, for reports on the run and its jobs."""
+"""State of a run and reports on its jobs, by replay of all events; a run without an engine is UNKNOWN."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class Replay:
                 labels[label] = dict.fromkeys(JobState, 0) | dict(reported)
         counts = {state: sum(row[state] for row in labels.values()) for state in JobState}
         return RunStatus(
-            state=self._overall(counts),
+            state=self._state_of_run(counts),
             counts=counts,
             labels=labels,
             notes=tuple(notes),
@@ -104,7 +104,7 @@ class Replay:
             counts[self._shown[code]] += number
         return counts
 
-    def _overall(self, counts: dict[JobState, int]) -> JobState:
+    def _state_of_run(self, counts: dict[JobState, int]) -> JobState:
         state = self.state
         if not self.is_watched:
             return JobState.UNKNOWN

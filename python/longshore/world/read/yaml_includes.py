@@ -1,9 +1,9 @@
-"""Reader of YAML files and their includes into configuration layers with the origin of every value."""
+"""Reads YAML files with their includes (``includeConfigs``, ``!include``) into layers; refuses include cycles."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -12,10 +12,8 @@ import msgspec
 from longshore.config.lint.bps_aliases import add_intended_keys
 from longshore.config.lint.schema_check import Finding
 from longshore.config.values.interpolate import expand_env, quote_value
-from longshore.config.values.merge import Layer, LayerRank, Node, overlay, plain_map, with_origin
-from longshore.config.values.search import is_delimited
-from longshore.errors import ConfigError, UsageError
-from longshore.model.values import YamlValue
+from longshore.config.values.merge import Layer, LayerRank, Node, nest
+from longshore.errors import ConfigError
 from longshore.origin import Origin
 from longshore.world.read.yaml_text import MAX_DEPTH, MAX_NODES, SizedTree, read_document
 
@@ -54,11 +52,6 @@ def read_yaml(path: Path, *, rank: LayerRank = LayerRank.FILE) -> Node:
     return _IncludeReader(rank=rank, env={}, cwd=Path(), strict=True).root(path, None)
 
 
-def parse_yaml(text: str, name: str, *, rank: LayerRank = LayerRank.FILE) -> Node:
-    """Parse a text as YAML; an empty one becomes null. Raises `ConfigError` when it is no YAML."""
-    return read_document(text, name, rank.label).node
-
-
 def load_layers(
     path: Path, *, env: Mapping[str, str], rank: LayerRank = LayerRank.FILE, cwd: Path = Path()
 ) -> LoadedLayers:
@@ -73,51 +66,6 @@ def load_layers(
     reader = _IncludeReader(rank=rank, env=env, cwd=cwd)
     layers = tuple(reader.layers(path, None, (), ()))
     return LoadedLayers(layers, tuple(reader.files.values()))
-
-
-def parse_set_options(pairs: Iterable[str], *, name: str = "--set") -> Layer:
-    """Build the layer of ``KEY=VALUE`` pairs from the command line.
-
-    A plain key goes under ``bps_cmdline``; one with dots (``site.local.queue``), or with a delimiter in front
-    (``.queue``, ``/site/local/queue``), to its place. VALUE is parsed as YAML, except that no value means the empty
-    text. A later pair wins over an earlier one.
-
-    Raises `UsageError` when a pair is malformed.
-    """
-    rank = LayerRank.COMMAND_LINE
-    origin = Origin(name, layer=rank.label)
-    root = Node({}, origin)
-    for pair in pairs:
-        key, equals, text = pair.partition("=")
-        delimiter = key[:1] if is_delimited(key) else "."
-        path = key.removeprefix(delimiter).split(delimiter)
-        if not equals or not all(path):
-            raise UsageError(
-                f"{quote_value(pair)} is not KEY=VALUE",
-                hint=f"For example: {name} queue=long {name} site.local.requestCpus=2",
-            )
-        try:
-            value = with_origin(parse_yaml(text, name, rank=rank), origin) if text else Node("", origin)
-        except ConfigError as error:
-            raise UsageError(
-                f"the value in {quote_value(pair)} cannot be read: {error.message}", hint=error.hint
-            ) from error
-        place = path if len(path) > 1 or is_delimited(key) else ["bps_cmdline", *path]
-        root = overlay(root, _nest(value, place))
-    return Layer(name, rank, add_intended_keys(root))
-
-
-def parse_variables(pairs: Iterable[str], *, name: str = "--var") -> dict[str, YamlValue]:
-    """Parse ``NAME=VALUE`` pairs from the command line; values are parsed as in `parse_set_options`.
-
-    Raises `UsageError` when a pair is malformed.
-    """
-    # In a section of their own, names are not interpreted as paths.
-    values = parse_set_options((f"/given/{pair}" for pair in pairs), name=name).root.value
-    return plain_map(values.get("given") if isinstance(values, dict) else None)
-
-
-# ------------------------------------------------------------------------------------------------- files and includes
 
 
 class _IncludeDirective(msgspec.Struct, frozen=True):
@@ -209,7 +157,7 @@ class _IncludeReader:
                 yield from self.layers(
                     self._find_include(name), name.origin, section + directive.section, (*chain, identity)
                 )
-        yield Layer(str(path), self.rank, add_intended_keys(_nest(own_values, section)))
+        yield Layer(str(path), self.rank, add_intended_keys(nest(own_values, section)))
 
     def _find_include(self, name: Node) -> Path:
         """Find the file that an include names."""
@@ -274,13 +222,6 @@ def _split_includes(node: Node, section: tuple[str, ...], directives: list[_Incl
         else:
             values[key] = _split_includes(item, (*section, key), directives)
     return Node(values, node.origin, node.replaced_node)
-
-
-def _nest(node: Node, section: Iterable[str]) -> Node:
-    """Nest a value in the maps that lead to its section."""
-    for key in reversed(list(section)):
-        node = Node({key: node}, node.origin)
-    return node
 
 
 def _decode(content: bytes, origin: Origin) -> str:

@@ -17,7 +17,9 @@ from hypothesis import strategies as st
 from longshore.config.values.merge import Layer, LayerRank, Marker, Node, merge_layers, plain_map, plain_value, to_node
 from longshore.errors import ConfigError, LongshoreError, UsageError
 from longshore.origin import Origin
-from longshore.world.read.yaml_file import LoadedLayers, load_layers, parse_set_options, parse_yaml, read_yaml
+from longshore.world.read.set_options import parse_set_options
+from longshore.world.read.yaml_includes import LoadedLayers, load_layers, read_yaml
+from longshore.world.read.yaml_text import parse_yaml
 
 
 @pytest.fixture
