@@ -21,13 +21,13 @@ from longshore.plan.job_commands import (
     command_argv,
     command_program,
     full_command,
-    job_variables,
     shell_assignment,
     shell_line,
     substitute_files,
     substitute_inherited,
     substitute_variables,
 )
+from longshore.plan.job_variables import job_variables
 
 SHELLS = [shell for shell in ("dash", "bash", "ksh", "mksh") if shutil.which(shell)]
 quickly = settings(max_examples=examples(60))

@@ -327,7 +327,7 @@ def forget(reference: str, *, force: bool = False) -> ForgottenRun:
 
 def status(run: OpenRun) -> RunReport:
     """Return the state of a run and its number of jobs per state."""
-    from longshore.app.report.status import status_run
+    from longshore.app.report.brief_report import status_run
 
     return status_run(run)
 

@@ -10,8 +10,6 @@ from typing import Final
 
 from longshore.model.tasks.task import Command
 from longshore.model.workflow.job import JobSettings
-from longshore.model.workflow.request import MIB, Request
-from longshore.plan.allotted_resources import resource_variable
 
 SHELL: Final = "/bin/sh"
 
@@ -201,24 +199,6 @@ def command_program(command: Command) -> str | None:
     if word == SHELL:
         return None if command_argv(command)[:2] == (SHELL, "-c") else word
     return word if word and not _BUILT_IN.fullmatch(word) else None
-
-
-def job_variables(*, name: str, label: str, attempt: int, request: Request, run_dir: str) -> dict[str, str]:
-    """Variables that describe a job to itself; values that are unknown are absent."""
-    variables = {
-        "LONGSHORE_JOB_NAME": name,
-        "LONGSHORE_JOB_LABEL": label,
-        "LONGSHORE_JOB_ATTEMPT": str(attempt),
-        "LONGSHORE_JOB_RUN_DIR": run_dir,
-        "LONGSHORE_JOB_CPUS": str(request.cpus),
-    }
-    if request.memory_b is not None:
-        variables["LONGSHORE_JOB_MEMORY_MB"] = str(request.memory_b // MIB)
-    if request.disk_b is not None:
-        variables["LONGSHORE_JOB_DISK_MB"] = str(request.disk_b // MIB)
-    for resource, amount in request.resources.items():
-        variables[f"LONGSHORE_JOB_RESOURCE_{resource_variable(resource)}"] = str(amount)
-    return variables
 
 
 def _quote_word(word: str) -> str:

@@ -16,8 +16,8 @@ from tests.app.written_run import NOW, WrittenRun, course
 from longshore.app.control.restart import plan_restart
 from longshore.app.inspect.explain_job import explain_job
 from longshore.app.inspect.logs import LogFollower
+from longshore.app.report.brief_report import status_run
 from longshore.app.report.report import ReportBuilder, report_run
-from longshore.app.report.status import status_run
 from longshore.app.runs.event_log import RunEvents
 from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.open_run import OpenRun

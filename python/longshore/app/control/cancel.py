@@ -9,8 +9,8 @@ import msgspec
 
 from longshore.app.configure.service_lookup import find_service
 from longshore.app.inspect.find_jobs import first_of
+from longshore.app.report.brief_report import status_run
 from longshore.app.report.report import report_run
-from longshore.app.report.status import status_run
 from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.contract.capabilities import Cancellable, Queryable
 from longshore.contract.intervention import CancelOutcome, JobSelection

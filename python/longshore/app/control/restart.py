@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from longshore.app.inspect.find_jobs import find_job, find_jobs_of_labels, first_names
-from longshore.app.report.status import status_run
+from longshore.app.report.brief_report import status_run
 from longshore.app.runs.event_source import all_events
 from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_errors
 from longshore.app.submit.submit_once import refuse_if_not_submitted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from longshore.app.report.status import status_run
+from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.app.submit.submit_once import refuse_if_not_submitted
 from longshore.contract.capabilities import Resumable

@@ -8,7 +8,7 @@ import msgspec
 
 from longshore.app.control.cancel import check_names
 from longshore.app.inspect.find_jobs import first_of
-from longshore.app.report.status import status_run
+from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.capabilities import Steerable
 from longshore.contract.intervention import Intervention

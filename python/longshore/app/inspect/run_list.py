@@ -11,8 +11,8 @@ from msgspec.structs import replace
 
 from longshore.app.inspect.fields import parse_filters
 from longshore.app.inspect.remote_runs import merge_runs, query_runs
+from longshore.app.report.brief_report import status_run
 from longshore.app.report.from_snapshot import END_STATES
-from longshore.app.report.status import status_run
 from longshore.app.runs.open_run import OpenRun, is_missing
 from longshore.contract.context import RunPaths
 from longshore.contract.search import RemoteRuns, RunSearch

@@ -21,8 +21,9 @@ from longshore.model.run.event import Event, Retry
 from longshore.model.tasks.task import Command
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import Request
-from longshore.plan.job_commands import full_command, job_variables, shell_line, substitute_files
+from longshore.plan.job_commands import full_command, shell_line, substitute_files
 from longshore.plan.job_script import JobScript, render_job_script
+from longshore.plan.job_variables import job_variables
 from longshore.sites.inherited_environment import is_secret
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from longshore.app.report.brief_report import status_run
 from longshore.app.report.report import report_run
-from longshore.app.report.status import status_run
 from longshore.app.runs.open_run import OpenRun, is_missing
 from longshore.app.runs.poll import pause_after_poll
 from longshore.contract.capabilities import HoldRules

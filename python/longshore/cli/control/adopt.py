@@ -17,8 +17,8 @@ from longshore.cli.options import JSON, print_json
 @click.pass_context
 def command(ctx: click.Context, /, paths: tuple[Path, ...], *, as_json: bool) -> None:
     """Add runs to the registry: run directories, or all run directories below a directory."""
+    from longshore.cli.show.adopt_forget_text import adopted_line
     from longshore.cli.show.format import escape_controls
-    from longshore.cli.show.registry import adopted_line
 
     outcomes = api.adopt(paths)
     if as_json:

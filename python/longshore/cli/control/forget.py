@@ -16,7 +16,7 @@ from longshore.cli.options import JSON, print_json
 @JSON
 def command(runs: tuple[str, ...], *, force: bool, as_json: bool) -> None:
     """Remove runs from the registry: they are no longer listed or found by id. Their directories stay."""
-    from longshore.cli.show.registry import forgotten_line
+    from longshore.cli.show.adopt_forget_text import forgotten_line
 
     forgotten = []
     for reference in runs:

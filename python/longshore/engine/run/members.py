@@ -13,14 +13,8 @@ from longshore.engine.policy.attempt_limits import make_attempt_limits
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.schedule.resource_pool import NO_IDENTITIES, Identities
 from longshore.model.workflow.request import Request
-from longshore.plan.allotted_resources import identity_variables, thread_variables
-from longshore.plan.job_commands import (
-    full_command,
-    job_variables,
-    substitute_files,
-    substitute_inherited,
-    substitute_variables,
-)
+from longshore.plan.job_commands import full_command, substitute_files, substitute_inherited, substitute_variables
+from longshore.plan.job_variables import identity_variables, job_variables, thread_variables
 from longshore.plan.task_script import TASKS_DONE_VARIABLE, task_record_path
 
 

@@ -12,8 +12,8 @@ import msgspec
 from longshore.contract.context import Context, RenderedFile
 from longshore.engine.job_wrapper import wrapper_file
 from longshore.model.workflow.job import Job
-from longshore.plan.allotted_resources import thread_variables
-from longshore.plan.job_commands import full_command, job_variables, shell_assignment, shell_line, substitute_files
+from longshore.plan.job_commands import full_command, shell_assignment, shell_line, substitute_files
+from longshore.plan.job_variables import job_variables, thread_variables
 from longshore.plan.log_folders import attempt_log_path
 
 if TYPE_CHECKING:

@@ -28,9 +28,9 @@ from longshore.contract.service import ServiceTraits
 from longshore.engine.keeper.protocol import LimitsOrder, MemberOrder
 from longshore.engine.run.engine_service import EngineService
 from longshore.engine.schedule.concurrency_limits import find_missing_limits
-from longshore.plan.allotted_resources import GPU_RESOURCES, GPU_VARIABLES
 from longshore.plan.ignored_requests import ignored_requests
 from longshore.plan.job_commands import command_argv
+from longshore.plan.job_variables import GPU_RESOURCES, GPU_VARIABLES
 from longshore.services.local import render
 from longshore.services.local.gpus import named_members
 from longshore.services.local.keeper_client import LocalClient

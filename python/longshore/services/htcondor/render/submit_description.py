@@ -12,8 +12,7 @@ from longshore.contract.context import Context
 from longshore.engine.policy.retry import RetryRules, make_retry_rules
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
-from longshore.plan.allotted_resources import GPU_RESOURCES, thread_variables
-from longshore.plan.job_commands import job_variables
+from longshore.plan.job_variables import GPU_RESOURCES, job_variables, thread_variables
 from longshore.services.htcondor.render import log_names, quoting
 from longshore.services.htcondor.render.job_groups import SharedText
 from longshore.services.htcondor.render.retry_expressions import (

@@ -1,4 +1,4 @@
-"""Run status: from the engine's newest snapshot if complete, else from events; exit statuses are in `states`."""
+"""Report without job details: from the newest snapshot if complete, else from events."""
 
 from __future__ import annotations
 

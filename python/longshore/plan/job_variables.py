@@ -1,10 +1,12 @@
-"""Environment variables that tell a job its resources: the number of threads, and its GPUs."""
+"""Environment variables of a job: its name, request and attempt (``LONGSHORE_JOB_*``), threads, and GPUs."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 from typing import Final
+
+from longshore.model.workflow.request import MIB, Request
 
 THREAD_VARIABLES: Final = (
     "OMP_NUM_THREADS",
@@ -44,3 +46,21 @@ def identity_variables(identities: Mapping[str, tuple[str, ...]]) -> dict[str, s
 def resource_variable(name: str) -> str:
     """Name of a resource as part of a variable's name."""
     return re.sub(r"\W", "_", name, flags=re.ASCII).upper()
+
+
+def job_variables(*, name: str, label: str, attempt: int, request: Request, run_dir: str) -> dict[str, str]:
+    """Variables that describe a job to itself; values that are unknown are absent."""
+    variables = {
+        "LONGSHORE_JOB_NAME": name,
+        "LONGSHORE_JOB_LABEL": label,
+        "LONGSHORE_JOB_ATTEMPT": str(attempt),
+        "LONGSHORE_JOB_RUN_DIR": run_dir,
+        "LONGSHORE_JOB_CPUS": str(request.cpus),
+    }
+    if request.memory_b is not None:
+        variables["LONGSHORE_JOB_MEMORY_MB"] = str(request.memory_b // MIB)
+    if request.disk_b is not None:
+        variables["LONGSHORE_JOB_DISK_MB"] = str(request.disk_b // MIB)
+    for resource, amount in request.resources.items():
+        variables[f"LONGSHORE_JOB_RESOURCE_{resource_variable(resource)}"] = str(amount)
+    return variables
