@@ -19,7 +19,8 @@ from pathlib import Path
 from longshore.config.profile.combine import ClusterProfile
 from longshore.config.profile.profile import JobProfile, compile_profile
 from longshore.config.values.merge import Layer, LayerRank, merge_layers
-from longshore.config.values.search import Config, Scope
+from longshore.config.values.scope import Scope
+from longshore.config.values.search import Config
 from longshore.contract.clustering import ClusteringSettings
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph, ClusterMember, Composition
 from longshore.model.tasks.dag import Dag

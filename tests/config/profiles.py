@@ -7,7 +7,8 @@ from typing import Any
 
 from longshore.config.profile.profile import JobProfile, compile_profile
 from longshore.config.values.merge import Layer, LayerRank, merge_layers
-from longshore.config.values.search import Config, Scope
+from longshore.config.values.scope import Scope
+from longshore.config.values.search import Config
 from longshore.world.read.yaml_text import parse_yaml
 
 ENV = {"HOME": "/home/me", "PWD": "/here", "FOO": "fooval"}

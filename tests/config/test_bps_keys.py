@@ -9,7 +9,8 @@ from tests.config.documented_keys import ALL_FILES, DOCUMENTED, SCHEMA, layer
 
 from longshore.config.lint.schema_check import check_schema, find_unknown_keys
 from longshore.config.values.merge import merge_layers
-from longshore.config.values.search import DEFAULT_SCOPE, Config
+from longshore.config.values.scope import DEFAULT_SCOPE
+from longshore.config.values.search import Config
 from longshore.world.read.yaml_text import parse_yaml
 
 COMMANDS: Final = "createQuantumGraph runQuantumCommand updateQuantumGraph pipetask.pipetaskInit.runQuantumCommand"

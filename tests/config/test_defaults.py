@@ -11,10 +11,11 @@ from tests.config.documented_keys import ALL_FILES, DOCUMENTED, FILES, SCHEMA, S
 
 from longshore.config.lint.schema_check import check_schema
 from longshore.config.profile.profile import JobProfile, compile_profile
-from longshore.config.values.interpolate import Template
 from longshore.config.values.merge import Layer, LayerRank, Node, merge_layers, plain_value
 from longshore.config.values.quantities import parse_pool
-from longshore.config.values.search import Config, Scope
+from longshore.config.values.scope import Scope
+from longshore.config.values.search import Config
+from longshore.config.values.templates import Template
 from longshore.model.values import YamlValue
 from longshore.model.workflow.request import MIB, Request
 from longshore.world.read.yaml_includes import read_yaml

@@ -267,7 +267,7 @@ def test_an_engine_superseded_while_it_cancels_asks_for_nothing(tmp_path: Path) 
     older._record(Steer(who="me", act="cancel"))
     newer = sim.engine("resume")
     with pytest.raises(Superseded):
-        older._end_cancelled()
+        older._cancel_attempts()
     assert sim.asked("cancel") == []
     assert newer.run() is JobState.SUCCEEDED, "what was never written down never was"
 

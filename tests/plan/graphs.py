@@ -9,7 +9,8 @@ from typing import Any
 from longshore.config.profile.profile import JobProfile, compile_profile
 from longshore.config.select.ordering_rules import OrderingRule
 from longshore.config.values.merge import to_node
-from longshore.config.values.search import Config, Scope
+from longshore.config.values.scope import Scope
+from longshore.config.values.search import Config
 from longshore.model.tasks.cluster import ClusteredGraph, ClusterMember
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import Task, TaskGraph

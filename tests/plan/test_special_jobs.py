@@ -8,7 +8,8 @@ from tests.plan.graphs import graph, workflow_of
 from longshore.config.profile.final_job import WhenRun, read_final_commands, read_when_run
 from longshore.config.profile.profile import JobProfile
 from longshore.config.values.merge import LayerRank, make_layer, merge_layers
-from longshore.config.values.search import DEFAULT_SCOPE, Config
+from longshore.config.values.scope import DEFAULT_SCOPE
+from longshore.config.values.search import Config
 from longshore.contract.clustering import ClusteringSettings
 from longshore.errors import ConfigError, PreparationError
 from longshore.model.workflow.job import JobSettings

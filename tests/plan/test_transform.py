@@ -9,7 +9,8 @@ from tests.plan.graphs import workflow_of
 
 from longshore.config.profile.profile import JobProfile, compile_profile
 from longshore.config.values.merge import to_node
-from longshore.config.values.search import Config, Scope
+from longshore.config.values.scope import Scope
+from longshore.config.values.search import Config
 from longshore.contract.clustering import ClusteringSettings
 from longshore.errors import ConfigError, PreparationError
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph, ClusterMember

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from longshore.config.values.interpolate import Template, split_fields
+from longshore.config.values.templates import Template, split_fields
 from longshore.contract.context import file_name, log_path
 from longshore.model.tasks.task import DataId
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from longshore.config.profile.combine import ClusterProfile, combine_profiles
 from longshore.config.profile.profile import JobProfile
 from longshore.config.select.ordering_rules import OrderingRule
-from longshore.config.values.interpolate import Field, Template
+from longshore.config.values.templates import Field, Template
 from longshore.errors import ConfigError, CycleError, PreparationError
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph, ClusterMember, Composition
 from longshore.model.tasks.dag import Dag

@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.values.interpolate import quote_value
 from longshore.config.values.merge import Node, plain_value
 from longshore.config.values.quantities import parse_count, parse_memory, parse_walltime
+from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.workflow.job import JobSettings

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.values.interpolate import quote_value
 from longshore.config.values.merge import Node, drop_deleted_keys, map_items, overlay
+from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 

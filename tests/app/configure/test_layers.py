@@ -11,7 +11,7 @@ from longshore.app.configure.configuration import Draft, read_draft
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.lint import check_configuration
 from longshore.config.lint.schema_check import Finding
-from longshore.config.values.search import Scope
+from longshore.config.values.scope import Scope
 from longshore.errors import ConfigError
 
 KEY = "queue"

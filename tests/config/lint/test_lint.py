@@ -19,7 +19,8 @@ from longshore.config.lint.bps_aliases import add_intended_keys
 from longshore.config.lint.schema_check import Severity
 from longshore.config.lint.variable_checks import LintContext
 from longshore.config.lint.yaml11 import check_unquoted_word
-from longshore.config.values.search import Config, Scope
+from longshore.config.values.scope import Scope
+from longshore.config.values.search import Config
 from longshore.errors import LongshoreError
 from longshore.world.read.yaml_text import parse_yaml
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from longshore.config.profile.combine import ClusterProfile, TaskGroup, combine_profiles, combine_settings
 from longshore.config.profile.profile import compile_profile
 from longshore.config.values.merge import Layer, LayerRank, merge_layers
-from longshore.config.values.search import Config, Scope
+from longshore.config.values.scope import Scope
+from longshore.config.values.search import Config
 from longshore.errors import ConfigError
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request

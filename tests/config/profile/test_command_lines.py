@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.config.profile.command_lines import read_command_template, read_command_words, replace_program_paths
-from longshore.config.values.interpolate import Template
 from longshore.config.values.merge import to_node
-from longshore.config.values.search import Config, Scope
+from longshore.config.values.scope import Scope
+from longshore.config.values.search import Config
+from longshore.config.values.templates import Template
 from longshore.errors import ConfigError, UndefinedVariableError
 from longshore.origin import Origin
 

@@ -9,8 +9,8 @@ import pytest
 from tests.config.profiles import config_of, profile_of, scope_of
 
 from longshore.config.profile.profile import JobProfile, compile_profile
-from longshore.config.values.interpolate import Field, Template
-from longshore.config.values.search import Scope
+from longshore.config.values.scope import Scope
+from longshore.config.values.templates import Field, Template
 from longshore.errors import ConfigError, ReferenceCycleError, UndefinedVariableError
 from longshore.model.workflow.request import MIB, Request
 

@@ -11,7 +11,8 @@ from longshore.config.profile.combine import combine_profiles
 from longshore.config.profile.profile import JobProfile, compile_profile
 from longshore.config.profile.service_settings import ServiceKeys
 from longshore.config.values.merge import LayerRank
-from longshore.config.values.search import Config, Scope
+from longshore.config.values.scope import Scope
+from longshore.config.values.search import Config
 from longshore.errors import ConfigError
 from longshore.world.read.yaml_text import parse_yaml
 

@@ -6,7 +6,8 @@ import pytest
 
 from longshore.config.select.cluster_rules import parse_cluster_rules
 from longshore.config.values.merge import LayerRank, make_layer, merge_layers
-from longshore.config.values.search import DEFAULT_SCOPE, Config
+from longshore.config.values.scope import DEFAULT_SCOPE
+from longshore.config.values.search import Config
 from longshore.contract.clustering import ClusterRule, Partition, Start
 from longshore.errors import ConfigError
 

@@ -6,7 +6,8 @@ import pytest
 
 from longshore.config.select.ordering_rules import OrderingRule, parse_ordering_rules
 from longshore.config.values.merge import LayerRank, make_layer, merge_layers
-from longshore.config.values.search import DEFAULT_SCOPE, Config
+from longshore.config.values.scope import DEFAULT_SCOPE
+from longshore.config.values.search import Config
 from longshore.contract.clustering import Start
 from longshore.errors import ConfigError
 from longshore.model.workflow.job_groups import Implementation

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.config.values.bps_eval import FunctionCall, evaluate_calls, impure_calls
-from longshore.config.values.interpolate import Template
 from longshore.config.values.merge import LayerRank, make_layer
-from longshore.config.values.search import Config, Scope
+from longshore.config.values.scope import Scope
+from longshore.config.values.search import Config
+from longshore.config.values.templates import Template
 from longshore.errors import ConfigError, LongshoreError
 
 

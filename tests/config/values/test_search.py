@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.config.values.interpolate import Field
+from longshore.config.values.interpolate import Interpolator, normalize_path
 from longshore.config.values.merge import LayerRank, make_layer, merge_layers, to_node
-from longshore.config.values.search import Config, Interpolator, Scope, empty_text, normalize_path
+from longshore.config.values.scope import Scope, empty_text
+from longshore.config.values.search import Config
+from longshore.config.values.templates import Field
 from longshore.errors import ConfigError, LongshoreError, ReferenceCycleError
 from longshore.origin import Origin
 

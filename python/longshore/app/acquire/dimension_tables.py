@@ -8,9 +8,9 @@ from pathlib import Path
 
 from longshore.app.acquire.named_files import find_file, read_file
 from longshore.app.configure.configuration import Configuration
-from longshore.config.values.interpolate import Template, parts_text
+from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import Node
-from longshore.config.values.search import Interpolator
+from longshore.config.values.templates import Template, parts_text
 from longshore.errors import ConfigError
 from longshore.graph.declaration.description import FileKind, NeededFile
 from longshore.graph.declaration.pipeline_parts import needed_files

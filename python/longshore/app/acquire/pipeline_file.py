@@ -10,9 +10,9 @@ from longshore.app.acquire.dimension_tables import make_template, read_tables
 from longshore.app.acquire.named_files import find_file
 from longshore.app.configure.configuration import Configuration
 from longshore.app.payload.pipeline_imports import ImportReader, pipeline_node
-from longshore.config.values.interpolate import parts_text
 from longshore.config.values.merge import Node
 from longshore.config.values.quantities import parse_count
+from longshore.config.values.templates import parts_text
 from longshore.errors import ConfigError, PreparationError
 from longshore.graph.declaration.imports import substitute_parameters
 from longshore.graph.declaration.pipeline_parts import PipelineKind, pipeline_kind, select_tasks

@@ -15,7 +15,7 @@ from longshore.app.payload.payload import AcquiredPayload, note_kept_graph
 from longshore.app.progress import Progress
 from longshore.config.profile.command_lines import read_command_words
 from longshore.config.values.merge import PACKAGED_LAYERS, map_items
-from longshore.config.values.search import Scope
+from longshore.config.values.scope import Scope
 from longshore.errors import ConfigError, FilesError, GraphCommandError, PreparationError
 from longshore.graph.formats.quantum_graph import RUN_GRAPH, task_graph
 from longshore.model.tasks.file import File

@@ -17,7 +17,8 @@ from longshore.config.lint.explain import KeyExplanation, explain_key
 from longshore.config.values.bps_eval import FunctionCaller
 from longshore.config.values.merge import PACKAGED_LAYERS, Layer, LayerRank, make_layer, map_items, merge_over
 from longshore.config.values.quantities import parse_bool
-from longshore.config.values.search import Config, Scope
+from longshore.config.values.scope import Scope
+from longshore.config.values.search import Config
 from longshore.engine.run.service_capabilities import backend_options
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue

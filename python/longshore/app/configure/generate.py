@@ -13,9 +13,10 @@ from longshore.app.configure.lint import check_configuration
 from longshore.app.configure.user_functions import make_caller
 from longshore.config.lint.schema_check import Finding
 from longshore.config.values.bps_eval import GENERATE_HINT, GENERATE_KEY, FunctionCaller, parse_call
-from longshore.config.values.interpolate import quote_value
+from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import Layer, LayerRank, Marker, Node, map_items, to_node
-from longshore.config.values.search import Config, Interpolator
+from longshore.config.values.search import Config
+from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin

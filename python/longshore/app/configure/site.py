@@ -14,7 +14,7 @@ from longshore.app.configure.layers import default_service
 from longshore.app.configure.schemas import profile_schema, site_schema
 from longshore.app.configure.service_lookup import default_site_by_name, short_name
 from longshore.config.lint.schema_check import Finding, Severity, check_schema
-from longshore.config.values.interpolate import quote_value
+from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import (
     PACKAGED_LAYERS,
     Layer,
@@ -25,7 +25,9 @@ from longshore.config.values.merge import (
     plain_map,
     plain_value,
 )
-from longshore.config.values.search import Config, Interpolator, Scope
+from longshore.config.values.scope import Scope
+from longshore.config.values.search import Config
+from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin

@@ -10,8 +10,8 @@ from typing import Final, TypeVar
 
 from longshore.app.configure.configuration import Configuration
 from longshore.config.values.bps_eval import FunctionCall, FunctionCaller
-from longshore.config.values.interpolate import quote_value
 from longshore.config.values.merge import Layer, Node, map_items
+from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError, LongshoreError
 from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin

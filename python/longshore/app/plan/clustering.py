@@ -13,9 +13,9 @@ from longshore.app.configure.resolved_run import ResolvedRun, payload_identity, 
 from longshore.app.configure.user_functions import call_function, find_function
 from longshore.app.payload.payload import AcquiredPayload
 from longshore.config.select.cluster_rules import parse_cluster_rules
+from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import plain_map
 from longshore.config.values.quantities import parse_walltime
-from longshore.config.values.search import Interpolator
 from longshore.contract.clustering import ClusteringAlgorithm, ClusteringSettings
 from longshore.errors import ConfigError
 from longshore.model.tasks.cluster import ClusteredGraph

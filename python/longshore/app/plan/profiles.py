@@ -18,7 +18,7 @@ from longshore.config.profile.combine import ClusterProfile
 from longshore.config.profile.profile import REQUEST_KEYS, JobProfile, compile_profile
 from longshore.config.profile.service_settings import CONTAINER, ServiceKeys, varies_per_job
 from longshore.config.values.merge import Node
-from longshore.config.values.search import Scope
+from longshore.config.values.scope import Scope
 from longshore.contract.context import Problem
 from longshore.contract.service import WmsService
 from longshore.engine.policy.retry import lowered_first_memory

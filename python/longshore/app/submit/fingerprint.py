@@ -19,8 +19,8 @@ from longshore.app.payload.locate_file import locate_file
 from longshore.app.plan.programs import existing_programs
 from longshore.app.submit.transform import RunPlan
 from longshore.config.values.bps_eval import GENERATE_KEY
-from longshore.config.values.interpolate import quote_value
 from longshore.config.values.merge import PACKAGED_LAYERS, Node, plain_value
+from longshore.config.values.templates import quote_value
 from longshore.contract.context import Problem, RunPaths
 from longshore.errors import LongshoreError
 from longshore.model.run.fingerprint import FileFingerprint, Fingerprint

@@ -16,8 +16,9 @@ from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.submit.stages import advance_run, reserved_id
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
 from longshore.app.submit.transform import RunPlan, single_job_profile
+from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import Node, map_items
-from longshore.config.values.search import Config, Interpolator
+from longshore.config.values.search import Config
 from longshore.errors import ConfigError, FilesError
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import File

@@ -10,9 +10,11 @@ from typing import Final
 import msgspec
 
 from longshore.config.values.bps_eval import BPS_EVAL
-from longshore.config.values.interpolate import Field, expand_env, rewrite_angled_env, split_angled, split_fields
+from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import Marker, Node, plain_value
-from longshore.config.values.search import SECTIONS, Config, Interpolator, RawValue, Scope, is_delimited
+from longshore.config.values.scope import RawValue, Scope
+from longshore.config.values.search import SECTIONS, Config, is_delimited
+from longshore.config.values.templates import Field, expand_env, rewrite_angled_env, split_angled, split_fields
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin

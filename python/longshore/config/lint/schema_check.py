@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from longshore.config.lint.fast_schema import FastSchema
-from longshore.config.values.interpolate import Field, angled_names, quote_value, split_fields
 from longshore.config.values.merge import PACKAGED_LAYERS, Node, map_items, plain_value
+from longshore.config.values.templates import Field, angled_names, quote_value, split_fields
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import JsonSchema
 from longshore.origin import Origin

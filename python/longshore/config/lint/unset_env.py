@@ -7,9 +7,10 @@ from typing import Final
 
 from longshore.config.lint.schema_check import Finding, Severity, variable_names
 from longshore.config.lint.section_checks import CHOICE_KEYS, find_choices
-from longshore.config.values.interpolate import rewrite_angled_env, unset_env_names
 from longshore.config.values.merge import PACKAGED_LAYERS, Node
-from longshore.config.values.search import LABEL_SECTIONS, Config, Scope
+from longshore.config.values.scope import Scope
+from longshore.config.values.search import LABEL_SECTIONS, Config
+from longshore.config.values.templates import rewrite_angled_env, unset_env_names
 
 _PAYLOADS: Final = ("wfformat", "pipelineYaml", "qgraphFile", "graphFile")
 _PATHS: Final = ("workingDirectory", "submitPath", "idLinkPath", "sitePath", *_PAYLOADS)

@@ -11,9 +11,11 @@ import msgspec
 
 from longshore.config.lint.schema_check import Finding, Severity, find_unknown_keys, key_name, variable_names
 from longshore.config.values.bps_eval import BPS_EVAL, GENERATE_HINT, GENERATE_KEY, impure_calls, parse_call
-from longshore.config.values.interpolate import angled_names, wms_placeholder
+from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import PACKAGED_LAYERS, Node, map_items
-from longshore.config.values.search import Config, Interpolator, Scope
+from longshore.config.values.scope import Scope
+from longshore.config.values.search import Config
+from longshore.config.values.templates import angled_names, wms_placeholder
 from longshore.errors import ConfigError, ReferenceCycleError
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import JsonSchema, YamlValue

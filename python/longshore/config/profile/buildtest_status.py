@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.values.interpolate import quote_value
 from longshore.config.values.merge import Node, plain_value
+from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.model.run.states import Cause, JobState
 from longshore.model.suggestions import did_you_mean

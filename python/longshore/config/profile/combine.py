@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import msgspec
 
 from longshore.config.profile.profile import ATTRIBUTE_KEYS, AttributeValue, JobProfile
-from longshore.config.values.interpolate import quote_value
+from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.model.workflow.attempt_rules import JobRules
 from longshore.model.workflow.job import JobSettings

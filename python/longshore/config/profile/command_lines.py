@@ -9,10 +9,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeAlias
 
-from longshore.config.values.interpolate import Template, expand_env, quote_value, undelay_env
+from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import Node, plain_value, to_node
 from longshore.config.values.quantities import parse_bool
-from longshore.config.values.search import Config, Interpolator, RawValue, Scope, empty_text
+from longshore.config.values.scope import RawValue, Scope, empty_text
+from longshore.config.values.search import Config
+from longshore.config.values.templates import Template, expand_env, quote_value, undelay_env
 from longshore.errors import ConfigError, UndefinedVariableError
 from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin

@@ -10,7 +10,8 @@ from typing import Final
 
 from longshore.config.profile.command_lines import interpolate_shell_line
 from longshore.config.values.merge import Node, map_items
-from longshore.config.values.search import Config, Scope
+from longshore.config.values.scope import Scope
+from longshore.config.values.search import Config
 from longshore.errors import ConfigError, PreparationError
 
 _COMMAND: Final = re.compile(r"command[0-9]+")

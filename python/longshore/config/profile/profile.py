@@ -18,7 +18,7 @@ from longshore.config.profile.service_settings import (
     render_settings,
     varies_per_job,
 )
-from longshore.config.values.interpolate import Template, quote_value
+from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import PACKAGED_LAYERS, Node, map_items, plain_value
 from longshore.config.values.quantities import (
     parse_bool,
@@ -28,7 +28,9 @@ from longshore.config.values.quantities import (
     parse_resource_request,
     parse_walltime,
 )
-from longshore.config.values.search import DEFAULT_SCOPE, Config, Interpolator, RawValue, Scope
+from longshore.config.values.scope import DEFAULT_SCOPE, RawValue, Scope
+from longshore.config.values.search import Config
+from longshore.config.values.templates import Template, quote_value
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.workflow.job import JobSettings, parse_concurrency_limits

@@ -12,10 +12,10 @@ import msgspec
 
 from longshore.config.profile import buildtest_status
 from longshore.config.profile.buildtest_status import parse_slurm_states
-from longshore.config.values.interpolate import Template, quote_value, unparse_fields
 from longshore.config.values.merge import Node, plain_value, to_node
 from longshore.config.values.quantities import parse_bool, parse_count, parse_memory, parse_walltime
-from longshore.config.values.search import RawValue
+from longshore.config.values.scope import RawValue
+from longshore.config.values.templates import Template, quote_value, unparse_fields
 from longshore.errors import ConfigError
 from longshore.model.run.states import Cause, JobState
 from longshore.model.signals import signal_names, signal_number

@@ -7,9 +7,10 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from longshore.config.values.interpolate import Template, quote_value
 from longshore.config.values.merge import Marker, Node, map_items, plain_value
-from longshore.config.values.search import LABEL_SECTIONS, SECTIONS, Config, Scope
+from longshore.config.values.scope import Scope
+from longshore.config.values.search import LABEL_SECTIONS, SECTIONS, Config
+from longshore.config.values.templates import Template, quote_value
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin

@@ -7,8 +7,10 @@ from dataclasses import replace
 from typing import Final
 
 from longshore.config.select.selection import Selection
+from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.quantities import parse_count
-from longshore.config.values.search import Config, Interpolator, Scope
+from longshore.config.values.scope import Scope
+from longshore.config.values.search import Config
 from longshore.contract.clustering import ClusterRule, Partition
 from longshore.errors import ConfigError
 

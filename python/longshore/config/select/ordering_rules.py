@@ -8,9 +8,11 @@ from enum import StrEnum
 import msgspec
 
 from longshore.config.select.selection import Selection
+from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import Node
 from longshore.config.values.quantities import parse_bool
-from longshore.config.values.search import Config, Interpolator, Scope
+from longshore.config.values.scope import Scope
+from longshore.config.values.search import Config
 from longshore.contract.clustering import Start
 from longshore.errors import ConfigError
 from longshore.model.workflow.job_groups import Implementation

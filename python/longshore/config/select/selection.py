@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import TypeVar
 
-from longshore.config.values.interpolate import quote_value
+from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import Node, plain_value
-from longshore.config.values.search import Interpolator
+from longshore.config.values.templates import quote_value
 from longshore.contract.clustering import Start
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean

@@ -10,7 +10,7 @@ from warnings import catch_warnings, simplefilter
 
 import msgspec
 
-from longshore.config.values.interpolate import quote_value
+from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 

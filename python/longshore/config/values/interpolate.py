@@ -1,300 +1,161 @@
-"""Parses ``{name}``, ``${NAME}`` and ``<ENV:NAME>`` in text, and substitutes values for these variables."""
+"""Interpolates ``{name}`` in values, through other values; refuses a value that refers to itself."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TypeAlias
+import posixpath
+from collections.abc import Iterator
+from typing import Protocol
 
-import msgspec
-
-from longshore.errors import ConfigError, UndefinedVariableError
+from longshore.config.values.bps_eval import BPS_EVAL, FunctionCaller, evaluate_calls
+from longshore.config.values.scope import RawValue, Scope
+from longshore.config.values.templates import (
+    Field,
+    Part,
+    Parts,
+    Template,
+    delay_env,
+    expand_env,
+    format_value,
+    join_parts,
+    parts_text,
+    rewrite_angled_env,
+    split_angled,
+    split_fields,
+    wms_placeholder,
+)
+from longshore.errors import ConfigError, ReferenceCycleError
+from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
-
-class Field(msgspec.Struct, frozen=True, gc=False):
-    """A variable in a text, to be replaced by a value.
-
-    Attributes
-    ----------
-    name
-        An identifier, or a dotted key with a dot in front.
-    spec
-        Python's format specification for the value.
-    """
-
-    name: str
-    spec: str = ""
-
-    def __str__(self) -> str:
-        return f"{{{self.name}:{self.spec}}}" if self.spec else f"{{{self.name}}}"
+_MAX_DEPTH = 100
+_MAX_LENGTH = 1_000_000
+"""Maximum characters and fields of one value: variables that double each other reach any size in a few lines."""
 
 
-Part: TypeAlias = str | Field
-Parts: TypeAlias = tuple[Part, ...]
+class KeyLookup(Protocol):
+    """Looks up a key; `Config` does."""
 
-_TOKEN = re.compile(
-    r"\{\{|\}\}"
-    # `${` belongs to the environment or the shell, unless the brace is doubled.
-    r"|\$\{(?!\{)"
-    r"|\{(?P<name>[^\W\d]\w*|\.[^\W\d][\w+-]*(?:\.[\w+-]+)*)(?::(?P<spec>[^{}]*))?\}"
-    r"|[{}]"
-)
-_VARIABLE = re.compile(r"\$\$|\$(?:(?P<bare>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)\})", re.ASCII)
-_DELAYED = re.compile(r"<ENV:([A-Za-z_]\w*)>", re.ASCII)
-_ANGLED = re.compile(r"(?<!\$)<([^\W\d]\w*)>")
-_ANGLED_ENV = re.compile(r"\$<([A-Za-z_]\w*)>", re.ASCII)
-_PLACEHOLDER = re.compile(r"wms([A-Z])(\w*)")
-_LONG_NUMBER = re.compile(r"\d{5}")
+    caller: FunctionCaller | None
+
+    def lookup(self, key: str, scope: Scope) -> RawValue | None:
+        """Find a key, and return its value as written."""
 
 
-def split_fields(text: str) -> Parts:
-    """Split a text into literals and fields.
+class Interpolator:
+    """Interpolates variables, each of them once per interpolator."""
 
-    ``{{`` and ``}}`` are braces. Braces around other text than a name stay as they are (``awk '{print $1}'``, ``{}``),
-    and so does an unbalanced brace; the same holds for ``${...}``.
-    """
-    if "{" not in text and "}" not in text:
-        return (text,) if text else ()
-    return join_parts(part for part, _ in _pieces(text))
+    def __init__(self, config: KeyLookup, scope: Scope) -> None:
+        self.config = config
+        self.scope = scope
+        self._parts_by_name: dict[str, Parts | RawValue | None] = {}
+        self._active_names: dict[str, Origin | None] = {}
 
+    def value(self, key: str, hit: RawValue) -> YamlValue:
+        """The value of a hit: text with its variables substituted, anything else unchanged."""
+        if not isinstance(hit.value, str):
+            return hit.plain_value()
+        text = parts_text(self.template(hit.value, hit.origin, name=key).parts)
+        # BPS normalizes this path, because dimensions that a job lacks leave doubled slashes in it.
+        return normalize_path(text, slash=hit.value.endswith("/")) if key == "subDirTemplate" else text
 
-def substitute_values(text: str, values: Mapping[str, object], origin: Origin | None = None) -> str:
-    """Replace the fields that have a value; leave the rest of the text as written."""
-    if "{" not in text:
-        return text
-    return "".join(
-        format_value(values[part.name], part, origin) if isinstance(part, Field) and part.name in values else written
-        for part, written in _pieces(text)
-    )
+    def template(self, text: str, origin: Origin | None, *, name: str = "") -> Template:
+        """Interpolate a text, but for the free variables.
 
-
-def _pieces(text: str) -> Iterator[tuple[Part, str]]:
-    """Literals and fields, each with its text as written."""
-    at = 0
-    # Open braces that are text: their closing braces are text as well, even two together, as in
-    # `{for (i in a) {print i}}`.
-    open_braces = 0
-    while token := _TOKEN.search(text, at):
-        yield (literal := text[at : token.start()]), literal
-        at = token.end()
-        found = token.group()
-        if token["name"]:
-            yield Field(token["name"], token["spec"] or ""), found
-        elif found == "{{":
-            yield "{", found
-        elif found == "}}" and not open_braces:
-            yield "}", found
-        elif found[0] == "}":
-            open_braces = max(open_braces - 1, 0)
-            at = token.start() + 1
-            yield "}", "}"
-        else:
-            open_braces += 1
-            yield found, found
-    yield text[at:], text[at:]
-
-
-def join_parts(parts: Iterable[Part]) -> Parts:
-    """Join neighbouring literals and drop empty ones."""
-    merged_parts: list[Part] = []
-    literal: list[str] = []
-    for part in parts:
-        if isinstance(part, str):
-            literal.append(part)
-            continue
-        if text := "".join(literal):
-            merged_parts.append(text)
-        literal = []
-        merged_parts.append(part)
-    if text := "".join(literal):
-        merged_parts.append(text)
-    return tuple(merged_parts)
-
-
-def unparse_fields(parts: Iterable[Part]) -> str:
-    """The text that `split_fields` splits into these parts."""
-    return "".join(part.replace("{", "{{").replace("}", "}}") if isinstance(part, str) else str(part) for part in parts)
-
-
-def parts_text(parts: Iterable[Part]) -> str:
-    """Text of the parts: literals as they are, fields in braces."""
-    return "".join(map(str, parts))
-
-
-def expand_env(text: str, env: Mapping[str, str], *, delayed: bool = True) -> str:
-    """Substitute environment variables, `delayed` ones too; an undefined one, ``$$`` and ``$(`` stay as written."""
-    if delayed and "<ENV:" in text:
-        text = undelay_env(text)
-    if "$" not in text:
-        return text
-    return _VARIABLE.sub(lambda found: env.get(found["bare"] or found["braced"] or "", found.group()), text)
-
-
-def unset_env_names(text: str, env: Mapping[str, str]) -> list[str]:
-    """Names of the environment variables (`delayed` ones too) that a text uses and the environment lacks."""
-    if "$" not in text and "<ENV:" not in text:
-        return []
-    names = (found["bare"] or found["braced"] for found in _VARIABLE.finditer(undelay_env(text)))
-    return [name for name in dict.fromkeys(names) if name and name not in env]
-
-
-def rewrite_angled_env(text: str, env: Mapping[str, str]) -> str:
-    """Rewrite ``$<NAME>`` as ``${NAME}`` where that environment variable is set."""
-    if "$<" not in text:
-        return text
-    return _ANGLED_ENV.sub(lambda found: f"${{{found[1]}}}" if found[1] in env else found.group(), text)
-
-
-def split_angled(text: str, exists: Callable[[str], bool]) -> Iterator[Part]:
-    """Split a literal at each ``<name>`` that means ``{name}``; a shell redirection does not."""
-    at = 0
-    for found in _ANGLED.finditer(text):
-        if exists(found[1]):
-            yield text[at : found.start()]
-            yield Field(found[1])
-            at = found.end()
-    yield text[at:]
-
-
-def angled_names(text: str, env: Mapping[str, str]) -> Iterator[tuple[str, bool]]:
-    """Each ``<name>`` of a text, and each ``$<NAME>`` without an environment variable, and whether it is the latter."""
-    yield from ((found[1], False) for found in _ANGLED.finditer(text))
-    yield from ((found[1], True) for found in _ANGLED_ENV.finditer(text) if found[1] not in env)
-
-
-def delay_env(text: str) -> str:
-    """Rewrite environment variables as ``<ENV:NAME>``, to be expanded where the job runs."""
-
-    def delayed(found: re.Match[str]) -> str:
-        name = found["bare"] or found["braced"]
-        return f"<ENV:{name}>" if name else found.group()
-
-    return _VARIABLE.sub(delayed, text)
-
-
-def undelay_env(text: str) -> str:
-    """Rewrite ``<ENV:NAME>`` as ``${NAME}``, for a shell to expand."""
-    return _DELAYED.sub(r"${\1}", text)
-
-
-def wms_placeholder(name: str) -> str | None:
-    """``<WMS:fooBar>`` for the name ``wmsFooBar``, which the workload manager replaces; ``None`` for other names."""
-    found = _PLACEHOLDER.fullmatch(name)
-    return f"<WMS:{found[1].lower()}{found[2]}>" if found else None
-
-
-def format_value(value: object, variable: Field, origin: Origin | None = None) -> str:
-    """Format a value by the format specification of its field.
-
-    Raises
-    ------
-    ConfigError
-        The format specification does not suit the value.
-    """
-    if not variable.spec:
-        return str(value)
-    # A format width of nine digits would take gigabytes.
-    if not _LONG_NUMBER.search(variable.spec):
-        try:
-            return format(value, variable.spec)
-        except (ValueError, TypeError):
-            pass
-    raise ConfigError(
-        f"'{variable}' cannot write the value {quote_value(value)}: '{variable.spec[:40]}' is not a format for it",
-        origin=origin,
-        hint=f"If no variable is meant, double the braces: '{{{{{variable.name}:{variable.spec[:40]}}}}}'.",
-    )
-
-
-def quote_value(value: object, width: int = 60) -> str:
-    """A value as an error shows it: quoted, and shortened to `width` characters."""
-    text = str(value)
-    return f"'{text[: width - 3]}...'" if len(text) > width else f"'{text}'"
-
-
-@dataclass(frozen=True)
-class Template:
-    """Text with fields that are filled per job.
-
-    Attributes
-    ----------
-    parts
-        Literals and fields.
-    origin
-        Where it was written.
-    """
-
-    parts: Parts
-    origin: Origin | None = field(default=None, compare=False)
-
-    def __str__(self) -> str:
-        return unparse_fields(self.parts)
-
-    @cached_property
-    def names(self) -> frozenset[str]:
-        """Names of the fields."""
-        return frozenset(part.name for part in self.parts if isinstance(part, Field))
-
-    @cached_property
-    def _fields(self) -> tuple[Field, ...]:
-        return tuple(part for part in self.parts if isinstance(part, Field))
-
-    @cached_property
-    def _order(self) -> tuple[str, ...] | None:
-        """Field names in order, or ``None`` when one has a format specification."""
-        return None if any(part.spec for part in self._fields) else tuple(part.name for part in self._fields)
-
-    @cached_property
-    def _pattern(self) -> str:
-        # Interpolation by `%` is C from end to end: a third of the time of joining the parts.
-        return "".join(part.replace("%", "%%") if isinstance(part, str) else "%s" for part in self.parts)
-
-    def render(
-        self,
-        values: Mapping[str, object],
-        quote: Callable[[str], str] | None = None,
-        *,
-        missing: str | None = None,
-    ) -> str:
-        """Substitute values for the fields.
-
-        Parameters
-        ----------
-        values
-            Value per name; others than `names` are ignored.
-        quote
-            Applied to each value, never to the literal text.
-        missing
-            Replaces a value that is missing.
-
-        Raises
-        ------
-        UndefinedVariableError
-            A value is missing, and `missing` is not given.
-        ConfigError
-            A value does not suit its format specification.
+        `name` is the key whose value the text is, so that a reference to itself is found.
         """
-        try:
-            if self._order is None or (missing is not None and quote is not None):
-                return self._pattern % tuple(self._written(values, quote, missing))
-            if missing is not None:
-                return self._pattern % tuple([values.get(name, missing) for name in self._order])
-            if quote is None:
-                return self._pattern % tuple([values[name] for name in self._order])
-            return self._pattern % tuple([quote(str(values[name])) for name in self._order])
-        except KeyError as error:
-            raise UndefinedVariableError(f"'{{{error.args[0]}}}' has no value here", origin=self.origin) from None
+        if not name:
+            return Template(self._parts(text, origin), origin)
+        self._active_names[name] = origin
+        parts = self._parts(text, origin)
+        del self._active_names[name]
+        return Template(parts, origin)
 
-    def _written(
-        self, values: Mapping[str, object], quote: Callable[[str], str] | None, missing: str | None
-    ) -> Iterator[str]:
-        """Formatted and quoted text of each field, in order."""
-        for variable in self._fields:
-            if missing is not None and variable.name not in values:
-                text = missing
+    def _parts(self, text: str, origin: Origin | None) -> Parts:
+        text = rewrite_angled_env(text, self.scope.env)
+        if self.scope.expand_env:
+            text = expand_env(text, self.scope.env, delayed=not self.scope.keep_delayed)
+        elif self.scope.replace_env:
+            text = delay_env(text)
+        parts: list[Part] = []
+        size = 0
+        for piece in self._pieces(text):
+            new_parts = (piece,) if isinstance(piece, str) else self._substitute(piece, origin)
+            parts.extend(new_parts)
+            size += sum(len(part) if isinstance(part, str) else 1 for part in new_parts)
+            if size > _MAX_LENGTH:
+                raise ConfigError(f"the value is longer than {_MAX_LENGTH:,} characters", origin=origin)
+        return self._evaluate_calls(join_parts(parts), origin)
+
+    def _pieces(self, text: str) -> Iterator[Part]:
+        """Literals and fields of a text; ``<name>`` is a field where that variable exists."""
+        for piece in split_fields(text):
+            if isinstance(piece, str) and "<" in piece:
+                yield from split_angled(piece, self._is_variable)
             else:
-                text = format_value(values[variable.name], variable, self.origin)
-            yield quote(text) if quote else text
+                yield piece
+
+    def _is_variable(self, name: str) -> bool:
+        return name in self.scope.free or self.config.lookup(name, self.scope) is not None
+
+    def _evaluate_calls(self, parts: Parts, origin: Origin | None) -> Parts:
+        """The parts with function calls evaluated."""
+        if not any(isinstance(part, str) and BPS_EVAL in part for part in parts):
+            return parts
+        fields = ", ".join(f"'{part.name}'" for part in parts if isinstance(part, Field))
+        try:
+            return join_parts(
+                evaluate_calls(part, origin, self.config.caller) if isinstance(part, str) else part for part in parts
+            )
+        except ConfigError:
+            if not fields:
+                raise
+            raise ConfigError(
+                f"'{BPS_EVAL}' cannot wait for {fields}, which differs from job to job", origin=origin
+            ) from None
+
+    def _substitute(self, variable: Field, origin: Origin | None) -> Parts:
+        name = variable.name
+        if name in self.scope.free:
+            return (variable,)
+        found = self._lookup_variable(name, origin)
+        if found is None:
+            placeholder = wms_placeholder(name)
+            return (self.scope.undefined(name, origin) if placeholder is None else placeholder,)
+        if isinstance(found, RawValue):
+            return (format_value(found.plain_value(), variable, origin),)
+        if not variable.spec:
+            return found
+        if any(isinstance(part, Field) for part in found):
+            raise ConfigError(f"'{variable}' cannot be formatted: its value differs from job to job", origin=origin)
+        return (format_value("".join(map(str, found)), variable, origin),)
+
+    def _lookup_variable(self, name: str, origin: Origin | None) -> Parts | RawValue | None:
+        """Parts, a value that is not text, or ``None`` for an undefined variable."""
+        if name in self._parts_by_name:
+            return self._parts_by_name[name]
+        if name in self._active_names:
+            raise self._cycle_error(name)
+        if len(self._active_names) >= _MAX_DEPTH:
+            raise ConfigError(f"variables lead to variables more than {_MAX_DEPTH} deep at '{name}'", origin=origin)
+        hit = self.config.lookup(name, self.scope)
+        if hit is not None and isinstance(hit.value, str):
+            self._active_names[name] = hit.origin
+            self._parts_by_name[name] = self._parts(hit.value, hit.origin)
+            del self._active_names[name]
+        else:
+            self._parts_by_name[name] = hit
+        return self._parts_by_name[name]
+
+    def _cycle_error(self, name: str) -> ReferenceCycleError:
+        names = list(self._active_names)
+        ring = [*names[names.index(name) :], name]
+        return ReferenceCycleError(
+            "a value is defined by itself: " + " -> ".join(f"'{each}'" for each in ring),
+            origin=self._active_names[name],
+        )
+
+
+def normalize_path(path: str, *, slash: bool = False) -> str:
+    """Normalize a path: no doubled slashes or dots, with or without a trailing slash."""
+    tidy = posixpath.normpath(path)
+    return f"{tidy}/" if slash and not tidy.endswith("/") else tidy

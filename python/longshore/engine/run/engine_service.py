@@ -208,7 +208,7 @@ class EngineService(
 
     def log_locator(self, run: RunPaths) -> LogLocator | None:
         """Return the locator of logs, if the user chose their directories."""
-        from longshore.engine.rundir.log_paths import make_log_locator
+        from longshore.engine.rundir.log_locator import make_log_locator
 
         return make_log_locator(run)
 

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.values.interpolate import Template, split_fields
+from longshore.config.values.templates import Template, split_fields
 from longshore.contract.context import RunPaths
 from longshore.engine.policy.success_rules import AttemptOutputs, apply_success_rules, may_succeed, needs_log
 from longshore.engine.rundir.job_table import JobTable

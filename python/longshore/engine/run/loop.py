@@ -220,7 +220,7 @@ class Engine:
             return False
         self._end_judge.remove_logs()
         self._discard_ends()
-        self._end_cancelled()
+        self._cancel_attempts()
         if batches:
             self._sharing.claim_starts()
         for batch_event in batches:
@@ -414,7 +414,7 @@ class Engine:
                 self._log_line(description)
             self._record(event)
 
-    def _end_cancelled(self) -> None:
+    def _cancel_attempts(self) -> None:
         """End cancelled attempts through the executor; a life that begins amid a cancellation asks again."""
         if not self.state.cancelling:
             return

@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.values.interpolate import quote_value
 from longshore.config.values.merge import Node, drop_deleted_keys, plain_value
+from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError, CycleError
 from longshore.graph.query.file_patterns import captured_names
 from longshore.graph.query.query import RESERVED

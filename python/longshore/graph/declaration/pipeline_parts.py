@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 
-from longshore.config.values.interpolate import quote_value
 from longshore.config.values.merge import Node, drop_deleted_keys, plain_value
+from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.graph.declaration.description import NeededFile, map_items, read_declaration, read_names, unknown_name
 from longshore.graph.declaration.label_range import RANGE_SIGN, range_labels

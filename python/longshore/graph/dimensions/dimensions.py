@@ -7,8 +7,8 @@ from functools import partial
 
 import msgspec
 
-from longshore.config.values.interpolate import quote_value
 from longshore.config.values.merge import Node, plain_value
+from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError, GraphError
 from longshore.graph.declaration.description import (
     DimensionEntry,

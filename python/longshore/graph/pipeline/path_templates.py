@@ -8,8 +8,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from longshore.config.values.interpolate import Field, Template, format_value, quote_value, split_fields, unparse_fields
 from longshore.config.values.merge import Node, plain_value
+from longshore.config.values.templates import Field, Template, format_value, quote_value, split_fields, unparse_fields
 from longshore.errors import ConfigError
 from longshore.graph.declaration.description import PipelineDeclaration, TaskEntry, unknown_name
 from longshore.graph.dimensions.dimensions import Dimension

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.values.interpolate import quote_value
 from longshore.config.values.merge import Node
+from longshore.config.values.templates import quote_value
 from longshore.errors import FilesError, GraphError
 from longshore.graph.declaration.description import PipelineDeclaration, read_declaration
 from longshore.graph.dimensions.dimensions import Dimension, Row, column_resolver, read_dimensions, read_relations

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from longshore.config.values.interpolate import quote_value
+from longshore.config.values.templates import quote_value
 from longshore.graph.query.query import (
     Column,
     Comparison,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from longshore.config.values.interpolate import Field, Parts, quote_value, split_fields
+from longshore.config.values.templates import Field, Parts, quote_value, split_fields
 from longshore.errors import ConfigError, GraphError
 from longshore.graph.query.tables import Table, Value, parse_numbers
 from longshore.origin import Origin

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 
-from longshore.config.values.interpolate import quote_value
+from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from longshore.config.values.interpolate import quote_value
+from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin

@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from longshore.config.values.interpolate import Template, split_fields
+from longshore.config.values.templates import Template, split_fields
 from longshore.contract.clustering import ClusteringSettings, ClusterRule, Start
 from longshore.errors import GraphError
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from longshore.config.lint.bps_aliases import add_intended_keys
-from longshore.config.values.interpolate import quote_value
 from longshore.config.values.merge import Layer, LayerRank, Node, nest, overlay, plain_map, with_origin
 from longshore.config.values.search import is_delimited
+from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError, UsageError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin

@@ -11,8 +11,8 @@ import yaml
 
 from longshore.config.lint.schema_check import Finding
 from longshore.config.lint.yaml11 import check_unquoted_word
-from longshore.config.values.interpolate import quote_value
 from longshore.config.values.merge import LayerRank, Marker, Node, YamlScalar
+from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from longshore.config.values.interpolate import (
+from longshore.config.values.templates import (
     Field,
     Part,
     Template,

@@ -1,0 +1,76 @@
+"""Scope of a search: current values, environment and free variables; and a value as written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias, cast
+
+import msgspec
+
+from longshore.config.values.merge import Node, NodeValue, plain_value
+from longshore.model.values import YamlValue
+from longshore.origin import Origin
+
+UndefinedHandler: TypeAlias = Callable[[str, Origin | None], str]
+"""Handles an undefined variable, by its name and origin: returns a replacement text, or raises an error."""
+
+
+class RawValue(msgspec.Struct, frozen=True):
+    """A value before interpolation: a node of the configuration, or a plain value from elsewhere."""
+
+    value: NodeValue | YamlValue
+    node: Node | None = None
+
+    @property
+    def origin(self) -> Origin | None:
+        """Where it was written; ``None`` for a value from outside the configuration."""
+        return self.node.origin if self.node else None
+
+    def plain_value(self) -> YamlValue:
+        """The value as ordinary maps, lists and scalars."""
+        return plain_value(self.node) if self.node else cast("YamlValue", self.value)
+
+
+def empty_text(_name: str, _origin: Origin | None) -> str:
+    """Replace undefined variables by empty text, as BPS does."""
+    return ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """Parameters of a search: current values, environment, and variables left free.
+
+    Attributes
+    ----------
+    current
+        BPS's current values. They have the highest precedence; ``curr_site`` and the like choose the part of a section
+        that is searched.
+    searchobj
+        Searched next: a map, or a node that holds one.
+    env
+        Environment variables.
+    expand_env
+        Whether ``${X}`` is replaced by its value; wins over `replace_env`.
+    keep_delayed
+        Whether ``<ENV:X>`` stays for the job even so.
+    replace_env
+        Whether ``${X}`` becomes ``<ENV:X>``.
+    free
+        Names of variables that stay fields, even where the configuration defines them.
+    undefined
+        Handler of undefined variables.
+    """
+
+    current: Mapping[str, YamlValue] = field(default_factory=dict)
+    searchobj: Mapping[str, YamlValue] | Node | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    expand_env: bool = True
+    keep_delayed: bool = False
+    replace_env: bool = False
+    free: Collection[str] = ()
+    undefined: UndefinedHandler = empty_text
+
+
+DEFAULT_SCOPE: Final = Scope()
+"""A search by the key alone."""
