@@ -45,6 +45,8 @@ def run_to_file(words: Sequence[str], output: Path, *, env: Mapping[str, str]) -
             starter.submit(start).result()
             status = started[0].wait()
         except BaseException:
+            with suppress(KeyboardInterrupt):
+                starter.shutdown()
             starter.shutdown()
             for process in started:
                 _end_group(process)
@@ -54,10 +56,11 @@ def run_to_file(words: Sequence[str], output: Path, *, env: Mapping[str, str]) -
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:
     """End a program and its process group: SIGTERM, then SIGKILL after a grace period or at another interrupt."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGTERM)
-    deadline = time.monotonic() + _GRACE_S
     with suppress(KeyboardInterrupt):
+        # The next interrupt may come at once, in answer to SIGTERM.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        deadline = time.monotonic() + _GRACE_S
         while time.monotonic() < deadline and (process.poll() is None or _group_exists(process.pid)):
             time.sleep(_POLL_S)
     with suppress(ProcessLookupError):
