@@ -81,7 +81,7 @@ class JobProfile:
     request
         Keys of the request whose values differ per job; a resource NAME as ``requestResources.NAME``.
     service_settings
-        The map of `JobSettings.service_settings` where a value in it is_varying per job; else empty.
+        The map of `JobSettings.service_settings` where a value in it varies per job; else empty.
     origins
         Where the value of each key was written, for keys with a value; a variable NAME as ``environment.NAME``, a key
         NAME of the service's own map as ``own.NAME``.
@@ -362,7 +362,7 @@ class _Compiler:
     def _interpolate(
         self, key: str, value: YamlValue, origin: Origin | None, values: Interpolator | None = None
     ) -> Template | YamlValue:
-        """An interpolated value, or a template where it is_varying per job."""
+        """An interpolated value, or a template where it varies per job."""
         if not isinstance(value, str):
             return value
         template = (values or self._interpolator).template(value, origin, name=key)
