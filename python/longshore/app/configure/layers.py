@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.configure.schemas import configuration_schema
+from longshore.app.configure.service_lookup import SERVICE_VARIABLE
 from longshore.config.lint.bps_aliases import add_intended_keys
 from longshore.config.lint.schema_check import Finding, Severity
 from longshore.config.values.merge import (
@@ -34,7 +35,6 @@ from longshore.world.read.yaml_includes import LoadedLayers, SourceFile, load_la
 from longshore.world.read.yaml_text import parse_yaml
 from longshore.world.shipped_files import shipped_path
 
-SERVICE_VARIABLE: Final = "BPS_WMS_SERVICE_CLASS"
 FILE_NAME: Final = "longshore.yaml"
 _PREFIX: Final = "LONGSHORE_"
 _RESERVED_VARIABLES: Final = re.compile(r"LONGSHORE_(JOB_|TEST_|POOLS$)")

@@ -6,10 +6,10 @@ import os
 from pathlib import Path
 
 from longshore.app.configure.configuration import read_draft
-from longshore.app.configure.layers import SERVICE_VARIABLE, Overrides, current_directory, default_service
+from longshore.app.configure.layers import Overrides, current_directory, default_service
 from longshore.app.configure.lint import check_configuration
 from longshore.app.configure.resolved_run import service_context
-from longshore.app.configure.service_lookup import find_service
+from longshore.app.configure.service_lookup import SERVICE_VARIABLE, find_service
 from longshore.contract.context import Context, PingReport, RunPaths, Site
 
 

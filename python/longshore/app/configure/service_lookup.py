@@ -12,6 +12,7 @@ from longshore.errors import UnknownServiceError
 from longshore.origin import Origin
 from longshore.world.plugins import SERVICES, Plugin, all_plugins, built_in_plugins, find_plugin, package_folder
 
+SERVICE_VARIABLE: Final = "BPS_WMS_SERVICE_CLASS"
 _BPS: Final = "lsst.ctrl.bps."
 """Prefix of BPS's own service classes, which cannot be used directly."""
 

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from longshore.app.configure.layers import SERVICE_VARIABLE
-from longshore.app.configure.service_lookup import queryable_services
+from longshore.app.configure.service_lookup import SERVICE_VARIABLE, queryable_services
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import OpenRun, is_manager_id, open_run
 from longshore.contract.context import RunPaths
