@@ -9,13 +9,13 @@ from longshore.config.profile.final_job import WhenRun, read_final_commands, rea
 from longshore.config.profile.profile import JobProfile
 from longshore.config.values.merge import LayerRank, make_layer, merge_layers
 from longshore.config.values.scope import DEFAULT_SCOPE
-from longshore.config.values.search import Config
+from longshore.config.values.search import INIT_LABEL, Config
 from longshore.contract.clustering import ClusteringSettings
 from longshore.errors import ConfigError, PreparationError
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.clustering.by_task import cluster_single_tasks
-from longshore.plan.special_jobs import FINAL_LABEL, INIT_LABEL, SpecialJobs, final_job, final_script, init_job
+from longshore.plan.special_jobs import FINAL_LABEL, SpecialJobs, final_job, final_script, init_job
 
 JOBS = cluster_single_tasks(graph(), ClusteringSettings(name_template="{D1}_{D2}", node_ids=False))
 FINAL_JOB = final_job(

@@ -1,1 +1,1 @@
-"""The command line: click commands, each of which calls one use case, and the formatting of results."""
+"""The command line: click commands that call one use case each, and the formatting of results."""

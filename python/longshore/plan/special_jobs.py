@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from longshore.config.profile.profile import JobProfile
+from longshore.config.values.search import INIT_LABEL
 from longshore.errors import PreparationError
 from longshore.model.workflow.job import Job
 
-INIT_LABEL: Final = "pipetaskInit"
 FINAL_LABEL: Final = "finalJob"
 FINAL_SCRIPT: Final = "final_job.bash"
 """Path of the final job's script, relative to the run directory."""

@@ -148,7 +148,7 @@ def _accepts(_batch: Batch) -> SubmitReply:
 
 
 class FakeManager:
-    """Workload manager of single jobs, in memory. It outlives its engines, each of which has a `FakeExecutor`.
+    """Workload manager of single jobs, in memory. It outlives its engines; each engine has a `FakeExecutor`.
 
     It raises `ContractViolationError` if an engine submits an attempt twice, more members than there is room for, two
     attempts with the same member of a resource, or anything after a newer engine began.
@@ -410,7 +410,7 @@ class FakeExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup):
         return self._manager.find(tags)
 
     def poll(self, since: Mark) -> PollResult | Unreachable:
-        """Return what is new."""
+        """Return the events since the mark."""
         self._record_call("poll", since)
         return self._manager.poll(since)
 

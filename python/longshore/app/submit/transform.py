@@ -19,20 +19,13 @@ from longshore.config.profile.final_job import WhenRun, ignored_setup_notes, rea
 from longshore.config.profile.profile import JobProfile
 from longshore.config.select.ordering_rules import parse_ordering_rules
 from longshore.config.values.merge import Node
+from longshore.config.values.search import INIT_LABEL
 from longshore.graph.formats.quantum_graph import RUN_GRAPH
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.job import Job
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.job_groups import unknown_label_notes
-from longshore.plan.special_jobs import (
-    FINAL_LABEL,
-    FINAL_SCRIPT,
-    INIT_LABEL,
-    SpecialJobs,
-    final_job,
-    final_script,
-    init_job,
-)
+from longshore.plan.special_jobs import FINAL_LABEL, FINAL_SCRIPT, SpecialJobs, final_job, final_script, init_job
 from longshore.plan.transform import transform
 
 

@@ -12,14 +12,13 @@ from longshore.config.lint.schema_check import Finding, Severity, key_name
 from longshore.config.profile.retry_rules import MAP_READERS, VALUE_READERS
 from longshore.config.values.merge import PACKAGED_LAYERS, LayerRank, Node, map_items, plain_value
 from longshore.config.values.quantities import parse_count, parse_exit_codes, parse_memory, parse_walltime
-from longshore.config.values.search import LABEL_SECTIONS
+from longshore.config.values.search import INIT_LABEL, LABEL_SECTIONS
 from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
-INIT_LABEL: Final = "pipetaskInit"
 CHOICE_KEYS: Final = {"site": "computeSite", "cloud": "computeCloud"}
 """Key that chooses a part, per section."""
 

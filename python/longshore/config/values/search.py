@@ -20,6 +20,8 @@ SECTIONS: Final = ("bps_cmdline", "payload", "cluster", "pipetask", "site", "clo
 """Sections searched before the root; the first that has the key wins."""
 LABEL_SECTIONS: Final = ("pipetask", "cluster", "site", "cloud")
 """Sections divided into parts, one for each label or name."""
+INIT_LABEL: Final = "pipetaskInit"
+"""Label of the init job, as in BPS."""
 
 NO_VALUES: Final[Mapping[str, YamlValue]] = {}
 

@@ -16,7 +16,7 @@ from longshore.model.workflow.request import Request
 def make_intervention_events(
     record: InterventionRecord, jobs: JobTable, state: RunState, *, request_of: Callable[[int], Request]
 ) -> Sequence[Steer | Deleted]:
-    """Return the events of an intervention, the first of which names the user.
+    """Return the events of an intervention; the first names the user.
 
     `request_of` gives the request that an earlier intervention set for a job, else that of its first attempt.
     """

@@ -130,7 +130,7 @@ class Journal:
 
     @property
     def gone(self) -> bool:
-        """Whether the file was moved or deleted, so that others will not find what is written to it.
+        """Return whether the file was moved or deleted: readers would not find new lines.
 
         Raises
         ------

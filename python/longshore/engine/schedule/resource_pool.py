@@ -89,7 +89,7 @@ class Pool:
                     self._had[name].remove(identity)
 
     def resize(self, ceiling: Mapping[str, int], identities: Identities = NO_IDENTITIES) -> None:
-        """Limit what may be taken to a ceiling within the capacity; what is already taken stays taken.
+        """Set a ceiling within the capacity; amounts in use stay in use.
 
         Parameters
         ----------

@@ -60,7 +60,7 @@ class Ordering(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def waits_for_ends(self) -> bool:
-        """Whether some group starts once the group before it is over, whatever its outcome."""
+        """Return whether a group starts after the end of the group before it, whatever the outcome."""
         return len(self.groups) > 1 and not self.blocking and self.implementation is Implementation.GROUP
 
     def node_name(self, group: JobGroup) -> str:
