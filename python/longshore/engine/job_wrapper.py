@@ -19,6 +19,7 @@ import msgspec
 
 from longshore.contract.batch import AttemptId, BatchMember
 from longshore.contract.context import Context, RenderedFile, RunPaths
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.event import Ended
 from longshore.model.run.states import Cause
 from longshore.model.signals import signal_name
@@ -235,5 +236,5 @@ def _record(path: Path) -> EndRecord | None:
             # The line of the end follows that of the beginning.
             record = msgspec.json.decode(file.read().splitlines()[-1], type=EndRecord)
             return msgspec.structs.replace(record, end=os.fstat(file.fileno()).st_mtime)
-    except (OSError, IndexError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (OSError, IndexError, *DECODE_ERRORS):
         return None

@@ -10,6 +10,7 @@ import msgspec
 
 from longshore.contract.context import Context, RenderedFile, RunPaths
 from longshore.errors import RunUnreadableError
+from longshore.model.decode_errors import DECODE_ERRORS
 
 SETTINGS_PATH: Final = PurePosixPath("wms", "engine.json")
 
@@ -70,5 +71,5 @@ def read_settings(run: RunPaths) -> EngineSettings:
     path = run.root / SETTINGS_PATH
     try:
         return msgspec.json.decode(path.read_bytes(), type=EngineSettings)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (OSError, *DECODE_ERRORS) as error:
         raise RunUnreadableError(f"'{path}' cannot be read: {error}") from error

@@ -14,6 +14,7 @@ from longshore.config.lint.schema_check import variable_names
 from longshore.config.lint.variable_checks import key_names
 from longshore.config.values.merge import Node, map_items
 from longshore.errors import LongshoreError
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.plan.transform import PER_JOB
 from longshore.world.read.yaml_includes import read_yaml
 
@@ -86,7 +87,7 @@ def _wfformat_labels(configuration: Configuration) -> frozenset[str] | None:
         if path is None or path.stat().st_size > _MAX_FILE_BYTES:
             return None
         document = msgspec.json.decode(path.read_bytes(), type=_WfFormat)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (OSError, *DECODE_ERRORS):
         return None
     return frozenset(task.name for task in document.workflow.specification.tasks)
 

@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from longshore.errors import ConfigError
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.sites.profile import PROFILE_ONLY_KEYS, RENAMED_KEYS
 from longshore.world.plugins import SERVICES, Plugin, all_plugins
 from longshore.world.shipped_files import shipped_path
@@ -82,7 +83,7 @@ def schema_fragment(plugin: Plugin) -> SchemaFragment:
             },
             SchemaFragment,
         )
-    except (msgspec.MsgspecError, AttributeError, KeyError, RecursionError) as error:
+    except (AttributeError, KeyError, *DECODE_ERRORS) as error:
         raise ConfigError(f"the schema '{path}' of the service '{plugin.name}' cannot be used: {error!r}") from error
 
 

@@ -12,6 +12,7 @@ from longshore import __version__
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import Mark, Unreachable
 from longshore.contract.service import StaleMarkError
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.event import Life
 from longshore.model.run.report import RunReport
 from longshore.model.run.snapshot import Snapshot
@@ -45,7 +46,7 @@ def read_cached_report(opened: OpenRun, snapshot: Snapshot | None) -> CachedRepo
     text = read_cached(opened.run, _NAME)
     try:
         cached = msgspec.json.decode(text, type=CachedReport) if text else None
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         return None
     if cached is None or (cached.format, cached.longshore) != (_FORMAT, __version__):
         return None

@@ -11,6 +11,7 @@ from collections.abc import Container, Iterable, Iterator
 import msgspec
 
 from longshore.errors import RunUnreadableError
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.codec import decode_event, decode_events
 from longshore.model.run.event import Event, Submitting
 from longshore.model.workflow.collection_pause import collection_paused
@@ -95,5 +96,5 @@ def _decode_lines(blocks: Iterable[bytes]) -> Iterator[tuple[_EventJobs, bytes]]
         lines = block.splitlines(keepends=True)
         try:
             yield from zip(_decode_event_jobs(block), lines, strict=True)
-        except (msgspec.MsgspecError, UnicodeDecodeError, ValueError) as error:
+        except DECODE_ERRORS as error:
             raise RunUnreadableError(f"the journal has a line that is no event: {error}") from error

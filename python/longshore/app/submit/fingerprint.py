@@ -23,6 +23,7 @@ from longshore.config.values.merge import PACKAGED_LAYERS, Node, plain_value
 from longshore.config.values.templates import quote_value
 from longshore.contract.context import Problem, RunPaths
 from longshore.errors import LongshoreError
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.fingerprint import FileFingerprint, Fingerprint
 from longshore.model.run.submission import RunIdentity
 from longshore.model.values import YamlValue
@@ -103,7 +104,7 @@ def _configuration_changes(run: RunPaths, card: RunIdentity, fingerprint: Finger
     except LongshoreError as error:
         yield _change(f"the configuration can no longer be read: {error.message}", error.origin)
         return
-    except (OSError, ValueError, yaml.YAMLError, msgspec.MsgspecError) as error:
+    except (OSError, yaml.YAMLError, *DECODE_ERRORS) as error:
         what = f"'{error.filename}': {error.strerror}" if isinstance(error, OSError) else str(error)
         yield _change(f"the configuration of then and of now cannot be compared: {what}")
         return

@@ -13,6 +13,7 @@ import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.errors import SubmissionRefusedError
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.world.files.atomic import move, write_atomically
 
 _SUFFIX: Final = ".json"
@@ -79,7 +80,7 @@ def read_interventions(run: RunPaths) -> list[tuple[Path, InterventionRecord]]:
         except OSError:
             # Another engine has taken over the run and this intervention, or the file is unreadable for now.
             continue
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except DECODE_ERRORS:
             with suppress(OSError):
                 move(path, path.with_suffix(".unreadable"))
     return pending

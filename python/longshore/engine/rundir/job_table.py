@@ -15,6 +15,7 @@ import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.errors import RunUnreadableError
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.codec import StoredJob, WorkflowHeader, decode_file, decode_header, decode_job
 from longshore.model.tasks.file import File
 from longshore.model.tasks.task import DataId
@@ -89,7 +90,7 @@ class JobTable:
             return decode_job(os.pread(self._file, end - begin, begin))
         except OSError as error:
             raise RunUnreadableError(f"'{self.run.workflow}' cannot be read: {error.strerror}") from error
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except DECODE_ERRORS as error:
             raise RunUnreadableError(f"'{self.run.workflow}' changed while it was read: {error}") from error
 
     @property
@@ -209,7 +210,7 @@ class JobTable:
                 yield from map(decode_file, file)
         except OSError as error:
             raise RunUnreadableError(f"'{self.run.workflow}' cannot be read: {error.strerror}") from error
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except DECODE_ERRORS as error:
             raise RunUnreadableError(f"'{self.run.workflow}' has a line that is no file: {error}") from error
 
     @cached_property
@@ -263,7 +264,7 @@ def _open_workflow(run: RunPaths) -> Iterator[tuple[WorkflowHeader, BinaryIO]]:
             yield decode_header(file.readline(), path=str(run.workflow)), file
     except OSError as error:
         raise RunUnreadableError(f"'{run.workflow}' cannot be read: {error.strerror}") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise RunUnreadableError(f"'{run.workflow}' has a line that is no job: {error}") from error
 
 

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.codec import decode_event, encode_line
 from longshore.model.run.event import (
     FORMAT,
@@ -253,7 +254,7 @@ def sealed_lengths(files: Sequence[tuple[int, Path]], seal: Seal | None = None) 
 def _decode(line: bytes, path: Path) -> Event:
     try:
         event: Event = decode_event(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise RunUnreadableError(f"'{path}' has a line that is no event: {error}") from error
     return event
 

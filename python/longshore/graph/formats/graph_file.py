@@ -11,6 +11,7 @@ import msgspec
 from longshore.errors import CycleError, GraphError
 from longshore.graph.formats.graph_lines import GRAPH_KIND, GRAPH_VERSION, FileLine, GraphHeader, ProgramLine, TaskLine
 from longshore.graph.formats.json_lines import COPY_HINT, LineReader, decode_reason
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import File
 from longshore.model.tasks.task import Command, DataId, Scalar, Task, TaskGraph
@@ -46,7 +47,7 @@ def read_header(line: bytes, origin: Origin) -> GraphHeader:
     place = Origin(origin.file, 1, 1)
     try:
         start = msgspec.json.decode(line, type=_HeaderStart)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+    except DECODE_ERRORS:
         start = _HeaderStart()
     if start.kind != GRAPH_KIND:
         hint = f'Its first line begins with {{"kind":"{GRAPH_KIND}","version":{GRAPH_VERSION}, and counts the lines.'
@@ -189,7 +190,7 @@ class _TaskBuilder:
         if found is None:
             try:
                 values = _data_id(text)
-            except msgspec.MsgspecError as error:
+            except DECODE_ERRORS as error:
                 message = f"the data ID of the task '{stored.name}' is wrong: {decode_reason(str(error))}"
                 raise GraphError(message) from None
             for name, value in values.items():

@@ -11,6 +11,7 @@ import msgspec
 
 from longshore.errors import GraphError
 from longshore.graph.formats.graph_lines import LINE_KEYS, GraphHeader
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 
@@ -60,7 +61,7 @@ class LineReader:
             # NUL is told of in words of our own; programs may hold it, and are few.
             if _NUL not in whole and len(records := decoder.decode_lines(whole)) == len(lines):
                 return records
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        except DECODE_ERRORS:
             pass  # one of them is wrong, and found below
         return [self._decode_line(line, decoder.decode, what, number) for number, line in enumerate(lines, self.line)]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from longshore.errors import RunUnreadableError
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.event import Event
 from longshore.model.tasks.file import File
 from longshore.model.tasks.task import Command
@@ -80,7 +81,7 @@ def decode_events(lines: bytes, *, path: str) -> list[Event]:
     """
     try:
         events = _events.decode_lines(lines)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise RunUnreadableError(f"'{path}' has a line that is no event: {error}") from error
     # The decoder skips empty lines, and no writer makes any.
     if len(events) != lines.count(b"\n") + (lines[-1:] not in {b"", b"\n"}):
@@ -143,7 +144,7 @@ def decode_header(line: bytes, *, path: str) -> WorkflowHeader:
     """
     try:
         header = _header(line)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise RunUnreadableError(f"'{path}' cannot be read: {error}") from error
     if header.v > FORMAT:
         raise RunUnreadableError(

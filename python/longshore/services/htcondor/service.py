@@ -31,6 +31,7 @@ from longshore.contract.intervention import CancelOutcome, Intervention, JobSele
 from longshore.contract.search import RemoteRuns, RunSearch
 from longshore.contract.service import EventSource, ServiceTraits, WmsService
 from longshore.errors import LongshoreError, ServiceError, SubmissionRefusedError, UnreachableError
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.event import BriefEvent, Event, Finished
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
@@ -357,7 +358,7 @@ def _where(ctx: Context) -> ScheddAddress:
 def _client(run: RunPaths) -> CondorClient:
     try:
         where = msgspec.json.decode((run.root / _WHERE).read_bytes(), type=ScheddAddress)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, *DECODE_ERRORS):
         where = ScheddAddress()
     return CondorClient(schedd=where.schedd, pool=where.pool)
 

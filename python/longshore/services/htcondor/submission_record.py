@@ -11,6 +11,7 @@ import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.errors import RunUnreadableError
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.event import Life, Restarted, Steer
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.locks import lock_folder
@@ -89,7 +90,7 @@ def read_submissions(run: RunPaths) -> SubmissionRecord:
         return SubmissionRecord()
     except OSError as error:
         raise RunUnreadableError(f"'{path}' cannot be read: {error.strerror}") from error
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise RunUnreadableError(f"'{path}' cannot be read: {error}") from error
 
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
-import msgspec
-
 from longshore.contract.batch import AttemptId
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.services.local.keeper_records import (
     ClosedRecord,
     ExitRecord,
@@ -133,7 +132,7 @@ def keepers_elsewhere(folder: Path) -> str:
 def _decoded(text: bytes) -> Iterator[Record]:
     try:
         yield from decode_records(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         yield from _decoded_one_by_one(text)
 
 
@@ -141,7 +140,7 @@ def _decoded_one_by_one(text: bytes) -> Iterator[Record]:
     for line in text.splitlines():
         try:
             yield decode_record(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+        except DECODE_ERRORS:
             # A power failure can leave zeros in a file; the attempts of unreadable records are settled as lost.
             continue
 

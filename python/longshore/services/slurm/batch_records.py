@@ -11,6 +11,7 @@ import msgspec
 from longshore.contract.batch import BatchMember
 from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import BatchFiles
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.services.slurm.commands.parse import TaskId
 from longshore.world.files.atomic import write_atomically
 
@@ -68,7 +69,7 @@ class BatchRecords:
         """Read a batch's record; ``None`` when it was never written."""
         try:
             return msgspec.json.decode(self._path(tag).read_bytes(), type=BatchRecord)
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        except (OSError, *DECODE_ERRORS):
             return None
 
     def all(self) -> list[BatchRecord]:

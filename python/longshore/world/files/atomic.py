@@ -15,6 +15,8 @@ from typing import BinaryIO, Final, TypeVar
 
 import msgspec
 
+from longshore.model.decode_errors import DECODE_ERRORS
+
 _BUFFER: Final = 1 << 18
 _Record = TypeVar("_Record")
 
@@ -85,7 +87,7 @@ def read_record(path: Path, kind: type[_Record]) -> _Record | None:
     """Read a JSON record that can be recreated; ``None`` when it is missing or unreadable."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (OSError, *DECODE_ERRORS):
         return None
 
 

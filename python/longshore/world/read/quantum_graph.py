@@ -11,6 +11,7 @@ import msgspec
 
 from longshore.errors import FilesError, GraphError, PreparationError
 from longshore.graph.formats.quantum_graph import LabelQuanta, QuantumGraphRecord
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.origin import Origin
 
 QUANTUM_GRAPH_SUFFIXES: Final = (".qg", ".qgraph")
@@ -102,7 +103,7 @@ def _check_header(path: Path, newest_version: int, origin: Origin | None) -> Non
             dictionary = archive.read("compression_dict") if "compression_dict" in names else None
             decompressor = zstandard.ZstdDecompressor(zstandard.ZstdCompressionDict(dictionary) if dictionary else None)
             header = msgspec.json.decode(decompressor.decompress(archive.read("header.json.zst")), type=_Header)
-    except (zipfile.BadZipFile, EOFError, zstandard.ZstdError, msgspec.MsgspecError, OSError) as error:
+    except (zipfile.BadZipFile, EOFError, zstandard.ZstdError, OSError, *DECODE_ERRORS) as error:
         raise _damage_error(path, error, origin) from error
     if header.graph_type != "predicted":
         raise GraphError(

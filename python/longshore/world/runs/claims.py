@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from longshore.contract.context import file_name
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.claim import ResourceClaim
 from longshore.world.files.locks import Lock, is_locked, take_lock
 from longshore.world.host import host_name
@@ -113,7 +114,7 @@ def _read_valid_claim(path: Path, now: float) -> ResourceClaim | None:
 def _decode_claim(text: bytes, path: Path) -> ResourceClaim:
     try:
         return _decode(text)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except DECODE_ERRORS as error:
         raise ClaimUnreadableError(f"'{path}' cannot be read: {error}") from error
 
 

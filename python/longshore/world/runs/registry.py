@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.report import RunReport
 from longshore.model.run.submission import RunIdentity
 from longshore.world.files.atomic import create_file, write_atomically
@@ -211,6 +212,6 @@ def _read_bytes(path: str) -> bytes | None:
 def _decode_entry(text: bytes | None) -> RegistryEntry | None:
     try:
         return _decode(text) if text else None
-    except (msgspec.MsgspecError, UnicodeDecodeError, ValueError):
+    except DECODE_ERRORS:
         # Only reserved, or damaged: the run directory itself remains authoritative.
         return None

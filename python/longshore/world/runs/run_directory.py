@@ -15,6 +15,7 @@ import msgspec
 from longshore.contract.batch import WaitReasons
 from longshore.contract.context import RenderedFile, RunPaths
 from longshore.errors import FilesError, RunNotFoundError, RunUnreadableError
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.fingerprint import Fingerprint, SubmissionStart
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.submission import RunIdentity
@@ -188,7 +189,7 @@ def read_submitting(run: RunPaths) -> SubmissionStart | None:
         return msgspec.json.decode(run.submitting.read_bytes(), type=SubmissionStart)
     except FileNotFoundError:
         return None
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+    except (OSError, *DECODE_ERRORS):
         # A submission has begun, by an unknown process.
         return SubmissionStart(at=0.0, user="", host="")
 
@@ -212,7 +213,7 @@ def read_waiting(run: RunPaths) -> WaitReasons:
     """Read why jobs wait at the workload manager; empty when the file is missing or unreadable."""
     try:
         return msgspec.json.decode(read_cached(run, "waiting.json"), type=WaitReasons)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except DECODE_ERRORS:
         return WaitReasons()
 
 
@@ -250,7 +251,7 @@ def _check_format(version: int, newest: int, path: Path) -> None:
 def _decode(text: bytes, kind: type[_Record], path: Path) -> _Record:
     try:
         return msgspec.json.decode(text, type=kind)
-    except msgspec.MsgspecError as error:
+    except DECODE_ERRORS as error:
         raise RunUnreadableError(f"'{path}' cannot be read: {error}") from error
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.services.htcondor.events.job_phases import SavedJobPhases
 from longshore.services.htcondor.events.log_reader import LogPosition
 from longshore.world.files.atomic import write_atomically
@@ -54,7 +55,7 @@ class ReadState(
 def read_state(folder: Path) -> ReadState:
     """Read the cached state.
 
-    Raises `OSError` if it is absent or unreadable, `msgspec.MsgspecError` if it is damaged.
+    Raises `OSError` if it is absent or unreadable, one of `DECODE_ERRORS` if it is damaged.
     """
     return msgspec.msgpack.decode((folder / _STATE).read_bytes(), type=ReadState)
 
@@ -105,6 +106,6 @@ def is_complete(folder: Path, submissions: int) -> bool:
     """Whether the cache has the end of the newest submission; read without the lock, so only a hint."""
     try:
         progress = msgspec.msgpack.decode((folder / _STATE).read_bytes(), type=_Progress)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, *DECODE_ERRORS):
         return False
     return progress == _Progress(FORMAT, submissions, finished=True)

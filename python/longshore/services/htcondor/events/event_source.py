@@ -24,6 +24,7 @@ from longshore.engine.rundir.replay import replay
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import OVER
 from longshore.engine.state.run_state import RunState
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.codec import encode_line
 from longshore.model.run.event import BriefEvent, Deleted, Event, Finished, Life, Steer
 from longshore.model.run.states import JobState
@@ -195,7 +196,7 @@ class LogEventSource:
                 if actual_size > size:
                     # A reader died between writing events and writing the state.
                     os.truncate(path, size)
-        except (OSError, msgspec.MsgspecError):
+        except (OSError, *DECODE_ERRORS):
             is_valid = False
         if is_valid:
             self._read_state, self._phases = state, None

@@ -16,6 +16,7 @@ from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.rundir.journal import lives
 from longshore.engine.rundir.liveness import last_log_line
 from longshore.errors import ConfigError, SubmissionRefusedError
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.values import YamlValue
 from longshore.model.workflow.request import MIB, Request
 from longshore.services.slurm.commands.client import SlurmClient
@@ -203,5 +204,5 @@ class EngineJob:
     def _read_record(self) -> _EngineJobRecord | None:
         try:
             return msgspec.json.decode((self._run.root / _RECORD_PATH).read_bytes(), type=_EngineJobRecord)
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        except (OSError, *DECODE_ERRORS):
             return None
