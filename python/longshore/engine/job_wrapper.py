@@ -26,6 +26,7 @@ from longshore.model.signals import signal_name
 from longshore.plan.job_commands import exact_shell_line
 from longshore.sites.inherited_environment import select_inherited
 from longshore.world.files.atomic import write_atomically
+from longshore.world.files.read_file import open_stream, read_file
 
 WRAPPER: Final = PurePosixPath("wms", "longshore-job")
 """Path of the wrapper in a run directory."""
@@ -168,7 +169,7 @@ class BatchFiles(msgspec.Struct, frozen=True):
     def read_members(self) -> tuple[AttemptId, ...]:
         """Return the members in the order of the table; empty without a table."""
         try:
-            lines = self.table.read_bytes().split(b"\n")
+            lines = read_file(self.table).split(b"\n")
         except OSError:
             return ()
         fields = (line.split(b"\t") for line in lines if line)
@@ -232,7 +233,7 @@ def _attempt(name: str) -> AttemptId | None:
 
 def _record(path: Path) -> EndRecord | None:
     try:
-        with path.open("rb") as file:
+        with open_stream(path) as file:
             # The line of the end follows that of the beginning.
             record = msgspec.json.decode(file.read().splitlines()[-1], type=EndRecord)
             return msgspec.structs.replace(record, end=os.fstat(file.fileno()).st_mtime)

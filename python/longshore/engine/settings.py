@@ -11,6 +11,7 @@ import msgspec
 from longshore.contract.context import Context, RenderedFile, RunPaths
 from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.world.files.read_file import read_file
 
 SETTINGS_PATH: Final = PurePosixPath("wms", "engine.json")
 
@@ -70,6 +71,6 @@ def read_settings(run: RunPaths) -> EngineSettings:
     """
     path = run.root / SETTINGS_PATH
     try:
-        return msgspec.json.decode(path.read_bytes(), type=EngineSettings)
+        return msgspec.json.decode(read_file(path), type=EngineSettings)
     except (OSError, *DECODE_ERRORS) as error:
         raise RunUnreadableError(f"'{path}' cannot be read: {error}") from error

@@ -61,7 +61,7 @@ def test_an_endless_line_is_matched_in_chunks() -> None:
 def test_missing_logs_and_invalid_patterns_are_errors(tmp_path: Path) -> None:
     with pytest.raises(RunNotFoundError, match="is not there"):
         open_log(tmp_path / "none")
-    with pytest.raises(RunUnreadableError, match="it is not a regular file"):
+    with pytest.raises(RunUnreadableError, match="Is a directory"):
         open_log(tmp_path)
     with pytest.raises(UsageError, match="is no regular expression"):
         compile_pattern("a(")

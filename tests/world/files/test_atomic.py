@@ -16,10 +16,9 @@ from longshore.world.files.atomic import (
     draft_path,
     file_system_time,
     is_file_at,
-    open_to_read,
-    read_record,
     write_atomically,
 )
+from longshore.world.files.read_file import open_to_read, read_record
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:

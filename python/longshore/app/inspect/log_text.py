@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
-from longshore.world.files.atomic import open_to_read
+from longshore.world.files.read_file import open_to_read
 
 _CHUNK_B: Final = 1 << 20
 """Read size in bytes: a log may have no line feed in five gigabytes."""

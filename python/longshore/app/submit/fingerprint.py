@@ -29,6 +29,7 @@ from longshore.model.run.submission import RunIdentity
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.world.files.file_fingerprint import describe_change, fingerprint_file
+from longshore.world.files.read_file import read_file
 from longshore.world.runs.run_directory import MADE_FROM_FORMAT
 
 _MOST_PROGRAMS: Final = 1000
@@ -142,7 +143,7 @@ def _is_generated(key: str, old_origin: Origin | None, layers: set[str]) -> bool
 
 def _recorded_values(path: Path, origins: Path) -> _Values:
     """Return the values at preparation by key."""
-    places = msgspec.json.decode(origins.read_bytes(), type=dict[str, Origin])
+    places = msgspec.json.decode(read_file(origins), type=dict[str, Origin])
     return {key: (value, places.get(key)) for key, value in _flatten(yaml.safe_load(path.read_text("utf-8")))}
 
 

@@ -45,6 +45,7 @@ from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
 from longshore.model.workflow.request import Request
 from longshore.world.clock import Clock, SystemClock, timestamp
+from longshore.world.files.read_file import open_stream
 from longshore.world.host import host_name, user_name
 from longshore.world.processes.detach import start_detached
 from longshore.world.runs.run_directory import read_card, read_snapshot
@@ -346,6 +347,7 @@ def _log_options() -> list[str]:
     return ["--long-log", *options] if options else []
 
 
+_LOG_WORDS_B: Final = 1 << 16
 _POLL_S: Final = 0.02
 _TAKE_TIMEOUT_S: Final = 10.0
 """Longest wait for an intervention to be taken; an engine elsewhere, or with a full disk, takes it later."""
@@ -373,7 +375,9 @@ def _wait_for_life(run: RunPaths, process: subprocess.Popen[bytes], known_lives:
             process.returncode = 0
             return
         if over or time.monotonic() > deadline:
-            words = run.engine_log.read_bytes()[log_size:].decode("utf-8", "replace").strip().splitlines()
+            with open_stream(run.engine_log) as log:
+                log.seek(log_size)
+                words = log.read(_LOG_WORDS_B).decode("utf-8", "replace").strip().splitlines()
             process.kill()
             process.wait()
             raise SubmissionRefusedError(

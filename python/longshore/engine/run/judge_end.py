@@ -18,6 +18,7 @@ from longshore.errors import ConfigError
 from longshore.model.run.event import Ended
 from longshore.model.workflow.attempt_rules import KeepPolicy
 from longshore.plan.task_script import count_done_tasks, records_tasks, task_record_path
+from longshore.world.files.read_file import open_stream, read_file
 
 LOG_TAIL_B: Final = 1 << 20
 """Bytes searched at the end of a log: a log may have gigabytes, and the engine waits meanwhile."""
@@ -73,7 +74,7 @@ class EndJudge:
         if tasks < 2 or not records_tasks(stored.c):
             return end
         try:
-            done = count_done_tasks((self._run.root / task_record_path(end.j)).read_bytes())
+            done = count_done_tasks(read_file(self._run.root / task_record_path(end.j)))
         except OSError:
             done = 0
         note = f"{done} of {tasks} tasks are done, and are not run again"
@@ -106,7 +107,7 @@ def forget_tasks(run: RunPaths, jobs: Iterable[int]) -> None:
 def read_tail(path: Path) -> str:
     """Return the end of a log; empty where it cannot be read."""
     try:
-        with path.open("rb") as file:
+        with open_stream(path) as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - LOG_TAIL_B))
             return file.read(LOG_TAIL_B).decode("utf-8", "replace")

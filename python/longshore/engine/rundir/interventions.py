@@ -15,6 +15,7 @@ from longshore.contract.context import RunPaths
 from longshore.errors import SubmissionRefusedError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.world.files.atomic import move, write_atomically
+from longshore.world.files.read_file import read_file
 
 _SUFFIX: Final = ".json"
 InterventionKind = Literal["cancel", "pause", "unpause", "throttle", "hold", "release", "set", "restart"]
@@ -76,7 +77,7 @@ def read_interventions(run: RunPaths) -> list[tuple[Path, InterventionRecord]]:
     for name in names:
         path = run.steer / name
         try:
-            pending.append((path, msgspec.json.decode(path.read_bytes(), type=InterventionRecord)))
+            pending.append((path, msgspec.json.decode(read_file(path), type=InterventionRecord)))
         except OSError:
             # Another engine has taken over the run and this intervention, or the file is unreadable for now.
             continue

@@ -22,7 +22,7 @@ from longshore.model.tasks.task import DataId
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.job_groups import Barrier, find_barriers
-from longshore.world.files.atomic import open_to_read
+from longshore.world.files.read_file import open_stream, open_to_read
 
 Column: TypeAlias = Literal["names", "outputs", "parents", "tags"]
 
@@ -205,7 +205,7 @@ class JobTable:
         if not self.header.files:
             return
         try:
-            with self.run.workflow.open("rb") as file:
+            with open_stream(self.run.workflow) as file:
                 file.seek(self._offsets[-1])
                 yield from map(decode_file, file)
         except OSError as error:
@@ -260,7 +260,7 @@ def job_names(run: RunPaths) -> Iterator[tuple[str, str]]:
 def _open_workflow(run: RunPaths) -> Iterator[tuple[WorkflowHeader, BinaryIO]]:
     """Open the workflow; yield its header, and the file positioned at the first job's line."""
     try:
-        with collection_paused(), run.workflow.open("rb") as file:
+        with collection_paused(), open_stream(run.workflow) as file:
             yield decode_header(file.readline(), path=str(run.workflow)), file
     except OSError as error:
         raise RunUnreadableError(f"'{run.workflow}' cannot be read: {error.strerror}") from error

@@ -34,6 +34,7 @@ from longshore.model.run.event import (
 )
 from longshore.world.files.atomic import AppendedFile, create_atomically, is_file_at
 from longshore.world.files.presence import exists_uncached, is_local_file_system
+from longshore.world.files.read_file import open_stream
 
 _SUFFIX: Final = ".jsonl"
 _PROGRESS: Final = (Started, Ended, Lost, Failed, Steer, Restarted, Finished)
@@ -72,7 +73,7 @@ class Journal:
         if seen is None:
             return []
         path = life_path(self._folder, seen.life)
-        with path.open("rb") as file:
+        with open_stream(path) as file:
             file.seek(seen.bytes)
             rest = file.read()
         rest = rest[: rest.rfind(b"\n") + 1]
@@ -169,8 +170,7 @@ def next_life(folder: Path) -> tuple[int, Seal | None]:
     if not before:
         return 1, None
     number, path = before[-1]
-    text = path.read_bytes()
-    return number + 1, Seal(life=number, bytes=text.rfind(b"\n") + 1)
+    return number + 1, Seal(life=number, bytes=_whole_lines(path))
 
 
 def newest_life(folder: Path) -> Life | None:
@@ -185,7 +185,13 @@ def _unsealed(folder: Path, before: int) -> Iterator[Seal]:
     sealed = sealed_lengths(older)
     for number, path in reversed(older):
         if number < before and number not in sealed:
-            yield Seal(life=number, bytes=path.read_bytes().rfind(b"\n") + 1)
+            yield Seal(life=number, bytes=_whole_lines(path))
+
+
+def _whole_lines(path: Path) -> int:
+    """Return the bytes of a file up to the end of its last whole line."""
+    with open_stream(path) as file:
+        return file.read().rfind(b"\n") + 1
 
 
 def first_event(path: Path) -> Life:
@@ -196,7 +202,7 @@ def first_event(path: Path) -> Life:
     RunUnreadableError
         The first event is not a `Life`, is missing, or has a newer format.
     """
-    with path.open("rb") as file:
+    with open_stream(path) as file:
         return _decode_life(file.readline(), path)
 
 
@@ -222,7 +228,7 @@ def count_fruitless_lives(folder: Path) -> int:
     """
     number = 0
     for _, path in reversed(lives(folder)):
-        with path.open("rb") as file:
+        with open_stream(path) as file:
             if any(isinstance(_decode(line, path), _PROGRESS) for line in file if line.endswith(b"\n")):
                 break
         number += 1
@@ -241,7 +247,7 @@ def sealed_lengths(files: Sequence[tuple[int, Path]], seal: Seal | None = None) 
     """
     seals = {} if seal is None else {seal.life: seal.bytes}
     for number, path in reversed(files):
-        with path.open("rb") as file:
+        with open_stream(path) as file:
             line, next_line = file.readline(), file.readline()
         first = _decode_life(line, path)
         end = len(line) + len(next_line)

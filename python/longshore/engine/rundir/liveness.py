@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Final
 
 from longshore.contract.context import RunPaths
@@ -9,6 +10,7 @@ from longshore.engine.rundir.engine_lock import has_local_engine
 from longshore.engine.rundir.journal import lives, newest_life
 from longshore.model.run.snapshot import Snapshot
 from longshore.world.files.atomic import file_system_time
+from longshore.world.files.read_file import open_stream
 from longshore.world.host import host_name
 from longshore.world.runs.run_directory import read_snapshot
 
@@ -53,7 +55,9 @@ def find_stall_start(run: RunPaths, snapshot: Snapshot | None, now: float) -> fl
 def last_log_line(run: RunPaths) -> str:
     """Return the last line of the engine's log."""
     try:
-        lines = run.engine_log.read_bytes()[-4096:].decode("utf-8", "replace").strip().splitlines()
+        with open_stream(run.engine_log) as log:
+            log.seek(max(0, log.seek(0, os.SEEK_END) - 4096))
+            lines = log.read().decode("utf-8", "replace").strip().splitlines()
     except OSError:
         return ""
     return lines[-1] if lines else ""

@@ -17,7 +17,7 @@ from longshore.engine.rundir.journal import lives, sealed_lengths
 from longshore.errors import RunUnreadableError
 from longshore.model.lines.codec import decode_events
 from longshore.model.run.event import Event, Seal
-from longshore.world.files.atomic import open_to_read
+from longshore.world.files.read_file import open_stream, open_to_read
 
 _BLOCK_B: Final = 1 << 18
 
@@ -97,7 +97,7 @@ def _end(path: Path, size: int, sealed: int | None) -> int:
             raise RunUnreadableError(f"'{path}' is torn: it has {size} of the {sealed} bytes that were sealed")
         return sealed
     # The newest life may be writing its last line just now.
-    with path.open("rb") as file:
+    with open_stream(path) as file:
         while size:
             begin = max(0, size - _BLOCK_B)
             file.seek(begin)

@@ -53,6 +53,7 @@ from longshore.services.htcondor.submission.recover import resolve_submission
 from longshore.services.htcondor.submission.submit_dag import submit_run
 from longshore.services.htcondor.submission_record import DagSubmission, SubmissionRecord, dagman_log, read_submissions
 from longshore.world.files.locks import lock_folder
+from longshore.world.files.read_file import read_file
 from longshore.world.host import host_name, user_name
 from longshore.world.runs.run_directory import read_card
 
@@ -357,7 +358,7 @@ def _where(ctx: Context) -> ScheddAddress:
 
 def _client(run: RunPaths) -> CondorClient:
     try:
-        where = msgspec.json.decode((run.root / _WHERE).read_bytes(), type=ScheddAddress)
+        where = msgspec.json.decode(read_file(run.root / _WHERE), type=ScheddAddress)
     except (OSError, *DECODE_ERRORS):
         where = ScheddAddress()
     return CondorClient(schedd=where.schedd, pool=where.pool)

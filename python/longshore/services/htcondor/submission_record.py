@@ -15,6 +15,7 @@ from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.event import Life, Restarted, Steer
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.locks import lock_folder
+from longshore.world.files.read_file import read_file
 
 _RECORD: Final = PurePosixPath("wms", "htcondor.json")
 DAG: Final = PurePosixPath("wms", "run.dag")
@@ -85,7 +86,7 @@ def read_submissions(run: RunPaths) -> SubmissionRecord:
     """
     path = run.root / _RECORD
     try:
-        return msgspec.json.decode(path.read_bytes(), type=SubmissionRecord)
+        return msgspec.json.decode(read_file(path), type=SubmissionRecord)
     except FileNotFoundError:
         return SubmissionRecord()
     except OSError as error:

@@ -20,8 +20,8 @@ from longshore.services.local.keeper_records import (
     decode_record,
     decode_records,
 )
-from longshore.world.files.atomic import open_to_read
 from longshore.world.files.locks import is_locked
+from longshore.world.files.read_file import open_to_read
 from longshore.world.host import boot_id, host_name
 
 

@@ -14,6 +14,7 @@ from longshore.engine.job_wrapper import BatchFiles
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.services.slurm.commands.parse import TaskId
 from longshore.world.files.atomic import write_atomically
+from longshore.world.files.read_file import read_file
 
 AttemptId: TypeAlias = tuple[int, int]
 """Index of a job, number of its attempt."""
@@ -68,7 +69,7 @@ class BatchRecords:
     def read(self, tag: str) -> BatchRecord | None:
         """Read a batch's record; ``None`` when it was never written."""
         try:
-            return msgspec.json.decode(self._path(tag).read_bytes(), type=BatchRecord)
+            return msgspec.json.decode(read_file(self._path(tag)), type=BatchRecord)
         except (OSError, *DECODE_ERRORS):
             return None
 

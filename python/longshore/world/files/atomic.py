@@ -5,20 +5,13 @@ The keeper, which runs without this package, writes its own files.
 
 from __future__ import annotations
 
-import errno
 import os
-import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, Final, TypeVar
-
-import msgspec
-
-from longshore.model.decode_errors import DECODE_ERRORS
+from typing import BinaryIO, Final
 
 _BUFFER: Final = 1 << 18
-_Record = TypeVar("_Record")
 
 
 def draft_path(path: Path) -> Path:
@@ -81,27 +74,6 @@ def create_file(path: Path, chunks: Iterable[bytes], *, durable: bool = False) -
 def move(source: Path, target: Path) -> None:
     """Rename a file or folder; replaces a file of the new name."""
     source.replace(target)
-
-
-def read_record(path: Path, kind: type[_Record]) -> _Record | None:
-    """Read a JSON record that can be recreated; ``None`` when it is missing or unreadable."""
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=kind)
-    except (OSError, *DECODE_ERRORS):
-        return None
-
-
-def open_to_read(path: Path) -> int:
-    """Open a regular file for `os.pread`.
-
-    Raises `OSError` when it cannot be read, or is a pipe or another special file.
-    """
-    # O_NONBLOCK: opening a pipe must not wait for a writer.
-    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    if not stat.S_ISREG(os.fstat(file).st_mode):
-        os.close(file)
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-    return file
 
 
 def open_to_append(path: Path) -> BinaryIO:

@@ -72,7 +72,7 @@ def is_locked(path: Path) -> bool:
     Raises `OSError` when the file cannot be read or its file system has no locks.
     """
     try:
-        file = os.open(path, os.O_RDONLY)
+        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     except FileNotFoundError:
         return exists_uncached(path) and is_locked(path)
     try:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Final
 
-from longshore.world.files.atomic import open_to_read
+from longshore.world.files.read_file import open_to_read
 
 _MAX_READ_B: Final = 64 * 1024
 """Bytes read from the end of a log; a longer line is cut."""

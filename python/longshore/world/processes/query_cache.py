@@ -10,8 +10,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from longshore.world.files.atomic import read_record, write_atomically
+from longshore.world.files.atomic import write_atomically
 from longshore.world.files.locks import take_lock
+from longshore.world.files.read_file import read_record
 from longshore.world.host import boot_id
 
 

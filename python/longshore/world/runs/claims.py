@@ -17,6 +17,7 @@ from longshore.contract.context import file_name
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.claim import ResourceClaim
 from longshore.world.files.locks import Lock, is_locked, take_lock
+from longshore.world.files.read_file import read_file
 from longshore.world.host import host_name
 from longshore.world.runs.registry import state_folder
 
@@ -94,7 +95,7 @@ def read_other_claims(folder: Path, own: str, *, now: float) -> list[ResourceCla
 
 def _read_valid_claim(path: Path, now: float) -> ResourceClaim | None:
     try:
-        text = path.read_bytes()
+        text = read_file(path)
         lock = take_lock(path, create=False)
     except FileNotFoundError:
         return None

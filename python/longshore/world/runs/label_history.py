@@ -15,8 +15,9 @@ import msgspec
 
 from longshore.contract.context import file_name
 from longshore.model.run.label_history import FORMAT, AttemptUsage, LabelHistory, update_history
-from longshore.world.files.atomic import read_record, write_atomically
+from longshore.world.files.atomic import write_atomically
 from longshore.world.files.locks import take_lock
+from longshore.world.files.read_file import read_record
 from longshore.world.runs.registry import state_folder
 
 _LOCK: Final = "lock"

@@ -14,6 +14,7 @@ from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.report import RunReport
 from longshore.model.run.submission import RunIdentity
 from longshore.world.files.atomic import create_file, write_atomically
+from longshore.world.files.read_file import read_file
 
 _LETTERS: Final = "abcdefghjkmnpqrstvwxyz"
 _DIGITS: Final = "0123456789" + _LETTERS
@@ -203,8 +204,7 @@ def _read_file(path: Path) -> RegistryEntry | None:
 def _read_bytes(path: str) -> bytes | None:
     try:
         # `Path` is too slow for a thousand files.
-        with open(path, "rb") as file:  # noqa: PTH123
-            return file.read()
+        return read_file(path)
     except (OSError, ValueError):
         return None
 

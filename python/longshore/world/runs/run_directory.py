@@ -19,7 +19,8 @@ from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.fingerprint import Fingerprint, SubmissionStart
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.submission import RunIdentity
-from longshore.world.files.atomic import create_file, draft_path, move, read_record, write_atomically
+from longshore.world.files.atomic import create_file, draft_path, move, write_atomically
+from longshore.world.files.read_file import read_file, read_record
 
 RUN_FORMAT: Final = 1
 """Version of the run directory's layout."""
@@ -146,7 +147,7 @@ def read_card(run: RunPaths) -> RunIdentity:
     of a newer format.
     """
     try:
-        text = run.card.read_bytes()
+        text = read_file(run.card)
     except (FileNotFoundError, NotADirectoryError):
         raise RunNotFoundError(
             f"'{run.root}' is not a run directory: there is no '{run.card.name}' in it",
@@ -169,7 +170,7 @@ def read_made_from(run: RunPaths) -> Fingerprint | None:
     Raises `RunUnreadableError` when it is unreadable or of a newer format.
     """
     try:
-        text = run.made_from.read_bytes()
+        text = read_file(run.made_from)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -186,7 +187,7 @@ def write_submitting(run: RunPaths, started: SubmissionStart) -> None:
 def read_submitting(run: RunPaths) -> SubmissionStart | None:
     """Read ``submitting.json``; ``None`` when no submission has begun, or the submission is complete."""
     try:
-        return msgspec.json.decode(run.submitting.read_bytes(), type=SubmissionStart)
+        return msgspec.json.decode(read_file(run.submitting), type=SubmissionStart)
     except FileNotFoundError:
         return None
     except (OSError, *DECODE_ERRORS):
@@ -226,7 +227,7 @@ def write_cached(run: RunPaths, name: str, text: bytes) -> None:
 def read_cached(run: RunPaths, name: str) -> bytes:
     """Read a cache file; empty when it is missing or unreadable."""
     try:
-        return (run.cache / name).read_bytes()
+        return read_file(run.cache / name)
     except OSError:
         return b""
 

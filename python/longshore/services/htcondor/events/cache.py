@@ -14,6 +14,7 @@ from longshore.services.htcondor.events.job_phases import SavedJobPhases
 from longshore.services.htcondor.events.log_reader import LogPosition
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.locks import take_lock
+from longshore.world.files.read_file import read_file
 
 FORMAT: Final = 2
 _STATE: Final = "state"
@@ -57,7 +58,7 @@ def read_state(folder: Path) -> ReadState:
 
     Raises `OSError` if it is absent or unreadable, one of `DECODE_ERRORS` if it is damaged.
     """
-    return msgspec.msgpack.decode((folder / _STATE).read_bytes(), type=ReadState)
+    return msgspec.msgpack.decode(read_file(folder / _STATE), type=ReadState)
 
 
 def has_state(folder: Path) -> bool:
@@ -105,7 +106,7 @@ class _Progress(msgspec.Struct):
 def is_complete(folder: Path, submissions: int) -> bool:
     """Whether the cache has the end of the newest submission; read without the lock, so only a hint."""
     try:
-        progress = msgspec.msgpack.decode((folder / _STATE).read_bytes(), type=_Progress)
+        progress = msgspec.msgpack.decode(read_file(folder / _STATE), type=_Progress)
     except (OSError, *DECODE_ERRORS):
         return False
     return progress == _Progress(FORMAT, submissions, finished=True)

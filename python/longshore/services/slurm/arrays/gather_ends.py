@@ -20,6 +20,7 @@ from longshore.services.slurm.commands.client import SlurmClient
 from longshore.services.slurm.commands.parse import AccountRow, ClusterFacts, TaskId, scontrol_row
 from longshore.services.slurm.commands.poll_interval import PollSchedule
 from longshore.services.slurm.commands.states import QueuePhase, queue_phase
+from longshore.world.files.read_file import open_stream
 from longshore.world.processes.background_call import BackgroundCall
 
 LOG: Final = logging.getLogger("longshore.slurm")
@@ -177,7 +178,7 @@ def _as_pending_timeout(end: Ended, member: LiveAttempt) -> Ended:
 def _read_tail(path: Path) -> str:
     """Read the end of Slurm's output of a batch."""
     try:
-        with path.open("rb") as file:
+        with open_stream(path) as file:
             file.seek(0, 2)
             file.seek(max(0, file.tell() - _TAIL_B))
             return file.read().decode("utf-8", "replace")

@@ -33,6 +33,7 @@ from longshore.services.slurm.render.sbatch_options import (
 )
 from longshore.services.slurm.render.templates import Script, job_name, rendered
 from longshore.world.files.atomic import write_atomically
+from longshore.world.files.read_file import read_file
 from longshore.world.processes.query_cache import seconds_since_boot
 from longshore.world.runs.run_directory import read_card, read_snapshot
 
@@ -203,6 +204,6 @@ class EngineJob:
 
     def _read_record(self) -> _EngineJobRecord | None:
         try:
-            return msgspec.json.decode((self._run.root / _RECORD_PATH).read_bytes(), type=_EngineJobRecord)
+            return msgspec.json.decode(read_file(self._run.root / _RECORD_PATH), type=_EngineJobRecord)
         except (OSError, *DECODE_ERRORS):
             return None

@@ -36,7 +36,8 @@ from longshore.services.slurm.native.derive_events import Cancellation, dependen
 from longshore.services.slurm.native.observe import NativeObserver, NativeRecord
 from longshore.services.slurm.render.batch_script import ScriptWriter, choice, is_heterogeneous
 from longshore.services.slurm.render.sbatch_options import SlurmMap, slurm_map
-from longshore.world.files.atomic import move, read_record, write_atomically
+from longshore.world.files.atomic import move, write_atomically
+from longshore.world.files.read_file import read_file, read_record
 from longshore.world.host import boot_id, host_name, user_name
 from longshore.world.runs.run_directory import read_card
 
@@ -311,7 +312,7 @@ class NativeRun:
         return read_record(self._run.root / _CANCELLED_PATH, Cancellation)
 
     def _read_record(self) -> NativeRecord:
-        return msgspec.json.decode((self._run.root / _RECORD_PATH).read_bytes(), type=NativeRecord)
+        return msgspec.json.decode(read_file(self._run.root / _RECORD_PATH), type=NativeRecord)
 
     def _write_record(self, batch_record: NativeRecord) -> None:
         write_atomically(self._run.root / _RECORD_PATH, msgspec.json.encode(batch_record))

@@ -19,7 +19,8 @@ from longshore.services.slurm.commands.client import SlurmClient
 from longshore.services.slurm.commands.parse import AccountRow, QueueRow, TaskId, queue_rows, scontrol_row
 from longshore.services.slurm.commands.states import QueuePhase, queue_phase
 from longshore.services.slurm.native.derive_events import ObservedJob
-from longshore.world.files.atomic import read_record, write_atomically
+from longshore.world.files.atomic import write_atomically
+from longshore.world.files.read_file import read_file, read_record
 from longshore.world.processes.query_cache import seconds_since_boot
 
 _ENDS: Final = "native-ends.json"
@@ -109,7 +110,7 @@ class NativeObserver:
         text = msgspec.json.encode(cache)
         path = self._run.cache / _ENDS
         with suppress(OSError):
-            if path.exists() and path.read_bytes() == text:
+            if path.exists() and read_file(path) == text:
                 return
             path.parent.mkdir(exist_ok=True)
             write_atomically(path, text)

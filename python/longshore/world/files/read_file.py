@@ -1,0 +1,56 @@
+"""Reading of files that anything may have replaced: a pipe, a device or a file of any size never blocks a reader."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO, Final, TypeVar
+
+import msgspec
+
+from longshore.model.decode_errors import DECODE_ERRORS
+
+MAX_WHOLE_B: Final = 1 << 30
+"""Size up to which a file is read as a whole."""
+_Record = TypeVar("_Record")
+
+
+def read_file(path: str | Path) -> bytes:
+    """Read a whole regular file.
+
+    Raises `OSError` when it cannot be read, is a pipe or another special file, or is larger than `MAX_WHOLE_B`.
+    """
+    with open_stream(path) as file:
+        if os.fstat(file.fileno()).st_size > MAX_WHOLE_B:
+            raise OSError(errno.EFBIG, "it is too large to be one of our files", str(path))
+        return file.read()
+
+
+def read_record(path: Path, kind: type[_Record]) -> _Record | None:
+    """Read a JSON record that can be recreated; ``None`` when it is missing or unreadable."""
+    try:
+        return msgspec.json.decode(read_file(path), type=kind)
+    except (OSError, *DECODE_ERRORS):
+        return None
+
+
+def open_stream(path: str | Path) -> BinaryIO:
+    """Open a regular file to read it in pieces; raises `OSError` as `open_to_read` does."""
+    return os.fdopen(open_to_read(path), "rb")
+
+
+def open_to_read(path: str | Path) -> int:
+    """Open a regular file for `os.pread`.
+
+    Raises `OSError` when it cannot be read, or is a pipe or another special file.
+    """
+    # O_NONBLOCK: opening a pipe must not wait for a writer.
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    if not stat.S_ISREG(status := os.fstat(file).st_mode):
+        os.close(file)
+        if stat.S_ISDIR(status):
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return file

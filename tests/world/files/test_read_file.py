@@ -1,0 +1,66 @@
+"""Reading never blocks and never fails in an unexpected way, whatever stands in the place of a file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from longshore.world.files.locks import is_locked
+from longshore.world.files.read_file import MAX_WHOLE_B, open_stream, read_file, read_record
+
+
+class Record(msgspec.Struct):
+    text: str
+
+
+def test_a_file_is_read_whole_and_in_pieces(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"one\ntwo\n")
+    assert read_file(path) == read_file(str(path)) == b"one\ntwo\n"
+    with open_stream(path) as file:
+        assert file.readline() == b"one\n"
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_does_not_block(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(OSError, match="not a regular file"):
+        read_file(path)
+    assert read_record(path, Record) is None
+    assert not is_locked(path)
+
+
+@pytest.mark.timeout(20)
+def test_a_device_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "zeros"
+    path.symlink_to("/dev/zero")
+    with pytest.raises(OSError, match="not a regular file"):
+        read_file(path)
+
+
+def test_a_folder_and_a_circle_of_links_are_named(tmp_path: Path) -> None:
+    (tmp_path / "circle").symlink_to("circle")
+    with pytest.raises(IsADirectoryError, match=r"Is a directory: .*"):
+        read_file(tmp_path)
+    with pytest.raises(OSError, match="circle"):
+        read_file(tmp_path / "circle")
+
+
+def test_a_file_of_absurd_size_is_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    path.touch()
+    os.truncate(path, MAX_WHOLE_B + 1)
+    with pytest.raises(OSError, match="too large"):
+        read_file(path)
+    assert read_record(path, Record) is None
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff", b'{"text": "\xff"}', b'{"text": ' + b"[" * 100_000, b'{"text": "t'])
+def test_a_damaged_record_is_as_if_absent(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "record.json"
+    path.write_bytes(content)
+    assert read_record(path, Record) is None
