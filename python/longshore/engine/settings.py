@@ -11,7 +11,6 @@ import msgspec
 from longshore.contract.context import Context, RenderedFile, RunPaths
 from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.world.files.read_file import read_file
 
 SETTINGS_PATH: Final = PurePosixPath("wms", "engine.json")
 
@@ -70,7 +69,10 @@ def read_settings(run: RunPaths) -> EngineSettings:
         The file is missing or damaged.
     """
     path = run.root / SETTINGS_PATH
+    if path.exists() and not path.is_file():
+        # Opening a pipe would wait for a writer.
+        raise RunUnreadableError(f"'{path}' cannot be read: it is not a regular file")
     try:
-        return msgspec.json.decode(read_file(path), type=EngineSettings)
+        return msgspec.json.decode(path.read_bytes(), type=EngineSettings)
     except (OSError, *DECODE_ERRORS) as error:
         raise RunUnreadableError(f"'{path}' cannot be read: {error}") from error
