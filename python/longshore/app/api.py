@@ -697,11 +697,17 @@ def resume(run: OpenRun, *, take_over: bool = False, force: bool = False) -> Res
     return implementation.resume(run, take_over=take_over, force=force)
 
 
-def resume_all() -> list[tuple[OpenRun, ResumeResult]]:
-    """Resume every registered run that lost its engine."""
+def resume_all(on_unreadable: Callable[[str], None] = lambda _: None) -> list[tuple[OpenRun, ResumeResult]]:
+    """Resume every registered run that lost its engine.
+
+    Parameters
+    ----------
+    on_unreadable
+        Called with a line about each run that cannot be read.
+    """
     from longshore.app.control import resume as implementation
 
-    return implementation.resume_all()
+    return implementation.resume_all(on_unreadable)
 
 
 # ------------------------------------------------------------------------------------- configuration, sites, services

@@ -11,12 +11,12 @@ from longshore.app.configure.service_lookup import find_service
 from longshore.app.inspect.find_jobs import first_of
 from longshore.app.report.brief_report import status_run
 from longshore.app.report.report import report_run
-from longshore.app.runs.open_run import OpenRun, open_run
+from longshore.app.runs.open_run import READ_ERRORS, OpenRun, open_run
 from longshore.contract.capabilities import Cancellable, Queryable
 from longshore.contract.intervention import CancelOutcome, JobSelection
 from longshore.contract.search import RunSearch
 from longshore.engine.run.service_capabilities import require_capability
-from longshore.errors import LongshoreError, RunNotFoundError
+from longshore.errors import RunNotFoundError
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import TERMINAL_STATES, JobState
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
@@ -80,7 +80,7 @@ def unfinished_runs_of(user: str) -> list[OpenRun]:
         try:
             opened = open_run(entry.path)
             report = status_run(opened)
-        except LongshoreError:
+        except READ_ERRORS:
             continue
         if report.user == user and report.state not in TERMINAL_STATES:
             found.append(opened)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from longshore.app.report.brief_report import status_run
-from longshore.app.runs.open_run import OpenRun, open_run
+from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing, open_run
 from longshore.app.submit.submit_once import refuse_if_not_submitted
 from longshore.contract.capabilities import Resumable
 from longshore.engine.run.service_capabilities import require_capability
-from longshore.errors import LongshoreError
 from longshore.model.run.states import JobState
 from longshore.world.runs.registry import read_entries
 
@@ -39,19 +39,23 @@ def resume(opened: OpenRun, *, take_over: bool = False, force: bool = False) -> 
     return ResumeResult(notes=submission.notes, has_started=True)
 
 
-def resume_all() -> list[tuple[OpenRun, ResumeResult]]:
-    """Resume every known run without an engine; a failure does not stop the others."""
+def resume_all(on_unreadable: Callable[[str], None] = lambda _: None) -> list[tuple[OpenRun, ResumeResult]]:
+    """Resume every known run without an engine; a run that fails or cannot be read does not stop the others.
+
+    `on_unreadable` is called with a line about each run directory that exists and cannot be read.
+    """
     outcomes = []
     for entry in read_entries():
         try:
             opened = open_run(entry.path)
             if status_run(opened).state is not JobState.UNKNOWN:
                 continue
-        except LongshoreError:
-            # Gone or unreadable, so not resumable; `report` names it.
+        except READ_ERRORS as error:
+            if not is_missing(entry.path):
+                on_unreadable(f"run '{entry.id}' cannot be read: {describe_read_error(error)}")
             continue
         try:
             outcomes.append((opened, resume(opened)))
-        except LongshoreError as error:
-            outcomes.append((opened, ResumeResult(notes=(error.message,), has_failed=True)))
+        except READ_ERRORS as error:
+            outcomes.append((opened, ResumeResult(notes=(describe_read_error(error),), has_failed=True)))
     return outcomes

@@ -13,10 +13,9 @@ from longshore.app.inspect.fields import parse_filters
 from longshore.app.inspect.remote_runs import merge_runs, query_runs
 from longshore.app.report.brief_report import status_run
 from longshore.app.report.from_snapshot import END_STATES
-from longshore.app.runs.open_run import OpenRun, is_missing
+from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing
 from longshore.contract.context import RunPaths
 from longshore.contract.search import RemoteRuns, RunSearch
-from longshore.errors import LongshoreError
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
 from longshore.world.runs.registry import RegistryEntry, journal_stamp, read_registry, store_report
@@ -97,9 +96,9 @@ def _registered_reports() -> tuple[list[RunReport], list[str]]:
     for entry in known.entries:
         try:
             report = registered_report(entry)
-        except LongshoreError as error:
+        except READ_ERRORS as error:
             if not is_missing(entry.path):
-                broken.append(f"run '{entry.id}' cannot be shown: {error.message}")
+                broken.append(f"run '{entry.id}' cannot be shown: {describe_read_error(error)}")
             else:
                 gone.append(entry.id)
             continue

@@ -17,6 +17,7 @@ from longshore.contract.search import RunSearch
 from longshore.contract.service import EventSource, WmsService
 from longshore.engine.run.service_capabilities import event_source, is_alive, log_locator
 from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableError, ServiceError, UnknownServiceError
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.event import BriefEvent, Event
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import RunIdentity
@@ -164,6 +165,19 @@ def is_missing(path: str | Path) -> bool:
     except OSError:
         return False
     return False
+
+
+READ_ERRORS: Final = (LongshoreError, OSError, LookupError, *DECODE_ERRORS)
+"""Every error that a damaged run may cause: where several runs are read, none of them may hide the others."""
+
+
+def describe_read_error(error: BaseException) -> str:
+    """Return one of `READ_ERRORS` in words."""
+    if isinstance(error, LongshoreError):
+        return error.message
+    if isinstance(error, OSError):
+        return f"'{error.filename}': {error.strerror}" if error.filename else str(error)
+    return f"{type(error).__name__}: {error}"
 
 
 @contextmanager

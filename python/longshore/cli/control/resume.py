@@ -33,7 +33,7 @@ def command(
         opened = api.open_run(run)
         outcomes = [(opened, api.resume(opened, take_over=take_over, force=force))]
     else:
-        outcomes = api.resume_all()
+        outcomes = api.resume_all(lambda line: print_notes([line]))
     documents = []
     for opened, outcome in outcomes:
         path = str(opened.run.root)

@@ -1,0 +1,166 @@
+"""A damaged file of a run is named, and never blocks, crashes a command or hides another run."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.command import Cli
+from tests.workflows import WriteRun, in_place
+
+from longshore.app import api
+from longshore.app.control.resume import resume_all
+from longshore.app.inspect.run_list import RunQuery, list_runs
+from longshore.errors import LongshoreError
+from longshore.model.run.states import JobState
+
+LONGEST_S = 10.0
+"""Time that a look at one damaged run may take on a busy machine; a command that blocks takes for ever."""
+
+
+def put_byte(path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2] + b"\xff" + content[len(content) // 2 + 1 :])
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def nest(path: Path) -> None:
+    path.write_bytes(b'{"a":' * 100_000)
+
+
+def replace_by_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def replace_by_pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def replace_by_circle(path: Path) -> None:
+    path.unlink()
+    path.symlink_to(path.name)
+
+
+def forbid(path: Path) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root may read anything")
+    path.chmod(0)
+
+
+DAMAGES = [put_byte, replace_by_pipe]
+MORE_DAMAGES = [empty, cut, nest, replace_by_folder, replace_by_circle, forbid]
+
+
+def submitted(cli: Cli, path: Path, number: int) -> Path:
+    done = cli("submit", path, "--wait", "--json", *in_place(number))
+    assert done.returncode == 0, done.stderr
+    return Path(done.json["submit_dir"])
+
+
+def files_of(run: Path) -> list[Path]:
+    """The files of a run that Longshore reads, relative to its directory."""
+    found = [path.relative_to(run) for path in sorted(run.rglob("*")) if path.is_file() and path.stat().st_size]
+    return [path for path in found if path.parts[0] not in {"inputs", "logs"}]
+
+
+def look(run: Path) -> list[str]:
+    """Look at a run in every way; return the errors that are not Longshore's own."""
+    looks: list[Callable[[], object]] = [
+        lambda: api.status(api.open_run(str(run))),
+        lambda: api.report(api.open_run(str(run)), details=True),
+        lambda: list(api.events(api.open_run(str(run)))),
+        lambda: api.explain(api.open_run(str(run)), "a"),
+        lambda: api.show_job(api.open_run(str(run)), "a"),
+        lambda: api.logs(api.open_run(str(run))),
+        lambda: api.resume(api.open_run(str(run))),
+    ]
+    problems = []
+    for number, each in enumerate(looks):
+        began = time.monotonic()
+        try:
+            each()
+        except LongshoreError as error:
+            if "unexpected" in error.message:
+                problems.append(f"look {number}: {error.message}")
+        except Exception as error:  # noqa: BLE001 - which one it is, is the result
+            problems.append(f"look {number}: {type(error).__name__}: {error}")
+        if time.monotonic() - began > LONGEST_S:
+            problems.append(f"look {number}: it took {time.monotonic() - began:.0f} s")
+    return problems
+
+
+@pytest.mark.timeout(280)
+@pytest.mark.parametrize("damage", [*DAMAGES, *(pytest.param(each, marks=pytest.mark.full) for each in MORE_DAMAGES)])
+def test_a_damaged_file_of_one_run_neither_crashes_nor_hides_another(
+    cli: Cli, write_run: WriteRun, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    path = write_run()
+    bad, whole = submitted(cli, path, 1), submitted(cli, path, 2)
+    assert cli("report", "--id", bad).returncode == 0
+    kept = tmp_path / "kept"
+    shutil.copytree(bad, kept, symlinks=True)
+    problems = []
+    for name in files_of(kept):
+        damage(bad / name)
+        problems += [f"{name}: {problem}" for problem in look(bad)]
+        shown = {report.path: report.state for report in list_runs(RunQuery(days=1.0), now=time.time()).reports}
+        if shown.get(str(whole)) != JobState.SUCCEEDED:
+            problems.append(f"{name}: the other run is not listed")
+        resume_all()
+        shutil.rmtree(bad)
+        shutil.copytree(kept, bad, symlinks=True)
+    assert not problems
+
+
+def test_an_unreadable_run_is_named_by_commands_for_all_runs(cli: Cli, write_run: WriteRun) -> None:
+    path = write_run()
+    whole, bad = submitted(cli, path, 1), submitted(cli, path, 2)
+    (bad / "run.json").write_bytes(b"\xff")
+    (bad / "status.json").write_bytes(b"\xff")
+    listed = cli("report", "--hist", "1")
+    assert listed.returncode == 0
+    assert "run.json' cannot be read" in listed.stderr
+    assert "SUCCEEDED" in listed.stdout
+    assert api.status(api.open_run(str(whole))).state is JobState.SUCCEEDED
+    resumed = cli("resume", "--all")
+    assert resumed.returncode == 0
+    assert "run.json' cannot be read" in resumed.stderr
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"", b"{", b'{"a":' * 100_000])
+def test_a_damaged_snapshot_is_as_if_absent(cli: Cli, write_run: WriteRun, content: bytes) -> None:
+    run = submitted(cli, write_run(), 1)
+    (run / "status.json").write_bytes(content)
+    assert cli("status", run).stdout == "SUCCEEDED\n"
+    assert cli("report", "--id", run).returncode == 0
+    assert cli("resume", "--all").returncode == 0
+
+
+@pytest.mark.parametrize("damage", [put_byte, empty, replace_by_folder, replace_by_pipe, replace_by_circle])
+def test_damaged_files_of_the_state_directory_hide_no_run(
+    cli: Cli, write_run: WriteRun, own_environment: Path, damage: Callable[[Path], None]
+) -> None:
+    path = write_run()
+    runs = [submitted(cli, path, number) for number in (1, 2)]
+    state = own_environment / ".local" / "state" / "longshore"
+    bad = api.open_run(str(runs[0])).card.id
+    for file in sorted(state.rglob("*")):
+        if file.is_file() and file.stat().st_size and (file.parent.name != "runs" or file.stem == bad):
+            damage(file)
+    assert str(runs[1]) in {report.path for report in list_runs(RunQuery(days=1.0), now=time.time()).reports}
+    assert cli("report", "--hist", "1").returncode == 0
+    assert cli("resume", "--all").returncode == 0
+    submitted(cli, path, 3)
