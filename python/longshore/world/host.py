@@ -5,9 +5,9 @@ from __future__ import annotations
 import getpass
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
-_PROC = Path("/proc")
+from longshore.world.process_system import processes
+
 _START_TICKS = 19
 """Position of a process's start time in ``/proc/PID/stat``, counted from the state after the name (see proc(5))."""
 
@@ -28,7 +28,7 @@ def host_name() -> str:
 def boot_id() -> str:
     """Return the kernel's id of this boot; empty where it has none."""
     try:
-        return (_PROC / "sys/kernel/random/boot_id").read_text("utf-8").strip()
+        return processes.read_proc("sys/kernel/random/boot_id").decode().strip()
     except OSError:
         return ""
 
@@ -57,7 +57,7 @@ def process_start_s(pid: int, *, include_zombies: bool = False) -> float | None:
 def _read_stat(pid: int) -> list[str] | None:
     """Return the fields of ``/proc/PID/stat`` from the state on; ``None`` when there is no such process."""
     try:
-        stat = (_PROC / str(pid) / "stat").read_text("utf-8", errors="replace")
+        stat = processes.read_proc(f"{pid}/stat").decode("utf-8", "replace")
     except OSError:
         return None
     # The name in parentheses may itself contain spaces and parentheses.
@@ -73,7 +73,7 @@ def is_same_process(pid: int, start_s: float, *, include_zombies: bool = False) 
 def process_name(pid: int) -> str:
     """Return a process's program name as the kernel keeps it (15 bytes); empty when there is no such process."""
     try:
-        return (_PROC / str(pid) / "comm").read_text("utf-8", errors="replace").rstrip("\n")
+        return processes.read_proc(f"{pid}/comm").decode("utf-8", "replace").rstrip("\n")
     except OSError:
         return ""
 
@@ -81,7 +81,7 @@ def process_name(pid: int) -> str:
 def process_command(pid: int) -> list[str]:
     """Return a process's command line; empty when there is no such process."""
     try:
-        return (_PROC / str(pid) / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")[:-1]
+        return processes.read_proc(f"{pid}/cmdline").decode("utf-8", "replace").split("\0")[:-1]
     except OSError:
         return []
 
@@ -89,7 +89,7 @@ def process_command(pid: int) -> list[str]:
 def descendants(pid: int) -> list[int]:
     """List all descendants of a process, without zombies."""
     children: dict[int, list[int]] = {}
-    for entry in os.listdir(_PROC):
+    for entry in processes.list_proc():
         fields = _read_stat(int(entry)) if entry.isdigit() else None
         if fields is not None and fields[0] not in "ZX":
             children.setdefault(int(fields[1]), []).append(int(entry))
@@ -105,11 +105,11 @@ def descendants(pid: int) -> list[int]:
 def processes_with_variable(variable: str, value: str) -> Iterator[tuple[int, dict[str, str]]]:
     """Find the readable processes whose environment has a variable with this value; yields id and environment."""
     assignment = f"{variable}={value}".encode()
-    for entry in os.listdir(_PROC):
+    for entry in processes.list_proc():
         if not entry.isdigit():
             continue
         try:
-            words = (_PROC / entry / "environ").read_bytes().split(b"\0")
+            words = processes.read_proc(f"{entry}/environ").split(b"\0")
         except OSError:
             continue
         if assignment in words:

@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "attempts":
     from longshore.engine.keeper.environments import Environments
     from longshore.engine.keeper.keeper_lanes import KeeperLanes
-    from longshore.engine.keeper.kernel import append_to_log, open_log, peak_memory, signal_group
+    from longshore.engine.keeper.kernel import append_to_log, open_log, peak_memory, signal_group, system
     from longshore.engine.keeper.records import Records
     from longshore.engine.keeper.scratch import Scratch
     from longshore.engine.keeper.spawner import Spawner, encode_variable
@@ -24,7 +24,7 @@ else:
     # The copy beside the keeper is not in a package.
     from environments import Environments
     from keeper_lanes import KeeperLanes
-    from kernel import append_to_log, open_log, peak_memory, signal_group
+    from kernel import append_to_log, open_log, peak_memory, signal_group, system
     from records import Records
     from scratch import Scratch
     from spawner import Spawner, encode_variable
@@ -85,7 +85,7 @@ class AttemptRunner:
         """Whether a slot is free that only the engine can fill."""
         self.wake_below = 0
         """Number of waiting attempts down to which the engine need not be woken at once."""
-        self.null_file = os.open(os.devnull, os.O_RDONLY)
+        self.null_file = system.open(os.devnull, os.O_RDONLY)
         self.spawner = self.make_spawner(wake) if wake else None
 
     def make_spawner(self, wake: Callable[[], None]) -> Spawner | None:
@@ -168,17 +168,17 @@ class AttemptRunner:
         if not self.successor_file:
             return False
         if self.is_local_disk:
-            return os.path.lexists(self.successor_file)
+            return system.lexists(self.successor_file)
         try:
             # The folder is opened and listed anew, because a network file system caches absence for a while.
-            return os.path.basename(self.successor_file) in os.listdir(os.path.dirname(self.successor_file))
+            return os.path.basename(self.successor_file) in system.listdir(os.path.dirname(self.successor_file))
         except OSError:
             # The engine itself has just checked.
             return False
 
     def superseded_record(self, member: MemberOrder) -> dict[str, object]:
         """Return the record of an attempt that was not started and is left to the next engine."""
-        end = {"r": "end", "j": member["j"], "a": member["a"], "t": time.time(), "no": errno.ESTALE, "own": True}
+        end = {"r": "end", "j": member["j"], "a": member["a"], "t": system.time(), "no": errno.ESTALE, "own": True}
         return dict(end, err="another engine has taken the run up")
 
     def wake_engine(self) -> float | None:
@@ -229,11 +229,11 @@ class AttemptRunner:
         log = open_log(member["log"])
         self.is_preparing = False
         try:
-            os.chdir(member["cwd"])
+            system.chdir(member["cwd"])
             # Before the start: loading the program, on a busy network disk, can take longer than the tolerance by which
             # a later keeper recognises a process.
-            since_boot_s = time.clock_gettime(time.CLOCK_BOOTTIME)
-            pid = os.posix_spawn(
+            since_boot_s = system.clock_gettime(time.CLOCK_BOOTTIME)
+            pid = system.posix_spawn(
                 self.environments.find_program(member),
                 member["argv"],
                 {**self.environments.variables[member["e"]], **member["v"], "TMPDIR": tmp},
@@ -247,13 +247,13 @@ class AttemptRunner:
                 setsigdef=_RESET_SIGNALS,
             )
         finally:
-            os.close(log)
+            system.close(log)
         return pid, since_boot_s
 
     def record_start(self, member: MemberOrder, lane: str | None, tmp: str, pid: int, since_boot_s: float) -> None:
         """Record the start of an attempt, in seconds since boot."""
         job, attempt = member["j"], member["a"]
-        self.running[pid] = (job, attempt, time.monotonic(), tmp, lane)
+        self.running[pid] = (job, attempt, system.monotonic(), tmp, lane)
         rest = ""
         if "lim" in member:
             self.watchdog.begin(pid, member["lim"], member["log"])
@@ -261,7 +261,7 @@ class AttemptRunner:
             log = os.fsencode(member["log"]).decode(errors="replace")
             rest = ',"lim":%s,"log":%s' % (json.dumps(member["lim"]), json.dumps(log))
         record = '{"r":"start","j":%d,"a":%d,"pid":%d,"t":%.6f,"up":%.6f%s}\n'
-        self.records.take(record % (job, attempt, pid, time.time(), since_boot_s, rest))
+        self.records.take(record % (job, attempt, pid, system.time(), since_boot_s, rest))
         if number := self.starting.pop((job, attempt), 0):
             signal_group(pid, number)
 
@@ -285,7 +285,7 @@ class AttemptRunner:
         append_to_log(member["log"], why)
         self.scratch.clean(tmp)
         number = getattr(error, "errno", None)
-        end = {"r": "end", "j": member["j"], "a": member["a"], "t": time.time(), "err": why, "no": number}
+        end = {"r": "end", "j": member["j"], "a": member["a"], "t": system.time(), "err": why, "no": number}
         return dict(end, own=True) if self.is_preparing else end
 
     def reap(self) -> None:
@@ -297,7 +297,7 @@ class AttemptRunner:
             try:
                 # Left unreaped for a moment, the process keeps its number, so that what it leaves behind in its group
                 # can be ended without hitting a stranger.
-                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+                ended = system.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             except ChildProcessError:
                 break
             if ended is None:
@@ -311,7 +311,7 @@ class AttemptRunner:
             if pid in self.running:
                 signal_group(pid, signal.SIGKILL)
             try:
-                _, status, usage = os.wait4(pid, 0)
+                _, status, usage = system.wait4(pid, 0)
             except ChildProcessError:
                 # Its program could not be loaded: the C library reaps such a process itself, in the thread that started
                 # it, and was quicker.
@@ -324,7 +324,7 @@ class AttemptRunner:
     def record_end(self, pid: int, status: int, usage: resource.struct_rusage, own_peak: int) -> None:
         """Record the end of an attempt, and choose its successor."""
         job, attempt, began, tmp, lane = self.running.pop(pid)
-        cpu, run = usage.ru_utime + usage.ru_stime, time.monotonic() - began
+        cpu, run = usage.ru_utime + usage.ru_stime, system.monotonic() - began
         rss = usage.ru_maxrss * 1024 if usage.ru_maxrss > own_peak else None
         notes: EndNotes = {}
         kept_tmp = None
@@ -338,7 +338,7 @@ class AttemptRunner:
         record = '{"r":"end","j":%d,"a":%d,"t":%.6f,"s":%d,"run":%.6f,"cpu":%.6f,"rss":%s%s}\n'
         peak = json.dumps(notes.pop("rss", rss))
         rest = "," + json.dumps(notes, separators=(",", ":"))[1:-1] if notes else ""
-        self.records.take(record % (job, attempt, time.time(), status, run, cpu, peak, rest))
+        self.records.take(record % (job, attempt, system.time(), status, run, cpu, peak, rest))
         if not kept_tmp:
             self.scratch.clean(tmp)
         self.leave(lane)
@@ -360,7 +360,7 @@ class AttemptRunner:
 
     def read_own_peak(self) -> int:
         """Return the peak memory of the keeper, in KiB; read at most once a second."""
-        now = time.monotonic()
+        now = system.monotonic()
         if now - self.peak_read_at > 1.0:
             self.peak_read_at = now
             self.peak = peak_memory()

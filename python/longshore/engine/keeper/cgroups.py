@@ -11,10 +11,10 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "cgroups":
-    from longshore.engine.keeper.kernel import number_after
+    from longshore.engine.keeper.kernel import number_after, read_file, system
 else:
     # The copy beside the keeper is not in a package.
-    from kernel import number_after
+    from kernel import number_after, read_file, system
 
 
 class CgroupFiles:
@@ -34,16 +34,16 @@ class CgroupFiles:
 
     def make(self, path: str) -> None:
         """Make a group; its files come with it."""
-        os.mkdir(path)
+        system.mkdir(path)
 
     def remove(self, path: str) -> None:
         """Remove a group without processes; its files go with it."""
-        os.rmdir(path)
+        system.rmdir(path)
 
     def is_delegated(self, path: str) -> bool:
         """Return whether systemd marks a group as delegated."""
         try:
-            return os.getxattr(path, "user.delegate") == b"1"
+            return system.getxattr(path, "user.delegate") == b"1"
         except OSError:
             return False
 
@@ -123,10 +123,10 @@ def make_attempt_cgroups(cgroup_files: CgroupFiles | None = None) -> AttemptCgro
         or b"memory" not in read(own_path, "cgroup.controllers").split()
     ):
         return None
-    leaf = os.path.join(own_path, "keeper-%d" % os.getpid())
+    leaf = os.path.join(own_path, "keeper-%d" % system.getpid())
     pids = [pid for pid in read(own_path, "cgroup.procs").split() if pid.isdigit()]
     # The engine and the keeper only: other processes must not be moved.
-    if not {int(pid) for pid in pids} <= {os.getpid(), os.getppid()}:
+    if not {int(pid) for pid in pids} <= {system.getpid(), system.getppid()}:
         return None
     try:
         cgroup_files.make(leaf)
@@ -163,17 +163,16 @@ def move_back(own_path: str, leaf: str, pids: list[bytes], cgroup_files: CgroupF
 
 def write(folder: str, name: str, text: str) -> None:
     """Write to a file of the kernel's, in one piece."""
-    file = os.open(os.path.join(folder, name), os.O_WRONLY)
+    file = system.open(os.path.join(folder, name), os.O_WRONLY)
     try:
-        os.write(file, text.encode())
+        system.write(file, text.encode())
     finally:
-        os.close(file)
+        system.close(file)
 
 
 def read(folder: str, name: str) -> bytes:
     """Read a file of the kernel's; empty where it cannot be read."""
     try:
-        with open(os.path.join(folder, name), "rb") as file:
-            return file.read()
+        return read_file(os.path.join(folder, name))
     except OSError:
         return b""

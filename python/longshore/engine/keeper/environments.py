@@ -10,9 +10,11 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "environments":
+    from longshore.engine.keeper.kernel import system
     from longshore.engine.keeper.spawner import encode_variable
 else:
     # The copy beside the keeper is not in a package.
+    from kernel import system
     from spawner import encode_variable
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ class Environments:
         """Find a program in the folders of a PATH, relative ones from `start`; FileNotFoundError if it is missing."""
         for folder in path.split(os.pathsep):
             program = os.path.join(start, folder, name)
-            if os.path.isfile(program) and os.access(program, os.X_OK):
+            if system.isfile(program) and system.access(program, os.X_OK):
                 if os.path.isabs(folder):
                     self.programs[name, path] = program
                 return program

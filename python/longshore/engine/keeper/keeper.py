@@ -37,108 +37,132 @@ Records, by ``r``::
 from __future__ import annotations
 
 import os
-import select
 import signal
 import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "__main__":
     from longshore.engine.keeper.attempts import AttemptRunner
-    from longshore.engine.keeper.kernel import become_subreaper, boot_id
+    from longshore.engine.keeper.cgroups import make_attempt_cgroups
+    from longshore.engine.keeper.kernel import become_subreaper, boot_id, system
+    from longshore.engine.keeper.processes import Processes
     from longshore.engine.keeper.records import Records
     from longshore.engine.keeper.scratch import remove_empty
+    from longshore.engine.keeper.watchdog import Watchdog
 else:
     # Run as a program, it finds only the standard library and the modules that were copied beside it.
     sys.dont_write_bytecode = True
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from attempts import AttemptRunner
-    from kernel import become_subreaper, boot_id
+    from cgroups import make_attempt_cgroups
+    from kernel import become_subreaper, boot_id, system
+    from processes import Processes
     from records import Records
     from scratch import remove_empty
+    from watchdog import Watchdog
 
 if TYPE_CHECKING:
-    from longshore.engine.keeper.watchdog import Watchdog
-
-
-def make_watchdog() -> Watchdog:
-    """Make the watchdog, from the copies of its modules beside this one."""
-    watchdog, processes, cgroups = map(__import__, ("watchdog", "processes", "cgroups"))
-    made: Watchdog = watchdog.Watchdog(processes.Processes(), cgroups.make_attempt_cgroups())
-    return made
+    from collections.abc import Collection, Sequence
 
 
 def main() -> None:
     """Carry out orders until the input closes, then wait for running jobs."""
+    loop = begin(sys.argv[1:])
+    while not loop.is_over():
+        loop.serve(system.select(loop.inputs, [], [], loop.attempts.compute_timeout())[0])
+    loop.clean_up()
+
+
+def begin(words: Sequence[str]) -> KeeperLoop:
+    """Prepare the process, lock the record file, write the first record, and return the loop."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGPIPE, signal.SIGXFSZ):
         # Jobs are ended by orders that name them; the keeper itself stays to record their ends.
-        signal.signal(number, signal.SIG_IGN)
-    wake_input, wake_output = os.pipe()
-    os.set_blocking(wake_input, False)
-    os.set_blocking(wake_output, False)
-    os.set_blocking(0, False)
-    os.set_blocking(1, False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(wake_output, warn_on_full_buffer=False)
+        system.set_signal(number, signal.SIG_IGN)
+    wake_input, wake_output = system.pipe()
+    system.set_blocking(wake_input, False)
+    system.set_blocking(wake_output, False)
+    system.set_blocking(0, False)
+    system.set_blocking(1, False)
+    system.set_signal(signal.SIGCHLD, lambda *_: None)
+    system.set_wakeup_fd(wake_output, warn_on_full_buffer=False)
     become_subreaper()
-    records = Records(sys.argv[1])
-    tmp = sys.argv[2]
-    records.add({"r": "keeper", "pid": os.getpid(), "host": os.uname().nodename, "boot": boot_id(), "tmp": tmp})
+    records = Records(words[0])
+    tmp = words[1]
+    host = system.uname().nodename
+    records.add({"r": "keeper", "pid": system.getpid(), "host": host, "boot": boot_id(), "tmp": tmp})
     records.flush()
     records.wake()
     # The spawner's results must not wait until the keeper is done with a long loop.
-    sys.setswitchinterval(0.0005)
-    successor_file, disk_kind = (*sys.argv[3:5], "", "near")[:2]
+    system.set_switch_interval(0.0005)
+    successor_file, disk_kind = (*words[2:4], "", "near")[:2]
     attempts = AttemptRunner(
         records,
         tmp,
-        make_watchdog(),
+        Watchdog(Processes(), make_attempt_cgroups()),
         wake=lambda: write_wake_byte(wake_output),
         successor_file=successor_file,
         is_local_disk=disk_kind == "near",
     )
-    serve(attempts, wake_input)
+    return KeeperLoop(attempts, wake_input)
 
 
 def write_wake_byte(pipe: int) -> None:
     """Write a byte to a pipe; a full pipe wakes its reader as well."""
     try:
-        os.write(pipe, b"\n")
+        system.write(pipe, b"\n")
     except BlockingIOError:
         pass
 
 
-def serve(attempts: AttemptRunner, wake_input: int) -> None:
-    """Carry out orders and reap processes until the input is closed and nothing runs."""
-    records = attempts.records
-    partial_line = b""
-    inputs = [0, wake_input]
-    while inputs[0] == 0 or attempts.is_busy() or records.unwritten:
-        readable, _, _ = select.select(inputs, [], [], attempts.compute_timeout())
+class KeeperLoop:
+    """The keeper's loop: orders come on descriptor 0, and `wake_input` tells of processes that started or ended."""
+
+    def __init__(self, attempts: AttemptRunner, wake_input: int) -> None:
+        self.attempts = attempts
+        self.wake_input = wake_input
+        self.inputs = [0, wake_input]
+        """Descriptors to wait for; without the first once it is closed."""
+        self.partial_line = b""
+
+    def is_over(self) -> bool:
+        """Return whether the input is closed and nothing runs."""
+        return self.inputs[0] != 0 and not self.attempts.is_busy() and not self.attempts.records.unwritten
+
+    def serve(self, readable: Collection[int]) -> None:
+        """Do what is due after a wait: `readable` are the descriptors with news."""
+        attempts = self.attempts
         attempts.watchdog.check_limits()
         if not readable:
             attempts.is_urgent = True
             if not attempts.is_busy():
                 # Before that, running jobs may be followed by others that need the spare folders.
                 attempts.scratch.remove_spares()
-        if wake_input in readable:
+        if self.wake_input in readable:
             try:
-                os.read(wake_input, 65536)
+                system.read(self.wake_input, 65536)
             except BlockingIOError:
                 pass
             attempts.record_started()
             attempts.reap()
         if 0 in readable:
-            text = os.read(0, 1 << 20)
-            *lines, partial_line = (partial_line + text).split(b"\n")
-            for line in lines:
-                attempts.carry_out(line)
-            if not text:
-                attempts.cancel_waiting(lambda _since, _member: True)
-                records.add({"r": "closed"})
-                inputs = [wake_input]
+            self.read_orders()
         attempts.start_chosen()
-    attempts.scratch.remove_spares()
-    remove_empty(attempts.scratch.root)
+
+    def read_orders(self) -> None:
+        """Read the orders that came; an end of the input is the last."""
+        text = system.read(0, 1 << 20)
+        *lines, self.partial_line = (self.partial_line + text).split(b"\n")
+        for line in lines:
+            self.attempts.carry_out(line)
+        if not text:
+            self.attempts.cancel_waiting(lambda _since, _member: True)
+            self.attempts.records.add({"r": "closed"})
+            self.inputs = [self.wake_input]
+
+    def clean_up(self) -> None:
+        """Remove the temporary directories that are left, and their folder."""
+        self.attempts.scratch.remove_spares()
+        remove_empty(self.attempts.scratch.root)
 
 
 if __name__ == "__main__":

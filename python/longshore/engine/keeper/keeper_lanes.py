@@ -5,10 +5,15 @@ Part of the keeper, beside which it is copied, so that it too needs nothing but 
 
 from __future__ import annotations
 
-import time
 from collections import deque
 
 TYPE_CHECKING = False
+if TYPE_CHECKING or __name__ != "keeper_lanes":
+    from longshore.engine.keeper.kernel import system
+else:
+    # The copy beside the keeper is not in a package.
+    from kernel import system
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import TypeAlias
@@ -46,7 +51,7 @@ class KeeperLanes:
         """Append attempts to a lane and set its slots; return those to start at once."""
         lane = self.lanes.setdefault(name, KeeperLane())
         lane.slots = slots
-        now = time.monotonic()
+        now = system.monotonic()
         lane.waiting.extend((now, tag, member) for member in members)
         return fill(name, lane)
 
@@ -78,10 +83,10 @@ class KeeperLanes:
         oldest = min((lane.waiting[0][0] for lane in self.lanes.values() if lane.waiting), default=None)
         if oldest is None:
             return [], None
-        left = oldest + _PATIENCE_S - time.monotonic()
+        left = oldest + _PATIENCE_S - system.monotonic()
         if left > 0:
             return [], max(left, 0.001)
-        limit = time.monotonic() - _PATIENCE_S
+        limit = system.monotonic() - _PATIENCE_S
         return self.cancel_waiting(lambda since, _: since <= limit), 0.001
 
 

@@ -1,4 +1,4 @@
-"""System calls of the keeper: logs, signals, peak memory, boot id, and adoption of orphaned processes.
+"""System calls of the keeper: its one door to files, processes, signals and time, and what is built on it.
 
 Part of the keeper, beside which it is copied, so that it too needs nothing but the standard library.
 """
@@ -6,29 +6,110 @@ Part of the keeper, beside which it is copied, so that it too needs nothing but 
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
+import select
+import signal
+import sys
+import threading
+import time
 
 _PR_SET_CHILD_SUBREAPER = 36
+
+
+class System:
+    """The functions of the operating system that the keeper calls; a simulation puts others in their place.
+
+    By default each attribute is the function of the standard library itself, so that a call costs no more than it.
+    """
+
+    # Files
+    open = staticmethod(os.open)
+    close = staticmethod(os.close)
+    read = staticmethod(os.read)
+    write = staticmethod(os.write)
+    stat = staticmethod(os.stat)
+    lstat = staticmethod(os.lstat)
+    utime = staticmethod(os.utime)
+    lexists = staticmethod(os.path.lexists)
+    isfile = staticmethod(os.path.isfile)
+    access = staticmethod(os.access)
+    getxattr = staticmethod(os.getxattr)
+    listdir = staticmethod(os.listdir)
+    mkdir = staticmethod(os.mkdir)
+    makedirs = staticmethod(os.makedirs)
+    rmdir = staticmethod(os.rmdir)
+    rename = staticmethod(os.rename)
+    flock = staticmethod(fcntl.flock)
+    pipe = staticmethod(os.pipe)
+    set_blocking = staticmethod(os.set_blocking)
+    select = staticmethod(select.select)
+    # Processes
+    getpid = staticmethod(os.getpid)
+    getppid = staticmethod(os.getppid)
+    uname = staticmethod(os.uname)
+    sysconf = staticmethod(os.sysconf)
+    chdir = staticmethod(os.chdir)
+    posix_spawn = staticmethod(os.posix_spawn)
+    c_library = staticmethod(lambda: ctypes.CDLL(None))
+    start_thread = staticmethod(lambda target: threading.Thread(target=target, daemon=True).start())
+    set_switch_interval = staticmethod(sys.setswitchinterval)
+    waitid = staticmethod(os.waitid)
+    wait4 = staticmethod(os.wait4)
+    # Signals
+    kill = staticmethod(os.kill)
+    killpg = staticmethod(os.killpg)
+    set_signal = staticmethod(signal.signal)
+    set_wakeup_fd = staticmethod(signal.set_wakeup_fd)
+    # Time
+    monotonic = staticmethod(time.monotonic)
+    thread_time = staticmethod(time.thread_time)
+    clock_gettime = staticmethod(time.clock_gettime)
+    time = staticmethod(time.time)
+
+    def use(self, other: object) -> None:
+        """Call the functions of another object from now on; ``use(System)`` returns to the real ones."""
+        names = [name for name in vars(System) if not name.startswith("_") and name != "use"]
+        self.__dict__.update({name: getattr(other, name) for name in names})
+
+
+system = System()
+"""The door of all modules of the keeper."""
 
 
 def open_log(path: str) -> int:
     """Open a log for appending, and make its folder if it is missing."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     try:
-        return os.open(path, flags, 0o666)
+        return system.open(path, flags, 0o666)
     except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        return os.open(path, flags, 0o666)
+        system.makedirs(os.path.dirname(path), exist_ok=True)
+        return system.open(path, flags, 0o666)
 
 
 def append_to_log(path: str, text: str) -> None:
     """Append a line on the fate of an attempt to its log."""
     try:
-        with open(path, "a", encoding="utf-8", errors="backslashreplace") as log:
-            log.write("longshore: %s\n" % text)
+        log = system.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
+        try:
+            system.write(log, ("longshore: %s\n" % text).encode("utf-8", "backslashreplace"))
+        finally:
+            system.close(log)
     except OSError:
         # The record says it as well; an unwritable log may be the very reason.
         pass
+
+
+def read_file(path: str) -> bytes:
+    """Read a file of the kernel's."""
+    file = system.open(path, os.O_RDONLY)
+    try:
+        text = b""
+        while chunk := system.read(file, 65536):
+            text += chunk
+        return text
+    finally:
+        system.close(file)
 
 
 def number_after(word: bytes, text: bytes) -> int | None:
@@ -42,7 +123,7 @@ def number_after(word: bytes, text: bytes) -> int | None:
 def signal_group(group: int, number: int) -> None:
     """Send a signal to a process group that may be gone."""
     try:
-        os.killpg(group, number)
+        system.killpg(group, number)
     except (ProcessLookupError, PermissionError):
         pass
 
@@ -52,19 +133,17 @@ def peak_memory() -> int:
 
     `getrusage` is no use for that: for the process itself it also counts the memory of the process that started it.
     """
-    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
-        for line in file:
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1])
+    for line in read_file("/proc/self/status").splitlines():
+        if line.startswith(b"VmHWM:"):
+            return int(line.split()[1])
     return 0
 
 
 def boot_id() -> str:
     """Return the kernel's identifier of this boot."""
-    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-        return file.read().strip()
+    return read_file("/proc/sys/kernel/random/boot_id").decode("ascii").strip()
 
 
 def become_subreaper() -> None:
     """Make this process the child subreaper: processes whose parents die become its children, and it can reap them."""
-    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    system.c_library().prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)

@@ -12,6 +12,12 @@ import os
 import signal
 
 TYPE_CHECKING = False
+if TYPE_CHECKING or __name__ != "processes":
+    from longshore.engine.keeper.kernel import system
+else:
+    # The copy beside the keeper is not in a package.
+    from kernel import system
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -24,7 +30,7 @@ class Processes:
 
     def __init__(self, proc: str = "/proc") -> None:
         self.proc = proc
-        self.page = os.sysconf("SC_PAGE_SIZE")
+        self.page = system.sysconf("SC_PAGE_SIZE")
         self.owner: dict[int, int | None] = {}
         """First process of each process's attempt; ``None`` for a foreign process."""
         self.members: dict[int, dict[int, str]] = {}
@@ -50,7 +56,7 @@ class Processes:
 
     def refresh(self) -> None:
         """Assign the processes that are new since the last scan to their attempts."""
-        existing = {int(name) for name in os.listdir(self.proc) if name.isdigit()}
+        existing = {int(name) for name in system.listdir(self.proc) if name.isdigit()}
         self.scans += 1
         for pid in [pid for pid in self.owner if pid not in existing]:
             leader = self.owner.pop(pid)
@@ -125,7 +131,7 @@ class Processes:
             stat = self.read_stat(pid)
             if stat is not None and stat[2] == start_time:
                 try:
-                    os.kill(pid, signal.SIGKILL)
+                    system.kill(pid, signal.SIGKILL)
                 except OSError:
                     pass
 
@@ -139,12 +145,12 @@ class Processes:
     def read(self, name: str) -> bytes:
         """Read a file of procfs; empty when the process is gone."""
         try:
-            file = os.open(os.path.join(self.proc, name), os.O_RDONLY)
+            file = system.open(os.path.join(self.proc, name), os.O_RDONLY)
         except OSError:
             return b""
         try:
-            return os.read(file, 65536)
+            return system.read(file, 65536)
         except OSError:
             return b""
         finally:
-            os.close(file)
+            system.close(file)

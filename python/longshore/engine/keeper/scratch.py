@@ -9,6 +9,12 @@ import os
 import stat
 
 TYPE_CHECKING = False
+if TYPE_CHECKING or __name__ != "scratch":
+    from longshore.engine.keeper.kernel import system
+else:
+    # The copy beside the keeper is not in a package.
+    from kernel import system
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -42,23 +48,23 @@ class Scratch:
         """Make a directory, or rename a spare one to it."""
         try:
             if self.spares:
-                os.rename(self.spares.pop(), tmp)
+                system.rename(self.spares.pop(), tmp)
                 return
         except OSError:
             # Another program removed it; the usual way remains.
             pass
-        os.makedirs(tmp, 0o700)
+        system.makedirs(tmp, 0o700)
         # From here on, any file put into it or taken out of it changes this time.
-        os.utime(tmp, ns=(0, 0))
+        system.utime(tmp, ns=(0, 0))
 
     def retain(self, tmp: str) -> str | None:
         """Move a directory out of the removed folder, and return its path; ``None`` if it is empty or immovable."""
         target = os.path.join(self.root + "-kept", os.path.basename(tmp))
         try:
-            if not os.listdir(tmp):
+            if not system.listdir(tmp):
                 return None
-            os.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
-            os.rename(tmp, target)
+            system.makedirs(os.path.dirname(target), 0o700, exist_ok=True)
+            system.rename(tmp, target)
         except OSError:
             return None
         return target
@@ -67,11 +73,11 @@ class Scratch:
         """Remove a directory, or keep an unused one as spare; a separate process removes one with contents."""
         try:
             if len(self.spares) < _MAX_SPARES:
-                status = os.lstat(tmp)
+                status = system.lstat(tmp)
                 if status.st_mtime_ns == 0 and status.st_mode == stat.S_IFDIR | 0o700:
                     self.spares.append(tmp)
                     return
-            os.rmdir(tmp)
+            system.rmdir(tmp)
         except FileNotFoundError:
             pass
         except OSError:
@@ -83,7 +89,9 @@ class Scratch:
         null_files = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1)]
         try:
             program = self.find_program("rm")
-            self.removers.add(os.posix_spawn(program, ["rm", "-rf", "--", tmp], os.environ, file_actions=null_files))
+            self.removers.add(
+                system.posix_spawn(program, ["rm", "-rf", "--", tmp], os.environ, file_actions=null_files)
+            )
         except OSError:
             # For example, no more processes can be made; a leftover folder only takes space.
             pass
@@ -98,7 +106,7 @@ class Scratch:
 def remove_empty(folder: str) -> None:
     """Remove a folder unless it has contents."""
     try:
-        os.rmdir(folder)
+        system.rmdir(folder)
     except OSError:
         # It was never made, another program removed it, or a file in it could not be removed.
         pass

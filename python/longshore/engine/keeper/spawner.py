@@ -9,12 +9,17 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
 import time
 from collections import deque
 from queue import SimpleQueue
 
 TYPE_CHECKING = False
+if TYPE_CHECKING or __name__ != "spawner":
+    from longshore.engine.keeper.kernel import system
+else:
+    # The copy beside the keeper is not in a package.
+    from kernel import system
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any, TypeAlias
@@ -57,7 +62,7 @@ class Spawner:
         """Finished starts that have not been read."""
         self._is_woken = False
         """Whether `wake` was called since the results were last read."""
-        self._library = library = ctypes.CDLL(None)
+        self._library = library = system.c_library()
         if not hasattr(library, "posix_spawn_file_actions_addchdir_np"):
             raise OSError("posix_spawn_file_actions_addchdir_np is missing")
         self._null_file = null_file
@@ -73,7 +78,7 @@ class Spawner:
         library.posix_spawnattr_setsigdefault(self._attributes, signals)
         library.posix_spawnattr_setflags(self._attributes, ctypes.c_short(_SETSIGDEF | _SETSIGMASK | _SETSID))
         for _ in range(threads):
-            threading.Thread(target=self._start_processes, daemon=True).start()
+            system.start_thread(self._start_processes)
 
     def start(
         self,
@@ -134,7 +139,7 @@ class Spawner:
             library.posix_spawn_file_actions_adddup2(actions, 1, 2)
             library.posix_spawn_file_actions_addchdir_np(actions, folder)
             # As late as possible: a start that waited in the queue on a busy machine was not made any earlier.
-            since_boot_s = time.clock_gettime(time.CLOCK_BOOTTIME)
+            since_boot_s = system.clock_gettime(time.CLOCK_BOOTTIME)
             error = library.posix_spawn(ctypes.byref(number), program, actions, self._attributes, argv, environment)
             library.posix_spawn_file_actions_destroy(actions)
             self.results.append((ticket, 0 if error else number.value, since_boot_s))

@@ -17,14 +17,13 @@ from __future__ import annotations
 import heapq
 import os
 import signal
-import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "watchdog":
-    from longshore.engine.keeper.kernel import append_to_log, number_after, signal_group
+    from longshore.engine.keeper.kernel import append_to_log, number_after, signal_group, system
 else:
     # The copy beside the keeper is not in a package.
-    from kernel import append_to_log, number_after, signal_group
+    from kernel import append_to_log, number_after, signal_group, system
 
 if TYPE_CHECKING:
     from longshore.engine.keeper.cgroups import AttemptCgroups
@@ -107,7 +106,7 @@ class Watchdog:
 
     def begin(self, pid: int, limits: LimitsOrder, log: str, *, ran: float = 0.0) -> None:
         """Watch an attempt, which has already run for `ran` seconds."""
-        now = time.monotonic()
+        now = system.monotonic()
         watched = self.watched[pid] = WatchedAttempt(pid, limits, log)
         if watched.wall < _NO_LIMIT:
             self.set_timer(watched, now - ran + watched.wall)
@@ -190,7 +189,7 @@ class Watchdog:
         first = self.timers[0][0] if self.timers else _NO_LIMIT
         if self.sampled or self.logged:
             first = min(first, self.next_scan)
-        return None if first == _NO_LIMIT else max(0.0, first - time.monotonic())
+        return None if first == _NO_LIMIT else max(0.0, first - system.monotonic())
 
     def is_current_timer(self, due: float, pid: int) -> bool:
         """Return whether a timer is current: it was not set anew, and its attempt is not over."""
@@ -204,7 +203,7 @@ class Watchdog:
 
     def check_limits(self) -> None:
         """Check all limits that are due."""
-        now = time.monotonic()
+        now = system.monotonic()
         while self.timers and self.timers[0][0] <= now:
             due, pid = heapq.heappop(self.timers)
             if self.is_current_timer(due, pid):
@@ -212,14 +211,14 @@ class Watchdog:
         if now < self.next_scan or not (self.sampled or self.logged):
             return
         # Processor time, not wall time: on a busy machine most of a scan is waiting, which uses nothing.
-        cpu_s = time.thread_time()
+        cpu_s = system.thread_time()
         for watched in self.logged.values():
             if not watched.why:
                 self.check_log_size(watched, now)
         if self.sampled:
             self.check_memory(now)
-        cpu_s = time.thread_time() - cpu_s
-        self.next_scan = time.monotonic() + min(max(_MIN_PAUSE_S, cpu_s * _PAUSE_FACTOR), _MAX_PAUSE_S)
+        cpu_s = system.thread_time() - cpu_s
+        self.next_scan = system.monotonic() + min(max(_MIN_PAUSE_S, cpu_s * _PAUSE_FACTOR), _MAX_PAUSE_S)
 
     def check_walltime(self, watched: WatchedAttempt, now: float) -> None:
         """End an attempt whose run time is over, or send the next signal after one without effect."""
@@ -231,7 +230,7 @@ class Watchdog:
     def check_log_size(self, watched: WatchedAttempt, now: float) -> None:
         """End an attempt whose log is too large."""
         try:
-            size = os.stat(watched.log).st_size
+            size = system.stat(watched.log).st_size
         except OSError:
             return
         if size > watched.most_log:
@@ -260,7 +259,7 @@ class Watchdog:
     def end(self, watched: WatchedAttempt, why: str, say: str, now: float) -> None:
         """Begin to end an attempt, unless it has just ended by itself."""
         try:
-            if os.waitid(os.P_PID, watched.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            if system.waitid(os.P_PID, watched.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
                 return
         except ChildProcessError:
             # It is not a child of this process: it is signalled like any other.

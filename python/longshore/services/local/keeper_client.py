@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 import sys
-import tempfile
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -31,6 +28,7 @@ from longshore.sites.inherited_environment import InheritRule, select_inherited
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.presence import is_local_file_system
 from longshore.world.host import descendants, host_name, is_same_process, process_name, processes_with_variable
+from longshore.world.process_system import processes
 
 _RUN_VARIABLE: Final = "LONGSHORE_JOB_RUN_MARK"
 _JOB_VARIABLE: Final = "LONGSHORE_JOB_INDEX"
@@ -154,7 +152,7 @@ class LocalClient:
         """Find the members per tag that reached a keeper; ``None`` while an orphaned keeper still reads commands."""
         wanted = set(tags)
         # Waited for once: an engine suspended elsewhere may keep its keeper busy without limit.
-        self._drain_deadline = deadline = self._drain_deadline or time.monotonic() + _DRAIN_LIMIT_S
+        self._drain_deadline = deadline = self._drain_deadline or processes.monotonic() + _DRAIN_LIMIT_S
         while True:
             by_name = keeper_files(self._run.keeper)
             # A keeper may have started since, of an engine that was wrongly thought dead.
@@ -177,9 +175,9 @@ class LocalClient:
                 file.close()
             if all(file.closed for file in files if file.path in live):
                 return {tag: frozenset(members) for tag, members in received.items() if members and tag in wanted}
-            if time.monotonic() > deadline:
+            if processes.monotonic() > deadline:
                 return None
-            time.sleep(0.02)
+            processes.sleep(0.02)
 
     def end(self, attempts: Iterable[AttemptId], *, grace_s: float) -> int:
         """Ask attempts to end, and kill them when the grace is over; return their number."""
@@ -190,14 +188,14 @@ class LocalClient:
         wanted = (live_attempts & set(attempts)) - self._kill_at.keys()
         self._signal(wanted, signal.SIGTERM)
         for attempt in wanted:
-            self._kill_at[attempt] = time.monotonic() + grace_s
+            self._kill_at[attempt] = processes.monotonic() + grace_s
         return len(wanted)
 
     def kill_leftovers(self) -> list[int]:
         """Kill the leftover processes of the run's jobs; return the ids of those found."""
         killed: dict[int, None] = {}
         for _ in range(_KILL_ROUNDS):
-            pids = {pid for pid, _ in processes_with_variable(_RUN_VARIABLE, self._run_token)} - {os.getpid()}
+            pids = {pid for pid, _ in processes_with_variable(_RUN_VARIABLE, self._run_token)} - {processes.getpid()}
             if self._keeper and self._live_keeper_file():
                 # A process without its environment is still found: when orphaned, it becomes the keeper's child.
                 pids.update(pid for pid in descendants(self._keeper.pid) if process_name(pid) != "rm")
@@ -206,7 +204,7 @@ class LocalClient:
             killed |= dict.fromkeys(pids)
             if not pids:
                 break
-            time.sleep(0.02)
+            processes.sleep(0.02)
         return list(killed)
 
     def identifying_variables(self, job: int, attempt: int) -> dict[str, str]:
@@ -217,13 +215,13 @@ class LocalClient:
         """Wait until the keeper has written something, or the timeout."""
         if self._events or self._never_started:
             return
-        next_kill_s = min(self._kill_at.values(), default=float("inf")) - time.monotonic()
+        next_kill_s = min(self._kill_at.values(), default=float("inf")) - processes.monotonic()
         timeout_s = max(0.0, min(timeout_s, next_kill_s, self._orphans.next_check_s()))
         if self._keeper is None or self._keeper.stdout is None:
-            time.sleep(timeout_s)
+            processes.sleep(timeout_s)
             return
         pipe = self._keeper.stdout.fileno()
-        if select.select([pipe], [], [], timeout_s)[0] and not os.read(pipe, 65536):
+        if processes.select([pipe], [], [], timeout_s)[0] and not processes.read(pipe, 65536):
             # The keeper died; `poll` handles its attempts.
             self._forget_keeper()
 
@@ -244,7 +242,7 @@ class LocalClient:
         assert self._keeper.stdin is not None
         unsent = memoryview(order)
         while unsent:
-            unsent = unsent[os.write(self._keeper.stdin.fileno(), unsent) :]
+            unsent = unsent[processes.write(self._keeper.stdin.fileno(), unsent) :]
 
     def _send_environments(self) -> None:
         for number, shared in enumerate(self._shared[self._environments_sent :], self._environments_sent + 1):
@@ -261,9 +259,11 @@ class LocalClient:
         # The journal of a newer engine: when it appears, the keeper has lost its own.
         successor = life_path(self._run.journal, self._life + 1)
         disk = "near" if is_local_file_system(self._run.root) else "far"
-        tmp = tempfile.mkdtemp(prefix=f"{temporary_prefix()}{self._run.root.name[:40]}-", dir=self._scratch)
+        tmp = processes.make_temporary_folder(
+            prefix=f"{temporary_prefix()}{self._run.root.name[:40]}-", dir=self._scratch
+        )
         try:
-            self._keeper = subprocess.Popen(
+            self._keeper = processes.popen(
                 [sys.executable, "-I", "-S", "-B", str(program), str(path), tmp, str(successor), disk],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -277,7 +277,7 @@ class LocalClient:
         self._known_files.add(path.name)
         assert self._keeper.stdout is not None
         pipe = self._keeper.stdout.fileno()
-        if not (select.select([pipe], [], [], _START_LIMIT_S)[0] and os.read(pipe, 65536)):
+        if not (processes.select([pipe], [], [], _START_LIMIT_S)[0] and processes.read(pipe, 65536)):
             # A keeper that ends at once would report commands as never started, for ever.
             self._forget_keeper()
             Path(tmp).rmdir()
@@ -365,7 +365,7 @@ class LocalClient:
             self._lane_of.pop(attempt, None)
 
     def _kill_overdue(self) -> None:
-        now = time.monotonic()
+        now = processes.monotonic()
         overdue = {attempt for attempt, due in self._kill_at.items() if due <= now}
         if overdue:
             self._signal(overdue, signal.SIGKILL)

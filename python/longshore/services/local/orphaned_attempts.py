@@ -23,6 +23,7 @@ from longshore.services.local.keeper_program import temporary_prefix
 from longshore.services.local.keeper_records import ExitRecord, StartRecord, end_event
 from longshore.services.local.signals import signal_group
 from longshore.world.host import host_name, is_same_process
+from longshore.world.process_system import processes
 
 _UNKNOWN: Final = 0
 """A wait status without information."""
@@ -51,7 +52,7 @@ class OrphanedAttempts:
         try:
             # As reaper of orphans this process is now the parent, if it was the keeper's. Until it is reaped, the
             # process keeps its id, so that leftovers in its group can be ended without hitting another process.
-            exited = os.waitid(os.P_PID, start.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            exited = processes.waitid(os.P_PID, start.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
             if not is_same_process(start.pid, start.up):
                 return self._unobserved_end(start, file)
@@ -60,7 +61,7 @@ class OrphanedAttempts:
             self._start_watching(start)
             return None
         signal_group(start.pid, signal.SIGKILL)
-        _, status, usage = os.wait4(start.pid, 0)
+        _, status, usage = processes.wait4(start.pid, 0)
         return self._reaped_end(start, file, status, usage.ru_utime + usage.ru_stime)
 
     def enforce_limits(self) -> None:
@@ -88,7 +89,7 @@ class OrphanedAttempts:
         record = ExitRecord(
             j=start.j,
             a=start.a,
-            t=time.time(),
+            t=processes.time(),
             s=status,
             run=_run_s(start),
             cpu=cpu_s,
@@ -105,7 +106,7 @@ class OrphanedAttempts:
         if "why" not in notes:
             why = "its end was not observed: its keeper and the engine were gone"
             return Lost(j=start.j, a=start.a, why=why)
-        now, run_s = time.time(), _run_s(start)
+        now, run_s = processes.time(), _run_s(start)
         return Ended(
             j=start.j,
             a=start.a,
@@ -149,4 +150,4 @@ def remove_folder(file: KeeperFile, attempt: AttemptId | None = None) -> None:
 
 def _run_s(start: StartRecord) -> float:
     """Seconds since an attempt began."""
-    return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - start.up)
+    return max(0.0, processes.clock_gettime(time.CLOCK_BOOTTIME) - start.up)

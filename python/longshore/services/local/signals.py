@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import signal
+
+from longshore.world.process_system import processes
 
 
 def signal_group(group: int, number: signal.Signals) -> None:
@@ -15,7 +16,7 @@ def signal_group(group: int, number: signal.Signals) -> None:
     if group <= 1:
         return
     try:
-        os.killpg(group, number)
+        processes.killpg(group, number)
     except (ProcessLookupError, PermissionError):
         return
 
@@ -25,6 +26,6 @@ def signal_process(pid: int, number: signal.Signals) -> None:
     if pid <= 1:
         return
     try:
-        os.kill(pid, number)
+        processes.kill(pid, number)
     except (ProcessLookupError, PermissionError):
         return
