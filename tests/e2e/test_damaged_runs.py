@@ -64,9 +64,9 @@ DAMAGES = [put_byte, replace_by_pipe]
 MORE_DAMAGES = [empty, cut, nest, replace_by_folder, replace_by_circle, forbid]
 
 
-def submitted(cli: Cli, path: Path, number: int) -> Path:
+def submitted(cli: Cli, path: Path, number: int, *, returncode: int = 0) -> Path:
     done = cli("submit", path, "--wait", "--json", *in_place(number))
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == returncode, done.stderr
     return Path(done.json["submit_dir"])
 
 
@@ -164,3 +164,44 @@ def test_damaged_files_of_the_state_directory_hide_no_run(
     assert cli("report", "--hist", "1").returncode == 0
     assert cli("resume", "--all").returncode == 0
     submitted(cli, path, 3)
+
+
+def lose_all_but_the_cards(run: Path) -> None:
+    """Leave only the record that the run was submitted."""
+    for name in ("journal", "keeper"):
+        shutil.rmtree(run / name)
+    (run / "status.json").unlink()
+
+
+def lose_journal(run: Path) -> None:
+    for path in (run / "journal").iterdir():
+        path.unlink()
+
+
+def lose_journal_and_snapshot(run: Path) -> None:
+    lose_journal(run)
+    (run / "status.json").unlink()
+
+
+@pytest.mark.parametrize("lose", [lose_journal, lose_journal_and_snapshot, lose_all_but_the_cards])
+@pytest.mark.parametrize("command", [("resume",), ("resume", "--take-over"), ("resume", "--force"), ("restart",)])
+def test_a_finished_run_without_its_journal_is_never_run_again_unasked(
+    cli: Cli, write_run: WriteRun, tmp_path: Path, command: tuple[str, ...], lose: Callable[[Path], None]
+) -> None:
+    run = submitted(cli, write_run(f"runQuantumCommand: sh -c 'echo x >> {tmp_path}/notes'\n"), 1)
+    lose(run)
+    refused = cli(command[0], run, *command[1:])
+    assert refused.returncode == 6
+    assert "journal" in refused.stderr
+    assert "back" in refused.stderr
+    assert (tmp_path / "notes").read_text("utf-8") == "x\n"
+
+
+def test_resume_names_the_life_that_a_journal_lacks(cli: Cli, write_run: WriteRun) -> None:
+    run = submitted(cli, write_run("runQuantumCommand: 'false'\n", name="bad.yaml"), 1, returncode=19)
+    assert cli("restart", run).returncode == 0
+    assert cli("report", "--id", run, "--watch").returncode == 19
+    (run / "journal" / "0001.jsonl").unlink()
+    refused = cli("resume", run)
+    assert refused.returncode == 6
+    assert "0001.jsonl" in refused.stderr

@@ -29,6 +29,7 @@ from longshore.contract.intervention import CancelOutcome, Intervention, JobSele
 from longshore.contract.service import EventSource, WmsService
 from longshore.engine import settings as engine_settings
 from longshore.engine.run.executor_capabilities import probe_resources
+from longshore.engine.run.lost_journal import refuse_if_lives_lost
 from longshore.engine.rundir.engine_lock import kill_local_engine, lock_run
 from longshore.engine.rundir.interventions import (
     InterventionKind,
@@ -110,6 +111,7 @@ class EngineService(
             kill_local_engine(run)
         else:
             self._refuse_if_alive(run)
+        refuse_if_lives_lost(run)
         if self._finished(run):
             return None
         if not force:
@@ -119,6 +121,7 @@ class EngineService(
     def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
         """Start an engine that runs the jobs again that did not succeed."""
         self._refuse_if_alive(run)
+        refuse_if_lives_lost(run)
         end = self._finished(run)
         if end and end.state == JobState.SUCCEEDED and not changes.from_labels:
             raise SubmissionRefusedError(f"'{run.root}' has nothing to run again: every job succeeded")
