@@ -71,7 +71,7 @@ def measure_longshore(quanta: int) -> Figures:
     began, used = time.perf_counter(), time.process_time()
     for folder in folders(workflow):
         (run.root / folder).mkdir(parents=True)
-    files = write_rendered(run, render(workflow, ctx))
+    files = len(write_rendered(run, render(workflow, ctx)))
     wall, cpu = time.perf_counter() - began, time.process_time() - used
     size = sum(path.stat().st_size for path in run.wms.iterdir())
     return Figures(len(workflow), wall, cpu, files, size / 1e6, before, peak_mb() or 0.0)

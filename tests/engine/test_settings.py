@@ -17,7 +17,7 @@ from longshore.world.runs.run_directory import write_rendered
 def written(root: Path, settings: dict[str, Any]) -> RunPaths:
     run = RunPaths(root)
     ctx = Context(settings=settings, site=Site(name="here"), paths=run, templates={})
-    assert write_rendered(run, [render_settings(ctx)]) == 1
+    assert len(write_rendered(run, [render_settings(ctx)])) == 1
     return run
 
 

@@ -37,6 +37,11 @@ class RunPaths(msgspec.Struct, frozen=True):
         return self.root / "workflow.jsonl"
 
     @property
+    def submissions(self) -> Path:
+        """Manifest of each submission: digests of the files that it relies on."""
+        return self.root / "submissions"
+
+    @property
     def origins(self) -> Path:
         """``origins.json``: where each value of the configuration was written."""
         return self.root / "origins.json"
@@ -180,6 +185,8 @@ class RenderedFile(msgspec.Struct, frozen=True, kw_only=True):
     path: PurePosixPath
     """Relative to the run directory."""
     mode: int = 0o644
+    is_mutable: bool = False
+    """Whether the service may change the file after the submission. Changes of other files are damage."""
     chunks: Callable[[], Iterator[str]]
 
     @classmethod

@@ -15,6 +15,7 @@ from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.workflow import Workflow
 from longshore.world.files.atomic import create_file
+from longshore.world.runs.manifests import create_manifest, take_manifest
 from longshore.world.runs.run_directory import RUN_FORMAT, create_run_directory, write_card, write_rendered
 
 
@@ -32,8 +33,10 @@ def write_run_directory(
         draft.journal.mkdir()
         for folder in folders:
             (draft.root / folder).mkdir(parents=True, exist_ok=True)
-        write_rendered(draft, files)
+        rendered = write_rendered(draft, files)
         write_card(draft, identity)
+        mutable = {str(file.path) for file in rendered if file.is_mutable}
+        create_manifest(draft, take_manifest(draft, identity, left_out=mutable))
     return RunPaths(root)
 
 

@@ -27,6 +27,7 @@ from longshore.model.run.states import TERMINAL_STATES, JobState
 from longshore.model.run.submission import RunIdentity, Submission
 from longshore.world.files.links import link_by_id
 from longshore.world.files.locks import lock_folder
+from longshore.world.runs.manifests import refuse_changed_files
 from longshore.world.runs.registry import RegistryEntry, registered_path, write_entry
 from longshore.world.runs.run_directory import read_card, write_card
 
@@ -55,11 +56,12 @@ class RestartPlan:
 def plan_restart(opened: OpenRun, changes: RestartChanges) -> RestartPlan:
     """Compute which jobs a restart would run, without running them.
 
-    Raises `RunNotFoundError` if a named job or label does not exist, `SubmissionRefusedError` if the run is live or
-    no named job would run again.
+    Raises `RunNotFoundError` if a named job or label does not exist, `SubmissionRefusedError` if the run is live, a
+    file of it changed, or no named job would run again.
     """
     require_capability(opened.service, Restartable, "restart runs")
     refuse_if_not_submitted(opened.run, opened.card)
+    refuse_changed_files(opened.run)
     _refuse_if_live(opened)
     jobs = JobTable(opened.run, "parents")
     changes, selected = _resolve_selection(opened, jobs, changes)
@@ -90,9 +92,10 @@ def restart(opened: OpenRun, changes: RestartChanges) -> tuple[RunIdentity, list
     """Restart a run; `changes` are those of `RestartPlan.changes`.
 
     Returns the run's card with the new submission, and notes for the user. Raises `SubmissionRefusedError` if the run
-    is live, has nothing to run again, or is refused by the service.
+    is live, a file of it changed, it has nothing to run again, or is refused by the service.
     """
     with map_read_errors(opened.run), lock_folder(opened.run.root):
+        refuse_changed_files(opened.run)
         # An earlier restart may have been killed halfway.
         if (missed := recovered_submission(opened.service, opened.run)) is not None:
             _record_submission(opened, missed)

@@ -11,6 +11,7 @@ from longshore.app.submit.submit_once import refuse_if_not_submitted
 from longshore.contract.capabilities import Resumable
 from longshore.engine.run.service_capabilities import require_capability
 from longshore.model.run.states import JobState
+from longshore.world.runs.manifests import refuse_changed_files
 from longshore.world.runs.registry import read_entries
 
 
@@ -27,11 +28,12 @@ def resume(opened: OpenRun, *, take_over: bool = False, force: bool = False) -> 
     """Start another engine for a run; the journal records a new life, no new submission.
 
     `take_over` replaces an engine that seems alive, because the user knows that it or its host is gone for good.
-    `force` overrides the stop after several engines that died without progress. Raises `SubmissionRefusedError` if
-    the engine is or may be alive (decided by the service: `EngineService.resume`), cannot be started, or the last
-    engines made no progress.
+    `force` overrides the stop after several engines that died without progress. Raises `SubmissionRefusedError` if a
+    file of the run changed, the engine is or may be alive (decided by the service: `EngineService.resume`), cannot be
+    started, or the last engines made no progress.
     """
     refuse_if_not_submitted(opened.run, opened.card)
+    refuse_changed_files(opened.run)
     service = require_capability(opened.service, Resumable, "resume runs")
     submission = service.resume(opened.run, take_over=take_over, force=force)
     if submission is None:

@@ -30,6 +30,7 @@ from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.world.files.file_fingerprint import describe_change, fingerprint_file
 from longshore.world.files.read_file import read_file
+from longshore.world.runs.manifests import find_changed_files, read_manifest
 from longshore.world.runs.run_directory import MADE_FROM_FORMAT
 
 _MOST_PROGRAMS: Final = 1000
@@ -38,17 +39,12 @@ _RUN_SECTION: Final = "bps_defined"
 _Values: TypeAlias = dict[str, tuple[YamlValue, Origin | None]]
 
 
-def take_fingerprint(plan: RunPlan, draft: RunPaths) -> Fingerprint:
-    """Return the record of a run's inputs, for its filled directory `draft`."""
+def take_fingerprint(plan: RunPlan) -> Fingerprint:
+    """Return the record of a run's inputs."""
     run = plan.run
     configuration = run.configuration
     graph = locate_file(configuration.text("qgraphFile"), configuration.path.parent)  # of which the run has a copy
     files = [*plan.payload, *([graph] if graph else ()), *template_files(configuration.resolved_site).values()]
-    written = (draft.workflow, merged_config_path(draft, plan.workflow.name), draft.origins)
-    names = [*(path.name for path in written), *plan.programs, *plan.copies]
-    # Files made by earlier stages are moved here last.
-    own = [fingerprint_file(draft.root / name, name) for name in names]
-    own += [fingerprint_file(run.paths.root / name, name) for name in plan.kept_files]
     return Fingerprint(
         v=MADE_FROM_FORMAT,
         root=str(run.paths.root),
@@ -61,12 +57,11 @@ def take_fingerprint(plan: RunPlan, draft: RunPaths) -> Fingerprint:
         limits=_limits(configuration),
         payload=_existing(map(fingerprint_file, dict.fromkeys(files))),
         programs=_existing(map(fingerprint_file, existing_programs(plan.workflow, configuration)[:_MOST_PROGRAMS])),
-        own=_existing(own),
     )
 
 
 def find_changes(run: RunPaths, card: RunIdentity, fingerprint: Fingerprint) -> Iterator[Problem]:
-    """Yield problems for inputs that changed since the run was prepared."""
+    """Yield problems for inputs and files of a run that changed since it was prepared."""
     if card.longshore != __version__:
         yield _change(f"this is Longshore {__version__}, and {card.longshore} prepared it")
     for files, which in (
@@ -77,6 +72,9 @@ def find_changes(run: RunPaths, card: RunIdentity, fingerprint: Fingerprint) -> 
         for file in files:
             if what := describe_change(file, run.root):
                 yield _change(f"{which} '{file.path}' {what}")
+    if (manifest := read_manifest(run)) is not None:
+        for change in find_changed_files(run, manifest, with_inputs=True):
+            yield _change(f"its file '{change.path}' {change.what}")
     yield from _configuration_changes(run, card, fingerprint)
 
 

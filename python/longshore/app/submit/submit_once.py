@@ -27,6 +27,7 @@ from longshore.world.files.links import link_by_id
 from longshore.world.files.locks import lock_folder
 from longshore.world.files.permissions import apply_umask
 from longshore.world.host import host_name, user_name
+from longshore.world.runs.manifests import refuse_changed_files
 from longshore.world.runs.registry import RegistryEntry, read_entry, remove_entry, state_folder, write_entry
 from longshore.world.runs.run_directory import (
     read_card,
@@ -120,6 +121,7 @@ def _submit(prepared: PreparedRun, card: RunIdentity, progress: RecordingProgres
     run = prepared.run
     try:
         with apply_umask(prepared.umask):
+            refuse_changed_files(run, with_inputs=True)
             _record_start(run)
             return prepared.service.submit(run)
     except SubmissionUncertainError:

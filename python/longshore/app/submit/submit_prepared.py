@@ -25,6 +25,7 @@ from longshore.model.run.fingerprint import Fingerprint
 from longshore.model.run.submission import RunIdentity
 from longshore.world.files.locks import lock_folder
 from longshore.world.read.quantum_graph import QUANTUM_GRAPH_SUFFIXES
+from longshore.world.runs.manifests import accept_changes, read_manifest
 from longshore.world.runs.run_directory import read_card, read_made_from, read_submitting
 
 _HINT: Final = "Prepare the run again, or submit it as it was prepared with --force."
@@ -57,6 +58,10 @@ def submit_prepared(folder: Path, *, force: bool, progress: Progress) -> Submitt
         _refuse_if_moved(run, Path(fingerprint.root))
     recording.stage("comparing the inputs with those of the preparation")
     _refuse_changes(run, _find_changes(run, card, fingerprint, service, force=force), recording, force=force)
+    if force and (manifest := read_manifest(run)) is not None:
+        with lock_folder(run.root):
+            refuse_if_submitted(run, read_card(run), service)
+            accept_changes(run, manifest)
     return advance_run(prepared, SubmittedRun, recording)
 
 

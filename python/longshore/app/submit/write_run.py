@@ -21,6 +21,7 @@ from longshore.model.lines.codec import workflow_lines
 from longshore.model.run.submission import RunIdentity
 from longshore.world.files.atomic import create_file
 from longshore.world.files.permissions import apply_umask, set_group
+from longshore.world.runs.manifests import create_manifest, take_manifest
 from longshore.world.runs.run_directory import (
     RUN_FORMAT,
     create_run_directory,
@@ -50,9 +51,17 @@ def write_run(plan: RunPlan) -> PreparedRun:
     with apply_umask(site.umask), create_run_directory(run.paths.root, kept=plan.kept_files) as draft:
         if group := site.settings.get("group"):
             set_group(draft.root, group)
-        _write_files(draft, plan, card.run_token)
-        write_made_from(draft, take_fingerprint(plan, draft))
+        mutable = _write_files(draft, plan, card.run_token)
+        write_made_from(draft, take_fingerprint(plan))
         write_card(draft, card)
+        manifest = take_manifest(
+            draft,
+            card,
+            moved=[run.paths.root / name for name in plan.kept_files],
+            left_out={*mutable, *plan.saved},
+            inputs=plan.copies.keys() - plan.executables,
+        )
+        create_manifest(draft, manifest)
     return PreparedRun(
         run=run.paths,
         card=card,
@@ -63,8 +72,8 @@ def write_run(plan: RunPlan) -> PreparedRun:
     )
 
 
-def _write_files(draft: RunPaths, plan: RunPlan, run_token: str) -> None:
-    """Write all files of a run except ``run.json``, which receives its mark."""
+def _write_files(draft: RunPaths, plan: RunPlan, run_token: str) -> set[str]:
+    """Write the files of a run except its records, and return the names of those that the service may change."""
     run, workflow = plan.run, plan.workflow
     configuration = run.configuration
     _write_inputs(draft, plan)
@@ -85,7 +94,9 @@ def _write_files(draft: RunPaths, plan: RunPlan, run_token: str) -> None:
         path = draft.root / name
         path.chmod(path.stat().st_mode | 0o111)
     draft.journal.mkdir()
-    write_rendered(draft, run.service.render(workflow, msgspec.structs.replace(run.context, run_token=run_token)))
+    context = msgspec.structs.replace(run.context, run_token=run_token)
+    rendered = write_rendered(draft, run.service.render(workflow, context))
+    return {str(file.path) for file in rendered if file.is_mutable}
 
 
 def _with_parent_folder(path: Path) -> Path:

@@ -49,6 +49,7 @@ from longshore.world.clock import Clock, SystemClock, timestamp
 from longshore.world.files.read_file import open_stream
 from longshore.world.host import host_name, user_name
 from longshore.world.processes.detach import start_detached
+from longshore.world.runs.manifests import refuse_changed_files
 from longshore.world.runs.run_directory import read_card, read_snapshot
 
 if TYPE_CHECKING:
@@ -227,6 +228,8 @@ class EngineService(
         from longshore.engine.run.loop import Engine, Superseded
 
         with lock_run(run, anew=by == "take-over"):
+            # The engine compares the workflow while it reads it.
+            refuse_changed_files(run, without={run.workflow.name})
             settings = engine_settings.read_settings(run)
             if settings.umask is not None:
                 # Of this process, and so of its keepers and their jobs.

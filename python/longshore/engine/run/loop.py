@@ -71,6 +71,7 @@ from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import Cause, JobState
 from longshore.world.clock import Clock
 from longshore.world.host import boot_id, host_name
+from longshore.world.runs.manifests import read_manifest
 from longshore.world.runs.run_directory import read_card
 
 _MAX_SLEEP_S: Final = 0.25
@@ -117,7 +118,7 @@ class Engine:
         self._settings = settings
         self._clock = clock
         self._log_line = log_line
-        self._jobs = jobs = JobTable(run, "parents")
+        self._jobs = jobs = _read_jobs(run)
         self._members = MemberBuilder(jobs)
         self.state = initial_state(jobs)
         number, seal = next_life(run.journal)
@@ -499,6 +500,12 @@ class Engine:
             note=str(self._notes),
             held=self._wait_reasons.held,
         )
+
+
+def _read_jobs(run: RunPaths) -> JobTable:
+    """Read the jobs of a run; raises `RunUnreadableError` if they are not those of its manifest."""
+    manifest = read_manifest(run)
+    return JobTable(run, "parents", expected=manifest.files[manifest.workflow] if manifest else None)
 
 
 def _make_life(number: int, by: str, clock: Clock) -> Life:

@@ -8,15 +8,18 @@ from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property, lru_cache
+from io import BytesIO
 from itertools import accumulate, chain
 from typing import Any, BinaryIO, Final, Literal, Protocol, TypeAlias
 
 import msgspec
 
 from longshore.contract.context import RunPaths
+from longshore.engine.rundir.workflow_check import WorkflowCheck
 from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.codec import StoredJob, WorkflowHeader, decode_file, decode_header, decode_job
+from longshore.model.run.manifest import FileDigest
 from longshore.model.tasks.file import File
 from longshore.model.tasks.task import DataId
 from longshore.model.workflow.collection_pause import collection_paused
@@ -48,29 +51,33 @@ _FIELDS: Final[Mapping[Column, tuple[str, object] | tuple[str, object, object]]]
 class JobTable:
     """Jobs of a run by index: the line of each in ``workflow.jsonl``, counted from 0.
 
-    Columns in `columns` are read at once with the profiles, any other when it is first used.
+    Columns in `columns` are read at once with the profiles, any other when it is first used. With `expected`, the
+    digest of the workflow, all that is read must fit it, also later: an engine starts no job from a changed record.
 
     Raises
     ------
     RunUnreadableError
-        The workflow is missing, torn or of a newer format.
+        The workflow is missing, torn, of a newer format, or not the expected one.
     """
 
-    def __init__(self, run: RunPaths, *columns: Column) -> None:
+    def __init__(self, run: RunPaths, *columns: Column, expected: FileDigest | None = None) -> None:
         self.run = run
+        self._check = WorkflowCheck(run.workflow, expected) if expected else None
         self.profile_of = array("i")
         """Index of the profile per job."""
         self._offsets = array("q")
         """Offset of each job's line, and the end of the last one."""
         self._columns: dict[Column, list[Any]] = {column: [] for column in columns}
-        with _open_workflow(run) as (header, file):
+        with _open_workflow(run, self._check) as (header, file):
             self.header = header
             self._offsets.append(file.tell())
-            for rows, lengths in _blocks(file, header, columns):
+            for rows, lengths in _blocks(file, header, columns, self._check):
                 self.profile_of.extend([row.s for row in rows])
                 self._offsets.extend(accumulate(lengths, initial=self._offsets.pop()))
                 for column, values in self._columns.items():
                     values.extend(_values(rows, column))
+            if self._check:
+                self._check.finish(file)
         if self.profile_of and not 0 <= min(self.profile_of) <= max(self.profile_of) < len(header.settings):
             raise RunUnreadableError(f"'{run.workflow}' has a job whose profile is not in its header")
 
@@ -87,7 +94,10 @@ class JobTable:
         """
         begin, end = self._offsets[job], self._offsets[job + 1]
         try:
-            return decode_job(os.pread(self._file, end - begin, begin))
+            line = os.pread(self._file, end - begin, begin)
+            if self._check:
+                self._check.refuse_changed_job(job, line)
+            return decode_job(line)
         except OSError as error:
             raise RunUnreadableError(f"'{self.run.workflow}' cannot be read: {error.strerror}") from error
         except DECODE_ERRORS as error:
@@ -207,6 +217,10 @@ class JobTable:
         try:
             with open_stream(self.run.workflow) as file:
                 file.seek(self._offsets[-1])
+                if self._check:
+                    text = file.read()
+                    self._check.refuse_changed_rest(text)
+                    file = BytesIO(text)  # noqa: PLW2901
                 yield from map(decode_file, file)
         except OSError as error:
             raise RunUnreadableError(f"'{self.run.workflow}' cannot be read: {error.strerror}") from error
@@ -257,11 +271,14 @@ def job_names(run: RunPaths) -> Iterator[tuple[str, str]]:
 
 
 @contextmanager
-def _open_workflow(run: RunPaths) -> Iterator[tuple[WorkflowHeader, BinaryIO]]:
+def _open_workflow(run: RunPaths, check: WorkflowCheck | None = None) -> Iterator[tuple[WorkflowHeader, BinaryIO]]:
     """Open the workflow; yield its header, and the file positioned at the first job's line."""
     try:
         with collection_paused(), open_stream(run.workflow) as file:
-            yield decode_header(file.readline(), path=str(run.workflow)), file
+            line = file.readline()
+            if check:
+                check.add_header(line)
+            yield decode_header(line, path=str(run.workflow)), file
     except OSError as error:
         raise RunUnreadableError(f"'{run.workflow}' cannot be read: {error.strerror}") from error
     except DECODE_ERRORS as error:
@@ -276,20 +293,25 @@ def _decoder(columns: tuple[Column, ...]) -> msgspec.json.Decoder[_Row]:
 
 
 def _blocks(
-    file: BinaryIO, header: WorkflowHeader, columns: tuple[Column, ...]
+    file: BinaryIO, header: WorkflowHeader, columns: tuple[Column, ...], check: WorkflowCheck | None = None
 ) -> Iterator[tuple[list[_Row], list[int]]]:
     """Yield decoded jobs and the lengths of their lines, a block of the file at a time."""
     remaining = header.jobs
     decode = _decoder(columns).decode_lines
     while remaining:
-        lines = file.readlines(_BLOCK_B)[:remaining]
+        read = file.readlines(_BLOCK_B)
+        lines = read[:remaining]
         if not lines or not lines[-1].endswith(b"\n"):
             complete = header.jobs - remaining + len(lines[:-1])
             raise RunUnreadableError(
                 f"the workflow '{header.name}' is torn: it has {complete} of its {header.jobs} jobs"
             )
+        text = b"".join(lines)
+        if check:
+            check.add_jobs(lines, text)
+            check.add_rest(b"".join(read[remaining:]))
         remaining -= len(lines)
-        rows = decode(b"".join(lines))
+        rows = decode(text)
         if len(rows) != len(lines):
             raise RunUnreadableError(f"the workflow '{header.name}' has a line that is no job: it is empty")
         yield rows, list(map(len, lines))

@@ -42,7 +42,7 @@ class Fingerprint(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     programs: tuple[FileFingerprint, ...] = ()
     """Programs that jobs start."""
     own: tuple[FileFingerprint, ...] = ()
-    """What was written that all else goes by."""
+    """Files of the run directory; newer runs have them in their manifest."""
 
 
 class SubmissionStart(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,14 +16,17 @@ from longshore.contract.batch import WaitReasons
 from longshore.contract.context import RenderedFile, RunPaths
 from longshore.errors import FilesError, RunNotFoundError, RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.model.lines.checked_document import encode_document
 from longshore.model.run.fingerprint import Fingerprint, SubmissionStart
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.submission import RunIdentity
 from longshore.world.files.atomic import create_file, draft_path, move, write_atomically
 from longshore.world.files.read_file import read_file, read_record
 
-RUN_FORMAT: Final = 1
+RUN_FORMAT: Final = 2
 """Version of the run directory's layout."""
+MANIFESTS_SINCE: Final = 2
+"""First version of the layout in which submissions have manifests, and ``run.json`` has a checksum."""
 MADE_FROM_FORMAT: Final = 1
 """Version of ``made-from.json``."""
 
@@ -123,21 +126,23 @@ def remove_run_directory(run: RunPaths, *, kept: Collection[str] = ()) -> None:
             path.unlink(missing_ok=True)
 
 
-def write_rendered(run: RunPaths, files: Iterable[RenderedFile]) -> int:
-    """Write a service's rendered files, chunk by chunk; return their number."""
-    count = 0
+def write_rendered(run: RunPaths, files: Iterable[RenderedFile]) -> list[RenderedFile]:
+    """Write a service's rendered files, chunk by chunk, and return them."""
+    written = []
     for rendered in files:
         path = run.root / rendered.path
         path.parent.mkdir(parents=True, exist_ok=True)
         create_file(path, (chunk.encode() for chunk in rendered.chunks()), durable=True)
         path.chmod(rendered.mode)
-        count += 1
-    return count
+        written.append(rendered)
+    return written
 
 
 def write_card(run: RunPaths, card: RunIdentity) -> None:
     """Write ``run.json`` atomically."""
-    write_atomically(run.card, msgspec.json.format(msgspec.json.encode(card), indent=2) + b"\n")
+    # A run of an older format keeps it.
+    text = msgspec.json.format(msgspec.json.encode(card), indent=2) + b"\n"
+    write_atomically(run.card, text if card.format < MANIFESTS_SINCE else encode_document(card, indent=2))
 
 
 def read_card(run: RunPaths) -> RunIdentity:

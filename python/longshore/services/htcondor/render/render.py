@@ -41,7 +41,7 @@ exit "$2"
 def render(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
     """The files of a run: fewer than ten for any number of jobs."""
     yield RenderedFile(path=DAG, chunks=lambda: _dag_chunks(workflow, ctx))
-    yield RenderedFile.from_text(OVERRIDES, _OVERRIDES_TEXT)
+    yield RenderedFile(path=OVERRIDES, is_mutable=True, chunks=lambda: iter((_OVERRIDES_TEXT,)))
     yield RenderedFile(path=CONFIG, chunks=lambda: dag.config_text(dagman_settings(ctx)))
     if workflow.final is not None:
         yield RenderedFile.from_text(FINAL_SCRIPT, _FINAL_TEXT, mode=0o755)

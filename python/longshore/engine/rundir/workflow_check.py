@@ -1,0 +1,89 @@
+"""Check of a workflow file against its manifest, so that a changed command is never started.
+
+The whole file is hashed while it is read. Later, each record that is read again must still have the checksum that it
+had then: a file may change while its engine runs.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable
+from hashlib import sha256
+from pathlib import Path
+from typing import BinaryIO, Final
+from zlib import crc32
+
+from longshore.errors import RunUnreadableError
+from longshore.model.run.manifest import FileDigest, describe_difference
+
+_CHUNK_B: Final = 1 << 20
+_HINT: Final = "No job is started from it. 'longshore verify RUN' shows all that is damaged; restore it from a copy."
+
+
+class WorkflowCheck:
+    """Digest of a workflow file that is being read, and a checksum per job afterwards.
+
+    Parameters
+    ----------
+    path
+        The file, for messages.
+    expected
+        Its digest in the manifest.
+    """
+
+    def __init__(self, path: Path, expected: FileDigest) -> None:
+        self._path = path
+        self._expected = expected
+        self._digest = sha256()
+        self._size = 0
+        self._jobs = array("I")
+        self._rest = 0
+        """Checksum of what follows the jobs."""
+
+    def add_header(self, line: bytes) -> None:
+        """Add the first line."""
+        self._add(line)
+
+    def add_jobs(self, lines: Iterable[bytes], text: bytes) -> None:
+        """Add the lines of some jobs, and the same as one text."""
+        self._jobs.extend(map(crc32, lines))
+        self._add(text)
+
+    def add_rest(self, text: bytes) -> None:
+        """Add a part of what follows the jobs."""
+        self._rest = crc32(text, self._rest)
+        self._add(text)
+
+    def finish(self, file: BinaryIO) -> None:
+        """Add the rest of the file.
+
+        Raises
+        ------
+        RunUnreadableError
+            The content is not the expected one.
+        """
+        while chunk := file.read(_CHUNK_B):
+            self.add_rest(chunk)
+        if FileDigest(self._size, self._digest.hexdigest()) != self._expected:
+            what = describe_difference(self._size, self._expected)
+            raise RunUnreadableError(f"'{self._path}' {what}", hint=_HINT)
+
+    def refuse_changed_job(self, job: int, line: bytes) -> None:
+        """Check the line of a job that was read again.
+
+        Raises
+        ------
+        RunUnreadableError
+            It is not the line that was checked.
+        """
+        if crc32(line) != self._jobs[job]:
+            raise RunUnreadableError(f"'{self._path}' changed after it was checked, in line {job + 2}", hint=_HINT)
+
+    def refuse_changed_rest(self, text: bytes) -> None:
+        """Check what follows the jobs, read again; raises `RunUnreadableError` as `refuse_changed_job`."""
+        if crc32(text) != self._rest:
+            raise RunUnreadableError(f"'{self._path}' changed after it was checked, behind its jobs", hint=_HINT)
+
+    def _add(self, text: bytes) -> None:
+        self._size += len(text)
+        self._digest.update(text)

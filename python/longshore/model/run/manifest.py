@@ -1,0 +1,63 @@
+"""The manifest of a submission: digests of the files that it relies on, ``submissions/NNNN.json``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from longshore.model.run.submission import RunIdentity
+
+MANIFEST_FORMAT: Final = 1
+"""Version of the format of a manifest."""
+
+
+class FileDigest(msgspec.Struct, frozen=True, gc=False):
+    """Size and hash of a file."""
+
+    size: int
+    sha256: str
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Files that a submission relies on; paths are relative to the run directory."""
+
+    v: int
+    """Version of this file's format."""
+    number: int
+    """Number of the submission, from 1; the name of this file."""
+    run: str
+    """Run token: tells this run from others."""
+    card: str
+    """SHA-256 of the identity in ``run.json``, without its submissions."""
+    workflow: str
+    """File with the jobs."""
+    job_map: str | None = None
+    """File with pairs of job numbers, in the submission before and in this one; ``None`` if the numbers are equal."""
+    files: Mapping[str, FileDigest]
+    """Files that never change: compared before each use."""
+    inputs: Mapping[str, FileDigest] = msgspec.field(default_factory=dict)
+    """Inputs of jobs, which jobs may change: compared only when the run is handed over."""
+
+
+class FileChange(msgspec.Struct, frozen=True):
+    """A file that differs from its manifest."""
+
+    path: str
+    """Relative to the run directory."""
+    what: str
+    """Difference: the rest of a sentence that begins with the file."""
+
+
+def hash_identity(card: RunIdentity) -> str:
+    """Return the SHA-256 of a run's identity; submissions, which are added later, do not count."""
+    return sha256(msgspec.json.encode(msgspec.structs.replace(card, submissions=()))).hexdigest()
+
+
+def describe_difference(size: int, before: FileDigest) -> str:
+    """Describe how the content of a changed file differs from its digest."""
+    if size != before.size:
+        return f"has another content now: {size:,} bytes, and {before.size:,} then"
+    return "has another content now, as long as before"

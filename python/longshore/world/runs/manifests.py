@@ -1,0 +1,187 @@
+"""Manifests in a run directory: writes one per submission, reads the newest, and finds files that changed since."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterable, Iterator
+from hashlib import file_digest
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+import msgspec
+
+from longshore.contract.context import RunPaths
+from longshore.errors import RunUnreadableError, SubmissionRefusedError
+from longshore.model.lines.checked_document import is_intact
+from longshore.model.lines.manifest_codec import decode_manifest, encode_manifest
+from longshore.model.run.manifest import (
+    MANIFEST_FORMAT,
+    FileChange,
+    FileDigest,
+    Manifest,
+    describe_difference,
+    hash_identity,
+)
+from longshore.model.run.submission import RunIdentity
+from longshore.world.files.atomic import create_atomically, write_atomically
+from longshore.world.files.read_file import open_to_read, read_file
+from longshore.world.runs.run_directory import MANIFESTS_SINCE, read_card
+
+_SUFFIX: Final = ".json"
+_DAMAGED_HINT: Final = "'longshore verify {run}' shows all that is damaged. Restore the file from a copy."
+
+
+def take_manifest(
+    run: RunPaths,
+    card: RunIdentity,
+    *,
+    moved: Iterable[Path] = (),
+    left_out: Collection[str] = (),
+    inputs: Collection[str] = (),
+) -> Manifest:
+    """Return the manifest of the first submission: all files below the directory of a run.
+
+    `moved` are files elsewhere that will be moved into it. `left_out` names files that may change, or that nothing
+    relies on. `inputs` names files that jobs may change.
+    """
+    digests = {name: hash_file(run.root / name) for name in _file_names(run) if name not in left_out}
+    digests |= {path.name: hash_file(path) for path in moved}
+    return Manifest(
+        v=MANIFEST_FORMAT,
+        number=1,
+        run=card.run_token,
+        card=hash_identity(card),
+        workflow=run.workflow.name,
+        files={name: digest for name, digest in digests.items() if name not in inputs},
+        inputs={name: digest for name, digest in digests.items() if name in inputs},
+    )
+
+
+def create_manifest(run: RunPaths, manifest: Manifest) -> None:
+    """Write the manifest of a new submission, durably; raises `FileExistsError` if that submission has one."""
+    run.submissions.mkdir(exist_ok=True)
+    create_atomically(manifest_path(run, manifest.number), encode_manifest(manifest))
+
+
+def accept_changes(run: RunPaths, manifest: Manifest) -> Manifest:
+    """Write the manifest of a run that was not submitted again, with the files as they are now, and return it."""
+    manifest = with_present_digests(run, manifest)
+    write_atomically(manifest_path(run, manifest.number), encode_manifest(manifest), durable=True)
+    return manifest
+
+
+def with_present_digests(run: RunPaths, manifest: Manifest) -> Manifest:
+    """Return a manifest of the same files as they are now, without those that are gone."""
+    return msgspec.structs.replace(
+        manifest,
+        card=hash_identity(read_card(run)),
+        files=_present_digests(run, manifest.files),
+        inputs=_present_digests(run, manifest.inputs),
+    )
+
+
+def manifest_path(run: RunPaths, number: int) -> Path:
+    """Return the path of a submission's manifest."""
+    return run.submissions / f"{number:04}{_SUFFIX}"
+
+
+def manifest_numbers(run: RunPaths) -> list[int]:
+    """Return the numbers of the submissions that have a manifest, oldest first."""
+    try:
+        names = os.listdir(run.submissions)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    stems = (name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
+    return sorted(int(stem) for stem in stems if stem.isdecimal() and stem.isascii())
+
+
+def read_manifest(run: RunPaths, number: int | None = None) -> Manifest | None:
+    """Read the manifest of a submission, by default the newest; ``None`` for a run of an older format.
+
+    Raises `RunUnreadableError` if it is damaged, missing or of a newer format.
+    """
+    numbers = manifest_numbers(run)
+    if number is None and not numbers:
+        if read_card(run).format < MANIFESTS_SINCE:
+            return None
+        number = 1
+    path = manifest_path(run, numbers[-1] if number is None else number)
+    try:
+        text = read_file(path)
+    except OSError as error:
+        raise RunUnreadableError(
+            f"'{path}' cannot be read: {error.strerror}", hint=_DAMAGED_HINT.format(run=run.root)
+        ) from error
+    return decode_manifest(text, path=str(path))
+
+
+def find_changed_files(
+    run: RunPaths, manifest: Manifest, *, with_inputs: bool = False, without: Collection[str] = ()
+) -> Iterator[FileChange]:
+    """Yield the files of a run that differ from its manifest.
+
+    `with_inputs` also compares inputs of jobs. `without` names files to leave out.
+    """
+    if is_card_damaged(run) or hash_identity(read_card(run)) != manifest.card:
+        yield FileChange(run.card.name, "has another content now")
+    listed = {**manifest.files, **manifest.inputs} if with_inputs else manifest.files
+    for name, before in listed.items():
+        if name not in without and (what := _describe_change(run.root, name, before)):
+            yield FileChange(name, what)
+
+
+def refuse_changed_files(run: RunPaths, *, with_inputs: bool = False, without: Collection[str] = ()) -> Manifest | None:
+    """Check the files of a run against its newest manifest and return it; ``None`` for a run of an older format.
+
+    Raises `SubmissionRefusedError` if a file changed, `RunUnreadableError` if the manifest is damaged.
+    """
+    manifest = read_manifest(run)
+    if manifest is None:
+        return None
+    changes = list(find_changed_files(run, manifest, with_inputs=with_inputs, without=without))
+    if changes:
+        others = f" (and {len(changes) - 1} more)" if changes[1:] else ""
+        raise SubmissionRefusedError(
+            f"'{run.root / changes[0].path}' {changes[0].what}{others}: nothing was started from it",
+            hint=_DAMAGED_HINT.format(run=run.root),
+        )
+    return manifest
+
+
+def is_card_damaged(run: RunPaths) -> bool:
+    """Return whether ``run.json`` does not fit its checksum; a card of an older format has none."""
+    return read_card(run).format >= MANIFESTS_SINCE and not is_intact(read_file(run.card))
+
+
+def hash_file(path: Path) -> FileDigest:
+    """Return size and hash of a file; raises `OSError` if it cannot be read or is no regular file."""
+    with os.fdopen(open_to_read(path), "rb") as file:
+        digest = file_digest(file, "sha256").hexdigest()
+        return FileDigest(os.fstat(file.fileno()).st_size, digest)
+
+
+def _describe_change(root: Path, name: str, before: FileDigest) -> str:
+    """Describe how a file differs from its digest; empty if it does not."""
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        return "is not in the run directory"
+    try:
+        now = hash_file(root / path)
+    except (FileNotFoundError, NotADirectoryError):
+        return "is not there any more"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return "" if now == before else describe_difference(now.size, before)
+
+
+def _present_digests(run: RunPaths, names: Iterable[str]) -> dict[str, FileDigest]:
+    return {name: hash_file(run.root / name) for name in names if (run.root / name).is_file()}
+
+
+def _file_names(run: RunPaths) -> Iterator[str]:
+    """Yield the names of all files below a run directory, relative to it, except its card."""
+    for folder, _, names in os.walk(run.root):
+        for name in names:
+            path = Path(folder, name)
+            if path != run.card:
+                yield path.relative_to(run.root).as_posix()

@@ -1,0 +1,89 @@
+"""An engine starts no job from a workflow that is not the one of its manifest, whenever it changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longshore.contract.context import RunPaths
+from longshore.engine.rundir.job_table import JobTable
+from longshore.errors import RunUnreadableError
+from longshore.model.lines.codec import workflow_lines
+from longshore.model.run.manifest import FileDigest
+from longshore.model.tasks.dag import Dag
+from longshore.model.tasks.file import File
+from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow.workflow import Workflow
+from longshore.world.runs.manifests import hash_file
+
+SETTINGS = JobSettings(label="A")
+JOBS = [Job(name=f"a{number}", label="A", command=(f"program {number}",), settings=SETTINGS) for number in range(4)]
+FILES = {name: File(name=name, path=f"data/{name}") for name in ("x", "y")}
+TEXT = b"".join(workflow_lines(Workflow("w", Dag.by_name(JOBS), files=FILES)))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunPaths:
+    found = RunPaths(tmp_path)
+    found.workflow.write_bytes(TEXT)
+    return found
+
+
+def flipped(text: bytes, place: int, bit: int) -> bytes:
+    return text[:place] + bytes([text[place] ^ 1 << bit]) + text[place + 1 :]
+
+
+def test_an_unchanged_workflow_is_read(run: RunPaths) -> None:
+    jobs = JobTable(run, "names", expected=hash_file(run.workflow))
+    assert jobs.names == ["a0", "a1", "a2", "a3"]
+    assert [jobs[job].name for job in range(4)] == jobs.names
+    assert [file.path for file in jobs.files()] == ["data/x", "data/y"]
+
+
+@given(place=st.integers(0, len(TEXT) - 1), bit=st.integers(0, 7))
+def test_any_flipped_bit_is_found_when_the_workflow_is_read(run: RunPaths, place: int, bit: int) -> None:
+    run.workflow.write_bytes(TEXT)
+    expected = hash_file(run.workflow)
+    run.workflow.write_bytes(flipped(TEXT, place, bit))
+    with pytest.raises(RunUnreadableError):
+        JobTable(run, expected=expected)
+
+
+@given(cut=st.integers(0, len(TEXT) - 1))
+def test_any_cut_is_found(run: RunPaths, cut: int) -> None:
+    run.workflow.write_bytes(TEXT)
+    expected = hash_file(run.workflow)
+    run.workflow.write_bytes(TEXT[:cut])
+    with pytest.raises(RunUnreadableError):
+        JobTable(run, expected=expected)
+
+
+@given(place=st.integers(0, len(TEXT) - 1), bit=st.integers(0, 7))
+def test_a_bit_that_flips_later_is_found_before_its_job_is_started(run: RunPaths, place: int, bit: int) -> None:
+    run.workflow.write_bytes(TEXT)
+    jobs = JobTable(run, expected=hash_file(run.workflow))
+    run.workflow.write_bytes(flipped(TEXT, place, bit))
+    found = []
+    for job in range(4):
+        try:
+            assert jobs[job].name == f"a{job}"
+        except RunUnreadableError:
+            found.append(job)
+    header = TEXT.index(b"\n")
+    line = TEXT[:place].count(b"\n") - 1
+    assert found == ([line] if 0 <= line < 4 else [])
+    if line < 4:
+        assert [file.name for file in jobs.files()] == ["x", "y"]
+        assert place > header or line < 0
+    else:
+        with pytest.raises(RunUnreadableError, match="changed after it was checked"):
+            list(jobs.files())
+
+
+def test_the_message_names_file_difference_and_way_out(run: RunPaths) -> None:
+    with pytest.raises(RunUnreadableError, match=r"workflow\.jsonl' has another content now: .* and 3 then") as caught:
+        JobTable(run, expected=FileDigest(3, "0"))
+    assert "longshore verify RUN" in caught.value.hint
