@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from longshore.app.inspect.registry import AdoptResult, ForgottenRun
     from longshore.app.inspect.run_list import RunList, RunQuery
     from longshore.app.inspect.show_job import JobDetails
+    from longshore.app.inspect.trust import RunContents
     from longshore.app.progress import Progress
     from longshore.app.report.report import ReportBuilder
     from longshore.app.runs.event_log import RunEvents
@@ -300,6 +301,32 @@ def adopt(paths: Iterable[Path]) -> list[AdoptResult]:
     from longshore.app.inspect import registry
 
     return registry.adopt(paths)
+
+
+def run_contents(path: Path) -> RunContents | None:
+    """Return what a run of another user would start; ``None`` for a run of this user.
+
+    Parameters
+    ----------
+    path
+        The run directory.
+    """
+    from longshore.app.inspect.trust import read_contents
+
+    return read_contents(path)
+
+
+def trust_run(contents: RunContents) -> None:
+    """Trust a run of another user: commands may act on it, as long as its workflow is the one that was shown.
+
+    Raises
+    ------
+    FilesError
+        The user's state folder cannot be written.
+    """
+    from longshore.app.inspect import trust
+
+    trust.trust_run(contents)
 
 
 def forget(reference: str, *, force: bool = False) -> ForgottenRun:

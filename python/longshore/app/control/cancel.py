@@ -21,6 +21,7 @@ from longshore.model.run.report import RunReport
 from longshore.model.run.states import TERMINAL_STATES, JobState
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.plan.special_jobs import FINAL_LABEL
+from longshore.world.runs.owner import Access, may_access, require_access
 from longshore.world.runs.registry import read_entries
 
 _POLL_S = 0.1
@@ -34,6 +35,7 @@ def cancel(opened: OpenRun, selection: JobSelection, *, wait_s: float, show: Cal
     `show` receives the newest report at every poll. The notes of the returned report name what is still alive. Raises
     `RunNotFoundError` if a selected job or label does not exist.
     """
+    require_access(opened.run, Access.ORDER)
     service = require_capability(opened.service, Cancellable, "cancel runs")
     if not selection.everything:
         check_names(opened, selection)
@@ -74,7 +76,7 @@ def cancel_remote(
 
 
 def unfinished_runs_of(user: str) -> list[OpenRun]:
-    """Return a user's unfinished runs, oldest first; runs that cannot be opened are left out."""
+    """Return a user's unfinished runs, oldest first; runs that cannot be opened or ordered are left out."""
     found = []
     for entry in read_entries():
         try:
@@ -82,7 +84,9 @@ def unfinished_runs_of(user: str) -> list[OpenRun]:
             report = status_run(opened)
         except READ_ERRORS:
             continue
-        if report.user == user and report.state not in TERMINAL_STATES:
+        if report.user != user or report.state in TERMINAL_STATES:
+            continue
+        if may_access(opened.run, Access.ORDER):
             found.append(opened)
     return found
 

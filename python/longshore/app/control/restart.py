@@ -28,6 +28,7 @@ from longshore.model.run.submission import RunIdentity, Submission
 from longshore.world.files.links import link_by_id
 from longshore.world.files.locks import lock_folder
 from longshore.world.runs.manifests import refuse_changed_files
+from longshore.world.runs.owner import Access, require_access
 from longshore.world.runs.registry import RegistryEntry, registered_path, write_entry
 from longshore.world.runs.run_directory import read_card, write_card
 
@@ -94,6 +95,7 @@ def restart(opened: OpenRun, changes: RestartChanges) -> tuple[RunIdentity, list
     Returns the run's card with the new submission, and notes for the user. Raises `SubmissionRefusedError` if the run
     is live, a file of it changed, it has nothing to run again, or is refused by the service.
     """
+    require_access(opened.run, Access.ACT)
     with map_read_errors(opened.run), lock_folder(opened.run.root):
         refuse_changed_files(opened.run)
         # An earlier restart may have been killed halfway.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing, open_run
@@ -12,6 +13,7 @@ from longshore.contract.capabilities import Resumable
 from longshore.engine.run.service_capabilities import require_capability
 from longshore.model.run.states import JobState
 from longshore.world.runs.manifests import refuse_changed_files
+from longshore.world.runs.owner import Access, is_own_run, require_access
 from longshore.world.runs.registry import read_entries
 
 
@@ -32,6 +34,7 @@ def resume(opened: OpenRun, *, take_over: bool = False, force: bool = False) -> 
     file of the run changed, the engine is or may be alive (decided by the service: `EngineService.resume`), cannot be
     started, or the last engines made no progress.
     """
+    require_access(opened.run, Access.ACT)
     refuse_if_not_submitted(opened.run, opened.card)
     refuse_changed_files(opened.run)
     service = require_capability(opened.service, Resumable, "resume runs")
@@ -42,19 +45,27 @@ def resume(opened: OpenRun, *, take_over: bool = False, force: bool = False) -> 
 
 
 def resume_all(on_unreadable: Callable[[str], None] = lambda _: None) -> list[tuple[OpenRun, ResumeResult]]:
-    """Resume every known run without an engine; a run that fails or cannot be read does not stop the others.
+    """Resume every run without an engine that this user submitted or adopted; a failure does not stop the others.
 
-    `on_unreadable` is called with a line about each run directory that exists and cannot be read.
+    Runs of other users are left out, even trusted ones. `on_unreadable` is called with a line about each run directory
+    that exists and cannot be read.
     """
     outcomes = []
     for entry in read_entries():
         try:
+            if not is_own_run(Path(entry.path)):
+                continue
             opened = open_run(entry.path)
             if status_run(opened).state is not JobState.UNKNOWN:
                 continue
         except READ_ERRORS as error:
             if not is_missing(entry.path):
                 on_unreadable(f"run '{entry.id}' cannot be read: {describe_read_error(error)}")
+            continue
+        if entry.is_found:
+            # Whoever made the directory chose its jobs, and no command of this user named it in order to run them.
+            note = f"run '{entry.id}' in '{entry.path}' was found there: resume it by its id, or adopt it first"
+            outcomes.append((opened, ResumeResult(notes=(note,))))
             continue
         try:
             outcomes.append((opened, resume(opened)))

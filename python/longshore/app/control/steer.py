@@ -17,6 +17,7 @@ from longshore.errors import SubmissionRefusedError, UsageError
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import TERMINAL_STATES
 from longshore.model.workflow.request import Request
+from longshore.world.runs.owner import Access, require_access
 
 _MAX_NAMES = 3
 
@@ -27,6 +28,7 @@ def steer(opened: OpenRun, intervention: Intervention) -> RunReport:
     The notes of the returned report are for the user. Raises `RunNotFoundError` if a selected job or label does not
     exist, `SubmissionRefusedError` if the selected jobs or the run are over.
     """
+    require_access(opened.run, Access.ORDER)
     if not intervention.selection.everything:
         _refuse_if_over(opened, intervention)
     service = require_capability(opened.service, Steerable, f"{intervention.act} runs")

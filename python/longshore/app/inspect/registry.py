@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from longshore.app.inspect.trust import RunContents
 from longshore.app.runs.open_run import is_same_run, open_run
 from longshore.contract.context import RunPaths
 from longshore.errors import FilesError, LongshoreError, RunNotFoundError, SubmissionRefusedError
 from longshore.model.run.submission import RunIdentity
 from longshore.world.runs.find_run import find_run
+from longshore.world.runs.owner import user_name_of
 from longshore.world.runs.registry import (
     RegistryEntry,
     has_entry,
@@ -29,12 +31,14 @@ class AdoptResult:
     """Result of adopting a directory.
 
     `card` is the run if it is registered now, `former_path` the id's other directory before, `error` why it is not
-    registered.
+    registered. `owner` is the run's owner, `trusted` what the run would start if this user trusts it from now on.
     """
 
     path: Path
     card: RunIdentity | None = None
     former_path: str | None = None
+    owner: str = ""
+    trusted: RunContents | None = None
     error: LongshoreError | None = None
 
 
@@ -106,7 +110,9 @@ def _adopt_run(path: Path) -> AdoptResult:
             raise FilesError(f"the entry of run '{card.id}' cannot be written", hint="It can be named by its path.")
     except LongshoreError as error:
         return AdoptResult(path=path, error=error)
-    return AdoptResult(path=path, card=card, former_path=was if was != str(path) else None)
+    return AdoptResult(
+        path=path, card=card, former_path=was if was != str(path) else None, owner=user_name_of(path.stat().st_uid)
+    )
 
 
 def _registered_run(reference: str) -> tuple[str, str]:

@@ -22,6 +22,7 @@ from longshore.model.run.event import BriefEvent, Event
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import RunIdentity
 from longshore.world.runs.find_run import find_run
+from longshore.world.runs.owner import is_own_run
 from longshore.world.runs.registry import RegistryEntry, registered_path, write_entry
 from longshore.world.runs.run_directory import read_card
 
@@ -110,9 +111,10 @@ def open_run(
             f"'{run.root}' was the directory of run '{reference}', and now is that of run '{card.id}'",
             hint=f"If run '{reference}' was removed: longshore forget {reference}",
         )
-    if known != str(run.root) and card.submissions and (known is None or is_same_run(known, card) is None):
+    is_unknown = known is None or (known != str(run.root) and is_same_run(known, card) is None)
+    if is_unknown and card.submissions and is_own_run(run.root):
         # The run was moved or the registry was lost: registering it makes its id known again.
-        write_entry(RegistryEntry.of(card, str(run.root)))
+        write_entry(RegistryEntry.of(card, str(run.root), is_found=True))
     return OpenRun(run=run, card=card)
 
 

@@ -26,6 +26,7 @@ from longshore.model.run.submission import RunIdentity
 from longshore.world.files.locks import lock_folder
 from longshore.world.read.quantum_graph import QUANTUM_GRAPH_SUFFIXES
 from longshore.world.runs.manifests import accept_changes, read_manifest
+from longshore.world.runs.owner import Access, require_access
 from longshore.world.runs.run_directory import read_card, read_made_from, read_submitting
 
 _HINT: Final = "Prepare the run again, or submit it as it was prepared with --force."
@@ -42,6 +43,7 @@ def submit_prepared(folder: Path, *, force: bool, progress: Progress) -> Submitt
     current_directory()  # required by relative paths and for the comparison
     run = RunPaths(Path(os.path.realpath(folder)))
     card = _read_card(run)
+    require_access(run, Access.ACT)
     service = find_service(card.service)
     fingerprint = read_made_from(run)
     site, umask = (fingerprint.site, fingerprint.umask) if fingerprint else ("", None)

@@ -50,6 +50,7 @@ from longshore.world.files.read_file import open_stream
 from longshore.world.host import host_name, user_name
 from longshore.world.processes.detach import start_detached
 from longshore.world.runs.manifests import refuse_changed_files
+from longshore.world.runs.owner import Access, require_access
 from longshore.world.runs.run_directory import read_card, read_snapshot
 
 if TYPE_CHECKING:
@@ -154,6 +155,8 @@ class EngineService(
         if self._finished(run):
             return CancelOutcome(ended=0)
         if not self.is_alive(run):
+            # An engine would begin as this user.
+            require_access(run, Access.ACT)
             # An order left behind would be carried out by the next process that takes the run over.
             self._refuse_if_elsewhere(run)
         record = InterventionRecord(
@@ -227,6 +230,7 @@ class EngineService(
         # Only the engine's own process imports the engine; a command that asks for a status does not.
         from longshore.engine.run.loop import Engine, Superseded
 
+        require_access(run, Access.ACT)
         with lock_run(run, anew=by == "take-over"):
             # The engine compares the workflow while it reads it.
             refuse_changed_files(run, without={run.workflow.name})
@@ -272,6 +276,7 @@ class EngineService(
         SubmissionRefusedError
             It did not begin; nothing is left of it.
         """
+        require_access(run, Access.ACT)
         known_lives = len(lives(run.journal))
         log_size = run.engine_log.stat().st_size if run.engine_log.exists() else 0
         try:

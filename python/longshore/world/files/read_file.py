@@ -54,3 +54,31 @@ def open_to_read(path: str | Path) -> int:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
     return file
+
+
+def read_with_status(path: Path) -> tuple[bytes, os.stat_result]:
+    """Read a regular file like `read_file`, and return the status of the very file that was read; follows no link.
+
+    Raises `OSError` as `read_file` does, and for a link.
+    """
+    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    with os.fdopen(file, "rb") as stream:
+        status = os.fstat(file)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        if status.st_size > MAX_WHOLE_B:
+            raise OSError(errno.EFBIG, "it is too large to be one of our files", str(path))
+        return stream.read(), status
+
+
+def folder_status(folder: Path) -> os.stat_result:
+    """Return the status of a folder, which need not be readable.
+
+    Raises `OSError` if it is missing or unreachable, or no folder.
+    """
+    # O_PATH: a folder of another user may be closed to readers.
+    file = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    try:
+        return os.fstat(file)
+    finally:
+        os.close(file)

@@ -23,7 +23,9 @@ _EPOCH_S: Final = 1_735_689_600
 """2025-01-01, the start of the ids' time scale."""
 
 
-class RegistryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"other_ids": "others"}):
+class RegistryEntry(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"other_ids": "others", "is_found": "found"}
+):
     """A registry entry: id, directory, ids at the workload manager, and result of a run."""
 
     id: str
@@ -37,9 +39,11 @@ class RegistryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """The workload manager's ids of the run."""
     stamp: int = 0
     """Stamp of the journal when the report was stored; another stamp means that the run was restarted or resumed."""
+    is_found: bool = False
+    """Whether a command that named the directory registered the run, rather than `submit` or `adopt`."""
 
     @classmethod
-    def of(cls, card: RunIdentity, path: str) -> RegistryEntry:
+    def of(cls, card: RunIdentity, path: str, *, is_found: bool = False) -> RegistryEntry:
         """Make an entry from a run's card and directory."""
         return cls(
             id=card.id,
@@ -48,6 +52,7 @@ class RegistryEntry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
             service=card.service,
             created_at=card.created_at,
             other_ids=card.other_ids,
+            is_found=is_found,
         )
 
 

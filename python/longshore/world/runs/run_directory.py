@@ -22,6 +22,7 @@ from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.submission import RunIdentity
 from longshore.world.files.atomic import create_file, draft_path, move, write_atomically
 from longshore.world.files.read_file import read_file, read_record
+from longshore.world.runs.owner import is_own_run
 
 RUN_FORMAT: Final = 2
 """Version of the run directory's layout."""
@@ -224,7 +225,9 @@ def read_waiting(run: RunPaths) -> WaitReasons:
 
 
 def write_cached(run: RunPaths, name: str, text: bytes) -> None:
-    """Write a cache file atomically; users may delete it."""
+    """Write a cache file atomically; users may delete it. Nothing is written into a run of another user."""
+    if not is_own_run(run.root):
+        return
     run.cache.mkdir(exist_ok=True)
     write_atomically(run.cache / name, text)
 

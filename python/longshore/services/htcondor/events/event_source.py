@@ -54,6 +54,7 @@ from longshore.services.htcondor.submission_record import (
     nodes_log,
 )
 from longshore.world.files.atomic import open_to_append
+from longshore.world.runs.owner import is_own_run
 from longshore.world.runs.run_directory import write_waiting
 
 _FOLDER: Final = "htcondor"
@@ -162,6 +163,8 @@ class LogEventSource:
         if newest and not is_complete(self._folder, newest):
             # Before the lock: a schedd may take long to answer, and other readers must not wait for it.
             self._ends[newest] = self._find_end(newest)
+        if not is_own_run(self._run.root):
+            return False
         with lock_cache(self._folder) as may_write:
             if not may_write:
                 return False

@@ -19,9 +19,9 @@ from longshore.services.slurm.commands.client import SlurmClient
 from longshore.services.slurm.commands.parse import AccountRow, QueueRow, TaskId, queue_rows, scontrol_row
 from longshore.services.slurm.commands.states import QueuePhase, queue_phase
 from longshore.services.slurm.native.derive_events import ObservedJob
-from longshore.world.files.atomic import write_atomically
 from longshore.world.files.read_file import read_file, read_record
 from longshore.world.processes.query_cache import seconds_since_boot
+from longshore.world.runs.run_directory import write_cached
 
 _ENDS: Final = "native-ends.json"
 _MAX_AGE_S: Final = 5.0
@@ -112,8 +112,7 @@ class NativeObserver:
         with suppress(OSError):
             if path.exists() and read_file(path) == text:
                 return
-            path.parent.mkdir(exist_ok=True)
-            write_atomically(path, text)
+            write_cached(self._run, _ENDS, text)
 
     def _end(
         self,
