@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -14,6 +15,8 @@ from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.read_file import open_stream, read_with_status
 from longshore.world.runs.registry import state_folder
+
+_BLOCK_B: Final = 1 << 20
 
 
 class TrustRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +28,8 @@ class TrustRecord(msgspec.Struct, frozen=True, kw_only=True):
     inode: int
     workflow: str
     """SHA-256 of ``workflow.jsonl``, which has the commands of all jobs; empty without that file."""
+    manifest: str
+    """SHA-256 of the manifest of the first submission, which has digests of all other files; empty without one."""
     at: float
 
 
@@ -39,7 +44,9 @@ def is_trusted(run: RunPaths, uid: int, device: int, inode: int) -> bool:
     if status.st_uid != os.geteuid():
         return False
     given = (record.path, record.uid, record.device, record.inode)
-    return given == (str(run.root), uid, device, inode) and record.workflow == workflow_digest(run)
+    if given != (str(run.root), uid, device, inode):
+        return False
+    return (record.workflow, record.manifest) == (workflow_digest(run), manifest_digest(run))
 
 
 def record_trust(run: RunPaths, record: TrustRecord) -> None:
@@ -54,11 +61,23 @@ def record_trust(run: RunPaths, record: TrustRecord) -> None:
 
 def workflow_digest(run: RunPaths) -> str:
     """Return the SHA-256 of a run's workflow; empty if it cannot be read."""
+    return _digest(run.workflow)
+
+
+def manifest_digest(run: RunPaths) -> str:
+    """Return the SHA-256 of the manifest of a run's first submission; empty without one."""
+    return _digest(run.submissions / "0001.json")
+
+
+def _digest(path: Path) -> str:
     try:
-        with open_stream(run.workflow) as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        with open_stream(path) as file:
+            digest = hashlib.sha256()
+            while block := file.read(_BLOCK_B):
+                digest.update(block)
     except OSError:
         return ""
+    return digest.hexdigest()
 
 
 def _record_path(run: RunPaths) -> Path:
