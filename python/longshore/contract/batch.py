@@ -201,10 +201,14 @@ class FindResult(msgspec.Struct, frozen=True):
     ----------
     taken
         Per tag, the members that the workload manager has or had. A tag or member that is missing certainly never
-        starts; an executor that is not certain returns `Unreachable`.
+        starts, unless the tag is in `lost`; an executor that does not know for now returns `Unreachable`.
     late
         Per tag of a refused batch, the answer that came after `Executor.submit` had returned `Unsure`.
+    lost
+        Tags of batches whose members may have run without a record that is left, as after a loss of power: those that
+        `taken` lacks are lost.
     """
 
     taken: Mapping[str, frozenset[AttemptId]]
     late: Mapping[str, Rejected | Throttled] = msgspec.field(default_factory=dict)
+    lost: frozenset[str] = frozenset()

@@ -30,7 +30,7 @@ from longshore.engine.run.executor_capabilities import (
 from longshore.engine.run.intervention_events import describe_intervention, make_intervention_events, make_restart_event
 from longshore.engine.run.judge_end import EndJudge, forget_tasks
 from longshore.engine.run.make_scheduler import make_scheduler
-from longshore.engine.run.members import MemberBuilder
+from longshore.engine.run.members import MemberBuilder, tag_prefix
 from longshore.engine.rundir.interventions import InterventionRecord, read_interventions
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.journal import Journal, next_life
@@ -59,6 +59,7 @@ from longshore.model.run.event import (
     Event,
     Failed,
     Life,
+    Lost,
     Started,
     Steer,
     Submitted,
@@ -155,7 +156,7 @@ class Engine:
         self._history = history = RuntimeHistory(settings.history, jobs, clock=clock, log_line=log_line)
         limits = ConcurrencyLimits(settings, jobs.header.settings)
         claim = ResourceClaim(run=read_card(run).run_token, keeper=str(run.keeper))
-        tag = f"{claim.run}-{number}"
+        tag = tag_prefix(claim.run, number)
         self._scheduler = scheduler = make_scheduler(
             self.state, jobs, limits, settings, executor=executor, estimates=history.estimates, tag=tag
         )
@@ -326,10 +327,15 @@ class Engine:
             if batch in lookup.late and batch in self.state.batches:
                 self._record_answer(self.state.batches[batch], lookup.late[batch])
                 continue
-            taken = lookup.taken.get(batch, frozenset())
-            if taken and batch in self.state.batches:
+            taken, is_lost = lookup.taken.get(batch, frozenset()), batch in lookup.lost
+            if (taken or is_lost) and batch in self.state.batches:
                 self._record(Submitted(b=batch, id=batch))
-            if missing := tuple(member for member in members.get(batch, ()) if member not in taken):
+            missing = tuple(member for member in members.get(batch, ()) if member not in taken)
+            if is_lost:
+                for job, attempt in missing:
+                    why = "it may have run, and its records were lost with the machine"
+                    self._record(Lost(j=job, a=attempt, why=why))
+            elif missing:
                 self._take_back(batch, missing)
 
     def _take_back(self, batch: str, members: tuple[tuple[int, int], ...]) -> None:

@@ -79,3 +79,13 @@ class MemberBuilder:
     def _paths(self) -> dict[str, str]:
         """Path per name of a file; read only for commands that name files."""
         return {file.name: file.path for file in self._jobs.files()}
+
+
+def tag_prefix(run_token: str, life: int) -> str:
+    """Return the prefix of the tags of all batches of a life."""
+    return f"{run_token}-{life}"
+
+
+def life_of_tag(tag: str) -> int:
+    """Return the life that submitted a batch, by its tag."""
+    return int(tag.rsplit("-", 2)[-2])

@@ -17,7 +17,8 @@ from longshore.contract.context import RunPaths
 from longshore.engine import keeper
 from longshore.engine.keeper.kernel import become_subreaper
 from longshore.engine.keeper.protocol import MemberOrder, RunOrder
-from longshore.engine.rundir.journal import life_path
+from longshore.engine.run.members import life_of_tag
+from longshore.engine.rundir.journal import first_event, life_path
 from longshore.model.run.event import Lost
 from longshore.services.local.keeper_file import KeeperFile, keeper_files, received_members
 from longshore.services.local.keeper_program import encode_command, run_token, temporary_prefix
@@ -27,7 +28,7 @@ from longshore.services.local.signals import signal_group, signal_process
 from longshore.sites.inherited_environment import InheritRule, select_inherited
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.presence import is_local_file_system
-from longshore.world.host import descendants, host_name, is_same_process, process_name, processes_with_variable
+from longshore.world.host import boot_id, descendants, host_name, is_same_process, process_name, processes_with_variable
 from longshore.world.process_system import processes
 
 _RUN_VARIABLE: Final = "LONGSHORE_JOB_RUN_MARK"
@@ -178,6 +179,23 @@ class LocalClient:
             if processes.monotonic() > deadline:
                 return None
             processes.sleep(0.02)
+
+    def find_lost(self, tags: Iterable[str]) -> frozenset[str]:
+        """Find the batches of which a keeper may have started members and lost the records with the machine.
+
+        Records are not synced, which would take longer than a short job. The last one says that a keeper read all
+        commands: where it is left, so are those before it.
+        """
+        return frozenset(tag for tag in tags if self._may_lack_records(life_of_tag(tag)))
+
+    def _may_lack_records(self, life: int) -> bool:
+        if life == self._life or first_event(life_path(self._run.journal, life)).boot == boot_id():
+            return False
+        files = [file for name, file in keeper_files(self._run.keeper).items() if name.startswith(f"{life:04}.")]
+        for file in files:
+            file.read()
+            file.close()
+        return not files or not all(file.closed for file in files)
 
     def end(self, attempts: Iterable[AttemptId], *, grace_s: float) -> int:
         """Ask attempts to end, and kill them when the grace is over; return their number."""

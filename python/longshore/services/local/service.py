@@ -126,13 +126,15 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
 
     def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
         """Return which members reached a keeper."""
+        wanted = list(tags)
         try:
-            received = self._open_client.find(tags)
+            received = self._open_client.find(wanted)
+            lost = self._open_client.find_lost(wanted)
         except OSError as error:
             return Unreachable(why=_read_error(error))
         if received is None:
             return Unreachable(why="a keeper of an earlier engine has not read all of its commands")
-        return FindResult(received)
+        return FindResult(received, lost=lost)
 
     def poll(self, since: Mark) -> PollResult | Unreachable:
         """Return the keepers' new records; the first call of a life returns all records."""
