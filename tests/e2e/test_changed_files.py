@@ -16,6 +16,16 @@ from tests.workflows import WriteRun
 
 TEXT = "runQuantumCommand: touch made\nworkingDirectory: ${PWD}\n"
 
+REFUSING = """
+from longshore.errors import SubmissionRefusedError
+from longshore.services.local.service import LocalService
+
+
+class Refusing(LocalService):
+    def restart(self, run, changes):
+        raise SubmissionRefusedError("not today")
+"""
+
 
 def flip_command(run: Path, before: bytes = b" made", after: bytes = b" Made") -> None:
     """Flip a bit in a command of the workflow."""
@@ -152,3 +162,28 @@ def test_a_run_of_the_older_format_needs_no_manifest(cli: Cli, write_run: WriteR
     assert ran.returncode == 0, ran.stderr
     eventually(lambda: cli("report", run, "--json").json["runs"][0]["state"] == "SUCCEEDED")
     assert b'"format": 1' in (run / "run.json").read_bytes()
+
+
+def test_a_restart_begins_a_submission_with_a_manifest_of_its_own(cli: Cli, write_run: WriteRun) -> None:
+    run = submitted(cli, write_run("runQuantumCommand: 'false'\nnumberOfRetries: 0\n"), status=19)
+    first = (run / "submissions" / "0001.json").read_bytes()
+    ran = cli("restart", run)
+    assert ran.returncode == 0, ran.stderr
+    assert (run / "submissions" / "0001.json").read_bytes() == first
+    second = msgspec.json.decode((run / "submissions" / "0002.json").read_bytes())
+    assert second["number"] == 2
+    assert second["workflow"] == "workflow.jsonl"
+    assert second["files"] == msgspec.json.decode(first)["files"]
+    eventually(lambda: cli("report", run, "--json").json["runs"][0]["state"] == "FAILED")
+
+
+def test_a_refused_restart_leaves_no_submission(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    (tmp_path / "refusing.py").write_text(REFUSING, "utf-8")
+    env = {"PYTHONPATH": str(tmp_path)}
+    ran = cli("submit", write_run("wmsServiceClass: refusing.Refusing\n"), "--wait", "--json", env=env)
+    assert ran.returncode == 0, ran.stderr
+    run = Path(ran.json["submit_dir"])
+    ran = cli("restart", run, "--from", "A", env=env)
+    assert ran.returncode == 6
+    assert "not today" in ran.stderr
+    assert [path.name for path in (run / "submissions").iterdir()] == ["0001.json"]

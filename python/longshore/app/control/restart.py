@@ -22,12 +22,12 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES, OVER, JobCode
 from longshore.engine.state.restart_selection import RestartReason, RestartSelection, select_for_restart
-from longshore.errors import SubmissionRefusedError, UnreachableError
+from longshore.errors import LongshoreError, SubmissionRefusedError, SubmissionUncertainError, UnreachableError
 from longshore.model.run.states import TERMINAL_STATES, JobState
 from longshore.model.run.submission import RunIdentity, Submission
 from longshore.world.files.links import link_by_id
 from longshore.world.files.locks import lock_folder
-from longshore.world.runs.manifests import refuse_changed_files
+from longshore.world.runs.manifests import begin_submission, refuse_changed_files, withdraw_submission
 from longshore.world.runs.owner import Access, require_access
 from longshore.world.runs.registry import RegistryEntry, registered_path, write_entry
 from longshore.world.runs.run_directory import read_card, write_card
@@ -97,11 +97,10 @@ def restart(opened: OpenRun, changes: RestartChanges) -> tuple[RunIdentity, list
     """
     require_access(opened.run, Access.ACT)
     with map_read_errors(opened.run), lock_folder(opened.run.root):
-        refuse_changed_files(opened.run)
         # An earlier restart may have been killed halfway.
         if (missed := recovered_submission(opened.service, opened.run)) is not None:
             _record_submission(opened, missed)
-        submission = require_capability(opened.service, Restartable, "restart runs").restart(opened.run, changes)
+        submission = _submit_again(opened, changes)
         card = _record_submission(opened, submission)
     if card.other_ids and registered_path(card.id) == str(opened.run.root):
         write_entry(RegistryEntry.of(card, str(opened.run.root)))
@@ -109,6 +108,19 @@ def restart(opened: OpenRun, changes: RestartChanges) -> tuple[RunIdentity, list
     if card.id_links:
         notes.append(link_by_id(Path(card.id_links), submission.id, opened.run.root))
     return card, notes
+
+
+def _submit_again(opened: OpenRun, changes: RestartChanges) -> Submission:
+    service = require_capability(opened.service, Restartable, "restart runs")
+    manifest = begin_submission(opened.run)
+    try:
+        return service.restart(opened.run, changes)
+    except SubmissionUncertainError:
+        raise
+    except LongshoreError:
+        if manifest is not None:
+            withdraw_submission(opened.run, manifest)
+        raise
 
 
 def _record_submission(opened: OpenRun, submission: Submission) -> RunIdentity:

@@ -233,7 +233,7 @@ class EngineService(
         require_access(run, Access.ACT)
         with lock_run(run, anew=by == "take-over"):
             # The engine compares the workflow while it reads it.
-            refuse_changed_files(run, without={run.workflow.name})
+            refuse_changed_files(run, with_workflow=False)
             settings = engine_settings.read_settings(run)
             if settings.umask is not None:
                 # Of this process, and so of its keepers and their jobs.

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import cached_property, lru_cache
 from io import BytesIO
 from itertools import accumulate, chain
+from pathlib import Path
 from typing import Any, BinaryIO, Final, Literal, Protocol, TypeAlias
 
 import msgspec
@@ -26,6 +27,7 @@ from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.job_groups import Barrier, find_barriers
 from longshore.world.files.read_file import open_stream, open_to_read
+from longshore.world.runs.manifests import workflow_path
 
 Column: TypeAlias = Literal["names", "outputs", "parents", "tags"]
 
@@ -62,13 +64,14 @@ class JobTable:
 
     def __init__(self, run: RunPaths, *columns: Column, expected: FileDigest | None = None) -> None:
         self.run = run
-        self._check = WorkflowCheck(run.workflow, expected) if expected else None
+        self.path = workflow_path(run)
+        self._check = WorkflowCheck(self.path, expected) if expected else None
         self.profile_of = array("i")
         """Index of the profile per job."""
         self._offsets = array("q")
         """Offset of each job's line, and the end of the last one."""
         self._columns: dict[Column, list[Any]] = {column: [] for column in columns}
-        with _open_workflow(run, self._check) as (header, file):
+        with _open_workflow(self.path, self._check) as (header, file):
             self.header = header
             self._offsets.append(file.tell())
             for rows, lengths in _blocks(file, header, columns, self._check):
@@ -79,7 +82,7 @@ class JobTable:
             if self._check:
                 self._check.finish(file)
         if self.profile_of and not 0 <= min(self.profile_of) <= max(self.profile_of) < len(header.settings):
-            raise RunUnreadableError(f"'{run.workflow}' has a job whose profile is not in its header")
+            raise RunUnreadableError(f"'{self.path}' has a job whose profile is not in its header")
 
     def __len__(self) -> int:
         return len(self.profile_of)
@@ -99,9 +102,9 @@ class JobTable:
                 self._check.refuse_changed_job(job, line)
             return decode_job(line)
         except OSError as error:
-            raise RunUnreadableError(f"'{self.run.workflow}' cannot be read: {error.strerror}") from error
+            raise RunUnreadableError(f"'{self.path}' cannot be read: {error.strerror}") from error
         except DECODE_ERRORS as error:
-            raise RunUnreadableError(f"'{self.run.workflow}' changed while it was read: {error}") from error
+            raise RunUnreadableError(f"'{self.path}' changed while it was read: {error}") from error
 
     @property
     def names(self) -> list[str]:
@@ -215,7 +218,7 @@ class JobTable:
         if not self.header.files:
             return
         try:
-            with open_stream(self.run.workflow) as file:
+            with open_stream(self.path) as file:
                 file.seek(self._offsets[-1])
                 if self._check:
                     text = file.read()
@@ -223,14 +226,14 @@ class JobTable:
                     file = BytesIO(text)  # noqa: PLW2901
                 yield from map(decode_file, file)
         except OSError as error:
-            raise RunUnreadableError(f"'{self.run.workflow}' cannot be read: {error.strerror}") from error
+            raise RunUnreadableError(f"'{self.path}' cannot be read: {error.strerror}") from error
         except DECODE_ERRORS as error:
-            raise RunUnreadableError(f"'{self.run.workflow}' has a line that is no file: {error}") from error
+            raise RunUnreadableError(f"'{self.path}' has a line that is no file: {error}") from error
 
     @cached_property
     def _file(self) -> int:
         # Kept open: an engine reads a record per start.
-        file = open_to_read(self.run.workflow)
+        file = open_to_read(self.path)
         weakref.finalize(self, os.close, file)
         return file
 
@@ -240,7 +243,7 @@ class JobTable:
         return self._columns[column]
 
     def _read(self, column: Column) -> list[Any]:
-        with _open_workflow(self.run) as (header, file):
+        with _open_workflow(self.path) as (header, file):
             return [value for rows, _ in _blocks(file, header, (column,)) for value in _values(rows, column)]
 
 
@@ -252,7 +255,7 @@ def read_header(run: RunPaths) -> WorkflowHeader:
     RunUnreadableError
         The workflow is missing, torn or of a newer format.
     """
-    with _open_workflow(run) as (header, _):
+    with _open_workflow(workflow_path(run)) as (header, _):
         return header
 
 
@@ -264,25 +267,25 @@ def job_names(run: RunPaths) -> Iterator[tuple[str, str]]:
     RunUnreadableError
         The workflow is missing, torn or of a newer format.
     """
-    with _open_workflow(run) as (header, file):
+    with _open_workflow(workflow_path(run)) as (header, file):
         for rows, _ in _blocks(file, header, ("names",)):
             for row in rows:
                 yield row.name, header.settings[row.s].label
 
 
 @contextmanager
-def _open_workflow(run: RunPaths, check: WorkflowCheck | None = None) -> Iterator[tuple[WorkflowHeader, BinaryIO]]:
+def _open_workflow(path: Path, check: WorkflowCheck | None = None) -> Iterator[tuple[WorkflowHeader, BinaryIO]]:
     """Open the workflow; yield its header, and the file positioned at the first job's line."""
     try:
-        with collection_paused(), open_stream(run.workflow) as file:
+        with collection_paused(), open_stream(path) as file:
             line = file.readline()
             if check:
                 check.add_header(line)
-            yield decode_header(line, path=str(run.workflow)), file
+            yield decode_header(line, path=str(path)), file
     except OSError as error:
-        raise RunUnreadableError(f"'{run.workflow}' cannot be read: {error.strerror}") from error
+        raise RunUnreadableError(f"'{path}' cannot be read: {error.strerror}") from error
     except DECODE_ERRORS as error:
-        raise RunUnreadableError(f"'{run.workflow}' has a line that is no job: {error}") from error
+        raise RunUnreadableError(f"'{path}' has a line that is no job: {error}") from error
 
 
 @lru_cache

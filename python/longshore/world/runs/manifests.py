@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import suppress
 from hashlib import file_digest
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -80,6 +81,33 @@ def with_present_digests(run: RunPaths, manifest: Manifest) -> Manifest:
     )
 
 
+def begin_submission(run: RunPaths) -> Manifest | None:
+    """Write the manifest of another submission with the workflow and files of the last; return it.
+
+    Raises `SubmissionRefusedError` if a file changed. A run of an older format has no manifests; ``None`` then.
+    """
+    last = refuse_changed_files(run)
+    if last is None:
+        return None
+    inputs = _present_digests(run, last.inputs)
+    manifest = msgspec.structs.replace(last, number=last.number + 1, job_map=None, inputs=inputs)
+    create_manifest(run, manifest)
+    return manifest
+
+
+def withdraw_submission(run: RunPaths, manifest: Manifest) -> None:
+    """Remove the manifest of a submission that was refused, so that nothing relies on it."""
+    with suppress(OSError):
+        manifest_path(run, manifest.number).unlink()
+
+
+def workflow_path(run: RunPaths) -> Path:
+    """Return the workflow of the newest submission; the first one has the file of every run."""
+    numbers = manifest_numbers(run)
+    manifest = read_manifest(run, numbers[-1]) if numbers and numbers[-1] > 1 else None
+    return run.root / manifest.workflow if manifest else run.workflow
+
+
 def manifest_path(run: RunPaths, number: int) -> Path:
     """Return the path of a submission's manifest."""
     return run.submissions / f"{number:04}{_SUFFIX}"
@@ -116,29 +144,31 @@ def read_manifest(run: RunPaths, number: int | None = None) -> Manifest | None:
 
 
 def find_changed_files(
-    run: RunPaths, manifest: Manifest, *, with_inputs: bool = False, without: Collection[str] = ()
+    run: RunPaths, manifest: Manifest, *, with_inputs: bool = False, with_workflow: bool = True
 ) -> Iterator[FileChange]:
     """Yield the files of a run that differ from its manifest.
 
-    `with_inputs` also compares inputs of jobs. `without` names files to leave out.
+    `with_inputs` also compares inputs of jobs. Without `with_workflow`, the workflow is left out.
     """
     if is_card_damaged(run) or hash_identity(read_card(run)) != manifest.card:
         yield FileChange(run.card.name, "has another content now")
     listed = {**manifest.files, **manifest.inputs} if with_inputs else manifest.files
     for name, before in listed.items():
-        if name not in without and (what := _describe_change(run.root, name, before)):
+        is_compared = with_workflow or name != manifest.workflow
+        if is_compared and (what := _describe_change(run.root, name, before)):
             yield FileChange(name, what)
 
 
-def refuse_changed_files(run: RunPaths, *, with_inputs: bool = False, without: Collection[str] = ()) -> Manifest | None:
+def refuse_changed_files(run: RunPaths, *, with_inputs: bool = False, with_workflow: bool = True) -> Manifest | None:
     """Check the files of a run against its newest manifest and return it; ``None`` for a run of an older format.
 
-    Raises `SubmissionRefusedError` if a file changed, `RunUnreadableError` if the manifest is damaged.
+    Parameters are those of `find_changed_files`. Raises `SubmissionRefusedError` if a file changed,
+    `RunUnreadableError` if the manifest is damaged.
     """
     manifest = read_manifest(run)
     if manifest is None:
         return None
-    changes = list(find_changed_files(run, manifest, with_inputs=with_inputs, without=without))
+    changes = list(find_changed_files(run, manifest, with_inputs=with_inputs, with_workflow=with_workflow))
     if changes:
         others = f" (and {len(changes) - 1} more)" if changes[1:] else ""
         raise SubmissionRefusedError(
