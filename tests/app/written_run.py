@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 import msgspec
+from tests.journal_lines import append_line
 
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import RunPaths
@@ -91,7 +92,7 @@ class WrittenRun:
         self.life += 1
         seal = None if seals is None else Seal(life=self.life - 1, bytes=seals)
         life = Life(v=EVENTS, life=self.life, t=NOW, host=os.uname().nodename, pid=1, boot="b", by="submit", seals=seal)
-        self.journal.write_bytes(encode_line(life))
+        append_line(self.journal, life)
         apply_event(self.state, life)
         self.n = 0
 
@@ -100,8 +101,7 @@ class WrittenRun:
         return self.run.journal / f"{self.life:04}.jsonl"
 
     def write(self, event: Event) -> None:
-        with self.journal.open("ab") as file:
-            file.write(encode_line(event))
+        append_line(self.journal, event)
 
     def know(self, event: Event) -> None:
         apply_event(self.state, event)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.command import Cli
+from tests.journal_lines import lines_of
 from tests.waiting import engine_of
 from tests.workflows import Tasks, WriteRun
 
@@ -146,7 +147,7 @@ def test_a_torn_run_says_what_is_wrong(cli: Cli, write_run: WriteRun) -> None:
     whole = journal.read_bytes()
     journal.write_bytes(whole + b'{"e":"started","j":')
     assert cli("explain", run, "a").returncode == 0, "an engine may be writing its last line"
-    journal.write_bytes(whole + b"no event\n")
+    journal.write_bytes(whole.replace(b'"e":"started"', b'"e":"stirred"', 1))
     commands: list[list[str | Path]] = [
         ["explain", run, "a"],
         ["show-job", run, "a"],
@@ -156,11 +157,13 @@ def test_a_torn_run_says_what_is_wrong(cli: Cli, write_run: WriteRun) -> None:
     for command in commands:
         ran = cli(*command)
         assert ran.returncode == 5, command
-        assert "is no event" in ran.stderr
-    journal.write_bytes(whole.replace(b'"v":1', b'"v":99', 1))
-    newer = cli("explain", run, "a")
-    assert newer.returncode == 5
-    assert "format 99" in newer.stderr
+        assert f"'{journal}', line 4: it is not as it was written" in ran.stderr
+    newer = json.loads(whole.splitlines()[0]) | {"v": 99}
+    del newer["c"]
+    journal.write_bytes(lines_of([newer]))
+    refused = cli("explain", run, "a")
+    assert refused.returncode == 5
+    assert "format 99" in refused.stderr
     journal.write_bytes(whole)
     (run / "workflow.jsonl").write_bytes((run / "workflow.jsonl").read_bytes()[:-20])
     torn = cli("explain", run, "a")

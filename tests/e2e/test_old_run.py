@@ -67,5 +67,7 @@ def test_it_resumes_after_its_engine_died(cli: Cli, old_run: Path) -> None:
     assert ran.returncode == 0, ran.stderr
     assert _await_end(cli, old_run) == 0
     # The keeper recorded the end that the engine missed: 'join' did not run again.
-    attempts = {job["name"]: job["attempts"] for job in cli("report", "--id", old_run, "--json").json["runs"][0]["jobs"]}
+    attempts = {
+        job["name"]: job["attempts"] for job in cli("report", "--id", old_run, "--json").json["runs"][0]["jobs"]
+    }
     assert set(attempts.values()) == {1}

@@ -19,7 +19,7 @@ from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.service import StaleMarkError
 from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
 from longshore.model.lines.codec import encode_line
-from longshore.model.run.event import FORMAT, Event, Life, Seal, Started
+from longshore.model.run.event import FORMAT, PLAIN_FORMAT, Event, Life, Seal, Started
 from longshore.model.run.submission import Submission
 from longshore.services.local.service import LocalService
 
@@ -137,7 +137,7 @@ def test_a_run_that_was_never_submitted_is_not_followed(opened: Callable[[Manage
 
 
 def life(number: int, seals: Seal | None = None) -> Life:
-    return Life(v=FORMAT, life=number, t=1.0, host="h", pid=1, boot="b", by="submit", seals=seals)
+    return Life(v=PLAIN_FORMAT, life=number, t=1.0, host="h", pid=1, boot="b", by="submit", seals=seals)
 
 
 def started(number: int) -> Started:

@@ -6,6 +6,7 @@ import os
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import given, settings
@@ -13,10 +14,12 @@ from hypothesis import strategies as st
 from tests.depth import examples
 from tests.disk import room_for
 
-from longshore.engine.rundir.journal import Journal, count_fruitless_lives, lives, next_life
+from longshore.engine.rundir.journal import Journal, count_fruitless_lives, next_life
+from longshore.engine.rundir.journal_chain import lives
 from longshore.engine.rundir.read_journal import read_events
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.lines.codec import encode_line
+from longshore.model.run.damage import DamagedError
 from longshore.model.run.event import FORMAT, Ended, Event, Life, Lost, Seal, Started
 
 
@@ -89,7 +92,7 @@ def test_a_torn_last_line_is_ignored_and_sealed_away(tmp_path: Path) -> None:
     with path.open("ab") as file:
         file.write(encode_line(Lost(j=3, a=1, why="torn"))[:-1])
     assert list(read_events(tmp_path)) == written
-    assert next_life(tmp_path) == (2, Seal(life=1, bytes=whole))
+    assert next_life(tmp_path) == (2, Seal(life=1, bytes=whole, crc=crc32(path.read_bytes()[:whole])))
     written += write_life(tmp_path, [4])
     assert list(read_events(tmp_path)) == written
 
@@ -165,7 +168,7 @@ def test_a_line_that_is_no_event_is_refused(tmp_path: Path, line: bytes) -> None
     write_life(tmp_path, [1])
     with (tmp_path / "0001.jsonl").open("ab") as file:
         file.write(line)
-    with pytest.raises(RunUnreadableError, match=r"0001\.jsonl' has a line that is no event"):
+    with pytest.raises(DamagedError, match=r"0001\.jsonl', line 3: it is not as it was written"):
         list(read_events(tmp_path))
 
 

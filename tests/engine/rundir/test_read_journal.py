@@ -12,12 +12,13 @@ from longshore.contract.service import StaleMarkError
 from longshore.engine.rundir.read_journal import read_events, read_since
 from longshore.errors import RunUnreadableError
 from longshore.model.lines.codec import encode_line
-from longshore.model.run.event import FORMAT, Event, Failed, Life, Restarted, Seal
+from longshore.model.run.damage import DamagedError
+from longshore.model.run.event import PLAIN_FORMAT, Event, Failed, Life, Restarted, Seal
 
 
 def life(number: int, *, seals: int | None = None) -> bytes:
     seal = None if seals is None else Seal(life=number - 1, bytes=seals)
-    return encode_line(Life(v=FORMAT, life=number, t=0.0, host="h", pid=1, boot="b", by="submit", seals=seal))
+    return encode_line(Life(v=PLAIN_FORMAT, life=number, t=0.0, host="h", pid=1, boot="b", by="submit", seals=seal))
 
 
 def everything(folder: Path) -> list[Event]:
@@ -93,10 +94,10 @@ def test_a_mark_of_another_journal_is_stale(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (b'{"e":"failed"}\n', "no event"),
+        (b'{"e":"failed"}\n', "line 1: it is no event"),
         (b"", "no event"),
         (life(1).replace(b'"v":1', b'"v":99'), "format 99"),
-        (life(1) + b"{\n", "no event"),
+        (life(1) + b"{\n", "line 2: it is no event"),
         (life(1) + b"\xff\n", "no event"),
     ],
 )
@@ -109,5 +110,5 @@ def test_damage_is_named(tmp_path: Path, text: bytes, words: str) -> None:
 def test_a_sealed_life_that_is_shorter_is_torn(tmp_path: Path) -> None:
     (tmp_path / "0001.jsonl").write_bytes(life(1))
     (tmp_path / "0002.jsonl").write_bytes(life(2, seals=10_000))
-    with pytest.raises(RunUnreadableError, match="is torn"):
-        read_since(tmp_path)
+    with pytest.raises(DamagedError, match="is torn"):
+        everything(tmp_path)

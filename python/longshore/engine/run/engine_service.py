@@ -37,7 +37,8 @@ from longshore.engine.rundir.interventions import (
     discard_interventions,
     write_intervention,
 )
-from longshore.engine.rundir.journal import count_fruitless_lives, lives
+from longshore.engine.rundir.journal import count_fruitless_lives
+from longshore.engine.rundir.journal_chain import lives
 from longshore.engine.rundir.liveness import find_stall_start, is_engine_alive, last_log_line
 from longshore.engine.rundir.read_journal import read_events, read_since
 from longshore.errors import RequestError, SubmissionRefusedError

@@ -58,6 +58,7 @@ from longshore.model.run.event import (
     Ended,
     Event,
     Failed,
+    Finished,
     Life,
     Lost,
     Started,
@@ -230,9 +231,11 @@ class Engine:
         self._reprioritise()
         self._history.add()
         # The last event may be of an earlier round, which could not write it.
-        last = self.state.finish_event is not None
-        self._write_snapshot(last=last)
-        return last
+        last = self.state.finish_event
+        if last is not None:
+            self._seal_end(last)
+        self._write_snapshot(last=last is not None)
+        return last is not None
 
     def _next_batches(self) -> list[Submitting]:
         """Return the batches to submit in this round, within the manager's present limits."""
@@ -451,6 +454,13 @@ class Engine:
             return False
         # Checked after the disk, which may take its time: what follows acts on the strength of durable events.
         return self._is_newest_life()
+
+    def _seal_end(self, end: Finished) -> None:
+        try:
+            self._journal.seal_end(end)
+        except OSError as error:
+            # The run is over without it: a cut of its last lines would only be harder to notice.
+            self._log_line(f"the end of the run cannot be sealed: {error.strerror}")
 
     def _is_newest_life(self) -> bool:
         """Return whether this life is still the newest; false while that cannot be checked."""

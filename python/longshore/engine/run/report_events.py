@@ -16,7 +16,7 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import ACTIVE, BAD_ENDS, OVER, JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import (
-    FORMAT,
+    PLAIN_FORMAT,
     Deleted,
     Ended,
     Event,
@@ -88,7 +88,7 @@ class ReportedEvents(EventSource):
         if not mark or self._known is None:
             self._known = _read_run(run, self._name)
         last = card.submissions[-1]
-        life = Life(v=FORMAT, life=len(card.submissions), t=last.at, host=last.host, pid=0, boot="", by=last.by)
+        life = Life(v=PLAIN_FORMAT, life=len(card.submissions), t=last.at, host=last.host, pid=0, boot="", by=last.by)
         self._run, self._mark = run, newest
         return iter(derive_events(self._known, report, life=life, now=time.time())), newest
 

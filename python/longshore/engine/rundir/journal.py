@@ -8,18 +8,27 @@ What a superseded engine writes after that is void, but nothing that it did is l
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
+from zlib import crc32
 
 import msgspec
 
+from longshore.engine.rundir.journal_chain import (
+    EndSeal,
+    LifeExtent,
+    first_event,
+    life_path,
+    lives,
+    measure_lives,
+    write_end_seal,
+)
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.lines.codec import decode_event, encode_line
+from longshore.model.lines.checksum import SEED, add_checksum
+from longshore.model.lines.codec import decode_event, encode
+from longshore.model.run.damage import DamagedError
 from longshore.model.run.event import (
-    FORMAT,
     Ended,
     Event,
     Failed,
@@ -36,7 +45,6 @@ from longshore.world.files.atomic import AppendedFile, create_atomically, is_fil
 from longshore.world.files.presence import exists_uncached, is_local_file_system
 from longshore.world.files.read_file import open_stream
 
-_SUFFIX: Final = ".jsonl"
 _PROGRESS: Final = (Started, Ended, Lost, Failed, Steer, Restarted, Finished)
 """Events that show progress: a life without any has achieved nothing."""
 
@@ -52,10 +60,12 @@ class Journal:
 
     def __init__(self, folder: Path, life: Life) -> None:
         self._folder = folder
+        self._life = life.life
         self._next = life_path(folder, life.life + 1)
         self._path = path = life_path(folder, life.life)
+        line, self._crc = add_checksum(encode(life), SEED)
         try:
-            create_atomically(path, encode_line(life))
+            create_atomically(path, line)
         except FileExistsError:
             raise SubmissionRefusedError(
                 f"another engine has just taken this run up: '{path}' is there already",
@@ -72,20 +82,21 @@ class Journal:
         """
         if seen is None:
             return []
-        path = life_path(self._folder, seen.life)
-        with open_stream(path) as file:
+        extents = [each for each in measure_lives(self._folder) if each.life <= seen.life]
+        newest = extents[-1]
+        older = [each for each in extents[:-1] if not each.sealed]
+        self.append(Sealed(lives=tuple(seal_of(each) for each in (newest, *reversed(older)))), now=now)
+        with open_stream(newest.path) as file:
             file.seek(seen.bytes)
-            rest = file.read()
-        rest = rest[: rest.rfind(b"\n") + 1]
-        seals = [Seal(life=seen.life, bytes=seen.bytes + len(rest)), *_unsealed(self._folder, seen.life)]
-        self.append(Sealed(lives=tuple(seals)), now=now)
-        return [_decode(line, path) for line in rest.splitlines(keepends=True)]
+            rest = file.read(newest.end - seen.bytes)
+        return [_decode(line, newest.path) for line in rest.splitlines(keepends=True)]
 
     def append(self, event: Event, *, now: float) -> Event:
         """Add an event to the group that the next `commit` writes; return it with its number and time."""
         self._number += 1
         event = msgspec.structs.replace(event, n=self._number, t=now)
-        self._file.add(encode_line(event))
+        line, self._crc = add_checksum(encode(event), self._crc)
+        self._file.add(line)
         return event
 
     def flush(self) -> None:
@@ -107,6 +118,18 @@ class Journal:
             As for `flush`; nothing may be done on the strength of the events.
         """
         self._file.commit()
+
+    def seal_end(self, end: Finished) -> None:
+        """Seal this life as the last one of a run that is over; its events are durable.
+
+        Raises
+        ------
+        OSError
+            The seal cannot be written; the run is over all the same.
+        """
+        size = self._file.size
+        seal = EndSeal(life=self._life, bytes=size, crc=self._crc, n=self._number, t=end.t, state=end.state)
+        write_end_seal(self._folder, seal)
 
     @property
     def number(self) -> int:
@@ -149,28 +172,22 @@ class Journal:
         self._file.close()
 
 
-def life_path(folder: Path, life: int) -> Path:
-    """Return the path of a life's file."""
-    return folder / _file_name(life)
-
-
-def lives(folder: Path) -> list[tuple[int, Path]]:
-    """Return the files of a journal by number of life, oldest first."""
-    try:
-        names = os.listdir(folder)
-    except FileNotFoundError:
-        return []
-    numbered = ((name.removesuffix(_SUFFIX), folder / name) for name in names if name.endswith(_SUFFIX))
-    return sorted((int(number), path) for number, path in numbered if number.isdigit())
-
-
 def next_life(folder: Path) -> tuple[int, Seal | None]:
-    """Return the number of the next life, and the seal that it puts on the life before."""
-    before = lives(folder)
-    if not before:
+    """Return the number of the next life, and the seal that it puts on the life before.
+
+    Raises
+    ------
+    RunUnreadableError
+        A file is of a newer format, or a life is damaged.
+    """
+    extents = measure_lives(folder)
+    for each in extents:
+        if each.damage is not None:
+            raise DamagedError.of(each.damage)
+    if not extents:
         return 1, None
-    number, path = before[-1]
-    return number + 1, Seal(life=number, bytes=_whole_lines(path))
+    newest = extents[-1]
+    return newest.life + 1, seal_of(newest)
 
 
 def newest_life(folder: Path) -> Life | None:
@@ -179,43 +196,13 @@ def newest_life(folder: Path) -> Life | None:
     return first_event(files[-1][1]) if files else None
 
 
-def _unsealed(folder: Path, before: int) -> Iterator[Seal]:
-    """Yield seals for lives older than `before` whose successors died before they could seal them."""
-    older = [(number, path) for number, path in lives(folder) if number <= before]
-    sealed = sealed_lengths(older)
-    for number, path in reversed(older):
-        if number < before and number not in sealed:
-            yield Seal(life=number, bytes=_whole_lines(path))
-
-
-def _whole_lines(path: Path) -> int:
-    """Return the bytes of a file up to the end of its last whole line."""
-    with open_stream(path) as file:
-        return file.read().rfind(b"\n") + 1
-
-
-def first_event(path: Path) -> Life:
-    """Read the first event of a life's file.
-
-    Raises
-    ------
-    RunUnreadableError
-        The first event is not a `Life`, is missing, or has a newer format.
-    """
-    with open_stream(path) as file:
-        return _decode_life(file.readline(), path)
-
-
-def _decode_life(line: bytes, path: Path) -> Life:
-    first = _decode(line, path)
-    if not isinstance(first, Life):
-        raise RunUnreadableError(f"'{path}' does not begin with the event 'life'")
-    if first.v > FORMAT:
-        raise RunUnreadableError(
-            f"'{path}' has format {first.v}; this Longshore reads up to {FORMAT}",
-            hint="Use the version that wrote it, or a newer one.",
-        )
-    return first
+def seal_of(extent: LifeExtent) -> Seal:
+    """Return the seal on all that counts of a life."""
+    crc = extent.crc
+    if crc is None:
+        with open_stream(extent.path) as file:
+            crc = crc32(file.read(extent.end))
+    return Seal(life=extent.life, bytes=extent.end, crc=crc)
 
 
 def count_fruitless_lives(folder: Path) -> int:
@@ -235,35 +222,9 @@ def count_fruitless_lives(folder: Path) -> int:
     return number
 
 
-def sealed_lengths(files: Sequence[tuple[int, Path]], seal: Seal | None = None) -> dict[int, int]:
-    """Return the valid bytes of each sealed life, by its number.
-
-    Files come oldest first; `seal` is one about to be put on the newest life.
-
-    Raises
-    ------
-    RunUnreadableError
-        A file does not begin with the first event of a life, or is of a newer format.
-    """
-    seals = {} if seal is None else {seal.life: seal.bytes}
-    for number, path in reversed(files):
-        with open_stream(path) as file:
-            line, next_line = file.readline(), file.readline()
-        first = _decode_life(line, path)
-        end = len(line) + len(next_line)
-        second = _decode(next_line, path) if next_line.endswith(b"\n") and end <= seals.get(number, end) else None
-        for each in (*((first.seals,) if first.seals else ()), *(second.lives if isinstance(second, Sealed) else ())):
-            seals.setdefault(each.life, each.bytes)
-    return seals
-
-
 def _decode(line: bytes, path: Path) -> Event:
     try:
         event: Event = decode_event(line)
     except DECODE_ERRORS as error:
         raise RunUnreadableError(f"'{path}' has a line that is no event: {error}") from error
     return event
-
-
-def _file_name(life: int) -> str:
-    return f"{life:04}{_SUFFIX}"

@@ -10,23 +10,36 @@ import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
+from zlib import crc32
 
 from longshore.contract.context import Mark
 from longshore.contract.service import StaleMarkError
-from longshore.engine.rundir.journal import lives, sealed_lengths
+from longshore.engine.rundir.journal_chain import LATER_UNKNOWN, LifeExtent, measure_lives
 from longshore.errors import RunUnreadableError
+from longshore.model.lines.checksum import (
+    CHECKSUM_B,
+    SEED,
+    BadLine,
+    check_block,
+    checksum_after,
+    find_bad_lines,
+    has_checksum,
+)
 from longshore.model.lines.codec import decode_events
-from longshore.model.run.event import Event, Seal
+from longshore.model.run.damage import Damage, DamagedError
+from longshore.model.run.event import Event, Life, Seal
 from longshore.world.files.read_file import open_stream, open_to_read
 
 _BLOCK_B: Final = 1 << 18
 
 
 class Block(NamedTuple):
-    """Whole lines from the file of one life."""
+    """Whole lines from the file of one life, at an offset; `checked` if their checksums were there and right."""
 
     path: Path
+    begin: int
     lines: bytes
+    checked: bool
 
 
 def read_events(folder: Path, *, seal: Seal | None = None) -> Iterator[Event]:
@@ -57,32 +70,58 @@ def read_blocks(folder: Path, mark: Mark = "", *, seal: Seal | None = None) -> t
     StaleMarkError
         Some lines before the mark are gone, or a newer life has declared them void since.
     RunUnreadableError
-        A file is of a newer format or unreadable, or a valid line is gone or is not an event. The iterator may
-        raise it too.
+        A file is of a newer format or unreadable. The iterator may raise it too.
+    DamagedError
+        A life is missing, or a valid line is gone, changed or no event; only the iterator raises it, after all that
+        precedes the damage.
     """
     try:
-        # Seals before sizes: what was measured before a seal was written exists by then.
-        found = lives(folder)
-        seals = sealed_lengths(found, seal)
-        files = [(number, path, path.stat().st_size) for number, path in found]
-        ends = [(number, path, _end(path, size, seals.get(number))) for number, path, size in files]
+        extents = measure_lives(folder, seal)
     except OSError as error:
         raise RunUnreadableError(f"'{error.filename or folder}' cannot be read: {error.strerror}") from error
     life, begin = _position(mark)
-    if life and all(number != life or end < begin for number, _, end in ends):
+    if life and all(each.life != life or each.end < begin for each in extents):
         raise StaleMarkError
     blocks = (
-        Block(path, lines)
-        for number, path, end in ends
-        if number >= life
-        for lines in _lines(path, begin if number == life else 0, end)
+        block for each in extents if each.life >= life for block in _read_life(each, begin if each.life == life else 0)
     )
-    return blocks, f"{ends[-1][0]}:{ends[-1][2]}" if ends else ""
+    return blocks, f"{extents[-1].life}:{extents[-1].end}" if extents else ""
 
 
 def _decode(blocks: Iterable[Block]) -> Iterator[Event]:
-    for path, lines in blocks:
-        yield from decode_events(lines, path=str(path))
+    path: Path | None = None
+    number = 0
+    for block in blocks:
+        try:
+            events = decode_events(block.lines, path=str(block.path))
+        except RunUnreadableError:
+            yield from _decode_singly(block)
+            raise
+        if block.checked and events:
+            first, last = _number_of(events[0]), _number_of(events[-1])
+            if last - first != len(events) - 1 or (block.path == path and first != number):
+                raise DamagedError.of(Damage(path=str(block.path), what="its events are not numbered without a gap"))
+            path, number = block.path, last + 1
+        yield from events
+
+
+def _number_of(event: Event) -> int:
+    return 0 if isinstance(event, Life) else event.n
+
+
+def _decode_singly(block: Block) -> Iterator[Event]:
+    """Yield the events before the first line that is none, and raise the error that names it."""
+    begin = block.begin
+    for line in block.lines.split(b"\n")[:-1]:
+        try:
+            events = decode_events(line + b"\n", path=str(block.path))
+        except RunUnreadableError as error:
+            what = f"it is no event: {error.message.partition('no event: ')[2]}"
+            number = line_at(block.path, begin)
+            damage = Damage(path=str(block.path), line=number, what=what, unknown=LATER_UNKNOWN)
+            raise DamagedError.of(damage) from error
+        begin += len(line) + 1
+        yield from events
 
 
 def _position(mark: Mark) -> tuple[int, int]:
@@ -90,22 +129,47 @@ def _position(mark: Mark) -> tuple[int, int]:
     return int(life or 0), int(begin or 0)
 
 
-def _end(path: Path, size: int, sealed: int | None) -> int:
-    """Return where the valid, whole lines of a life end."""
-    if sealed is not None:
-        if size < sealed:
-            raise RunUnreadableError(f"'{path}' is torn: it has {size} of the {sealed} bytes that were sealed")
-        return sealed
-    # The newest life may be writing its last line just now.
+def _read_life(extent: LifeExtent, begin: int) -> Iterator[Block]:
+    """Yield the lines of a life from an offset on, checked, and raise its damage at the end."""
+    from_start = not begin
+    crc = SEED if from_start or not extent.checked else _checksum_before(extent.path, begin)
+    for lines in _lines(extent.path, begin, extent.end):
+        after = check_block(lines, crc) if extent.checked else crc32(lines, crc)
+        if after is None or (not extent.checked and has_checksum(lines)):
+            bad = next(find_bad_lines(lines, crc, offset=begin)) if extent.checked else BadLine(1, begin, torn=True)
+            if bad.offset > begin:
+                yield Block(extent.path, begin, lines[: bad.offset - begin], extent.checked)
+            raise DamagedError.of(changed_line(extent.path, bad.offset))
+        yield Block(extent.path, begin, lines, extent.checked)
+        crc = after
+        begin += len(lines)
+    if extent.damage is not None:
+        raise DamagedError.of(extent.damage)
+    if extent.crc not in {None, crc} and (from_start or extent.checked):
+        what = "it is not the file that was sealed: its checksum differs"
+        raise DamagedError.of(Damage(path=str(extent.path), what=what, unknown=LATER_UNKNOWN))
+
+
+def changed_line(path: Path, offset: int) -> Damage:
+    """Return the damage of a file whose line at an offset does not fit those before it."""
+    what = "it is not as it was written, or lines before it are missing"
+    return Damage(path=str(path), line=line_at(path, offset), what=what, unknown=LATER_UNKNOWN)
+
+
+def line_at(path: Path, offset: int) -> int:
+    """Return the number of the line at an offset of a file, from 1."""
     with open_stream(path) as file:
-        while size:
-            begin = max(0, size - _BLOCK_B)
-            file.seek(begin)
-            found = file.read(size - begin).rfind(b"\n")
-            if found >= 0:
-                return begin + found + 1
-            size = begin
-    return 0
+        return 1 + file.read(offset).count(b"\n")
+
+
+def _checksum_before(path: Path, begin: int) -> int:
+    """Return the running checksum at an offset by the statement of the line before it."""
+    with open_stream(path) as file:
+        file.seek(max(0, begin - CHECKSUM_B))
+        stated = checksum_after(file.read(min(begin, CHECKSUM_B)))
+    if stated is None:
+        raise DamagedError.of(changed_line(path, begin))
+    return stated
 
 
 def _lines(path: Path, begin: int, end: int) -> Iterator[bytes]:

@@ -17,7 +17,8 @@ SEED: Final = 0
 _OPENING: Final = b',"c":"'
 _CLOSING: Final = b'"}\n'
 _DIGITS: Final = 8
-_TAIL: Final = len(_OPENING) + _DIGITS + len(_CLOSING)
+CHECKSUM_B: Final = len(_OPENING) + _DIGITS + len(_CLOSING)
+"""Bytes at the end of a line that are its checksum."""
 _HEXADECIMAL: Final = frozenset(b"0123456789abcdef")
 
 
@@ -51,18 +52,18 @@ def has_checksum(line: bytes) -> bool:
 def checksum_after(line: bytes) -> int | None:
     """Return the running checksum behind a line by its own statement; ``None`` if it has no checksum."""
     stated = _stated(line)
-    return None if stated is None else crc32(line[-_TAIL:], stated)
+    return None if stated is None else crc32(line[-CHECKSUM_B:], stated)
 
 
 def check_block(block: bytes, crc: int) -> int | None:
     """Check whole lines that follow the running checksum `crc`; return the one behind them, ``None`` if any is bad."""
     if not block:
         return crc
-    stated = _stated(block[-_TAIL:])
+    stated = _stated(block[-CHECKSUM_B:])
     # A view spares a copy of the block.
-    if stated is None or crc32(memoryview(block)[:-_TAIL], crc) != stated:
+    if stated is None or crc32(memoryview(block)[:-CHECKSUM_B], crc) != stated:
         return None
-    return crc32(block[-_TAIL:], stated)
+    return crc32(block[-CHECKSUM_B:], stated)
 
 
 def find_bad_lines(block: bytes, crc: int, *, line: int = 1, offset: int = 0) -> Iterator[BadLine]:
@@ -74,9 +75,9 @@ def find_bad_lines(block: bytes, crc: int, *, line: int = 1, offset: int = 0) ->
     before: tuple[int, ...] = (crc,)
     for text in _split(block):
         stated = _stated(text)
-        computed = [crc32(text[:-_TAIL], each) for each in before]
+        computed = [crc32(text[:-CHECKSUM_B], each) for each in before]
         if stated in computed:
-            before = (crc32(text[-_TAIL:], computed[computed.index(stated)]),)
+            before = (crc32(text[-CHECKSUM_B:], computed[computed.index(stated)]),)
         else:
             yield BadLine(line, offset, torn=stated is None)
             digits = text[-len(_CLOSING) - _DIGITS : -len(_CLOSING)]
@@ -87,8 +88,9 @@ def find_bad_lines(block: bytes, crc: int, *, line: int = 1, offset: int = 0) ->
 
 
 def _split(block: bytes) -> list[bytes]:
-    """Split a block at line feeds only."""
-    return [text + b"\n" for text in block.split(b"\n")[:-1]]
+    """Split a block at line feeds only; the last line may lack its own."""
+    *lines, rest = block.split(b"\n")
+    return [*(line + b"\n" for line in lines), *([rest] if rest else [])]
 
 
 def _tail(crc: int) -> bytes:
@@ -97,9 +99,9 @@ def _tail(crc: int) -> bytes:
 
 def _stated(line: bytes) -> int | None:
     """Return the checksum that a line states."""
-    tail = line[-_TAIL:]
+    tail = line[-CHECKSUM_B:]
     digits = tail[len(_OPENING) : -len(_CLOSING)]
-    if not (len(tail) == _TAIL and tail.startswith(_OPENING) and tail.endswith(_CLOSING)):
+    if not (len(tail) == CHECKSUM_B and tail.startswith(_OPENING) and tail.endswith(_CLOSING)):
         return None
     return int(digits, 16) if _is_hexadecimal(digits) else None
 

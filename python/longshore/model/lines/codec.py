@@ -89,6 +89,11 @@ def decode_events(lines: bytes, *, path: str) -> list[Event]:
     return events
 
 
+def encode(record: object) -> bytes:
+    """Encode a record as JSON on one line, without a line feed."""
+    return _encode(record)
+
+
 def encode_line(record: object) -> bytes:
     """Encode a record as one line of JSON, with its line feed."""
     return _encode(record) + b"\n"

@@ -15,17 +15,21 @@ import msgspec
 from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import Request
 
-FORMAT = 1
-"""Version of the journal's format."""
+FORMAT = 2
+"""Version of the journal's format: its lines carry checksums."""
+PLAIN_FORMAT = 1
+"""Version of events whose lines carry no checksums: older journals, and events that are no journal."""
 
 
-class Seal(msgspec.Struct, frozen=True, gc=False):
+class Seal(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """How much of an earlier life counts: what it wrote beyond `bytes` is void."""
 
     life: int
     """Number of the life."""
     bytes: int
     """Bytes of its file that count."""
+    crc: int | None = None
+    """CRC-32 of these bytes; absent in older journals."""
 
 
 class Life(msgspec.Struct, frozen=True, kw_only=True, tag_field="e", tag="life", omit_defaults=True):
@@ -42,6 +46,10 @@ class Life(msgspec.Struct, frozen=True, kw_only=True, tag_field="e", tag="life",
     seals: Seal | None = None
     """As `Sealed`, in journals older than that event."""
     longshore: str = ""
+    s: int = 0
+    """Number of the submission that this life belongs to, from 1; 0 if it has no manifest."""
+    manifest: str = ""
+    """SHA-256 of that submission's manifest."""
 
 
 class _Numbered(msgspec.Struct, frozen=True, kw_only=True, gc=False, tag_field="e", omit_defaults=True):

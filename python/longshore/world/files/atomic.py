@@ -125,6 +125,11 @@ class AppendedFile:
             os.fdatasync(self.file)
             self._durable = True
 
+    @property
+    def size(self) -> int:
+        """Size of the file, without content not yet flushed."""
+        return os.fstat(self.file).st_size
+
     def close(self) -> None:
         """Close the file; content not yet flushed is lost."""
         os.close(self.file)

@@ -18,7 +18,7 @@ from longshore.contract.batch import WaitReasons
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.service import StaleMarkError
 from longshore.engine.rundir.job_table import JobTable, read_header
-from longshore.engine.rundir.journal import life_path
+from longshore.engine.rundir.journal_chain import life_path
 from longshore.engine.rundir.read_journal import read_since
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.apply_event import apply_event
@@ -26,7 +26,7 @@ from longshore.engine.state.job_codes import OVER
 from longshore.engine.state.run_state import RunState
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.codec import encode_line
-from longshore.model.run.event import BriefEvent, Deleted, Event, Finished, Life, Steer
+from longshore.model.run.event import PLAIN_FORMAT, BriefEvent, Deleted, Event, Finished, Life, Steer
 from longshore.model.run.states import JobState
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.request import Request
@@ -346,7 +346,7 @@ class LogEventSource:
         state.position, state.next_number, state.is_finished = LogPosition(), 1, False
         # Interventions accepted too late for the submission before are no events of this one.
         state.interventions = sum(recorded.life < state.submissions for recorded in self._record.accepted)
-        yield msgspec.structs.replace(submission.life, life=state.submissions)
+        yield msgspec.structs.replace(submission.life, v=PLAIN_FORMAT, life=state.submissions)
         if submission.restarted is not None:
             builder.reset_for_restart(submission.restarted.jobs)
             yield submission.restarted

@@ -21,7 +21,7 @@ from longshore.errors import (
     SubmissionUncertainError,
     UnreachableError,
 )
-from longshore.model.run.event import FORMAT, Life, Restarted, Steer
+from longshore.model.run.event import PLAIN_FORMAT, Life, Restarted, Steer
 from longshore.services.htcondor.render.barrier_script import dag_lines
 from longshore.services.htcondor.render.dag import CONFIG
 from longshore.services.htcondor.schedd.client import CondorClient, quoted
@@ -113,7 +113,7 @@ def _pending_submission(
 ) -> DagSubmission:
     """The record written before the schedd is asked."""
     life = Life(
-        v=FORMAT,
+        v=PLAIN_FORMAT,
         life=len(record.submissions) + 1,
         t=time.time(),
         host=host_name(),

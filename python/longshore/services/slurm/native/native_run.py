@@ -18,7 +18,8 @@ from longshore.contract.batch import Batch
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.run.members import MemberBuilder
 from longshore.engine.rundir.job_table import JobTable, read_header
-from longshore.engine.rundir.journal import Journal, lives, next_life
+from longshore.engine.rundir.journal import Journal, next_life
+from longshore.engine.rundir.journal_chain import lives
 from longshore.engine.rundir.read_journal import read_events
 from longshore.engine.rundir.replay import replay
 from longshore.errors import ConfigError, SubmissionRefusedError, UnreachableError
@@ -266,6 +267,7 @@ class NativeRun:
                 if _event_key(event) not in known:
                     journal.append(event, now=event.t)
             journal.commit()
+            journal.seal_end(last)
         finally:
             journal.close()
         move(self._run.root / _RECORD_PATH, self._run.root / _COLLECTED_PATH)

@@ -1,0 +1,45 @@
+"""Damage of a run directory: what is not as it was written, and what is not known because of it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from longshore.errors import RunUnreadableError
+
+
+class Damage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A file, or a line of it, that is not as it was written.
+
+    Attributes
+    ----------
+    path
+        The file.
+    line
+        Number of the line, from 1; ``None`` for the whole file.
+    what
+        What is wrong, as a sentence without a subject's name: "it is missing".
+    unknown
+        What is not known because of it.
+    """
+
+    path: str
+    line: int | None = None
+    what: str
+    unknown: str = ""
+
+    def __str__(self) -> str:
+        place = f"'{self.path}'" if self.line is None else f"'{self.path}', line {self.line}"
+        return f"{place}: {self.what}" + (f"; {self.unknown}" if self.unknown else "")
+
+
+class DamagedError(RunUnreadableError):
+    """A file of a run directory is damaged; what precedes the damage was read."""
+
+    damage: Damage
+
+    @classmethod
+    def of(cls, damage: Damage) -> DamagedError:
+        """Return the error that tells a damage."""
+        error = cls(str(damage))
+        error.damage = damage
+        return error

@@ -1,0 +1,28 @@
+"""Lines of a journal as an engine writes them, for tests that write their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from longshore.model.lines.checksum import SEED, add_checksum, checksum_after
+
+
+def lines_of(records: Iterable[object], before: bytes = b"") -> bytes:
+    """Return records as lines with checksums that continue the lines before them."""
+    crc = checksum_after(before) if before else SEED
+    assert crc is not None
+    lines = b""
+    for record in records:
+        line, crc = add_checksum(msgspec.json.encode(record), crc)
+        lines += line
+    return lines
+
+
+def append_line(path: Path, record: object) -> None:
+    """Append a record to a file of lines with checksums."""
+    before = path.read_bytes() if path.exists() else b""
+    with path.open("ab") as file:
+        file.write(lines_of([record], before))
