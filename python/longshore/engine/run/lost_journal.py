@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from longshore.contract.context import RunPaths
-from longshore.engine.rundir.journal import lives
+from longshore.engine.rundir.journal_chain import lives
 from longshore.errors import SubmissionRefusedError
 from longshore.model.run.moment import format_timestamp
 from longshore.world.runs.run_directory import read_card, read_snapshot

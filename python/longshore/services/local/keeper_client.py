@@ -17,12 +17,8 @@ from longshore.contract.context import RunPaths
 from longshore.engine import keeper
 from longshore.engine.keeper.kernel import become_subreaper
 from longshore.engine.keeper.protocol import MemberOrder, RunOrder
-<<<<<<< HEAD
 from longshore.engine.run.members import life_of_tag
-from longshore.engine.rundir.journal import first_event, life_path
-=======
-from longshore.engine.rundir.journal_chain import life_path
->>>>>>> 8b25272 (Journals carry running checksums: a changed, dropped or exchanged line, a missing or shortened life is found by every reader)
+from longshore.engine.rundir.journal_chain import first_event, life_path
 from longshore.model.run.event import Lost
 from longshore.services.local.keeper_file import KeeperFile, keeper_files, received_members
 from longshore.services.local.keeper_program import encode_command, run_token, temporary_prefix
