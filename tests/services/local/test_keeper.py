@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from tests.services.local.keeper_process import Keeper
 
-from longshore.engine.keeper import FOLDER
+from longshore.engine.keeper import FOLDER, PROGRAM
 from longshore.engine.keeper.attempts import AttemptRunner
 from longshore.engine.keeper.kernel import boot_id, signal_group
 from longshore.engine.keeper.processes import Processes
@@ -71,6 +71,16 @@ def test_orders_and_records(keeper: Keeper) -> None:
     assert 0 <= end["cpu"] < 5
     assert closed == {"r": "closed"}
     assert keeper.log(5) == b"hi\nthere\n"
+
+
+def test_without_a_place_for_its_records_it_says_so(tmp_path: Path) -> None:
+    records = tmp_path / "missing" / "records.jsonl"
+    command = [sys.executable, "-I", "-S", str(FOLDER / PROGRAM), str(records), str(tmp_path)]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("longshore: the keeper of local jobs cannot start: ")
+    assert str(records) in line
 
 
 def test_a_byte_tells_of_news(keeper: Keeper) -> None:

@@ -67,7 +67,10 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Carry out orders until the input closes, then wait for running jobs."""
-    loop = begin(sys.argv[1:])
+    try:
+        loop = begin(sys.argv[1:])
+    except OSError as error:
+        sys.exit("longshore: the keeper of local jobs cannot start: %s" % error)
     while not loop.is_over():
         loop.serve(system.select(loop.inputs, [], [], loop.attempts.compute_timeout())[0])
     loop.clean_up()
