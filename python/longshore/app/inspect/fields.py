@@ -6,11 +6,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+from longshore.config.values.templates import quote_value
 from longshore.errors import UsageError
 from longshore.model.run.moment import format_timestamp
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.user_regex import RegexError, compile_regex
+from longshore.world.cpu_limit import CpuLimitError, cpu_limit
 
 FieldValue: TypeAlias = str | int | None
 
@@ -54,6 +57,8 @@ FIELDS: Final[Mapping[str, Callable[[RunReport], FieldValue]]] = {
 """Fields of a run in a list, by user-visible name."""
 
 _LABEL_FIELD: Final = "label"
+_MATCH_S: Final = 1.0
+"""Processor time in which a value must be matched."""
 _FILTER: Final = re.compile(r"\s*([^=~<>!\s]+)\s*(!=|=|~|<|>)(.*)", re.DOTALL)
 
 RunFilter: TypeAlias = Callable[[RunReport], bool]
@@ -103,10 +108,12 @@ def _parse_filter(text: str) -> RunFilter:
 def _parse_comparison(sign: str, value: str, text: str) -> Callable[[FieldValue], bool]:
     if sign == "~":
         try:
-            pattern = re.compile(value)
-        except re.error as error:
-            raise UsageError(f"'{value}' in '{text}' is no regular expression: {error}") from error
-        return lambda value: pattern.search(_text(value)) is not None
+            pattern = compile_regex(value)
+        except RegexError as error:
+            raise UsageError(
+                f"{quote_value(value)} in {quote_value(text)} is no regular expression: {error}"
+            ) from error
+        return lambda field: _is_found(pattern, _text(field))
     if sign in {"<", ">"}:
         try:
             limit = float(value)
@@ -116,6 +123,14 @@ def _parse_comparison(sign: str, value: str, text: str) -> Callable[[FieldValue]
         return lambda value: isinstance(value, int) and ((value > limit) if above else (value < limit))
     choices = {choice.strip().casefold() for choice in value.split(",")}
     return lambda value: (_text(value).casefold() in choices) == (sign == "=")
+
+
+def _is_found(pattern: re.Pattern[str], text: str) -> bool:
+    try:
+        with cpu_limit(_MATCH_S):
+            return pattern.search(text) is not None
+    except CpuLimitError:
+        raise UsageError(f"{quote_value(pattern.pattern)} takes too long on {quote_value(text)}") from None
 
 
 def _text(value: FieldValue) -> str:

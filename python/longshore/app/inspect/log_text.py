@@ -8,10 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from longshore.config.values.templates import quote_value
 from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
+from longshore.model.user_regex import RegexError, compile_regex
+from longshore.world.cpu_limit import CpuLimitError, cpu_limit
 from longshore.world.files.read_file import open_to_read
 
 _CHUNK_B: Final = 1 << 20
+_MATCH_S: Final = 10.0
+"""Processor time in which the lines of a chunk must be matched."""
 """Read size in bytes: a log may have no line feed in five gigabytes."""
 
 
@@ -66,11 +71,10 @@ def tail_offset(file: int, lines: int) -> int:
 def compile_pattern(text: str) -> re.Pattern[bytes]:
     """Compile a user's regular expression for bytes; raises `UsageError` if invalid."""
     try:
-        return re.compile(text.encode("utf-8", "surrogateescape"))
-    except re.error as error:
-        place = "" if error.pos is None else f" at its sign {error.pos + 1}"
+        return compile_regex(text.encode("utf-8", "surrogateescape"))
+    except RegexError as error:
         raise UsageError(
-            f"'{text}' is no regular expression: {error.msg}{place}",
+            f"{quote_value(text)} is no regular expression: {error}",
             hint="Signs such as ( [ * + ? . mean themselves behind a backslash.",
         ) from error
 
@@ -88,13 +92,22 @@ class LineMatcher:
         if len(self._rest) >= _CHUNK_B:
             lines.append(self._rest)
             self._rest = b""
-        return (line for line in lines if self._pattern.search(line))
+        return iter(self._matching(lines))
 
     def end(self) -> Iterator[bytes]:
         """Yield the last line if it matches and has no line feed."""
         last, self._rest = self._rest, b""
-        if last and self._pattern.search(last):
-            yield last
+        yield from self._matching([last] if last else [])
+
+    def _matching(self, lines: list[bytes]) -> list[bytes]:
+        try:
+            with cpu_limit(_MATCH_S):
+                return list(filter(self._pattern.search, lines))
+        except CpuLimitError:
+            raise UsageError(
+                f"{quote_value(self._pattern.pattern.decode(errors='replace'))} takes too long on a line of this log",
+                hint="Repetitions within repetitions, such as (a+)+, try every division of a line.",
+            ) from None
 
 
 def matching_lines(file: int, pattern: re.Pattern[bytes], begin: int = 0) -> Iterator[bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Final, Protocol, TypeAlias, TypeVar
@@ -20,6 +19,7 @@ from longshore.errors import ConfigError
 from longshore.model.run.states import Cause, JobState
 from longshore.model.signals import signal_names, signal_number
 from longshore.model.suggestions import did_you_mean
+from longshore.model.user_regex import RegexError, compile_regex
 from longshore.model.values import YamlValue
 from longshore.model.workflow.attempt_rules import (
     Backoff,
@@ -224,11 +224,10 @@ def parse_regex(value: YamlValue, key: str, origin: Origin | None = None) -> str
     if isinstance(value, list | dict | bool) or not str(value):
         raise ConfigError(f"'{key}' must be a regular expression, not {quote_value(value)}", origin=origin)
     try:
-        re.compile(str(value), re.MULTILINE)
-    except re.error as error:
-        at = f" at character {error.pos + 1}" if error.pos is not None else ""
+        compile_regex(str(value), multiline=True)
+    except RegexError as error:
         raise ConfigError(
-            f"'{key}' is not a regular expression: {error.msg}{at} of {quote_value(value)}",
+            f"'{key}' is not a regular expression: {error} of {quote_value(value)}",
             origin=origin,
             hint="Escape literal special characters by a backslash; single quotes in YAML keep it.",
         ) from error

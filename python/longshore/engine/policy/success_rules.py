@@ -4,17 +4,37 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
 from longshore.model.run.event import Ended
 from longshore.model.run.states import Cause, JobState
+from longshore.model.user_regex import compile_regex
 from longshore.model.workflow.attempt_rules import LogValue, RetryOn, SuccessIf
 
 SUCCESS_STATE = JobState.SUCCEEDED.value
 """Value of ``successIf.state`` for an end without a cause."""
+
+
+class SlowSearchError(Exception):
+    """A regular expression takes too long on a log."""
+
+
+Which: TypeAlias = Literal["first", "last"]
+LogSearch: TypeAlias = Callable[[str, str, Which], re.Match[str] | None]
+"""Finds the first or last match of a regular expression in a log.
+
+Raises `SlowSearchError` if that takes too long.
+"""
+
+
+def search_log(regex: str, log: str, which: Which) -> re.Match[str] | None:
+    """Find the first or last match of a regular expression in a log."""
+    pattern = compile_regex(regex, multiline=True)
+    # Of a million matches, all but the last are dropped.
+    return next(iter(deque(pattern.finditer(log), maxlen=1)), None) if which == "last" else pattern.search(log)
 
 
 class AttemptOutputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,13 +46,16 @@ class AttemptOutputs(msgspec.Struct, frozen=True, kw_only=True):
         The end of its log; empty without one.
     file
         The path that must exist, its variables filled in; ``None`` where no file is required.
-    there
+    file_exists
         Whether that file exists.
+    search
+        How a log is searched; an engine bounds the time.
     """
 
     log: str = ""
     file: str | None = None
     file_exists: bool = False
+    search: LogSearch = search_log
 
 
 def needs_log(end: Ended, rules: SuccessIf | None, on: RetryOn | None) -> bool:
@@ -84,9 +107,15 @@ def apply_success_rules(end: Ended, rules: SuccessIf | None, on: RetryOn | None,
 
 def _mark_retry_match(end: Ended, on: RetryOn | None, outputs: AttemptOutputs) -> Ended:
     """Return the end, marked where its log matches a text of the retry rules."""
-    if end.cause is not None and on is not None and on.log is not None and _is_found(on.log, outputs.log):
-        end = msgspec.structs.replace(end, matched=True)
-    return end
+    if end.cause is None or on is None or on.log is None:
+        return end
+    try:
+        if outputs.search(on.log, outputs.log, "first") is None:
+            return end
+    except SlowSearchError as error:
+        note = f"retryOn.log '{on.log}' counts as not matched: {error}"
+        return msgspec.structs.replace(end, reason=f"{end.reason}; {note}" if end.reason else note)
+    return msgspec.structs.replace(end, matched=True)
 
 
 def _apply_any_predicate(end: Ended, rules: SuccessIf, outputs: AttemptOutputs) -> Ended:
@@ -126,8 +155,8 @@ def _unmet_predicates(end: Ended, rules: SuccessIf, outputs: AttemptOutputs) -> 
         yield f"it ended as {ended}, and successIf.state is {', '.join(rules.state)}"
     if rules.exit is not None and end.exit is not None and end.exit not in rules.exit:
         yield f"exit code {end.exit} is not in successIf.exit {list(rules.exit)}"
-    if rules.log is not None and not _is_found(rules.log, outputs.log):
-        yield f"its log has nothing that matches successIf.log '{rules.log}'"
+    if rules.log is not None:
+        yield from _check_log(rules.log, outputs)
     if rules.file is not None and not outputs.file_exists:
         yield f"there is no file '{outputs.file or rules.file}' (successIf.file)"
     if end.run_s is not None:
@@ -136,12 +165,23 @@ def _unmet_predicates(end: Ended, rules: SuccessIf, outputs: AttemptOutputs) -> 
         if rules.most_s is not None and end.run_s > rules.most_s:
             yield f"it ran for {end.run_s:.1f} s, and successIf.walltime is at most {rules.most_s:g} s"
     if rules.value is not None:
-        yield from _check_value(rules.value, outputs.log)
+        yield from _check_value(rules.value, outputs)
 
 
-def _check_value(value: LogValue, log: str) -> Iterator[str]:
-    # The last one: of a million matches, none of the others is kept.
-    last = next(iter(deque(re.finditer(value.regex, log, re.MULTILINE), maxlen=1)), None)
+def _check_log(regex: str, outputs: AttemptOutputs) -> Iterator[str]:
+    try:
+        if outputs.search(regex, outputs.log, "first") is None:
+            yield f"its log has nothing that matches successIf.log '{regex}'"
+    except SlowSearchError as error:
+        yield f"successIf.log '{regex}' counts as not matched: {error}"
+
+
+def _check_value(value: LogValue, outputs: AttemptOutputs) -> Iterator[str]:
+    try:
+        last = outputs.search(value.regex, outputs.log, "last")
+    except SlowSearchError as error:
+        yield f"successIf.value '{value.regex}' counts as not matched: {error}"
+        return
     if last is None:
         yield f"its log has nothing that matches successIf.value '{value.regex}'"
         return
@@ -156,7 +196,3 @@ def _check_value(value: LogValue, log: str) -> Iterator[str]:
         yield f"successIf.value found {number:g}, less than {value.least:g}"
     elif value.most is not None and not number <= value.most:
         yield f"successIf.value found {number:g}, more than {value.most:g}"
-
-
-def _is_found(regex: str, log: str) -> bool:
-    return re.search(regex, log, re.MULTILINE) is not None

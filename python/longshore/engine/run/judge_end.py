@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
@@ -12,16 +13,29 @@ import msgspec
 
 from longshore.config.values.templates import Template, split_fields
 from longshore.contract.context import RunPaths
-from longshore.engine.policy.success_rules import AttemptOutputs, apply_success_rules, may_succeed, needs_log
+from longshore.engine.policy.success_rules import (
+    AttemptOutputs,
+    SlowSearchError,
+    Which,
+    apply_success_rules,
+    may_succeed,
+    needs_log,
+    search_log,
+)
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import ConfigError
 from longshore.model.run.event import Ended
+from longshore.model.user_regex import RegexError
 from longshore.model.workflow.attempt_rules import KeepPolicy
 from longshore.plan.task_script import count_done_tasks, records_tasks, task_record_path
+from longshore.world.cpu_limit import CpuLimitError, cpu_limit
 from longshore.world.files.read_file import open_stream, read_file
 
 LOG_TAIL_B: Final = 1 << 20
 """Bytes searched at the end of a log: a log may have gigabytes, and the engine waits meanwhile."""
+_SEARCH_S: Final = 1.0
+"""Processor time of a search in a log: the engine waits meanwhile."""
+_MAX_SLOW_SEARCHES: Final = 3
 
 
 class EndJudge:
@@ -32,6 +46,8 @@ class EndJudge:
         self._jobs = jobs
         self._log_line = log_line
         self._unwanted_logs: list[Path] = []
+        self._slow_searches: dict[str, int] = {}
+        """Number of logs that a regular expression took too long on."""
         rules = [settings.rules for settings in jobs.header.settings]
         # Most runs have no such rules; their ends then cost one look-up in a list.
         self._has_rules = [rule.success_if is not None or rule.retry_on is not None for rule in rules]
@@ -64,8 +80,22 @@ class EndJudge:
         if success_rules is not None and success_rules.file is not None and may_succeed(end, success_rules):
             file = self._render_path(end.j, success_rules.file)
         file_exists = file is not None and os.path.lexists(file)
-        outputs = AttemptOutputs(log=log, file=file, file_exists=file_exists)
+        outputs = AttemptOutputs(log=log, file=file, file_exists=file_exists, search=self._search_log)
         return apply_success_rules(end, success_rules, rules.retry_on, outputs)
+
+    def _search_log(self, regex: str, log: str, which: Which) -> re.Match[str] | None:
+        if self._slow_searches.get(regex, 0) >= _MAX_SLOW_SEARCHES:
+            raise SlowSearchError(f"it took too long on {_MAX_SLOW_SEARCHES} logs, and is no longer tried")
+        try:
+            with cpu_limit(_SEARCH_S):
+                return search_log(regex, log, which)
+        except (CpuLimitError, RegexError) as error:
+            self._slow_searches[regex] = count = self._slow_searches.get(regex, 0) + 1
+            self._log_line(
+                f"the regular expression '{regex}' counts as not matched: {error}"
+                + ("; it is no longer tried" if count == _MAX_SLOW_SEARCHES else "")
+            )
+            raise SlowSearchError(str(error)) from error
 
     def _add_task_counts(self, end: Ended) -> Ended:
         """Return the bad end of a job of several tasks with the number of tasks that are done."""

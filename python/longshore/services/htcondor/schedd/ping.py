@@ -8,11 +8,15 @@ from typing import Final
 
 from longshore.contract.context import PingReport
 from longshore.errors import ConfigError, ServiceError, UnreachableError
+from longshore.model.user_regex import RegexError, compile_regex
 from longshore.model.workflow.request import MIB
 from longshore.services.htcondor.schedd.bindings import version_error
 from longshore.services.htcondor.schedd.client import Ad, CondorClient
+from longshore.world.cpu_limit import CpuLimitError, cpu_limit
 
 NAME: Final = "htcondor"
+_MATCH_S: Final = 5.0
+"""Processor time in which the names of all machines must be matched."""
 _MACHINE: Final = ("Machine", "TotalCpus", "TotalMemory", "TotalDisk", "TotalGPUs", "TotalSlotCpus", "TotalSlotMemory")
 
 
@@ -57,8 +61,8 @@ def machines_like(pattern: str) -> re.Pattern[str]:
     Raises `ConfigError` if it is no regular expression.
     """
     try:
-        return re.compile(pattern)
-    except re.error as error:
+        return compile_regex(pattern)
+    except RegexError as error:
         raise ConfigError(
             f"'executeMachinesPattern' is no regular expression: '{pattern}' ({error})",
             hint="One is like '.*worker.*': '*' means any number of what stands before it.",
@@ -71,7 +75,11 @@ def capacity_of(machines: Sequence[Ad], pattern: str) -> dict[str, int]:
     `machines` are ads, one or more per machine. Machines whose name matches `pattern` count, or all if none matches.
     """
     like = machines_like(pattern)
-    chosen = [ad for ad in machines if pattern and like.match(str(ad.get("Machine", "")))] or machines
+    try:
+        with cpu_limit(_MATCH_S):
+            chosen = [ad for ad in machines if pattern and like.match(str(ad.get("Machine", "")))] or machines
+    except CpuLimitError:
+        raise ConfigError(f"'executeMachinesPattern' takes too long on names of machines: '{pattern}'") from None
     found: dict[str, int] = {}
     for resource, names, unit in (
         ("cpus", ("TotalCpus", "TotalSlotCpus"), 1),
