@@ -1,4 +1,4 @@
-"""One place writes files and one locks them; what does it elsewhere is named here, with the reason."""
+"""All writes go through one door; what writes files elsewhere is named here, with the reason."""
 
 from __future__ import annotations
 
@@ -9,43 +9,107 @@ import pytest
 
 PACKAGE = Path(__file__).resolve().parents[2] / "python" / "longshore"
 
-HOMES = {"world/files/atomic.py", "world/files/locks.py"}
+HOME = "world/files/"
 EXCEPTIONS = {
-    "engine/keeper/scratch.py": "the keeper runs without the package, and has a door of its own",
     "cli/inspect/draw.py": "the user names the file, which may be a device",
     "cli/main.py": "opens /dev/null",
     "services/htcondor/schedd/bindings.py": "opens /dev/null",
-    "world/files/read_file.py": "opens a file to read it",
-    "world/files/presence.py": "opens a folder, so that a network file system looks again",
     "testing/conformance/executor.py": "writes programs for jobs to run",
+    "testing/conformance/service.py": "takes files away that a service must miss",
     "testing/conformance/service_capabilities.py": "writes the files that jobs wait for",
 }
 
+_MODULES = {"os", "fcntl", "shutil", "tempfile"}
 _CALLS = {
-    "os.open",
-    "os.replace",
-    "os.rename",
-    "os.link",
-    "os.fsync",
-    "os.fdatasync",
-    "fcntl.flock",
-    "fcntl.lockf",
-    "tempfile.mkstemp",
-    "tempfile.NamedTemporaryFile",
+    "chmod",
+    "chown",
+    "copy",
+    "copy2",
+    "copyfile",
+    "copytree",
+    "fchmod",
+    "fchown",
+    "fdatasync",
+    "fdopen",
+    "flock",
+    "fsync",
+    "ftruncate",
+    "link",
+    "lockf",
+    "makedirs",
+    "mkdir",
+    "mkdtemp",
+    "mkfifo",
+    "mkstemp",
+    "move",
+    "NamedTemporaryFile",
+    "open",
+    "posix_fallocate",
+    "pwrite",
+    "remove",
+    "removedirs",
+    "rename",
+    "renames",
+    "replace",
+    "rmdir",
+    "rmtree",
+    "symlink",
+    "TemporaryDirectory",
+    "TemporaryFile",
+    "truncate",
+    "unlink",
+    "utime",
+    "write",
 }
-_METHODS = {"write_text", "write_bytes", "touch", "rename", "hardlink_to"}
+_METHODS = {
+    "chmod",
+    "hardlink_to",
+    "mkdir",
+    "rename",
+    "rmdir",
+    "symlink_to",
+    "touch",
+    "unlink",
+    "write_bytes",
+    "write_text",
+}
+_BELOW = {
+    "AppendedFile",
+    "atomic_file",
+    "copy_file",
+    "create_atomically",
+    "create_file",
+    "file_system_time",
+    "make_executable",
+    "make_folders",
+    "move",
+    "open_to_append",
+    "remove_empty_folder",
+    "remove_file",
+    "take_lock",
+    "truncate_file",
+    "write_atomically",
+}
+"""Functions of the door that can follow links above the folder they are given."""
+_IN_RUNS = ("app/submit/", "app/control/", "engine/", "services/")
+"""Packages that write into run directories."""
+_OUTSIDE = {"app/submit/submitcmd.py": "makes the folders of a job's outputs, wherever the user wants them"}
 
 
 def violations(tree: ast.AST) -> list[int]:
-    """Lines of the calls that write, rename or lock a file."""
+    """Lines of the calls that write, rename, remove or lock a file."""
     return [node.lineno for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_violation(node)]
 
 
 def _is_violation(call: ast.Call) -> bool:
-    name = ast.unparse(call.func)
-    method = name.rpartition(".")[2]
+    receiver, _, method = ast.unparse(call.func).rpartition(".")
+    if receiver in {"files", "system"}:
+        # The doors of the package and of the keeper.
+        return False
+    if receiver in _MODULES:
+        return method in _CALLS
     # `str.replace` has two arguments, and `msgspec.structs.replace` has names.
-    if name in _CALLS or method in _METHODS or (method == "replace" and len(call.args) == 1 and not call.keywords):
+    if receiver and (method in _METHODS or (method == "replace" and len(call.args) == 1 and not call.keywords)):
         return True
     modes = [argument.value for argument in call.args if isinstance(argument, ast.Constant)]
     modes += [keyword.value.value for keyword in call.keywords if isinstance(keyword.value, ast.Constant)]
@@ -54,14 +118,43 @@ def _is_violation(call: ast.Call) -> bool:
     )
 
 
-def test_files_are_written_and_locked_in_one_place() -> None:
-    found = {
-        path.relative_to(PACKAGE).as_posix(): lines
+def unguarded(tree: ast.AST) -> list[int]:
+    """Lines of the calls that do not say below which folder no link is followed."""
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id in _BELOW
+        and "below" not in {keyword.arg for keyword in node.keywords}
+    ]
+
+
+def _modules() -> dict[str, ast.AST]:
+    return {
+        path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text("utf-8"))
         for path in sorted(PACKAGE.rglob("*.py"))
-        if (lines := violations(ast.parse(path.read_text("utf-8"))))
     }
-    assert not {name: lines for name, lines in found.items() if name not in HOMES | set(EXCEPTIONS)}
+
+
+def test_files_are_written_and_locked_in_one_place() -> None:
+    found = {name: lines for name, tree in _modules().items() if (lines := violations(tree))}
+    assert not {name: lines for name, lines in found.items() if not name.startswith(HOME) and name not in EXCEPTIONS}
     assert set(EXCEPTIONS) <= set(found), "an exception that is none any more"
+
+
+def test_only_the_door_calls_the_operating_system() -> None:
+    found = {name: lines for name, tree in _modules().items() if (lines := violations(tree)) and name.startswith(HOME)}
+    assert not found
+
+
+def test_writes_into_a_run_say_below_which_folder_no_link_is_followed() -> None:
+    found = {
+        name: lines
+        for name, tree in _modules().items()
+        if (lines := unguarded(tree)) and name.startswith(_IN_RUNS) and not name.startswith("engine/share/")
+    }
+    assert set(found) == set(_OUTSIDE), found
 
 
 @pytest.mark.parametrize(
@@ -76,6 +169,11 @@ def test_files_are_written_and_locked_in_one_place() -> None:
         ("structs.replace(record, a=1)", False),
         ("fcntl.flock(file, fcntl.LOCK_EX)", True),
         ("path.write_text('', 'utf-8')", True),
+        ("os.write(1, b'')", True),
+        ("shutil.rmtree(path)", True),
+        ("path.parent.mkdir(parents=True)", True),
+        ("files.mkdir(path)", False),
+        ("move(source, target)", False),
     ],
 )
 def test_such_calls_are_recognised(source: str, is_one: bool) -> None:
@@ -85,7 +183,10 @@ def test_such_calls_are_recognised(source: str, is_one: bool) -> None:
 @pytest.mark.parametrize(
     ("library", "homes"),
     [
-        ("fcntl", {"world/files/locks.py", "engine/keeper/kernel.py", "engine/keeper/records.py"}),
+        (
+            "fcntl",
+            {"world/files/locks.py", "world/files/system.py", "engine/keeper/kernel.py", "engine/keeper/records.py"},
+        ),
         ("difflib", {"model/suggestions.py"}),
     ],
 )

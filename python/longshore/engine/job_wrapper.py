@@ -26,6 +26,7 @@ from longshore.model.signals import signal_name
 from longshore.plan.job_commands import exact_shell_line
 from longshore.sites.inherited_environment import select_inherited
 from longshore.world.files.atomic import write_atomically
+from longshore.world.files.folder import make_folders, remove_empty_folder, remove_file
 from longshore.world.files.read_file import open_stream, read_file
 
 WRAPPER: Final = PurePosixPath("wms", "longshore-job")
@@ -162,9 +163,9 @@ class BatchFiles(msgspec.Struct, frozen=True):
 
     def write_table(self, members: Iterable[BatchMember]) -> None:
         """Write the table of the members, and make the directory of their end records."""
-        self.ends.mkdir(parents=True, exist_ok=True)
-        self.run.batches.mkdir(exist_ok=True)
-        write_atomically(self.table, "".join(self._lines(members)).encode())
+        make_folders(self.ends, below=self.run.root)
+        make_folders(self.run.batches, below=self.run.root)
+        write_atomically(self.table, "".join(self._lines(members)), below=self.run.root, durable=True)
 
     def read_members(self) -> tuple[AttemptId, ...]:
         """Return the members in the order of the table; empty without a table."""
@@ -197,14 +198,14 @@ class BatchFiles(msgspec.Struct, frozen=True):
     def remove_end(self, attempt: AttemptId) -> None:
         """Remove a member's end record, once its end is in the journal."""
         path = self.ends / f"{attempt[0]}.{attempt[1]}"
-        path.unlink(missing_ok=True)
-        path.with_name(path.name + _STARTED_SUFFIX).unlink(missing_ok=True)
+        remove_file(path, below=self.run.root)
+        remove_file(path.with_name(path.name + _STARTED_SUFFIX), below=self.run.root)
 
     def remove_directory(self) -> None:
         """Remove the directory of end records, if it is empty."""
         with suppress(OSError):
             # A member that ended twice left a file, which does no harm.
-            self.ends.rmdir()
+            remove_empty_folder(self.ends, below=self.run.root)
 
     def _lines(self, members: Iterable[BatchMember]) -> Iterator[str]:
         for member in members:

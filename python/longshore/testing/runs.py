@@ -15,6 +15,7 @@ from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.workflow import Workflow
 from longshore.world.files.atomic import create_file
+from longshore.world.files.folder import make_folders
 from longshore.world.runs.manifests import create_manifest, take_manifest
 from longshore.world.runs.run_directory import RUN_FORMAT, create_run_directory, write_card, write_rendered
 
@@ -29,10 +30,10 @@ def write_run_directory(
 ) -> RunPaths:
     """Write a run directory with the files that a service rendered."""
     with create_run_directory(root) as draft:
-        create_file(draft.workflow, workflow_lines(workflow), durable=True)
-        draft.journal.mkdir()
+        create_file(draft.workflow, workflow_lines(workflow), below=draft.root, durable=True)
+        make_folders(draft.journal, below=draft.root)
         for folder in folders:
-            (draft.root / folder).mkdir(parents=True, exist_ok=True)
+            make_folders(draft.root / folder, below=draft.root)
         rendered = write_rendered(draft, files)
         write_card(draft, identity)
         mutable = {str(file.path) for file in rendered if file.is_mutable}

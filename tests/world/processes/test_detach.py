@@ -87,6 +87,6 @@ def test_a_scope_runs_the_command_with_its_words(tmp_path: Path, programs: Path)
 def test_a_missing_program_raises_an_error(tmp_path: Path, programs: Path) -> None:
     with pytest.raises(FileNotFoundError):
         start_detached(["no-such-program"], log=tmp_path / "engine.log")
-    with pytest.raises(OSError, match="engine"):
+    with pytest.raises(OSError, match="nowhere"):
         start_detached(["sh"], log=tmp_path / "nowhere" / "engine.log")
     time.sleep(0)

@@ -15,6 +15,7 @@ from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import RunIdentity
 from longshore.world.files.atomic import create_file
+from longshore.world.files.system import files
 from longshore.world.runs.run_directory import (
     RUN_FORMAT,
     add_to_run_folder,
@@ -139,19 +140,19 @@ def test_a_name_that_is_too_long_leaves_nothing(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_a_disk_that_fills_up_on_the_way_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make = os.mkdir
-
-    def full(path: str, mode: int = 0o777, **more: int | None) -> None:
-        if Path(path).name in {"b", "c"}:
+def test_a_disk_that_fills_up_on_the_way_leaves_nothing(tmp_path: Path) -> None:
+    class FullDisk:
+        def mkdir(self, path: str | Path, mode: int = 0o777, *, dir_fd: int | None = None) -> None:
             # The parent is made first, so that its absence is what calls for it.
-            if not Path(path).parent.exists():
-                raise FileNotFoundError(errno.ENOENT, "No such file or directory", str(path))
-            raise OSError(errno.ENOSPC, "No space left on device", str(path))
-        make(path, mode, **more)
+            if Path(path).name in {"b", "c"} and Path(path).parent.exists():
+                raise OSError(errno.ENOSPC, "No space left on device", str(path))
+            os.mkdir(path, mode, dir_fd=dir_fd)
 
-    monkeypatch.setattr(os, "mkdir", full)
-    with pytest.raises(FilesError, match="No space left"), create_run_directory(tmp_path / "a" / "b" / "c" / "run"):
+    with (
+        files.use(FullDisk()),
+        pytest.raises(FilesError, match="No space left"),
+        create_run_directory(tmp_path / "a" / "b" / "c" / "run"),
+    ):
         pytest.fail("the body must not be run")
     assert names(tmp_path) == []
 

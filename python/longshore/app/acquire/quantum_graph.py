@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -20,7 +19,7 @@ from longshore.errors import ConfigError, FilesError, GraphCommandError, Prepara
 from longshore.graph.formats.quantum_graph import RUN_GRAPH, task_graph
 from longshore.model.tasks.file import File
 from longshore.origin import Origin
-from longshore.world.files.atomic import write_atomically
+from longshore.world.files.atomic import copy_file, write_atomically
 from longshore.world.files.log_tail import read_tail
 from longshore.world.files.permissions import apply_umask
 from longshore.world.processes.program import run_to_file
@@ -107,7 +106,7 @@ def copy_graph(run: ResolvedRun, key: str, progress: Progress) -> AcquiredPayloa
         create_run_folder(run.paths.root)
         target = original if words else copy
         try:
-            shutil.copy2(given, target)
+            copy_file(given, target, below=run.paths.root)
         except OSError as error:
             raise FilesError(
                 f"'{given}' cannot be copied to '{target}': {error.strerror}", origin=configuration.origin(key)
@@ -163,7 +162,7 @@ def _run_command(
         origin = None  # no file to correct
     progress.stage(f"{command.activity} (output in '{output}')")
     try:
-        write_atomically(output, f"{shlex.join(words)}\n\n")
+        write_atomically(output, f"{shlex.join(words)}\n\n", below=run.paths.root)
         status = run_to_file(words, output, env=run.configuration.env)
     except OSError as error:
         program = words[0]

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from longshore.errors import FilesError
-from longshore.world.files.atomic import create_file
+from longshore.world.files.atomic import create_file, make_executable
+from longshore.world.files.folder import make_folders
 from longshore.world.shipped_files import shipped_path
 
 STARTER_FILES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -39,12 +40,12 @@ def write_starter_files(kind: str, folder: Path) -> list[Path]:
                 f"'{target}' exists already", hint="Name another directory: longshore init --kind KIND DIR"
             )
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folders(folder)
         for target in targets:
             # Exclusive creation: a file that appears at this moment is not overwritten either.
             create_file(target, [shipped_path("etc", "starters", target.name).read_bytes()])
             if target.suffix == ".sh":
-                target.chmod(target.stat().st_mode | 0o111)
+                make_executable(target)
     except OSError as error:
         raise FilesError(f"'{error.filename or folder}' cannot be written: {error.strerror}") from error
     return targets

@@ -46,7 +46,7 @@ def graphs_to_save(
 def write_saved(folder: Path, files: SavedGraphs) -> None:
     """Write the files into an existing folder."""
     for name, lines in files.items():
-        create_file(folder / name, lines(), durable=True)
+        create_file(folder / name, lines(), below=folder, durable=True)
 
 
 def write_graphs_only(run: ResolvedRun, files: SavedGraphs, *, exists: bool) -> bool:

@@ -23,6 +23,7 @@ from longshore.errors import (
 from longshore.model.run.fingerprint import SubmissionStart
 from longshore.model.run.moment import format_timestamp
 from longshore.model.run.submission import RunIdentity, Submission
+from longshore.world.files.folder import remove_file
 from longshore.world.files.links import link_by_id
 from longshore.world.files.locks import lock_folder
 from longshore.world.files.permissions import apply_umask
@@ -87,7 +88,7 @@ def submit_once(prepared: PreparedRun, progress: RecordingProgress) -> Submitted
         try:
             with apply_umask(prepared.umask):
                 write_card(run, card)
-                run.submitting.unlink(missing_ok=True)
+                remove_file(run.submitting, below=run.root)
         except OSError as error:
             progress.note(f"the run goes on, but '{run.card}' could not be brought up to date: {error.strerror}")
     if registered and card.other_ids:
@@ -202,7 +203,7 @@ def _withdraw(prepared: PreparedRun, card: RunIdentity, *, registered: bool) -> 
     if prepared.keep:
         # If it cannot be removed, the next call asks the service whether the run is live.
         with suppress(OSError):
-            prepared.run.submitting.unlink()
+            remove_file(prepared.run.submitting, below=prepared.run.root)
     else:
         remove_run_directory(prepared.run, kept=prepared.kept_files)
     if registered or not prepared.keep:

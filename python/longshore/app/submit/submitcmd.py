@@ -25,6 +25,7 @@ from longshore.model.tasks.file import File
 from longshore.model.workflow.job import Job
 from longshore.model.workflow.workflow import Workflow
 from longshore.origin import Origin
+from longshore.world.files.folder import make_folders
 from longshore.world.runs.registry import remove_entry
 
 LABEL: Final = "customJob"
@@ -203,6 +204,6 @@ def _make_parents(outputs: Mapping[str, str]) -> None:
     for target in outputs.values():
         if target.startswith("/"):
             try:
-                Path(target).parent.mkdir(parents=True, exist_ok=True)
+                make_folders(Path(target).parent)
             except OSError as error:
                 raise FilesError(f"the directory of the output '{target}' cannot be made: {error.strerror}") from error

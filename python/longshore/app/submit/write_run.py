@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import shutil
 from pathlib import Path
 
 import msgspec
@@ -19,7 +18,8 @@ from longshore.contract.context import RunPaths
 from longshore.engine.run.service_capabilities import log_directories
 from longshore.model.lines.codec import workflow_lines
 from longshore.model.run.submission import RunIdentity
-from longshore.world.files.atomic import create_file
+from longshore.world.files.atomic import copy_file, create_file, make_executable
+from longshore.world.files.folder import make_folders
 from longshore.world.files.permissions import apply_umask, set_group
 from longshore.world.runs.manifests import create_manifest, take_manifest
 from longshore.world.runs.run_directory import (
@@ -79,34 +79,34 @@ def _write_files(draft: RunPaths, plan: RunPlan, run_token: str) -> set[str]:
     _write_inputs(draft, plan)
     merged = plain_value(configuration.config.root)
     text: str = yaml.safe_dump(merged, sort_keys=False, allow_unicode=True, width=120)
-    create_file(merged_config_path(draft, workflow.name), [text.encode()])
+    create_file(merged_config_path(draft, workflow.name), [text.encode()], below=draft.root)
     origins = {key: msgspec.to_builtins(origin) for key, origin in origins_of(configuration.config.root)}
-    create_file(draft.origins, [msgspec.json.format(msgspec.json.encode(origins), indent=1), b"\n"])
-    create_file(draft.workflow, workflow_lines(workflow), durable=True)
+    create_file(draft.origins, [msgspec.json.format(msgspec.json.encode(origins), indent=1), b"\n"], below=draft.root)
+    create_file(draft.workflow, workflow_lines(workflow), below=draft.root, durable=True)
     write_saved(draft.root, plan.saved)
     for directory in (*plan.directories, *log_directories(run.service, workflow)):
-        (draft.root / directory).mkdir(parents=True, exist_ok=True)
+        make_folders(draft.root / directory, below=draft.root)
     for name, program in plan.programs.items():
-        create_file(_with_parent_folder(draft.root / name), [program.encode()])
+        create_file(_with_parent_folder(draft, name), [program.encode()], below=draft.root)
     for name, source in plan.copies.items():
-        shutil.copy2(source, _with_parent_folder(draft.root / name))
+        copy_file(source, _with_parent_folder(draft, name), below=draft.root)
     for name in plan.executables:
-        path = draft.root / name
-        path.chmod(path.stat().st_mode | 0o111)
-    draft.journal.mkdir()
+        make_executable(draft.root / name, below=draft.root)
+    make_folders(draft.journal, below=draft.root)
     context = msgspec.structs.replace(run.context, run_token=run_token)
     rendered = write_rendered(draft, run.service.render(workflow, context))
     return {str(file.path) for file in rendered if file.is_mutable}
 
 
-def _with_parent_folder(path: Path) -> Path:
-    """Create the folder of a path and return the path."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+def _with_parent_folder(draft: RunPaths, name: str) -> Path:
+    """Create the folder of a file of the run and return the path of the file."""
+    path = draft.root / name
+    make_folders(path.parent, below=draft.root)
     return path
 
 
 def _write_inputs(draft: RunPaths, plan: RunPlan) -> None:
-    draft.inputs.mkdir()
+    make_folders(draft.inputs, below=draft.root)
     contents: list[tuple[Path, bytes | None]]
     contents = [(read.path, read.content) for read in plan.run.configuration.read_files()]
     contents += [(path, None) for path in plan.payload]
@@ -115,6 +115,6 @@ def _write_inputs(draft: RunPaths, plan: RunPlan) -> None:
         # Files of one name from several folders get different names.
         target = target if not target.exists() else draft.inputs / f"{number}_{path.name}"
         if content is None:
-            shutil.copyfile(path, target)  # may be large
+            copy_file(path, target, below=draft.root)
         else:
-            create_file(target, [content])
+            create_file(target, [content], below=draft.root)

@@ -47,6 +47,7 @@ from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
 from longshore.model.workflow.request import Request
 from longshore.world.clock import Clock, SystemClock, timestamp
+from longshore.world.files.folder import remove_file
 from longshore.world.files.read_file import open_stream
 from longshore.world.host import host_name, user_name
 from longshore.world.processes.detach import start_detached
@@ -147,7 +148,7 @@ class EngineService(
             return self._start_submission(run, "restart")
         except SubmissionRefusedError:
             # It was refused, and must not happen later without the user's knowledge.
-            path.unlink(missing_ok=True)
+            remove_file(path, below=run.root)
             raise
 
     def cancel(self, run: RunPaths, selection: JobSelection) -> CancelOutcome:

@@ -29,6 +29,7 @@ from longshore.model.user_regex import RegexError
 from longshore.model.workflow.attempt_rules import KeepPolicy
 from longshore.plan.task_script import count_done_tasks, records_tasks, task_record_path
 from longshore.world.cpu_limit import CpuLimitError, cpu_limit
+from longshore.world.files.folder import remove_file
 from longshore.world.files.read_file import open_stream, read_file
 
 LOG_TAIL_B: Final = 1 << 20
@@ -70,7 +71,7 @@ class EndJudge:
         paths, self._unwanted_logs = self._unwanted_logs, []
         for path in paths:
             with suppress(OSError):
-                path.unlink()
+                remove_file(path, below=self._run.root)
 
     def _apply_rules(self, end: Ended) -> Ended:
         rules = self._jobs.settings(end.j).rules
@@ -131,7 +132,7 @@ class EndJudge:
 def forget_tasks(run: RunPaths, jobs: Iterable[int]) -> None:
     """Make jobs begin with their first task when they run again, whichever tasks were done."""
     for job in jobs:
-        (run.root / task_record_path(job)).unlink(missing_ok=True)
+        remove_file(run.root / task_record_path(job), below=run.root)
 
 
 def read_tail(path: Path) -> str:

@@ -72,6 +72,7 @@ from longshore.model.run.event import (
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import Cause, JobState
 from longshore.world.clock import Clock
+from longshore.world.files.folder import make_folders, remove_file
 from longshore.world.host import boot_id, host_name
 from longshore.world.runs.manifests import read_manifest
 from longshore.world.runs.run_directory import read_card
@@ -135,7 +136,7 @@ class Engine:
         self._executed: set[Path] = set()
         """Interventions that were carried out, and whose files perhaps could not be removed yet."""
         self.life = _make_life(number, by, clock)
-        run.journal.mkdir(exist_ok=True)
+        make_folders(run.journal, below=run.root)
         self._journal = Journal(run.journal, self.life)
         for event in self._journal.seal(seal, now=clock.now()):
             # An engine that was thought dead wrote this, and perhaps acted on it, while this one was beginning.
@@ -410,7 +411,7 @@ class Engine:
                 self._apply_intervention(intervention)
             if self._commit():
                 with suppress(OSError):
-                    path.unlink(missing_ok=True)
+                    remove_file(path, below=self._run.root)
 
     def _apply_intervention(self, intervention: InterventionRecord) -> None:
         if intervention.act == "restart":

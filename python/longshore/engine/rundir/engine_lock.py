@@ -42,9 +42,9 @@ def lock_run(run: RunPaths, *, anew: bool = False) -> Lock:
         Another process holds the lock.
     """
     if anew:
-        write_atomically(run.engine_lock, b"")
+        write_atomically(run.engine_lock, b"", below=run.root)
     try:
-        return take_lock(run.engine_lock, wait_s=_LOCK_S, mode=0o644)
+        return take_lock(run.engine_lock, below=run.root, wait_s=_LOCK_S, mode=0o644)
     except BlockingIOError:
         raise SubmissionRefusedError(f"'{run.root}' already has an engine on this host") from None
 

@@ -14,8 +14,10 @@ import msgspec
 from longshore.contract.context import RunPaths
 from longshore.errors import SubmissionRefusedError
 from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.world.files.atomic import move, write_atomically
+from longshore.world.files.atomic import write_atomically
+from longshore.world.files.folder import make_folders, move, remove_file
 from longshore.world.files.read_file import read_file
+from longshore.world.files.system import files
 
 _SUFFIX: Final = ".json"
 InterventionKind = Literal["cancel", "pause", "unpause", "throttle", "hold", "release", "set", "restart"]
@@ -43,9 +45,9 @@ def write_intervention(run: RunPaths, record: InterventionRecord) -> Path:
         The run directory belongs to another user, or its disk is full.
     """
     try:
-        run.steer.mkdir(exist_ok=True)
+        make_folders(run.steer, below=run.root)
         path = run.steer / f"{_next_number(run):020}-{os.getpid()}{_SUFFIX}"
-        write_atomically(path, msgspec.json.encode(record))
+        write_atomically(path, msgspec.json.encode(record), below=run.root, durable=True)
     except OSError as error:
         raise SubmissionRefusedError(
             f"no intervention can be written to '{run.root}': {error.strerror}",
@@ -56,20 +58,20 @@ def write_intervention(run: RunPaths, record: InterventionRecord) -> Path:
 
 def _next_number(run: RunPaths) -> int:
     """Return a number above those of all pending interventions, even if the clock was set back in between."""
-    newest = max((name.partition("-")[0] for name in os.listdir(run.steer)), default="")
+    newest = max((name.partition("-")[0] for name in files.listdir(run.steer)), default="")
     return max(time.time_ns(), int(newest) + 1 if newest.isdigit() else 0)
 
 
 def discard_interventions(run: RunPaths) -> None:
     """Remove all pending interventions."""
     for path, _ in read_interventions(run):
-        path.unlink(missing_ok=True)
+        remove_file(path, below=run.root)
 
 
 def read_interventions(run: RunPaths) -> list[tuple[Path, InterventionRecord]]:
     """Return the pending interventions, oldest first; set an unreadable one aside instead of carrying it out."""
     try:
-        names = sorted(name for name in os.listdir(run.steer) if name.endswith(_SUFFIX))
+        names = sorted(name for name in files.listdir(run.steer) if name.endswith(_SUFFIX))
     except OSError:
         # The folder is missing, or unreadable for now: its interventions are taken once it can be read.
         return []
@@ -83,5 +85,5 @@ def read_interventions(run: RunPaths) -> list[tuple[Path, InterventionRecord]]:
             continue
         except DECODE_ERRORS:
             with suppress(OSError):
-                move(path, path.with_suffix(".unreadable"))
+                move(path, path.with_suffix(".unreadable"), below=run.root)
     return pending

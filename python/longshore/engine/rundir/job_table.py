@@ -223,8 +223,9 @@ class JobTable:
                 if self._check:
                     text = file.read()
                     self._check.refuse_changed_rest(text)
-                    file = BytesIO(text)  # noqa: PLW2901
-                yield from map(decode_file, file)
+                    yield from map(decode_file, BytesIO(text))
+                else:
+                    yield from map(decode_file, file)
         except OSError as error:
             raise RunUnreadableError(f"'{self.path}' cannot be read: {error.strerror}") from error
         except DECODE_ERRORS as error:

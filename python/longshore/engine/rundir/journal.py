@@ -44,6 +44,7 @@ from longshore.model.run.event import (
 from longshore.world.files.atomic import AppendedFile, create_atomically, is_file_at
 from longshore.world.files.presence import exists_uncached, is_local_file_system
 from longshore.world.files.read_file import open_stream
+from longshore.world.files.system import files
 
 _PROGRESS: Final = (Started, Ended, Lost, Failed, Steer, Restarted, Finished)
 """Events that show progress: a life without any has achieved nothing."""
@@ -65,13 +66,13 @@ class Journal:
         self._path = path = life_path(folder, life.life)
         line, self._crc = add_checksum(encode(life), SEED)
         try:
-            create_atomically(path, line)
+            create_atomically(path, line, below=folder.parent)
         except FileExistsError:
             raise SubmissionRefusedError(
                 f"another engine has just taken this run up: '{path}' is there already",
                 hint="There is nothing to do: that engine runs it.",
             ) from None
-        self._file = AppendedFile(path)
+        self._file = AppendedFile(path, below=folder.parent)
         self._local = is_local_file_system(folder)
         self._number = 0
 
@@ -148,7 +149,7 @@ class Journal:
         if not self._local:
             return exists_uncached(self._next)
         try:
-            self._next.stat()
+            files.stat(self._next)
         except FileNotFoundError:
             return False
         return True

@@ -7,7 +7,6 @@ the end of the last life may be missing without a trace, as after a crash.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -24,6 +23,7 @@ from longshore.model.run.event import FORMAT, PLAIN_FORMAT, Event, Life, Seal, S
 from longshore.model.run.states import JobState
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.read_file import open_stream, read_file
+from longshore.world.files.system import files
 
 _SUFFIX: Final = ".jsonl"
 _END: Final = "end.json"
@@ -86,7 +86,7 @@ def life_path(folder: Path, life: int) -> Path:
 def lives(folder: Path) -> list[tuple[int, Path]]:
     """Return the files of a journal by number of life, oldest first."""
     try:
-        names = os.listdir(folder)
+        names = files.listdir(folder)
     except FileNotFoundError:
         return []
     numbered = ((name.removesuffix(_SUFFIX), folder / name) for name in names if name.endswith(_SUFFIX))
@@ -96,7 +96,7 @@ def lives(folder: Path) -> list[tuple[int, Path]]:
 def write_end_seal(folder: Path, seal: EndSeal) -> None:
     """Seal the last life of a run that is over, durably; a later life seals it in its turn."""
     line, _ = add_checksum(msgspec.json.encode(seal), SEED)
-    write_atomically(folder / _END, line, durable=True)
+    write_atomically(folder / _END, line, below=folder.parent, durable=True)
 
 
 def read_end_seal(folder: Path) -> EndSeal | None:

@@ -13,6 +13,7 @@ from longshore.engine.rundir.journal_chain import lives
 from longshore.model.run.snapshot import Snapshot
 from longshore.world.files.atomic import file_system_time
 from longshore.world.files.read_file import open_stream
+from longshore.world.files.system import files
 from longshore.world.host import host_name
 from longshore.world.runs.owner import is_own_run
 from longshore.world.runs.run_directory import read_snapshot
@@ -38,8 +39,8 @@ def has_remote_heartbeat(run: RunPaths) -> bool:
     # Both times are the file system's, so that no two clocks are compared. That takes a file, which is not written into
     # the directory of another user: the difference of the clocks is small beside the limit.
     try:
-        now = file_system_time(run.root) if is_own_run(run.root) else time.time()
-        age = now - run.status.stat().st_mtime
+        now = file_system_time(run.root, below=run.root) if is_own_run(run.root) else time.time()
+        age = now - files.stat(run.status).st_mtime
     except OSError:
         return True
     return age < _RECENT_S

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -16,6 +15,7 @@ from longshore.model.run.event import Life, Restarted, Steer
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.locks import lock_folder
 from longshore.world.files.read_file import read_file
+from longshore.world.files.system import files
 
 _RECORD: Final = PurePosixPath("wms", "htcondor.json")
 DAG: Final = PurePosixPath("wms", "run.dag")
@@ -98,9 +98,10 @@ def read_submissions(run: RunPaths) -> SubmissionRecord:
 def write_submissions(run: RunPaths, record: SubmissionRecord) -> None:
     """Write the record atomically."""
     path = run.root / _RECORD
-    write_atomically(path, msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n", durable=True)
+    text = msgspec.json.format(msgspec.json.encode(record), indent=1) + b"\n"
+    write_atomically(path, text, below=run.root, durable=True)
     # Lists of runs learn from this folder's time that a run that was over has changed.
-    os.utime(run.journal)
+    files.utime(run.journal, follow_symlinks=False)
 
 
 def update_interventions(run: RunPaths, change: Callable[[SubmissionRecord], tuple[RecordedIntervention, ...]]) -> None:

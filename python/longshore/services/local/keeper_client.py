@@ -9,7 +9,6 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from pathlib import Path
 from typing import Final
 
 from longshore.contract.batch import AttemptId, MemberEvent
@@ -27,7 +26,9 @@ from longshore.services.local.orphaned_attempts import OrphanedAttempts, remove_
 from longshore.services.local.signals import signal_group, signal_process
 from longshore.sites.inherited_environment import InheritRule, select_inherited
 from longshore.world.files.atomic import write_atomically
+from longshore.world.files.folder import make_folders
 from longshore.world.files.presence import is_local_file_system
+from longshore.world.files.system import files
 from longshore.world.host import boot_id, descendants, host_name, is_same_process, process_name, processes_with_variable
 from longshore.world.process_system import processes
 
@@ -61,7 +62,7 @@ class LocalClient:
         self._scratch = scratch
         self._host = host_name()
         self._run_token = run_token(run)
-        run.keeper.mkdir(exist_ok=True)
+        make_folders(run.keeper, below=run.root)
         self._files = keeper_files(run.keeper)
         self._known_files = set(self._files)
         """Names of all files ever read."""
@@ -269,7 +270,7 @@ class LocalClient:
 
     def _start_keeper(self) -> None:
         for name in keeper.FILES:
-            write_atomically(self._run.keeper / name, (keeper.FOLDER / name).read_bytes())
+            write_atomically(self._run.keeper / name, (keeper.FOLDER / name).read_bytes(), below=self._run.root)
         number = 1
         while (path := self._run.keeper / f"{self._life:04}.{number}.jsonl").exists():
             number += 1
@@ -289,7 +290,7 @@ class LocalClient:
                 start_new_session=True,
             )
         except OSError:
-            Path(tmp).rmdir()
+            files.rmdir(tmp)
             raise
         self._keeper_file = self._files[path.name] = KeeperFile(path)
         self._known_files.add(path.name)
@@ -298,7 +299,7 @@ class LocalClient:
         if not (processes.select([pipe], [], [], _START_LIMIT_S)[0] and processes.read(pipe, 65536)):
             # A keeper that ends at once would report commands as never started, for ever.
             self._forget_keeper()
-            Path(tmp).rmdir()
+            files.rmdir(tmp)
             raise OSError(f"it ended before it started; its output is in '{self._run.engine_log}'")
         inherited, _ = select_inherited(os.environ, self._rule)
         environment = {name: value for name, value in os.environ.items() if name in inherited}

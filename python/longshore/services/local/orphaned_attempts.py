@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -22,6 +21,7 @@ from longshore.services.local.keeper_file import KeeperFile
 from longshore.services.local.keeper_program import temporary_prefix
 from longshore.services.local.keeper_records import ExitRecord, StartRecord, end_event
 from longshore.services.local.signals import signal_group
+from longshore.world.files.folder import remove_tree
 from longshore.world.host import host_name, is_same_process
 from longshore.world.process_system import processes
 
@@ -145,7 +145,7 @@ def keep_temporary_directory(start: StartRecord, file: KeeperFile, *, is_failed:
 def remove_folder(file: KeeperFile, attempt: AttemptId | None = None) -> None:
     """Remove a dead keeper's temporary directories: that of an attempt, or the folder of all."""
     if (folder := scratch_folder(file)) is not None:
-        shutil.rmtree(folder / f"{attempt[0]}.{attempt[1]}" if attempt else folder, ignore_errors=True)
+        remove_tree(folder / f"{attempt[0]}.{attempt[1]}" if attempt else folder)
 
 
 def _run_s(start: StartRecord) -> float:

@@ -14,6 +14,7 @@ from longshore.engine.job_wrapper import BatchFiles
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.services.slurm.commands.parse import TaskId
 from longshore.world.files.atomic import write_atomically
+from longshore.world.files.folder import make_folders, remove_file
 from longshore.world.files.read_file import read_file
 
 AttemptId: TypeAlias = tuple[int, int]
@@ -61,10 +62,10 @@ class BatchRecords:
 
     def write(self, record: BatchRecord, members: Iterable[BatchMember] = ()) -> None:
         """Write a batch's record atomically, and its table of members the first time."""
-        self._run.batches.mkdir(exist_ok=True)
+        make_folders(self._run.batches, below=self._run.root)
         if members:
             self.files(record.tag).write_table(members)
-        write_atomically(self._path(record.tag), msgspec.json.encode(record))
+        write_atomically(self._path(record.tag), msgspec.json.encode(record), below=self._run.root, durable=True)
 
     def read(self, tag: str) -> BatchRecord | None:
         """Read a batch's record; ``None`` when it was never written."""
@@ -80,7 +81,7 @@ class BatchRecords:
 
     def remove(self, tag: str) -> None:
         """Remove a batch's files once all its members are over; the table stays, for people to read."""
-        self._path(tag).unlink(missing_ok=True)
+        remove_file(self._path(tag), below=self._run.root)
         self.files(tag).remove_directory()
 
     def _path(self, tag: str) -> Path:

@@ -1,94 +1,142 @@
 """Atomic file writes, appends and moves: readers see the old content or the new, never a part.
 
-The keeper, which runs without this package, writes its own files.
+Drafts have unguessable names and are created exclusively, in the folder that the walk of
+`longshore.world.files.folder` reached; the argument `below` is explained there. The keeper, which runs without this
+package, writes its own files.
 """
 
 from __future__ import annotations
 
+import io
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, cast
+
+from longshore.world.files.folder import open_below, open_parent, remove_file, sync_folder
+from longshore.world.files.raw_file import RawFile
+from longshore.world.files.system import files
 
 _BUFFER: Final = 1 << 18
+_COPY: Final = 1 << 20
+_CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 
 
 def draft_path(path: Path) -> Path:
     """Return a hidden, unguessable name beside a path for its unfinished version."""
-    return path.with_name(f".{path.name[:200]}.{os.urandom(6).hex()}.draft")
+    return path.with_name(_draft_name(path.name))
 
 
 @contextmanager
-def atomic_file(path: Path, *, durable: bool = False) -> Iterator[BinaryIO]:
+def atomic_file(path: Path, *, below: Path | None = None, durable: bool = False) -> Iterator[BinaryIO]:
     """Open a draft that replaces the file when the body succeeds, and is removed when it fails.
 
-    With `durable`, the content is on disk before the file gets its name.
+    With `durable`, the content is on disk before the file gets its name, and the name before this returns.
     """
-    draft = draft_path(path)
-    try:
-        with draft.open("xb", _BUFFER) as file:
-            yield file
-            if durable:
-                _flush_to_disk(file)
-        draft.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            draft.unlink()
-        raise
+    with open_parent(path, below) as (folder, name):
+        draft = _draft_name(name)
+        try:
+            with _open_writer(files.open(draft, _CREATE, 0o666, dir_fd=folder)) as file:
+                yield file
+                if durable:
+                    _flush_to_disk(file)
+            files.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                files.unlink(draft, dir_fd=folder)
+            raise
+    if durable:
+        sync_folder(path.parent, below=below)
 
 
-def write_atomically(path: Path, content: bytes | str, *, durable: bool = False) -> None:
+def write_atomically(path: Path, content: bytes | str, *, below: Path | None = None, durable: bool = False) -> None:
     """Replace the content of a file; see `atomic_file`."""
-    with atomic_file(path, durable=durable) as file:
+    with atomic_file(path, below=below, durable=durable) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 
-def create_atomically(path: Path, content: bytes) -> None:
+def create_atomically(path: Path, content: bytes, *, below: Path | None = None) -> None:
     """Create a file with its content, durably; raises `FileExistsError` when it exists."""
-    draft = draft_path(path)
-    try:
-        create_file(draft, [content], durable=True)
-        # A link, unlike a rename, fails when the name is taken; unlike O_EXCL it never shows an empty file.
-        os.link(draft, path)
-    finally:
-        draft.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    with open_parent(path, below) as (folder, name):
+        draft = _draft_name(name)
+        try:
+            with _open_writer(files.open(draft, _CREATE, 0o666, dir_fd=folder)) as file:
+                file.write(content)
+                _flush_to_disk(file)
+            # A link, unlike a rename, fails when the name is taken; unlike O_EXCL it never shows an empty file.
+            files.link(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
+        finally:
+            with suppress(FileNotFoundError):
+                files.unlink(draft, dir_fd=folder)
+    sync_folder(path.parent, below=below)
 
 
-def create_file(path: Path, chunks: Iterable[bytes], *, durable: bool = False) -> None:
+def create_file(
+    path: Path,
+    chunks: Iterable[bytes],
+    *,
+    below: Path | None = None,
+    mode: int | None = None,
+    durable: bool = False,
+) -> None:
     """Create a file and write it in place, for folders that have no readers yet.
 
-    Raises `FileExistsError` when the file exists.
+    `mode` sets the permissions, whatever the umask. Raises `FileExistsError` when the file exists.
     """
-    with path.open("xb", _BUFFER) as file:
+    with _open_writer(open_below(path, _CREATE, below=below)) as file:
         file.writelines(chunks)
+        if mode is not None:
+            files.fchmod(file.fileno(), mode)
         if durable:
             _flush_to_disk(file)
 
 
-def move(source: Path, target: Path) -> None:
-    """Rename a file or folder; replaces a file of the new name."""
-    source.replace(target)
+def copy_file(source: Path, target: Path, *, below: Path | None = None) -> None:
+    """Copy a file with its permissions and times; raises `FileExistsError` when the target exists."""
+    with source.open("rb") as original:
+        create_file(target, iter(partial(original.read, _COPY), b""), below=below)
+        status = os.fstat(original.fileno())
+    with open_parent(target, below) as (folder, name):
+        files.chmod(name, stat.S_IMODE(status.st_mode), dir_fd=folder)
+        files.utime(name, ns=(status.st_atime_ns, status.st_mtime_ns), dir_fd=folder)
 
 
-def open_to_append(path: Path) -> BinaryIO:
+def make_executable(path: Path, *, below: Path | None = None) -> None:
+    """Allow everybody who may read a file to run it as well."""
+    file = open_below(path, os.O_RDONLY, below=below)
+    try:
+        files.fchmod(file, files.fstat(file).st_mode | 0o111)
+    finally:
+        files.close(file)
+
+
+def open_to_append(path: Path, *, below: Path | None = None) -> BinaryIO:
     """Open a file for another process to append to; creates it if missing."""
-    return path.open("ab")
+    return _open_writer(open_below(path, _APPEND, below=below))
 
 
-def file_system_time(folder: Path) -> float:
+def truncate_file(path: Path, size: int, *, below: Path | None = None) -> None:
+    """Cut a file to a size."""
+    file = open_below(path, os.O_WRONLY, below=below)
+    try:
+        files.ftruncate(file, size)
+    finally:
+        files.close(file)
+
+
+def file_system_time(folder: Path, *, below: Path | None = None) -> float:
     """Return the time on the clock that dates a folder's files, which may be a file server's."""
     probe = draft_path(folder / "clock")
-    create_file(probe, ())
+    file = open_below(probe, _CREATE, below=below)
     try:
-        return probe.stat().st_mtime
+        return files.fstat(file).st_mtime
     finally:
-        probe.unlink()
+        files.close(file)
+        remove_file(probe, below=below)
 
 
 def is_file_at(file: int, path: Path) -> bool:
@@ -96,14 +144,14 @@ def is_file_at(file: int, path: Path) -> bool:
 
     Raises `FileNotFoundError` when the path does not exist, and `OSError` when that cannot be determined.
     """
-    return os.path.samestat(path.stat(), os.fstat(file))
+    return os.path.samestat(files.stat(path), files.fstat(file))
 
 
 class AppendedFile:
     """An append-only file; content that cannot be written is kept, and the next call continues there."""
 
-    def __init__(self, path: Path) -> None:
-        self.file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    def __init__(self, path: Path, *, below: Path | None = None) -> None:
+        self.file = open_below(path, _APPEND, below=below)
         self._buffer = bytearray()
         self._durable = True
 
@@ -115,14 +163,14 @@ class AppendedFile:
         """Write the added content, without waiting for the disk."""
         while self._buffer:
             self._durable = False
-            written = os.write(self.file, self._buffer)
+            written = files.write(self.file, self._buffer)
             del self._buffer[:written]
 
     def commit(self) -> None:
         """Write the added content and wait until it is on disk."""
         self.flush()
         if not self._durable:
-            os.fdatasync(self.file)
+            files.fdatasync(self.file)
             self._durable = True
 
     @property
@@ -132,9 +180,17 @@ class AppendedFile:
 
     def close(self) -> None:
         """Close the file; content not yet flushed is lost."""
-        os.close(self.file)
+        files.close(self.file)
+
+
+def _open_writer(file: int) -> BinaryIO:
+    return cast("BinaryIO", io.BufferedWriter(RawFile(file), _BUFFER))
+
+
+def _draft_name(name: str) -> str:
+    return f".{name[:200]}.{os.urandom(6).hex()}.draft"
 
 
 def _flush_to_disk(file: BinaryIO) -> None:
     file.flush()
-    os.fsync(file.fileno())
+    files.fsync(file.fileno())

@@ -5,6 +5,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from longshore.world.files.folder import make_folders
+from longshore.world.files.system import files
+
 
 def link_by_id(folder: Path, run_id: str, target: Path) -> str:
     """Link ``<folder>/<run id>`` to a run directory; return a line that reports the result.
@@ -13,11 +16,11 @@ def link_by_id(folder: Path, run_id: str, target: Path) -> str:
     """
     link = folder / run_id
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folders(folder)
         # `Path.resolve` would fail on a link that points to itself.
         if link.is_symlink() and os.path.realpath(link) == os.path.realpath(target):
             return f"Made id softlink: {link}"
-        link.symlink_to(target, target_is_directory=True)
+        files.symlink(target, link, target_is_directory=True)
     except FileExistsError:
         return f"could not make the id softlink '{link}': something else of that name is there"
     except OSError as error:

@@ -15,7 +15,9 @@ from types import TracebackType
 from typing import Final
 
 from longshore.world.files.atomic import is_file_at
+from longshore.world.files.folder import open_below
 from longshore.world.files.presence import exists_uncached
+from longshore.world.files.system import files
 
 _POLL_S: Final = 0.02
 
@@ -28,7 +30,7 @@ class Lock:
 
     def release(self) -> None:
         """Release the lock and close the file."""
-        os.close(self.file)
+        files.close(self.file)
 
     def __enter__(self) -> None:
         pass
@@ -37,32 +39,35 @@ class Lock:
         self.release()
 
 
-def take_lock(path: Path, *, wait_s: float = 0.0, create: bool = True, mode: int = 0o600) -> Lock:
+def take_lock(
+    path: Path, *, below: Path | None = None, wait_s: float = 0.0, create: bool = True, mode: int = 0o600
+) -> Lock:
     """Lock a file, waiting up to `wait_s` seconds for another holder.
 
-    A missing file is created with the permissions `mode`, unless `create` is false. Raises `BlockingIOError` when
-    another holder has the lock, and `OSError` when the file cannot be opened or its file system has no locks.
+    A missing file is created with the permissions `mode`, unless `create` is false; `below` is explained in
+    `longshore.world.files.folder`. Raises `BlockingIOError` when another holder has the lock, and `OSError` when the
+    file cannot be opened, is a link, or its file system has no locks.
     """
     deadline = time.monotonic() + wait_s
     while True:
-        file = os.open(path, os.O_RDWR | os.O_CREAT if create else os.O_RDWR, mode)
+        file = open_below(path, os.O_RDWR | os.O_CREAT if create else os.O_RDWR, mode, below=below)
         try:
             _take_flock(file, deadline)
             with suppress(FileNotFoundError):
                 if is_file_at(file, path):
                     return Lock(file)
         except BaseException:
-            os.close(file)
+            files.close(file)
             raise
         # The holder removed the file, or replaced it.
-        os.close(file)
+        files.close(file)
 
 
 def lock_folder(folder: Path) -> Lock:
     """Lock a folder, waiting without limit; has no effect where the file system has no locks."""
-    file = os.open(folder, os.O_RDONLY)
+    file = files.open(folder, os.O_RDONLY)
     with suppress(OSError):
-        fcntl.flock(file, fcntl.LOCK_EX)
+        files.flock(file, fcntl.LOCK_EX)
     return Lock(file)
 
 
@@ -72,26 +77,26 @@ def is_locked(path: Path) -> bool:
     Raises `OSError` when the file cannot be read or its file system has no locks.
     """
     try:
-        file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        file = files.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except FileNotFoundError:
         return exists_uncached(path) and is_locked(path)
     try:
         # A shared lock, so that two concurrent callers do not take each other for the holder.
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        files.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     finally:
-        os.close(file)
+        files.close(file)
     return False
 
 
 def _take_flock(file: int, deadline: float) -> None:
     if math.isinf(deadline):
-        fcntl.flock(file, fcntl.LOCK_EX)
+        files.flock(file, fcntl.LOCK_EX)
         return
     while True:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            files.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() >= deadline:
                 raise

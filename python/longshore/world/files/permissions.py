@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
+from grp import getgrnam
 from pathlib import Path
 
 from longshore.errors import FilesError
+from longshore.world.files.system import files
 
 
 @contextmanager
@@ -30,8 +31,8 @@ def set_group(folder: Path, group: str) -> None:
     Raises `FilesError` when there is no such group, or the user is not a member.
     """
     try:
-        shutil.chown(folder, group=int(group) if group.isdigit() else group)
-        folder.chmod(folder.stat().st_mode | 0o2000)
+        files.chown(folder, -1, int(group) if group.isdigit() else getgrnam(group).gr_gid)
+        files.chmod(folder, folder.stat().st_mode | 0o2000)
     except LookupError as error:
         raise FilesError(f"there is no group '{group}' to give the run directory to") from error
     except OSError as error:

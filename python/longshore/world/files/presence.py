@@ -6,6 +6,8 @@ import os
 from pathlib import Path
 from typing import Final
 
+from longshore.world.files.system import files
+
 _LOCAL_FILE_SYSTEMS: Final = frozenset(
     {"btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"}
 )
@@ -20,17 +22,17 @@ def exists_uncached(path: Path) -> bool:
     credentials or of an answer: that is no proof of absence.
     """
     try:
-        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder = files.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return False
     try:
-        if path.name in os.listdir(folder):
+        if path.name in files.listdir(folder):
             return True
-        os.stat(path.name, dir_fd=folder, follow_symlinks=False)
+        files.stat(path.name, dir_fd=folder, follow_symlinks=False)
     except FileNotFoundError:
         return False
     finally:
-        os.close(folder)
+        files.close(folder)
     return True
 
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 from pathlib import Path
-from typing import BinaryIO, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
 from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.world.files.raw_file import RawFile
+from longshore.world.files.system import files
 
 MAX_WHOLE_B: Final = 1 << 30
 """Size up to which a file is read as a whole."""
+_BUFFER_B: Final = 1 << 18
 _Record = TypeVar("_Record")
 
 
@@ -23,7 +27,7 @@ def read_file(path: str | Path) -> bytes:
     Raises `OSError` when it cannot be read, is a pipe or another special file, or is larger than `MAX_WHOLE_B`.
     """
     with open_stream(path) as file:
-        if os.fstat(file.fileno()).st_size > MAX_WHOLE_B:
+        if files.fstat(file.fileno()).st_size > MAX_WHOLE_B:
             raise OSError(errno.EFBIG, "it is too large to be one of our files", str(path))
         return file.read()
 
@@ -36,9 +40,9 @@ def read_record(path: Path, kind: type[_Record]) -> _Record | None:
         return None
 
 
-def open_stream(path: str | Path) -> BinaryIO:
+def open_stream(path: str | Path) -> io.BufferedReader:
     """Open a regular file to read it in pieces; raises `OSError` as `open_to_read` does."""
-    return os.fdopen(open_to_read(path), "rb")
+    return io.BufferedReader(RawFile(open_to_read(path)), _BUFFER_B)
 
 
 def open_to_read(path: str | Path) -> int:
@@ -47,9 +51,9 @@ def open_to_read(path: str | Path) -> int:
     Raises `OSError` when it cannot be read, or is a pipe or another special file.
     """
     # O_NONBLOCK: opening a pipe must not wait for a writer.
-    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    if not stat.S_ISREG(status := os.fstat(file).st_mode):
-        os.close(file)
+    file = files.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    if not stat.S_ISREG(status := files.fstat(file).st_mode):
+        files.close(file)
         if stat.S_ISDIR(status):
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
@@ -61,9 +65,9 @@ def read_with_status(path: Path) -> tuple[bytes, os.stat_result]:
 
     Raises `OSError` as `read_file` does, and for a link.
     """
-    file = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-    with os.fdopen(file, "rb") as stream:
-        status = os.fstat(file)
+    file = files.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
+    with io.BufferedReader(RawFile(file), _BUFFER_B) as stream:
+        status = files.fstat(file)
         if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", str(path))
         if status.st_size > MAX_WHOLE_B:
@@ -77,8 +81,8 @@ def folder_status(folder: Path) -> os.stat_result:
     Raises `OSError` if it is missing or unreachable, or no folder.
     """
     # O_PATH: a folder of another user may be closed to readers.
-    file = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+    file = files.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
-        return os.fstat(file)
+        return files.fstat(file)
     finally:
-        os.close(file)
+        files.close(file)

@@ -44,7 +44,7 @@ def start_detached(command: Sequence[str], *, log: Path) -> tuple[subprocess.Pop
     Raises `OSError` when the command cannot be started, or the file cannot be written.
     """
     method = choose_detach_method()
-    with open_to_append(log) as output:
+    with open_to_append(log, below=log.parent) as output:
         process = subprocess.Popen(
             [*method.prefix, *command],
             stdin=subprocess.DEVNULL,

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import msgspec
 
 from longshore.world.files.atomic import write_atomically
+from longshore.world.files.folder import make_folders
 from longshore.world.files.locks import take_lock
 from longshore.world.files.read_file import read_record
 from longshore.world.host import boot_id
@@ -54,7 +55,7 @@ def cached_answer(
     if cached is not None and _is_fresh(cached, max_age_s, not_before):
         return cached
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent)
         lock = take_lock(path.with_suffix(".lock"))
     except BlockingIOError:
         return None

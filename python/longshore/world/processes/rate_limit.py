@@ -6,6 +6,7 @@ import math
 from pathlib import Path
 
 from longshore.world.files.atomic import write_atomically
+from longshore.world.files.folder import make_folders
 from longshore.world.files.locks import take_lock
 from longshore.world.host import boot_id
 from longshore.world.processes.query_cache import seconds_since_boot
@@ -31,7 +32,7 @@ class RateLimit:
     def acquire(self) -> float:
         """Take an action and return 0; when none is allowed, return the seconds until the next."""
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_folders(self._path.parent)
             with take_lock(self._path.with_suffix(".lock"), wait_s=math.inf):
                 now = seconds_since_boot()
                 next_s = max(self._read_next_s(), now)

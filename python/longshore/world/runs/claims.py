@@ -6,7 +6,6 @@ these jobs: the keeper's file is locked as well.
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -16,8 +15,10 @@ import msgspec
 from longshore.contract.context import file_name
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.claim import ResourceClaim
+from longshore.world.files.folder import make_folders, remove_file
 from longshore.world.files.locks import Lock, is_locked, take_lock
 from longshore.world.files.read_file import read_file
+from longshore.world.files.system import files
 from longshore.world.host import host_name
 from longshore.world.runs.registry import state_folder
 
@@ -55,22 +56,22 @@ class ClaimFile:
     """
 
     def __init__(self, folder: Path, run: str) -> None:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folders(folder)
         self.path = folder / f"{file_name(run)}{_SUFFIX}"
         self._lock = take_lock(self.path, wait_s=_LOCK_WAIT_S)
-        self._length = os.fstat(self._lock.file).st_size
+        self._length = files.fstat(self._lock.file).st_size
 
     def write(self, claim: ResourceClaim) -> None:
         """Replace the content of the claim; raises `OSError` when the disk is full, for example."""
         text = _encode(claim)
         # One write, never shorter than the last: a concurrent reader sees the old claim or the new.
         self._length = max(self._length, -(-len(text) // _BLOCK_B) * _BLOCK_B)
-        os.pwrite(self._lock.file, text.ljust(self._length), 0)
+        files.pwrite(self._lock.file, text.ljust(self._length), 0)
 
     def release(self) -> None:
         """Remove the claim."""
         try:
-            self.path.unlink(missing_ok=True)
+            remove_file(self.path)
         except OSError:
             # Only the lock counts, and it ends when the file is closed.
             pass
@@ -89,7 +90,7 @@ def read_other_claims(folder: Path, own: str, *, now: float) -> list[ResourceCla
     `own` is the token of the asking run, `now` the host's monotonic clock. Raises `OSError` when claims are unreadable.
     """
     own_name = f"{file_name(own)}{_SUFFIX}"
-    names = [name for name in sorted(os.listdir(folder)) if name.endswith(_SUFFIX) and name != own_name]
+    names = [name for name in sorted(files.listdir(folder)) if name.endswith(_SUFFIX) and name != own_name]
     return [claim for name in names if (claim := _read_valid_claim(folder / name, now))]
 
 
@@ -108,7 +109,7 @@ def _read_valid_claim(path: Path, now: float) -> ResourceClaim | None:
             claim = _decode_claim(text, path)
             if _is_keeper_alive(Path(claim.keeper)):
                 return msgspec.structs.replace(claim, alive=False)
-        path.unlink(missing_ok=True)
+        remove_file(path)
     return None
 
 

@@ -16,6 +16,7 @@ import msgspec
 from longshore.contract.context import file_name
 from longshore.model.run.label_history import FORMAT, AttemptUsage, LabelHistory, update_history
 from longshore.world.files.atomic import write_atomically
+from longshore.world.files.folder import make_folders
 from longshore.world.files.locks import take_lock
 from longshore.world.files.read_file import read_record
 from longshore.world.runs.registry import state_folder
@@ -46,7 +47,7 @@ def add_to_history(identity: str, successes: Sequence[AttemptUsage]) -> None:
     Raises `HistoryBusyError` when another process is writing, and `OSError` when writing fails.
     """
     folder = history_folder(identity)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folders(folder)
     by_label: dict[str, list[AttemptUsage]] = {}
     for success in successes:
         by_label.setdefault(success.label, []).append(success)

@@ -25,7 +25,8 @@ from longshore.model.run.manifest import (
 )
 from longshore.model.run.submission import RunIdentity
 from longshore.world.files.atomic import create_atomically, write_atomically
-from longshore.world.files.read_file import open_to_read, read_file
+from longshore.world.files.folder import make_folders, remove_file
+from longshore.world.files.read_file import open_stream, read_file
 from longshore.world.runs.run_directory import MANIFESTS_SINCE, read_card
 
 _SUFFIX: Final = ".json"
@@ -60,14 +61,15 @@ def take_manifest(
 
 def create_manifest(run: RunPaths, manifest: Manifest) -> None:
     """Write the manifest of a new submission, durably; raises `FileExistsError` if that submission has one."""
-    run.submissions.mkdir(exist_ok=True)
-    create_atomically(manifest_path(run, manifest.number), encode_manifest(manifest))
+    make_folders(run.submissions, below=run.root)
+    create_atomically(manifest_path(run, manifest.number), encode_manifest(manifest), below=run.root)
 
 
 def accept_changes(run: RunPaths, manifest: Manifest) -> Manifest:
     """Write the manifest of a run that was not submitted again, with the files as they are now, and return it."""
     manifest = with_present_digests(run, manifest)
-    write_atomically(manifest_path(run, manifest.number), encode_manifest(manifest), durable=True)
+    path = manifest_path(run, manifest.number)
+    write_atomically(path, encode_manifest(manifest), below=run.root, durable=True)
     return manifest
 
 
@@ -98,7 +100,7 @@ def begin_submission(run: RunPaths) -> Manifest | None:
 def withdraw_submission(run: RunPaths, manifest: Manifest) -> None:
     """Remove the manifest of a submission that was refused, so that nothing relies on it."""
     with suppress(OSError):
-        manifest_path(run, manifest.number).unlink()
+        remove_file(manifest_path(run, manifest.number), below=run.root)
 
 
 def workflow_path(run: RunPaths) -> Path:
@@ -185,7 +187,7 @@ def is_card_damaged(run: RunPaths) -> bool:
 
 def hash_file(path: Path) -> FileDigest:
     """Return size and hash of a file; raises `OSError` if it cannot be read or is no regular file."""
-    with os.fdopen(open_to_read(path), "rb") as file:
+    with open_stream(path) as file:
         digest = file_digest(file, "sha256").hexdigest()
         return FileDigest(os.fstat(file.fileno()).st_size, digest)
 

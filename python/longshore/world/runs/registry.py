@@ -14,6 +14,7 @@ from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.report import RunReport
 from longshore.model.run.submission import RunIdentity
 from longshore.world.files.atomic import create_file, write_atomically
+from longshore.world.files.folder import make_folders, remove_file
 from longshore.world.files.read_file import read_file
 
 _LETTERS: Final = "abcdefghjkmnpqrstvwxyz"
@@ -96,7 +97,7 @@ def reserve_id(now: float) -> tuple[str, float]:
     while True:
         name = make_run_id(time_s)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            make_folders(folder)
             create_file(folder / f"{name}.json", ())
         except FileExistsError:
             time_s += 1
@@ -110,7 +111,7 @@ def write_entry(entry: RegistryEntry) -> bool:
     """Write a run's entry; return whether that was possible."""
     path = state_folder() / "runs" / f"{entry.id}.json"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent)
         write_atomically(path, msgspec.json.encode(entry) + b"\n")
     except OSError:
         # Removes the reservation too: a full disk allows new names, but no content.
@@ -197,7 +198,7 @@ def _list_names(folder: Path) -> tuple[list[str], str]:
 
 def _remove_file(path: Path) -> None:
     try:
-        path.unlink()
+        remove_file(path)
     except OSError:
         return
 

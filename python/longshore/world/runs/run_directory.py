@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,8 +19,10 @@ from longshore.model.lines.checked_document import encode_document
 from longshore.model.run.fingerprint import Fingerprint, SubmissionStart
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.submission import RunIdentity
-from longshore.world.files.atomic import create_file, draft_path, move, write_atomically
+from longshore.world.files.atomic import create_file, draft_path, write_atomically
+from longshore.world.files.folder import make_folders, remove_file, remove_tree
 from longshore.world.files.read_file import read_file, read_record
+from longshore.world.files.system import files
 from longshore.world.runs.owner import is_own_run
 
 RUN_FORMAT: Final = 2
@@ -45,7 +46,8 @@ def create_run_folder(target: Path) -> None:
     _require_absent(target)
     kept = _first_missing(target.parent)
     try:
-        target.mkdir(parents=True)
+        make_folders(target.parent)
+        files.mkdir(target)
     except OSError as error:
         _remove_empty_folders(kept, target.parent)
         raise _write_error(target, error) from error
@@ -66,7 +68,7 @@ def add_to_run_folder(target: Path, names: Collection[str], *, exists: bool) -> 
     except BaseException as error:
         for name in names:
             with suppress(OSError):
-                (target / name).unlink()
+                remove_file(target / name, below=target)
         if not exists:
             _remove_empty_folders(missing or target, target)
         if isinstance(error, OSError):
@@ -86,8 +88,8 @@ def create_run_directory(target: Path, *, kept: Collection[str] = ()) -> Iterato
     missing = _first_missing(target.parent)
     draft = draft_path(target)
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        draft.mkdir()
+        make_folders(target.parent)
+        files.mkdir(draft)
     except OSError as error:
         _remove_empty_folders(missing, target.parent)
         raise _write_error(target, error) from error
@@ -95,17 +97,17 @@ def create_run_directory(target: Path, *, kept: Collection[str] = ()) -> Iterato
         yield RunPaths(draft)
         if kept:
             _move_files(kept, target, draft)
-            target.rmdir()
+            files.rmdir(target)
         _require_absent(target)
-        move(draft, target)
+        files.rename(draft, target)
     except BaseException as error:
         moved = [name for name in kept if (draft / name).exists()]
         with suppress(OSError):
             if moved:
-                target.mkdir(exist_ok=True)
+                make_folders(target)
             _move_files(moved, draft, target)
         if not any((draft / name).exists() for name in moved):
-            shutil.rmtree(draft, ignore_errors=True)
+            remove_tree(draft)
         _remove_empty_folders(missing, target.parent)
         if isinstance(error, OSError):
             raise _write_error(target, error) from error
@@ -115,16 +117,13 @@ def create_run_directory(target: Path, *, kept: Collection[str] = ()) -> Iterato
 def remove_run_directory(run: RunPaths, *, kept: Collection[str] = ()) -> None:
     """Remove a run directory that was prepared but never submitted, except the files in `kept`."""
     if not kept:
-        shutil.rmtree(run.root, ignore_errors=True)
+        remove_tree(run.root)
         return
     # The card goes first: without it this is no run, even if the rest cannot be removed.
     for path in sorted(run.root.iterdir(), key=lambda path: path != run.card):
         if path.name in kept:
             continue
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink(missing_ok=True)
+        remove_tree(path, below=run.root)
 
 
 def write_rendered(run: RunPaths, files: Iterable[RenderedFile]) -> list[RenderedFile]:
@@ -132,9 +131,9 @@ def write_rendered(run: RunPaths, files: Iterable[RenderedFile]) -> list[Rendere
     written = []
     for rendered in files:
         path = run.root / rendered.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        create_file(path, (chunk.encode() for chunk in rendered.chunks()), durable=True)
-        path.chmod(rendered.mode)
+        make_folders(path.parent, below=run.root)
+        chunks = (chunk.encode() for chunk in rendered.chunks())
+        create_file(path, chunks, below=run.root, mode=rendered.mode, durable=True)
         written.append(rendered)
     return written
 
@@ -143,7 +142,9 @@ def write_card(run: RunPaths, card: RunIdentity) -> None:
     """Write ``run.json`` atomically."""
     # A run of an older format keeps it.
     text = msgspec.json.format(msgspec.json.encode(card), indent=2) + b"\n"
-    write_atomically(run.card, text if card.format < MANIFESTS_SINCE else encode_document(card, indent=2))
+    if card.format >= MANIFESTS_SINCE:
+        text = encode_document(card, indent=2)
+    write_atomically(run.card, text, below=run.root, durable=True)
 
 
 def read_card(run: RunPaths) -> RunIdentity:
@@ -167,7 +168,8 @@ def read_card(run: RunPaths) -> RunIdentity:
 
 def write_made_from(run: RunPaths, fingerprint: Fingerprint) -> None:
     """Write ``made-from.json`` atomically."""
-    write_atomically(run.made_from, msgspec.json.format(msgspec.json.encode(fingerprint), indent=1) + b"\n")
+    text = msgspec.json.format(msgspec.json.encode(fingerprint), indent=1) + b"\n"
+    write_atomically(run.made_from, text, below=run.root)
 
 
 def read_made_from(run: RunPaths) -> Fingerprint | None:
@@ -187,7 +189,7 @@ def read_made_from(run: RunPaths) -> Fingerprint | None:
 
 def write_submitting(run: RunPaths, started: SubmissionStart) -> None:
     """Write ``submitting.json`` before a run is submitted."""
-    write_atomically(run.submitting, msgspec.json.encode(started) + b"\n")
+    write_atomically(run.submitting, msgspec.json.encode(started) + b"\n", below=run.root, durable=True)
 
 
 def read_submitting(run: RunPaths) -> SubmissionStart | None:
@@ -203,7 +205,7 @@ def read_submitting(run: RunPaths) -> SubmissionStart | None:
 
 def write_snapshot(run: RunPaths, snapshot: Snapshot) -> None:
     """Write ``status.json`` atomically."""
-    write_atomically(run.status, msgspec.json.encode(snapshot))
+    write_atomically(run.status, msgspec.json.encode(snapshot), below=run.root)
 
 
 def read_snapshot(run: RunPaths) -> Snapshot | None:
@@ -228,8 +230,8 @@ def write_cached(run: RunPaths, name: str, text: bytes) -> None:
     """Write a cache file atomically; users may delete it. Nothing is written into a run of another user."""
     if not is_own_run(run.root):
         return
-    run.cache.mkdir(exist_ok=True)
-    write_atomically(run.cache / name, text)
+    make_folders(run.cache, below=run.root)
+    write_atomically(run.cache / name, text, below=run.root)
 
 
 def read_cached(run: RunPaths, name: str) -> bytes:
@@ -301,7 +303,7 @@ def _first_missing(folder: Path) -> Path | None:
 
 def _move_files(names: Iterable[str], source: Path, target: Path) -> None:
     for name in names:
-        move(source / name, target / name)
+        files.rename(source / name, target / name)
 
 
 def _remove_empty_folders(first: Path | None, last: Path) -> None:
@@ -312,6 +314,6 @@ def _remove_empty_folders(first: Path | None, last: Path) -> None:
         # Folders that are not empty stay, and so do those above them. A folder that was never created, for want of
         # space or because of its name, is skipped: those above it may exist.
         with suppress(OSError):
-            folder.rmdir()
+            files.rmdir(folder)
         if folder == first:
             return

@@ -13,6 +13,7 @@ from longshore.contract.context import RunPaths
 from longshore.errors import FilesError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.world.files.atomic import write_atomically
+from longshore.world.files.folder import make_folders
 from longshore.world.files.read_file import open_stream, read_with_status
 from longshore.world.runs.registry import state_folder
 
@@ -53,7 +54,7 @@ def record_trust(run: RunPaths, record: TrustRecord) -> None:
     """Write the trust in a run; raises `FilesError` if the state folder cannot be written."""
     path = _record_path(run)
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folders(path.parent)
         write_atomically(path, msgspec.json.encode(record) + b"\n")
     except OSError as error:
         raise FilesError(f"'{path}' cannot be written: {error.strerror}") from error

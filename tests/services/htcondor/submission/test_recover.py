@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import msgspec
@@ -20,6 +21,7 @@ from longshore.services.htcondor.submission_record import (
     read_submissions,
     write_submissions,
 )
+from longshore.world.files.system import files
 from longshore.world.runs.run_directory import write_card
 
 
@@ -115,20 +117,19 @@ def test_a_lost_restart_is_rolled_back(run: RunPaths, moved: tuple[str, ...], ma
     assert {path.name: path.read_text("utf-8") for path in run.wms.iterdir() if path.is_file()} == before
 
 
-def test_an_interrupted_roll_back_loses_no_log(run: RunPaths, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_roll_back_loses_no_log(run: RunPaths) -> None:
     before = {path.name: path.read_text("utf-8") for path in run.wms.iterdir()}
     begun = begin(run, moved=("run.dag.nodes.log", "overrides.dag"), made=("run.dag.rescue001",))
-    replace, moved = Path.replace, iter((True, False))
+    moved = iter((True, False))
 
-    def once(path: Path, target: Path) -> Path:
-        if not next(moved, False):
-            raise KeyboardInterrupt
-        return replace(path, target)
+    class Interrupted:
+        def rename(self, source: str, target: str, *, src_dir_fd: int, dst_dir_fd: int) -> None:
+            if not next(moved, False):
+                raise KeyboardInterrupt
+            os.rename(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
-    with monkeypatch.context() as amid:
-        amid.setattr(Path, "replace", once)
-        with pytest.raises(KeyboardInterrupt):
-            resolve_submission(run, _Schedd(None), begun)
+    with files.use(Interrupted()), pytest.raises(KeyboardInterrupt):
+        resolve_submission(run, _Schedd(None), begun)
     resolve_submission(run, _Schedd(None), read_submissions(run))
     assert {path.name: path.read_text("utf-8") for path in run.wms.iterdir() if path.is_file()} == before
 

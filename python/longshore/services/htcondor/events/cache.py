@@ -13,6 +13,7 @@ from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.services.htcondor.events.job_phases import SavedJobPhases
 from longshore.services.htcondor.events.log_reader import LogPosition
 from longshore.world.files.atomic import write_atomically
+from longshore.world.files.folder import make_folders, remove_file
 from longshore.world.files.locks import take_lock
 from longshore.world.files.read_file import read_file
 
@@ -66,27 +67,27 @@ def has_state(folder: Path) -> bool:
     return (folder / _STATE).exists()
 
 
-def write_state(folder: Path, state: ReadState) -> None:
-    """Write the state atomically."""
-    write_atomically(folder / _STATE, msgspec.msgpack.encode(state))
+def write_state(folder: Path, state: ReadState, *, below: Path | None = None) -> None:
+    """Write the state atomically, through no link below the run directory `below`."""
+    write_atomically(folder / _STATE, msgspec.msgpack.encode(state), below=below)
 
 
-def clear_cache(folder: Path) -> None:
+def clear_cache(folder: Path, *, below: Path | None = None) -> None:
     """Delete the cached state and events, so that all logs are read anew."""
-    (folder / _STATE).unlink(missing_ok=True)
+    remove_file(folder / _STATE, below=below)
     for path in folder.glob("*.jsonl"):
-        path.unlink()
+        remove_file(path, below=below)
 
 
 @contextmanager
-def lock_cache(folder: Path, *, wait_s: float = _WAIT_S) -> Iterator[bool]:
+def lock_cache(folder: Path, *, below: Path | None = None, wait_s: float = _WAIT_S) -> Iterator[bool]:
     """Lock the cache against other readers; yields false if the cache cannot be used.
 
     `wait_s` limits the wait for another process, which may be stopped.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = take_lock(folder / "lock", wait_s=wait_s, mode=0o664)
+        make_folders(folder, below=below)
+        lock = take_lock(folder / "lock", below=below, wait_s=wait_s, mode=0o664)
     except OSError:
         # Another reader holds it, nothing can be written here, or the file system has no locks.
         yield False

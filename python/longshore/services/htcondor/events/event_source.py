@@ -6,7 +6,6 @@ phases and the read position. Without that folder all logs are read anew.
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
@@ -53,7 +52,7 @@ from longshore.services.htcondor.submission_record import (
     dagman_out,
     nodes_log,
 )
-from longshore.world.files.atomic import open_to_append
+from longshore.world.files.atomic import open_to_append, truncate_file
 from longshore.world.runs.owner import is_own_run
 from longshore.world.runs.run_directory import write_waiting
 
@@ -165,7 +164,7 @@ class LogEventSource:
             self._ends[newest] = self._find_end(newest)
         if not is_own_run(self._run.root):
             return False
-        with lock_cache(self._folder) as may_write:
+        with lock_cache(self._folder, below=self._run.root) as may_write:
             if not may_write:
                 return False
             try:
@@ -198,7 +197,7 @@ class LogEventSource:
                 is_valid = is_valid and actual_size >= size
                 if actual_size > size:
                     # A reader died between writing events and writing the state.
-                    os.truncate(path, size)
+                    truncate_file(path, size, below=self._run.root)
         except (OSError, *DECODE_ERRORS):
             is_valid = False
         if is_valid:
@@ -207,7 +206,7 @@ class LogEventSource:
             self._clear_cache()
 
     def _clear_cache(self) -> None:
-        clear_cache(self._folder)
+        clear_cache(self._folder, below=self._run.root)
         self._read_state, self._phases = ReadState(), None
 
     def _append_new_events(self) -> None:
@@ -225,7 +224,7 @@ class LogEventSource:
         if changed:
             if self._phases is not None:
                 self._read_state.phases = self._phases.save()
-            write_state(self._folder, self._read_state)
+            write_state(self._folder, self._read_state, below=self._run.root)
             self._write_wait_reasons()
 
     def _write_events(self, events: Iterable[Event]) -> bool:
@@ -248,7 +247,7 @@ class LogEventSource:
                     file = None
                 if file is None:
                     life = self._read_state.submissions
-                    file = open_to_append(life_path(self._folder, life))
+                    file = open_to_append(life_path(self._folder, life), below=self._run.root)
                 lines.append(encode_line(event))
                 if len(lines) >= _BATCH:
                     self._flush(file, life, lines)

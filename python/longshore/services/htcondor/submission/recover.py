@@ -17,7 +17,7 @@ from longshore.services.htcondor.submission_record import (
     read_submissions,
     write_submissions,
 )
-from longshore.world.files.atomic import move
+from longshore.world.files.folder import move, remove_empty_folder, remove_file
 from longshore.world.runs.run_directory import read_card
 
 
@@ -69,17 +69,17 @@ def roll_back(run: RunPaths, record: SubmissionRecord) -> None:
     with suppress(OSError):
         if not record.submissions:
             for path in run.wms.glob(f"{DAG.name}.*"):
-                path.unlink()
+                remove_file(path, below=run.root)
         elif folder.is_dir():
             if (folder / OVERRIDES.name).exists():
                 # The backup is complete: the files here belong to the failed submission.
                 for path in run.wms.glob(f"{DAG.name}.*"):
-                    path.unlink()
+                    remove_file(path, below=run.root)
             # The mark of a complete backup first: if killed from here on, no restored file is deleted.
             for path in sorted(folder.iterdir(), key=lambda path: path.name != OVERRIDES.name):
                 if not path.name.startswith("."):
-                    move(path, run.wms / path.name)
+                    move(path, run.wms / path.name, below=run.root)
                 else:
-                    path.unlink()
-            folder.rmdir()
+                    remove_file(path, below=run.root)
+            remove_empty_folder(folder, below=run.root)
         write_submissions(run, msgspec.structs.replace(current, pending=None))

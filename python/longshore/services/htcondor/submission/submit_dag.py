@@ -37,7 +37,8 @@ from longshore.services.htcondor.submission_record import (
     read_submissions,
     write_submissions,
 )
-from longshore.world.files.atomic import atomic_file, move, write_atomically
+from longshore.world.files.atomic import atomic_file, write_atomically
+from longshore.world.files.folder import make_folders, move
 from longshore.world.host import boot_id, host_name
 from longshore.world.runs.run_directory import read_card
 
@@ -210,16 +211,17 @@ def _prepare_restart(run: RunPaths, record: SubmissionRecord, plan: DagRestart) 
     folder = backup_folder(run, len(record.submissions))
     try:
         forget_tasks(run, plan.from_first_task)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folders(folder, below=run.root)
         for path in sorted(run.wms.glob("run.dag.*")):
-            move(path, folder / path.name)
+            move(path, folder / path.name, below=run.root)
         overrides = run.root / OVERRIDES
         before = overrides.read_text("utf-8") if overrides.exists() else ""
         # This file in the backup marks the backup as complete.
-        write_atomically(folder / overrides.name, before)
-        write_atomically(overrides, before + "".join(_override_lines(plan.overrides)))
+        write_atomically(folder / overrides.name, before, below=run.root, durable=True)
+        text = before + "".join(_override_lines(plan.overrides))
+        write_atomically(overrides, text, below=run.root, durable=True)
         nodes = done_nodes(dag_lines(run.root / DAG), plan.done)
-        with atomic_file(run.wms / _RESCUE) as file:
+        with atomic_file(run.wms / _RESCUE, below=run.root, durable=True) as file:
             file.writelines(line.encode() for line in rescue_text(nodes))
     except OSError as error:
         raise FilesError(f"'{error.filename or folder}' cannot be written: {error.strerror}") from error

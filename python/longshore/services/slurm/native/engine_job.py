@@ -143,7 +143,8 @@ class EngineJob:
         if found is None:
             raise SubmissionRefusedError(f"Slurm does not take the engine of '{self._run.root}': {answer.why}")
         number = found[0]
-        write_atomically(self._run.root / _RECORD_PATH, msgspec.json.encode(_EngineJobRecord(number, time.time())))
+        text = msgspec.json.encode(_EngineJobRecord(number, time.time()))
+        write_atomically(self._run.root / _RECORD_PATH, text, below=self._run.root, durable=True)
         return self._wait_for_start(number, before)
 
     def _wait_for_start(self, number: int, before: int) -> str:

@@ -37,7 +37,8 @@ from longshore.services.slurm.native.derive_events import Cancellation, dependen
 from longshore.services.slurm.native.observe import NativeObserver, NativeRecord
 from longshore.services.slurm.render.batch_script import ScriptWriter, choice, is_heterogeneous
 from longshore.services.slurm.render.sbatch_options import SlurmMap, slurm_map
-from longshore.world.files.atomic import move, write_atomically
+from longshore.world.files.atomic import write_atomically
+from longshore.world.files.folder import move, remove_file
 from longshore.world.files.read_file import read_file, read_record
 from longshore.world.host import boot_id, host_name, user_name
 from longshore.world.runs.run_directory import read_card
@@ -270,7 +271,7 @@ class NativeRun:
             journal.seal_end(last)
         finally:
             journal.close()
-        move(self._run.root / _RECORD_PATH, self._run.root / _COLLECTED_PATH)
+        move(self._run.root / _RECORD_PATH, self._run.root / _COLLECTED_PATH, below=self._run.root)
         return last
 
     def cancel(self, *, final_too: bool) -> int:
@@ -287,7 +288,7 @@ class NativeRun:
         final = self._final_tag()
         cancellation = Cancellation(who=user_name(), at=time.time(), final_too=final_too or final is None)
         path = self._run.root / _CANCELLED_PATH
-        write_atomically(path, msgspec.json.encode(cancellation))
+        write_atomically(path, msgspec.json.encode(cancellation), below=self._run.root, durable=True)
         keep = None if final_too else final
         failed = self._client.cancel(
             [
@@ -297,7 +298,7 @@ class NativeRun:
             ]
         )
         if failed is not None:
-            path.unlink(missing_ok=True)
+            remove_file(path, below=self._run.root)
             raise SubmissionRefusedError(f"Slurm does not cancel the jobs: {failed.why}")
         return left
 
@@ -317,7 +318,8 @@ class NativeRun:
         return msgspec.json.decode(read_file(self._run.root / _RECORD_PATH), type=NativeRecord)
 
     def _write_record(self, batch_record: NativeRecord) -> None:
-        write_atomically(self._run.root / _RECORD_PATH, msgspec.json.encode(batch_record))
+        path = self._run.root / _RECORD_PATH
+        write_atomically(path, msgspec.json.encode(batch_record), below=self._run.root, durable=True)
 
     def _life_event(self, number: int, by: str, *, at: float | None = None) -> Life:
         return Life(

@@ -1,0 +1,190 @@
+"""Folders reached without following links: whoever gives a run directory cannot lead writes out of it.
+
+Functions take the argument `below`, the folder below which no component of a path may be a link, such as the root of a
+run. Above it links are followed, because a user's ``submitPath`` may lie behind one. Without `below`, the folder of the
+path itself is trusted.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from longshore.world.files.system import files
+
+_WALK: Final = os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+"""Flags to open a folder as a place; `O_PATH` needs no permission to list it."""
+_LIST: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+"""Flags to open a folder to list or sync it."""
+
+
+class LinkFoundError(OSError):
+    """A link where nothing below a run directory may be one; `filename` is its path."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(
+            errno.ELOOP, "it is a link, and Longshore follows none below a run directory: remove it", str(path)
+        )
+
+
+@contextmanager
+def open_parent(path: Path, below: Path | None, *, make: bool = False) -> Iterator[tuple[int, str]]:
+    """Open the folder of a path; yields its descriptor and the last component, for calls with ``dir_fd``.
+
+    With `make`, missing folders are created. Raises `LinkFoundError` for a link between `below` and the last component,
+    and `OSError` when a folder is missing or closed to us.
+    """
+    folder = open_folder(path.parent, below, make=make)
+    try:
+        yield folder, path.name
+    except OSError as error:
+        name = error.filename
+        if isinstance(name, str) and (name == path.name or name.startswith(f".{path.name[:200]}.")):
+            # Calls with ``dir_fd`` know no more than the last component.
+            error.filename = str(path)
+        raise
+    finally:
+        files.close(folder)
+
+
+def open_folder(path: Path, below: Path | None, *, make: bool = False) -> int:
+    """Open a folder as a place for calls with ``dir_fd``; see `open_parent`."""
+    if below is None or path == below:
+        if make:
+            _make_trusted(path)
+        return files.open(path, _WALK)
+    folder = open_folder(below, None, make=make)
+    at = below
+    for name in _components(path, below):
+        at /= name
+        try:
+            inner = _enter(folder, name, at, make=make)
+        finally:
+            files.close(folder)
+        folder = inner
+    return folder
+
+
+def make_folders(path: Path, *, below: Path | None = None) -> None:
+    """Create a folder and all missing ones above it; raises as `open_parent`."""
+    files.close(open_folder(path, below, make=True))
+
+
+def remove_file(path: Path, *, below: Path | None = None, missing_ok: bool = True) -> None:
+    """Remove a file, or a link itself; a missing one is no error unless `missing_ok` is false."""
+    try:
+        with open_parent(path, below) as (folder, name):
+            files.unlink(name, dir_fd=folder)
+    except FileNotFoundError:
+        if not missing_ok:
+            raise
+
+
+def remove_empty_folder(path: Path, *, below: Path | None = None) -> None:
+    """Remove an empty folder; raises `OSError` when it has content."""
+    with open_parent(path, below) as (folder, name):
+        files.rmdir(name, dir_fd=folder)
+
+
+def remove_tree(path: Path, *, below: Path | None = None) -> None:
+    """Remove a folder with its content as far as possible; a link is removed, and never what it points to."""
+    with suppress(OSError), open_parent(path, below) as (folder, name):
+        _remove_entry(folder, name)
+
+
+def move(source: Path, target: Path, *, below: Path | None = None) -> None:
+    """Rename a file or folder; replaces a file of the new name."""
+    with open_parent(source, below) as (folder, name), open_parent(target, below) as (target_folder, new_name):
+        files.rename(name, new_name, src_dir_fd=folder, dst_dir_fd=target_folder)
+
+
+def open_below(path: Path, flags: int, mode: int = 0o666, *, below: Path | None = None) -> int:
+    """Open a file itself, never what a link points to; see `open_parent`."""
+    with open_parent(path, below) as (folder, name):
+        try:
+            return files.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
+        except OSError as error:
+            raise _explain(error, folder, name, path) from None
+
+
+def sync_folder(path: Path, *, below: Path | None = None) -> None:
+    """Wait until the names in a folder are on disk."""
+    place = open_folder(path, below)
+    try:
+        folder = files.open(".", _LIST, dir_fd=place)
+    finally:
+        files.close(place)
+    try:
+        files.fsync(folder)
+    finally:
+        files.close(folder)
+
+
+def _components(path: Path, below: Path) -> tuple[str, ...]:
+    names = path.relative_to(below).parts
+    if ".." in names:
+        raise OSError(errno.EINVAL, "'..' would lead out of the run directory", str(path))
+    return names
+
+
+def _enter(folder: int, name: str, path: Path, *, make: bool) -> int:
+    while True:
+        try:
+            return files.open(name, _WALK | os.O_NOFOLLOW, dir_fd=folder)
+        except FileNotFoundError as error:
+            if not make:
+                raise FileNotFoundError(error.errno, error.strerror, str(path)) from None
+        except OSError as error:
+            raise _explain(error, folder, name, path) from None
+        try:
+            # Another process may create it at the same time.
+            with suppress(FileExistsError):
+                files.mkdir(name, dir_fd=folder)
+        except OSError as error:
+            raise _explain(error, folder, name, path) from None
+
+
+def _explain(error: OSError, folder: int, name: str, path: Path) -> OSError:
+    """Return the error of a call with the whole path, and told apart when the last component is a link."""
+    if error.errno in {errno.ELOOP, errno.ENOTDIR}:
+        with suppress(OSError):
+            if stat.S_ISLNK(files.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+                return LinkFoundError(path)
+    return OSError(error.errno, error.strerror, str(path))
+
+
+def _make_trusted(path: Path) -> None:
+    """Create a folder and those above it, where links are followed."""
+    try:
+        files.mkdir(path)
+    except FileNotFoundError:
+        if path.parent == path:
+            raise
+        _make_trusted(path.parent)
+        with suppress(FileExistsError):
+            files.mkdir(path)
+    except OSError:
+        # Some file systems report a lack of permission before they look whether it exists.
+        if not path.is_dir():
+            raise
+
+
+def _remove_entry(folder: int, name: str) -> None:
+    try:
+        files.unlink(name, dir_fd=folder)
+    except OSError as error:
+        if error.errno not in {errno.EISDIR, errno.EPERM}:
+            return
+        with suppress(OSError):
+            inner = files.open(name, _LIST | os.O_NOFOLLOW, dir_fd=folder)
+            try:
+                for each in files.listdir(inner):
+                    _remove_entry(inner, each)
+            finally:
+                files.close(inner)
+            files.rmdir(name, dir_fd=folder)
