@@ -23,6 +23,7 @@ from tests.waiting import eventually, whole_lines
 import longshore
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.journal import Journal, count_fruitless_lives
+from longshore.model.lines.checksum import SEED, add_checksum
 from longshore.model.run.event import Life
 from longshore.world.host import processes_with_variable
 from longshore.world.runs.run_directory import read_card
@@ -74,6 +75,10 @@ def events(run: Path) -> Iterator[dict[str, Any]]:
 def engine(run: Path) -> int:
     """Process number of the newest engine."""
     return int(next(event["pid"] for event in reversed(list(events(run))) if event["e"] == "life"))
+
+
+def guard(run: Path) -> int:
+    return int(json.loads(max((run / "keeper").glob("*.jsonl")).read_text("utf-8").splitlines()[0])["guard"])
 
 
 def keeper(run: Path) -> int:
@@ -228,6 +233,7 @@ def test_a_reboot_is_seen_by_the_boot_and_not_by_numbers_of_processes(cli: Cli, 
     run = submitted(cli, run_yaml)
     eventually(lambda: ended_jobs(run) >= JOBS // 4)
     kill(engine(run))
+    kill(guard(run))
     kill(keeper(run))
     for pid, _ in processes_with_variable("LONGSHORE_JOB_RUN_MARK", run_token(run)):
         kill(pid)
@@ -311,7 +317,14 @@ def test_what_may_live_on_another_host_is_not_started_again_without_being_told(c
     for file in (run / "keeper").glob("*.jsonl"):
         lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
         lines[0] |= {"boot": "another-boot", "host": "elsewhere"}
-        file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+        text, crc = b"", SEED
+        for line in lines:
+            del line["c"]
+            checked, crc = add_checksum(json.dumps(line).encode(), crc)
+            text += checked
+        file.write_bytes(text)
+        # What the guard saw is on record; there was none on the other host.
+        file.with_suffix(".guard").unlink()
     for command in (("resume", run), ("cancel", run), ("restart", run)):
         refused = cli(*command)
         assert refused.returncode == 6, command

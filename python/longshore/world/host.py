@@ -70,6 +70,12 @@ def is_same_process(pid: int, start_s: float, *, include_zombies: bool = False) 
     return start is not None and abs(start - start_s) < 1.0
 
 
+def parent_process(pid: int) -> int | None:
+    """Return the parent of a process, which may be a zombie; ``None`` when there is no such process."""
+    fields = _read_stat(pid)
+    return None if fields is None else int(fields[1])
+
+
 def process_name(pid: int) -> str:
     """Return a process's program name as the kernel keeps it (15 bytes); empty when there is no such process."""
     try:

@@ -20,7 +20,7 @@ LIMITED = (
 
 
 class Keeper:
-    """A keeper, and its end of the pipes."""
+    """A keeper with its guard, and its end of the pipes."""
 
     def __init__(self, folder: Path, *, most_bytes: int | None = None) -> None:
         self.folder = folder
@@ -55,7 +55,15 @@ class Keeper:
         """Its records so far."""
         text = self.records.read_bytes() if self.records.exists() else b""
         records = [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith(b"\n")]
+        for record in records:
+            del record["c"]
         return [record for record in records if kind in (None, record["r"])]
+
+    @property
+    def pid(self) -> int:
+        """Process of the keeper, which its guard started."""
+        pid: int = self.until(lambda: self.said("keeper"))[0]["pid"]
+        return pid
 
     def until(self, done: Callable[[], Any]) -> Any:
         deadline = time.monotonic() + 120

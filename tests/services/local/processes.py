@@ -14,6 +14,7 @@ from typing import Any
 from longshore.contract.context import RunPaths
 from longshore.engine.keeper.protocol import MemberOrder
 from longshore.model.run.event import Ended, Lost, Started
+from longshore.services.local.guard_file import GuardFile
 from longshore.services.local.keeper_client import LocalClient
 from longshore.services.local.keeper_file import KeeperFile
 from longshore.world.host import boot_id, host_name, process_start_s
@@ -27,6 +28,7 @@ ENGINE = """
 import json, sys, time
 from pathlib import Path
 from longshore.contract.context import RunPaths
+from longshore.services.local.guard_file import GuardFile
 from longshore.services.local.keeper_client import LocalClient
 client = LocalClient(RunPaths(Path(sys.argv[1])), 1)
 client.start("tag-1", json.loads(sys.argv[2]))
@@ -88,6 +90,17 @@ def kill_keeper(run: RunPaths) -> None:
     deadline = time.monotonic() + 120
     file = KeeperFile(min(run.keeper.glob("*.jsonl")))
     while not is_gone(pid) or file.is_keeper_alive():
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def kill_guard(run: RunPaths) -> None:
+    """Kill the guard of the first keeper, and see it dead."""
+    pid = json.loads(min(run.keeper.glob("*.jsonl")).read_text("utf-8").splitlines()[0])["guard"]
+    os.kill(pid, signal.SIGKILL)
+    file = GuardFile(min(run.keeper.glob("*.guard")))
+    deadline = time.monotonic() + 120
+    while not is_gone(pid) or file.is_guard_alive():
         assert time.monotonic() < deadline
         time.sleep(0.002)
 

@@ -8,7 +8,7 @@ import signal
 import time
 
 import pytest
-from tests.services.local.processes import Inbox, kill_keeper, member, write_records
+from tests.services.local.processes import Inbox, keepers, kill_keeper, member, write_records
 
 from longshore.contract.context import RunPaths
 from longshore.engine.policy.retry import BadEnds, RetryRules, decide_retry
@@ -126,11 +126,10 @@ def test_what_never_started_is_told_once(run: RunPaths, inbox: Inbox) -> None:
     """Inbox again, it would take back an attempt of the same number that was started since."""
     inbox.client.start("t0", [member(run, 1, "true")])
     inbox.end(1)
-    keeper = inbox.client._keeper
-    assert keeper
-    os.kill(keeper.pid, signal.SIGSTOP)
+    keeper = keepers(run)[0]
+    os.kill(keeper, signal.SIGSTOP)
     inbox.client.start("t", [member(run, 2, "true")])
-    os.kill(keeper.pid, signal.SIGKILL)
+    os.kill(keeper, signal.SIGKILL)
     never: list[tuple[int, int]] = []
     deadline = time.monotonic() + 120
     while not never:

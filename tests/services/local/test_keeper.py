@@ -59,12 +59,14 @@ def test_orders_and_records(keeper: Keeper) -> None:
     keeper.run(keeper.member(5, "/bin/sh", "-c", "echo hi; echo there >&2; exit 3"), tag="t-1")
     end = keeper.end_of(5)
     assert keeper.drain() == 0
-    first, got, start, last, closed = keeper.said()
-    assert (first["r"], first["pid"], first["host"]) == ("keeper", keeper.process.pid, os.uname().nodename)
+    first, got, start, leaving, last, closed = keeper.said()
+    assert (first["r"], first["pid"], first["host"]) == ("keeper", keeper.pid, os.uname().nodename)
     assert (first["boot"], first["tmp"]) == (boot_id(), str(keeper.tmp))
     assert got == {"r": "got", "b": "t-1", "m": [[5, 1]]}
     assert (start["r"], start["j"], start["a"]) == ("start", 5, 1)
     assert abs(start["t"] - time.time()) < 20
+    assert first["guard"] == keeper.process.pid
+    assert (leaving["r"], leaving["j"], leaving["a"], leaving["s"]) == ("exit", 5, 1, end["s"])
     assert last == end
     assert os.waitstatus_to_exitcode(end["s"]) == 3
     assert 0 <= end["run"] < 20
@@ -80,7 +82,7 @@ def test_without_a_place_for_its_records_it_says_so(tmp_path: Path) -> None:
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert line.startswith("longshore: the keeper of local jobs cannot start: ")
-    assert str(records) in line
+    assert str(records.with_suffix("")) in line
 
 
 def test_a_byte_tells_of_news(keeper: Keeper) -> None:
@@ -97,7 +99,7 @@ def test_when_its_input_closes_it_waits_for_what_runs(keeper: Keeper) -> None:
     # An order that was cut off is none.
     keeper.write(json.dumps({"o": "run", "b": "cut", "m": [keeper.member(2, "true")]}).encode())
     assert keeper.drain() == 0
-    assert [record["r"] for record in keeper.said()] == ["keeper", "got", "start", "closed", "end"]
+    assert [record["r"] for record in keeper.said()] == ["keeper", "got", "start", "closed", "exit", "end"]
     assert keeper.log(1) == b"done\n"
     assert not keeper.tmp.exists()
 
@@ -190,16 +192,16 @@ def test_orphans_in_sessions_of_their_own_are_reaped(keeper: Keeper) -> None:
 
 
 def test_a_full_disk_delays_records_and_loses_none(make: Callable[..., Keeper]) -> None:
-    keeper = make(most_bytes=300)
+    keeper = make(most_bytes=500)
     keeper.run(*[keeper.member(job, "true") for job in range(3)])
     for order in range(5):
         keeper.run(keeper.member(10 + order, "true"), tag=f"later-{order}")
     time.sleep(0.4)
-    assert keeper.records.stat().st_size <= 300
+    assert keeper.records.stat().st_size <= 500
     started = len(keeper.said("start"))
     # What is not on record is not started.
     assert not (keeper.folder / "logs" / "14.log").exists()
-    resource.prlimit(keeper.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    resource.prlimit(keeper.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     for job in (0, 1, 2, *range(10, 15)):
         assert os.waitstatus_to_exitcode(keeper.end_of(job)["s"]) == 0
     assert keeper.drain() == 0
@@ -208,13 +210,13 @@ def test_a_full_disk_delays_records_and_loses_none(make: Callable[..., Keeper]) 
 
 
 def test_its_end_waits_for_a_full_disk(make: Callable[..., Keeper]) -> None:
-    keeper = make(most_bytes=300)
+    keeper = make(most_bytes=500)
     keeper.run(*[keeper.member(job, "true") for job in range(3)])
     assert keeper.process.stdin
     keeper.process.stdin.close()
     time.sleep(0.3)
     assert keeper.process.poll() is None
-    resource.prlimit(keeper.process.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    resource.prlimit(keeper.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     assert keeper.process.wait(120) == 0
     assert len(keeper.said("end")) == 3
 

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from tests.services.local.processes import Engine, Inbox, is_gone, keepers, kill_keeper, member, tmp_folder
+from tests.services.local.processes import Engine, Inbox, is_gone, keepers, kill_guard, kill_keeper, member, tmp_folder
 
 from longshore.contract.context import RunPaths
 from longshore.engine.keeper import FILES, FOLDER
@@ -93,6 +93,7 @@ def test_a_job_is_lost_only_when_it_is_gone(run: RunPaths, engine: Engine) -> No
     os.kill(keepers(run)[0], signal.SIGSTOP)
     process.kill()
     process.wait()
+    kill_guard(run)
     kill_keeper(run)
     inbox = Inbox(LocalClient(run, 2))
     inbox.until(lambda: (run.root / "1.log").read_text("utf-8").count("\n") == 2)
@@ -165,7 +166,7 @@ def test_the_program_of_the_keeper_is_ours_and_whole(run: RunPaths, inbox: Inbox
     inbox.end(1)
     for name in FILES:
         assert (run.keeper / name).read_bytes() == (FOLDER / name).read_bytes()
-    assert {path.name for path in run.keeper.iterdir()} == {*FILES, "0001.1.jsonl"}
+    assert {path.name for path in run.keeper.iterdir()} == {*FILES, "0001.1.jsonl", "0001.1.guard"}
 
 
 def test_closing_leaves_neither_process_nor_folder(run: RunPaths) -> None:

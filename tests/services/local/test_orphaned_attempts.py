@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -13,7 +12,7 @@ from typing import Unpack
 
 import pytest
 from tests.services.local.keeper_process import HOG, MIB
-from tests.services.local.processes import Inbox, keepers, kill_keeper, member
+from tests.services.local.processes import Inbox, kill_guard, kill_keeper, member
 
 from longshore.contract.context import RunPaths
 from longshore.engine.keeper.protocol import LimitsOrder, MemberOrder
@@ -113,11 +112,12 @@ def test_its_temporary_directory_is_kept(run: RunPaths, inbox: Inbox, keep: str,
 def test_nobodys_child_is_held_to_its_limits_as_well(
     run: RunPaths, engine: Callable[..., subprocess.Popen[bytes]]
 ) -> None:
-    """Engine and keeper are killed: what the next engine ends is known to have been ended, and not lost."""
+    """Engine, keeper and guard are killed: what the next engine ends is known to have been ended, and not lost."""
     process = engine(limited(run, "sleep", "60", wall=3.0, sig=[signal.SIGTERM], grace=20.0))
     process.kill()
     process.wait()
-    os.kill(keepers(run)[0], signal.SIGKILL)
+    kill_guard(run)
+    kill_keeper(run)
     inbox = Inbox(LocalClient(run, 2))
     end = inbox.end(1)
     assert isinstance(end, Ended)
@@ -131,7 +131,8 @@ def test_what_nobody_saw_end_keeps_its_folder_where_that_is_wanted(
     process = engine(limited(run, "/bin/sh", "-c", "echo x > $TMPDIR/x; exec sleep 0.5", tmp="failed"))
     process.kill()
     process.wait()
-    os.kill(keepers(run)[0], signal.SIGKILL)
+    kill_guard(run)
+    kill_keeper(run)
     time.sleep(0.6)
     inbox = Inbox(LocalClient(run, 2))
     assert isinstance(inbox.end(1), Lost)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-PROGRAM: Final = "keeper.py"
-"""File that is run; the others lie beside it."""
+PROGRAM: Final = "guard.py"
+"""File that is run: the guard, which starts the keeper; the others lie beside it."""
 FILES: Final = (
     "kernel.py",
     "environments.py",
@@ -18,6 +18,7 @@ FILES: Final = (
     "processes.py",
     "cgroups.py",
     "attempts.py",
+    "keeper.py",
     PROGRAM,
 )
 """Files of the program, the one that is run last."""

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from longshore.engine.keeper.watchdog import Watchdog
 
 _RESET_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGXFSZ)
+_CORE_DUMPED = 0x80
 _WAKE_S = 0.005
 """Longest delay before the engine is woken while no slot waits for it."""
 _MAX_THREADS = 4
@@ -126,7 +127,7 @@ class AttemptRunner:
     def choose(self, lane: str | None, tag: str, members: Sequence[MemberOrder]) -> None:
         """Record members that are about to be started."""
         these = ",".join(["[%d,%d]" % (member["j"], member["a"]) for member in members])
-        self.records.take('{"r":"got","b":%s,"m":[%s]}\n' % (tag, these))
+        self.records.take('{"r":"got","b":%s,"m":[%s]}' % (tag, these))
         self.chosen.extend((lane, member) for member in members)
 
     def choose_next(self, chosen: list[Chosen]) -> None:
@@ -260,7 +261,7 @@ class AttemptRunner:
             # For a later keeper, which watches it when this one is gone.
             log = os.fsencode(member["log"]).decode(errors="replace")
             rest = ',"lim":%s,"log":%s' % (json.dumps(member["lim"]), json.dumps(log))
-        record = '{"r":"start","j":%d,"a":%d,"pid":%d,"t":%.6f,"up":%.6f%s}\n'
+        record = '{"r":"start","j":%d,"a":%d,"pid":%d,"t":%.6f,"up":%.6f%s}'
         self.records.take(record % (job, attempt, pid, system.time(), since_boot_s, rest))
         if number := self.starting.pop((job, attempt), 0):
             signal_group(pid, number)
@@ -309,6 +310,7 @@ class AttemptRunner:
                 # Perhaps one that was started this moment: its spawner thread soon reports it, and wakes the keeper.
                 break
             if pid in self.running:
+                self.record_exit(ended)
                 signal_group(pid, signal.SIGKILL)
             try:
                 _, status, usage = system.wait4(pid, 0)
@@ -320,6 +322,15 @@ class AttemptRunner:
             if pid not in self.running:
                 continue
             self.record_end(pid, status, usage, own_peak)
+
+    def record_exit(self, ended: os.waitid_result) -> None:
+        """Write that an attempt ended before its process is reaped: afterwards, nobody else can see how it did."""
+        job, attempt, _, _, _ = self.running[ended.si_pid]
+        status = ended.si_status << 8 if ended.si_code == os.CLD_EXITED else ended.si_status
+        if ended.si_code == os.CLD_DUMPED:
+            status |= _CORE_DUMPED
+        self.records.take('{"r":"exit","j":%d,"a":%d,"t":%.6f,"s":%d}' % (job, attempt, system.time(), status))
+        self.records.flush()
 
     def record_end(self, pid: int, status: int, usage: resource.struct_rusage, own_peak: int) -> None:
         """Record the end of an attempt, and choose its successor."""
@@ -335,7 +346,7 @@ class AttemptRunner:
             notes = self.watchdog.unwatch(pid, status, rss)
             if kept_tmp:
                 notes["tmp"] = kept_tmp
-        record = '{"r":"end","j":%d,"a":%d,"t":%.6f,"s":%d,"run":%.6f,"cpu":%.6f,"rss":%s%s}\n'
+        record = '{"r":"end","j":%d,"a":%d,"t":%.6f,"s":%d,"run":%.6f,"cpu":%.6f,"rss":%s%s}'
         peak = json.dumps(notes.pop("rss", rss))
         rest = "," + json.dumps(notes, separators=(",", ":"))[1:-1] if notes else ""
         self.records.take(record % (job, attempt, system.time(), status, run, cpu, peak, rest))

@@ -2,7 +2,7 @@
 
 Like the keeper it knows nothing of Longshore, uses the standard library alone, and is copied into the run directory.
 The keeper may divide a control group that systemd marks as delegated (``Delegate=yes``) and that holds no processes but
-the keeper and the engine. Anywhere else, and whenever the kernel refuses, memory is sampled instead.
+the keeper, its guard and the engine. Anywhere else, and whenever the kernel refuses, memory is sampled instead.
 """
 
 from __future__ import annotations
@@ -125,8 +125,9 @@ def make_attempt_cgroups(cgroup_files: CgroupFiles | None = None) -> AttemptCgro
         return None
     leaf = os.path.join(own_path, "keeper-%d" % system.getpid())
     pids = [pid for pid in read(own_path, "cgroup.procs").split() if pid.isdigit()]
-    # The engine and the keeper only: other processes must not be moved.
-    if not {int(pid) for pid in pids} <= {system.getpid(), system.getppid()}:
+    guard = system.getppid()
+    # The engine, the guard and the keeper only: other processes must not be moved.
+    if not {int(pid) for pid in pids} <= {system.getpid(), guard, find_parent(guard, cgroup_files)}:
         return None
     try:
         cgroup_files.make(leaf)
@@ -138,6 +139,12 @@ def make_attempt_cgroups(cgroup_files: CgroupFiles | None = None) -> AttemptCgro
         move_back(own_path, leaf, pids, cgroup_files)
         return None
     return AttemptCgroups(own_path, cgroup_files)
+
+
+def find_parent(pid: int, cgroup_files: CgroupFiles) -> int:
+    """Return the parent of a process; its own number if it is unknown."""
+    fields = read(cgroup_files.proc, "%d/stat" % pid).rpartition(b")")[2].split()
+    return int(fields[1]) if len(fields) > 1 else pid
 
 
 def find_own_cgroup(cgroup_files: CgroupFiles) -> str | None:

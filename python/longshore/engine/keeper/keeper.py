@@ -1,9 +1,9 @@
 """Keeper program: starts the jobs of a run on this machine, records how they end, and outlives the engine.
 
-It is a program of its own, copied into the run directory with the modules beside it and run as ``python -I -S -B
-keeper.py RECORDS TMP NEXT WHERE``. Nothing is started once NEXT is there, the journal of a newer engine. It knows
-nothing of Longshore: orders come as lines of JSON on its standard input, records go as lines of JSON to the file
-RECORDS, and a byte on its standard output tells the engine that there are new records. Attempts get their
+It is a program of its own, copied into the run directory with the modules beside it. The guard starts it, which is run
+as ``python -I -S -B guard.py RECORDS TMP NEXT WHERE``. Nothing is started once NEXT is there, the journal of a newer
+engine. It knows nothing of Longshore: orders come as lines of JSON on its standard input, records go as lines of JSON
+to the file RECORDS, and a byte on its standard output tells the engine that there are new records. Attempts get their
 ``TMPDIR``, named JOB.ATTEMPT, in the folder TMP. When its input closes it starts nothing more, waits for the jobs that
 run, removes TMP, and ends.
 
@@ -21,11 +21,12 @@ An attempt never starts if it waits longer than a moment, is killed meanwhile, o
 
 Records, by ``r``::
 
-    {"r": "keeper", "pid", "host", "boot", "tmp"}      first
+    {"r": "keeper", "v": 2, "pid", "guard", "host", "boot", "tmp"}     first
     {"r": "got", "b": TAG, "m": [[j, a]]}       written before any of these members is started
     {"r": "never", "m": [[j, a]]}               they waited in a lane, and will not be started
     {"r": "start", "j", "a", "pid", "t", "up",  t: epoch seconds; up: seconds since boot, to recognise the process
      "lim", "log"}                              as ordered, where it has limits
+    {"r": "exit", "j", "a", "t", "s": wait status}   written before the process is reaped; the end follows
     {"r": "end", "j", "a", "t", "s": wait status, "run": seconds, "cpu": seconds, "rss": bytes or null,
      "why": "OOM", "WALLTIME" or "OUTPUT", "say": text,    where a limit ended it
      "tmp": path}                                          where its temporary directory was kept
@@ -36,12 +37,11 @@ Records, by ``r``::
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 
 TYPE_CHECKING = False
-if TYPE_CHECKING or __name__ != "__main__":
+if TYPE_CHECKING or __name__ != "keeper":
     from longshore.engine.keeper.attempts import AttemptRunner
     from longshore.engine.keeper.cgroups import make_attempt_cgroups
     from longshore.engine.keeper.kernel import become_subreaper, boot_id, system
@@ -50,9 +50,7 @@ if TYPE_CHECKING or __name__ != "__main__":
     from longshore.engine.keeper.scratch import remove_empty
     from longshore.engine.keeper.watchdog import Watchdog
 else:
-    # Run as a program, it finds only the standard library and the modules that were copied beside it.
-    sys.dont_write_bytecode = True
-    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    # The copy finds only the standard library and the modules beside it.
     from attempts import AttemptRunner
     from cgroups import make_attempt_cgroups
     from kernel import become_subreaper, boot_id, system
@@ -92,7 +90,8 @@ def begin(words: Sequence[str]) -> KeeperLoop:
     records = Records(words[0])
     tmp = words[1]
     host = system.uname().nodename
-    records.add({"r": "keeper", "pid": system.getpid(), "host": host, "boot": boot_id(), "tmp": tmp})
+    pids = {"pid": system.getpid(), "guard": system.getppid()}
+    records.add({"r": "keeper", "v": 2, **pids, "host": host, "boot": boot_id(), "tmp": tmp})
     records.flush()
     records.wake()
     # The spawner's results must not wait until the keeper is done with a long loop.
@@ -166,7 +165,3 @@ class KeeperLoop:
         """Remove the temporary directories that are left, and their folder."""
         self.attempts.scratch.remove_spares()
         remove_empty(self.attempts.scratch.root)
-
-
-if __name__ == "__main__":
-    main()

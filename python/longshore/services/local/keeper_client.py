@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
@@ -13,23 +11,26 @@ from typing import Final
 
 from longshore.contract.batch import AttemptId, MemberEvent
 from longshore.contract.context import RunPaths
-from longshore.engine import keeper
 from longshore.engine.keeper.kernel import become_subreaper
 from longshore.engine.keeper.protocol import MemberOrder, RunOrder
 from longshore.engine.run.members import life_of_tag
 from longshore.engine.rundir.journal_chain import first_event, life_path
 from longshore.model.run.event import Lost
 from longshore.services.local.keeper_file import KeeperFile, keeper_files, received_members
-from longshore.services.local.keeper_program import encode_command, run_token, temporary_prefix
+from longshore.services.local.keeper_process import KeeperProcess
+from longshore.services.local.keeper_program import encode_command, run_token
 from longshore.services.local.keeper_records import ExitRecord, NeverStartedRecord, StartRecord, end_event, start_event
 from longshore.services.local.orphaned_attempts import OrphanedAttempts, remove_folder
 from longshore.services.local.signals import signal_group, signal_process
 from longshore.sites.inherited_environment import InheritRule, select_inherited
-from longshore.world.files.atomic import write_atomically
 from longshore.world.files.folder import make_folders
-from longshore.world.files.presence import is_local_file_system
-from longshore.world.files.system import files
-from longshore.world.host import boot_id, descendants, host_name, is_same_process, process_name, processes_with_variable
+from longshore.world.host import (
+    boot_id,
+    host_name,
+    is_same_process,
+    process_name,
+    processes_with_variable,
+)
 from longshore.world.process_system import processes
 
 _RUN_VARIABLE: Final = "LONGSHORE_JOB_RUN_MARK"
@@ -39,8 +40,6 @@ _KILL_ROUNDS: Final = 20
 """Maximum number of repeated searches, because processes may start others meanwhile."""
 _DRAIN_LIMIT_S: Final = 20.0
 """Seconds a keeper that lost its engine may take to read commands already sent."""
-_START_LIMIT_S: Final = 30.0
-"""Seconds a keeper may take to start."""
 _END_LIMIT_S: Final = 2.0
 """Seconds a keeper may take to end when it has nothing left to do."""
 
@@ -66,8 +65,10 @@ class LocalClient:
         self._files = keeper_files(run.keeper)
         self._known_files = set(self._files)
         """Names of all files ever read."""
-        self._keeper: subprocess.Popen[bytes] | None = None
+        self._keeper: KeeperProcess | None = None
         self._keeper_file: KeeperFile | None = None
+        self._former_keepers: list[KeeperProcess] = []
+        """Dead keepers whose guards may still wait for their orphans."""
         self._kill_at: dict[AttemptId, float] = {}
         """When an attempt that was asked to end is killed, on the monotonic clock."""
         self._orphans = OrphanedAttempts(lambda attempt: self._kill_processes({attempt}))
@@ -145,6 +146,7 @@ class LocalClient:
                 self._forget_attempts(never_started)
                 file.sent.clear()
                 if not file.running:
+                    self._former_keepers = [each for each in self._former_keepers if each.is_guard_running()]
                     remove_folder(file)
                     file.close()
                     del self._files[name]
@@ -215,9 +217,10 @@ class LocalClient:
         killed: dict[int, None] = {}
         for _ in range(_KILL_ROUNDS):
             pids = {pid for pid, _ in processes_with_variable(_RUN_VARIABLE, self._run_token)} - {processes.getpid()}
-            if self._keeper and self._live_keeper_file():
+            self._live_keeper_file()
+            for each in filter(None, (self._keeper, *self._former_keepers)):
                 # A process without its environment is still found: when orphaned, it becomes the keeper's child.
-                pids.update(pid for pid in descendants(self._keeper.pid) if process_name(pid) != "rm")
+                pids.update(pid for pid in each.descendants() if process_name(pid) != "rm")
             for pid in pids:
                 signal_process(pid, signal.SIGKILL)
             killed |= dict.fromkeys(pids)
@@ -236,97 +239,51 @@ class LocalClient:
             return
         next_kill_s = min(self._kill_at.values(), default=float("inf")) - processes.monotonic()
         timeout_s = max(0.0, min(timeout_s, next_kill_s, self._orphans.next_check_s()))
-        if self._keeper is None or self._keeper.stdout is None:
+        if self._keeper is None:
             processes.sleep(timeout_s)
-            return
-        pipe = self._keeper.stdout.fileno()
-        if processes.select([pipe], [], [], timeout_s)[0] and not processes.read(pipe, 65536):
+        elif not self._keeper.wait(timeout_s):
             # The keeper died; `poll` handles its attempts.
             self._forget_keeper()
 
     def close(self) -> None:
         """Disconnect from the keeper, which waits for its running attempts and ends."""
         if self._keeper:
-            assert self._keeper_file is not None
-            self._disconnect(wait_s=0.0 if self._keeper_file.attempts() else _END_LIMIT_S)
+            self._keeper.disconnect(wait_s=0.0 if self._keeper.file.attempts() else _END_LIMIT_S)
+            self._former_keepers.append(self._keeper)
+            self._keeper = None
+        for each in self._former_keepers:
+            each.release()
+        self._former_keepers.clear()
 
     def _send(self, order: bytes) -> None:
-        if self._keeper is None:
-            self._start_keeper()
-        self._send_environments()
-        self._write(order)
-
-    def _write(self, order: bytes) -> None:
-        assert self._keeper is not None
-        assert self._keeper.stdin is not None
-        unsent = memoryview(order)
-        while unsent:
-            unsent = unsent[processes.write(self._keeper.stdin.fileno(), unsent) :]
-
-    def _send_environments(self) -> None:
+        receiver = self._keeper or self._start_keeper()
         for number, shared in enumerate(self._shared[self._environments_sent :], self._environments_sent + 1):
-            self._write(encode_command({"o": "env", "id": number, "on": 0, "env": shared}))
+            receiver.write(encode_command({"o": "env", "id": number, "on": 0, "env": shared}))
             self._environments_sent = number
+        receiver.write(order)
 
-    def _start_keeper(self) -> None:
-        for name in keeper.FILES:
-            write_atomically(self._run.keeper / name, (keeper.FOLDER / name).read_bytes(), below=self._run.root)
-        number = 1
-        while (path := self._run.keeper / f"{self._life:04}.{number}.jsonl").exists():
-            number += 1
-        program = self._run.keeper / keeper.PROGRAM
-        # The journal of a newer engine: when it appears, the keeper has lost its own.
-        successor = life_path(self._run.journal, self._life + 1)
-        disk = "near" if is_local_file_system(self._run.root) else "far"
-        tmp = processes.make_temporary_folder(
-            prefix=f"{temporary_prefix()}{self._run.root.name[:40]}-", dir=self._scratch
-        )
-        try:
-            self._keeper = processes.popen(
-                [sys.executable, "-I", "-S", "-B", str(program), str(path), tmp, str(successor), disk],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,
-            )
-        except OSError:
-            files.rmdir(tmp)
-            raise
-        self._keeper_file = self._files[path.name] = KeeperFile(path)
-        self._known_files.add(path.name)
-        assert self._keeper.stdout is not None
-        pipe = self._keeper.stdout.fileno()
-        if not (processes.select([pipe], [], [], _START_LIMIT_S)[0] and processes.read(pipe, 65536)):
-            # A keeper that ends at once would report commands as never started, for ever.
-            self._forget_keeper()
-            files.rmdir(tmp)
-            raise OSError(f"it ended before it started; its output is in '{self._run.engine_log}'")
+    def _start_keeper(self) -> KeeperProcess:
+        started = KeeperProcess(self._run, self._life, scratch=self._scratch)
+        self._keeper, self._keeper_file = started, started.file
+        name = started.file.path.name
+        self._files[name] = started.file
+        self._known_files.add(name)
         inherited, _ = select_inherited(os.environ, self._rule)
         environment = {name: value for name, value in os.environ.items() if name in inherited}
         self._environments_sent = 0
-        self._write(encode_command({"o": "env", "id": 0, "env": environment}))
+        started.write(encode_command({"o": "env", "id": 0, "env": environment}))
+        return started
 
     def _live_keeper_file(self) -> KeeperFile | None:
-        if self._keeper and self._keeper.poll() is not None:
+        if self._keeper and not self._keeper.is_running():
             self._forget_keeper()
         return self._keeper_file if self._keeper else None
 
     def _forget_keeper(self) -> None:
-        """Drop a keeper that died or does not start."""
+        """Drop a keeper that died; its guard stays for its orphans."""
         assert self._keeper is not None
-        self._keeper.kill()
-        self._disconnect(wait_s=None)
-
-    def _disconnect(self, *, wait_s: float | None) -> None:
-        assert self._keeper is not None
-        for pipe in (self._keeper.stdin, self._keeper.stdout):
-            if pipe:
-                pipe.close()
-        try:
-            self._keeper.wait(wait_s)
-        except subprocess.TimeoutExpired:
-            # The keeper is meant to go on without us; without this `Popen` would warn of it.
-            self._keeper.returncode = 0
+        self._keeper.end()
+        self._former_keepers.append(self._keeper)
         self._keeper = None
 
     def _events_of(self, file: KeeperFile) -> Iterator[MemberEvent]:

@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from longshore.contract.batch import AttemptId
 from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.services.local.guard_file import GuardFile
 from longshore.services.local.keeper_records import (
     ClosedRecord,
     ExitRecord,
     KeeperRecord,
     NeverStartedRecord,
+    ReapingRecord,
     ReceivedRecord,
     Record,
     StartRecord,
     decode_record,
     decode_records,
 )
+from longshore.services.local.record_lines import RecordLines
 from longshore.world.files.locks import is_locked
-from longshore.world.files.read_file import open_to_read
 from longshore.world.host import boot_id, host_name
 
 
 class KeeperFile:
-    """The records file of one keeper, read as it grows."""
+    """The records file of one keeper, and that of its guard, read as they grow."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._file: int | None = None
-        self._partial_line = b""
-        """An incomplete record at the end of the last read."""
+        self.lines = RecordLines(path)
+        self.guard = GuardFile(path.with_suffix(".guard"))
         self.keeper_record: KeeperRecord | None = None
         self.sent: dict[AttemptId, str] = {}
         """Batch tag of every member this engine sent, until the keeper is about to start it."""
@@ -42,26 +42,13 @@ class KeeperFile:
         self.throttled: set[str] = set()
         """Batches with members that were not started for a temporary reason."""
         self.running: dict[AttemptId, StartRecord] = {}
+        self.reaping: dict[AttemptId, ReapingRecord] = {}
+        """Attempts that ended, until their end record."""
         self.closed = False
 
     def read(self) -> list[Record]:
         """Read the new records since the last call."""
-        if self._file is None:
-            try:
-                self._file = open_to_read(self.path)
-            except FileNotFoundError:
-                return []
-        text = bytearray(self._partial_line)
-        try:
-            while chunk := os.read(self._file, 1 << 20):
-                text += chunk
-        except OSError:
-            # A file server that fails in the middle must not discard the records read before.
-            self._partial_line = bytes(text)
-            raise
-        end = text.rfind(b"\n") + 1
-        self._partial_line = bytes(text[end:])
-        records = list(_decoded(bytes(text[:end])))
+        records = list(_decoded(self.lines.read()))
         for record in records:
             self._apply(record)
         return records
@@ -78,7 +65,10 @@ class KeeperFile:
                 self.tags.pop((record.j, record.a), None)
                 self.unstarted.discard((record.j, record.a))
                 self.running[record.j, record.a] = record
+            case ReapingRecord():
+                self.reaping[record.j, record.a] = record
             case ExitRecord():
+                self.reaping.pop((record.j, record.a), None)
                 tag = self.tags.pop((record.j, record.a), None)
                 if record.is_temporary and tag is not None:
                     self.throttled.add(tag)
@@ -95,13 +85,17 @@ class KeeperFile:
 
     def close(self) -> None:
         """Close the file."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        self.lines.close()
+        self.guard.close()
 
     def attempts(self) -> set[AttemptId]:
         """Every attempt that is not over."""
         return self.running.keys() | self.unstarted | self.sent.keys()
+
+    def is_end_known(self, attempt: AttemptId) -> bool:
+        """Whether the end of a running attempt is known by records other than its end record."""
+        start = self.running.get(attempt)
+        return attempt in self.reaping or (start is not None and self.guard.find_end(start.pid, start.up) is not None)
 
     def is_keeper_alive(self) -> bool:
         """Whether the keeper still holds the lock on its file."""
@@ -123,9 +117,11 @@ def keepers_elsewhere(folder: Path) -> str:
     for file in keeper_files(folder).values():
         file.read()
         began = file.keeper_record
-        over = file.closed and not file.attempts()
+        file.guard.read()
+        jobs = sum(not file.is_end_known(attempt) for attempt in file.attempts())
+        over = file.closed and not jobs
         if began is not None and began.host != host_name() and began.boot != boot_id() and not over:
-            jobs_by_host[began.host] = jobs_by_host.get(began.host, 0) + len(file.attempts())
+            jobs_by_host[began.host] = jobs_by_host.get(began.host, 0) + jobs
     return " and ".join(f"a keeper on '{host}', with {jobs} jobs" for host, jobs in jobs_by_host.items())
 
 

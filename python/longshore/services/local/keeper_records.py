@@ -36,6 +36,8 @@ class KeeperRecord(msgspec.Struct, frozen=True, tag_field="r", tag="keeper"):
     boot: str
     tmp: str
     """Folder of the attempts' temporary directories."""
+    guard: int = 0
+    """Process of its guard; 0 in an older format."""
 
 
 class ReceivedRecord(msgspec.Struct, frozen=True, tag_field="r", tag="got"):
@@ -62,6 +64,15 @@ class StartRecord(msgspec.Struct, frozen=True, tag_field="r", tag="start"):
     lim: LimitsOrder | None = None
     """The limits in the command, in the keeper's format."""
     log: str = ""
+
+
+class ReapingRecord(msgspec.Struct, frozen=True, gc=False, tag_field="r", tag="exit"):
+    """A process ended and is about to be reaped; its end record follows unless the keeper dies."""
+
+    j: int
+    a: int
+    t: float
+    s: int
 
 
 class ExitRecord(msgspec.Struct, frozen=True, gc=False, tag_field="r", tag="end"):
@@ -92,7 +103,9 @@ class ClosedRecord(msgspec.Struct, frozen=True, tag_field="r", tag="closed"):
     """The keeper has read all commands; no more can come."""
 
 
-Record: TypeAlias = KeeperRecord | ReceivedRecord | NeverStartedRecord | StartRecord | ExitRecord | ClosedRecord
+Record: TypeAlias = (
+    KeeperRecord | ReceivedRecord | NeverStartedRecord | StartRecord | ReapingRecord | ExitRecord | ClosedRecord
+)
 _decoder: Final = msgspec.json.Decoder(Record)
 decode_record = _decoder.decode
 """Decode a record from its line."""

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from longshore.contract.batch import AttemptId, MemberEvent
 from longshore.engine.keeper.kernel import append_to_log
 from longshore.engine.keeper.processes import Processes
@@ -17,12 +19,13 @@ from longshore.engine.keeper.watchdog import Watchdog
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.states import Cause
 from longshore.model.workflow.attempt_rules import KeepPolicy
+from longshore.services.local.guard_file import OrphanEndRecord
 from longshore.services.local.keeper_file import KeeperFile
 from longshore.services.local.keeper_program import temporary_prefix
-from longshore.services.local.keeper_records import ExitRecord, StartRecord, end_event
+from longshore.services.local.keeper_records import ExitRecord, ReapingRecord, StartRecord, end_event
 from longshore.services.local.signals import signal_group
 from longshore.world.files.folder import remove_tree
-from longshore.world.host import host_name, is_same_process
+from longshore.world.host import host_name, is_same_process, parent_process
 from longshore.world.process_system import processes
 
 _UNKNOWN: Final = 0
@@ -43,26 +46,32 @@ class OrphanedAttempts:
 
     def outcome(self, start: StartRecord, file: KeeperFile) -> MemberEvent | None:
         """Return how an attempt ended; ``None`` while it runs, under its limits."""
+        file.guard.read()
+        if recorded := file.guard.find_end(start.pid, start.up):
+            return self._recorded_end(start, file, recorded)
         if not file.is_of_this_boot():
+            if reaping := file.reaping.get((start.j, start.a)):
+                return self._reaping_end(start, file, reaping)
             host = file.keeper_record.host if file.keeper_record else self._host
             why = "the machine was restarted while it ran" if host == self._host else f"it ran on '{host}'"
             return Lost(j=start.j, a=start.a, why=why)
         if not is_same_process(start.pid, start.up, include_zombies=True):
-            return self._unobserved_end(start, file)
+            return self._gone_end(start, file)
         try:
             # As reaper of orphans this process is now the parent, if it was the keeper's. Until it is reaped, the
             # process keeps its id, so that leftovers in its group can be ended without hitting another process.
             exited = processes.waitid(os.P_PID, start.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         except ChildProcessError:
-            if not is_same_process(start.pid, start.up):
-                return self._unobserved_end(start, file)
+            if not is_same_process(start.pid, start.up) and not _has_reaper(start, file):
+                return self._gone_end(start, file)
             exited = None
         if exited is None:
             self._start_watching(start)
             return None
         signal_group(start.pid, signal.SIGKILL)
         _, status, usage = processes.wait4(start.pid, 0)
-        return self._reaped_end(start, file, status, usage.ru_utime + usage.ru_stime)
+        end = ExitRecord(j=start.j, a=start.a, t=processes.time(), s=status, cpu=usage.ru_utime + usage.ru_stime)
+        return self._observed_end(start, file, end, run_s=_run_s(start))
 
     def enforce_limits(self) -> None:
         """End attempts that exceed their limits."""
@@ -74,28 +83,43 @@ class OrphanedAttempts:
         due = None if self._watchdog is None else self._watchdog.next_check_s()
         return float("inf") if due is None else due
 
-    def _start_watching(self, start: StartRecord) -> Watchdog:
+    def _make_watchdog(self) -> Watchdog:
         if self._watchdog is None:
             self._watchdog = Watchdog(Processes())
-        if start.lim is not None and start.pid > 1 and start.pid not in self._watchdog.watched:
-            self._watchdog.begin(start.pid, start.lim, start.log, ran=_run_s(start))
         return self._watchdog
 
-    def _reaped_end(self, start: StartRecord, file: KeeperFile, status: int, cpu_s: float) -> Ended:
-        """Return the end of an attempt whose parent this process became."""
-        notes = self._start_watching(start).unwatch(start.pid, status, None)
+    def _start_watching(self, start: StartRecord) -> None:
+        watchdog = self._make_watchdog()
+        if start.lim is not None and start.pid > 1 and start.pid not in watchdog.watched:
+            watchdog.begin(start.pid, start.lim, start.log, ran=_run_s(start))
+
+    def _gone_end(self, start: StartRecord, file: KeeperFile) -> MemberEvent:
+        """Return the end of an attempt whose process is gone."""
+        # Read again: the guard records an end before it reaps the process.
+        file.guard.read()
+        if recorded := file.guard.find_end(start.pid, start.up):
+            return self._recorded_end(start, file, recorded)
+        if reaping := file.reaping.get((start.j, start.a)):
+            return self._reaping_end(start, file, reaping)
+        return self._unobserved_end(start, file)
+
+    def _recorded_end(self, start: StartRecord, file: KeeperFile, recorded: OrphanEndRecord) -> Ended:
+        """Return the end of an attempt that the guard observed."""
+        end = ExitRecord(j=start.j, a=start.a, t=recorded.t, s=recorded.s, cpu=recorded.cpu, rss=recorded.rss)
+        return self._observed_end(start, file, end, run_s=max(0.0, recorded.at - start.up))
+
+    def _reaping_end(self, start: StartRecord, file: KeeperFile, reaping: ReapingRecord) -> Ended:
+        """Return the end of an attempt whose keeper was killed while it reaped it."""
+        end = ExitRecord(j=start.j, a=start.a, t=reaping.t, s=reaping.s)
+        return self._observed_end(start, file, end, run_s=max(0.0, reaping.t - start.t))
+
+    def _observed_end(self, start: StartRecord, file: KeeperFile, end: ExitRecord, *, run_s: float) -> Ended:
+        """Return an end with its run time and what else this process knows of the attempt."""
+        status = end.s or 0
+        notes = self._make_watchdog().unwatch(start.pid, status, end.rss)
         if kept_path := keep_temporary_directory(start, file, is_failed=bool(status or "why" in notes)):
             notes["tmp"] = kept_path
-        record = ExitRecord(
-            j=start.j,
-            a=start.a,
-            t=processes.time(),
-            s=status,
-            run=_run_s(start),
-            cpu=cpu_s,
-            **notes,
-        )
-        return end_event(record, host=self._host)
+        return end_event(msgspec.structs.replace(end, run=run_s, **notes), host=self._host)
 
     def _unobserved_end(self, start: StartRecord, file: KeeperFile) -> MemberEvent:
         """Return the end of an attempt that no parent waited for: lost, unless it was ended here."""
@@ -104,7 +128,7 @@ class OrphanedAttempts:
         keep_temporary_directory(start, file, is_failed=True)
         notes = self._watchdog.unwatch(start.pid, _UNKNOWN, None) if self._watchdog else {}
         if "why" not in notes:
-            why = "its end was not observed: its keeper and the engine were gone"
+            why = "its end was not observed: its keeper, the guard and the engine were gone"
             return Lost(j=start.j, a=start.a, why=why)
         now, run_s = processes.time(), _run_s(start)
         return Ended(
@@ -118,6 +142,12 @@ class OrphanedAttempts:
             run_s=run_s,
             rss_b=notes.get("rss"),
         )
+
+
+def _has_reaper(start: StartRecord, file: KeeperFile) -> bool:
+    """Whether the keeper or the guard is the parent of a process: it will be reaped, or come to this process."""
+    record = file.keeper_record
+    return record is not None and parent_process(start.pid) in {record.pid, record.guard} - {0}
 
 
 def scratch_folder(file: KeeperFile) -> Path | None:

@@ -1,7 +1,7 @@
 """Claims of one user's runs on this host: a small file per run, locked while its engine lives.
 
 A claim without a lock is dead. A run whose engine is gone and whose keeper still waits for jobs keeps the resources of
-these jobs: the keeper's file is locked as well.
+these jobs: the keeper's file, or that of its guard, is locked as well.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _decode_claim(text: bytes, path: Path) -> ResourceClaim:
 
 
 def _is_keeper_alive(folder: Path) -> bool:
-    return bool(folder.name) and any(map(_holds_lock, folder.glob("*.jsonl")))
+    return bool(folder.name) and any(map(_holds_lock, (*folder.glob("*.jsonl"), *folder.glob("*.guard"))))
 
 
 def _holds_lock(path: Path) -> bool:
