@@ -163,8 +163,8 @@ class BatchFiles(msgspec.Struct, frozen=True):
 
     def write_table(self, members: Iterable[BatchMember]) -> None:
         """Write the table of the members, and make the directory of their end records."""
-        make_folders(self.ends, below=self.run.root)
-        make_folders(self.run.batches, below=self.run.root)
+        make_folders(self.ends, below=self.run.root, durable=True)
+        make_folders(self.run.batches, below=self.run.root, durable=True)
         write_atomically(self.table, "".join(self._lines(members)), below=self.run.root, durable=True)
 
     def read_members(self) -> tuple[AttemptId, ...]:

@@ -30,12 +30,12 @@ def write_run_directory(
 ) -> RunPaths:
     """Write a run directory with the files that a service rendered."""
     with create_run_directory(root) as draft:
-        create_file(draft.workflow, workflow_lines(workflow), below=draft.root, durable=True)
+        create_file(draft.workflow, workflow_lines(workflow), below=draft.root)
         make_folders(draft.journal, below=draft.root)
         for folder in folders:
             make_folders(draft.root / folder, below=draft.root)
         rendered = write_rendered(draft, files)
-        write_card(draft, identity)
+        write_card(draft, identity, durable=False)
         mutable = {str(file.path) for file in rendered if file.is_mutable}
         create_manifest(draft, take_manifest(draft, identity, left_out=mutable))
     return RunPaths(root)

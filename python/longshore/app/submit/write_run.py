@@ -53,7 +53,7 @@ def write_run(plan: RunPlan) -> PreparedRun:
             set_group(draft.root, group)
         mutable = _write_files(draft, plan, card.run_token)
         write_made_from(draft, take_fingerprint(plan))
-        write_card(draft, card)
+        write_card(draft, card, durable=False)
         manifest = take_manifest(
             draft,
             card,
@@ -82,7 +82,7 @@ def _write_files(draft: RunPaths, plan: RunPlan, run_token: str) -> set[str]:
     create_file(merged_config_path(draft, workflow.name), [text.encode()], below=draft.root)
     origins = {key: msgspec.to_builtins(origin) for key, origin in origins_of(configuration.config.root)}
     create_file(draft.origins, [msgspec.json.format(msgspec.json.encode(origins), indent=1), b"\n"], below=draft.root)
-    create_file(draft.workflow, workflow_lines(workflow), below=draft.root, durable=True)
+    create_file(draft.workflow, workflow_lines(workflow), below=draft.root)
     write_saved(draft.root, plan.saved)
     for directory in (*plan.directories, *log_directories(run.service, workflow)):
         make_folders(draft.root / directory, below=draft.root)

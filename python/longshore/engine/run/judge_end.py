@@ -29,7 +29,7 @@ from longshore.model.user_regex import RegexError
 from longshore.model.workflow.attempt_rules import KeepPolicy
 from longshore.plan.task_script import count_done_tasks, records_tasks, task_record_path
 from longshore.world.cpu_limit import CpuLimitError, cpu_limit
-from longshore.world.files.folder import remove_file
+from longshore.world.files.folder import remove_file, sync_folder
 from longshore.world.files.read_file import open_stream, read_file
 
 LOG_TAIL_B: Final = 1 << 20
@@ -130,9 +130,10 @@ class EndJudge:
 
 
 def forget_tasks(run: RunPaths, jobs: Iterable[int]) -> None:
-    """Make jobs begin with their first task when they run again, whichever tasks were done."""
-    for job in jobs:
-        remove_file(run.root / task_record_path(job), below=run.root)
+    """Make jobs begin with their first task when they run again, whichever tasks were done; durably."""
+    paths = (run.root / task_record_path(job) for job in jobs)
+    for folder in {path.parent for path in paths if remove_file(path, below=run.root)}:
+        sync_folder(folder, below=run.root)
 
 
 def read_tail(path: Path) -> str:

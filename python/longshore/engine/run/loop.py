@@ -136,7 +136,7 @@ class Engine:
         self._executed: set[Path] = set()
         """Interventions that were carried out, and whose files perhaps could not be removed yet."""
         self.life = _make_life(number, by, clock)
-        make_folders(run.journal, below=run.root)
+        make_folders(run.journal, below=run.root, durable=True)
         self._journal = Journal(run.journal, self.life)
         for event in self._journal.seal(seal, now=clock.now()):
             # An engine that was thought dead wrote this, and perhaps acted on it, while this one was beginning.
@@ -411,7 +411,7 @@ class Engine:
                 self._apply_intervention(intervention)
             if self._commit():
                 with suppress(OSError):
-                    remove_file(path, below=self._run.root)
+                    remove_file(path, below=self._run.root, durable=True)
 
     def _apply_intervention(self, intervention: InterventionRecord) -> None:
         if intervention.act == "restart":

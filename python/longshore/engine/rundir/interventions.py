@@ -45,7 +45,7 @@ def write_intervention(run: RunPaths, record: InterventionRecord) -> Path:
         The run directory belongs to another user, or its disk is full.
     """
     try:
-        make_folders(run.steer, below=run.root)
+        make_folders(run.steer, below=run.root, durable=True)
         path = run.steer / f"{_next_number(run):020}-{os.getpid()}{_SUFFIX}"
         write_atomically(path, msgspec.json.encode(record), below=run.root, durable=True)
     except OSError as error:

@@ -62,7 +62,7 @@ class BatchRecords:
 
     def write(self, record: BatchRecord, members: Iterable[BatchMember] = ()) -> None:
         """Write a batch's record atomically, and its table of members the first time."""
-        make_folders(self._run.batches, below=self._run.root)
+        make_folders(self._run.batches, below=self._run.root, durable=True)
         if members:
             self.files(record.tag).write_table(members)
         write_atomically(self._path(record.tag), msgspec.json.encode(record), below=self._run.root, durable=True)

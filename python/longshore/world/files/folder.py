@@ -33,13 +33,13 @@ class LinkFoundError(OSError):
 
 
 @contextmanager
-def open_parent(path: Path, below: Path | None, *, make: bool = False) -> Iterator[tuple[int, str]]:
+def open_parent(path: Path, below: Path | None) -> Iterator[tuple[int, str]]:
     """Open the folder of a path; yields its descriptor and the last component, for calls with ``dir_fd``.
 
-    With `make`, missing folders are created. Raises `LinkFoundError` for a link between `below` and the last component,
+    Raises `LinkFoundError` for a link between `below` and the last component,
     and `OSError` when a folder is missing or closed to us.
     """
-    folder = open_folder(path.parent, below, make=make)
+    folder = open_folder(path.parent, below)
     try:
         yield folder, path.name
     except OSError as error:
@@ -52,8 +52,11 @@ def open_parent(path: Path, below: Path | None, *, make: bool = False) -> Iterat
         files.close(folder)
 
 
-def open_folder(path: Path, below: Path | None, *, make: bool = False) -> int:
-    """Open a folder as a place for calls with ``dir_fd``; see `open_parent`."""
+def open_folder(path: Path, below: Path | None, *, make: bool = False, durable: bool = False) -> int:
+    """Open a folder as a place for calls with ``dir_fd``; see `open_parent`.
+
+    With `make`, missing folders are created; with `durable`, the names of those below `below` are then on disk.
+    """
     if below is None or path == below:
         if make:
             _make_trusted(path)
@@ -63,26 +66,36 @@ def open_folder(path: Path, below: Path | None, *, make: bool = False) -> int:
     for name in _components(path, below):
         at /= name
         try:
-            inner = _enter(folder, name, at, make=make)
+            inner = _enter(folder, name, at, make=make, durable=durable)
         finally:
             files.close(folder)
         folder = inner
     return folder
 
 
-def make_folders(path: Path, *, below: Path | None = None) -> None:
-    """Create a folder and all missing ones above it; raises as `open_parent`."""
-    files.close(open_folder(path, below, make=True))
+def make_folders(path: Path, *, below: Path | None = None, durable: bool = False) -> None:
+    """Create a folder and all missing ones above it; raises as `open_parent`.
+
+    With `durable`, the names of new folders below `below` are then on disk.
+    """
+    files.close(open_folder(path, below, make=True, durable=durable))
 
 
-def remove_file(path: Path, *, below: Path | None = None, missing_ok: bool = True) -> None:
-    """Remove a file, or a link itself; a missing one is no error unless `missing_ok` is false."""
+def remove_file(path: Path, *, below: Path | None = None, missing_ok: bool = True, durable: bool = False) -> bool:
+    """Remove a file, or a link itself, and return whether there was one.
+
+    A missing one is no error unless `missing_ok` is false. With `durable`, the removal is on disk before this returns.
+    """
     try:
         with open_parent(path, below) as (folder, name):
             files.unlink(name, dir_fd=folder)
+            if durable:
+                _sync_place(folder)
     except FileNotFoundError:
         if not missing_ok:
             raise
+        return False
+    return True
 
 
 def remove_empty_folder(path: Path, *, below: Path | None = None) -> None:
@@ -116,13 +129,9 @@ def sync_folder(path: Path, *, below: Path | None = None) -> None:
     """Wait until the names in a folder are on disk."""
     place = open_folder(path, below)
     try:
-        folder = files.open(".", _LIST, dir_fd=place)
+        _sync_place(place)
     finally:
         files.close(place)
-    try:
-        files.fsync(folder)
-    finally:
-        files.close(folder)
 
 
 def _components(path: Path, below: Path) -> tuple[str, ...]:
@@ -132,7 +141,7 @@ def _components(path: Path, below: Path) -> tuple[str, ...]:
     return names
 
 
-def _enter(folder: int, name: str, path: Path, *, make: bool) -> int:
+def _enter(folder: int, name: str, path: Path, *, make: bool, durable: bool) -> int:
     while True:
         try:
             return files.open(name, _WALK | os.O_NOFOLLOW, dir_fd=folder)
@@ -145,6 +154,8 @@ def _enter(folder: int, name: str, path: Path, *, make: bool) -> int:
             # Another process may create it at the same time.
             with suppress(FileExistsError):
                 files.mkdir(name, dir_fd=folder)
+            if durable:
+                _sync_place(folder)
         except OSError as error:
             raise _explain(error, folder, name, path) from None
 
@@ -156,6 +167,18 @@ def _explain(error: OSError, folder: int, name: str, path: Path) -> OSError:
             if stat.S_ISLNK(files.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
                 return LinkFoundError(path)
     return OSError(error.errno, error.strerror, str(path))
+
+
+def _sync_place(place: int) -> None:
+    folder = files.open(".", _LIST, dir_fd=place)
+    try:
+        files.fsync(folder)
+    except OSError as error:
+        # Some file systems have no sync of folders: they write names at once, or never promise it.
+        if error.errno not in {errno.EINVAL, errno.ENOTSUP}:
+            raise
+    finally:
+        files.close(folder)
 
 
 def _make_trusted(path: Path) -> None:

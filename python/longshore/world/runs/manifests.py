@@ -61,7 +61,7 @@ def take_manifest(
 
 def create_manifest(run: RunPaths, manifest: Manifest) -> None:
     """Write the manifest of a new submission, durably; raises `FileExistsError` if that submission has one."""
-    make_folders(run.submissions, below=run.root)
+    make_folders(run.submissions, below=run.root, durable=True)
     create_atomically(manifest_path(run, manifest.number), encode_manifest(manifest), below=run.root)
 
 

@@ -112,7 +112,7 @@ def write_entry(entry: RegistryEntry) -> bool:
     path = state_folder() / "runs" / f"{entry.id}.json"
     try:
         make_folders(path.parent)
-        write_atomically(path, msgspec.json.encode(entry) + b"\n")
+        write_atomically(path, msgspec.json.encode(entry) + b"\n", durable=True)
     except OSError:
         # Removes the reservation too: a full disk allows new names, but no content.
         remove_entry(entry.id)

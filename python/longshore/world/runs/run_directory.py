@@ -20,6 +20,7 @@ from longshore.model.run.fingerprint import Fingerprint, SubmissionStart
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.submission import RunIdentity
 from longshore.world.files.atomic import create_file, draft_path, write_atomically
+from longshore.world.files.durable import sync_names, sync_tree
 from longshore.world.files.folder import make_folders, remove_file, remove_tree
 from longshore.world.files.read_file import read_file, read_record
 from longshore.world.files.system import files
@@ -98,8 +99,9 @@ def create_run_directory(target: Path, *, kept: Collection[str] = ()) -> Iterato
         if kept:
             _move_files(kept, target, draft)
             files.rmdir(target)
+        sync_tree(draft)
         _require_absent(target)
-        files.rename(draft, target)
+        _publish(draft, target, missing)
     except BaseException as error:
         moved = [name for name in kept if (draft / name).exists()]
         with suppress(OSError):
@@ -111,6 +113,16 @@ def create_run_directory(target: Path, *, kept: Collection[str] = ()) -> Iterato
         _remove_empty_folders(missing, target.parent)
         if isinstance(error, OSError):
             raise _write_error(target, error) from error
+        raise
+
+
+def _publish(draft: Path, target: Path, missing: Path | None) -> None:
+    """Give a draft its name, durably; `missing` is the uppermost folder that was created above it."""
+    files.rename(draft, target)
+    try:
+        sync_names(target, missing)
+    except BaseException:
+        files.rename(target, draft)
         raise
 
 
@@ -127,24 +139,24 @@ def remove_run_directory(run: RunPaths, *, kept: Collection[str] = ()) -> None:
 
 
 def write_rendered(run: RunPaths, files: Iterable[RenderedFile]) -> list[RenderedFile]:
-    """Write a service's rendered files, chunk by chunk, and return them."""
+    """Write a service's rendered files into a draft, chunk by chunk, and return them."""
     written = []
     for rendered in files:
         path = run.root / rendered.path
         make_folders(path.parent, below=run.root)
         chunks = (chunk.encode() for chunk in rendered.chunks())
-        create_file(path, chunks, below=run.root, mode=rendered.mode, durable=True)
+        create_file(path, chunks, below=run.root, mode=rendered.mode)
         written.append(rendered)
     return written
 
 
-def write_card(run: RunPaths, card: RunIdentity) -> None:
-    """Write ``run.json`` atomically."""
+def write_card(run: RunPaths, card: RunIdentity, *, durable: bool = True) -> None:
+    """Write ``run.json`` atomically; not `durable` in a draft, which becomes so as a whole."""
     # A run of an older format keeps it.
     text = msgspec.json.format(msgspec.json.encode(card), indent=2) + b"\n"
     if card.format >= MANIFESTS_SINCE:
         text = encode_document(card, indent=2)
-    write_atomically(run.card, text, below=run.root, durable=True)
+    write_atomically(run.card, text, below=run.root, durable=durable)
 
 
 def read_card(run: RunPaths) -> RunIdentity:

@@ -211,7 +211,7 @@ def _prepare_restart(run: RunPaths, record: SubmissionRecord, plan: DagRestart) 
     folder = backup_folder(run, len(record.submissions))
     try:
         forget_tasks(run, plan.from_first_task)
-        make_folders(folder, below=run.root)
+        make_folders(folder, below=run.root, durable=True)
         for path in sorted(run.wms.glob("run.dag.*")):
             move(path, folder / path.name, below=run.root)
         overrides = run.root / OVERRIDES
