@@ -85,7 +85,10 @@ class Replay:
         """Return the run's status with some notes."""
         rows = list(map(self._shown_row, self.state.counts))
         count_held(rows, self.state, self.held)
-        labels = dict(zip(self.jobs.labels, rows, strict=True))
+        # Only a damaged header has labels without jobs.
+        labels = {label: count_states([]) for label in self.jobs.labels} | dict(
+            zip(self.jobs.labels, rows, strict=False)
+        )
         for label, reported in self._opened.reported_counts.items():
             if label in labels:
                 labels[label] = dict.fromkeys(JobState, 0) | dict(reported)
