@@ -268,6 +268,13 @@ def _usage_error(error: click.ClickException) -> LongshoreError:
 
 
 def _io_error(error: OSError) -> LongshoreError:
+    if error.filename and error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        from pathlib import Path
+
+        from longshore.world.files.disk_space import describe_failed_write
+
+        path = Path(os.fsdecode(error.filename)).parent
+        return LongshoreError(f"cannot write {describe_failed_write(error, path)}", hint="Make room there.")
     if error.filename:
         return LongshoreError(f"'{error.filename}' cannot be used: {error.strerror}")
     if error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EBADF}:

@@ -32,6 +32,7 @@ from longshore.model.run.event import Event, Life
 from longshore.model.run.moment import format_moment
 from longshore.model.run.report import RunReport
 from longshore.model.run.snapshot import Snapshot
+from longshore.world.files.disk_space import describe_full_disk
 from longshore.world.runs.run_directory import read_snapshot, read_submitting, read_waiting
 
 
@@ -174,6 +175,8 @@ class ReportBuilder:
         elif replay.has_no_engine:
             since = snapshot.at if snapshot and snapshot.life == life.life else life.t
             yield f"engine not running since {format_moment(since)}: longshore resume {self._opened.card.id}"
+            if full := describe_full_disk(self._opened.run.root):
+                yield f"{full}: make room there before the run is resumed"
         elif snapshot and snapshot.note and not snapshot.note.startswith("paused: "):
             # The journal's reader has already noted that the run is paused.
             yield snapshot.note

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
 import sys
 import time
 from abc import abstractmethod
@@ -30,6 +29,7 @@ from longshore.contract.service import EventSource, WmsService
 from longshore.engine import settings as engine_settings
 from longshore.engine.run.executor_capabilities import probe_resources
 from longshore.engine.run.lost_journal import refuse_if_lives_lost
+from longshore.engine.run.new_life import describe_engine, wait_for_life
 from longshore.engine.rundir.engine_lock import kill_local_engine, lock_run
 from longshore.engine.rundir.interventions import (
     InterventionKind,
@@ -37,7 +37,7 @@ from longshore.engine.rundir.interventions import (
     discard_interventions,
     write_intervention,
 )
-from longshore.engine.rundir.journal import count_fruitless_lives
+from longshore.engine.rundir.journal import count_fruitless_lives, newest_life
 from longshore.engine.rundir.journal_chain import lives
 from longshore.engine.rundir.liveness import find_stall_start, is_engine_alive, last_log_line
 from longshore.engine.rundir.read_journal import read_events, read_since
@@ -47,8 +47,8 @@ from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
 from longshore.model.workflow.request import Request
 from longshore.world.clock import Clock, SystemClock, timestamp
+from longshore.world.files.disk_space import FULL_ERRORS, describe_failed_write
 from longshore.world.files.folder import remove_file
-from longshore.world.files.read_file import open_stream
 from longshore.world.host import host_name, user_name
 from longshore.world.processes.detach import start_detached
 from longshore.world.runs.manifests import refuse_changed_files
@@ -58,8 +58,6 @@ from longshore.world.runs.run_directory import read_card, read_snapshot
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
 
-_START_TIMEOUT_S: Final = 60.0
-"""Time that an engine may take to begin: reading a million jobs takes a while."""
 MOST_FRUITLESS: Final = 3
 """Lives that may die in a row without achieving anything."""
 
@@ -284,11 +282,11 @@ class EngineService(
         try:
             process, detached = start_detached([*engine_command(run), "--by", by], log=run.engine_log)
         except OSError as error:
-            what = f"'{error.filename}': " if error.filename else ""
             raise SubmissionRefusedError(
-                f"the engine of '{run.root}' cannot be started: {what}{error.strerror or error}"
+                f"the engine of '{run.root}' cannot be started: {describe_failed_write(error, run.root)}",
+                hint=f"Make room there, then: longshore resume {run.root}" if error.errno in FULL_ERRORS else "",
             ) from error
-        _wait_for_life(run, process, known_lives, log_size)
+        wait_for_life(run, process, known_lives, log_size)
         return f"the engine runs {detached.description}"
 
     def _refuse_if_elsewhere(self, run: RunPaths) -> None:
@@ -325,7 +323,9 @@ class EngineService(
             hint = "Wait for it, or cancel the run first."
             if find_stall_start(run, snapshot, time.time()):
                 hint = f"It has written nothing for a while. If it hangs: longshore resume {run.root} --take-over"
-            raise SubmissionRefusedError(f"'{run.root}' is {state}: its engine is alive", hint=hint)
+            life = newest_life(run.journal)
+            engine = describe_engine(run, life) if life else "its engine"
+            raise SubmissionRefusedError(f"'{run.root}' is {state}: {engine} is alive", hint=hint)
 
     def _finished(self, run: RunPaths) -> Finished | None:
         last: Finished | None = None
@@ -360,7 +360,6 @@ def _log_options() -> list[str]:
     return ["--long-log", *options] if options else []
 
 
-_LOG_WORDS_B: Final = 1 << 16
 _POLL_S: Final = 0.02
 _TAKE_TIMEOUT_S: Final = 10.0
 """Longest wait for an intervention to be taken; an engine elsewhere, or with a full disk, takes it later."""
@@ -376,28 +375,6 @@ def _refuse_if_fruitless(run: RunPaths) -> None:
             + (f": {words}" if words else ""),
             hint=f"See '{run.engine_log}'. To try once more all the same: longshore resume {run.root} --force",
         )
-
-
-def _wait_for_life(run: RunPaths, process: subprocess.Popen[bytes], known_lives: int, log_size: int) -> None:
-    deadline = time.monotonic() + _START_TIMEOUT_S
-    while True:
-        # Polled before its life is looked for: that of a small run may be over in between.
-        over = process.poll() is not None
-        if len(lives(run.journal)) > known_lives:
-            # The engine goes on without this process, as it should; `Popen` would complain about that.
-            process.returncode = 0
-            return
-        if over or time.monotonic() > deadline:
-            with open_stream(run.engine_log) as log:
-                log.seek(log_size)
-                words = log.read(_LOG_WORDS_B).decode("utf-8", "replace").strip().splitlines()
-            process.kill()
-            process.wait()
-            raise SubmissionRefusedError(
-                f"the engine of '{run.root}' did not begin: {words[-1] if words else 'it wrote nothing'}",
-                hint=f"Its words are in '{run.engine_log}'." if words[1:] else "",
-            )
-        time.sleep(_POLL_S)
 
 
 def _make_log_line(clock: Clock) -> Callable[[str], None]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +20,7 @@ from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.submission import RunIdentity
 from longshore.world.files.atomic import create_file, draft_path, write_atomically
 from longshore.world.files.durable import sync_names, sync_tree
+from longshore.world.files.disk_space import FULL_ERRORS, mount_point
 from longshore.world.files.folder import make_folders, remove_file, remove_tree
 from longshore.world.files.read_file import read_file, read_record
 from longshore.world.files.system import files
@@ -293,11 +293,18 @@ def _write_error(target: Path, error: OSError) -> FilesError:
         "" if failed_path == str(target) or f"/.{target.name[:200]}." in failed_path else f"'{_shorten(failed_path)}': "
     )
     hint = "Choose another place with 'submitPath'."
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        hint = f"Make room on that disk, or choose another place with 'submitPath'. '{shown}' was not made."
+    if error.errno in FULL_ERRORS:
+        place = f"Make room on the file system '{mount_point(_existing(target))}'"
+        hint = f"{place}, or choose another place with 'submitPath'. '{shown}' was not made."
     # A file, for example, may be where a folder is to be created.
     why = "Not a directory" if detail and isinstance(error, FileExistsError) else error.strerror or error
     return FilesError(f"cannot write the run directory '{shown}': {detail}{why}", hint=hint)
+
+
+def _existing(folder: Path) -> Path:
+    """Return the nearest folder above a path that exists."""
+    missing = _first_missing(folder)
+    return missing.parent if missing else folder
 
 
 def _shorten(path: str) -> str:

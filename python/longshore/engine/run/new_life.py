@@ -1,0 +1,87 @@
+"""Waits until a started engine has begun its life, and tells who else took the run over or why it did not begin."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from typing import Final
+
+from longshore.contract.context import RunPaths
+from longshore.engine.rundir.journal_chain import first_event, life_path, lives
+from longshore.errors import LongshoreError, SubmissionRefusedError
+from longshore.model.run.event import Life
+from longshore.world.files.disk_space import describe_full_disk
+from longshore.world.files.read_file import open_stream
+from longshore.world.host import host_name
+from longshore.world.runs.owner import user_name_of
+
+_START_TIMEOUT_S: Final = 60.0
+"""Time that an engine may take to begin: reading a million jobs takes a while."""
+_POLL_S: Final = 0.02
+_LOG_WORDS_B: Final = 1 << 16
+
+
+def wait_for_life(run: RunPaths, process: subprocess.Popen[bytes], known_lives: int, log_size: int) -> None:
+    """Wait until the engine that was started as `process` has begun its life.
+
+    `known_lives` and `log_size` are the number of lives and the size of the engine's log before it was started.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        Another engine began meanwhile and has the run, or none began.
+    """
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    while True:
+        # Polled before its life is looked for: that of a small run may be over in between.
+        over = process.poll() is not None
+        new = _new_lives(run, known_lives)
+        if any(life.pid == process.pid and life.host == host_name() for life in new):
+            # The engine goes on without this process, as it should; `Popen` would complain about that.
+            process.returncode = 0
+            return
+        if over or time.monotonic() > deadline:
+            process.kill()
+            process.wait()
+            if new:
+                raise SubmissionRefusedError(
+                    f"{describe_engine(run, new[-1])} has just taken '{run.root}' over, and this command did not",
+                    hint="There is nothing to do: that engine runs it.",
+                )
+            raise _not_begun_error(run, log_size)
+        time.sleep(_POLL_S)
+
+
+def describe_engine(run: RunPaths, life: Life) -> str:
+    """Return which engine began a life: its number, process, user and host."""
+    try:
+        user = user_name_of(life_path(run.journal, life.life).stat().st_uid)
+    except OSError:
+        user = "?"
+    return f"engine {life.life} (process {life.pid} of '{user}' on '{life.host}')"
+
+
+def _new_lives(run: RunPaths, known_lives: int) -> list[Life]:
+    try:
+        return [first_event(path) for _, path in lives(run.journal)[known_lives:]]
+    except (LongshoreError, OSError):
+        # What cannot be read is not ours.
+        return []
+
+
+def _not_begun_error(run: RunPaths, log_size: int) -> SubmissionRefusedError:
+    words: list[str] = []
+    try:
+        with open_stream(run.engine_log) as log:
+            log.seek(log_size)
+            words = log.read(_LOG_WORDS_B).decode("utf-8", "replace").strip().splitlines()
+    except OSError:
+        # Its log may be what the full disk does not take.
+        words = []
+    full = describe_full_disk(run.root)
+    said = words[-1] if words else "" if full else "it wrote nothing"
+    why = f"{said} ({full})" if said and full else full or said
+    hint = f"Its words are in '{run.engine_log}'." if words[1:] else ""
+    if full:
+        hint = f"Make room there, then: longshore resume {run.root}"
+    return SubmissionRefusedError(f"the engine of '{run.root}' did not begin: {why}", hint=hint)
