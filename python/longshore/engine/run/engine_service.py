@@ -324,8 +324,8 @@ class EngineService(
             if find_stall_start(run, snapshot, time.time()):
                 hint = f"It has written nothing for a while. If it hangs: longshore resume {run.root} --take-over"
             life = newest_life(run.journal)
-            engine = describe_engine(run, life) if life else "its engine"
-            raise SubmissionRefusedError(f"'{run.root}' is {state}: {engine} is alive", hint=hint)
+            engine = f": {describe_engine(run, life)}" if life else ""
+            raise SubmissionRefusedError(f"'{run.root}' is {state}: its engine is alive{engine}", hint=hint)
 
     def _finished(self, run: RunPaths) -> Finished | None:
         last: Finished | None = None

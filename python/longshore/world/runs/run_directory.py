@@ -19,8 +19,8 @@ from longshore.model.run.fingerprint import Fingerprint, SubmissionStart
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.submission import RunIdentity
 from longshore.world.files.atomic import create_file, draft_path, write_atomically
-from longshore.world.files.durable import sync_names, sync_tree
 from longshore.world.files.disk_space import FULL_ERRORS, mount_point
+from longshore.world.files.durable import sync_names, sync_tree
 from longshore.world.files.folder import make_folders, remove_file, remove_tree
 from longshore.world.files.read_file import read_file, read_record
 from longshore.world.files.system import files
