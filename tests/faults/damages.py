@@ -1,4 +1,4 @@
-"""Random damages of files: flipped bits, changed bytes, lines dropped or out of place, cuts, deleted and swapped files."""
+"""Random damages of files: flipped bits, changed bytes, lines out of place, cuts, deleted and swapped files."""
 
 from __future__ import annotations
 
