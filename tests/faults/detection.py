@@ -144,9 +144,8 @@ def _excuse(run: BaseRun, damaged: DamagedFiles) -> str:
     """Return the outcome of a damage that was not told."""
     lives = [path for path in run.files if path.startswith("journal/") and path.endswith(".jsonl")]
     sealed = lives if run.is_over else lives[:-1]
-    if all(
-        path in sealed and (content or b"").startswith(run.files[path]) for path, content in damaged.changes.items()
-    ):
+    changes = damaged.changes.items()
+    if all(path in sealed and (content or b"").startswith(run.files[path]) for path, content in changes):
         return "void"
     # Only the newest files of a run without an end grow.
     newest = {max((path for path in run.files if path.startswith(folder)), default="") for folder in GROWING}

@@ -27,6 +27,11 @@ class Write(NamedTuple):
     doomed: bool = False
     """Whether an `fsync` failed after it."""
 
+    def covers(self, other: Write) -> bool:
+        """Return whether nothing of another write shows after this one."""
+        ends = [write.offset + len(write.data or b"") for write in (self, other)]
+        return self.data is not None and self.offset <= other.offset and ends[1] <= ends[0]
+
     def apply(self, content: bytearray, size: int | None = None) -> None:
         """Change a file's content; only the first `size` bytes of the data, if given."""
         data = self.data if size is None or self.data is None else self.data[:size]
@@ -48,11 +53,13 @@ class File:
     def sync(self) -> None:
         """Make all durable but what an earlier failure may have lost."""
         content = bytearray(self.durable)
-        for write in self.pending:
-            if not write.doomed:
-                write.apply(content)
+        saved = [write for write in self.pending if not write.doomed]
+        for write in saved:
+            write.apply(content)
         self.durable = bytes(content)
-        self.pending = [write for write in self.pending if write.doomed]
+        # What was written again in its place is safe.
+        doomed = (write for write in self.pending if write.doomed)
+        self.pending = [write for write in doomed if not any(other.covers(write) for other in saved)]
 
     def doom(self) -> None:
         """Remember that `fsync` failed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from tests.faults.disk import Disk
+from tests.faults.shim import CallClass, Fault
 from tests.faults.small_run import Effect, SmallRun, parse_effect
 from tests.faults.trace import Kind, Step, read_trace
 from tests.waiting import engine_of, eventually
@@ -28,8 +30,8 @@ class Recording(NamedTuple):
         return [parse_effect(line) for line in b"".join(writes).decode().splitlines()]
 
 
-def _submit(run: SmallRun) -> None:
-    answer = run.command("submit", "run.yaml")
+def _submit(run: SmallRun, fault: Fault | None = None) -> None:
+    answer = run.command("submit", "run.yaml", env=run.environment(fault))
     assert answer.status == 0, answer
 
 
@@ -82,6 +84,11 @@ def _restarted(run: SmallRun) -> None:
     assert answer.status == 0, answer
 
 
+def _sync_failed(run: SmallRun) -> None:
+    run.write(slow=["c"])
+    _submit(run, Fault(CallClass.SYNC, 4, errno.EIO, where="/journal/0001.jsonl"))
+
+
 SCENARIOS: Final[dict[str, Callable[[SmallRun], None]]] = {
     "plain": _plain,
     "retries": _retries,
@@ -89,6 +96,7 @@ SCENARIOS: Final[dict[str, Callable[[SmallRun], None]]] = {
     "killed": _killed,
     "engine-killed": _engine_killed,
     "restarted": _restarted,
+    "sync-failed": _sync_failed,
 }
 
 

@@ -8,6 +8,7 @@
  *   FAULTS_COUNTS   a shared file of counters, one per class of calls
  *   FAULTS_PLAN     CLASS:N:ERRNO:TIMES: the N-th call of a class and those after it fail, TIMES in all;
  *                   ERRNO -1 writes half of what was to be written
+ *   FAULTS_WHERE    a text: only calls on paths that contain it are counted for the plan
  *   FAULTS_BOOT     a file that is read instead of the kernel's boot id
  *
  * tests/faults/trace.py reads the records, and has the same numbers for kinds and classes.
@@ -48,9 +49,10 @@ static char folder[PATH_MAX], effects[PATH_MAX], trace_path[PATH_MAX], boot[PATH
 static size_t folder_size;
 static int trace = -1, active, is_job;
 static struct stat trace_stat;
-static uint64_t *counts, no_counts[CLASSES];
+static uint64_t *counts, no_counts[CLASSES + 1]; /* the last one is of the plan */
 static int plan_class = -1, plan_error;
 static uint64_t plan_first, plan_times = 1;
+static const char *plan_where = "";
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
 #define REAL(name) ((__typeof__(&name))real(#name))
@@ -89,6 +91,7 @@ __attribute__((constructor)) static void begin(void) {
         }
         if (counters >= 0) close(counters);
     }
+    if ((name = getenv("FAULTS_WHERE"))) plan_where = name;
     unsigned long long first = 0, times = 1;
     if (plan && sscanf(plan, "%d:%llu:%d:%llu", &plan_class, &first, &plan_error, &times) >= 3) {
         plan_first = first;
@@ -179,8 +182,10 @@ static void add(enum kind kind, int flags, uint64_t inode, int64_t offset, const
 /* Counts a call; returns the error with which it fails, or 0. */
 static int count(enum class class, const char *path) {
     if (is_job) return 0;
-    uint64_t number = __atomic_add_fetch(&counts[class], 1, __ATOMIC_SEQ_CST);
-    if ((int)class != plan_class || number < plan_first || number >= plan_first + plan_times) return 0;
+    __atomic_add_fetch(&counts[class], 1, __ATOMIC_SEQ_CST);
+    if ((int)class != plan_class || !strstr(path, plan_where)) return 0;
+    uint64_t number = __atomic_add_fetch(&counts[CLASSES], 1, __ATOMIC_SEQ_CST);
+    if (number < plan_first || number >= plan_first + plan_times) return 0;
     lock();
     add(FAULT, class, 0, plan_error, path, "", "", 0);
     unlock();
@@ -339,6 +344,11 @@ int fsync(int file) { return synced("fsync", file); }
 int fdatasync(int file) { return synced("fdatasync", file); }
 int syncfs(int file) {
     if (!active || is_job) return REAL(syncfs)(file);
+    int error = count(C_SYNC, folder);
+    if (error > 0) {
+        errno = error;
+        return -1;
+    }
     lock();
     add(SYNC_ALL, 0, 0, 0, folder, "", "", 0);
     unlock();

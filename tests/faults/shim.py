@@ -37,6 +37,8 @@ class Fault(NamedTuple):
     number: int
     error: int
     times: int = 1
+    where: str = ""
+    """Part of the path; other calls are not counted."""
 
 
 class Shim(NamedTuple):
@@ -73,6 +75,7 @@ class Shim(NamedTuple):
         }
         if fault:
             chosen["FAULTS_PLAN"] = f"{fault.kind}:{fault.number}:{fault.error}:{fault.times}"
+            chosen["FAULTS_WHERE"] = fault.where
         if boot_id:
             path = self.place / "boot_id"
             path.write_text(f"{boot_id}\n", "utf-8")

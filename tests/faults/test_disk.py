@@ -104,6 +104,10 @@ def test_content_before_a_failed_fsync_is_not_saved_by_the_next(calls: Calls) ->
     calls(Kind.WRITE, "x", data=b"two", offset=3)
     calls(Kind.SYNC, "x")
     assert calls.only(Chosen.LEAST)["x"] == b"\0\0\0two"
+    calls(Kind.WRITE, "x", data=b"onetwo")
+    calls(Kind.SYNC, "x")
+    assert calls.disk.is_durable
+    assert calls.only(Chosen.LEAST)["x"] == b"onetwo"
 
 
 def test_a_truncation_may_be_lost(calls: Calls) -> None:

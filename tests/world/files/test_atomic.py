@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from longshore.world.files.atomic import (
     write_atomically,
 )
 from longshore.world.files.read_file import open_to_read, read_record
+from longshore.world.files.system import files
 
 
 def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
@@ -129,3 +131,46 @@ def test_a_failed_append_is_repeated_by_the_next(tmp_path: Path) -> None:
     write_atomically(path, b"")
     assert not is_file_at(file.file, path)
     file.close()
+
+
+def test_content_of_a_failed_sync_is_written_again(tmp_path: Path) -> None:
+    # Kernels take pages that they failed to write for written: the next sync succeeds without them.
+    class FailingDisk:
+        failures = 1
+
+        def __init__(self) -> None:
+            self.dirty: set[int] = set()
+            self.on_disk: set[int] = set()
+
+        def write(self, file: int, data: bytes) -> int:
+            end = os.fstat(file).st_size
+            self.dirty.update(range(end, end + len(data)))
+            return os.write(file, data)
+
+        def pwrite(self, file: int, data: bytes, offset: int) -> int:
+            self.dirty.update(range(offset, offset + len(data)))
+            return os.pwrite(file, data, offset)
+
+        def fdatasync(self, file: int) -> None:
+            written, self.dirty = self.dirty, set()
+            if self.failures:
+                self.failures -= 1
+                raise OSError(errno.EIO, "Input/output error")
+            self.on_disk |= written
+
+    disk = FailingDisk()
+    path = tmp_path / "file"
+    path.write_bytes(b"0\n")
+    with files.use(disk):
+        file = AppendedFile(path)
+        file.add(b"one\n")
+        with pytest.raises(OSError, match="Input/output"):
+            file.commit()
+        file.add(b"two\n")
+        file.commit()
+        assert disk.on_disk == set(range(2, 10))
+        file.add(b"three\n")
+        file.commit()
+        assert disk.on_disk == set(range(2, 16))
+        file.close()
+    assert path.read_bytes() == b"0\none\ntwo\nthree\n"

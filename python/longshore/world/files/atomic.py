@@ -7,6 +7,7 @@ package, writes its own files.
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import stat
@@ -152,8 +153,12 @@ class AppendedFile:
 
     def __init__(self, path: Path, *, below: Path | None = None) -> None:
         self.file = open_below(path, _APPEND, below=below)
+        self._path = path
+        self._below = below
         self._buffer = bytearray()
-        self._durable = True
+        self._unsynced = bytearray()
+        """Content written since the file was last known to be on disk."""
+        self._sync_failed = False
 
     def add(self, line: bytes) -> None:
         """Add a line to the content that `flush` writes."""
@@ -162,16 +167,43 @@ class AppendedFile:
     def flush(self) -> None:
         """Write the added content, without waiting for the disk."""
         while self._buffer:
-            self._durable = False
             written = files.write(self.file, self._buffer)
+            self._unsynced += self._buffer[:written]
             del self._buffer[:written]
 
     def commit(self) -> None:
         """Write the added content and wait until it is on disk."""
         self.flush()
-        if not self._durable:
+        if not self._unsynced:
+            return
+        if self._sync_failed:
+            self._write_again()
+        try:
             files.fdatasync(self.file)
-            self._durable = True
+        except OSError:
+            self._sync_failed = True
+            raise
+        self._sync_failed = False
+        self._unsynced.clear()
+
+    def _write_again(self) -> None:
+        """Write the unsynced content once more, in its place.
+
+        A kernel reports a failed write to the disk once, and takes the pages for written from then on: a later sync
+        would succeed without them.
+        """
+        # Not through `self.file`: with O_APPEND, an offset is ignored.
+        file = open_below(self._path, os.O_WRONLY, below=self._below)
+        try:
+            if not os.path.samestat(files.fstat(file), files.fstat(self.file)):
+                raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), str(self._path))
+            place = files.fstat(self.file).st_size - len(self._unsynced)
+            rest = bytes(self._unsynced)
+            while rest:
+                written = files.pwrite(file, rest, place)
+                rest, place = rest[written:], place + written
+        finally:
+            files.close(file)
 
     @property
     def size(self) -> int:
