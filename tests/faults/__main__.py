@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ from pathlib import Path
 from random import Random
 
 from tests.faults.injection import count_calls, faults, inject, name_fault, parse_fault
+from tests.faults.places import in_memory
 from tests.faults.power_loss import cases, on_disk, read_case, resume_case
 from tests.faults.scenarios import SCENARIOS, record
 from tests.faults.shim import Fault
@@ -85,7 +85,7 @@ def main() -> int:
     injection.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     injection.set_defaults(search=search_injection)
     options = parser.parse_args()
-    place = Path(tempfile.mkdtemp(prefix="longshore-faults-"))
+    place = in_memory()
     # Opening a run may register it: not for this user.
     os.environ["XDG_STATE_HOME"] = str(place / "state")
     number = 0

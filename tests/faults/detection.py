@@ -9,16 +9,16 @@ import argparse
 import os
 import shutil
 import sys
-import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
 
 from tests.faults.damages import KINDS, DamagedFiles, damage_files, is_crash
+from tests.faults.places import in_memory
 from tests.faults.scenarios import SCENARIOS
 from tests.faults.small_run import Effect, SmallRun
 from tests.waiting import eventually
@@ -152,17 +152,6 @@ def _excuse(run: BaseRun, damaged: DamagedFiles) -> str:
     if not run.is_over and all(path in newest and is_crash(run.files[path], content) for path, content in changes):
         return "crash"
     return "silent"
-
-
-def in_memory() -> Path:
-    """Return a new folder, in memory where that is possible."""
-    memory = Path("/dev/shm")
-    return Path(tempfile.mkdtemp(prefix="longshore-faults-", dir=memory if os.access(memory, os.W_OK) else None))
-
-
-def shares(cases: int, workers: int) -> Iterator[int]:
-    """Divide cases among workers."""
-    yield from (cases // workers + (worker < cases % workers) for worker in range(workers))
 
 
 def main() -> int:

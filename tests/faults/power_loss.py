@@ -165,8 +165,11 @@ def _check_end(case: Case, run: SmallRun, found: Found) -> Iterator[str]:
 
 
 def _may_fail(case: Case) -> bool:
-    return any(name.startswith("work/run/steer/") for name in case.state) or any(
-        b'"steer"' in content or b'"failed"' in content
-        for name, content in case.state.items()
-        if "/journal/" in name and isinstance(content, bytes)
+    """Return whether the run was cancelled, or a job may fail for good."""
+    contents = {name: content for name, content in case.state.items() if isinstance(content, bytes)}
+    return any(
+        name.startswith("work/run/steer/")
+        or ("/journal/" in name and (b'"steer"' in content or b'"failed"' in content))
+        or (name.endswith("_config.yaml") and b"numberOfRetries: 0" in content)
+        for name, content in contents.items()
     )
