@@ -62,7 +62,8 @@ def _yaml_trees() -> tuple[Any, ...]:
         *ROOT.glob("tests/data/bps/*.yaml"),
     ]
     trees = (yaml.safe_load(path.read_text("utf-8")) for path in sorted(paths))
-    return tuple(tree for tree in trees if isinstance(tree, dict))
+    # The service of one example is a package that is not installed.
+    return tuple(tree for tree in trees if isinstance(tree, dict) and tree.get("wmsServiceClass") != "minibatch")
 
 
 @cache
@@ -72,7 +73,7 @@ def _schema() -> Any:
 
 def _configuration(chance: Random) -> Files:
     base = dict(chance.choice(_yaml_trees()))
-    for key in ("pipeline", "pipelineYaml", "qgraphFile", "graphFile", "includeConfigs"):
+    for key in ("computeSite", "pipeline", "pipelineYaml", "qgraphFile", "graphFile", "includeConfigs"):
         base.pop(key, None)
     base["wfformat"] = _TRACE
     definitions = _schema()["$defs"]
@@ -126,37 +127,48 @@ def _pipeline(chance: Random) -> Files:
     else:
         tree = {"pipeline": _random_pipeline(chance)}
         if chance.random() < 0.4:
-            tree["payload"] = {"dataQuery": " ".join(chance.choice(_QUERIES) for _ in range(chance.randrange(1, 10)))}
+            tree["payload"] = {"dataQuery": _query(chance)}
         if chance.random() < 0.3:
             tree = mutate_tree(tree, _yaml_trees(), chance)
     return {"run.yaml": _dump(tree, chance), "table.csv": b"visit,band\n1,r\n2,i\n", "texts/a.txt": b"a\n"}
 
 
-def _random_pipeline(chance: Random) -> dict[str, Any]:
-    values: Sequence[Any] = (
-        [1, 2, 3],
-        "1..4",
-        ["r", "i"],
-        {"file": "table.csv"},
-        {"glob": "texts/{visit}.txt"},
-        {"range": [1, 5]},
-        3,
-        [],
+def _query(chance: Random) -> str:
+    if chance.random() < 0.3:
+        return " ".join(chance.choice(_QUERIES) for _ in range(chance.randrange(1, 10)))
+    tests = (
+        "visit > 1",
+        "band = 'r'",
+        "visit IN (1..3)",
+        "NOT tract = 2",
+        "band GLOB 'r*'",
+        "(patch < 3 OR visit != 1)",
     )
-    dimensions = {
-        name: chance.choice(values)
-        for name in chance.sample(("visit", "band", "tract", "patch"), chance.randrange(1, 4))
-    }
-    datasets = {name: f"{name}_{{visit}}.out" for name in ("raw", "calexp", "coadd")}
-    tasks = {}
+    return chance.choice((" AND ", " OR ")).join(chance.choice(tests) for _ in range(chance.randrange(1, 4)))
+
+
+def _random_pipeline(chance: Random) -> dict[str, Any]:
+    """Return a pipeline that is mostly right: each dataset has one writer, and readers come after it."""
+    values: Sequence[Any] = ([1, 2, 3], ["r", "i"], {"range": [1, 4]}, {"table": "table.csv", "column": "visit"}, [1])
+    odd: Sequence[Any] = ({"glob": "texts/{visit}.txt"}, {"range": "1..5"}, {"range": [5, 1]}, [], 3, {"table": "no"})
+    names = chance.sample(("visit", "band", "tract", "patch"), chance.randrange(1, 4))
+    dimensions = {name: chance.choice(odd if chance.random() < 0.08 else values) for name in names}
+    datasets: dict[str, str] = {}
+    tasks: dict[str, Any] = {}
     for label in chance.sample(_LABELS, chance.randrange(1, 5)):
+        own = chance.sample(names, chance.randrange(len(names) + 1))
         task: dict[str, Any] = {
-            "dimensions": chance.sample(list(dimensions), chance.randrange(len(dimensions) + 1)),
-            "command": chance.choice(("true", "echo {visit}", "cp {raw} {calexp}", ["a", "{label}"], "{nothing}")),
+            "dimensions": own,
+            "command": chance.choice(("true", "echo {label}", ["echo", "{label}"])),
         }
-        for side in ("inputs", "outputs"):
-            if chance.random() < 0.6:
-                task[side] = chance.choice((chance.sample(list(datasets), 1), {"coadd": "c_{band}.txt"}, "raw"))
+        if datasets and chance.random() < 0.7:
+            task["inputs"] = chance.sample(list(datasets), chance.randrange(1, len(datasets) + 1))
+            task["command"] = f"cat {{{task['inputs'][0]}}}"
+        if tasks and chance.random() < 0.2:
+            task["after"] = [chance.choice(list(tasks))]
+        if chance.random() < 0.8:
+            datasets[f"of_{label}"] = "".join([label, *(f"_{{{name}}}" for name in own)])
+            task["outputs"] = [f"of_{label}"]
         tasks[label] = task
     return {"dimensions": dimensions, "datasets": datasets, "tasks": tasks}
 
@@ -171,36 +183,51 @@ def _traces() -> tuple[Any, ...]:
 
 
 def _small_trace(chance: Random) -> bytes:
-    count = chance.randrange(1, 6)
-    tasks = [
-        {
-            "name": chance.choice(_LABELS),
-            "id": f"t{n}",
-            "parents": [f"t{chance.randrange(n)}"] if n and chance.random() < 0.6 else [],
-        }
-        for n in range(count)
-    ]
-    return json.dumps({"name": "w", "schemaVersion": "1.5", "workflow": {"specification": {"tasks": tasks}}}).encode()
+    tasks: list[dict[str, Any]] = []
+    files = [{"id": f"f{n}", "sizeInBytes": chance.randrange(10_000)} for n in range(chance.randrange(4))]
+    for n in range(chance.randrange(1, 6)):
+        task: dict[str, Any] = {"name": chance.choice(_LABELS), "id": f"t{n}"}
+        if n and chance.random() < 0.6:
+            task["parents"] = [f"t{chance.randrange(n)}"]
+        if files and chance.random() < 0.5:
+            task["inputFiles"] = [chance.choice(files)["id"]]
+        tasks.append(task)
+    runs = [{"id": task["id"], "runtimeInSeconds": 1.5, "memoryInBytes": 1000, "avgCPU": 90.0} for task in tasks]
+    workflow = {"specification": {"tasks": tasks, "files": files}, "execution": {"tasks": runs}}
+    return json.dumps({"name": "w", "schemaVersion": "1.5", "workflow": workflow}).encode()
 
 
 def _trace(chance: Random) -> Files:
     tree = chance.choice(_traces()) if chance.random() < 0.3 else json.loads(_small_trace(chance))
-    text = json.dumps(mutate_tree(tree, _traces()[:1], chance)).encode()
-    return {_TRACE: mutate_text(text, chance) if chance.random() < 0.2 else text, "run.yaml": b"wfformat: graph.json\n"}
+    # Below the root, where a change leaves a document of the format more often.
+    part = tree["workflow"]
+    for key in ("specification", "tasks"):
+        part = part[key] if chance.random() < 0.8 and key in part else part
+    if isinstance(part, list):
+        part[:] = [
+            mutate_tree(each, [*part, *tree["workflow"]], chance) if chance.random() < 0.3 else each for each in part
+        ]
+    else:
+        tree = mutate_tree(tree, _traces()[:1], chance)
+    text = json.dumps(tree).encode()
+    return {_TRACE: mutate_text(text, chance) if chance.random() < 0.1 else text, "run.yaml": b"wfformat: graph.json\n"}
 
 
 def _graph_file(chance: Random) -> Files:
     tasks = chance.randrange(1, 6)
     files = [{"name": f"f{n}", "size_b": chance.randrange(100)} for n in range(chance.randrange(3))]
-    lines: list[Any] = [{"v": 1, "name": "g", "files": len(files), "tasks": tasks, "programs": 0}, *files]
+    lines: list[Any] = [
+        {"kind": "longshore-graph", "version": 1, "name": "g", "tasks": tasks, "files": len(files)},
+        *files,
+    ]
     for n in range(tasks):
         line: dict[str, Any] = {
             "name": f"t{n}",
             "label": chance.choice(_LABELS),
-            "command": chance.choice(("true", ["a", "b"])),
+            "command": chance.choice(("true", ["echo", "b"])),
         }
         if n and chance.random() < 0.6:
-            line["p"] = [chance.randrange(n)]
+            line["parents"] = [chance.randrange(n)]
         if chance.random() < 0.4:
             line["data_id"] = {"visit": n, "band": "r"}
         lines.append(line)
