@@ -85,7 +85,10 @@ def _write_files(draft: RunPaths, plan: RunPlan, run_token: str) -> set[str]:
     create_file(draft.workflow, workflow_lines(workflow), below=draft.root)
     write_saved(draft.root, plan.saved)
     for directory in (*plan.directories, *log_directories(run.service, workflow)):
-        make_folders(draft.root / directory, below=draft.root)
+        path = draft.root / directory
+        # Those of outputs may be anywhere.
+        is_inside = path.is_relative_to(draft.root) and ".." not in path.parts
+        make_folders(path, below=draft.root if is_inside else None)
     for name, program in plan.programs.items():
         create_file(_with_parent_folder(draft, name), [program.encode()], below=draft.root)
     for name, source in plan.copies.items():

@@ -49,8 +49,9 @@ def create_run_folder(target: Path) -> None:
     try:
         make_folders(target.parent)
         files.mkdir(target)
+        sync_names(target, kept)
     except OSError as error:
-        _remove_empty_folders(kept, target.parent)
+        _remove_empty_folders(kept or target, target)
         raise _write_error(target, error) from error
 
 
