@@ -293,3 +293,16 @@ def test_job_reports_are_indexed_and_sliced(written: WrittenRun) -> None:
     assert [jobs[number] for number in range(6)] == list(jobs) == jobs[:]
     assert (jobs[1].attempts, jobs[1].exit_code, jobs[1].host, jobs[1].log) == (2, 0, "here", "logs/a/00/j1.2.log")
     assert (jobs[2].cause, jobs[2].exit_code, jobs[5].state, jobs[5].log) == (Cause.EXIT, 4, JobState.PRUNED, None)
+
+
+def test_a_damaged_header_with_a_label_of_no_job_is_reported(tmp_path: Path) -> None:
+    run = WrittenRun(tmp_path / "run")
+    run.begin()
+    for event in course():
+        run.write(event)
+    header, _, jobs = run.run.workflow.read_bytes().partition(b"\n")
+    more = header.replace(b"]", b',{"label":"none"}]', 1)
+    run.run.workflow.write_bytes(more + b"\n" + jobs)
+    report = report_run(run.opened, details=True)
+    assert sum(report.labels["none"].values()) == 0
+    assert sum(report.counts.values()) == 6

@@ -27,7 +27,7 @@ texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"
 names = texts.filter(bool)
 scalars = st.one_of(texts, st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False))
 data_ids = st.dictionaries(texts, scalars, max_size=3)
-commands: st.SearchStrategy[Command] = st.one_of(texts, st.lists(texts, max_size=3).map(tuple))
+commands: st.SearchStrategy[Command] = st.one_of(texts, st.lists(texts, min_size=1, max_size=3).map(tuple))
 
 
 @st.composite
@@ -272,6 +272,7 @@ def test_empty_graph_is_refused() -> None:
             {**B, "data_id": {"v": None}},
             ":3:1: the data ID of the task 'b' is wrong: '[...]': expected 'bool | int | float | str', got 'null'",
         ),
+        ({**B, "command": []}, ":3:1: the command of the task 'b' is an empty list"),
         ({**B, "implied": [1]}, ":3:1: the data ID of the task 'b' is wrong: expected 'object', got 'array'"),
         ({**B, "command": 7}, ":3:1: this is not a valid task: 'command': expected 'str | array"),
         ({**B, "command": "x\0"}, ":3:1: this task holds the character NUL, which no name and no command can have"),

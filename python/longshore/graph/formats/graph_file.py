@@ -61,7 +61,10 @@ def read_header(line: bytes, origin: Origin) -> GraphHeader:
             origin=place,
             hint="Use the version of Longshore that wrote it, or a newer one.",
         )
-    return LineReader([line], origin).of("header", 1, GraphHeader)[0]
+    header = LineReader([line], origin).of("header", 1, GraphHeader)[0]
+    if empty := [label for label, command in header.commands.items() if command == ()]:
+        raise GraphError(f"the command of the label '{empty[0]}' is an empty list", origin=place)
+    return header
 
 
 def read_graph_file(lines: Iterable[bytes], origin: Origin) -> GraphFile:
@@ -151,6 +154,8 @@ class _TaskBuilder:
     def task(self, stored: TaskLine) -> Task:
         """The task of a line."""
         label = stored.label
+        if stored.command == ():
+            raise GraphError(f"the command of the task '{stored.name}' is an empty list")
         return Task(
             name=stored.name,
             label=self._labels.setdefault(label, label),
