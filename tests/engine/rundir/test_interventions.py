@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from longshore.contract.context import RunPaths
@@ -24,7 +25,10 @@ def test_orders_come_in_the_order_in_which_they_were_left(tmp_path: Path) -> Non
     run = RunPaths(tmp_path)
     orders = [InterventionRecord(who=f"user{number}", act="cancel", jobs=(f"job{number}",)) for number in range(12)]
     paths = [write_intervention(run, order) for order in orders]
-    assert read_interventions(run) == list(zip(paths, orders, strict=True))
+    me = tmp_path.owner()
+    assert read_interventions(run) == [
+        (path, msgspec.structs.replace(order, who=me)) for path, order in zip(paths, orders, strict=True)
+    ]
     assert sorted(os.listdir(run.steer)) == [path.name for path in paths]
 
 
@@ -60,3 +64,19 @@ def test_orders_can_be_taken_back(tmp_path: Path) -> None:
     write_intervention(run, InterventionRecord(who="me", act="cancel"))
     discard_interventions(run)
     assert read_interventions(run) == []
+
+
+def test_an_order_is_a_regular_file_with_one_name(tmp_path: Path) -> None:
+    run = RunPaths(tmp_path)
+    good = write_intervention(run, InterventionRecord(who="me", act="cancel"))
+    elsewhere = tmp_path / "order.json"
+    elsewhere.write_bytes(good.read_bytes())
+    (run.steer / "1.json").symlink_to(elsewhere)
+    (run.steer / "2.json").hardlink_to(elsewhere)
+    os.mkfifo(run.steer / "3.json")
+    told: list[str] = []
+    for _ in range(2):
+        assert [path for path, _ in read_interventions(run, told.append)] == [good]
+    assert all(["'1.json' is refused" in told[0], "'2.json' of the user" in told[1], "'3.json' is refused" in told[2]])
+    assert len(told) == 3
+    assert sorted(path.name for path in run.steer.glob("*.refused")) == ["1.refused", "2.refused", "3.refused"]

@@ -54,6 +54,8 @@ class Overrides:
 
     options: Mapping[str, str] = field(default_factory=dict)
     sets: tuple[str, ...] = ()
+    calls_functions: bool = True
+    """Whether functions that the configuration names may be called; a command that only looks calls none."""
 
     def __bool__(self) -> bool:
         return bool(self.options or self.sets)
@@ -85,7 +87,7 @@ def read_layers(path: Path, overrides: Overrides | None = None, *, now: float) -
 
     Raises `ConfigError` if a file cannot be read, `UsageError` if a ``--set`` is malformed.
     """
-    overrides = overrides or Overrides()
+    overrides = Overrides() if overrides is None else overrides
     env = {**os.environ, "PWD": str(current_directory())}
     _refuse_undecodable_path(path.absolute())
     options_layer = make_layer({"bps_cmdline": dict(overrides.options)}, "command line", LayerRank.COMMAND_LINE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -11,6 +12,7 @@ from longshore.contract.service import EventSource, ReportSource, WmsService
 from longshore.errors import UnknownServiceError
 from longshore.origin import Origin
 from longshore.world.plugins import SERVICES, Plugin, all_plugins, built_in_plugins, find_plugin, package_folder
+from longshore.world.runs.known_services import is_remembered_service
 
 SERVICE_VARIABLE: Final = "BPS_WMS_SERVICE_CLASS"
 _BPS: Final = "lsst.ctrl.bps."
@@ -54,6 +56,26 @@ def find_service(name: str, *, origin: Origin | None = None) -> WmsService:
     if not issubclass(service, EventSource | ReportSource):
         raise UnknownServiceError(f"'{name}' is no whole service: it lacks 'events' or 'report'", origin=origin)
     return service()
+
+
+def find_run_service(name: str) -> WmsService:
+    """Like `find_service`, for the name in a run directory: only installed services, and classes the user chose.
+
+    Raises `UnknownServiceError` also for a class that neither an entry point nor the user's configuration names.
+    """
+    if "." in name and not is_chosen_service(name):
+        raise UnknownServiceError(
+            f"the run names '{name}' as its service, which is not installed, and your configuration does not name it",
+            hint=f"If you trust that class: {SERVICE_VARIABLE}={name} longshore ...",
+        )
+    return find_service(name)
+
+
+def is_chosen_service(name: str) -> bool:
+    """Whether an entry point, the environment, or an earlier configuration of the user names a class as a service."""
+    if _find_registered(name) is not None or os.environ.get(SERVICE_VARIABLE) == name:
+        return True
+    return is_remembered_service(name)
 
 
 def find_service_plugin(name: str) -> Plugin | None:

@@ -35,8 +35,15 @@ def make_caller(configuration: Configuration) -> FunctionCaller:
 def refuse_functions(configuration: Configuration, what: str, origin: Origin | None) -> None:
     """Refuse to call a user function if a layer forbids functions.
 
-    `what` is the function in quotes, `origin` where it was written. Raises `ConfigError` if a layer forbids it.
+    `what` is the function in quotes, `origin` where it was written. Raises `ConfigError` if a layer forbids it, or the
+    command only looks at the configuration.
     """
+    if not configuration.layers.overrides.calls_functions:
+        raise ConfigError(
+            f"{what} calls a function, and a command that only looks at a configuration calls none",
+            origin=origin,
+            hint="Prepare the run, and name its directory instead.",
+        )
     forbidden = next(filter(None, map(_find_prohibition, configuration.all_layers)), None)
     if forbidden is not None:
         raise ConfigError(

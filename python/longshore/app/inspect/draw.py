@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from longshore.app.configure.layers import Overrides
@@ -37,8 +38,10 @@ def is_configuration(reference: str) -> bool:
 def draw_configuration(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> Drawing:
     """Draw the labels of a configuration's jobs, without the init job and the final job.
 
-    Raises `LongshoreError` if it is wrong, or if commands that leave files behind make its graph.
+    No function of the configuration is called. Raises `LongshoreError` if it is wrong, names a function, or if commands
+    that leave files behind make its graph.
     """
+    overrides = replace(overrides or Overrides(), calls_functions=False)
     run = resolve_run(path, overrides, now=time.time(), progress=progress)
     configuration = run.configuration
     of_file = is_graph_file(configuration.text("graphFile"), configuration.text("graphSource"))

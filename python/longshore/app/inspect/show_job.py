@@ -25,6 +25,7 @@ from longshore.plan.job_commands import full_command, shell_line, substitute_fil
 from longshore.plan.job_script import JobScript, render_job_script
 from longshore.plan.job_variables import job_variables
 from longshore.sites.inherited_environment import is_secret
+from longshore.world.files.permissions import bounded_umask
 
 
 class JobFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,7 +158,8 @@ def _job_files(names: Sequence[str], paths: Mapping[str, str]) -> tuple[JobFile,
 
 def _umask(opened: OpenRun) -> int | None:
     try:
-        return engine_settings.read_settings(opened.run).umask
+        umask = engine_settings.read_settings(opened.run).umask
     except RunUnreadableError:
         # Runs of other services have no such file.
         return None
+    return None if umask is None else bounded_umask(umask)

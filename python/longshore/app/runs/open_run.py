@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final
 
-from longshore.app.configure.service_lookup import find_service, queryable_services, short_name
+from longshore.app.configure.service_lookup import find_run_service, queryable_services, short_name
 from longshore.contract.capabilities import BriefEvents, LogLocator, Queryable
 from longshore.contract.context import Mark, RunPaths, Unreachable, log_path
 from longshore.contract.search import RunSearch
@@ -41,9 +41,9 @@ class OpenRun:
     def service(self) -> WmsService:
         """Service of the run, imported on first use; a finished run can be reported without it.
 
-        Raises `UnknownServiceError` if it is not installed.
+        Raises `UnknownServiceError` if it is not installed, or is a class that the user never chose.
         """
-        return find_service(self.card.service)
+        return find_run_service(self.card.service)
 
     @cached_property
     def log_locator(self) -> LogLocator | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.configure.layers import current_directory
-from longshore.app.configure.service_lookup import find_service
+from longshore.app.configure.service_lookup import find_run_service
 from longshore.app.plan.checks import find_missing_inputs
 from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.runs.open_run import map_read_errors
@@ -44,7 +44,7 @@ def submit_prepared(folder: Path, *, force: bool, progress: Progress) -> Submitt
     run = RunPaths(Path(os.path.realpath(folder)))
     card = _read_card(run)
     require_access(run, Access.ACT)
-    service = find_service(card.service)
+    service = find_run_service(card.service)
     fingerprint = read_made_from(run)
     site, umask = (fingerprint.site, fingerprint.umask) if fingerprint else ("", None)
     prepared = PreparedRun(run=run, card=card, service=service, site=site, umask=umask, keep=True)

@@ -21,6 +21,7 @@ from longshore.model.run.submission import RunIdentity
 from longshore.world.files.atomic import copy_file, create_file, make_executable
 from longshore.world.files.folder import make_folders
 from longshore.world.files.permissions import apply_umask, set_group
+from longshore.world.runs.known_services import remember_service
 from longshore.world.runs.manifests import create_manifest, take_manifest
 from longshore.world.runs.run_directory import (
     RUN_FORMAT,
@@ -47,6 +48,7 @@ def write_run(plan: RunPlan) -> PreparedRun:
         attributes=dict(workflow.attributes),
         id_links=run.configuration.text("idLinkPath") if run.configuration.flag("makeIdLink") else None,
     )
+    remember_service(card.service)
     site = run.configuration.resolved_site
     with apply_umask(site.umask), create_run_directory(run.paths.root, kept=plan.kept_files) as draft:
         if group := site.settings.get("group"):
@@ -96,6 +98,8 @@ def _write_files(draft: RunPaths, plan: RunPlan, run_token: str) -> set[str]:
     for name in plan.executables:
         make_executable(draft.root / name, below=draft.root)
     make_folders(draft.journal, below=draft.root)
+    # Made here with the permissions of the run: members of its group leave orders in it.
+    make_folders(draft.steer, below=draft.root)
     context = msgspec.structs.replace(run.context, run_token=run_token)
     rendered = write_rendered(draft, run.service.render(workflow, context))
     return {str(file.path) for file in rendered if file.is_mutable}

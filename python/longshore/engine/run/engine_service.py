@@ -9,6 +9,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -35,6 +36,7 @@ from longshore.engine.rundir.interventions import (
     InterventionKind,
     InterventionRecord,
     discard_interventions,
+    is_refused,
     write_intervention,
 )
 from longshore.engine.rundir.journal import count_fruitless_lives, newest_life
@@ -49,6 +51,7 @@ from longshore.model.workflow.request import Request
 from longshore.world.clock import Clock, SystemClock, timestamp
 from longshore.world.files.disk_space import FULL_ERRORS, describe_failed_write
 from longshore.world.files.folder import remove_file
+from longshore.world.files.permissions import bounded_umask
 from longshore.world.host import host_name, user_name
 from longshore.world.processes.detach import start_detached
 from longshore.world.runs.manifests import refuse_changed_files
@@ -179,6 +182,7 @@ class EngineService(
             else:
                 started += 1
                 self._start_submission(run, "cancel")
+        _refuse_if_set_aside(run, path)
         return CancelOutcome(ended=active)
 
     def steer(self, run: RunPaths, intervention: Intervention) -> bool:
@@ -204,6 +208,7 @@ class EngineService(
             if self.is_alive(run) is not True or time.monotonic() > deadline:
                 return False
             time.sleep(_POLL_S)
+        _refuse_if_set_aside(run, path)
         return True
 
     def events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
@@ -237,7 +242,7 @@ class EngineService(
             settings = engine_settings.read_settings(run)
             if settings.umask is not None:
                 # Of this process, and so of its keepers and their jobs.
-                os.umask(settings.umask)
+                os.umask(bounded_umask(settings.umask))
             engine = Engine(
                 run,
                 self.executor(settings.executor),
@@ -363,6 +368,14 @@ def _log_options() -> list[str]:
 _POLL_S: Final = 0.02
 _TAKE_TIMEOUT_S: Final = 10.0
 """Longest wait for an intervention to be taken; an engine elsewhere, or with a full disk, takes it later."""
+
+
+def _refuse_if_set_aside(run: RunPaths, path: Path) -> None:
+    """Report an intervention that the engine refused, as it does for a user whom its host does not know as a member."""
+    if is_refused(path):
+        raise SubmissionRefusedError(
+            f"the engine of '{run.root}' did not take the order", hint=f"'{run.engine_log}' has the reason."
+        )
 
 
 def _refuse_if_fruitless(run: RunPaths) -> None:

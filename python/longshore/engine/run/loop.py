@@ -134,6 +134,7 @@ class Engine:
         self._polled_ends: list[tuple[int, int]] = []
         """Attempts whose ends were polled, and perhaps are not durable yet."""
         self._executed: set[Path] = set()
+        self._refusals: set[str] = set()
         """Interventions that were carried out, and whose files perhaps could not be removed yet."""
         self.life = _make_life(number, by, clock)
         make_folders(run.journal, below=run.root, durable=True)
@@ -189,7 +190,7 @@ class Engine:
 
     def restart(self) -> int:
         """Run every job again that did not succeed or that the intervention names; return their number."""
-        pending = [each for each in read_interventions(self._run) if each[1].act == "restart"]
+        pending = [each for each in read_interventions(self._run, self._note_refusal) if each[1].act == "restart"]
         # Removed as all interventions are, once the events that follow from them are durable.
         self._executed |= {path for path, _ in pending}
         return self._restart(pending[-1][1] if pending else InterventionRecord(who="", act="restart"))
@@ -405,13 +406,19 @@ class Engine:
         if self._clock.elapsed() - self._checked_at < _MAX_SLEEP_S:
             return
         self._checked_at = self._clock.elapsed()
-        for path, intervention in read_interventions(self._run):
+        for path, intervention in read_interventions(self._run, self._note_refusal):
             if path not in self._executed:
                 self._executed.add(path)
                 self._apply_intervention(intervention)
             if self._commit():
                 with suppress(OSError):
                     remove_file(path, below=self._run.root, durable=True)
+
+    def _note_refusal(self, line: str) -> None:
+        """Log a refused intervention once, even if it cannot be set aside."""
+        if line not in self._refusals:
+            self._refusals.add(line)
+            self._log_line(line)
 
     def _apply_intervention(self, intervention: InterventionRecord) -> None:
         if intervention.act == "restart":

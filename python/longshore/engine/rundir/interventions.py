@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Literal
@@ -16,10 +17,14 @@ from longshore.errors import SubmissionRefusedError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.folder import make_folders, move, remove_file
-from longshore.world.files.read_file import read_file
+from longshore.world.files.read_file import read_with_status
 from longshore.world.files.system import files
+from longshore.world.runs.owner import accepts_order_of, is_own_run, read_owner, user_name_of
 
 _SUFFIX: Final = ".json"
+_REFUSED: Final = ".refused"
+_NO_FILE_OF_OURS: Final = (errno.ELOOP, errno.EINVAL, errno.EISDIR)
+"""Errors of a link, and of a special file or folder."""
 InterventionKind = Literal["cancel", "pause", "unpause", "throttle", "hold", "release", "set", "restart"]
 """Kind of intervention."""
 
@@ -28,6 +33,7 @@ class InterventionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_default
     """Intervention by a user; an empty selection means the whole run."""
 
     who: str
+    """Login name as the writer states it; readers take the owner of the file."""
     act: InterventionKind
     jobs: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
@@ -48,6 +54,9 @@ def write_intervention(run: RunPaths, record: InterventionRecord) -> Path:
         make_folders(run.steer, below=run.root, durable=True)
         path = run.steer / f"{_next_number(run):020}-{os.getpid()}{_SUFFIX}"
         write_atomically(path, msgspec.json.encode(record), below=run.root, durable=True)
+        if not is_own_run(run.root):
+            # The engine of the owner has to read it, whatever this user's umask is.
+            files.chmod(path, 0o644)
     except OSError as error:
         raise SubmissionRefusedError(
             f"no intervention can be written to '{run.root}': {error.strerror}",
@@ -68,10 +77,22 @@ def discard_interventions(run: RunPaths) -> None:
         remove_file(path, below=run.root)
 
 
-def read_interventions(run: RunPaths) -> list[tuple[Path, InterventionRecord]]:
-    """Return the pending interventions, oldest first; set an unreadable one aside instead of carrying it out."""
+def is_refused(path: Path) -> bool:
+    """Whether the engine set an intervention aside instead of carrying it out."""
+    return path.with_suffix(_REFUSED).exists()
+
+
+def read_interventions(
+    run: RunPaths, on_refused: Callable[[str], None] = lambda _: None
+) -> list[tuple[Path, InterventionRecord]]:
+    """Return the pending interventions, oldest first; set an unreadable one aside instead of carrying it out.
+
+    The user of an intervention is the owner of its file, whatever the file says. `on_refused` is called with a line
+    about each intervention of a user whose orders the run does not take; it is set aside as well.
+    """
     try:
         names = sorted(name for name in files.listdir(run.steer) if name.endswith(_SUFFIX))
+        owner = read_owner(run.root) if names else None
     except OSError:
         # The folder is missing, or unreadable for now: its interventions are taken once it can be read.
         return []
@@ -79,11 +100,28 @@ def read_interventions(run: RunPaths) -> list[tuple[Path, InterventionRecord]]:
     for name in names:
         path = run.steer / name
         try:
-            pending.append((path, msgspec.json.decode(read_file(path), type=InterventionRecord)))
-        except OSError:
-            # Another engine has taken over the run and this intervention, or the file is unreadable for now.
+            text, status = read_with_status(path)
+        except OSError as error:
+            # Else, another engine has taken over the run and this intervention, or the file is unreadable for now.
+            if error.errno in _NO_FILE_OF_OURS:
+                _set_aside(run, path, _REFUSED)
+                on_refused(f"the order '{name}' is refused: it is no regular file")
             continue
+        user = user_name_of(status.st_uid)
+        if status.st_nlink > 1 or (owner is not None and not accepts_order_of(owner, status.st_uid)):
+            # A second name could be that of a file which another user wrote for another purpose.
+            _set_aside(run, path, _REFUSED)
+            on_refused(f"the order '{name}' of the user '{user}' is refused: the run takes none of this user")
+            continue
+        try:
+            record = msgspec.json.decode(text, type=InterventionRecord)
         except DECODE_ERRORS:
-            with suppress(OSError):
-                move(path, path.with_suffix(".unreadable"), below=run.root)
+            _set_aside(run, path, ".unreadable")
+            continue
+        pending.append((path, msgspec.structs.replace(record, who=user)))
     return pending
+
+
+def _set_aside(run: RunPaths, path: Path, suffix: str) -> None:
+    with suppress(OSError):
+        move(path, path.with_suffix(suffix), below=run.root)

@@ -7,18 +7,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from grp import getgrnam
 from pathlib import Path
+from typing import Final
 
 from longshore.errors import FilesError
 from longshore.world.files.system import files
 
+_GROUP_AND_OTHERS: Final = 0o077
+_WRITE_OF_OTHERS: Final = 0o002
+
+
+def bounded_umask(umask: int) -> int:
+    """Return a umask from a file of a run within bounds: others never write, and the owner may do everything."""
+    return umask & _GROUP_AND_OTHERS | _WRITE_OF_OTHERS
+
 
 @contextmanager
 def apply_umask(umask: int | None) -> Iterator[None]:
-    """Apply a site's umask while the body runs; ``None`` keeps the user's."""
+    """Apply a site's umask within bounds while the body runs; ``None`` keeps the user's."""
     if umask is None:
         yield
         return
-    previous = os.umask(umask)
+    previous = os.umask(bounded_umask(umask))
     try:
         yield
     finally:

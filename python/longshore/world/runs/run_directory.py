@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,6 +36,8 @@ MADE_FROM_FORMAT: Final = 1
 
 _MAX_SHOWN_PATH: Final = 240
 """Characters of a path in a message."""
+
+_PLAIN_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", re.ASCII)
 
 _Record = TypeVar("_Record")
 
@@ -176,7 +179,11 @@ def read_card(run: RunPaths) -> RunIdentity:
     except OSError as error:
         raise RunUnreadableError(f"'{run.card}' cannot be read: {error.strerror}") from error
     _check_format(_decode(text, _RunFormat, run.card).format, RUN_FORMAT, run.root)
-    return _decode(text, RunIdentity, run.card)
+    card = _decode(text, RunIdentity, run.card)
+    if not _PLAIN_ID.fullmatch(card.id):
+        # An id names files in the user's state folder.
+        raise RunUnreadableError(f"'{run.card}' has '{_shorten(card.id)}' as id, which is none")
+    return card
 
 
 def write_made_from(run: RunPaths, fingerprint: Fingerprint) -> None:
