@@ -27,7 +27,7 @@ def test_a_whole_run_is_cancelled_and_its_final_job_runs(tmp_path: Path) -> None
     assert (end.cause, end.signal) == (Cause.CANCELLED, 15)
     assert sim.asked("cancel") == [{(1, 1)}], "asked once"
     assert sim.asked("end_leftovers") == [None]
-    assert "me orders: cancel the whole run" in sim.said
+    assert f"{tmp_path.owner()} orders: cancel the whole run" in sim.said
 
 
 def test_a_stubborn_job_is_killed_when_the_grace_is_over(tmp_path: Path) -> None:

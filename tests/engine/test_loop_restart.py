@@ -48,7 +48,7 @@ def test_a_restart_runs_what_is_named_and_writes_down_who_wanted_what(tmp_path: 
     assert list(sim.state().attempts) == [2, 2, 2]
     assert set(sim.manager.successes.values()) == {2}, "once more each, and no more"
     [event] = sim.of(Restarted)
-    assert (event.who, event.set, event.from_labels) == ("me", {"requestMemory": "8G"}, (label,))
+    assert (event.who, event.set, event.from_labels) == (tmp_path.owner(), {"requestMemory": "8G"}, (label,))
     [steer] = sim.of(Steer)
     assert (steer.act, steer.jobs, steer.request and steer.request.memory_b) == ("set", (0, 1, 2), 8 << 30)
 
