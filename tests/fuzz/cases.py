@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
@@ -198,7 +199,8 @@ def _small_trace(chance: Random) -> bytes:
 
 
 def _trace(chance: Random) -> Files:
-    tree = chance.choice(_traces()) if chance.random() < 0.3 else json.loads(_small_trace(chance))
+    # A copy: the traces are cached, and a case changes its own.
+    tree = copy.deepcopy(chance.choice(_traces())) if chance.random() < 0.3 else json.loads(_small_trace(chance))
     # Below the root, where a change leaves a document of the format more often.
     part = tree["workflow"]
     for key in ("specification", "tasks"):
