@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from array import array
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +24,8 @@ from longshore.engine.rundir.replay import initial_state
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode, count_states
 from longshore.engine.state.run_state import RunState
-from longshore.model.lines.codec import encode_line
+from longshore.model.lines.checksum import SEED, add_checksum, checksum_after
+from longshore.model.lines.codec import encode
 from longshore.model.run.event import (
     FORMAT,
     Ended,
@@ -81,11 +83,12 @@ def write_journal(run: RunPaths, *, done: float = 0.94, running: int = 64) -> Ru
     now = time.time() - 3600.0
     life = Life(v=FORMAT, life=1, t=now, host=host_name(), pid=os.getpid(), boot=boot_id(), by="submit")
     with (run.journal / "0001.jsonl").open("wb") as file:
-        number = 0
+        number, crc = 0, SEED
         for number, event in enumerate(_journal_events(state, jobs, life, int(len(jobs) * done), running)):
             if number:
                 event = msgspec.structs.replace(event, n=number)  # noqa: PLW2901 - as the journal does
-            file.write(encode_line(event))
+            line, crc = add_checksum(encode(event), crc)
+            file.write(line)
             apply_event(state, event)
     write_current_snapshot(run, state, jobs, life, number)
     return state
@@ -149,6 +152,9 @@ def write_progress(run: RunPaths, state: RunState, stop: threading.Event, *, job
     assert state.life
     number, now = snapshot.n, time.time()
     ready = [job for job in range(len(jobs)) if state.code[job] == JobCode.READY]
+    with (run.journal / "0001.jsonl").open("rb") as written:
+        crc = checksum_after(deque(written, maxlen=1)[0])
+    assert crc is not None
     with (run.journal / "0001.jsonl").open("ab", buffering=0) as file:
         while ready and not stop.wait(1.0):
             text = b""
@@ -157,7 +163,8 @@ def write_progress(run: RunPaths, state: RunState, stop: threading.Event, *, job
                 for event in (*_start_events(state, jobs, job, now), ended):
                     number += 1
                     numbered = msgspec.structs.replace(event, n=number)
-                    text += encode_line(numbered)
+                    line, crc = add_checksum(encode(numbered), crc)
+                    text += line
                     apply_event(state, numbered)
             del ready[:jobs_per_s]
             file.write(text)

@@ -99,7 +99,8 @@ def test_what_every_command_prints_is_what_its_schema_says(cli: Cli, write_run: 
     ask("site list")
     ask("site show", "local")
     ask("logs", run, "--failed", "--tail", "2")
-    ask("logs", run, "a")
+    for words in (["logs", run, "a"], ["verify", run]):
+        ask(*words)
     for job in ("a", "b", "d"):
         for command in ("explain", "show-job"):
             ask(command, run, job)

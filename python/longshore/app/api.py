@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from longshore.app.inspect.run_list import RunList, RunQuery
     from longshore.app.inspect.show_job import JobDetails
     from longshore.app.inspect.trust import RunContents
+    from longshore.app.inspect.verify import VerifyResult
     from longshore.app.progress import Progress
     from longshore.app.report.report import ReportBuilder
     from longshore.app.runs.event_log import RunEvents
@@ -471,6 +472,13 @@ def show_job(run: OpenRun, job: str, *, attempt: int | None = None) -> JobDetail
     from longshore.app.inspect import show_job as implementation
 
     return implementation.show_job(run, job, attempt=attempt)
+
+
+def verify(run: OpenRun, *, progress: Progress) -> VerifyResult:
+    """Check every file that a resume, restart or report of a run relies on; damage is in the result, not raised."""
+    from longshore.app.inspect.verify import verify_run
+
+    return verify_run(run, progress)
 
 
 def logs(

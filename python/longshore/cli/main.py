@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "show-job": "Show a job's command, environment and request, or a script that runs it by hand.",
     "draw": "Draw the graph of a run or of a configuration.",
     "events": "Print the events of a run as JSON Lines.",
+    "verify": "Check that a run directory is as it was written.",
     "resume": "Start a new engine for a run whose engine died.",
     "restart": "Submit again the jobs of a run that did not succeed.",
     "cancel": "Cancel a run, or some of its jobs.",
@@ -58,7 +59,7 @@ HIDDEN: Final = {"drive": "Run the engine of a run in the foreground."}
 _MODULES: Final = {
     **{name: f"run.{name}" for name in ("submit", "submitcmd", "init", "drive")},
     **dict.fromkeys(("acquire", "cluster", "transform", "prepare"), "run.stages"),
-    **{name: f"inspect.{name}" for name in ("report", "status", "logs", "explain", "draw", "events")},
+    **{name: f"inspect.{name}" for name in ("report", "status", "logs", "explain", "draw", "events", "verify")},
     "show-job": "inspect.show_job",
     **{name: f"control.{name}" for name in ("resume", "restart", "cancel", "adopt", "forget")},
     **dict.fromkeys(("pause", "unpause", "throttle", "hold", "release", "set"), "control.steer"),

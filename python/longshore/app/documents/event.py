@@ -30,6 +30,7 @@ _MEMBER_NAMES: Final[Mapping[str, str]] = {
     "why": "reason",
     "v": "journal_format",
     "id": "wms_id",
+    "s": "submission",
 }
 """Names of fields of the journal in a document; others keep theirs."""
 _TIME_FIELDS: Final = frozenset({"at", "start", "end", "not_before"})
@@ -159,6 +160,10 @@ class EventDocument(Document, frozen=True, kw_only=True):
     """How much of the life before counts."""
     longshore: str | UnsetType = UNSET
     """Version of the engine."""
+    submission: Count | UnsetType = UNSET
+    """Number of the submission that the engine belongs to, from 1."""
+    manifest: str | UnsetType = UNSET
+    """SHA-256 of the manifest of that submission."""
 
 
 def event_document(event: Event, mark: str, *, run: str, name_of: JobNames) -> EventDocument:

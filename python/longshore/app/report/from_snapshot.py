@@ -10,12 +10,13 @@ from msgspec import structs
 
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import Unreachable
-from longshore.engine.rundir.journal_chain import lives
+from longshore.engine.rundir.journal_chain import first_event, lives
 from longshore.engine.rundir.liveness import find_stall_start
 from longshore.model.run.moment import format_moment
 from longshore.model.run.report import RunReport
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import JobState
+from longshore.world.runs.job_maps import read_job_maps
 
 END_STATES: Final = frozenset({JobState.DELETED, JobState.FAILED, JobState.SUCCEEDED, JobState.HELD})
 """Possible job states of a finished run."""
@@ -43,6 +44,9 @@ def is_current(opened: OpenRun, snapshot: Snapshot, *, alive: bool | Unreachable
     """
     numbers = lives(opened.run.journal)
     if not numbers or numbers[-1][0] != snapshot.life:
+        return False
+    # A snapshot of an earlier submission counts the jobs of another workflow.
+    if (maps := read_job_maps(opened.run)) and first_event(numbers[-1][1]).s in maps:
         return False
     return snapshot.finished or (opened.is_alive() if alive is None else alive) is True
 

@@ -74,7 +74,7 @@ from longshore.model.run.states import Cause, JobState
 from longshore.world.clock import Clock
 from longshore.world.files.folder import make_folders, remove_file
 from longshore.world.host import boot_id, host_name
-from longshore.world.runs.manifests import read_manifest
+from longshore.world.runs.manifests import newest_submission, read_manifest
 from longshore.world.runs.run_directory import read_card
 
 _MAX_SLEEP_S: Final = 0.25
@@ -136,7 +136,7 @@ class Engine:
         self._executed: set[Path] = set()
         self._refusals: set[str] = set()
         """Interventions that were carried out, and whose files perhaps could not be removed yet."""
-        self.life = _make_life(number, by, clock)
+        self.life = _make_life(run, number, by, clock)
         make_folders(run.journal, below=run.root, durable=True)
         self._journal = Journal(run.journal, self.life)
         for event in self._journal.seal(seal, now=clock.now()):
@@ -532,7 +532,8 @@ def _read_jobs(run: RunPaths) -> JobTable:
     return JobTable(run, "parents", expected=manifest.files[manifest.workflow] if manifest else None)
 
 
-def _make_life(number: int, by: str, clock: Clock) -> Life:
+def _make_life(run: RunPaths, number: int, by: str, clock: Clock) -> Life:
+    submission, digest = newest_submission(run)
     return Life(
         v=FORMAT,
         life=number,
@@ -542,4 +543,6 @@ def _make_life(number: int, by: str, clock: Clock) -> Life:
         boot=boot_id(),
         by=by,
         longshore=__version__,
+        s=submission,
+        manifest=digest,
     )

@@ -7,14 +7,14 @@ void.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from longshore.contract.context import Mark
+from longshore.contract.context import Mark, RunPaths
 from longshore.contract.service import StaleMarkError
-from longshore.engine.rundir.journal_chain import LATER_UNKNOWN, LifeExtent, measure_lives
+from longshore.engine.rundir.journal_chain import LATER_UNKNOWN, LifeExtent, first_event, measure_lives
 from longshore.errors import RunUnreadableError
 from longshore.model.lines.checksum import (
     CHECKSUM_B,
@@ -25,10 +25,12 @@ from longshore.model.lines.checksum import (
     find_bad_lines,
     has_checksum,
 )
-from longshore.model.lines.codec import decode_events
+from longshore.model.lines.codec import decode_events, encode_line
 from longshore.model.run.damage import Damage, DamagedError
 from longshore.model.run.event import Event, Life, Seal
+from longshore.model.run.job_map import JobMap, translate_events
 from longshore.world.files.read_file import open_stream, open_to_read
+from longshore.world.runs.job_maps import read_job_maps
 
 _BLOCK_B: Final = 1 << 18
 
@@ -82,10 +84,25 @@ def read_blocks(folder: Path, mark: Mark = "", *, seal: Seal | None = None) -> t
     life, begin = _position(mark)
     if life and all(each.life != life or each.end < begin for each in extents):
         raise StaleMarkError
-    blocks = (
-        block for each in extents if each.life >= life for block in _read_life(each, begin if each.life == life else 0)
+    blocks: Iterator[Block] = (
+        block for each in extents if each.life >= life for block in read_life(each, begin if each.life == life else 0)
     )
+    if maps := read_job_maps(RunPaths(folder.parent)):
+        blocks = _translate(blocks, maps)
     return blocks, f"{extents[-1].life}:{extents[-1].end}" if extents else ""
+
+
+def _translate(blocks: Iterable[Block], maps: Mapping[int, JobMap]) -> Iterator[Block]:
+    """Yield blocks with the job numbers of the newest submission; `maps` has a map per earlier one."""
+    submissions: dict[Path, int] = {}
+    for block in blocks:
+        if block.path not in submissions:
+            submissions[block.path] = first_event(block.path).s
+        job_map = maps.get(submissions[block.path])
+        if job_map is None:
+            yield block
+        elif lines := b"".join(map(encode_line, translate_events(_decode([block]), job_map))):
+            yield Block(block.path, block.begin, lines, checked=False)
 
 
 def _decode(blocks: Iterable[Block]) -> Iterator[Event]:
@@ -129,7 +146,7 @@ def _position(mark: Mark) -> tuple[int, int]:
     return int(life or 0), int(begin or 0)
 
 
-def _read_life(extent: LifeExtent, begin: int) -> Iterator[Block]:
+def read_life(extent: LifeExtent, begin: int = 0) -> Iterator[Block]:
     """Yield the lines of a life from an offset on, checked, and raise its damage at the end."""
     from_start = not begin
     crc = SEED if from_start or not extent.checked else _checksum_before(extent.path, begin)

@@ -43,7 +43,7 @@ def read_job_maps(run: RunPaths) -> dict[int, JobMap]:
 def write_job_map(run: RunPaths, number: int, jobs: Mapping[int, int]) -> str:
     """Write the map from the submission before to the given one; return its name for the manifest."""
     path = run.submissions / f"{number:04}-jobs.json"
-    create_atomically(path, msgspec.json.encode(sorted(jobs.items())) + b"\n")
+    create_atomically(path, msgspec.json.encode(sorted(jobs.items())) + b"\n", below=run.root)
     return path.relative_to(run.root).as_posix()
 
 

@@ -103,6 +103,14 @@ def withdraw_submission(run: RunPaths, manifest: Manifest) -> None:
         remove_file(manifest_path(run, manifest.number), below=run.root)
 
 
+def newest_submission(run: RunPaths) -> tuple[int, str]:
+    """Return the number of the newest submission, and the SHA-256 of its manifest; 0 and empty without a manifest."""
+    numbers = manifest_numbers(run)
+    if not numbers:
+        return 0, ""
+    return numbers[-1], hash_file(manifest_path(run, numbers[-1])).sha256
+
+
 def workflow_path(run: RunPaths) -> Path:
     """Return the workflow of the newest submission; the first one has the file of every run."""
     numbers = manifest_numbers(run)

@@ -40,6 +40,7 @@ from longshore.services.htcondor.submission_record import (
 from longshore.world.files.atomic import atomic_file, write_atomically
 from longshore.world.files.folder import make_folders, move
 from longshore.world.host import boot_id, host_name
+from longshore.world.runs.manifests import newest_submission
 from longshore.world.runs.run_directory import read_card
 
 _RESCUE: Final = "run.dag.rescue001"
@@ -78,7 +79,7 @@ def submit_run(run: RunPaths, client: CondorClient, *, by: str, plan: DagRestart
             f"'{run.root}' was submitted before: DAGMan is job {last.cluster}.0 of '{last.schedd}'",
             hint="Wait for it, or cancel the run first.",
         )
-    pending = _pending_submission(record, by, plan, _check_dag(run, client, plan))
+    pending = _pending_submission(run, record, by, plan, _check_dag(run, client, plan))
     # Without an answer here, nothing was submitted.
     client.require_answer()
     try:
@@ -110,9 +111,10 @@ def _check_dag(run: RunPaths, client: CondorClient, plan: DagRestart | None) -> 
 
 
 def _pending_submission(
-    record: SubmissionRecord, by: str, plan: DagRestart | None, retries: dict[int, int]
+    run: RunPaths, record: SubmissionRecord, by: str, plan: DagRestart | None, retries: dict[int, int]
 ) -> DagSubmission:
     """The record written before the schedd is asked."""
+    submission, digest = newest_submission(run)
     life = Life(
         v=PLAIN_FORMAT,
         life=len(record.submissions) + 1,
@@ -122,6 +124,8 @@ def _pending_submission(
         boot=boot_id(),
         by=by,
         longshore=__version__,
+        s=submission,
+        manifest=digest,
     )
     return DagSubmission(
         life=life,

@@ -41,6 +41,7 @@ from longshore.world.files.atomic import write_atomically
 from longshore.world.files.folder import move, remove_file
 from longshore.world.files.read_file import read_file, read_record
 from longshore.world.host import boot_id, host_name, user_name
+from longshore.world.runs.manifests import newest_submission
 from longshore.world.runs.run_directory import read_card
 
 _RECORD_PATH: Final = PurePosixPath("wms", "native.json")
@@ -322,6 +323,7 @@ class NativeRun:
         write_atomically(path, msgspec.json.encode(batch_record), below=self._run.root, durable=True)
 
     def _life_event(self, number: int, by: str, *, at: float | None = None) -> Life:
+        submission, digest = newest_submission(self._run)
         return Life(
             v=FORMAT,
             life=number,
@@ -331,6 +333,8 @@ class NativeRun:
             boot=boot_id(),
             by=by,
             longshore=__version__,
+            s=submission,
+            manifest=digest,
         )
 
 

@@ -1,0 +1,76 @@
+"""Document of ``verify``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from longshore.app.documents.document import Count, DatedDocument, DocumentEntry, Ordinal
+from longshore.app.inspect.verify import NOT_COVERED, Check
+from longshore.model.run.moment import format_timestamp
+
+if TYPE_CHECKING:
+    from longshore.app.inspect.verify import VerifyResult
+
+
+class DamageEntry(DocumentEntry, frozen=True):
+    """A file, or a line of it, that is not as it was written."""
+
+    path: str
+    """Path of the file."""
+    line: Ordinal | None
+    """Number of the line; null for the whole file."""
+    what: str
+    """What is wrong, as a sentence about the place."""
+    unknown: str
+    """What is not known because of it; may be empty."""
+
+
+class VerifiedEntry(DocumentEntry, frozen=True):
+    """A run that was verified."""
+
+    id: str
+    """Id of the run."""
+    name: str
+    """Name of the run."""
+    path: str
+    """Path of its directory."""
+    intact: bool
+    """Whether no damage was found."""
+    damages: Sequence[DamageEntry]
+    """The damage."""
+    events: Count
+    """Number of lines of the journal that were checked."""
+    covered: Mapping[str, Check]
+    """Each file that was checked, relative to the run directory, and how: sha256 (the hash in its manifest), checksum
+    (its own), or form (it can be read; a change that leaves it readable is not noticed)."""
+    not_covered: Mapping[str, str]
+    """Files that are not checked, each with the reason."""
+    notes: Sequence[str]
+    """Facts that are no damage, a sentence each."""
+
+
+class VerifyDocument(DatedDocument, frozen=True, kw_only=True):
+    """Runs that were verified: `longshore verify --json`."""
+
+    kind: Literal["verify"] = "verify"
+    runs: Sequence[VerifiedEntry]
+    """The runs."""
+
+
+def verify_document(results: Iterable[VerifyResult], *, as_of: float) -> VerifyDocument:
+    """Return what was found about runs as ``verify --json`` prints it."""
+    runs = [
+        VerifiedEntry.from_record(
+            result.opened.card,
+            path=str(result.opened.run.root),
+            intact=result.is_intact,
+            damages=[DamageEntry.from_record(damage) for damage in result.damages],
+            events=sum(result.events.values()),
+            covered=dict(sorted(result.covered.items())),
+            not_covered=NOT_COVERED,
+            notes=result.notes,
+        )
+        for result in results
+    ]
+    return VerifyDocument(runs=runs, as_of=format_timestamp(as_of, exact=True))

@@ -1,0 +1,259 @@
+"""Verification of a run directory: compares every file that a resume, restart or report relies on with its record.
+
+Nothing is changed, and nothing is guessed: each finding names the file, the line, and what is not known because of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import StrEnum
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from longshore.app.inspect.verify_records import check_record, check_record_lines
+from longshore.app.progress import Progress
+from longshore.app.runs.open_run import OpenRun
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.journal_chain import first_event, measure_lives
+from longshore.engine.rundir.read_journal import read_life
+from longshore.errors import RunUnreadableError
+from longshore.model.run.damage import Damage, DamagedError
+from longshore.model.run.manifest import Manifest
+from longshore.world.files.read_file import read_file
+from longshore.world.runs.job_maps import read_job_maps
+from longshore.world.runs.manifests import (
+    find_changed_files,
+    is_card_damaged,
+    manifest_numbers,
+    manifest_path,
+    read_manifest,
+)
+from longshore.world.runs.run_directory import MANIFESTS_SINCE, read_snapshot
+
+_COMMANDS_UNKNOWN: Final = "which commands its jobs have is not known"
+_SERVICE_UNKNOWN: Final = "what the workload manager or the jobs would execute from it is not known"
+_PREPARED_UNKNOWN: Final = "what the run was made from is not known"
+_RECORDS: Final = ("keeper/*.jsonl", "batches/**/*.json", "batches/**/*.jsonl", "steer/*.json", "wms/*.json")
+"""Records that are written after the preparation."""
+
+NOT_COVERED: Final = {
+    "logs/": "output of jobs",
+    "ends/": "end records of jobs, which the engine copies to the journal",
+    "tasks/": "finished tasks of jobs of several, noted by the jobs",
+    "cache/": "can be made again",
+    "status.json": "can be made again",
+    "engine.log": "for people",
+    "engine.lock": "has no content that anything relies on",
+    "submitting.json": "exists only during a submission",
+    "wms/overrides.dag, wms/run.dag.*": "changed by DAGMan, by restarts and by hand",
+    "saved graphs": "bps_clustered_qgraph and bps_generic_workflow; nothing relies on them",
+    "other files": "outputs of jobs",
+}
+"""Files that are not checked, each with the reason."""
+
+
+class Check(StrEnum):
+    """How a file is checked."""
+
+    SHA256 = "sha256"
+    CHECKSUM = "checksum"
+    FORM = "form"
+
+
+@dataclass(kw_only=True)
+class VerifyResult:
+    """Result of the verification of a run.
+
+    `covered` has each file that was checked, relative to the run directory, and how. `events` counts the
+    events of each life of the journal. `notes` are facts that are no damage.
+    """
+
+    opened: OpenRun
+    covered: dict[str, Check] = field(default_factory=dict)
+    damages: list[Damage] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    events: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether no damage was found."""
+        return not self.damages
+
+
+def verify_run(opened: OpenRun, progress: Progress) -> VerifyResult:
+    """Check all that a resume, restart or report of a run relies on; damage is in the result, not raised."""
+    result = VerifyResult(opened=opened)
+    steps: tuple[tuple[str, Callable[[VerifyResult], Iterator[Damage]]], ...] = (
+        ("files", _check_card),
+        ("files", _check_manifests),
+        ("journal", _check_journal),
+        ("records", _check_records),
+    )
+    for what, step in steps:
+        progress.stage(f"checking the {what} of run '{opened.card.id}'")
+        result.damages += step(result)
+    _note_cut(result)
+    return result
+
+
+def _check_card(result: VerifyResult) -> Iterator[Damage]:
+    run = result.opened.run
+    checked = result.opened.card.format >= MANIFESTS_SINCE
+    result.covered[run.card.name] = Check.CHECKSUM if checked else Check.FORM
+    if is_card_damaged(run):
+        unknown = "whether name, id, labels and submissions of the run are right is not known"
+        yield Damage(path=str(run.card), what="it does not fit its checksum", unknown=unknown)
+
+
+def _check_manifests(result: VerifyResult) -> Iterator[Damage]:
+    """Check all manifests and the files in them; without any, read the workflow."""
+    run = result.opened.run
+    numbers = manifest_numbers(run)
+    if not numbers and result.opened.card.format < MANIFESTS_SINCE:
+        result.notes.append("it was prepared by an older version: it has no manifest to compare its files with")
+        yield from _check_workflow(result)
+        return
+    newest = max(numbers, default=1)
+    compared: set[tuple[str, object]] = set()
+    for number in range(1, newest + 1):
+        path = manifest_path(run, number)
+        result.covered[path.relative_to(run.root).as_posix()] = Check.CHECKSUM
+        try:
+            manifest = read_manifest(run, number)
+        except RunUnreadableError as error:
+            unknown = "whether the files of that submission are as they were is not known"
+            yield Damage(path=str(path), what=_without_path(error), unknown=unknown)
+            continue
+        assert manifest is not None
+        if manifest.number != number:
+            yield Damage(path=str(path), what=f"it is the manifest of submission {manifest.number}")
+        is_newest = number == newest
+        yield from _check_files(result, manifest, compared, with_card=is_newest)
+    if len(numbers) > 1:
+        yield from _check_job_maps(result)
+
+
+def _check_files(
+    result: VerifyResult, manifest: Manifest, compared: set[tuple[str, object]], *, with_card: bool
+) -> Iterator[Damage]:
+    """Compare the files of a manifest that were not compared with the same digest before."""
+    run = result.opened.run
+    files = {name: digest for name, digest in manifest.files.items() if (name, digest) not in compared}
+    compared |= files.items()
+    result.covered |= dict.fromkeys(files, Check.SHA256)
+    card_is_told = not with_card or any(damage.path == str(run.card) for damage in result.damages)
+    for change in find_changed_files(run, msgspec.structs.replace(manifest, files=files)):
+        if change.path != run.card.name or not card_is_told:
+            unknown = _unknown_without(change.path, manifest)
+            yield Damage(path=str(run.root / change.path), what=f"it {change.what}", unknown=unknown)
+
+
+def _unknown_without(name: str, manifest: Manifest) -> str:
+    if name == manifest.workflow:
+        return _COMMANDS_UNKNOWN
+    if name.startswith(("inputs/", "made-from", "origins")) or name.endswith("_config.yaml"):
+        return _PREPARED_UNKNOWN
+    return _SERVICE_UNKNOWN
+
+
+def _check_workflow(result: VerifyResult) -> Iterator[Damage]:
+    result.covered[result.opened.run.workflow.name] = Check.FORM
+    try:
+        JobTable(result.opened.run, "names", "parents")
+    except RunUnreadableError as error:
+        yield Damage(path=str(result.opened.run.workflow), what=_without_path(error), unknown=_COMMANDS_UNKNOWN)
+
+
+def _check_job_maps(result: VerifyResult) -> Iterator[Damage]:
+    try:
+        read_job_maps(result.opened.run)
+    except RunUnreadableError as error:
+        unknown = "which jobs the events of earlier submissions are about is not known"
+        yield Damage(path=str(result.opened.run.submissions), what=error.message, unknown=unknown)
+
+
+def _check_journal(result: VerifyResult) -> Iterator[Damage]:
+    """Check the lines of every life, the chain of lives, and the submission that each names."""
+    run = result.opened.run
+    try:
+        extents = measure_lives(run.journal)
+    except RunUnreadableError as error:
+        yield _damage_of(error, run.journal)
+        return
+    if (run.journal / "end.json").exists():
+        result.covered["journal/end.json"] = Check.CHECKSUM
+    for extent in extents:
+        name = extent.path.relative_to(run.root).as_posix()
+        result.covered[name] = Check.CHECKSUM if extent.checked else Check.FORM
+        try:
+            for block in read_life(extent):
+                result.events[extent.life] = result.events.get(extent.life, 0) + block.lines.count(b"\n")
+            yield from _check_life(result, extent.path)
+        except RunUnreadableError as error:
+            yield _damage_of(error, extent.path)
+
+
+def _check_life(result: VerifyResult, path: Path) -> Iterator[Damage]:
+    """Check that a life names a submission of this run, as its manifest is now."""
+    run, life = result.opened.run, first_event(path)
+    if not life.s:
+        return
+    manifest = manifest_path(run, life.s)
+    try:
+        digest = sha256(read_file(manifest)).hexdigest()
+    except OSError as error:
+        what = f"its submission has no readable manifest '{manifest}': {error.strerror}"
+    else:
+        if digest == life.manifest:
+            return
+        what = f"its submission had another manifest than '{manifest}'"
+    yield Damage(path=str(path), line=1, what=what, unknown="from which files this engine started jobs is not known")
+
+
+def _check_records(result: VerifyResult) -> Iterator[Damage]:
+    """Check the records of keeper, batches, interventions and service."""
+    run = result.opened.run
+    for path in sorted({path for pattern in _RECORDS for path in run.root.glob(pattern)}):
+        name = path.relative_to(run.root).as_posix()
+        if name in result.covered:
+            continue
+        try:
+            content = read_file(path)
+        except FileNotFoundError:
+            continue  # an intervention that was just taken
+        except OSError as error:
+            yield Damage(path=str(path), what=f"it cannot be read: {error.strerror}")
+            continue
+        check = check_record_lines if path.suffix == ".jsonl" else check_record
+        has_checksum, damages = check(path, content)
+        result.covered[name] = Check.CHECKSUM if has_checksum else Check.FORM
+        yield from damages
+
+
+def _note_cut(result: VerifyResult) -> None:
+    """Note a journal that ends before the newest snapshot: as after a crash, but perhaps it was cut."""
+    run = result.opened.run
+    snapshot = read_snapshot(run)
+    if snapshot is None or any(damage.path.startswith(str(run.journal)) for damage in result.damages):
+        return
+    # The first event has the number 0.
+    number = result.events.get(snapshot.life, 1) - 1
+    if number < snapshot.n:
+        result.notes.append(
+            f"the journal of life {snapshot.life} ends with event {number}, and '{run.status.name}' knows event "
+            f"{snapshot.n}: its end was lost in a crash, or cut off; 'resume' asks the keeper and the workload manager"
+        )
+
+
+def _damage_of(error: RunUnreadableError, path: Path) -> Damage:
+    return error.damage if isinstance(error, DamagedError) else Damage(path=str(path), what=_without_path(error))
+
+
+def _without_path(error: RunUnreadableError) -> str:
+    """Return the message of an error as a sentence about a file that was named before."""
+    quoted, _, rest = error.message.partition("' ")
+    return f"it {rest}" if quoted.startswith("'") and rest else error.message

@@ -1,0 +1,36 @@
+"""``longshore verify``: checks that a run directory is as it was written."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from longshore.app import api
+from longshore.cli.logging_setup import LogProgress
+from longshore.cli.options import JSON, print_json
+from longshore.errors import RunUnreadableError
+
+DAMAGED = RunUnreadableError.exit_status
+"""Exit status when a run is damaged."""
+
+
+@click.command(epilog="Example: longshore verify @last    or: longshore verify --list @last")
+@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.option("--list", "lists", is_flag=True, help="Also print each file that is checked, and what is not.")
+@JSON
+@click.pass_context
+def command(ctx: click.Context, /, *, runs: tuple[str, ...], lists: bool, as_json: bool) -> None:
+    """Check every file that a resume, restart or report of RUN relies on; the exit status is 5 if any is damaged."""
+    results = []
+    for reference in runs:
+        results.append(api.verify(api.open_run(reference), progress=LogProgress()))
+        if not as_json:
+            from longshore.cli.show.verify_text import verify_text
+
+            click.echo(verify_text(results[-1], lists=lists))
+    if as_json:
+        from longshore.app.documents.verify import verify_document
+
+        print_json(verify_document(results, as_of=time.time()))
+    ctx.exit(0 if all(result.is_intact for result in results) else DAMAGED)

@@ -1,0 +1,38 @@
+"""Text of ``longshore verify``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from longshore.app.inspect.verify import NOT_COVERED
+
+if TYPE_CHECKING:
+    from longshore.app.inspect.verify import VerifyResult
+
+_HOW = {"sha256": "SHA-256 in its manifest", "checksum": "checksum", "form": "form only"}
+
+
+def verify_text(result: VerifyResult, *, lists: bool) -> str:
+    """Return the findings about a run; with `lists`, also each file that was checked and what is not."""
+    return "\n".join(_lines(result, lists=lists))
+
+
+def _lines(result: VerifyResult, *, lists: bool) -> Iterator[str]:
+    if lists:
+        for name, check in sorted(result.covered.items()):
+            yield f"checked      {name}: {_HOW[check]}"
+        for name, why in NOT_COVERED.items():
+            yield f"not checked  {name}: {why}"
+    for damage in result.damages:
+        yield f"damaged      {damage}"
+    for note in result.notes:
+        yield f"note         {note}"
+    run = result.opened
+    files = f"{len(result.covered):,} files and {sum(result.events.values()):,} events"
+    if result.is_intact:
+        yield f"intact       run '{run.card.id}': {files}"
+        return
+    number = len(result.damages)
+    yield f"run '{run.card.id}' has {number} damaged {'place' if number == 1 else 'places'}; {files} were checked"
+    yield f"Bring the files back from a backup or a copy of the run '{run.run.root}'."
