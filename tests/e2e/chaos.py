@@ -4,6 +4,7 @@
 a profiler, which sees each system call that changes the world and each event that is appended. PLAN is JSON::
 
     {"seed": 7, "deaths": 12, "orders": 1}      die at random moments, and take so many random orders
+    {"seed": 7, "deaths": 12, "victims": ["both"]}      the same, with a choice of victims
     {"at": ["append:Ended"], "deaths": 3}        die at the first such moment of each of the first lives
 
 Of several moments each life has its own; the last holds for all that follow.
@@ -38,8 +39,8 @@ from longshore.world.runs.run_directory import read_card
 
 CALLS = frozenset({"write", "fdatasync", "fsync", "link", "replace", "unlink", "fork_exec"})
 """Functions before and after which a kill may happen."""
-FATAL = ("engine", "engine", "engine", "both", "tree", "stop")
-OTHERS = ("keeper", "job")
+FATAL = ("engine", "engine", "engine", "both", "three", "tree", "stop")
+OTHERS = ("keeper", "job", "guard", "guard and keeper")
 MOST_LIVES = 400
 LIFE_S = 60.0
 
@@ -55,9 +56,12 @@ class Fate:
         The moment at which to die; ``None`` leaves it to the dice.
     dice
         Chooses among moments and victims.
+    victims
+        Who may die; ``None`` is everybody.
     """
 
-    def __init__(self, run: RunPaths, wanted: str | None, dice: Random) -> None:
+    def __init__(self, run: RunPaths, wanted: str | None, dice: Random, victims: list[str] | None = None) -> None:
+        self._victims = victims
         self._run = run
         self._wanted = wanted
         self._dice = dice
@@ -80,7 +84,8 @@ class Fate:
             self._strike(name, "engine")
         elif self._left <= 0:
             self._left = self._draw()
-            self._strike(name, self._dice.choice(FATAL if self._dice.random() < 0.6 else OTHERS))
+            victims = self._victims or (FATAL if self._dice.random() < 0.6 else OTHERS)
+            self._strike(name, self._dice.choice(victims))
 
     def _strike(self, moment: str, victim: str) -> None:
         with self._run.root.with_name("struck").open("a", encoding="utf-8") as file:
@@ -91,14 +96,15 @@ class Fate:
         if victim == "tree":
             for pid, _ in processes_with_variable("LONGSHORE_JOB_RUN_MARK", read_card(self._run).run_token):
                 kill(pid)
-        if victim in {"both", "tree", "keeper"}:
-            for pid in keepers(self._run):
-                kill(pid)
+        doomed = guards(self._run) if victim in {"guard", "guard and keeper", "three"} else []
+        doomed += keepers(self._run) if victim in {"both", "three", "tree", "keeper", "guard and keeper"} else []
+        for pid in doomed:
+            kill(pid)
         if victim == "job":
             jobs = running(self._run)
             if jobs:
                 os.killpg(self._dice.choice(jobs), signal.SIGKILL)
-        if victim in {"engine", "both", "tree"}:
+        if victim in {"engine", "both", "three", "tree"}:
             kill(os.getpid())
 
 
@@ -117,6 +123,17 @@ def keepers(run: RunPaths) -> list[int]:
         file.read()
         if file.keeper_record and file.is_keeper_alive():
             found.append(file.keeper_record.pid)
+    return found
+
+
+def guards(run: RunPaths) -> list[int]:
+    """Return process ids of live guards."""
+    found = []
+    for file in keeper_files(run.keeper).values():
+        file.read()
+        if file.keeper_record and file.guard.is_guard_alive():
+            found.append(file.keeper_record.guard)
+        file.close()
     return found
 
 
@@ -209,7 +226,7 @@ def main(root: Path, plan: dict[str, Any]) -> None:
             left -= 1
             leave_an_order(run, dice)
         wanted = moments[min(number, len(moments) - 1)] if moments else None
-        fate = Fate(run, wanted, Random(dice.random())) if number < deaths else None
+        fate = Fate(run, wanted, Random(dice.random()), plan.get("victims")) if number < deaths else None
         pids = [begin(run, by, fate)]
         while see_out(run, pids):
             # One that is suspended is taken for dead, and goes on when another has begun.

@@ -133,6 +133,25 @@ def check(root: Path) -> None:
             assert last < where["start", job, attempt], "a child starts after its parents"
 
 
+@pytest.mark.parametrize(
+    "victims",
+    [("engine", "keeper", "both"), ("guard", "keeper", "guard and keeper"), ("engine", "guard")],
+    ids=["the guard lives", "the engine lives", "the keeper lives"],
+)
+@pytest.mark.parametrize("block", rounds(0, 1, 50))
+def test_no_end_is_lost_while_engine_keeper_or_guard_lives(
+    prepared: Path, tmp_path: Path, victims: tuple[str, ...], block: int
+) -> None:
+    for seed in range(3 * block, 3 * block + 3):
+        folder = tmp_path / str(seed)
+        folder.mkdir()
+        run = drive(prepared, folder, {"seed": seed, "deaths": 12, "victims": victims})
+        lost = [event.why for event in read_events(RunPaths(run).journal) if isinstance(event, Lost)]
+        # Nobody knows which attempt a process belongs to that was made this moment.
+        assert set(lost) <= {"its keeper was killed while starting it"}
+        assert (folder / "struck").exists()
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_an_engine_may_be_killed_at_every_kind_of_moment(prepared: Path, tmp_path: Path, moment: str) -> None:

@@ -47,7 +47,7 @@ class AttemptLimits(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     walltime_s
         Seconds it may run.
     log_b
-        Bytes its log may have.
+        Bytes its log may have; 0 for no limit, ``None`` for the default of the service.
     keep_tmp
         Whether its temporary directory is kept.
     """

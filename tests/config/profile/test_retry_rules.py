@@ -63,7 +63,10 @@ def test_everything_said() -> None:
 @pytest.mark.parametrize(
     ("text", "bounds"),
     [
-        ("{keepTmp: true, keepLogs: all, maxLogSize: 0}", LimitRules(memory=True, grace_share=0.1, tmp=KeepPolicy.ALL)),
+        (
+            "{keepTmp: true, keepLogs: all, maxLogSize: 0}",
+            LimitRules(memory=True, grace_share=0.1, log_b=0, tmp=KeepPolicy.ALL),
+        ),
         ("{keepTmp: false, memoryGrace: 0%, enforceMemory: none}", LimitRules()),
         ("{memoryGrace: 0}", LimitRules(memory=True)),
         ("{memoryGrace: ' 12.5% '}", LimitRules(memory=True, grace_share=0.125)),

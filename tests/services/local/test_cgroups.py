@@ -118,7 +118,7 @@ def test_an_attempt_in_a_group_of_its_own(tmp_path: Path) -> None:
     kernel = Files(tmp_path)
     log = tmp_path / "a.1.log"
     dog = Watchdog(Processes(), AttemptCgroups(str(kernel.own), kernel))
-    dog.begin(777, {"mem": 110 * MIB, "asked": 100 * MIB}, str(log))
+    dog.begin(777, {"mem": 110 * MIB, "asked": 100 * MIB, "log": 0}, str(log))
     group = kernel.own / "a.1.log-777"
     assert (group / "memory.max").read_text("utf-8") == str(110 * MIB)
     assert (group / "memory.swap.max").read_text("utf-8") == "0"

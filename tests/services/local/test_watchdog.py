@@ -15,7 +15,7 @@ import pytest
 from tests.services.local.keeper_process import HOG, MIB, Keeper
 
 from longshore.engine.keeper.processes import Processes
-from longshore.engine.keeper.watchdog import Watchdog
+from longshore.engine.keeper.watchdog import Watchdog, WatchedAttempt
 from longshore.world.host import is_same_process
 
 
@@ -154,6 +154,59 @@ def test_a_flood_of_words_is_stopped(keeper: Keeper) -> None:
     end = keeper.end_of(1)
     assert end["why"] == "OUTPUT"
     assert end["say"].endswith(" MiB, and maxLogSize is 1.0 MiB")
+
+
+@pytest.mark.parametrize("trap", ["", "trap '' TERM; "], ids=["heeds SIGTERM", "ignores SIGTERM"])
+def test_a_log_that_was_too_large_is_brought_back_to_its_limit(keeper: Keeper, trap: str) -> None:
+    line = f"{trap}echo first; head -c 30000000 /dev/zero | tr '\\0' x; echo; while :; do echo more; done"
+    keeper.run(shell(keeper, line, log=20 * MIB, grace=60.0))
+    end = keeper.end_of(1)
+    assert end["why"] == "OUTPUT"
+    log = keeper.log(1)
+    assert 19 * MIB < len(log) <= 20 * MIB
+    assert log.startswith(b"first\nxxx")
+    cut = re.search(rb"\nlongshore: ([0-9]+) bytes were cut here, because of maxLogSize\n", log)
+    assert cut
+    assert int(cut[1]) > 9 * MIB
+    *_, last = log.splitlines()
+    assert last.decode() == f"longshore: OUTPUT: {end['say']}"
+    size = float(end["say"].split()[3])
+    assert size > 28, "it says how large the log was"
+
+
+def test_a_flood_is_over_within_a_second(keeper: Keeper) -> None:
+    keeper.run(shell(keeper, "trap '' TERM; while :; do echo word; done", log=MIB // 8, grace=60.0))
+    began = keeper.until(lambda: keeper.said("start"))[0]
+    end = keeper.end_of(1)
+    assert end["why"] == "OUTPUT"
+    # Most of it is the time to write so much, and the machine may be busy.
+    assert end["t"] - began["t"] < 10
+
+
+def test_fast_growth_is_looked_at_more_often(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_bytes(bytes(1000))
+    dog = Watchdog(Processes())
+    watched = WatchedAttempt(0, {"log": 2000}, str(log))
+    assert dog.check_log_size(watched, 1.0) == pytest.approx(0.25)
+    log.write_bytes(bytes(1900))
+    assert dog.check_log_size(watched, 1.1) == pytest.approx(0.01)
+    log.write_bytes(bytes(1910))
+    assert dog.check_log_size(watched, 1.2) == pytest.approx(0.25)
+
+
+def test_an_attempt_without_limits_has_the_default_for_its_log() -> None:
+    assert WatchedAttempt(1, {}, "log").most_log == 1 << 30
+    assert WatchedAttempt(1, {"log": 0}, "log").most_log == float("inf")
+
+
+def test_logs_without_limits_of_their_own_are_watched(keeper: Keeper) -> None:
+    order = keeper.member(1, "/bin/sh", "-c", "truncate -s 2G $0; exec sleep 60", str(keeper.folder / "logs" / "1.log"))
+    keeper.run(order)
+    end = keeper.end_of(1)
+    assert end["why"] == "OUTPUT"
+    assert "2048.0 MiB, and maxLogSize is 1024.0 MiB" in end["say"]
+    assert (keeper.folder / "logs" / "1.log").stat().st_size <= 1 << 30
 
 
 KEPT = {

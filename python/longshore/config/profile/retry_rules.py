@@ -100,7 +100,7 @@ def read_rules(lookup: ProfileLookup, defaulted: Collection[str]) -> JobRules:
             memory=enforcement == "all" or (enforcement == "written" and "requestMemory" not in defaulted),
             grace_share=grace_share,
             grace_b=grace_b,
-            log_b=lookup.checked("maxLogSize", parse_memory, 0) or None,
+            log_b=lookup.checked("maxLogSize", parse_memory, None),
             tmp=lookup.checked("keepTmp", parse_keep_tmp, KeepPolicy.NONE),
             logs=lookup.checked("keepLogs", parse_keep_logs, KeepPolicy.ALL),
         ),

@@ -256,7 +256,9 @@ class AttemptRunner:
         job, attempt = member["j"], member["a"]
         self.running[pid] = (job, attempt, system.monotonic(), tmp, lane)
         rest = ""
-        if "lim" in member:
+        if "lim" not in member:
+            self.watchdog.unlimited[pid] = member["log"]
+        else:
             self.watchdog.begin(pid, member["lim"], member["log"])
             # For a later keeper, which watches it when this one is gone.
             log = os.fsencode(member["log"]).decode(errors="replace")

@@ -15,6 +15,10 @@ import threading
 import time
 
 _PR_SET_CHILD_SUBREAPER = 36
+_TAIL_B = 1 << 20
+"""Most bytes of the end of a log that are kept when it is cut."""
+_LINES_B = 512
+"""Room for the lines that say what was cut, and why the job was ended."""
 
 
 class System:
@@ -28,8 +32,12 @@ class System:
     close = staticmethod(os.close)
     read = staticmethod(os.read)
     write = staticmethod(os.write)
+    pread = staticmethod(os.pread)
+    pwrite = staticmethod(os.pwrite)
+    ftruncate = staticmethod(os.ftruncate)
     stat = staticmethod(os.stat)
     lstat = staticmethod(os.lstat)
+    fstat = staticmethod(os.fstat)
     utime = staticmethod(os.utime)
     lexists = staticmethod(os.path.lexists)
     isfile = staticmethod(os.path.isfile)
@@ -98,6 +106,31 @@ def append_to_log(path: str, text: str) -> None:
     except OSError:
         # The record says it as well; an unwritable log may be the very reason.
         pass
+
+
+def trim_log(path: str, most: int) -> None:
+    """Cut the middle out of a log, so that it has room for a line within `most` bytes; keep head and tail."""
+    try:
+        file = system.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    except OSError:
+        return
+    try:
+        size = system.fstat(file).st_size
+        room = max(0, most - _LINES_B)
+        # Only the tail is moved, so it is short.
+        tail = system.pread(file, min(room // 2, _TAIL_B), max(0, size - min(room // 2, _TAIL_B)))
+        head = room - len(tail)
+        cut = size - head - len(tail)
+        if cut > 0:
+            line = b"\nlongshore: %d bytes were cut here, because of maxLogSize\n" % cut
+            text = line + tail
+            # A short write leaves less of the tail, never more of the log.
+            system.ftruncate(file, head + system.pwrite(file, text, head))
+    except OSError:
+        # The record says that the log was too large; an unwritable log may be the very reason.
+        pass
+    finally:
+        system.close(file)
 
 
 def read_file(path: str) -> bytes:

@@ -6,7 +6,11 @@ Memory is that of the whole tree of processes, including those in sessions of th
 unshared memory, process by process, and the largest shared part of one. Only when that exceeds the limit, the kernel is
 asked for the exact sum (PSS, which counts a page that several processes share once). An attempt that exceeds the limit
 by that sum is killed at once, as the kernel would: it has no memory left to clean up with. An attempt that is out of
-time, or floods its log, first gets the configured signals.
+time, or floods its log, first gets the configured signals; one that floods its log is killed half a second later.
+
+Sizes of logs are checked four times a second, and more often when a log would reach its limit before the next check at
+the speed of its growth. Once the attempt is over, the middle of the log is cut out. An attempt without a limit of its
+own has the default.
 
 All samples of one scan are taken in one pass over the existing processes, and a pause of a hundred times its length
 follows: a thousand attempts cost a hundredth of a processor, and a handful is scanned four times a second.
@@ -20,10 +24,10 @@ import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "watchdog":
-    from longshore.engine.keeper.kernel import append_to_log, number_after, signal_group, system
+    from longshore.engine.keeper.kernel import append_to_log, number_after, signal_group, system, trim_log
 else:
     # The copy beside the keeper is not in a package.
-    from kernel import append_to_log, number_after, signal_group, system
+    from kernel import append_to_log, number_after, signal_group, system, trim_log
 
 if TYPE_CHECKING:
     from longshore.engine.keeper.cgroups import AttemptCgroups
@@ -36,6 +40,12 @@ _PAUSE_FACTOR = 100.0
 """Length of the pause after a scan, as a multiple of the scan."""
 _MIN_PAUSE_S = 0.25
 _MAX_PAUSE_S = 10.0
+_MIN_LOG_PAUSE_S = 0.01
+"""Shortest time between two checks of a log that grows fast."""
+_FLOOD_GRACE_S = 0.5
+"""Time from the first signal to the kill of an attempt that floods its log."""
+DEFAULT_LOG_B = 1 << 30
+"""Size of a log at which an attempt without a limit of its own is ended."""
 _KILL_INTERVAL_S = 1.0
 """Pause before a process is killed again: one that is inside the kernel does not die at once."""
 _EXIT_KILLED = 128 + signal.SIGKILL
@@ -64,7 +74,9 @@ class WatchedAttempt:
         self.memory: float = limits.get("mem", _NO_LIMIT)
         self.asked: float = limits.get("asked", self.memory)
         self.wall: float = limits.get("wall", _NO_LIMIT)
-        self.most_log: float = limits.get("log", _NO_LIMIT)
+        self.most_log: float = limits.get("log", DEFAULT_LOG_B) or _NO_LIMIT
+        self.log_size = 0
+        self.log_checked_at = 0.0
         self.signals: list[int] = list(limits.get("sig", (signal.SIGTERM,)))
         self.grace: float = limits.get("grace", 10.0)
         self.peak = 0
@@ -95,6 +107,9 @@ class Watchdog:
         """Attempts whose memory is sampled."""
         self.logged: dict[int, WatchedAttempt] = {}
         """Attempts whose log size is checked."""
+        self.unlimited: dict[int, str] = {}
+        """Logs of attempts without limits of their own, which are watched once they have run for a moment."""
+        self.next_log_check = 0.0
         self.timers: list[tuple[float, int]] = []
         """Due times of attempts, soonest first; outdated ones are skipped."""
         self.next_scan = 0.0
@@ -112,6 +127,12 @@ class Watchdog:
             self.set_timer(watched, now - ran + watched.wall)
         if watched.most_log < _NO_LIMIT:
             self.logged[pid] = watched
+            watched.log_checked_at = now
+            # A small limit is soon reached.
+            self.next_log_check = min(
+                max(self.next_log_check, now),
+                now + (_MIN_PAUSE_S if watched.most_log >= DEFAULT_LOG_B else _MIN_LOG_PAUSE_S),
+            )
         if watched.memory < _NO_LIMIT and self.groups is not None:
             watched.group = self.groups.limit_memory("%s-%d" % (os.path.basename(log), pid), pid, int(watched.memory))
         if watched.memory < _NO_LIMIT and watched.group is None:
@@ -132,6 +153,7 @@ class Watchdog:
         peak
             Most memory of any single process, in bytes; ``None`` if unknown.
         """
+        self.unlimited.pop(pid, None)
         watched = self.watched.pop(pid, None)
         fields: EndNotes = {}
         if watched is not None:
@@ -144,12 +166,24 @@ class Watchdog:
             if watched.why:
                 # Its processes in sessions of their own do not end with its group.
                 self.processes.kill(processes_left)
+                if watched.why == "OUTPUT":
+                    self.cut_log(watched)
                 fields["why"], fields["say"] = watched.why, watched.say
                 return fields
         if self.is_oom_kill(status):
             fields["why"] = "OOM"
             fields["say"] = "the kernel killed it, or one of its processes, for lack of memory"
         return fields
+
+    def cut_log(self, watched: WatchedAttempt) -> None:
+        """Bring a log that was too large back to its limit, and say how large it was."""
+        try:
+            size = system.stat(watched.log).st_size
+        except OSError:
+            size = watched.log_size
+        watched.say = "its log had %.1f MiB, and maxLogSize is %.1f MiB" % (size / _MIB, watched.most_log / _MIB)
+        trim_log(watched.log, int(watched.most_log))
+        append_to_log(watched.log, "%s: %s" % (watched.why, watched.say))
 
     def remove_cgroup(self, watched: WatchedAttempt) -> None:
         """Read an attempt's peak memory and OOM kill from its control group, and remove the group."""
@@ -167,7 +201,10 @@ class Watchdog:
 
     def needs_unwatch(self, pid: int, status: int) -> bool:
         """Return whether an attempt that ended needs `unwatch`; most do not."""
-        return pid in self.watched or status != 0
+        if pid in self.watched or status != 0:
+            return True
+        self.unlimited.pop(pid, None)
+        return False
 
     def keeps_scratch(self, pid: int, status: int) -> bool:
         """Return whether an attempt's temporary directory is kept; call it before `unwatch`."""
@@ -187,8 +224,10 @@ class Watchdog:
         while self.timers and not self.is_current_timer(*self.timers[0]):
             heapq.heappop(self.timers)
         first = self.timers[0][0] if self.timers else _NO_LIMIT
-        if self.sampled or self.logged:
+        if self.sampled:
             first = min(first, self.next_scan)
+        if self.logged or self.unlimited:
+            first = min(first, self.next_log_check)
         return None if first == _NO_LIMIT else max(0.0, first - system.monotonic())
 
     def is_current_timer(self, due: float, pid: int) -> bool:
@@ -208,15 +247,13 @@ class Watchdog:
             due, pid = heapq.heappop(self.timers)
             if self.is_current_timer(due, pid):
                 self.check_walltime(self.watched[pid], now)
-        if now < self.next_scan or not (self.sampled or self.logged):
+        if now >= self.next_log_check and (self.logged or self.unlimited):
+            self.check_log_sizes(now)
+        if now < self.next_scan or not self.sampled:
             return
         # Processor time, not wall time: on a busy machine most of a scan is waiting, which uses nothing.
         cpu_s = system.thread_time()
-        for watched in self.logged.values():
-            if not watched.why:
-                self.check_log_size(watched, now)
-        if self.sampled:
-            self.check_memory(now)
+        self.check_memory(now)
         cpu_s = system.thread_time() - cpu_s
         self.next_scan = system.monotonic() + min(max(_MIN_PAUSE_S, cpu_s * _PAUSE_FACTOR), _MAX_PAUSE_S)
 
@@ -227,15 +264,36 @@ class Watchdog:
         else:
             self.signal_next(watched, now)
 
-    def check_log_size(self, watched: WatchedAttempt, now: float) -> None:
-        """End an attempt whose log is too large."""
+    def check_log_sizes(self, now: float) -> None:
+        """End the attempts whose logs are too large, and set the time of the next check."""
+        cpu_s = system.thread_time()
+        pause_s = _MIN_PAUSE_S
+        for watched in self.logged.values():
+            if not watched.why:
+                pause_s = min(pause_s, self.check_log_size(watched, now))
+        unlimited, self.unlimited = self.unlimited, {}
+        for pid, log in unlimited.items():
+            watched = self.watched[pid] = self.logged[pid] = WatchedAttempt(pid, {}, log)
+            watched.log_checked_at = now
+        cpu_s = system.thread_time() - cpu_s
+        self.next_log_check = system.monotonic() + max(pause_s, min(cpu_s * _PAUSE_FACTOR, _MAX_PAUSE_S))
+
+    def check_log_size(self, watched: WatchedAttempt, now: float) -> float:
+        """End an attempt whose log is too large; return the seconds after which to check it again."""
         try:
             size = system.stat(watched.log).st_size
         except OSError:
-            return
+            return _MIN_PAUSE_S
+        growth, passed_s = size - watched.log_size, now - watched.log_checked_at
+        watched.log_size, watched.log_checked_at = size, now
         if size > watched.most_log:
+            watched.grace = min(watched.grace, _FLOOD_GRACE_S / max(1, len(watched.signals)))
             message = "its log has %.1f MiB, and maxLogSize is %.1f MiB" % (size / _MIB, watched.most_log / _MIB)
             self.end(watched, "OUTPUT", message, now)
+        elif growth > 0:
+            # Half the time that is left at this speed.
+            return max(_MIN_LOG_PAUSE_S, (watched.most_log - size) * passed_s / growth / 2)
+        return _MIN_PAUSE_S
 
     def check_memory(self, now: float) -> None:
         """End the attempts that use too much memory."""
@@ -265,7 +323,9 @@ class Watchdog:
             # It is not a child of this process: it is signalled like any other.
             pass
         watched.why, watched.say = why, say
-        append_to_log(watched.log, "%s: %s" % (why, say))
+        if why != "OUTPUT":
+            # That is said when the log has been cut.
+            append_to_log(watched.log, "%s: %s" % (why, say))
         self.signal_next(watched, now)
 
     def signal_next(self, watched: WatchedAttempt, now: float) -> None:

@@ -111,7 +111,7 @@ class LimitRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     grace_share, grace_b
         Allowed excess over its request: a share of it, and an amount; both together.
     log_b
-        Maximum bytes of its log.
+        Maximum bytes of its log; 0 for no limit, ``None`` for the default of the service.
     tmp
         Attempts that keep their temporary directories.
     logs

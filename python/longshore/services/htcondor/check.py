@@ -194,7 +194,7 @@ def _job_problems(name: str, settings: JobSettings, ctx: Context) -> Iterator[Pr
         )
     bounds = rules.bounds
     for key, given in (
-        ("maxLogSize", bounds.log_b is not None),
+        ("maxLogSize", bool(bounds.log_b)),
         ("keepTmp", bounds.tmp is not KeepPolicy.NONE),
         ("keepLogs", bounds.logs is not KeepPolicy.ALL),
     ):
