@@ -129,10 +129,8 @@ class Watchdog:
             self.logged[pid] = watched
             watched.log_checked_at = now
             # A small limit is soon reached.
-            self.next_log_check = min(
-                max(self.next_log_check, now),
-                now + (_MIN_PAUSE_S if watched.most_log >= DEFAULT_LOG_B else _MIN_LOG_PAUSE_S),
-            )
+            due = now + (_MIN_PAUSE_S if watched.most_log >= DEFAULT_LOG_B else _MIN_LOG_PAUSE_S)
+            self.next_log_check = due if self.next_log_check <= now else min(self.next_log_check, due)
         if watched.memory < _NO_LIMIT and self.groups is not None:
             watched.group = self.groups.limit_memory("%s-%d" % (os.path.basename(log), pid), pid, int(watched.memory))
         if watched.memory < _NO_LIMIT and watched.group is None:
@@ -292,7 +290,7 @@ class Watchdog:
             self.end(watched, "OUTPUT", message, now)
         elif growth > 0:
             # Half the time that is left at this speed.
-            return max(_MIN_LOG_PAUSE_S, (watched.most_log - size) * passed_s / growth / 2)
+            return min(_MIN_PAUSE_S, max(_MIN_LOG_PAUSE_S, (watched.most_log - size) * passed_s / growth / 2))
         return _MIN_PAUSE_S
 
     def check_memory(self, now: float) -> None:
