@@ -182,3 +182,11 @@ def test_two_services_in_one_run() -> None:
     ) as caught:
         profiles.job_profile("B")
     assert caught.value.origin == Origin("run.yaml", 3, 28, "file")
+
+
+@pytest.mark.parametrize("folder", ["x" * 300, "~nobody-of-this-name/sites", "/" + "a/" * 3000])
+def test_an_impossible_site_path_is_an_error_with_its_place(folder: str) -> None:
+    with pytest.raises(ConfigError, match="is no directory") as caught:
+        begun(f"sitePath: {folder}\n")
+    assert caught.value.origin is not None
+    assert caught.value.origin.file == "run.yaml"

@@ -73,9 +73,10 @@ def site_folders(base: Config, env: Mapping[str, str]) -> list[Path]:
     found = base.search("sitePath", Scope(env=env))
     value = found.value
     names = [str(name) for name in value] if isinstance(value, list) else str(value or "").split(os.pathsep)
-    folders = [Path(name).expanduser() for name in names if name]
+    # `os.path`, unlike `Path`, gives an answer for unknown users and for names that are too long.
+    folders = [Path(os.path.expanduser(name)) for name in names if name]  # noqa: PTH111
     for folder in folders:
-        if not folder.is_dir():
+        if not os.path.isdir(folder):  # noqa: PTH112
             raise ConfigError(f"'sitePath' names '{folder}', which is no directory", origin=found.origin)
     return folders
 
