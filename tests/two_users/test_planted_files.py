@@ -100,7 +100,7 @@ def test_to_look_at_a_configuration_calls_none_of_its_functions(ann: Account, bo
         "bpsGenerateConfig: planted.call()",
         "clusterAlgorithm: planted.call",
         "graphSource: planted.call",
-        "outputRun: bpsEval(planted.call, 1)",
+        "submitPath: bpsEval(planted.call, 1)",
     ):
         payload = "" if text.startswith("graphSource") else "wfformat: graph.json\n"
         path.write_text(f"{payload}runQuantumCommand: 'true'\n{text}\n", "utf-8")
