@@ -41,7 +41,7 @@ from longshore.model.run.event import (
     Started,
     Steer,
 )
-from longshore.world.files.atomic import AppendedFile, create_atomically, is_file_at
+from longshore.world.files.atomic import AppendedFile, create_atomically, is_file_at, sync_file
 from longshore.world.files.presence import exists_uncached, is_local_file_system
 from longshore.world.files.read_file import open_stream
 from longshore.world.files.system import files
@@ -79,13 +79,16 @@ class Journal:
     def seal(self, seen: Seal | None, *, now: float) -> list[Event]:
         """Seal the lives before this one; return the events of the newest that came after `seen`, the part read.
 
-        The seal is void until it is committed; nothing may be done before. `now` is the time of day.
+        The seal is void until it is committed; nothing may be done before. `now` is the time of day. What is sealed is
+        made durable first: an engine that was killed may have left events that only the system's cache has.
         """
         if seen is None:
             return []
         extents = [each for each in measure_lives(self._folder) if each.life <= seen.life]
         newest = extents[-1]
         older = [each for each in extents[:-1] if not each.sealed]
+        for extent in (newest, *older):
+            sync_file(extent.path)
         self.append(Sealed(lives=tuple(seal_of(each) for each in (newest, *reversed(older)))), now=now)
         with open_stream(newest.path) as file:
             file.seek(seen.bytes)

@@ -129,12 +129,13 @@ def measure_lives(folder: Path, seal: Seal | None = None) -> list[LifeExtent]:
     RunUnreadableError
         A file is of a newer format, or cannot be read.
     """
-    found = lives(folder)
     end_damage = None
     try:
+        # Before the lives are listed: the one that it names is there by then.
         end = read_end_seal(folder)
     except DamagedError as error:
         end, end_damage = None, error.damage
+    found = lives(folder)
     newest = max(found[-1][0] if found else 0, end.life if end else 0)
     seals = {} if seal is None else {seal.life: seal}
     heads: dict[int, _Head] = {}

@@ -87,6 +87,13 @@ class ReadyQueue:
         """Return the first job of all, whether it fits or not, without removing it."""
         return min(heap[0] for heap in self._buckets.values())[2] if self._buckets else None
 
+    def peek_head(self) -> tuple[int, Hashable] | None:
+        """Return the first job of all and its bucket, which may be that of a request it had when it was queued."""
+        if not self._buckets:
+            return None
+        bucket, heap = min(self._buckets.items(), key=lambda each: each[1][0])
+        return heap[0][2], bucket
+
     def bucket_heads(self) -> Iterator[tuple[int, int]]:
         """Yield the first job of each bucket, and the number of its jobs."""
         return ((heap[0][2], len(heap)) for heap in self._buckets.values())

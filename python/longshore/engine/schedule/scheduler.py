@@ -273,8 +273,12 @@ class Scheduler:
     def _next_batches_ahead(self) -> list[Submitting]:
         """Return batches to submit ahead, in lanes with short members: they start as those before them end."""
         batches: list[Submitting] = []
-        while (first := self._queue.peek()) is not None:
-            registered = self._registered_request(first)
+        while (head := self._queue.peek_head()) is not None:
+            if self._is_stale(*head):
+                # Its request may have changed since, and then it is in another bucket as well.
+                self._queue.pop_head(head[1])
+                continue
+            registered = self._registered_request(head[0])
             room = self._lanes.room_ahead(registered.lane, self.limits.look_ahead_s)
             jobs: list[int] = []
             while len(jobs) < room and self._is_allowed(registered.bucket) and self._is_first(registered):
@@ -290,8 +294,8 @@ class Scheduler:
 
     def _is_first(self, registered: _RegisteredRequest) -> bool:
         """Return whether the first job of all has exactly this request."""
-        job = self._queue.peek()
-        return job is not None and self._registered_request(job) is registered
+        head = self._queue.peek_head()
+        return head is not None and head[1] == registered.bucket and self._registered_request(head[0]) is registered
 
     def _batch_of(self, jobs: list[int], registered: _RegisteredRequest) -> Submitting:
         self._batches += 1

@@ -129,6 +129,15 @@ def truncate_file(path: Path, size: int, *, below: Path | None = None) -> None:
         files.close(file)
 
 
+def sync_file(path: Path) -> None:
+    """Wait until the content of a file, whoever wrote it, is on disk."""
+    file = files.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        files.fdatasync(file)
+    finally:
+        files.close(file)
+
+
 def file_system_time(folder: Path, *, below: Path | None = None) -> float:
     """Return the time on the clock that dates a folder's files, which may be a file server's."""
     probe = draft_path(folder / "clock")

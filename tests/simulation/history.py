@@ -1,0 +1,182 @@
+"""One history: a run from its submission to its end, under the faults and orders of a plan."""
+
+from __future__ import annotations
+
+import gc
+import io
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from tests.simulation.checker import Witness, check_history
+from tests.simulation.clocks import simulated_time
+from tests.simulation.disk import Disk
+from tests.simulation.doors import SimulatedSystem, simulated_machine
+from tests.simulation.machine import Machine
+from tests.simulation.manager import SimulatedExecutor, SimulatedManager
+from tests.simulation.operator import Operator
+from tests.simulation.plan import Plan
+from tests.simulation.service import SimulatedService
+from tests.simulation.truth import Truth
+from tests.simulation.universe import EndlessHistoryError, Process, Universe
+
+from longshore.contract.context import RunPaths
+from longshore.contract.executor import Executor
+from longshore.engine.keeper import keeper
+from longshore.engine.keeper.kernel import system
+from longshore.engine.run import engine_service
+from longshore.services.local.service import LocalExecutor
+from longshore.testing.fakes import ContractViolationError
+from longshore.testing.runs import write_run
+from longshore.world.files.system import files
+
+MEMORY: Final = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else Path(tempfile.gettempdir())
+"""Where the files of a history are: it is written a thousand times a minute."""
+LONGEST_S: Final = 3600.0
+"""Simulated seconds after which a history is given up."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of a history: the promises that were broken, and what happened."""
+
+    plan: Plan
+    broken: tuple[str, ...]
+    trace: tuple[tuple[float, str, str], ...]
+    lives: int = 0
+
+
+def run_history(plan: Plan) -> Outcome:
+    """Carry out a plan, and check what came of it."""
+    folder = Path(tempfile.mkdtemp(prefix="longshore-simulation-", dir=MEMORY))
+    try:
+        return _run_in(folder, plan)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Setting:
+    """Everything in which one history takes place."""
+
+    def __init__(self, folder: Path, plan: Plan) -> None:
+        self.run = _write_run(folder / "run", plan)
+        self.universe = universe = Universe(plan)
+        self.disk = Disk(universe, self.run.root)
+        self.truth = Truth(universe)
+        self.machine = Machine(universe, self.disk, self.truth)
+        self.machine.programs["keeper"] = run_keeper
+        temporary = folder / "tmp"
+        temporary.mkdir()
+        self.door = SimulatedSystem(self.machine, temporary)
+        self.service = SimulatedService(universe, self._executors(plan, temporary))
+        self.service.on_start = self._adopt
+        self.operator = Operator(universe, self.service, self.run, on_start=self._adopt)
+        universe.on_power_loss = self._lose_power
+
+    def _executors(self, plan: Plan, temporary: Path) -> Callable[[], Executor]:
+        if plan.world == "local":
+            pool = {"cpus": plan.cpus, "memory": 1 << 40, "gpus": 0}
+            return lambda: LocalExecutor({"pool": pool, "scratch": str(temporary)})
+        manager = SimulatedManager(self.universe, self.truth)
+        return lambda: SimulatedExecutor(manager)
+
+    def _adopt(self, process: Process) -> None:
+        self.machine.adopt(process)
+        process.at_exit.append(lambda: self.disk.close_files_of(process))
+
+    def _lose_power(self) -> None:
+        self.machine.lose_power()
+        self.disk.lose_power()
+
+
+def run_keeper(words: list[str]) -> None:
+    """Do what the keeper's program does."""
+    loop = keeper.begin(words)
+    while not loop.is_over():
+        loop.serve(system.select(loop.inputs, [], [], loop.attempts.compute_timeout())[0])
+    loop.clean_up()
+
+
+def _run_in(folder: Path, plan: Plan) -> Outcome:
+    world = Setting(folder, plan)
+    universe, service = world.universe, world.service
+    broken: list[str] = []
+    with _simulated(world):
+        process = universe.spawn("operator", world.operator.work)
+        try:
+            if not universe.run(lambda: process.is_dead, until_s=LONGEST_S):
+                broken.append(f"no end after {LONGEST_S:.0f} s")
+        except (EndlessHistoryError, ContractViolationError) as error:
+            broken.append(str(error))
+        finally:
+            universe.end()
+            # Objects of dead processes may close files when they go: before the numbers are free again.
+            gc.collect()
+            world.disk.close_all()
+    if process.error is not None:
+        broken.append(f"{type(process.error).__name__}: {process.error}")
+    broken += service.errors
+    if not broken:
+        broken += check_history(
+            Witness(plan=plan, run=world.run, truth=world.truth, disk=world.disk, service=service, universe=universe)
+        )
+    return Outcome(
+        plan=plan,
+        broken=tuple(dict.fromkeys(each.replace(str(folder), "") for each in (*broken, *world.truth.broken))),
+        trace=tuple((at, process, what.replace(str(folder), "")) for at, process, what in universe.trace),
+        lives=len(service.engines),
+    )
+
+
+def _write_run(root: Path, plan: Plan) -> RunPaths:
+    names = [f"{job.label}_{number}" for number, job in enumerate(plan.jobs)]
+    parents = {name: [names[parent] for parent in job.parents] for name, job in zip(names, plan.jobs, strict=True)}
+    profile = {"number_of_retries": plan.retries}
+    return write_run(
+        root,
+        parents,
+        final="last" if plan.final else None,
+        profiles=dict.fromkeys(("a", "b", "last"), profile),
+        engine={"retries_on_lost": plan.retries_on_lost, "grace_s": plan.grace_s},
+    )
+
+
+@contextmanager
+def _simulated(world: Setting) -> Iterator[None]:
+    """Put the universe in the place of the system."""
+    namespace = vars(engine_service)
+    real = namespace["kill_local_engine"]
+    namespace["kill_local_engine"] = world.service.kill_newest_engine
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        with (
+            files.use(world.disk),
+            simulated_machine(world.door),
+            simulated_time(world.universe),
+            redirect_stderr(_Log(world.universe)),
+        ):
+            yield
+    finally:
+        namespace["kill_local_engine"] = real
+        if was_enabled:
+            gc.enable()
+
+
+class _Log(io.TextIOBase):
+    """Engines' logs: lines go to the trace."""
+
+    def __init__(self, universe: Universe) -> None:
+        self._universe = universe
+
+    def write(self, text: str) -> int:
+        if self._universe.current is not None:
+            self._universe.note(f"says: {text.strip()}")
+        elif text.strip():
+            sys.__stderr__.write(text) if sys.__stderr__ else None
+        return len(text)

@@ -1,0 +1,75 @@
+"""Mutants: the program with one promise broken on purpose, to show that the checker can fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, NamedTuple
+
+from tests.simulation.plan import World
+
+from longshore.engine.keeper.attempts import AttemptRunner
+from longshore.engine.run.loop import Engine
+from longshore.engine.rundir.journal import Journal
+from longshore.model.run.event import Event, Seal
+from longshore.services.local.keeper_client import LocalClient
+from longshore.world.files.atomic import AppendedFile
+
+
+@contextmanager
+def replaced(owner: Any, name: str, value: object) -> Iterator[None]:
+    """Replace an attribute while the body runs."""
+    before = vars(owner)[name]
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def _commit_without_sync(self: AppendedFile) -> None:
+    self.flush()
+
+
+def _act_before_commit(self: Engine) -> bool:
+    """Write the events, and let the disk have them some time."""
+    if not self._is_newest_life():
+        return False
+    self._journal.flush()
+    return True
+
+
+def _never_check(self: Engine) -> bool:
+    return True
+
+
+def _never_seal(self: Journal, seen: Seal | None, *, now: float) -> list[Event]:
+    return []
+
+
+def _nothing_lost(self: LocalClient, tags: Iterable[str]) -> frozenset[str]:
+    return frozenset()
+
+
+def _never_superseded(self: AttemptRunner) -> bool:
+    return False
+
+
+class Mutant(NamedTuple):
+    """A change of the program, and where to look for what it breaks."""
+
+    change: tuple[Any, str, object]
+    """Class or module, name of its attribute, and the value in place of it."""
+    world: World = "manager"
+    first: int = 0
+    """Seed of the first history."""
+
+
+MUTANTS: Final[Mapping[str, Mutant]] = {
+    "the journal is not synced": Mutant((AppendedFile, "commit", _commit_without_sync)),
+    "the engine acts before its intent is durable": Mutant((Engine, "_commit", _act_before_commit)),
+    "the engine does not look for a newer life": Mutant((Engine, "_is_newest_life", _never_check)),
+    "a life does not seal the one before": Mutant((Journal, "seal", _never_seal)),
+    "the keeper's lost records are forgotten": Mutant((LocalClient, "find_lost", _nothing_lost), "local"),
+    "the keeper starts for a superseded engine": Mutant((AttemptRunner, "is_superseded", _never_superseded), "local"),
+}

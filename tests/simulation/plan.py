@@ -1,0 +1,187 @@
+"""Plans of histories: what a seed stands for, as data, so that a failing one can be made smaller and read.
+
+A history depends on its plan alone. Chance is used twice: to make the plan from a seed, and, where the plan has no word
+on it (which unsynced writes survive a power loss), by a generator seeded with the plan's seed.
+"""
+
+from __future__ import annotations
+
+import errno
+from random import Random
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+World: TypeAlias = Literal["manager", "local"]
+FaultKind: TypeAlias = Literal["kill", "stop", "power", "error", "short", "full", "clock", "silence"]
+Target: TypeAlias = Literal["any", "engine", "keeper", "guard", "user", "all"]
+OrderKind: TypeAlias = Literal[
+    "cancel", "pause", "unpause", "throttle", "hold", "release", "set", "resume", "take-over", "restart"
+]
+
+
+class AttemptPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Course of an attempt: delays in seconds, and its end.
+
+    `lost` is an end that the manager forgets; `reports` is how often the manager tells each piece of news.
+    """
+
+    queue_s: float = 0.0
+    run_s: float = 1.0
+    exit: int = 0
+    signal: int = 0
+    oom: bool = False
+    lost: bool = False
+    hangs: bool = False
+    """Whether it ends only when it is killed: it ignores TERM."""
+    start_delay_s: float = 0.0
+    end_delay_s: float = 0.0
+    reports: int = 1
+
+
+class JobPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A job: numbers of its parents, and its attempts; later attempts are like the last."""
+
+    parents: tuple[int, ...] = ()
+    attempts: tuple[AttemptPlan, ...] = (AttemptPlan(),)
+    label: str = "a"
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Fault that strikes at a call: the `after`-th since the fault before, of calls `op` of processes `at`."""
+
+    kind: FaultKind
+    after: int = 0
+    at: Target = "any"
+    op: str = "any"
+    hits: Target = "any"
+    """Whom it kills or stops; ``any`` is the process that makes the call."""
+    late: bool = False
+    """Whether the call still has its effect."""
+    seconds: float = 0.0
+    number: int = 0
+    """The error number of an ``error``."""
+
+
+class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a user does, some seconds after the start."""
+
+    at_s: float
+    act: OrderKind
+    jobs: tuple[int, ...] = ()
+    value: str = ""
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Everything that a history depends on."""
+
+    seed: int
+    world: World = "manager"
+    jobs: tuple[JobPlan, ...] = (JobPlan(),)
+    final: bool = False
+    retries: int = 1
+    retries_on_lost: int = 2
+    grace_s: float = 2.0
+    cpus: int = 2
+    max_batch: int = 1
+    replies: tuple[str, ...] = ()
+    """Answers of the manager to the first batches, as `SubmitReply` has them; later ones are accepted."""
+    shuffles: bool = False
+    faults: tuple[Fault, ...] = ()
+    orders: tuple[Order, ...] = ()
+
+
+_OPS: Final = ("any", "any", "any", "write", "sync", "rename", "open", "act", "wait")
+_ERRORS: Final = (errno.EIO, errno.EIO, errno.ENOSPC, errno.EDQUOT)
+_REPLIES: Final = ("ACCEPTED", "ACCEPTED", "REFUSED", "THROTTLED", "UNSURE_TAKEN", "UNSURE_NOT_TAKEN", "DROPPED")
+
+
+def make_plan(seed: int, *, world: World | None = None) -> Plan:
+    """Return the plan of a seed."""
+    lot = Random(seed)
+    chosen: World = world or ("local" if lot.random() < 0.5 else "manager")
+    size = lot.choice((1, 2, 3, 3, 4, 5, 6, 8))
+    jobs = tuple(_make_job(lot, number, chosen) for number in range(size))
+    faults = [_make_fault(lot, chosen) for _ in range(lot.choice((0, 1, 1, 2, 2, 3, 4, 6)))]
+    if lot.random() < 0.25:
+        faults.insert(lot.randint(0, len(faults)), _make_hang(lot))
+    orders = tuple(_make_order(lot, size) for _ in range(lot.choice((0, 0, 0, 1, 1, 2, 3))))
+    return Plan(
+        seed=seed,
+        world=chosen,
+        jobs=jobs,
+        final=lot.random() < 0.2,
+        retries=lot.choice((0, 1, 2)),
+        retries_on_lost=lot.choice((0, 1, 3)),
+        cpus=lot.choice((1, 2, 4)),
+        max_batch=lot.choice((1, 1, 3)) if chosen == "manager" else 1,
+        replies=tuple(lot.choice(_REPLIES) for _ in range(lot.choice((0, 0, 2, 4)))) if chosen == "manager" else (),
+        shuffles=chosen == "manager" and lot.random() < 0.5,
+        faults=tuple(faults),
+        orders=tuple(sorted(orders, key=lambda order: order.at_s)),
+    )
+
+
+def _make_job(lot: Random, number: int, world: World) -> JobPlan:
+    parents = tuple(sorted(lot.sample(range(number), min(number, lot.choice((0, 0, 1, 1, 2))))))
+    attempts = tuple(_make_attempt(lot, world) for _ in range(lot.choice((1, 1, 1, 2, 3))))
+    return JobPlan(parents=parents, attempts=attempts, label=lot.choice(("a", "a", "b")))
+
+
+def _make_attempt(lot: Random, world: World) -> AttemptPlan:
+    kind = lot.random()
+    failure: dict[str, object] = {}
+    if kind < 0.12:
+        failure = {"exit": lot.choice((1, 2, 126))}
+    elif kind < 0.18:
+        failure = {"signal": lot.choice((9, 11, 15))}
+    elif kind < 0.22:
+        failure = {"oom": True, "signal": 9}
+    elif kind < 0.25 and world == "manager":
+        failure = {"lost": True}
+    elif kind < 0.29:
+        failure = {"hangs": True, "run_s": 8.0}
+    delays: dict[str, object] = {}
+    if world == "manager":
+        delays = {
+            "queue_s": lot.choice((0.0, 0.0, 0.5, 3.0)),
+            "start_delay_s": lot.choice((0.0, 0.0, 2.0)),
+            "end_delay_s": lot.choice((0.0, 0.0, 0.4, 3.0)),
+            "reports": lot.choice((1, 1, 1, 2)),
+        }
+    return msgspec.convert({"run_s": lot.choice((0.0, 0.001, 0.02, 0.3, 1.0, 4.0)), **delays, **failure}, AttemptPlan)
+
+
+def _make_fault(lot: Random, world: World) -> Fault:
+    kinds: tuple[FaultKind, ...] = ("kill", "kill", "kill", "stop", "stop", "power", "power", "error", "short", "full")
+    kinds = (*kinds, "clock", "silence" if world == "manager" else "kill")
+    kind = lot.choice(kinds)
+    targets: tuple[Target, ...] = ("any", "engine", "engine", "user")
+    if world == "local":
+        targets = (*targets, "keeper", "keeper", "guard")
+    return Fault(
+        kind=kind,
+        after=int(lot.expovariate(1 / lot.choice((3, 30, 120)))),
+        at=lot.choice(targets),
+        op=lot.choice(_OPS),
+        hits=lot.choice(("any", "any", "engine", "keeper", "guard", "all")) if world == "local" else "any",
+        late=lot.random() < 0.5,
+        seconds=lot.choice((0.01, 0.3, 2.0, 30.0, 90.0)) * (-1 if kind == "clock" and lot.random() < 0.5 else 1),
+        number=lot.choice(_ERRORS) if kind == "error" else 0,
+    )
+
+
+def _make_hang(lot: Random) -> Fault:
+    """Return a stop of an engine in the middle of a round, long enough for another to take over."""
+    op = lot.choice(("write", "sync", "stat", "any"))
+    return Fault(kind="stop", after=lot.randint(0, 40), at="engine", op=op, seconds=lot.choice((5.0, 30.0)))
+
+
+def _make_order(lot: Random, size: int) -> Order:
+    acts: tuple[OrderKind, ...] = (
+        *("cancel", "cancel", "pause", "throttle", "hold", "set", "resume", "resume"),
+        *("take-over", "take-over", "restart", "unpause", "release"),
+    )
+    act = lot.choice(acts)
+    jobs = tuple(sorted(lot.sample(range(size), lot.choice((0, 1, min(2, size))))))
+    return Order(at_s=lot.choice((0.0, 0.1, 0.7, 2.0, 5.0, 12.0)) + lot.random(), act=act, jobs=jobs)

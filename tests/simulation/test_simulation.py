@@ -1,0 +1,101 @@
+"""Whole runs under one seeded scheduler: whatever strikes, every promise is kept, and each history replays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pytest
+from tests.depth import DEPTH
+from tests.simulation.history import run_history
+from tests.simulation.mutants import MUTANTS, replaced
+from tests.simulation.plan import AttemptPlan, Fault, JobPlan, Order, Plan, make_plan
+from tests.simulation.shrink import kinds_of, shrink
+from tests.simulation.story import tell
+
+_SHARE: Final = 50
+_HISTORIES: Final = {"change": 300, "all": 2_000, "night": 2_000}[DEPTH]
+_MUTANT_HISTORIES: Final = 600
+"""Histories within which each mutant must be found."""
+
+
+def failures(seeds: Sequence[int]) -> list[str]:
+    """Return the stories of failing histories, each made smaller."""
+    outcomes = (run_history(make_plan(seed)) for seed in seeds)
+    return [tell(shrink(outcome, tries=200)) for outcome in outcomes if outcome.broken]
+
+
+@pytest.mark.parametrize("first", range(0, _HISTORIES, _SHARE))
+def test_every_promise_is_kept(first: int) -> None:
+    assert not (told := failures(range(first, first + _SHARE))), "\n\n".join(told)
+
+
+@pytest.mark.bulk
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("first", range(1_000_000, 1_100_000, 1_000))
+def test_every_promise_is_kept_in_a_hundred_thousand_histories(first: int) -> None:
+    assert not (told := failures(range(first, first + 1_000))), "\n\n".join(told)
+
+
+@pytest.mark.parametrize("seed", range(3, 30, 3))
+def test_a_history_replays_exactly(seed: int) -> None:
+    plan = make_plan(seed)
+    first, second = run_history(plan), run_history(plan)
+    assert first.broken == second.broken
+    assert first.trace == second.trace
+
+
+def test_a_plan_survives_being_written_down() -> None:
+    plan = make_plan(17)
+    assert msgspec.json.decode(msgspec.json.encode(plan), type=Plan) == plan
+
+
+@pytest.mark.parametrize("name", sorted(MUTANTS))
+def test_a_broken_promise_is_found(name: str) -> None:
+    mutant = MUTANTS[name]
+    with replaced(*mutant.change):
+        found = any(
+            run_history(make_plan(seed, world=mutant.world)).broken
+            for seed in range(mutant.first, mutant.first + _MUTANT_HISTORIES)
+        )
+    assert found
+
+
+def test_a_failing_history_is_made_smaller() -> None:
+    plan = Plan(
+        seed=1,
+        jobs=(JobPlan(), JobPlan(parents=(0,)), JobPlan(attempts=(AttemptPlan(exit=1), AttemptPlan()))),
+        faults=(Fault(kind="stop", after=5, seconds=0.3), Fault(kind="kill", after=9, at="engine")),
+        orders=(Order(at_s=0.5, act="pause"),),
+    )
+    with replaced(*MUTANTS["the journal is not synced"].change):
+        outcome = run_history(plan)
+        small = shrink(outcome)
+    assert kinds_of(small) & kinds_of(outcome)
+    assert (len(small.plan.jobs), small.plan.faults, small.plan.orders) == (1, (), ())
+    assert "started before its intent was durable" in tell(small)
+
+
+class Found(msgspec.Struct):
+    """A history that broke a promise once."""
+
+    name: str
+    plan: Plan
+
+
+FOUND: Final = msgspec.json.Decoder(Found).decode_lines(Path(__file__).with_name("found.jsonl").read_bytes())
+
+
+@pytest.mark.parametrize("found", FOUND, ids=lambda found: found.name)
+def test_a_promise_that_was_broken_is_kept(found: Found) -> None:
+    assert not (outcome := run_history(found.plan)).broken, tell(outcome)
+
+
+def test_a_loss_of_power_at_any_call_breaks_no_promise() -> None:
+    plan = FOUND[-1].plan
+    for after in range(0, 200, 9):
+        fault = msgspec.structs.replace(plan.faults[0], after=after)
+        outcome = run_history(msgspec.structs.replace(plan, faults=(fault,)))
+        assert not outcome.broken, tell(outcome)
