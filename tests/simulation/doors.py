@@ -15,6 +15,8 @@ from tests.simulation.pipes import FIRST_NUMBER
 from tests.simulation.universe import Process
 
 from longshore.engine import keeper
+from longshore.engine.keeper.guard import GuardSystem
+from longshore.engine.keeper.guard import system as guard_system
 from longshore.engine.keeper.kernel import System, system
 from longshore.world.process_system import ProcessSystem, processes
 
@@ -60,9 +62,11 @@ class SimulatedSystem:
         )
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(System, name)
+        return getattr(System, name) if hasattr(System, name) else getattr(GuardSystem, name)
 
     def _lexists(self, path: str) -> bool:
+        if path.startswith("/proc/"):
+            return int(path[len("/proc/") :]) in self._machine.tasks
         try:
             self._disk.stat(path, follow_symlinks=False)
         except OSError:
@@ -230,9 +234,11 @@ class SimulatedPopen:
 def simulated_machine(door: SimulatedSystem) -> Iterator[None]:
     """Let the keeper and the local service call the simulated machine."""
     system.use(door)
+    guard_system.use(door)
     processes.use(door)
     try:
         yield
     finally:
         system.use(System)
+        guard_system.use(GuardSystem)
         processes.use(ProcessSystem)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gc
 import io
 import os
@@ -29,6 +30,7 @@ from tests.simulation.universe import EndlessHistoryError, Process, Universe
 from longshore.contract.context import RunPaths
 from longshore.contract.executor import Executor
 from longshore.engine.keeper import keeper
+from longshore.engine.keeper.guard import Guard, guard_path
 from longshore.engine.keeper.kernel import system
 from longshore.engine.run import engine_service
 from longshore.services.local.service import LocalExecutor
@@ -69,7 +71,7 @@ class Setting:
         self.disk = Disk(universe, self.run.root)
         self.truth = Truth(universe)
         self.machine = Machine(universe, self.disk, self.truth)
-        self.machine.programs["keeper"] = run_keeper
+        self.machine.programs["guard"] = self._run_guard
         temporary = folder / "tmp"
         temporary.mkdir()
         self.door = SimulatedSystem(self.machine, temporary)
@@ -84,6 +86,20 @@ class Setting:
             return lambda: LocalExecutor({"pool": pool, "scratch": str(temporary)})
         manager = SimulatedManager(self.universe, self.truth)
         return lambda: SimulatedExecutor(manager)
+
+    def _run_guard(self, words: list[str]) -> None:
+        """Do what the guard's program does: it forks the keeper, and waits for it and its orphans."""
+        own = self.machine.own_task()
+        assert own is not None
+        assert own.process is not None
+        own.is_subreaper = True
+        file = self.door.open(guard_path(words[0]), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_EXCL, 0o644)
+        self.disk.flock(file, fcntl.LOCK_EX)
+        keeper_process = self.machine.fork("keeper", lambda: run_keeper(words))
+        self.machine.pipes.close_all_of(own.process)
+        guard = Guard(keeper_process.pid, words[0], file)
+        while guard.wait():
+            pass
 
     def _adopt(self, process: Process) -> None:
         self.machine.adopt(process)

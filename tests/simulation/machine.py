@@ -68,7 +68,7 @@ class Machine:
         """Enter a process of the universe."""
         task = self.tasks[process.pid] = Task(process.pid, parent, name, self.universe.since_boot(), {})
         task.process = process
-        process.at_exit.append(lambda: self._exit(task, signal.SIGKILL if process.error is None else 1 << 8))
+        process.at_exit.append(lambda: self._exit(task, _status_of(process)))
         process.at_exit.append(lambda: self.pipes.close_all_of(process))
         return task
 
@@ -86,6 +86,17 @@ class Machine:
         process = self.universe.spawn(name, lambda: main(words[position + 1 :]))
         self.adopt(process, parent=own.pid if own else 1, name="python")
         process.at_exit.append(lambda: self.disk.close_files_of(process))
+        return process
+
+    def fork(self, name: str, main: Callable[[], object]) -> Process:
+        """Start a copy of the current process, with its standard input and output, that does something else."""
+        own = self.own_task()
+        assert own is not None
+        process = self.universe.spawn(name, main)
+        self.adopt(process, parent=own.pid, name="python")
+        process.at_exit.append(lambda: self.disk.close_files_of(process))
+        assert own.process is not None
+        self.pipes.share(own.process, process)
         return process
 
     def start_job(self, words: list[str], environment: Mapping[str, str]) -> int:
@@ -184,7 +195,14 @@ class Machine:
     def waitid(self, kind: int, pid: int, options: int) -> Any:
         """Return a child that ended, as `os.waitid` does."""
         self.universe.call("reap")
-        own = [task for task in self.children() if kind == os.P_ALL or task.pid == pid]
+
+        def awaited() -> list[Task]:
+            return [task for task in self.children() if kind == os.P_ALL or task.pid == pid]
+
+        process = self.universe.current
+        if not options & os.WNOHANG and process is not None and awaited():
+            self.universe.block(float("inf"), lambda: self._has_ended_child(process.pid))
+        own = awaited()
         if not own:
             raise ChildProcessError(errno.ECHILD, os.strerror(errno.ECHILD))
         ended = next((task for task in own if task.status is not None), None)
@@ -192,7 +210,13 @@ class Machine:
             return None
         if not options & os.WNOWAIT:
             del self.tasks[ended.pid]
-        return _Ended(ended.pid)
+        assert ended.status is not None
+        return _Ended(ended.pid, ended.status)
+
+    def _has_ended_child(self, pid: int) -> bool:
+        """Return whether a child of a process ended, or it has none any more."""
+        children = [task for task in self.tasks.values() if task.parent == pid]
+        return not children or any(task.status is not None for task in children)
 
     def wait4(self, pid: int, options: int) -> tuple[int, int, Any]:
         """Take the end of a child, as `os.wait4` does."""
@@ -242,9 +266,17 @@ class Machine:
         yield "statm", b"100 100 50 0 0 0 0\n"
 
 
+def _status_of(process: Process) -> int:
+    if process.is_killed:
+        return int(signal.SIGKILL)
+    return 0 if process.error is None else 1 << 8
+
+
 class _Ended:
-    def __init__(self, pid: int) -> None:
+    def __init__(self, pid: int, status: int) -> None:
         self.si_pid = pid
+        self.si_code = os.CLD_KILLED if os.WIFSIGNALED(status) else os.CLD_EXITED
+        self.si_status = os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
 class _Usage:

@@ -52,6 +52,15 @@ class Pipes:
         """Make an end the standard input or output of a process."""
         self._standard[process, standard] = number
 
+    def share(self, owner: Process, heir: Process) -> None:
+        """Give a process the standard input and output of another as well."""
+        for standard in (0, 1):
+            number = self._standard.get((owner, standard))
+            if number is not None:
+                self._standard[heir, standard] = number
+                pipe, is_writer = self._ends[number]
+                (pipe.writers if is_writer else pipe.readers).add(heir)
+
     def find(self, number: int) -> int | None:
         """Return the number of the pipe's end that a number stands for; ``None`` if it is none."""
         process = self._universe.current

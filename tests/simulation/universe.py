@@ -45,6 +45,7 @@ class Process:
         self.checked_at = -1_000
         """Number of its call by which it last looked whether a newer engine has begun."""
         self.is_dead = False
+        self.is_killed = False
         self.is_stopped = False
         self.wake_s = 0.0
         """When it goes on at the latest."""
@@ -137,6 +138,7 @@ class Universe:
         """Kill a process, at once."""
         if process.is_dead:
             return
+        process.is_killed = True
         self.kills.append((self.elapsed_s, process.kind))
         self._bury(process)
         if process is self.current:
