@@ -55,7 +55,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
 def run_history(plan: Plan) -> Outcome:
     """Carry out a plan, and check what came of it."""
-    folder = Path(tempfile.mkdtemp(prefix="longshore-simulation-", dir=MEMORY))
+    # The same each time: its name is in files, and checksums depend on it.
+    folder = MEMORY / f"longshore-simulation-{os.getpid()}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
     try:
         return _run_in(folder, plan)
     finally:
