@@ -123,7 +123,8 @@ def trim_log(path: str, most: int) -> None:
         cut = size - head - len(tail)
         if cut > 0:
             line = b"\nlongshore: %d bytes were cut here, because of maxLogSize\n" % cut
-            text = line + tail
+            # The next line, on why the job was ended, begins a line.
+            text = line + tail.removesuffix(b"\n") + b"\n"
             # A short write leaves less of the tail, never more of the log.
             system.ftruncate(file, head + system.pwrite(file, text, head))
     except OSError:
