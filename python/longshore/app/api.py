@@ -357,7 +357,7 @@ def status(run: OpenRun) -> RunReport:
     """Return the state of a run and its number of jobs per state."""
     from longshore.app.report.brief_report import status_run
 
-    return status_run(run)
+    return status_run(run, check=True)
 
 
 def report(run: OpenRun, *, details: bool = False, now: float | None = None) -> RunReport:
@@ -712,7 +712,20 @@ def restart(run: OpenRun, plan: RestartPlan) -> tuple[RunIdentity, list[str]]:
     return implementation.restart(run, plan.changes)
 
 
-def resume(run: OpenRun, *, take_over: bool = False, force: bool = False) -> ResumeResult:
+def accept_loss(run: OpenRun) -> Sequence[str]:
+    """Accept what is lost of a damaged journal, so that the run can continue from what is intact.
+
+    Returns
+    -------
+    Sequence
+        What is lost, a sentence each; empty if the journal is intact.
+    """
+    from longshore.app.control import accept_loss as implementation
+
+    return implementation.accept_loss(run)
+
+
+def resume(run: OpenRun, *, take_over: bool = False, force: bool = False, loss_accepted: bool = False) -> ResumeResult:
     """Start a new engine for a run whose engine died.
 
     Parameters
@@ -721,6 +734,8 @@ def resume(run: OpenRun, *, take_over: bool = False, force: bool = False) -> Res
         Even if the engine seems alive: its process or host is gone for good.
     force
         Even if the last engines died without progress.
+    loss_accepted
+        Even if the journal is damaged: continue from what is intact, so that jobs may run again.
 
     Raises
     ------
@@ -729,7 +744,7 @@ def resume(run: OpenRun, *, take_over: bool = False, force: bool = False) -> Res
     """
     from longshore.app.control import resume as implementation
 
-    return implementation.resume(run, take_over=take_over, force=force)
+    return implementation.resume(run, take_over=take_over, force=force, loss_accepted=loss_accepted)
 
 
 def resume_all(on_unreadable: Callable[[str], None] = lambda _: None) -> list[tuple[OpenRun, ResumeResult]]:

@@ -15,6 +15,9 @@ INTERRUPTED: Final = 130
 """Exit status of a command that was interrupted (128 and the number of SIGINT)."""
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
+ACCEPT_LOSS = click.option(
+    "--accept-loss", is_flag=True, help="Continue from what is intact of a damaged journal; jobs may run again."
+)
 PASS_THRU = click.option(
     "--pass-thru", metavar="TEXT", default="", help="Options for the workload manager, as its own program takes them."
 )

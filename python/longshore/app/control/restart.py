@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from longshore.app.control.accept_loss import refuse_damage
 from longshore.app.inspect.find_jobs import find_job, find_jobs_of_labels, first_names
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.event_source import all_events
@@ -64,6 +65,7 @@ def plan_restart(opened: OpenRun, changes: RestartChanges) -> RestartPlan:
     refuse_if_not_submitted(opened.run, opened.card)
     refuse_changed_files(opened.run)
     _refuse_if_live(opened)
+    refuse_damage(opened)
     jobs = JobTable(opened.run, "parents")
     changes, selected = _resolve_selection(opened, jobs, changes)
     with map_index_errors(opened.run):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from longshore.app.control.accept_loss import accept_loss, refuse_damage
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing, open_run
 from longshore.app.submit.submit_once import refuse_if_not_submitted
@@ -26,11 +27,14 @@ class ResumeResult:
     has_failed: bool = False
 
 
-def resume(opened: OpenRun, *, take_over: bool = False, force: bool = False) -> ResumeResult:
+def resume(
+    opened: OpenRun, *, take_over: bool = False, force: bool = False, loss_accepted: bool = False
+) -> ResumeResult:
     """Start another engine for a run; the journal records a new life, no new submission.
 
     `take_over` replaces an engine that seems alive, because the user knows that it or its host is gone for good.
-    `force` overrides the stop after several engines that died without progress. Raises `SubmissionRefusedError` if a
+    `force` overrides the stop after several engines that died without progress. With `loss_accepted`, the run
+    continues from what is intact of a damaged journal. Raises `SubmissionRefusedError` if a
     file of the run changed, the engine is or may be alive (decided by the service: `EngineService.resume`), cannot be
     started, or the last engines made no progress.
     """
@@ -38,10 +42,13 @@ def resume(opened: OpenRun, *, take_over: bool = False, force: bool = False) -> 
     refuse_if_not_submitted(opened.run, opened.card)
     refuse_changed_files(opened.run)
     service = require_capability(opened.service, Resumable, "resume runs")
+    lost = accept_loss(opened) if loss_accepted else ()
+    if opened.is_alive() is False:
+        refuse_damage(opened)
     submission = service.resume(opened.run, take_over=take_over, force=force)
     if submission is None:
         return ResumeResult(notes=("nothing to resume: every job of the run is over",))
-    return ResumeResult(notes=submission.notes, has_started=True)
+    return ResumeResult(notes=(*(f"lost, as accepted: {each}" for each in lost), *submission.notes), has_started=True)
 
 
 def resume_all(on_unreadable: Callable[[str], None] = lambda _: None) -> list[tuple[OpenRun, ResumeResult]]:

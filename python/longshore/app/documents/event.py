@@ -86,6 +86,8 @@ class EventDocument(Document, frozen=True, kw_only=True):
     """The jobs, in events about several; absent if the event is about the whole batch or run."""
     lives: Sequence[Seal] | UnsetType = UNSET
     """How much of each earlier life counts."""
+    losses: Sequence[str] | UnsetType = UNSET
+    """Damages of the journal that a user accepted, a sentence each."""
     batch: str | UnsetType = UNSET
     """Id of the batch."""
     tag: str | UnsetType = UNSET

@@ -22,6 +22,7 @@ from longshore.app.documents.document import (
     to_line,
 )
 from longshore.app.documents.run import CountsEntry, counts_entry
+from longshore.model.run.damage import Damage
 from longshore.model.run.moment import format_timestamp
 from longshore.model.run.report import PAYLOAD_CODES, ExitCodes, Failure, JobReport, RunReport, RunSummary
 from longshore.model.run.states import Cause, JobState
@@ -195,6 +196,8 @@ class RunEntry(DocumentEntry, frozen=True):
     """Jobs that succeeded, in whole percent rounded down; null for a run without jobs."""
     notes: Sequence[str]
     """What a reader must know, a sentence each."""
+    damage: Sequence[Damage]
+    """Files and lines of the run directory that are not as they were written; empty if it is intact."""
     global_id: str
     """Id that no other run has, not even one of another user or machine."""
     specifics: Sequence[str]

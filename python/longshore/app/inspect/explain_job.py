@@ -17,6 +17,7 @@ from longshore.app.runs.job_events import active_requests, events_of_jobs
 from longshore.app.runs.open_run import OpenRun, map_index_errors
 from longshore.contract.executor import ResourceProbe
 from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.journal_survey import find_unknown_jobs
 from longshore.engine.rundir.replay import replay
 from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.state.job_codes import ACTIVE, JOB_STATES, OVER, JobCode
@@ -188,6 +189,7 @@ class _ExplanationBuilder:
         self._blocks = event_blocks(opened)
         events = events_of_jobs(self._blocks, range(len(table)) if len(ancestors) == len(table) else set(ancestors))
         self._state = replay(table, events, ancestors)
+        self._unknown = find_unknown_jobs(self._state, opened.survey) if opened.damages else frozenset()
         self._causes = self._find_causes()
         # All other jobs may be ancestors; only few of them are reported.
         self._events = (
@@ -215,7 +217,7 @@ class _ExplanationBuilder:
             index=job,
             label=settings.label,
             state=JobState.UNKNOWN
-            if has_no_engine and code in ACTIVE
+            if (has_no_engine and code in ACTIVE) or job in self._unknown
             else JobState.HELD
             if is_held
             else JOB_STATES[code],

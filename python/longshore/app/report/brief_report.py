@@ -10,15 +10,18 @@ from longshore.model.run.report import RunReport
 from longshore.world.runs.run_directory import read_snapshot
 
 
-def status_run(opened: OpenRun) -> RunReport:
+def status_run(opened: OpenRun, *, check: bool = False) -> RunReport:
     """Return the state of a run, from its newest snapshot if that is as good as the events.
 
+    The lengths of the journal's files are always compared; `check` also checks every line of a run that is over.
     Raises `RunUnreadableError` if the directory is damaged or not readable, `RunNotFoundError` if it disappeared
     meanwhile.
     """
     with map_read_errors(opened.run):
         snapshot = read_snapshot(opened.run)
         is_enough = snapshot is not None and is_current(opened, snapshot)
+        if is_enough and check and snapshot is not None and snapshot.finished:
+            is_enough = not opened.survey.damages
     if snapshot is None or not is_enough:
         # Imported late: most status commands need no replay.
         from longshore.app.report.report import report_run

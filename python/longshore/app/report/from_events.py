@@ -12,11 +12,13 @@ from longshore.app.report.job_reports import JobReports
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import Mark, Unreachable, log_path
 from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.journal_survey import JournalSurvey, find_unknown_jobs
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.rundir.wait_reasons import find_held_jobs
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import ACTIVE, JOB_STATES, JobCode, count_states
 from longshore.engine.state.snapshot_of import count_held, is_stuck
+from longshore.model.run.damage import DamagedError
 from longshore.model.run.event import AttemptSucceeded, BriefEvent, Life
 from longshore.model.run.states import JobState, state_of_run
 from longshore.model.workflow.collection_pause import collection_paused
@@ -35,7 +37,8 @@ class Replay:
     known: the manager did not answer, or the submitted run has no event and no engine to come. `has_no_engine` means
     not finished and without engine; `is_watched` means that neither holds. `last_position` is life and number of the
     last event, `mark` the position after it.
-    `held` are jobs that the workload manager holds until a person releases them.
+    `held` are jobs that the workload manager holds until a person releases them. `survey` tells the journal's damages;
+    `unknown` are the jobs whose state is not known because of them.
     """
 
     def __init__(self, opened: OpenRun, *, alive: bool | Unreachable, details: bool) -> None:
@@ -45,29 +48,37 @@ class Replay:
         self.unreachable = answer.why if isinstance(answer, Unreachable) else ""
         self.mark: Mark = "" if isinstance(answer, Unreachable) else answer[1]
         self.last_position = (0, 0)
+        self.unknown: frozenset[int] = frozenset()
         with collection_paused():
             self.jobs = jobs = JobTable(opened.run, "parents", *(("names",) if details else ()))
             self.state = initial_state(jobs)
             self._newest = NewestAttempts(len(jobs)) if details else None
             self.attempts = AttemptCollector(jobs.label_of, len(jobs.labels), newest=self._newest)
+            self.survey = JournalSurvey(())
             has_events = not isinstance(answer, Unreachable) and self._replay(answer[0])
         # An engine that is itself a job may be queued for long before its first event.
         lost = bool(opened.card.submissions) and alive is not True
         self.has_no_events = not has_events and (bool(self.unreachable) or lost)
         self.has_no_engine = alive is not True and not self.state.finish_event
         self._shown = [self._shown_for(code) for code in JobCode]
-        self.is_watched = not self.has_no_engine and not self.has_no_events
+        self.is_watched = not self.has_no_engine and not self.has_no_events and not self.survey.damages
         self.held = find_held_jobs(read_waiting(opened.run), self.state.code) if self.is_watched else frozenset()
 
     def _replay(self, events: Iterable[BriefEvent]) -> bool:
         """Process events; return whether there were any."""
         state = self.state
         piece: Sequence[BriefEvent] = ()
-        for piece in _chunks(events):
-            for event in piece:
-                apply_event(state, event)
-            self.attempts.add(piece)
-            self._record_position(piece[-1])
+        try:
+            for piece in _chunks(events):
+                for event in piece:
+                    apply_event(state, event)
+                self.attempts.add(piece)
+                self._record_position(piece[-1])
+        except DamagedError:
+            # What precedes the damage counts.
+            self.survey = self._opened.survey
+            self.unknown = find_unknown_jobs(state, self.survey)
+            return True
         return bool(piece)
 
     def _record_position(self, event: BriefEvent) -> None:
@@ -84,6 +95,10 @@ class Replay:
     def status(self, notes: Iterable[str] = ()) -> RunStatus:
         """Return the run's status with some notes."""
         rows = list(map(self._shown_row, self.state.counts))
+        for job in self.unknown:
+            row = rows[self.state.labels[job]]
+            row[self._shown[self.state.code[job]]] -= 1
+            row[JobState.UNKNOWN] += 1
         count_held(rows, self.state, self.held)
         # Only a damaged header has labels without jobs.
         labels = {label: count_states([]) for label in self.jobs.labels} | dict(
@@ -132,12 +147,23 @@ class Replay:
             labels=self.jobs.labels,
             shown=self._shown,
             held=self.held,
+            unknown=self.unknown,
             log_of=self._opened.log_of if self._opened.log_locator else log_path,
         )
 
 
 def _chunks(events: Iterable[BriefEvent]) -> Iterator[list[BriefEvent]]:
-    """Yield events in lists for several collectors in turn, which is faster than one by one."""
+    """Yield events in lists for several collectors in turn, which is faster than one by one; damage is raised last."""
     each = iter(events)
-    while piece := list(islice(each, _CHUNK)):
+    damage: DamagedError | None = None
+    while damage is None:
+        piece: list[BriefEvent] = []
+        try:
+            piece.extend(islice(each, _CHUNK))
+        except DamagedError as error:
+            damage = error
+        if not piece:
+            break
         yield piece
+    if damage is not None:
+        raise damage

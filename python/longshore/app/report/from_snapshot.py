@@ -10,7 +10,7 @@ from msgspec import structs
 
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import Unreachable
-from longshore.engine.rundir.journal_chain import first_event, lives
+from longshore.engine.rundir.journal_chain import first_event, measure_lives
 from longshore.engine.rundir.liveness import find_stall_start
 from longshore.model.run.moment import format_moment
 from longshore.model.run.report import RunReport
@@ -42,11 +42,11 @@ def is_current(opened: OpenRun, snapshot: Snapshot, *, alive: bool | Unreachable
 
     `alive` is whether an engine lives; the service is queried if it is not given.
     """
-    numbers = lives(opened.run.journal)
-    if not numbers or numbers[-1][0] != snapshot.life:
+    extents = measure_lives(opened.run.journal)
+    if not extents or extents[-1].life != snapshot.life or any(each.damage for each in extents):
         return False
     # A snapshot of an earlier submission counts the jobs of another workflow.
-    if (maps := read_job_maps(opened.run)) and first_event(numbers[-1][1]).s in maps:
+    if (maps := read_job_maps(opened.run)) and first_event(extents[-1].path).s in maps:
         return False
     return snapshot.finished or (opened.is_alive() if alive is None else alive) is True
 

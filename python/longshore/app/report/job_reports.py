@@ -19,7 +19,8 @@ class JobReports(Sequence[JobReport]):
     """Sequence of job reports in workflow order, each built on access, to save memory.
 
     `state` and `attempts` hold states and newest attempts; `shown` maps a state code to the state to show. `held` are
-    jobs that the workload manager holds until a person releases them. `log_of` returns an attempt's log path relative
+    jobs that the workload manager holds until a person releases them; `unknown` are those whose state damage of the
+    journal hides. `log_of` returns an attempt's log path relative
     to the run directory.
     """
 
@@ -29,6 +30,7 @@ class JobReports(Sequence[JobReport]):
     labels: Sequence[str]
     shown: Sequence[JobState]
     held: Collection[int] = ()
+    unknown: Collection[int] = ()
     log_of: Callable[[int, str, str, int], str] = log_path
 
     def __len__(self) -> int:
@@ -53,6 +55,8 @@ class JobReports(Sequence[JobReport]):
         name, label, shown = self.names[job], self.labels[state.labels[job]], self.shown[state.code[job]]
         if job in self.held:
             shown = JobState.HELD
+        if job in self.unknown:
+            shown = JobState.UNKNOWN
         if not number:
             return JobReport(name=name, label=label, state=shown)
         host, began = self.attempts.start(job, number)

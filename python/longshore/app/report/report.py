@@ -28,6 +28,7 @@ from longshore.contract.context import Unreachable
 from longshore.engine.run.service_capabilities import status_lines
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.run_state import RunState
+from longshore.model.run.damage import DamagedError
 from longshore.model.run.event import Event, Life
 from longshore.model.run.moment import format_moment
 from longshore.model.run.report import RunReport
@@ -72,11 +73,15 @@ class ReportBuilder:
             # Queried before any read: an engine that ends in between has written its last event by then.
             alive = self._opened.is_alive()
             snapshot = read_snapshot(run)
-            if alive is False and not details and (cached := read_cached_report(self._opened, snapshot)):
+            cached = None if details or alive is not False else read_cached_report(self._opened, snapshot)
+            if cached and not self._opened.survey.damages:
                 return structs.replace(cached.report, specifics=tuple(_service_lines(self._opened, cached.life)))
             if details or snapshot is None or not is_current(self._opened, snapshot, alive=alive):
                 return self._from_events(now, alive=alive, snapshot=snapshot, details=details)
-            return self._as_of(snapshot, now)
+            try:
+                return self._as_of(snapshot, now)
+            except DamagedError:
+                return self._from_events(now, alive=alive, snapshot=snapshot, details=False)
 
     def _as_of(self, snapshot: Snapshot, now: float) -> RunReport:
         """Return the report as of the newest snapshot, with the events it includes."""
@@ -123,6 +128,8 @@ class ReportBuilder:
             [*_pause_notes(replay.state), *self._notes(replay, snapshot, alive=alive), *silence],
         )
         report = self._report(replay.jobs, replay.attempts, status, now, replay.job_reports)
+        if replay.survey.damages:
+            return structs.replace(report, damage=replay.survey.damages)
         if alive is False and replay.mark and not status.is_live and not details:
             cache_report(self._opened, snapshot, mark=replay.mark, life=replay.attempts.life, report=report)
         return report
@@ -165,6 +172,10 @@ class ReportBuilder:
             yield "it was submitted, and no record is left of its events"
             return
         life = replay.attempts.life
+        if replay.survey.damages:
+            yield from map(str, replay.survey.damages)
+            yield f"to continue from what is intact: longshore resume {self._opened.card.id} --accept-loss"
+            return
         if life is None:
             yield "its engine has not begun" if alive is True else _not_started_note(self._opened)
             return

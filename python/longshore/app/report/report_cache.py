@@ -13,6 +13,7 @@ from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import Mark, Unreachable
 from longshore.contract.service import StaleMarkError
 from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.model.run.damage import DamagedError
 from longshore.model.run.event import Life
 from longshore.model.run.report import RunReport
 from longshore.model.run.snapshot import Snapshot
@@ -75,9 +76,10 @@ def _is_newest(opened: OpenRun, mark: Mark) -> bool:
     """Tell whether there are no events after a mark."""
     try:
         answer = opened.brief_events(mark)
-    except StaleMarkError:
+        # Damage before the mark is raised when what follows it is read.
+        return not isinstance(answer, Unreachable) and answer[1] == mark and not any(answer[0])
+    except (StaleMarkError, DamagedError):
         return False
-    return not isinstance(answer, Unreachable) and answer[1] == mark
 
 
 def _log_stamps(report: RunReport) -> dict[str, tuple[int, int] | None]:

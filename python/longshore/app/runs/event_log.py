@@ -13,6 +13,7 @@ from longshore.app.runs.open_run import OpenRun, map_read_errors
 from longshore.app.runs.poll import pause_after_poll
 from longshore.errors import UsageError
 from longshore.model.lines.codec import decode_events
+from longshore.model.run.damage import DamagedError
 from longshore.model.run.event import Event, Finished, Life, Restarted
 
 _MARK: Final = re.compile(r"([0-9]{1,9})\.([0-9]{1,18})", re.ASCII)
@@ -36,7 +37,9 @@ class RunEvents:
         """Yield the events so far."""
         path = str(self._opened.run.journal)
         blocks = event_blocks(self._opened)
-        return self._with_marks(chain.from_iterable(decode_events(block, path=path) for block in blocks))
+        yield from self._with_marks(chain.from_iterable(decode_events(block, path=path) for block in blocks))
+        if self._opened.damages:
+            raise DamagedError.of(self._opened.damages[0])
 
     def follow(self) -> Iterator[tuple[str, Event]]:
         """Yield the events so far and new ones, until the run is over."""

@@ -13,6 +13,7 @@ from longshore.engine.rundir.journal_chain import lives
 from longshore.engine.rundir.read_journal import read_blocks, read_since
 from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableError, UnreachableError
 from longshore.model.lines.codec import encode_line
+from longshore.model.run.damage import DamagedError
 from longshore.model.run.event import Event
 
 _ENCODED_EVENTS = 5000
@@ -22,12 +23,13 @@ _ENCODED_EVENTS = 5000
 def event_blocks(opened: OpenRun) -> list[bytes]:
     """Return every event of a run as undecoded lines, many lines a block.
 
-    Raises `RunUnreadableError` if the journal is damaged, gone, too new or not readable, `UnreachableError` if the
-    workload manager does not answer.
+    Of a damaged journal, only what precedes the damage is returned; `OpenRun.survey` tells the rest. Raises
+    `RunUnreadableError` if the journal is gone, too new or not readable, `UnreachableError` if the workload manager
+    does not answer.
     """
     with map_read_errors(opened.run):
         if lives(opened.run.journal) and _has_complete_journal(opened):
-            return [block.lines for block in read_blocks(opened.run.journal)[0]]
+            return _intact_blocks(opened)
         events = all_events(opened)
         encoded = []
         while block := b"".join(map(encode_line, islice(events, _ENCODED_EVENTS))):
@@ -37,6 +39,16 @@ def event_blocks(opened: OpenRun) -> list[bytes]:
             f"run '{opened.card.id}' was submitted, and no record of its events is left in '{opened.run.journal}'"
         )
     return encoded
+
+
+def _intact_blocks(opened: OpenRun) -> list[bytes]:
+    blocks: list[bytes] = []
+    try:
+        blocks.extend(block.lines for block in read_blocks(opened.run.journal)[0])
+    except DamagedError:
+        # Evaluated for those who show what was read.
+        assert opened.survey.damages
+    return blocks
 
 
 def all_events(opened: OpenRun) -> Iterator[Event]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from longshore.app.configure.service_lookup import find_run_service, queryable_services, short_name
 from longshore.contract.capabilities import BriefEvents, LogLocator, Queryable
@@ -25,6 +25,10 @@ from longshore.world.runs.find_run import find_run
 from longshore.world.runs.owner import is_own_run
 from longshore.world.runs.registry import RegistryEntry, registered_path, write_entry
 from longshore.world.runs.run_directory import read_card
+
+if TYPE_CHECKING:
+    from longshore.engine.rundir.journal_survey import JournalSurvey
+    from longshore.model.run.damage import Damage
 
 _SEARCH_DAYS: Final = 2.0
 """Days to look back for a finished run."""
@@ -49,6 +53,18 @@ class OpenRun:
     def log_locator(self) -> LogLocator | None:
         """Locator of logs that are not at `RunPaths.log_of`, else ``None``."""
         return log_locator(self.service, self.run)
+
+    @cached_property
+    def survey(self) -> JournalSurvey:
+        """What is wrong with the journal, and what is not known because of it; reads all of it on first use."""
+        from longshore.engine.rundir.journal_survey import survey_journal
+
+        return survey_journal(self.run.journal)
+
+    @property
+    def damages(self) -> Sequence[Damage]:
+        """Damages that readers of this run have met so far."""
+        return self.survey.damages if "survey" in self.__dict__ else ()
 
     @cached_property
     def event_source(self) -> EventSource:

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 import click
 
 from longshore.app import api
-from longshore.cli.options import JSON, SERVICE, OptionRecord, group_options, print_json, print_notes, run_option
+from longshore.cli.options import (
+    ACCEPT_LOSS,
+    JSON,
+    SERVICE,
+    OptionRecord,
+    group_options,
+    print_json,
+    print_notes,
+    run_option,
+)
 
 if TYPE_CHECKING:
     from longshore.app.control.restart import RestartPlan
@@ -22,6 +31,7 @@ class ChangeOptions(OptionRecord, frozen=True, kw_only=True):
     pairs: tuple[str, ...]
     labels: tuple[str, ...]
     jobs: tuple[str, ...]
+    accept_loss: bool
 
 
 @click.command(
@@ -54,6 +64,7 @@ class ChangeOptions(OptionRecord, frozen=True, kw_only=True):
 @click.option("--label", "labels", multiple=True, metavar="LABEL", help="Change only requests of jobs of that label.")
 @click.option("--job", "jobs", multiple=True, metavar="NAME", help="Change only the request of that job.")
 @click.option("--dry-run", is_flag=True, help="Only print which jobs would run again, and why.")
+@ACCEPT_LOSS
 @JSON
 @group_options(options=ChangeOptions)
 def command(*, run: str, wms_service_class: str | None, options: ChangeOptions, dry_run: bool, as_json: bool) -> None:
@@ -72,6 +83,8 @@ def command(*, run: str, wms_service_class: str | None, options: ChangeOptions, 
             "To run a label again, use --from LABEL."
         )
     opened = api.open_run(run, service=wms_service_class)
+    if options.accept_loss and not dry_run:
+        print_notes(f"lost, as accepted: {each}" for each in api.accept_loss(opened))
     plan = api.plan_restart(opened, changes)
     notes: list[str] = []
     submitted = bool(plan.total or plan.unfinished) and not dry_run

@@ -7,7 +7,15 @@ import time
 import click
 
 from longshore.app import api
-from longshore.cli.options import JSON, print_json, print_notes, run_option
+from longshore.cli.options import ACCEPT_LOSS, JSON, OptionRecord, group_options, print_json, print_notes, run_option
+
+
+class ResumeOptions(OptionRecord, frozen=True, kw_only=True):
+    """Options that override a refusal."""
+
+    take_over: bool
+    force: bool
+    accept_loss: bool
 
 
 @click.command(epilog="Example: longshore resume @last    or, after a reboot: longshore resume --all")
@@ -17,21 +25,22 @@ from longshore.cli.options import JSON, print_json, print_notes, run_option
     "--take-over", is_flag=True, help="Replace an engine that seems alive; it or its host must be gone for good."
 )
 @click.option("--force", is_flag=True, help="Even if the last three engines died without progress.")
+@ACCEPT_LOSS
 @JSON
 @click.pass_context
-def command(
-    ctx: click.Context, /, *, run: str | None, everything: bool, take_over: bool, force: bool, as_json: bool
-) -> None:
+@group_options(options=ResumeOptions)
+def command(ctx: click.Context, /, *, run: str | None, everything: bool, options: ResumeOptions, as_json: bool) -> None:
     """Start a new engine for a run whose engine died. Successful jobs do not run again; running jobs continue."""
     from longshore.app.documents.run import resume_all_document, resume_document
 
     if bool(run) == everything:
         raise click.UsageError("Name the run, as in 'longshore resume RUN', or use --all.")
-    if everything and (take_over or force):
-        raise click.UsageError("--take-over and --force require one run, whose state you have checked.")
+    if everything and (options.take_over or options.force or options.accept_loss):
+        raise click.UsageError("--take-over, --force and --accept-loss require one run, whose state you have checked.")
     if run:
         opened = api.open_run(run)
-        outcomes = [(opened, api.resume(opened, take_over=take_over, force=force))]
+        result = api.resume(opened, take_over=options.take_over, force=options.force, loss_accepted=options.accept_loss)
+        outcomes = [(opened, result)]
     else:
         outcomes = api.resume_all(lambda line: print_notes([line]))
     documents = []

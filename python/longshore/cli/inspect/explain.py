@@ -7,7 +7,7 @@ import time
 import click
 
 from longshore.app import api
-from longshore.cli.options import JSON, print_json
+from longshore.cli.options import JSON, print_json, print_notes
 
 
 @click.command(epilog="Example: longshore explain @last coadd_7")
@@ -17,7 +17,9 @@ from longshore.cli.options import JSON, print_json
 def command(run: str, job: str, *, as_json: bool) -> None:
     """Explain why JOB waits, runs, was retried, failed or was pruned, and print its history."""
     now = time.time()
-    explained = api.explain(api.open_run(run), job)
+    opened = api.open_run(run)
+    explained = api.explain(opened, job)
+    print_notes(map(str, opened.damages))
     if as_json:
         from longshore.app.documents.job import explain_job_document
         from longshore.cli.show.job_text import state_reasons

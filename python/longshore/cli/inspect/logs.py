@@ -108,6 +108,7 @@ def _print_logs(
         attempt=options.attempt,
         most=options.max_logs,
     )
+    print_notes(map(str, opened.damages))
     if options.as_json:
         _print_json(opened, found, tail=options.tail, pattern=pattern)
         return

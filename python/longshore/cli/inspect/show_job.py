@@ -7,7 +7,7 @@ import time
 import click
 
 from longshore.app import api
-from longshore.cli.options import JSON, print_json
+from longshore.cli.options import JSON, print_json, print_notes
 
 
 @click.command(epilog="Example: longshore show-job @last coadd_7    or: longshore show-job @last coadd_7 --script | sh")
@@ -20,7 +20,9 @@ def command(run: str, job: str, *, attempt: int | None, script: bool, as_json: b
     """Show the command, environment, request, files, parents and children of JOB."""
     if script and as_json:
         raise click.UsageError("--script excludes --json, whose document has the script too.")
-    shown = api.show_job(api.open_run(run), job, attempt=attempt)
+    opened = api.open_run(run)
+    shown = api.show_job(opened, job, attempt=attempt)
+    print_notes(map(str, opened.damages))
     if script:
         click.echo(shown.script.encode("utf-8", "surrogateescape"), nl=False)
     elif as_json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from longshore.contract.context import RunPaths
-from longshore.engine.rundir.journal_chain import lives
+from longshore.engine.rundir.journal_chain import measure_lives
 from longshore.errors import SubmissionRefusedError
 from longshore.model.run.moment import format_timestamp
 from longshore.world.runs.run_directory import read_card, read_snapshot
@@ -17,21 +17,22 @@ def refuse_if_lives_lost(run: RunPaths) -> None:
     SubmissionRefusedError
         The journal lacks a life of an engine.
     """
-    if lost := _describe_lost_lives(run):
+    if lost := describe_lost_lives(run):
         raise SubmissionRefusedError(
             f"the journal of '{run.root}' is incomplete: {lost}; which jobs succeeded is not known, and a new engine "
             "would run them again",
             hint=f"Bring the files of '{run.journal}' back, from a backup or a copy of the run. "
-            "If they are lost, 'submit' starts a new run.",
+            f"To continue without them: longshore resume {run.root} --accept-loss",
         )
 
 
-def _describe_lost_lives(run: RunPaths) -> str:
-    numbers = [number for number, _ in lives(run.journal)]
-    newest = max(numbers, default=0)
-    missing = sorted({*range(1, newest)} - {*numbers})
-    if missing:
-        return f"there is no '{run.journal}/{missing[0]:04}.jsonl'"
+def describe_lost_lives(run: RunPaths) -> str:
+    """Return which lives the journal lacks by what other files know; empty if it lacks none."""
+    extents = measure_lives(run.journal)
+    damage = next((each.damage for each in extents if each.damage), None)
+    if damage is not None:
+        return str(damage)
+    newest = extents[-1].life if extents else 0
     snapshot = read_snapshot(run)
     if snapshot is not None and snapshot.life > newest:
         return f"'{run.status.name}' was written by engine {snapshot.life}, which has no file in '{run.journal}'"
@@ -43,6 +44,13 @@ def _describe_lost_lives(run: RunPaths) -> str:
         when = f"{format_timestamp(first.at)} by '{first.user}' on '{first.host}'"
         return f"the run was submitted {when}, and '{run.journal}' has no events"
     return ""
+
+
+def newest_known_life(run: RunPaths) -> int:
+    """Return the number of the newest life that any file of the run knows; 0 without a life."""
+    snapshot = read_snapshot(run)
+    numbers = (each.life for each in measure_lives(run.journal))
+    return max(*numbers, _newest_life_with_keeper(run), snapshot.life if snapshot else 0, 0)
 
 
 def _newest_life_with_keeper(run: RunPaths) -> int:

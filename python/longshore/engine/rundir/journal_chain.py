@@ -22,6 +22,7 @@ from longshore.model.run.damage import Damage, DamagedError
 from longshore.model.run.event import FORMAT, PLAIN_FORMAT, Event, Life, Seal, Sealed
 from longshore.model.run.states import JobState
 from longshore.world.files.atomic import write_atomically
+from longshore.world.files.folder import move
 from longshore.world.files.read_file import open_stream, read_file
 from longshore.world.files.system import files
 
@@ -121,6 +122,14 @@ def read_end_seal(folder: Path) -> EndSeal | None:
     raise DamagedError.of(Damage(path=str(path), what=why, unknown="whether the last life is complete is not known"))
 
 
+def set_damaged_end_aside(folder: Path) -> None:
+    """Rename a damaged seal of a run's end, so that it no longer counts."""
+    try:
+        read_end_seal(folder)
+    except DamagedError:
+        move(folder / _END, folder / f"{_END}.damaged", below=folder.parent)
+
+
 def measure_lives(folder: Path, seal: Seal | None = None) -> list[LifeExtent]:
     """Return how much of each life counts, oldest first; `seal` is one about to be put on the newest life.
 
@@ -213,6 +222,9 @@ def _last_line_end(path: Path, size: int) -> int:
 
 
 def _read_head(number: int, path: Path, seal: Seal | None) -> _Head:
+    if seal is not None and not seal.bytes:
+        # Its loss was accepted: nothing of it counts.
+        return _Head(checked=True, seals=())
     with open_stream(path) as file:
         line, next_line = file.readline(), file.readline()
     try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
@@ -84,9 +85,7 @@ def read_blocks(folder: Path, mark: Mark = "", *, seal: Seal | None = None) -> t
     life, begin = _position(mark)
     if life and all(each.life != life or each.end < begin for each in extents):
         raise StaleMarkError
-    blocks: Iterator[Block] = (
-        block for each in extents if each.life >= life for block in read_life(each, begin if each.life == life else 0)
-    )
+    blocks: Iterator[Block] = chain.from_iterable(read_life(each, _begin(each, life, begin)) for each in extents)
     if maps := read_job_maps(RunPaths(folder.parent)):
         blocks = _translate(blocks, maps)
     return blocks, f"{extents[-1].life}:{extents[-1].end}" if extents else ""
@@ -103,6 +102,11 @@ def _translate(blocks: Iterable[Block], maps: Mapping[int, JobMap]) -> Iterator[
             yield block
         elif lines := b"".join(map(encode_line, translate_events(_decode([block]), job_map))):
             yield Block(block.path, block.begin, lines, checked=False)
+
+
+def _begin(extent: LifeExtent, life: int, begin: int) -> int:
+    """Return where to begin in a life after a mark; behind all that counts if the mark is in a later life."""
+    return 0 if extent.life > life else begin if extent.life == life else extent.end
 
 
 def _decode(blocks: Iterable[Block]) -> Iterator[Event]:
@@ -148,6 +152,11 @@ def _position(mark: Mark) -> tuple[int, int]:
 
 def read_life(extent: LifeExtent, begin: int = 0) -> Iterator[Block]:
     """Yield the lines of a life from an offset on, checked, and raise its damage at the end."""
+    if begin and begin >= extent.end:
+        # Everything was read before.
+        if extent.damage is not None:
+            raise DamagedError.of(extent.damage)
+        return
     from_start = not begin
     crc = SEED if from_start or not extent.checked else _checksum_before(extent.path, begin)
     for lines in _lines(extent.path, begin, extent.end):

@@ -12,6 +12,7 @@ from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import apply_steer
 from longshore.model.run.event import (
+    Accepted,
     AttemptSucceeded,
     BriefEvent,
     Deleted,
@@ -49,6 +50,10 @@ def _life(state: RunState, event: Life) -> None:
 
 def _sealed(state: RunState, event: Sealed) -> None:
     """Change nothing: a seal concerns files, and their readers apply it."""
+
+
+def _accepted(state: RunState, event: Accepted) -> None:
+    """Change nothing: readers of files apply the seals beside it."""
 
 
 def _submitting(state: RunState, event: Submitting) -> None:
@@ -183,6 +188,7 @@ def _finished(state: RunState, event: Finished) -> None:
 _HANDLERS: Final[dict[type, Callable[[RunState, Any], None]]] = {
     Life: _life,
     Sealed: _sealed,
+    Accepted: _accepted,
     Submitting: _submitting,
     Submitted: _submitted,
     Refused: _refused,

@@ -64,6 +64,14 @@ class Sealed(_Numbered, frozen=True, kw_only=True, gc=False, tag="sealed"):
     lives: tuple[Seal, ...]
 
 
+class Accepted(_Numbered, frozen=True, kw_only=True, gc=False, tag="accepted"):
+    """A user accepted that a part of the journal is lost; the seals before this event say what counts."""
+
+    who: str
+    losses: tuple[str, ...]
+    """What was damaged, a sentence each."""
+
+
 class Submitting(_Numbered, frozen=True, kw_only=True, gc=False, tag="submitting"):
     """Intent to dispatch a batch: durable before anything is started."""
 
@@ -201,6 +209,7 @@ class Finished(_Numbered, frozen=True, kw_only=True, gc=False, tag="finished"):
 Event: TypeAlias = (
     Life
     | Sealed
+    | Accepted
     | Submitting
     | Submitted
     | Refused

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from longshore.model.run.damage import Damage
 from longshore.model.run.states import Cause, JobState
 
 PAYLOAD_CODES = frozenset({1, 2})
@@ -159,6 +160,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     finished_at: float | None = None
     notes: tuple[str, ...] = ()
     """Notes for the reader, such as that the engine is not running."""
+    damage: tuple[Damage, ...] = ()
+    """Damages of the run directory that were met; `notes` has a sentence about each."""
     jobs: Sequence[JobReport] | None = None
     """Every job, where details were requested."""
     summary: RunSummary | None = None

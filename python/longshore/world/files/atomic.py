@@ -217,7 +217,7 @@ class AppendedFile:
     @property
     def size(self) -> int:
         """Size of the file, without content not yet flushed."""
-        return os.fstat(self.file).st_size
+        return files.fstat(self.file).st_size
 
     def close(self) -> None:
         """Close the file; content not yet flushed is lost."""
