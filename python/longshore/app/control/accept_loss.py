@@ -13,7 +13,7 @@ from longshore.engine.rundir.journal import Journal
 from longshore.engine.rundir.journal_chain import set_damaged_end_aside
 from longshore.engine.rundir.journal_survey import JournalSurvey, survey_journal
 from longshore.errors import SubmissionRefusedError
-from longshore.model.run.event import FORMAT, Accepted, Life, Seal, Sealed
+from longshore.model.run.event import FORMAT, Life, LossAccepted, Seal, Sealed
 from longshore.world.files.folder import make_folders
 from longshore.world.host import boot_id, host_name, user_name
 from longshore.world.runs.owner import Access, require_access
@@ -76,7 +76,7 @@ def _write_acceptance(opened: OpenRun, survey: JournalSurvey, losses: Sequence[s
     try:
         seals = tuple(kept.get(each, Seal(life=each, bytes=0, crc=0)) for each in range(1, number))
         journal.append(Sealed(lives=seals), now=now)
-        journal.append(Accepted(who=user_name(), losses=tuple(losses)), now=now)
+        journal.append(LossAccepted(who=user_name(), losses=tuple(losses)), now=now)
         journal.commit()
     finally:
         journal.close()

@@ -12,7 +12,6 @@ from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import apply_steer
 from longshore.model.run.event import (
-    Accepted,
     AttemptSucceeded,
     BriefEvent,
     Deleted,
@@ -20,6 +19,7 @@ from longshore.model.run.event import (
     Failed,
     Finished,
     Life,
+    LossAccepted,
     Lost,
     Refused,
     Restarted,
@@ -52,7 +52,7 @@ def _sealed(state: RunState, event: Sealed) -> None:
     """Change nothing: a seal concerns files, and their readers apply it."""
 
 
-def _accepted(state: RunState, event: Accepted) -> None:
+def _loss_accepted(state: RunState, event: LossAccepted) -> None:
     """Change nothing: readers of files apply the seals beside it."""
 
 
@@ -188,7 +188,7 @@ def _finished(state: RunState, event: Finished) -> None:
 _HANDLERS: Final[dict[type, Callable[[RunState, Any], None]]] = {
     Life: _life,
     Sealed: _sealed,
-    Accepted: _accepted,
+    LossAccepted: _loss_accepted,
     Submitting: _submitting,
     Submitted: _submitted,
     Refused: _refused,

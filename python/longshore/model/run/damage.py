@@ -8,24 +8,16 @@ from longshore.errors import RunUnreadableError
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A file, or a line of it, that is not as it was written.
-
-    Attributes
-    ----------
-    path
-        The file.
-    line
-        Number of the line, from 1; ``None`` for the whole file.
-    what
-        What is wrong, as a sentence without a subject's name: "it is missing".
-    unknown
-        What is not known because of it.
-    """
+    """A file, or a line of it, that is not as it was written."""
 
     path: str
+    """The file."""
     line: int | None = None
+    """Number of the line, from 1; null for the whole file."""
     what: str
+    """What is wrong with it: "it is missing"."""
     unknown: str = ""
+    """What is not known because of it."""
 
     def __str__(self) -> str:
         place = f"'{self.path}'" if self.line is None else f"'{self.path}', line {self.line}"

@@ -64,7 +64,7 @@ class Sealed(_Numbered, frozen=True, kw_only=True, gc=False, tag="sealed"):
     lives: tuple[Seal, ...]
 
 
-class Accepted(_Numbered, frozen=True, kw_only=True, gc=False, tag="accepted"):
+class LossAccepted(_Numbered, frozen=True, kw_only=True, gc=False, tag="accepted"):
     """A user accepted that a part of the journal is lost; the seals before this event say what counts."""
 
     who: str
@@ -209,7 +209,7 @@ class Finished(_Numbered, frozen=True, kw_only=True, gc=False, tag="finished"):
 Event: TypeAlias = (
     Life
     | Sealed
-    | Accepted
+    | LossAccepted
     | Submitting
     | Submitted
     | Refused
