@@ -23,8 +23,8 @@ from tests.faults.scenarios import SCENARIOS
 from tests.faults.small_run import Effect, SmallRun
 from tests.waiting import eventually
 
+from longshore.app.inspect.verify import Check, verify_run
 from longshore.app.runs.open_run import open_run
-from longshore.engine.rundir.read_journal import read_events
 from longshore.errors import LongshoreError
 
 GROWING: Final = ("journal/", "keeper/")
@@ -89,19 +89,29 @@ def _leave_unfinished(run: SmallRun) -> None:
     run.kill()
 
 
+class _Silent:
+    """Receives what a verification says on its way."""
+
+    def note(self, text: str) -> None:
+        pass
+
+    def stage(self, text: str) -> None:
+        pass
+
+
 def covered_files(root: Path) -> list[str]:
-    """Return the files that are covered, relative to the run directory."""
-    return sorted(path.relative_to(root).as_posix() for path in root.glob("journal/*") if path.is_file())
+    """Return the files whose content is vouched for, relative to the run directory."""
+    covered = verify_run(open_run(str(root)), _Silent()).covered
+    return sorted(path for path, check in covered.items() if check is not Check.FORM)
 
 
 def find_damages(root: Path) -> list[str]:
-    """Return what is wrong with the files of a run."""
+    """Return what a verification says of a run beyond its being intact."""
     try:
-        for _ in read_events(open_run(str(root)).run.journal):
-            pass
+        result = verify_run(open_run(str(root)), _Silent())
     except LongshoreError as error:
         return [str(error)]
-    return []
+    return [*map(str, result.damages), *result.notes]
 
 
 def try_damages(

@@ -14,9 +14,11 @@ from typing import Final
 
 import msgspec
 
+from longshore.app.inspect.verify_end import check_starts, is_sealed, note_missing_seal
 from longshore.app.inspect.verify_records import check_record, check_record_lines
 from longshore.app.progress import Progress
 from longshore.app.runs.open_run import OpenRun
+from longshore.contract.context import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.journal_chain import first_event, measure_lives
 from longshore.engine.rundir.read_journal import read_life
@@ -44,6 +46,7 @@ NOT_COVERED: Final = {
     "logs/": "output of jobs",
     "ends/": "end records of jobs, which the engine copies to the journal",
     "tasks/": "finished tasks of jobs of several, noted by the jobs",
+    "keeper/": "of a run that is over: the journal has all that it recorded",
     "cache/": "can be made again",
     "status.json": "can be made again",
     "engine.log": "for people",
@@ -195,6 +198,12 @@ def _check_journal(result: VerifyResult) -> Iterator[Damage]:
             yield from _check_life(result, extent.path)
         except RunUnreadableError as error:
             yield _damage_of(error, extent.path)
+    try:
+        result.notes += note_missing_seal(run, extents)
+        yield from check_starts(run, extents)
+    except (OSError, RunUnreadableError):
+        # The damage of the newest life was told above, that of records is told below.
+        return
 
 
 def _check_life(result: VerifyResult, path: Path) -> Iterator[Damage]:
@@ -217,9 +226,10 @@ def _check_life(result: VerifyResult, path: Path) -> Iterator[Damage]:
 def _check_records(result: VerifyResult) -> Iterator[Damage]:
     """Check the records of keeper, batches, interventions and service."""
     run = result.opened.run
+    is_over = _is_over(run)
     for path in sorted({path for pattern in _RECORDS for path in run.root.glob(pattern)}):
         name = path.relative_to(run.root).as_posix()
-        if name in result.covered:
+        if name in result.covered or (is_over and path.parent == run.keeper):
             continue
         try:
             content = read_file(path)
@@ -232,6 +242,13 @@ def _check_records(result: VerifyResult) -> Iterator[Damage]:
         has_checksum, damages = check(path, content)
         result.covered[name] = Check.CHECKSUM if has_checksum else Check.FORM
         yield from damages
+
+
+def _is_over(run: RunPaths) -> bool:
+    try:
+        return is_sealed(run, measure_lives(run.journal))
+    except RunUnreadableError:
+        return False
 
 
 def _note_cut(result: VerifyResult) -> None:

@@ -1,0 +1,82 @@
+"""Checks of a journal's newest life against other records: the seal of the run's end, and the keeper's records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from longshore.contract.context import RunPaths
+from longshore.engine.rundir.journal_chain import LifeExtent, read_end_seal
+from longshore.engine.rundir.read_journal import read_life
+from longshore.errors import RunUnreadableError
+from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.model.lines.codec import decode_events
+from longshore.model.run.damage import Damage
+from longshore.model.run.event import Finished, Started
+from longshore.world.files.read_file import read_file
+
+_START = b'"r":"start"'
+
+
+class _StartRecord(msgspec.Struct, frozen=True, gc=False):
+    """A start, as a keeper records it."""
+
+    j: int
+    a: int
+    t: float
+
+
+def is_sealed(run: RunPaths, extents: Sequence[LifeExtent]) -> bool:
+    """Return whether the run is over and its newest life has the seal of the end."""
+    try:
+        seal = read_end_seal(run.journal)
+    except RunUnreadableError:
+        return False
+    return seal is not None and bool(extents) and seal.life == extents[-1].life
+
+
+def note_missing_seal(run: RunPaths, extents: Sequence[LifeExtent]) -> Iterator[str]:
+    """Note a newest life that ends with the end of the run, and has no seal: as after a crash, or it was deleted."""
+    if not extents or is_sealed(run, extents):
+        return
+    last = b""
+    for block in read_life(extents[-1]):
+        last = block.lines[block.lines.rfind(b"\n", 0, -1) + 1 :]
+    if last and isinstance(decode_events(last, path=str(extents[-1].path))[-1], Finished):
+        yield (
+            f"the journal of life {extents[-1].life} ends with the end of the run, which 'journal/end.json' does not "
+            "seal: the engine died in between, or the file is gone"
+        )
+
+
+def check_starts(run: RunPaths, extents: Sequence[LifeExtent]) -> Iterator[Damage]:
+    """Check that starts in the newest life of a local run without an end are in a keeper's records.
+
+    An engine that resumes the run learns from these records how the attempts ended.
+    """
+    if not run.keeper.is_dir() or not extents or is_sealed(run, extents):
+        return
+    missing = {
+        (event.j, event.a, event.at)
+        for block in read_life(extents[-1])
+        for event in decode_events(block.lines, path=str(block.path))
+        if isinstance(event, Started)
+    }
+    if missing:
+        for path in sorted(run.keeper.glob("*.jsonl")):
+            missing.difference_update(_starts(path))
+    if missing:
+        what = f"it lacks the records of {len(missing)} starts that the journal has"
+        yield Damage(path=str(run.keeper), what=what, unknown="how these attempts ended is not known")
+
+
+def _starts(path: Path) -> Iterator[tuple[int, int, float]]:
+    for line in read_file(path).split(b"\n"):
+        if _START in line:
+            try:
+                record = msgspec.json.decode(line, type=_StartRecord)
+            except DECODE_ERRORS:
+                continue
+            yield record.j, record.a, record.t
