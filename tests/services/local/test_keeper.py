@@ -81,7 +81,7 @@ def test_without_a_place_for_its_records_it_says_so(tmp_path: Path) -> None:
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
-    assert line.startswith("longshore: the keeper of local jobs cannot start: ")
+    assert line.startswith("longshore: the keeper cannot start: ")
     assert str(records.with_suffix("")) in line
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from longshore.app.documents.document import Count, DatedDocument, DocumentEntry, Ordinal
-from longshore.app.inspect.verify import NOT_COVERED, Check
+from longshore.app.inspect.verify import Check
 from longshore.model.run.moment import format_timestamp
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def verify_document(results: Iterable[VerifyResult], *, as_of: float) -> VerifyD
             damages=[DamageEntry.from_record(damage) for damage in result.damages],
             events=sum(result.events.values()),
             covered=dict(sorted(result.covered.items())),
-            not_covered=NOT_COVERED,
+            not_covered=result.not_covered,
             notes=result.notes,
         )
         for result in results

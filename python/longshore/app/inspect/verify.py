@@ -5,7 +5,7 @@ Nothing is changed, and nothing is guessed: each finding names the file, the lin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
@@ -52,7 +52,7 @@ NOT_COVERED: Final = {
     "engine.log": "for people",
     "engine.lock": "has no content that anything relies on",
     "submitting.json": "exists only during a submission",
-    "wms/overrides.dag, wms/run.dag.*": "changed by DAGMan, by restarts and by hand",
+    "wms/overrides.dag, wms/run.dag.*": "changed by the workload manager, by restarts and by hand",
     "saved graphs": "bps_clustered_qgraph and bps_generic_workflow; nothing relies on them",
     "other files": "outputs of jobs",
 }
@@ -80,6 +80,11 @@ class VerifyResult:
     damages: list[Damage] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     events: dict[int, int] = field(default_factory=dict)
+
+    @property
+    def not_covered(self) -> Mapping[str, str]:
+        """Files that are not checked, each with the reason."""
+        return NOT_COVERED
 
     @property
     def is_intact(self) -> bool:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from longshore.app.inspect.verify import NOT_COVERED
-
 if TYPE_CHECKING:
     from longshore.app.inspect.verify import VerifyResult
 
@@ -22,7 +20,7 @@ def _lines(result: VerifyResult, *, lists: bool) -> Iterator[str]:
     if lists:
         for name, check in sorted(result.covered.items()):
             yield f"checked      {name}: {_HOW[check]}"
-        for name, why in NOT_COVERED.items():
+        for name, why in result.not_covered.items():
             yield f"not checked  {name}: {why}"
     for damage in result.damages:
         yield f"damaged      {damage}"

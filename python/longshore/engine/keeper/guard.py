@@ -85,7 +85,7 @@ def main() -> None:
     try:
         file = system.open(guard_path(records), _FLAGS, 0o644)
     except OSError as error:
-        sys.exit("longshore: the keeper of local jobs cannot start: %s" % error)
+        sys.exit("longshore: the keeper cannot start: %s" % error)
     library.flock(file, _LOCK_EX)
     try:
         keeper = system.fork()

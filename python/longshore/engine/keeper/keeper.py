@@ -68,7 +68,7 @@ def main() -> None:
     try:
         loop = begin(sys.argv[1:])
     except OSError as error:
-        sys.exit("longshore: the keeper of local jobs cannot start: %s" % error)
+        sys.exit("longshore: the keeper cannot start: %s" % error)
     while not loop.is_over():
         loop.serve(system.select(loop.inputs, [], [], loop.attempts.compute_timeout())[0])
     loop.clean_up()
