@@ -338,6 +338,9 @@ class AttemptRunner:
         """Record the end of an attempt, and choose its successor."""
         job, attempt, began, tmp, lane = self.running.pop(pid)
         cpu, run = usage.ru_utime + usage.ru_stime, system.monotonic() - began
+        if own_peak < usage.ru_maxrss < 2 * own_peak:
+            # The keeper may have grown since its peak was read.
+            own_peak = self.peak = peak_memory()
         rss = usage.ru_maxrss * 1024 if usage.ru_maxrss > own_peak else None
         notes: EndNotes = {}
         kept_tmp = None
