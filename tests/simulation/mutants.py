@@ -68,8 +68,8 @@ class Mutant(NamedTuple):
 MUTANTS: Final[Mapping[str, Mutant]] = {
     "the journal is not synced": Mutant((AppendedFile, "commit", _commit_without_sync)),
     "the engine acts before its intent is durable": Mutant((Engine, "_commit", _act_before_commit)),
-    "the engine does not look for a newer life": Mutant((Engine, "_is_newest_life", _never_check)),
-    "a life does not seal the one before": Mutant((Journal, "seal", _never_seal)),
+    "the engine does not look for a newer life": Mutant((Engine, "_is_newest_life", _never_check), first=200),
+    "a life does not seal the one before": Mutant((Journal, "seal", _never_seal), first=200),
     "the keeper's lost records are forgotten": Mutant((LocalClient, "find_lost", _nothing_lost), "local"),
     "the keeper starts for a superseded engine": Mutant((AttemptRunner, "is_superseded", _never_superseded), "local"),
 }
