@@ -17,19 +17,14 @@ from typing import Final
 
 import msgspec
 from tests.simulation.history import Outcome, run_history
-from tests.simulation.plan import Plan, World, make_plan
+from tests.simulation.plan import Plan, make_plan
+from tests.simulation.share import run_share
 from tests.simulation.shrink import shrink
 from tests.simulation.story import tell
 
 _SHARE: Final = 50
 """Histories per task of a worker."""
 _MOST_FAILURES: Final = 20
-
-
-def run_share(first: int, number: int, world: World | None) -> tuple[int, list[Plan]]:
-    """Run some histories; return their number, and the plans of those that break a promise."""
-    plans = (make_plan(seed, world=world) for seed in range(first, first + number))
-    return number, [plan for plan in plans if run_history(plan).broken]
 
 
 def run_many(arguments: argparse.Namespace) -> Iterator[Plan]:

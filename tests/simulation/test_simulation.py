@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -91,6 +93,13 @@ FOUND: Final = msgspec.json.Decoder(Found).decode_lines(Path(__file__).with_name
 @pytest.mark.parametrize("found", FOUND, ids=lambda found: found.name)
 def test_a_promise_that_was_broken_is_kept(found: Found) -> None:
     assert not (outcome := run_history(found.plan)).broken, tell(outcome)
+
+
+def test_the_command_shares_histories_among_processes() -> None:
+    words = [sys.executable, "-m", "tests.simulation", "--histories", "3", "--workers", "2"]
+    done = subprocess.run(words, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("0 of 3 histories break a promise\n")
 
 
 def test_a_loss_of_power_at_any_call_breaks_no_promise() -> None:
