@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from longshore.contract.context import RunPaths
-from longshore.engine.run.members import MemberBuilder
+from longshore.engine.run.members import MemberBuilder, life_of_tag, tag_prefix
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.lines.codec import workflow_lines
 from longshore.model.tasks.dag import Dag
@@ -73,3 +73,8 @@ def test_values_of_the_environment_take_what_a_job_inherits(tmp_path: Path, monk
 def test_the_run_directory_is_where_a_job_starts_unless_told_otherwise(tmp_path: Path) -> None:
     builder = one_job(tmp_path, Job(name="x", label="l", command="true", settings=JobSettings(label="l")))
     assert builder.build(0, 1, Request()).working_directory == str(tmp_path)
+
+
+def test_the_life_of_a_batch_is_in_its_tag() -> None:
+    assert life_of_tag(f"{tag_prefix('a-run', 12)}-3") == 12
+    assert life_of_tag("no-such-tag") is None

@@ -86,6 +86,9 @@ def tag_prefix(run_token: str, life: int) -> str:
     return f"{run_token}-{life}"
 
 
-def life_of_tag(tag: str) -> int:
-    """Return the life that submitted a batch, by its tag."""
-    return int(tag.rsplit("-", 2)[-2])
+def life_of_tag(tag: str) -> int | None:
+    """Return the life that submitted a batch, by its tag; ``None`` for a tag that no engine made."""
+    match tag.rsplit("-", 2):
+        case [_, life, _] if life.isdecimal():
+            return int(life)
+    return None

@@ -189,10 +189,14 @@ class LocalClient:
         Records are not synced, which would take longer than a short job. The last one says that a keeper read all
         commands: where it is left, so are those before it.
         """
-        return frozenset(tag for tag in tags if self._may_lack_records(life_of_tag(tag)))
+        return frozenset(tag for tag in tags if (life := life_of_tag(tag)) and self._may_lack_records(life))
 
     def _may_lack_records(self, life: int) -> bool:
-        if life == self._life or first_event(life_path(self._run.journal, life)).boot == boot_id():
+        try:
+            if life == self._life or first_event(life_path(self._run.journal, life)).boot == boot_id():
+                return False
+        except FileNotFoundError:
+            # A life writes its journal before it submits anything.
             return False
         files = [file for name, file in keeper_files(self._run.keeper).items() if name.startswith(f"{life:04}.")]
         for file in files:
