@@ -8,7 +8,9 @@ from collections.abc import Sequence
 
 from longshore import __version__
 from longshore.app.runs.open_run import OpenRun
+from longshore.engine.run.engine_service import EngineService
 from longshore.engine.run.lost_journal import describe_lost_lives, newest_known_life
+from longshore.engine.run.service_capabilities import journal_is_complete
 from longshore.engine.rundir.journal import Journal
 from longshore.engine.rundir.journal_chain import set_damaged_end_aside
 from longshore.engine.rundir.journal_survey import JournalSurvey, survey_journal
@@ -51,7 +53,9 @@ def accept_loss(opened: OpenRun) -> Sequence[str]:
 
 
 def _losses(opened: OpenRun, survey: JournalSurvey) -> Sequence[str]:
-    lost = describe_lost_lives(opened.run) if not survey.damages else ""
+    # A workload manager that runs whole workflows has the events itself.
+    has_engine = isinstance(opened.service, EngineService) and journal_is_complete(opened.service, opened.run)
+    lost = describe_lost_lives(opened.run) if has_engine and not survey.damages else ""
     return (*map(str, survey.damages), *([lost] if lost else []))
 
 
