@@ -79,7 +79,7 @@ def test_the_logs_of_several_jobs(cli: Cli, write_run: WriteRun) -> None:
         (
             ["good_1", "--grep", "("],
             2,
-            "'(' is no regular expression: missing ), unterminated subpattern at its sign 1",
+            "'(' is no regular expression: missing ), unterminated subpattern at character 1",
         ),
         ([], 2, "name one job"),
         (["good_1", "--failed"], 2, "name one job"),
