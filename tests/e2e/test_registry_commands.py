@@ -170,7 +170,9 @@ def test_one_run_that_cannot_be_read_does_not_hide_the_others(cli: Cli, runs: li
     journal.symlink_to("journal")
     found = cli("report", "--json")
     assert [run["id"] for run in found.json["runs"]] == [runs[0]["id"], runs[2]["id"]]
-    assert found.json["notes"][0].startswith(f"run '{runs[1]['id']}' cannot be shown: '{journal}' cannot be read: ")
+    assert found.json["notes"][0].startswith(
+        f"run '{runs[1]['id']}' cannot be shown: '{journal}/end.json' cannot be read: "
+    )
     one = cli("status", runs[1]["id"])
     assert (one.returncode, "cannot be read" in one.stderr) == (5, True)
     registry = own_environment / STATE

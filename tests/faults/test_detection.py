@@ -11,7 +11,7 @@ from tests.faults.damages import KINDS, damage_files, is_crash
 from tests.faults.detection import BaseRun, make_runs, try_damages
 from tests.faults.places import in_memory
 
-pytestmark = pytest.mark.usefixtures("compiler")
+pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.no_cover]
 
 
 @pytest.fixture(scope="module")

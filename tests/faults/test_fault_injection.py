@@ -8,7 +8,7 @@ import pytest
 from tests.faults.injection import count_calls, faults, inject, name_fault
 from tests.faults.shim import CallClass, Fault
 
-pytestmark = pytest.mark.usefixtures("compiler")
+pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.no_cover]
 
 SHARES = 8
 """Tests into which the failures are divided, so that they run in parallel."""

@@ -12,7 +12,7 @@ from tests.faults.places import in_memory
 from tests.faults.power_loss import Case, cases, on_disk, read_case, resume_case
 from tests.faults.scenarios import SCENARIOS, record
 
-pytestmark = pytest.mark.usefixtures("compiler")
+pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.no_cover]
 
 SOME, MANY, VERY_MANY = (9, 0, 1), (1, 4, 8), (1, 60, 150)
 """Calls between two looks, random states for each, and states of each scenario that are really resumed."""

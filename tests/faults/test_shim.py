@@ -17,7 +17,7 @@ from tests.faults.shim import SHORT, CallClass, Fault, Shim
 from tests.faults.small_run import JOBS, Effect
 from tests.faults.trace import Kind, read_trace
 
-pytestmark = pytest.mark.usefixtures("compiler")
+pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.no_cover]
 
 CALLS = """
 import os

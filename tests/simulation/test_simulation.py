@@ -17,6 +17,9 @@ from tests.simulation.plan import AttemptPlan, Fault, JobPlan, Order, Plan, make
 from tests.simulation.shrink import kinds_of, shrink
 from tests.simulation.story import tell
 
+# Measured, histories take several times as long.
+pytestmark = pytest.mark.no_cover
+
 _SHARE: Final = 50
 _HISTORIES: Final = {"change": 300, "all": 2_000, "night": 2_000}[DEPTH]
 _MUTANT_HISTORIES: Final = 600
