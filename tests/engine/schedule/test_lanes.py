@@ -84,7 +84,8 @@ class PaperRecords(Records):
     def __init__(self) -> None:
         self.file = -1
         self.unwritten = bytearray()
-        self.news = False
+        self.crc = 0
+        self.has_news = False
         self.lines: list[bytes] = []
 
     def flush(self) -> bool:
