@@ -24,7 +24,7 @@ def runs() -> Iterator[list[BaseRun]]:
 
 
 @pytest.mark.parametrize(
-    "cases", [1_000, pytest.param(20_000, marks=pytest.mark.full), pytest.param(200_000, marks=pytest.mark.bulk)]
+    "cases", [1_000, pytest.param(20_000, marks=pytest.mark.bulk), pytest.param(200_000, marks=pytest.mark.bulk)]
 )
 def test_no_damage_is_accepted_silently(runs: list[BaseRun], cases: int) -> None:
     tally = try_damages(runs, cases, seed=cases)
