@@ -713,7 +713,7 @@ def restart(run: OpenRun, plan: RestartPlan) -> tuple[RunIdentity, list[str]]:
 
 
 def accept_loss(run: OpenRun) -> Sequence[str]:
-    """Accept what is lost of a damaged journal, so that the run can continue from what is intact.
+    """Accept the loss of damaged parts of a journal, so that the run can continue.
 
     Returns
     -------

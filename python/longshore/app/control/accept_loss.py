@@ -36,7 +36,7 @@ def refuse_damage(opened: OpenRun) -> None:
 
 
 def accept_loss(opened: OpenRun) -> Sequence[str]:
-    """Record that the user accepts what is lost of a damaged journal, and return it, a sentence each.
+    """Record that the user accepts the losses of a damaged journal; return a sentence per loss.
 
     A life of its own seals every life at its intact length. Does nothing for an intact journal or a live engine. Raises
     `RunUnreadableError` for a newer format.

@@ -56,7 +56,7 @@ class OpenRun:
 
     @cached_property
     def survey(self) -> JournalSurvey:
-        """What is wrong with the journal, and what is not known because of it; reads all of it on first use."""
+        """Damage of the journal and its consequences; the first use reads the whole journal."""
         from longshore.engine.rundir.journal_survey import survey_journal
 
         return survey_journal(self.run.journal)

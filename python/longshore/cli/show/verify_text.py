@@ -12,7 +12,7 @@ _HOW = {"sha256": "SHA-256 in its manifest", "checksum": "checksum", "form": "fo
 
 
 def verify_text(result: VerifyResult, *, lists: bool) -> str:
-    """Return the findings about a run; with `lists`, also each file that was checked and what is not."""
+    """Return the findings about a run; `lists` adds the checked and unchecked files."""
     return "\n".join(_lines(result, lists=lists))
 
 

@@ -326,7 +326,7 @@ class AttemptRunner:
             self.record_end(pid, status, usage, own_peak)
 
     def record_exit(self, ended: os.waitid_result) -> None:
-        """Write that an attempt ended before its process is reaped: afterwards, nobody else can see how it did."""
+        """Record the exit status of a process before reaping it, which erases the status for other processes."""
         job, attempt, _, _, _ = self.running[ended.si_pid]
         status = ended.si_status << 8 if ended.si_code == os.CLD_EXITED else ended.si_status
         if ended.si_code == os.CLD_DUMPED:

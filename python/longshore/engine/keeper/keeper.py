@@ -131,7 +131,7 @@ class KeeperLoop:
         return self.inputs[0] != 0 and not self.attempts.is_busy() and not self.attempts.records.unwritten
 
     def serve(self, readable: Collection[int]) -> None:
-        """Do what is due after a wait: `readable` are the descriptors with news."""
+        """Process the descriptors that became readable, and check limits."""
         attempts = self.attempts
         attempts.watchdog.check_limits()
         if not readable:

@@ -1,4 +1,4 @@
-"""System calls of the keeper: its one door to files, processes, signals and time, and what is built on it.
+"""System calls of the keeper: files, processes, signals and time, through one replaceable object.
 
 Part of the keeper, beside which it is copied, so that it too needs nothing but the standard library.
 """

@@ -46,7 +46,7 @@ class JournalSurvey(NamedTuple):
 
 
 def survey_journal(folder: Path) -> JournalSurvey:
-    """Return what is wrong with a journal; reads an intact one once.
+    """Return the damage of a journal; reads an intact journal once.
 
     Raises
     ------
@@ -110,7 +110,7 @@ def _void(extent: LifeExtent) -> Seal:
 
 
 def _read_life_by_line(extent: LifeExtent) -> tuple[int, bytes, list[Damage]]:
-    """Return how many bytes of a life count, all its bytes, and what is wrong with it."""
+    """Return the valid length of a life, its content, and its damage."""
     wrong = [extent.damage] if extent.damage else []
     try:
         text = read_file(extent.path)

@@ -1,4 +1,4 @@
-"""Damage of a run directory: what is not as it was written, and what is not known because of it."""
+"""Damage of a run directory: the changed file and line, and the facts that are unknown as a result."""
 
 from __future__ import annotations
 

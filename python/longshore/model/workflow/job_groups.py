@@ -60,7 +60,7 @@ class Ordering(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def waits_for_ends(self) -> bool:
-        """Return whether a group starts after the end of the group before it, whatever the outcome."""
+        """Return whether a group starts after the previous group ended, even if jobs failed."""
         return len(self.groups) > 1 and not self.blocking and self.implementation is Implementation.GROUP
 
     def node_name(self, group: JobGroup) -> str:

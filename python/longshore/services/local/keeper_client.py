@@ -184,7 +184,7 @@ class LocalClient:
             processes.sleep(0.02)
 
     def find_lost(self, tags: Iterable[str]) -> frozenset[str]:
-        """Find the batches of which a keeper may have started members and lost the records with the machine.
+        """Find batches whose start records a power failure may have removed.
 
         Records are not synced, which would take longer than a short job. The last one says that a keeper read all
         commands: where it is left, so are those before it.

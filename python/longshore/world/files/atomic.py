@@ -130,7 +130,7 @@ def truncate_file(path: Path, size: int, *, below: Path | None = None) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Wait until the content of a file, whoever wrote it, is on disk."""
+    """Flush the content of a file to disk, also of a file that another process wrote."""
     file = files.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         files.fdatasync(file)

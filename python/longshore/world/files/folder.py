@@ -1,4 +1,4 @@
-"""Folders reached without following links: whoever gives a run directory cannot lead writes out of it.
+"""Folders opened without following links, so that links in a run directory cannot redirect writes.
 
 Functions take the argument `below`, the folder below which no component of a path may be a link, such as the root of a
 run. Above it links are followed, because a user's ``submitPath`` may lie behind one. Without `below`, the folder of the
