@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from tests.engine.simulation import Hooked, Simulation, fails, leave_at
+import pytest
+from tests.engine.simulation import Crash, Hooked, Simulation, fails, leave_at
 
-from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
+from longshore.engine.rundir.interventions import InterventionRecord, read_interventions, write_intervention
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.event import Restarted, Steer
 from longshore.model.run.states import JobState
 from longshore.testing.fakes import (
     AttemptOutcome,
 )
+from longshore.world.files.system import files
 
 
 def test_a_restart_runs_again_what_did_not_succeed(tmp_path: Path) -> None:
@@ -78,3 +84,82 @@ def test_a_finished_run_taken_up_again_finishes_at_once(tmp_path: Path) -> None:
     assert sim.engine("resume").run() is JobState.SUCCEEDED
     sim.check()
     assert len(sim.asked("submit")) == 3
+
+
+class DyingFiles:
+    """Calls on files, of which the given one kills the engine, before or after it."""
+
+    def __init__(self, at: int, *, after: bool) -> None:
+        self.calls = 0
+        self._at = at
+        self._after = after
+        self.write = partial(self._call, os.write)
+        self.fdatasync = partial(self._call, os.fdatasync)
+        self.unlink = partial(self._call, os.unlink)
+
+    def _call(self, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        self.calls += 1
+        if self.calls == self._at and not self._after:
+            raise Crash
+        result = call(*arguments, **named)
+        if self.calls == self._at:
+            raise Crash
+        return result
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize("values", [{}, {"requestMemory": "8G"}])
+def test_a_restart_is_carried_out_once_whenever_its_engine_dies(
+    tmp_path: Path, values: dict[str, str], after: bool
+) -> None:
+    repeated = 0
+    for moment in range(1, 1000):
+        sim = Simulation(tmp_path / str(moment))
+        sim.engine().run()
+        label = JobTable(sim.run).labels[0]
+        order = InterventionRecord(who="me", act="restart", set=values, from_labels=(label,))
+        path = write_intervention(sim.run, order)
+        disk = DyingFiles(moment, after=after)
+        try:
+            with files.use(disk):
+                engine = sim.engine("restart")
+                engine.restart()
+                engine.run()
+        except Crash:
+            repeated += path.exists() and bool(sim.of(Restarted))
+            sim.engine("resume").run()
+        assert not read_interventions(sim.run)
+        [restarted, *sets] = sim.of(Restarted, Steer)
+        assert isinstance(restarted, Restarted), moment
+        assert len(sets) == bool(values)
+        assert [event.order for event in (restarted, *sets)][-1] == path.name
+        assert list(sim.state().attempts) == [2, 2, 2], moment
+        if disk.calls < moment:
+            break
+    assert moment > 10
+    assert repeated, "a file that outlives what follows from it"
+
+
+def test_an_order_whose_file_cannot_be_removed_is_carried_out_once(tmp_path: Path) -> None:
+    sim = Simulation(tmp_path, outcome=lambda _job, _attempt: AttemptOutcome(run_s=20.0))
+    path = write_intervention(sim.run, InterventionRecord(who="me", act="pause"))
+    text = path.read_bytes()
+    assert not sim.engine()._round()
+    assert not path.exists()
+    path.write_bytes(text)
+    write_intervention(sim.run, InterventionRecord(who="me", act="unpause"))
+    assert sim.engine("resume").run() is JobState.SUCCEEDED
+    assert [event.act for event in sim.of(Steer)] == ["pause", "unpause"]
+
+
+def test_of_several_restarts_the_newest_stands_for_all(tmp_path: Path) -> None:
+    sim = Simulation(tmp_path)
+    sim.engine().run()
+    label = JobTable(sim.run).labels[0]
+    for _ in range(2):
+        write_intervention(sim.run, InterventionRecord(who="me", act="restart", from_labels=(label,)))
+    assert sim.engine("restart").restart() == 3, "and nothing more: it died"
+    assert len(read_interventions(sim.run)) == 1
+    assert sim.engine("resume").run() is JobState.SUCCEEDED
+    assert list(sim.state().attempts) == [2, 2, 2]
+    assert len(sim.of(Restarted)) == 1

@@ -150,6 +150,8 @@ class EventDocument(Document, frozen=True, kw_only=True):
     """Earliest start of the next attempt."""
     from_labels: Sequence[str] | UnsetType = UNSET
     """In a restart: labels that run again with all their descendants, even those that succeeded."""
+    order: str | UnsetType = UNSET
+    """Name of the order's file; on the last event of an order that an engine carried out."""
     state: JobState | UnsetType = UNSET
     """State of the run at its end."""
     pid: int | UnsetType = UNSET

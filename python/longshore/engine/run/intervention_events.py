@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
+from msgspec import structs
+
 from longshore.engine.rundir.interventions import InterventionRecord
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.job_codes import OVER
@@ -38,11 +40,16 @@ def make_intervention_events(
     return [Steer(who=record.who, act=record.act, select=select, set=record.set, jobs=chosen, labels=throttled)]
 
 
-def make_restart_event(record: InterventionRecord, jobs: Iterable[int]) -> Restarted:
-    """Return the event of a restart that runs these jobs again."""
+def mark_order(events: Sequence[Steer | Deleted], order: str) -> Sequence[Steer | Deleted]:
+    """Return the events of an order, the last with the name of its file: with that event, all of them are written."""
+    return [*events[:-1], *(structs.replace(event, order=order) for event in events[-1:])]
+
+
+def make_restart_event(record: InterventionRecord, jobs: Iterable[int], *, order: str) -> Restarted:
+    """Return the event of a restart that runs these jobs again; `order` is the name of its file."""
     # Values set for some jobs only have events of their own, for these jobs alone.
     values = {} if record.jobs or record.labels else record.set
-    return Restarted(jobs=tuple(jobs), set=values, who=record.who, from_labels=record.from_labels)
+    return Restarted(jobs=tuple(jobs), set=values, who=record.who, from_labels=record.from_labels, order=order)
 
 
 def describe_intervention(event: Event) -> str:

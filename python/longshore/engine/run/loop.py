@@ -27,7 +27,12 @@ from longshore.engine.run.executor_capabilities import (
     reprioritise,
     wait_for_news,
 )
-from longshore.engine.run.intervention_events import describe_intervention, make_intervention_events, make_restart_event
+from longshore.engine.run.intervention_events import (
+    describe_intervention,
+    make_intervention_events,
+    make_restart_event,
+    mark_order,
+)
 from longshore.engine.run.judge_end import EndJudge, forget_tasks
 from longshore.engine.run.make_scheduler import make_scheduler
 from longshore.engine.run.members import MemberBuilder, tag_prefix
@@ -191,21 +196,30 @@ class Engine:
     def restart(self) -> int:
         """Run every job again that did not succeed or that the intervention names; return their number."""
         pending = [each for each in read_interventions(self._run, self._note_refusal) if each[1].act == "restart"]
-        # Removed as all interventions are, once the events that follow from them are durable.
-        self._executed |= {path for path, _ in pending}
-        return self._restart(pending[-1][1] if pending else InterventionRecord(who="", act="restart"))
+        for path, _ in pending[:-1]:
+            # The newest stands for all. An earlier one that outlived it would be carried out after it.
+            self._remove_order(path)
+        if not pending:
+            return self._restart(InterventionRecord(who="", act="restart"), "")
+        # Removed as all interventions are, once the events that follow from it are durable.
+        path, intervention = pending[-1]
+        self._executed.add(path)
+        return 0 if path.name in self.state.orders else self._restart(intervention, path.name)
 
-    def _restart(self, intervention: InterventionRecord) -> int:
+    def _restart(self, intervention: InterventionRecord, order: str) -> int:
         named = {number for number, label in enumerate(self._jobs.labels) if label in intervention.from_labels}
         chosen = select_for_restart(self.state, named)
         # Before the restart is recorded: if this life dies in between, the next one only repeats it.
         forget_tasks(self._run, chosen.restarted_jobs)
         if chosen.jobs:
-            event = make_restart_event(intervention, chosen.jobs)
+            event = make_restart_event(intervention, chosen.jobs, order="" if intervention.set else order)
             self._log_line(f"{intervention.who or 'a user'} orders: restart, {len(event.jobs)} jobs run again")
             self._record(event)
         if intervention.set:
-            self._apply_intervention(msgspec.structs.replace(intervention, act="set"))
+            self._apply_intervention(msgspec.structs.replace(intervention, act="set"), order)
+            if chosen.jobs and order and order not in self.state.orders:
+                # No job took the values: an event without jobs completes the order.
+                self._record(Steer(who=intervention.who, act="set", set=intervention.set, jobs=(), order=order))
         return len(chosen.jobs)
 
     def _round(self) -> bool:
@@ -407,12 +421,16 @@ class Engine:
             return
         self._checked_at = self._clock.elapsed()
         for path, intervention in read_interventions(self._run, self._note_refusal):
-            if path not in self._executed:
+            # An earlier life may have died before it removed the file of an order that it carried out.
+            if path not in self._executed and path.name not in self.state.orders:
                 self._executed.add(path)
-                self._apply_intervention(intervention)
+                self._apply_intervention(intervention, path.name)
             if self._commit():
-                with suppress(OSError):
-                    remove_file(path, below=self._run.root, durable=True)
+                self._remove_order(path)
+
+    def _remove_order(self, path: Path) -> None:
+        with suppress(OSError):
+            remove_file(path, below=self._run.root, durable=True)
 
     def _note_refusal(self, line: str) -> None:
         """Log a refused intervention once, even if it cannot be set aside."""
@@ -420,14 +438,15 @@ class Engine:
             self._refusals.add(line)
             self._log_line(line)
 
-    def _apply_intervention(self, intervention: InterventionRecord) -> None:
+    def _apply_intervention(self, intervention: InterventionRecord, order: str) -> None:
         if intervention.act == "restart":
             # The life that was begun for this restart died before carrying it out.
-            self._restart(intervention)
+            self._restart(intervention, order)
             return
-        for event in make_intervention_events(
+        events = make_intervention_events(
             intervention, self._jobs, self.state, request_of=self._scheduler.planned_request_of
-        ):
+        )
+        for event in mark_order(events, order):
             if description := describe_intervention(event):
                 self._log_line(description)
             self._record(event)

@@ -156,6 +156,7 @@ def _failed(state: RunState, event: Failed) -> None:
 
 
 def _steer(state: RunState, event: Steer) -> None:
+    state.orders.add(event.order)
     apply_steer(state, event)
     if event.act == "cancel" and not event.select:
         state.is_cancelled = True
@@ -168,6 +169,7 @@ def _steer(state: RunState, event: Steer) -> None:
 
 
 def _deleted(state: RunState, event: Deleted) -> None:
+    state.orders.add(event.order)
     for job in event.jobs:
         if state.delete(job):
             state.prune_below(job)
@@ -175,6 +177,7 @@ def _deleted(state: RunState, event: Deleted) -> None:
 
 
 def _restarted(state: RunState, event: Restarted) -> None:
+    state.orders.add(event.order)
     state.is_cancelled = False
     state.paused = ""
     state.finish_event = None

@@ -75,6 +75,8 @@ class ActiveInterventions:
         """Requests that were set for active jobs, for their next attempts."""
         self.set_retries: dict[int, int] = {}
         """Retries of a job, in place of the number of its profile."""
+        self.orders: set[str] = set()
+        """Names of the files of orders that were carried out."""
 
 
 class RunState(AttemptState, ActiveInterventions):

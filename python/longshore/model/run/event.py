@@ -181,12 +181,16 @@ class Steer(_Numbered, frozen=True, kw_only=True, gc=False, tag="steer"):
     """Indices of the throttled labels; none for the whole run."""
     request: Request | None = None
     """New request of each of these jobs."""
+    order: str = ""
+    """Name of the order's file, on the last event of an order; a later engine does not carry it out again."""
 
 
 class Deleted(_Numbered, frozen=True, kw_only=True, gc=False, tag="deleted"):
     """Jobs are cancelled; descendants are deleted with the whole run, pruned otherwise."""
 
     jobs: tuple[int, ...]
+    order: str = ""
+    """As in `Steer`."""
 
 
 class Restarted(_Numbered, frozen=True, kw_only=True, gc=False, tag="restarted"):
@@ -198,6 +202,8 @@ class Restarted(_Numbered, frozen=True, kw_only=True, gc=False, tag="restarted")
     who: str = ""
     from_labels: tuple[str, ...] = ()
     """Labels whose jobs run again with their descendants, even if they succeeded."""
+    order: str = ""
+    """As in `Steer`."""
 
 
 class Finished(_Numbered, frozen=True, kw_only=True, gc=False, tag="finished"):
