@@ -7,6 +7,7 @@ import os
 import random
 import shutil
 from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,16 @@ numberOfRetries: 1
 pipetask:
   B: {runQuantumCommand: "test -e ${PWD}/mended"}
 """
+
+LOOKS: Sequence[Callable[[Path], Sequence[str | Path]]] = (
+    lambda run: ("status", run),
+    lambda run: ("explain", run, "b"),
+    lambda run: ("show-job", run, "b"),
+    lambda run: ("logs", run, "--failed"),
+    lambda run: ("draw", run),
+    lambda run: ("draw", run, "--job", "b"),
+)
+"""Commands that look at a run, and have one document about it."""
 
 
 @pytest.fixture
@@ -124,6 +135,13 @@ def test_a_damaged_run_continues_once_the_loss_is_accepted(cli: Cli, over: Path,
     for looking in (("explain", over, "b"), ("show-job", over, "b"), ("logs", over, "--failed")):
         assert words in cli(*looking).stderr, looking
     assert " is UNKNOWN" in cli("explain", over, "b").stdout
+    damage = cli("report", "--id", over, "--json").json["runs"][0]["damage"]
+    for look in LOOKS:
+        told = cli(*look(over), "--json")
+        assert told.json["damage"] == damage, look(over)
+    assert words in cli("draw", over).stderr
+    (box,) = [box for box in cli("draw", over, "--json").json["boxes"] if box["name"] == "B"]
+    assert box["counts"] == {"UNKNOWN": 1}
     events = cli("events", over, "--json")
     assert (events.returncode, words in events.stderr) == (5, True)
 
@@ -150,9 +168,31 @@ def test_lost_lives_are_accepted_as_well(cli: Cli, over: Path, lost: str) -> Non
     for path in (over / "journal").iterdir():
         if lost in {path.name, "all"}:
             path.unlink()
+    for look in LOOKS:
+        told = cli(*look(over), "--json")
+        # Commands about a job refuse a run without any event.
+        assert told.json.get("damage") or told.returncode == 5, look(over)
+    (shown,) = cli("report", "--hist", "1", "--json").json["runs"]
+    assert (shown["state"], len(shown["damage"])) == ("UNKNOWN", 1)
     assert cli("resume", over).returncode == 6
     ran = cli("resume", over, "--accept-loss")
     assert ran.returncode == 0, ran.stderr
     # Without the second life, the restart is unknown: 'b' failed for good in the first.
     assert cli("report", "--id", over, "--watch").returncode == (19 if lost == "0002.jsonl" else 0)
     assert cli("resume", over).returncode == 0, "nothing is left to accept"
+
+
+def test_a_newest_life_that_only_the_snapshot_knows_is_damage_and_the_others_count(cli: Cli, over: Path) -> None:
+    (over / "journal" / "end.json").unlink()
+    (over / "journal" / "0002.jsonl").unlink()
+    for look in LOOKS:
+        (damage,) = cli(*look(over), "--json").json["damage"]
+        assert damage["path"] == str(over / "journal")
+    assert cli("report", "--id", over, "--json").json["runs"][0]["counts"]["UNKNOWN"] == len(TASKS)
+    assert cli("restart", over).returncode == 6
+    assert cli("restart", over, "--accept-loss").returncode == 0
+    assert cli("report", "--id", over, "--watch").returncode == 0
+    report = cli("report", "--id", over, "--json").json["runs"][0]
+    assert report["damage"] == []
+    attempts = {job["name"]: job["attempts"] for job in report["jobs"]}
+    assert {name: attempts[name] for name in ("a", "d", "e")} == {"a": 1, "d": 1, "e": 1}, "they succeeded before"

@@ -13,6 +13,7 @@ import msgspec
 import pytest
 from tests.app.written_run import NOW, WrittenRun, course
 
+from longshore.app.control.accept_loss import refuse_damage
 from longshore.app.control.restart import plan_restart
 from longshore.app.inspect.explain_job import explain_job
 from longshore.app.inspect.logs import LogFollower
@@ -34,7 +35,9 @@ from longshore.model.run.event import (
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import Cause, JobState
 from longshore.model.run.submission import Submission
+from longshore.services.htcondor.service import HTCondorService
 from longshore.services.local.service import LocalService
+from longshore.world.runs.run_directory import write_card
 
 
 @pytest.fixture
@@ -181,13 +184,33 @@ def test_states_of_a_run_without_a_journal_are_unknown(written: WrittenRun, deta
     assert prepared.notes == (f"prepared, and never submitted: longshore submit {written.run.root}",)
     assert prepared.counts[JobState.READY] == 3
     handed = Submission(id=card.id, by="submit", at=NOW, user="ada", host="here")
-    opened = OpenRun(run=written.run, card=msgspec.structs.replace(card, submissions=(handed,)))
+    card = msgspec.structs.replace(card, submissions=(handed,))
+    write_card(written.run, card)
+    opened = OpenRun(run=written.run, card=card)
     report = report_run(opened, details=details, now=NOW)
     assert (report.state, report.counts[JobState.UNKNOWN]) == (JobState.UNKNOWN, 6)
     assert "no record is left of its events" in report.notes[0]
+    (damage,) = report.damage
+    assert damage.path == str(written.run.journal)
+    assert report.notes[1] == str(damage)
     assert {job.state for job in report.jobs or ()} == ({JobState.UNKNOWN} if details else set())
     with pytest.raises(RunUnreadableError, match="and no record of its events is left in"):
         event_blocks(opened)
+
+
+def test_a_run_whose_workload_manager_has_the_events_lacks_no_life(written: WrittenRun) -> None:
+    written.begin()
+    written.journal.unlink()
+    written.run.engine_lock.unlink()
+    handed = Submission(id="7", by="submit", at=NOW, user="ada", host="here")
+    card = msgspec.structs.replace(written.opened.card, submissions=(handed,))
+    opened = OpenRun(run=written.run, card=card)
+    write_card(written.run, card)
+    assert opened.survey.damages
+    of_manager = OpenRun(run=written.run, card=card)
+    of_manager.__dict__["service"] = HTCondorService()
+    assert not of_manager.survey.damages
+    refuse_damage(of_manager)
 
 
 class Silent(LocalService):

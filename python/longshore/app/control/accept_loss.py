@@ -8,12 +8,10 @@ from collections.abc import Sequence
 
 from longshore import __version__
 from longshore.app.runs.open_run import OpenRun
-from longshore.engine.run.engine_service import EngineService
-from longshore.engine.run.lost_journal import describe_lost_lives, newest_known_life
-from longshore.engine.run.service_capabilities import journal_is_complete
-from longshore.engine.rundir.journal import Journal
-from longshore.engine.rundir.journal_chain import set_damaged_end_aside
-from longshore.engine.rundir.journal_survey import JournalSurvey, survey_journal
+from longshore.engine.run.lost_journal import newest_known_life
+from longshore.engine.rundir.journal import Journal, seal_of
+from longshore.engine.rundir.journal_chain import measure_lives, set_damaged_end_aside
+from longshore.engine.rundir.journal_survey import JournalSurvey
 from longshore.errors import SubmissionRefusedError
 from longshore.model.run.event import FORMAT, Life, LossAccepted, Seal, Sealed
 from longshore.world.files.folder import make_folders
@@ -26,7 +24,7 @@ def refuse_damage(opened: OpenRun) -> None:
 
     Raises `SubmissionRefusedError`, which names the damage and the way out.
     """
-    if found := _losses(opened, survey_journal(opened.run.journal)):
+    if found := opened.survey.damages:
         more = f" (and {len(found) - 1} more)" if found[1:] else ""
         raise SubmissionRefusedError(
             f"the journal of run '{opened.card.id}' is damaged: {found[0]}{more}",
@@ -44,25 +42,21 @@ def accept_loss(opened: OpenRun) -> Sequence[str]:
     require_access(opened.run, Access.ACT)
     if opened.is_alive() is not False:
         return ()
-    survey = survey_journal(opened.run.journal)
-    losses = _losses(opened, survey)
+    opened.__dict__.pop("survey", None)
+    survey = opened.survey
+    losses = tuple(map(str, survey.damages))
     if losses:
         _write_acceptance(opened, survey, losses)
         opened.__dict__.pop("survey", None)
     return losses
 
 
-def _losses(opened: OpenRun, survey: JournalSurvey) -> Sequence[str]:
-    # A workload manager that runs whole workflows has the events itself.
-    has_engine = isinstance(opened.service, EngineService) and journal_is_complete(opened.service, opened.run)
-    lost = describe_lost_lives(opened.run) if has_engine and not survey.damages else ""
-    return (*map(str, survey.damages), *([lost] if lost else []))
-
-
 def _write_acceptance(opened: OpenRun, survey: JournalSurvey, losses: Sequence[str]) -> None:
     run = opened.run
     number = newest_known_life(run) + 1
-    kept = {each.life: each for each in survey.intact}
+    # Where whole lives are missing after the others, these are intact.
+    intact = survey.intact or tuple(map(seal_of, measure_lives(run.journal)))
+    kept = {each.life: each for each in intact}
     now = time.time()
     make_folders(run.journal, below=run.root, durable=True)
     set_damaged_end_aside(run.journal)

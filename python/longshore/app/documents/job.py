@@ -21,6 +21,7 @@ from longshore.app.documents.document import (
 )
 from longshore.app.documents.event import EventDocument, RequestEntry, event_document, request_entry
 from longshore.config.lint.secrets import hide_secrets
+from longshore.model.run.damage import Damage
 from longshore.model.run.moment import format_timestamp
 from longshore.model.run.states import Cause, JobState
 
@@ -60,6 +61,8 @@ class LogsDocument(DatedDocument, frozen=True, kw_only=True):
     """A log per job, in the order of the workflow."""
     notes: Sequence[str]
     """Notes on logs that are not listed, a sentence each."""
+    damage: Sequence[Damage]
+    """Files and lines of the run directory that are not as they were written; empty if it is intact."""
 
 
 class _JobDocument(DatedDocument, frozen=True, kw_only=True):
@@ -71,6 +74,8 @@ class _JobDocument(DatedDocument, frozen=True, kw_only=True):
     """Number of the job in the workflow, from 0."""
     label: str
     """Label of the job."""
+    damage: Sequence[Damage]
+    """Files and lines of the run directory that are not as they were written; empty if it is intact."""
 
 
 class FileEntry(DocumentEntry, frozen=True):
@@ -274,14 +279,15 @@ def logs_pieces(
     lines: Callable[[Log], Iterable[str]] | None,
     *,
     notes: Sequence[str],
+    damage: Sequence[Damage] = (),
     as_of: float,
 ) -> Iterator[str]:
     """Yield the text of ``logs --json`` in chunks, because the logs need not fit into memory.
 
-    `run` is the run's id; `lines` reads the requested lines of a log; `notes` are about missing logs. `as_of` is in
-    seconds since the epoch.
+    `run` is the run's id; `lines` reads the requested lines of a log; `notes` are about missing logs. `damage` is
+    that of the run. `as_of` is in seconds since the epoch.
     """
-    document = LogsDocument(run=run, logs=(), notes=notes, as_of=format_timestamp(as_of, exact=True))
+    document = LogsDocument(run=run, logs=(), notes=notes, damage=damage, as_of=format_timestamp(as_of, exact=True))
     # No string contains this: quotation marks in strings are escaped.
     before, _, behind = to_json(document).rpartition('"logs": []')
     yield f'{before}"logs": ['
@@ -297,8 +303,8 @@ def logs_pieces(
     yield f"\n  ]{behind}\n"
 
 
-def job_document(job: JobDetails, *, as_of: float) -> JobDocument:
-    """Return a job as ``show-job --json`` prints it."""
+def job_document(job: JobDetails, *, damage: Sequence[Damage] = (), as_of: float) -> JobDocument:
+    """Return a job as ``show-job --json`` prints it; `damage` is that of its run."""
     return JobDocument.from_record(
         job,
         command=hide_secrets(job.line),
@@ -307,12 +313,15 @@ def job_document(job: JobDetails, *, as_of: float) -> JobDocument:
         request=request_entry(job.request),
         inputs=list(map(FileEntry.from_record, job.inputs)),
         outputs=list(map(FileEntry.from_record, job.outputs)),
+        damage=damage,
         as_of=as_of,
     )
 
 
-def explain_job_document(job: JobExplanation, reasons: Sequence[str], *, as_of: float) -> ExplainJobDocument:
-    """Return the explanation of a job as ``explain --json`` prints it."""
+def explain_job_document(
+    job: JobExplanation, reasons: Sequence[str], *, damage: Sequence[Damage] = (), as_of: float
+) -> ExplainJobDocument:
+    """Return the explanation of a job as ``explain --json`` prints it; `damage` is that of its run."""
 
     def name_of(index: int) -> tuple[str, str]:
         # Events of a batch name its other members too; they are left out below.
@@ -322,6 +331,7 @@ def explain_job_document(job: JobExplanation, reasons: Sequence[str], *, as_of: 
     return ExplainJobDocument.from_record(
         job,
         reasons=reasons,
+        damage=damage,
         waits_for=list(map(_related_job, job.waits_for)),
         comes_after=[GroupEntry(group.title, group.must_succeed, group.unfinished) for group in job.blocking_groups],
         causes=list(map(_related_job, job.causes)),

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from longshore.app.documents.document import Count, DatedDocument, DocumentEntry, Ordinal
+from longshore.model.run.damage import Damage
 from longshore.model.run.picture import Drawing
 from longshore.model.run.states import JobState
 
@@ -48,6 +49,8 @@ class DrawDocument(DatedDocument, frozen=True, kw_only=True):
     """The boxes."""
     arrows: Sequence[ArrowEntry]
     """The edges."""
+    damage: Sequence[Damage]
+    """Files and lines of the run directory that are not as they were written; empty if it is intact."""
 
 
 def draw_document(picture: Drawing, *, as_of: float) -> DrawDocument:

@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from longshore.app.documents.document import Count, DatedDocument, DocumentEntry, Seconds
 from longshore.contract.context import RunPaths
+from longshore.model.run.damage import Damage
 from longshore.model.run.moment import format_timestamp
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import STATE_EXIT_STATUS, JobState
@@ -54,6 +55,8 @@ class _StateDocument(DatedDocument, frozen=True, kw_only=True):
     """Number of jobs of the run, the final one included."""
     notes: Sequence[str]
     """What a reader must know, a sentence each."""
+    damage: Sequence[Damage]
+    """Files and lines of the run directory that are not as they were written; empty if it is intact."""
 
 
 class StatusDocument(_StateDocument, frozen=True, kw_only=True):

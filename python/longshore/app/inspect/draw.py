@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from msgspec import structs
+
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.inspect.find_jobs import find_job
@@ -15,11 +17,13 @@ from longshore.app.payload.lsst import is_lsst
 from longshore.app.payload.payload_format import is_graph_file
 from longshore.app.plan.clustering import ClusteredRun
 from longshore.app.progress import Progress, RecordingProgress
+from longshore.app.report.brief_report import status_run
 from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.job_events import events_of_jobs
 from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.app.submit.stages import advance_run
 from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.journal_survey import find_unknown_jobs
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES
 from longshore.errors import PreparationError
@@ -82,12 +86,16 @@ def draw_run(reference: str, *, job: str | None, depth: int) -> Drawing:
         labels=jobs.labels,
     )
     if job is None:
+        if opened.survey.damages:
+            report = status_run(opened, check=True)
+            return structs.replace(draw_labels(outline, report.labels), damage=report.damage)
         snapshot = read_snapshot(opened.run)
         return draw_labels(outline, snapshot.labels if snapshot else None)
     chosen = find_job(opened, jobs, job)
     near = find_neighborhood(outline, chosen, depth)
     names = {each: jobs.names[each] for each in near.jobs}
-    return draw_neighborhood(outline, near, chosen, names, _replay_states(opened, jobs, near.jobs))
+    drawing = draw_neighborhood(outline, near, chosen, names, _replay_states(opened, jobs, near.jobs))
+    return structs.replace(drawing, damage=tuple(opened.damages))
 
 
 def _parents_with_final(jobs: JobTable) -> list[tuple[int, ...]]:
@@ -105,4 +113,5 @@ def _replay_states(opened: OpenRun, jobs: JobTable, shown: Iterable[int]) -> Map
     ancestors = jobs.ancestors(*drawn)
     events = events_of_jobs(event_blocks(opened), range(len(jobs)) if len(ancestors) == len(jobs) else set(ancestors))
     state = replay(jobs, events, ancestors)
-    return {each: JOB_STATES[state.code[each]] for each in drawn}
+    unknown = find_unknown_jobs(state, opened.survey) if opened.damages else frozenset()
+    return {each: JobState.UNKNOWN if each in unknown else JOB_STATES[state.code[each]] for each in drawn}

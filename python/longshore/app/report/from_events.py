@@ -60,6 +60,8 @@ class Replay:
         lost = bool(opened.card.submissions) and alive is not True
         self.has_no_events = not has_events and (bool(self.unreachable) or lost)
         self.has_no_engine = alive is not True and not self.state.finish_event
+        if alive is False and not self.unreachable and not self.survey.damages and opened.find_lost_lives():
+            self._take_survey()
         self._shown = [self._shown_for(code) for code in JobCode]
         self.is_watched = not self.has_no_engine and not self.has_no_events and not self.survey.damages
         self.held = find_held_jobs(read_waiting(opened.run), self.state.code) if self.is_watched else frozenset()
@@ -76,10 +78,13 @@ class Replay:
                 self._record_position(piece[-1])
         except DamagedError:
             # What precedes the damage counts.
-            self.survey = self._opened.survey
-            self.unknown = find_unknown_jobs(state, self.survey)
+            self._take_survey()
             return True
         return bool(piece)
+
+    def _take_survey(self) -> None:
+        self.survey = self._opened.survey
+        self.unknown = find_unknown_jobs(self.state, self.survey)
 
     def _record_position(self, event: BriefEvent) -> None:
         life = self.attempts.life

@@ -168,14 +168,10 @@ class ReportBuilder:
         if replay.unreachable:
             yield f"the workload manager does not answer: {replay.unreachable}"
             return
-        if replay.has_no_events:
-            yield "it was submitted, and no record is left of its events"
+        if replay.has_no_events or replay.survey.damages:
+            yield from self._damage_notes(replay)
             return
         life = replay.attempts.life
-        if replay.survey.damages:
-            yield from map(str, replay.survey.damages)
-            yield f"to continue from what is intact: longshore resume {self._opened.card.id} --accept-loss"
-            return
         if life is None:
             yield "its engine has not begun" if alive is True else _not_started_note(self._opened)
             return
@@ -191,6 +187,13 @@ class ReportBuilder:
         elif snapshot and snapshot.note and not snapshot.note.startswith("paused: "):
             # The journal's reader has already noted that the run is paused.
             yield snapshot.note
+
+    def _damage_notes(self, replay: Replay) -> Iterator[str]:
+        if replay.has_no_events:
+            yield "it was submitted, and no record is left of its events"
+        if replay.survey.damages:
+            yield from map(str, replay.survey.damages)
+            yield f"to continue from what is intact: longshore resume {self._opened.card.id} --accept-loss"
 
     def _lacking(self, snapshot: Snapshot, last: tuple[int, int]) -> list[str]:
         """Return warnings if the journal lacks events that the snapshot includes."""

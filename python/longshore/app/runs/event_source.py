@@ -48,6 +48,9 @@ def _intact_blocks(opened: OpenRun) -> list[bytes]:
     except DamagedError:
         # Evaluated for those who show what was read.
         assert opened.survey.damages
+    else:
+        if opened.find_lost_lives():
+            assert opened.survey.damages
     return blocks
 
 

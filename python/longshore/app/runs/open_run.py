@@ -57,14 +57,32 @@ class OpenRun:
     @cached_property
     def survey(self) -> JournalSurvey:
         """Damage of the journal and its consequences; the first use reads the whole journal."""
-        from longshore.engine.rundir.journal_survey import survey_journal
+        from longshore.engine.rundir.journal_survey import JournalSurvey, survey_journal
 
-        return survey_journal(self.run.journal)
+        survey = survey_journal(self.run.journal)
+        if not survey.damages and (lost := self.find_lost_lives()):
+            # They may have restarted jobs that were over.
+            return JournalSurvey((lost,), may_restart=True)
+        return survey
 
     @property
     def damages(self) -> Sequence[Damage]:
         """Damages that readers of this run have met so far."""
         return self.survey.damages if "survey" in self.__dict__ else ()
+
+    def find_lost_lives(self) -> Damage | None:
+        """Return what the journal of a dead engine lacks by what other files know; ``None`` if it lacks nothing."""
+        from longshore.engine.run.lost_journal import find_lost_lives
+
+        lost = find_lost_lives(self.run)
+        if lost is None:
+            return None
+        from longshore.engine.run.engine_service import EngineService
+        from longshore.engine.run.service_capabilities import journal_is_complete
+
+        # A workload manager that runs whole workflows has the events itself.
+        has_engine = isinstance(self.service, EngineService) and journal_is_complete(self.service, self.run)
+        return lost if has_engine and self.is_alive() is False else None
 
     @cached_property
     def event_source(self) -> EventSource:

@@ -10,7 +10,7 @@ from pathlib import Path
 import click
 
 from longshore.app import api
-from longshore.cli.options import JSON
+from longshore.cli.options import JSON, print_notes
 
 _FORMATS = ("dot", "mermaid", "svg")
 _SUFFIXES = {".dot": "dot", ".gv": "dot", ".mmd": "mermaid", ".md": "mermaid", ".svg": "svg"}
@@ -60,6 +60,7 @@ def command(
         if sets:
             raise click.UsageError("--set is for a configuration; a run cannot be changed here.")
         picture = api.draw_run(run, job=job, depth=depth)
+        print_notes(map(str, picture.damage))
     if as_json:
         from longshore.app.documents.document import to_json
         from longshore.app.documents.picture import draw_document

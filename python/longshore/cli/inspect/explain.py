@@ -24,7 +24,7 @@ def command(run: str, job: str, *, as_json: bool) -> None:
         from longshore.app.documents.job import explain_job_document
         from longshore.cli.show.job_text import state_reasons
 
-        print_json(explain_job_document(explained, state_reasons(explained, now=now), as_of=now))
+        print_json(explain_job_document(explained, state_reasons(explained, now=now), damage=opened.damages, as_of=now))
         return
     from longshore.cli.show.job_text import explanation_text
 

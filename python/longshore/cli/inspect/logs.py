@@ -157,7 +157,7 @@ def _print_json(opened: OpenRun, found: LogList, *, tail: int | None, pattern: r
     from longshore.app.documents.job import logs_pieces
 
     lines = None if pattern is None and tail is None else partial(_lines_as_text, pattern=pattern, tail=tail)
-    pieces = logs_pieces(opened.card.id, found.logs, lines, notes=found.notes, as_of=time.time())
+    pieces = logs_pieces(opened.card.id, found.logs, lines, notes=found.notes, damage=opened.damages, as_of=time.time())
     if sys.stdout:
         # A log may be larger than memory, and there may be a hundred thousand of them.
         sys.stdout.writelines(pieces)

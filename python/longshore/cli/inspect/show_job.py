@@ -28,7 +28,7 @@ def command(run: str, job: str, *, attempt: int | None, script: bool, as_json: b
     elif as_json:
         from longshore.app.documents.job import job_document
 
-        print_json(job_document(shown, as_of=time.time()))
+        print_json(job_document(shown, damage=opened.damages, as_of=time.time()))
     else:
         from longshore.cli.show.job_text import job_text
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.journal_chain import measure_lives
 from longshore.errors import SubmissionRefusedError
+from longshore.model.run.damage import Damage
 from longshore.model.run.moment import format_timestamp
 from longshore.world.runs.run_directory import read_card, read_snapshot
 
@@ -17,7 +18,7 @@ def refuse_if_lives_lost(run: RunPaths) -> None:
     SubmissionRefusedError
         The journal lacks a life of an engine.
     """
-    if lost := describe_lost_lives(run):
+    if lost := find_lost_lives(run):
         raise SubmissionRefusedError(
             f"the journal of '{run.root}' is incomplete: {lost}; which jobs succeeded is not known, and a new engine "
             "would run them again",
@@ -26,24 +27,28 @@ def refuse_if_lives_lost(run: RunPaths) -> None:
         )
 
 
-def describe_lost_lives(run: RunPaths) -> str:
-    """Return which lives the journal lacks by what other files know; empty if it lacks none."""
+def find_lost_lives(run: RunPaths) -> Damage | None:
+    """Return what the journal lacks by what other files know; ``None`` if it lacks nothing."""
     extents = measure_lives(run.journal)
     damage = next((each.damage for each in extents if each.damage), None)
     if damage is not None:
-        return str(damage)
+        return damage
     newest = extents[-1].life if extents else 0
     snapshot = read_snapshot(run)
     if snapshot is not None and snapshot.life > newest:
-        return f"'{run.status.name}' was written by engine {snapshot.life}, which has no file in '{run.journal}'"
+        return _lost(run, f"'{run.status.name}' was written by engine {snapshot.life}, which has no file there")
     if (keeper := _newest_life_with_keeper(run)) > newest:
-        return f"'{run.keeper}' has records of engine {keeper}, which has no file in '{run.journal}'"
+        return _lost(run, f"'{run.keeper}' has records of engine {keeper}, which has no file there")
     submissions = read_card(run).submissions
     if submissions and not newest:
         first = submissions[0]
         when = f"{format_timestamp(first.at)} by '{first.user}' on '{first.host}'"
-        return f"the run was submitted {when}, and '{run.journal}' has no events"
-    return ""
+        return _lost(run, f"the run was submitted {when}, and it has no events")
+    return None
+
+
+def _lost(run: RunPaths, what: str) -> Damage:
+    return Damage(path=str(run.journal), what=what, unknown="which jobs succeeded since is not known")
 
 
 def newest_known_life(run: RunPaths) -> int:

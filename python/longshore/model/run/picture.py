@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from longshore.model.run.damage import Damage
 from longshore.model.run.states import JobState
 
 
@@ -58,3 +59,5 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     boxes: tuple[DrawingNode, ...]
     arrows: tuple[DrawingEdge, ...]
+    damage: tuple[Damage, ...] = ()
+    """Damages of the run directory that were met."""
