@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from zlib import crc32
 
@@ -20,7 +21,8 @@ from longshore.engine.rundir.read_journal import read_events
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.lines.codec import encode_line
 from longshore.model.run.damage import DamagedError
-from longshore.model.run.event import FORMAT, Ended, Event, Life, Lost, Seal, Started
+from longshore.model.run.event import FORMAT, Ended, Event, Finished, Life, Lost, Seal, Sealed, Started
+from longshore.model.run.states import JobState
 
 
 def life_of(number: int, seal: Seal | None = None, *, version: int = FORMAT) -> Life:
@@ -293,3 +295,29 @@ def test_journals_that_were_sealed_by_their_first_event_are_read(tmp_path: Path)
     with (tmp_path / "0001.jsonl").open("ab") as file:
         file.write(encode_line(Lost(j=9, a=1, why="void")))
     assert list(read_events(tmp_path))[:-1] == written
+
+
+def test_a_journal_takes_no_event_behind_the_seal_of_the_end(tmp_path: Path) -> None:
+    journal = begin(tmp_path)
+    end = journal.append(Finished(state=JobState.SUCCEEDED), now=5.0)
+    assert isinstance(end, Finished)
+    journal.commit()
+    journal.seal_end(end)
+    with pytest.raises(ValueError, match="is sealed, and takes no event: Lost"):
+        journal.append(Lost(j=0, a=1, why="gone"), now=6.0)
+    journal.close()
+    assert list(read_events(tmp_path))[-1] == end
+    with begin_next(tmp_path) as later:
+        later.append(Lost(j=0, a=1, why="gone"), now=7.0)
+        later.commit()
+    assert [type(event) for event in read_events(tmp_path)] == [Life, Finished, Life, Sealed, Lost]
+
+
+@contextmanager
+def begin_next(folder: Path) -> Iterator[Journal]:
+    """A life after others, which seals them."""
+    number, seal = next_life(folder)
+    journal = Journal(folder, life_of(number))
+    journal.seal(seal, now=6.5)
+    yield journal
+    journal.close()

@@ -75,6 +75,7 @@ class Journal:
         self._file = AppendedFile(path, below=folder.parent)
         self._local = is_local_file_system(folder)
         self._number = 0
+        self._is_over = False
 
     def seal(self, seen: Seal | None, *, now: float) -> list[Event]:
         """Seal the lives before this one; return the events of the newest that came after `seen`, the part read.
@@ -96,7 +97,15 @@ class Journal:
         return [_decode(line, newest.path) for line in rest.splitlines(keepends=True)]
 
     def append(self, event: Event, *, now: float) -> Event:
-        """Add an event to the group that the next `commit` writes; return it with its number and time."""
+        """Add an event to the group that the next `commit` writes; return it with its number and time.
+
+        Raises
+        ------
+        ValueError
+            The end of the run is sealed: nothing may be written behind it.
+        """
+        if self._is_over:
+            raise ValueError(f"'{self._path}' is sealed, and takes no event: {type(event).__name__}")
         self._number += 1
         event = msgspec.structs.replace(event, n=self._number, t=now)
         line, self._crc = add_checksum(encode(event), self._crc)
@@ -131,6 +140,7 @@ class Journal:
         OSError
             The seal cannot be written; the run is over all the same.
         """
+        self._is_over = True
         size = self._file.size
         seal = EndSeal(life=self._life, bytes=size, crc=self._crc, n=self._number, t=end.t, state=end.state)
         write_end_seal(self._folder, seal)

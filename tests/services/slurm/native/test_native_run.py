@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.run_state import RunState
 from longshore.errors import ConfigError
-from longshore.model.run.event import Ended, Event, Lost
+from longshore.model.run.event import Ended, Event, Finished, Lost, Started
 from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import Request
 from longshore.services.slurm.batch_records import BatchRecord
@@ -22,7 +22,7 @@ from longshore.services.slurm.native.derive_events import (
     derive_events,
     group_arrays,
 )
-from longshore.services.slurm.native.native_run import wants_native
+from longshore.services.slurm.native.native_run import find_missing_events, wants_native
 
 DIAMOND = ((), (0,), (0,), (1, 2))
 ME = Cancellation(who="me", at=9.0)
@@ -191,3 +191,11 @@ def test_who_wants_it() -> None:
         wants_native({"slurm": {"mode": "dag"}})
     with pytest.raises(ConfigError, match="means nothing"):
         wants_native({"slurm": {"mode": "native", "engineAs": "job"}})
+
+
+def test_a_second_collector_records_the_end_again_and_nothing_else_twice() -> None:
+    end = Finished(state=JobState.SUCCEEDED, t=9.0)
+    events = [Started(j=0, a=1, t=1.0), Ended(j=0, a=1, exit=0, t=2.0), end]
+    assert find_missing_events(events, []) == events
+    assert find_missing_events(events, events[:1]) == events[1:]
+    assert find_missing_events(events, events) == [end], "a new life without it would not be over"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -260,14 +260,13 @@ class NativeRun:
         if not isinstance(last, Finished):
             return None
         # An earlier collector that died may have written a part.
-        known = {_event_key(event) for event in read_events(self._run.journal)}
+        missing = find_missing_events(events[1:], read_events(self._run.journal))
         number, seal = next_life(self._run.journal)
         journal = Journal(self._run.journal, self._life_event(number, "resume"))
         try:
             journal.seal(seal, now=time.time())
-            for event in events[1:]:
-                if _event_key(event) not in known:
-                    journal.append(event, now=event.t)
+            for event in missing:
+                journal.append(event, now=event.t)
             journal.commit()
             journal.seal_end(last)
         finally:
@@ -348,6 +347,15 @@ def _groups(jobs: JobTable, is_single: Callable[[SlurmMap], bool], max_array: in
     keys = [(jobs.profile_of[job], tuple(sorted(parents))) for job, parents in enumerate(jobs.parents)]
     only = [job != last and not is_single(jobs.settings(job).service_settings) for job in range(len(jobs))]
     yield from group_arrays(keys, only, max_array)
+
+
+def find_missing_events(events: Iterable[Event], recorded: Iterable[Event]) -> list[Event]:
+    """Return the events that a new life must record: those without a record, and the end of the run.
+
+    A run is over only if its newest life says so: an earlier collector may have died behind the end that it recorded.
+    """
+    known = {_event_key(event) for event in recorded}
+    return [event for event in events if isinstance(event, Finished) or _event_key(event) not in known]
 
 
 def _event_key(event: Event) -> tuple[object, ...]:
