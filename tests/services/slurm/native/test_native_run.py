@@ -195,7 +195,7 @@ def test_who_wants_it() -> None:
 
 def test_a_second_collector_records_the_end_again_and_nothing_else_twice() -> None:
     end = Finished(state=JobState.SUCCEEDED, t=9.0)
-    events = [Started(j=0, a=1, t=1.0), Ended(j=0, a=1, exit=0, t=2.0), end]
+    events: list[Event] = [Started(j=0, a=1, t=1.0), Ended(j=0, a=1, exit=0, t=2.0), end]
     assert find_missing_events(events, []) == events
     assert find_missing_events(events, events[:1]) == events[1:]
     assert find_missing_events(events, events) == [end], "a new life without it would not be over"
