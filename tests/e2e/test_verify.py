@@ -168,3 +168,15 @@ def test_a_journal_that_was_cut_before_the_newest_snapshot_is_noted(cli: Cli, fi
     ran = cli("verify", finished)
     assert ran.returncode == 0
     assert "its end was lost in a crash, or cut off" in ran.stdout
+
+
+def test_a_journal_that_was_cut_before_attempts_that_its_keeper_started_is_damaged(cli: Cli, finished: Path) -> None:
+    path = finished / "journal" / "0001.jsonl"
+    (finished / "journal" / "end.json").unlink()
+    lines = path.read_bytes().splitlines(keepends=True)
+    newest = max(number for number, line in enumerate(lines) if b'"e":"submitting"' in line)
+    path.write_bytes(b"".join(lines[:newest]))
+    (finished / "status.json").unlink()
+    ran = cli("verify", finished)
+    assert ran.returncode == 5
+    assert f"damaged      '{path}': it lacks the submission of" in ran.stdout

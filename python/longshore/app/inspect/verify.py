@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.inspect.verify_end import check_starts, is_sealed, note_missing_seal
+from longshore.app.inspect.verify_end import check_starts, check_submissions, is_sealed, note_missing_seal
 from longshore.app.inspect.verify_records import check_record, check_record_lines
 from longshore.app.progress import Progress
 from longshore.app.runs.open_run import OpenRun
@@ -206,6 +206,7 @@ def _check_journal(result: VerifyResult) -> Iterator[Damage]:
     try:
         result.notes += note_missing_seal(run, extents)
         yield from check_starts(run, extents)
+        yield from check_submissions(run, extents)
     except (OSError, RunUnreadableError):
         # The damage of the newest life was told above, that of records is told below.
         return

@@ -8,13 +8,13 @@ from pathlib import Path
 import msgspec
 
 from longshore.contract.context import RunPaths
-from longshore.engine.rundir.journal_chain import LifeExtent, read_end_seal
+from longshore.engine.rundir.journal_chain import LifeExtent, measure_lives, read_end_seal
 from longshore.engine.rundir.read_journal import read_life
 from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.codec import decode_events
 from longshore.model.run.damage import Damage
-from longshore.model.run.event import Finished, Started
+from longshore.model.run.event import Finished, Started, Submitting
 from longshore.world.files.read_file import read_file
 
 _START = b'"r":"start"'
@@ -70,6 +70,27 @@ def check_starts(run: RunPaths, extents: Sequence[LifeExtent]) -> Iterator[Damag
     if missing:
         what = f"it lacks the records of {len(missing)} starts that the journal has"
         yield Damage(path=str(run.keeper), what=what, unknown="how these attempts ended is not known")
+
+
+def check_submissions(run: RunPaths, extents: Sequence[LifeExtent]) -> Iterator[Damage]:
+    """Check that the newest life of a local run without an end has every attempt that its keepers started.
+
+    A batch is durable in the journal before a keeper starts it: a crash loses no such line, a cut does.
+    """
+    if not run.keeper.is_dir() or not extents or is_sealed(run, extents):
+        return
+    newest = extents[-1]
+    # The keepers first: a live engine submits more in between.
+    records = [start for path in run.keeper.glob(f"{newest.life:04}.*.jsonl") for start in _starts(path)]
+    unknown = {(job, attempt) for job, attempt, _ in records}
+    # The life is measured anew, for the same reason.
+    for block in read_life(measure_lives(run.journal)[-1]) if unknown else ():
+        for event in decode_events(block.lines, path=str(block.path)):
+            if isinstance(event, Submitting):
+                unknown.difference_update(event.jobs)
+    if unknown:
+        what = f"it lacks the submission of {len(unknown)} attempts that '{run.keeper}' has started"
+        yield Damage(path=str(newest.path), what=what, unknown="a resumed run would start these jobs again")
 
 
 def _starts(path: Path) -> Iterator[tuple[int, int, float]]:
