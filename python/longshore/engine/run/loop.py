@@ -352,7 +352,7 @@ class Engine:
             missing = tuple(member for member in members.get(batch, ()) if member not in taken)
             if is_lost:
                 for job, attempt in missing:
-                    why = "it may have run, and its records were lost with the machine"
+                    why = "it may have run, and its records are lost or damaged"
                     self._record(Lost(j=job, a=attempt, why=why))
             elif missing:
                 self._take_back(batch, missing)

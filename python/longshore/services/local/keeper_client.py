@@ -7,6 +7,7 @@ import signal
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from longshore.contract.batch import AttemptId, MemberEvent
@@ -16,7 +17,7 @@ from longshore.engine.keeper.protocol import MemberOrder, RunOrder
 from longshore.engine.run.members import life_of_tag
 from longshore.engine.rundir.journal_chain import first_event, life_path
 from longshore.model.run.event import Lost
-from longshore.services.local.keeper_file import KeeperFile, keeper_files, received_members
+from longshore.services.local.keeper_file import KeeperFile, keeper_files, received_members, recorded_attempts
 from longshore.services.local.keeper_process import KeeperProcess
 from longshore.services.local.keeper_program import encode_command, run_token
 from longshore.services.local.keeper_records import ExitRecord, NeverStartedRecord, StartRecord, end_event, start_event
@@ -87,6 +88,8 @@ class LocalClient:
         """Batches with members that were not started for a temporary reason."""
         self.throttle_reason = ""
         """The latest temporary reason."""
+        self.why_undecided = ""
+        """Why `find` last had no answer."""
         become_subreaper()
 
     def environment(self, shared: Mapping[str, str]) -> int:
@@ -139,6 +142,9 @@ class LocalClient:
             # Checked before the file is read: a keeper that ends in between has written its last record by then.
             is_alive = file.is_keeper_alive() or file is self._live_keeper_file()
             self._events.extend(self._events_of(file))
+            if file.is_damaged and self._keeper and file is self._keeper_file:
+                # What is not known of its attempts is settled at its end, and another keeper starts further ones.
+                self._retire_keeper()
             if not is_alive:
                 self._events.extend(self._settle_dead_keeper(file))
                 never_started = sorted(file.sent)
@@ -153,7 +159,7 @@ class LocalClient:
         self._orphans.enforce_limits()
 
     def find(self, tags: Iterable[str]) -> dict[str, frozenset[AttemptId]] | None:
-        """Find the members per tag that reached a keeper; ``None`` while an orphaned keeper still reads commands."""
+        """Find the members per tag that reached a keeper; ``None`` while that is undecided, for `why_undecided`."""
         wanted = set(tags)
         # Waited for once: an engine suspended elsewhere may keep its keeper busy without limit.
         self._drain_deadline = deadline = self._drain_deadline or processes.monotonic() + _DRAIN_LIMIT_S
@@ -177,31 +183,56 @@ class LocalClient:
                 for tag, members in received_members(file, wanted).items():
                     received.setdefault(tag, set()).update(members)
                 file.close()
+            if self._may_run_unrecorded([file for file in files if file.is_damaged], wanted, live):
+                self.why_undecided = "a keeper's records are damaged, and attempts that they lack may still run"
+                return None
             if all(file.closed for file in files if file.path in live):
                 return {tag: frozenset(members) for tag, members in received.items() if members and tag in wanted}
             if processes.monotonic() > deadline:
+                self.why_undecided = "a keeper of an earlier engine has not read all of its commands"
                 return None
             processes.sleep(0.02)
 
+    def _may_run_unrecorded(
+        self, damaged: Collection[KeeperFile], wanted: AbstractSet[str], live: AbstractSet[Path]
+    ) -> bool:
+        """Whether an attempt of a wanted batch may run whose records are damaged."""
+        if not damaged:
+            return False
+        lives = {life_of_tag(tag) for tag in wanted}
+        doubtful = [file for file in damaged if file.life in lives]
+        if not doubtful:
+            return False
+        if any(file.path in live for file in doubtful):
+            return True
+        known = {attempt for file in self._files.values() for attempt in file.attempts()}
+        for file in keeper_files(self._run.keeper).values():
+            known |= recorded_attempts(file)
+        names = {f"{job}.{number}" for job, number in known}
+        running = processes_with_variable(_RUN_VARIABLE, self._run_token)
+        return any(environment.get(_JOB_VARIABLE, "") not in names for _, environment in running)
+
     def find_lost(self, tags: Iterable[str]) -> frozenset[str]:
-        """Find batches whose start records a power failure may have removed.
+        """Find batches whose start records a power failure or damage may have removed.
 
         Records are not synced, which would take longer than a short job. The last one says that a keeper read all
-        commands: where it is left, so are those before it.
+        commands: where it is left, so are those before it, unless they are damaged.
         """
         return frozenset(tag for tag in tags if (life := life_of_tag(tag)) and self._may_lack_records(life))
 
     def _may_lack_records(self, life: int) -> bool:
+        files = [file for file in keeper_files(self._run.keeper).values() if file.life == life]
+        for file in files:
+            file.read()
+            file.close()
+        if any(file.is_damaged for file in files):
+            return True
         try:
             if life == self._life or first_event(life_path(self._run.journal, life)).boot == boot_id():
                 return False
         except FileNotFoundError:
             # A life writes its journal before it submits anything.
             return False
-        files = [file for name, file in keeper_files(self._run.keeper).items() if name.startswith(f"{life:04}.")]
-        for file in files:
-            file.read()
-            file.close()
         return not files or not all(file.closed for file in files)
 
     def end(self, attempts: Iterable[AttemptId], *, grace_s: float) -> int:
@@ -252,9 +283,7 @@ class LocalClient:
     def close(self) -> None:
         """Disconnect from the keeper, which waits for its running attempts and ends."""
         if self._keeper:
-            self._keeper.disconnect(wait_s=0.0 if self._keeper.file.attempts() else _END_LIMIT_S)
-            self._former_keepers.append(self._keeper)
-            self._keeper = None
+            self._retire_keeper(wait_s=0.0 if self._keeper.file.attempts() else _END_LIMIT_S)
         for each in self._former_keepers:
             each.release()
         self._former_keepers.clear()
@@ -283,6 +312,13 @@ class LocalClient:
             self._forget_keeper()
         return self._keeper_file if self._keeper else None
 
+    def _retire_keeper(self, wait_s: float = 0.0) -> None:
+        """Disconnect from the keeper, which waits for its running attempts and ends."""
+        assert self._keeper is not None
+        self._keeper.disconnect(wait_s=wait_s)
+        self._former_keepers.append(self._keeper)
+        self._keeper = None
+
     def _forget_keeper(self) -> None:
         """Drop a keeper that died; its guard stays for its orphans."""
         assert self._keeper is not None
@@ -297,7 +333,7 @@ class LocalClient:
                 yield start_event(record, host=self._host)
             elif isinstance(record, NeverStartedRecord):
                 # `find` reports this for keepers of earlier lives.
-                if file is self._keeper_file:
+                if file.life == self._life:
                     self._never_started.extend(record.m)
                     self._forget_attempts(record.m)
             elif isinstance(record, ExitRecord) and record.is_temporary:
@@ -317,11 +353,15 @@ class LocalClient:
     def _settle_dead_keeper(self, file: KeeperFile) -> Iterator[MemberEvent]:
         """Determine the outcome of the attempts of a dead keeper."""
         # The keeper may have started some just before it died, without recording it.
-        if file.unstarted and file.is_of_this_boot():
-            self._kill_processes(file.unstarted)
-        for job, number in sorted(file.unstarted):
-            yield Lost(j=job, a=number, why="its keeper was killed while starting it")
-        self._forget_attempts(file.unstarted)
+        doubtful, why = file.unstarted, "its keeper was killed while starting it"
+        if file.is_damaged:
+            doubtful, why = file.unstarted | file.sent.keys(), "the records of its keeper are damaged"
+        if doubtful and file.is_of_this_boot():
+            self._kill_processes(doubtful)
+        for job, number in sorted(doubtful):
+            file.sent.pop((job, number), None)
+            yield Lost(j=job, a=number, why=why)
+        self._forget_attempts(doubtful)
         file.unstarted.clear()
         for attempt, start in list(file.running.items()):
             outcome = self._orphans.outcome(start, file)

@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from longshore.contract.batch import AttemptId
+from longshore.engine.run.members import life_of_tag
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.services.local.guard_file import GuardFile
 from longshore.services.local.keeper_records import (
@@ -45,13 +46,36 @@ class KeeperFile:
         self.reaping: dict[AttemptId, ReapingRecord] = {}
         """Attempts that ended, until their end record."""
         self.closed = False
+        self._has_unreadable = False
+
+    @property
+    def life(self) -> int:
+        """Number of the engine's life that the keeper belongs to."""
+        return int(self.path.name.partition(".")[0])
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether records that were read are damaged: what is not in the others may have happened all the same."""
+        return self.lines.is_damaged or self._has_unreadable
 
     def read(self) -> list[Record]:
         """Read the new records since the last call."""
-        records = list(_decoded(self.lines.read()))
+        text = self.lines.read()
+        try:
+            records = decode_records(text)
+        except DECODE_ERRORS:
+            records = list(self._decode_one_by_one(text))
         for record in records:
             self._apply(record)
         return records
+
+    def _decode_one_by_one(self, text: bytes) -> Iterator[Record]:
+        for line in text.splitlines():
+            try:
+                yield decode_record(line)
+            except DECODE_ERRORS:
+                # A power failure can leave zeros in a file without checksums.
+                self._has_unreadable = True
 
     def _apply(self, record: Record) -> None:
         match record:
@@ -63,13 +87,15 @@ class KeeperFile:
                 self._remove_sent(record.m)
             case StartRecord():
                 self.tags.pop((record.j, record.a), None)
+                # The record that it was received may be damaged.
+                self.sent.pop((record.j, record.a), None)
                 self.unstarted.discard((record.j, record.a))
                 self.running[record.j, record.a] = record
             case ReapingRecord():
                 self.reaping[record.j, record.a] = record
             case ExitRecord():
                 self.reaping.pop((record.j, record.a), None)
-                tag = self.tags.pop((record.j, record.a), None)
+                tag = self.sent.pop((record.j, record.a), None) or self.tags.pop((record.j, record.a), None)
                 if record.is_temporary and tag is not None:
                     self.throttled.add(tag)
                 self.unstarted.discard((record.j, record.a))
@@ -103,7 +129,10 @@ class KeeperFile:
 
     def is_of_this_boot(self) -> bool:
         """Whether the keeper started since the machine's last boot."""
-        return self.keeper_record is not None and self.keeper_record.boot == boot_id()
+        if self.keeper_record is None:
+            # Its processes may run: whether they do is told by their start times.
+            return self.is_damaged
+        return self.keeper_record.boot == boot_id()
 
 
 def keeper_files(folder: Path) -> dict[str, KeeperFile]:
@@ -119,36 +148,43 @@ def keepers_elsewhere(folder: Path) -> str:
         began = file.keeper_record
         file.guard.read()
         jobs = sum(not file.is_end_known(attempt) for attempt in file.attempts())
-        over = file.closed and not jobs
+        over = file.closed and not jobs and not file.is_damaged
         if began is not None and began.host != host_name() and began.boot != boot_id() and not over:
             jobs_by_host[began.host] = jobs_by_host.get(began.host, 0) + jobs
     return " and ".join(f"a keeper on '{host}', with {jobs} jobs" for host, jobs in jobs_by_host.items())
 
 
-def _decoded(text: bytes) -> Iterator[Record]:
-    try:
-        yield from decode_records(text)
-    except DECODE_ERRORS:
-        yield from _decoded_one_by_one(text)
-
-
-def _decoded_one_by_one(text: bytes) -> Iterator[Record]:
-    for line in text.splitlines():
-        try:
-            yield decode_record(line)
-        except DECODE_ERRORS:
-            # A power failure can leave zeros in a file; the attempts of unreadable records are settled as lost.
-            continue
-
-
 def received_members(file: KeeperFile, wanted: AbstractSet[str]) -> dict[str, set[AttemptId]]:
-    """Return the members per tag that a keeper received and did not give up."""
+    """Return the members per tag that a keeper received and did not give up.
+
+    If its records are damaged, each batch of its life has all attempts that were started, whatever their batch.
+    """
     found: dict[str, set[AttemptId]] = {}
     tags: dict[AttemptId, str] = {}
+    started: set[AttemptId] = set()
     for record in file.read():
         if isinstance(record, ReceivedRecord) and record.b in wanted:
             found.setdefault(record.b, set()).update(record.m)
             tags.update(dict.fromkeys(record.m, record.b))
-        elif isinstance(record, ExitRecord) and record.is_temporary and (tag := tags.get((record.j, record.a))):
-            found[tag].discard((record.j, record.a))
+        elif isinstance(record, ExitRecord) and record.is_temporary:
+            if tag := tags.get((record.j, record.a)):
+                found[tag].discard((record.j, record.a))
+        elif isinstance(record, StartRecord | ReapingRecord | ExitRecord):
+            started.add((record.j, record.a))
+    if file.is_damaged:
+        for tag in wanted:
+            if life_of_tag(tag) == file.life:
+                found.setdefault(tag, set()).update(started)
     return found
+
+
+def recorded_attempts(file: KeeperFile) -> set[AttemptId]:
+    """Return the attempts that a keeper's records name."""
+    attempts: set[AttemptId] = set()
+    for record in file.read():
+        if isinstance(record, ReceivedRecord | NeverStartedRecord):
+            attempts.update(record.m)
+        elif isinstance(record, StartRecord | ReapingRecord | ExitRecord):
+            attempts.add((record.j, record.a))
+    file.close()
+    return attempts

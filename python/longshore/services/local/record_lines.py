@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,8 @@ from longshore.world.files.read_file import open_to_read
 _BLOCK_B: Final = 1 << 20
 _FORMAT_MARKS: Final = (b'"v":2', b',"c":"')
 """Either of them marks lines with checksums; two, because damage can take one away."""
+_CHANGED_END: Final = re.compile(rb',"c":"[0-9a-f]{8}"}[^\n]')
+"""A whole line whose line feed is another byte: a line that its writer did not finish never has one."""
 
 
 class RecordLines:
@@ -27,6 +30,13 @@ class RecordLines:
         self._has_checksums = False
         self._crc = SEED
         self._lines_read = 0
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether a line that was read is damaged, or the end of the last one."""
+        if self.bad_lines:
+            return True
+        return self._has_checksums and _CHANGED_END.search(self._partial_line) is not None
 
     def read(self) -> bytes:
         """Read the new intact lines since the last call."""

@@ -133,7 +133,7 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
         except OSError as error:
             return Unreachable(why=_read_error(error))
         if received is None:
-            return Unreachable(why="a keeper of an earlier engine has not read all of its commands")
+            return Unreachable(why=self._open_client.why_undecided)
         return FindResult(received, lost=lost)
 
     def poll(self, since: Mark) -> PollResult | Unreachable:
