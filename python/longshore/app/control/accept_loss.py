@@ -1,4 +1,4 @@
-"""Damage of a run's journal before a new engine: refused, or accepted by the user as a loss."""
+"""Damage of a run's journal or keepers' records before a new engine: refused, or accepted by the user as a loss."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from longshore import __version__
 from longshore.app.runs.open_run import OpenRun
+from longshore.engine.run.check_records import ACCEPT_LOSS
 from longshore.engine.run.lost_journal import newest_known_life
 from longshore.engine.rundir.journal import Journal, seal_of
 from longshore.engine.rundir.journal_chain import measure_lives, set_damaged_end_aside
@@ -20,14 +21,14 @@ from longshore.world.runs.owner import Access, require_access
 
 
 def refuse_damage(opened: OpenRun) -> None:
-    """Refuse to continue a run whose journal is damaged: jobs that succeeded might run again.
+    """Refuse to continue a run whose journal or keepers' records are damaged: jobs that succeeded might run again.
 
     Raises `SubmissionRefusedError`, which names the damage and the way out.
     """
-    if found := opened.survey.damages:
+    if found := (*opened.survey.damages, *opened.keeper_damages):
         more = f" (and {len(found) - 1} more)" if found[1:] else ""
         raise SubmissionRefusedError(
-            f"the journal of run '{opened.card.id}' is damaged: {found[0]}{more}",
+            f"records of run '{opened.card.id}' are damaged: {found[0]}{more}",
             hint="Bring the files back from a copy of the run. To continue from what is intact, so that jobs may run "
             f"again: longshore resume {opened.card.id} --accept-loss",
         )
@@ -36,27 +37,30 @@ def refuse_damage(opened: OpenRun) -> None:
 def accept_loss(opened: OpenRun) -> Sequence[str]:
     """Record that the user accepts the losses of a damaged journal; return a sentence per loss.
 
-    A life of its own seals every life at its intact length. Does nothing for an intact journal or a live engine. Raises
+    A life of its own seals every life at its intact length. Does nothing without damage or with a live engine. Raises
     `RunUnreadableError` for a newer format.
     """
     require_access(opened.run, Access.ACT)
     if opened.is_alive() is not False:
         return ()
-    opened.__dict__.pop("survey", None)
-    survey = opened.survey
-    losses = tuple(map(str, survey.damages))
+    _forget_damages(opened)
+    losses = tuple(map(str, (*opened.survey.damages, *opened.keeper_damages)))
     if losses:
-        _write_acceptance(opened, survey, losses)
-        opened.__dict__.pop("survey", None)
+        _write_acceptance(opened, opened.survey, losses)
+        _forget_damages(opened)
     return losses
+
+
+def _forget_damages(opened: OpenRun) -> None:
+    for known in ("survey", "keeper_damages"):
+        opened.__dict__.pop(known, None)
 
 
 def _write_acceptance(opened: OpenRun, survey: JournalSurvey, losses: Sequence[str]) -> None:
     run = opened.run
     number = newest_known_life(run) + 1
-    # Where whole lives are missing after the others, these are intact.
-    intact = survey.intact or tuple(map(seal_of, measure_lives(run.journal)))
-    kept = {each.life: each for each in intact}
+    # Where only whole lives or keepers' records are missing, all lives that are left are intact.
+    kept = {each.life: each for each in survey.intact or map(seal_of, measure_lives(run.journal))}
     now = time.time()
     make_folders(run.journal, below=run.root, durable=True)
     set_damaged_end_aside(run.journal)
@@ -67,7 +71,7 @@ def _write_acceptance(opened: OpenRun, survey: JournalSurvey, losses: Sequence[s
         host=host_name(),
         pid=os.getpid(),
         boot=boot_id(),
-        by="accept-loss",
+        by=ACCEPT_LOSS,
         longshore=__version__,
     )
     journal = Journal(run.journal, life)

@@ -207,6 +207,9 @@ class _ExplanationBuilder:
         finished = state.finish_event is not None
         has_no_engine = self._alive is not True and not finished
         has_stopped = has_no_engine and self._alive is False
+        if has_stopped:
+            # From here on, they are among the damages of the run.
+            _ = self._opened.keeper_damages
         request = state.requests.get(job) or (own_attempts[-1].requested if own_attempts else None) or settings.request
         manager_reason, is_held = (
             self._manager_reason() if code == JobCode.PENDING and not has_no_engine else ("", False)

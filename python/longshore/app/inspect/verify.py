@@ -15,10 +15,10 @@ from typing import Final
 import msgspec
 
 from longshore.app.inspect.verify_end import check_starts, check_submissions, is_sealed, note_missing_seal
-from longshore.app.inspect.verify_records import check_record, check_record_lines
 from longshore.app.progress import Progress
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import RunPaths
+from longshore.engine.run.check_records import check_record, check_record_lines
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.journal_chain import first_event, measure_lives
 from longshore.engine.rundir.read_journal import read_life
@@ -39,7 +39,14 @@ from longshore.world.runs.run_directory import MANIFESTS_SINCE, read_snapshot
 _COMMANDS_UNKNOWN: Final = "which commands its jobs have is not known"
 _SERVICE_UNKNOWN: Final = "what the workload manager or the jobs would execute from it is not known"
 _PREPARED_UNKNOWN: Final = "what the run was made from is not known"
-_RECORDS: Final = ("keeper/*.jsonl", "batches/**/*.json", "batches/**/*.jsonl", "steer/*.json", "wms/*.json")
+_RECORDS: Final = (
+    "keeper/*.jsonl",
+    "keeper/*.guard",
+    "batches/**/*.json",
+    "batches/**/*.jsonl",
+    "steer/*.json",
+    "wms/*.json",
+)
 """Records that are written after the preparation."""
 
 NOT_COVERED: Final = {
@@ -244,7 +251,7 @@ def _check_records(result: VerifyResult) -> Iterator[Damage]:
         except OSError as error:
             yield Damage(path=str(path), what=f"it cannot be read: {error.strerror}")
             continue
-        check = check_record_lines if path.suffix == ".jsonl" else check_record
+        check = check_record if path.suffix == ".json" else check_record_lines
         has_checksum, damages = check(path, content)
         result.covered[name] = Check.CHECKSUM if has_checksum else Check.FORM
         yield from damages

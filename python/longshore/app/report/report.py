@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 
 from msgspec import structs
@@ -28,7 +28,7 @@ from longshore.contract.context import Unreachable
 from longshore.engine.run.service_capabilities import status_lines
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.damage import DamagedError
+from longshore.model.run.damage import Damage, DamagedError
 from longshore.model.run.event import Event, Life
 from longshore.model.run.moment import format_moment
 from longshore.model.run.report import RunReport
@@ -74,7 +74,7 @@ class ReportBuilder:
             alive = self._opened.is_alive()
             snapshot = read_snapshot(run)
             cached = None if details or alive is not False else read_cached_report(self._opened, snapshot)
-            if cached and not self._opened.survey.damages:
+            if cached and not self._opened.survey.damages and not self._opened.keeper_damages:
                 return structs.replace(cached.report, specifics=tuple(_service_lines(self._opened, cached.life)))
             if details or snapshot is None or not is_current(self._opened, snapshot, alive=alive):
                 return self._from_events(now, alive=alive, snapshot=snapshot, details=details)
@@ -128,8 +128,8 @@ class ReportBuilder:
             [*_pause_notes(replay.state), *self._notes(replay, snapshot, alive=alive), *silence],
         )
         report = self._report(replay.jobs, replay.attempts, status, now, replay.job_reports)
-        if replay.survey.damages:
-            return structs.replace(report, damage=replay.survey.damages)
+        if damages := self._damages(replay, alive=alive):
+            return structs.replace(report, damage=damages)
         if alive is False and replay.mark and not status.is_live and not details:
             cache_report(self._opened, snapshot, mark=replay.mark, life=replay.attempts.life, report=report)
         return report
@@ -164,12 +164,17 @@ class ReportBuilder:
             summary=summarize_run(jobs, attempts, failed, status, now=now, waiting=waiting),
         )
 
+    def _damages(self, replay: Replay, *, alive: bool | Unreachable) -> tuple[Damage, ...]:
+        """Return the damages of the journal and, without an engine, of the keepers' records."""
+        return (*replay.survey.damages, *(self._opened.keeper_damages if alive is False else ()))
+
     def _notes(self, replay: Replay, snapshot: Snapshot | None, *, alive: bool | Unreachable) -> Iterator[str]:
         if replay.unreachable:
             yield f"the workload manager does not answer: {replay.unreachable}"
             return
-        if replay.has_no_events or replay.survey.damages:
-            yield from self._damage_notes(replay)
+        damages = self._damages(replay, alive=alive)
+        if replay.has_no_events or damages:
+            yield from self._damage_notes(replay, damages)
             return
         life = replay.attempts.life
         if life is None:
@@ -188,11 +193,11 @@ class ReportBuilder:
             # The journal's reader has already noted that the run is paused.
             yield snapshot.note
 
-    def _damage_notes(self, replay: Replay) -> Iterator[str]:
+    def _damage_notes(self, replay: Replay, damages: Sequence[Damage]) -> Iterator[str]:
         if replay.has_no_events:
             yield "it was submitted, and no record is left of its events"
-        if replay.survey.damages:
-            yield from map(str, replay.survey.damages)
+        if damages:
+            yield from map(str, damages)
             yield f"to continue from what is intact: longshore resume {self._opened.card.id} --accept-loss"
 
     def _lacking(self, snapshot: Snapshot, last: tuple[int, int]) -> list[str]:

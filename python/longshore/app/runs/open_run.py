@@ -65,10 +65,18 @@ class OpenRun:
             return JournalSurvey((lost,), may_restart=True)
         return survey
 
+    @cached_property
+    def keeper_damages(self) -> Sequence[Damage]:
+        """Damages of the keepers' records that a new engine relies on; reads these records on first use."""
+        from longshore.engine.run.check_records import find_keeper_damages
+
+        return find_keeper_damages(self.run)
+
     @property
     def damages(self) -> Sequence[Damage]:
         """Damages that readers of this run have met so far."""
-        return self.survey.damages if "survey" in self.__dict__ else ()
+        survey = self.survey.damages if "survey" in self.__dict__ else ()
+        return (*survey, *(self.keeper_damages if "keeper_damages" in self.__dict__ else ()))
 
     def find_lost_lives(self) -> Damage | None:
         """Return what the journal of a dead engine lacks by what other files know; ``None`` if it lacks nothing."""
