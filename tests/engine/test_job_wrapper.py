@@ -103,6 +103,49 @@ def test_half_a_record_is_none(text: str, files: BatchFiles) -> None:
     assert files.read_ends(wanted) == ({}, set())
 
 
+RECORD = b'{"j":3,"a":1,"status":127,"run":1.05,"host":"n1"}\n'
+
+
+def test_every_cut_of_an_end_record_is_told_and_none_is_read_as_another(
+    files: BatchFiles, caplog: pytest.LogCaptureFixture
+) -> None:
+    files.ends.mkdir(parents=True)
+    path = files.ends / "3.1"
+    whole = b"n1 77 /run/wms/longshore-job\n" + RECORD
+    path.write_bytes(whole)
+    intact = files.read_ends({(3, 1)})[0][3, 1]
+    for end in range(len(whole)):
+        path.write_bytes(whole[:end])
+        os.utime(path, (intact.end, intact.end))
+        ended, _ = files.read_ends({(3, 1)})
+        # Without its line feed, nothing of it is missing.
+        assert ended in ([{(3, 1): intact}] if end == len(whole) - 1 else [{}]), end
+    assert f"'{path}' is not an end record of its job" in caplog.text
+    assert caplog.text.count(str(path)) == 1, "once"
+
+
+def test_changed_forms_and_names_of_an_end_record_are_told(files: BatchFiles) -> None:
+    files.ends.mkdir(parents=True)
+    path = files.ends / "3.1"
+    values = {*range(RECORD.index(b"127"), RECORD.index(b"127") + 3)}
+    values |= set(range(RECORD.index(b"1.05"), RECORD.index(b"1.05") + 4))
+    values |= set(range(RECORD.index(b"n1"), RECORD.index(b"n1") + 2))
+    for at in set(range(len(RECORD) - 1)) - values:
+        for bit in range(8):
+            changed = bytearray(RECORD)
+            changed[at] ^= 1 << bit
+            path.write_bytes(changed)
+            assert files.read_ends({(3, 1)})[0] == {}, (at, bit)
+
+
+@pytest.mark.parametrize("end", [len(RECORD), *range(RECORD.index(b"127") + 1, len(RECORD) - 1)])
+def test_a_job_that_ran_before_ends_with_its_status_or_without_any(files: BatchFiles, end: int, tmp_path: Path) -> None:
+    files.write_table([member(3, "exit 5", folder=tmp_path)])
+    (files.ends / "3.1").write_bytes(RECORD[:end].rstrip(b"\n") + b"\n")
+    ran = subprocess.run(["/bin/sh", "-c", files.command(1)], check=False, capture_output=True)
+    assert ran.returncode == (127 if end == len(RECORD) else 126)
+
+
 def test_a_member_that_was_run_before_is_preempted() -> None:
     end = EndRecord(j=3, a=1, status=99, run=0.0, host="h", end=9.0, refused=True).to_event()
     assert (end.exit, end.signal, end.cause, end.reason) == (None, None, Cause.PREEMPTED, RUN_ONCE)

@@ -7,11 +7,14 @@ scheduler's reports.
 
 from __future__ import annotations
 
+import logging
 import os
+import re
 import shlex
 import signal
 from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
@@ -29,12 +32,17 @@ from longshore.world.files.atomic import write_atomically
 from longshore.world.files.folder import make_folders, remove_empty_folder, remove_file
 from longshore.world.files.read_file import open_stream, read_file
 
+LOG: Final = logging.getLogger(__name__)
 WRAPPER: Final = PurePosixPath("wms", "longshore-job")
 """Path of the wrapper in a run directory."""
 _STARTED_SUFFIX: Final = ".began"
 """Suffix of the file that a member creates when it begins, which succeeds once; it becomes its end record."""
 _KILLED_STATUS: Final = 128
 """A shell adds this to the number of a signal (POSIX 2.8.2 says: more than 128)."""
+_RECORD_FORM: Final = re.compile(
+    rb'\{"j":\d+,"a":\d+,"status":\d+,"run":-?\d+\.-?\d+,"host":"[^"\\]*"(,"refused":true)?\}'
+)
+"""Form of an end record: with the brace at its end, no value before it is cut."""
 
 
 def wrapper_file(ctx: Context) -> RenderedFile:
@@ -191,8 +199,10 @@ class BatchFiles(msgspec.Struct, frozen=True):
                 continue
             if name.endswith(_STARTED_SUFFIX):
                 started.add(attempt)
-            elif record := _record(self.ends / name):
+            elif record := read_end_record(self.ends / name):
                 ended[attempt] = record
+            elif (self.ends / name).exists():
+                _tell_unreadable(self.ends / name)
         return ended, started
 
     def remove_end(self, attempt: AttemptId) -> None:
@@ -232,11 +242,25 @@ def _attempt(name: str) -> AttemptId | None:
     return (int(job), int(attempt)) if job.isdecimal() and attempt.isdecimal() else None
 
 
-def _record(path: Path) -> EndRecord | None:
+def read_end_record(path: Path) -> EndRecord | None:
+    """Read a member's end record; ``None`` if it is gone, or not as the wrapper writes it."""
     try:
         with open_stream(path) as file:
             # The line of the end follows that of the beginning.
-            record = msgspec.json.decode(file.read().splitlines()[-1], type=EndRecord)
-            return msgspec.structs.replace(record, end=os.fstat(file.fileno()).st_mtime)
-    except (OSError, IndexError, *DECODE_ERRORS):
+            *_, line = [b"", *file.read().removesuffix(b"\n").split(b"\n")]
+            end = os.fstat(file.fileno()).st_mtime
+    except OSError:
         return None
+    if not _RECORD_FORM.fullmatch(line):
+        return None
+    try:
+        record = msgspec.json.decode(line, type=EndRecord)
+    except DECODE_ERRORS:
+        return None
+    return msgspec.structs.replace(record, end=end) if path.name == f"{record.j}.{record.a}" else None
+
+
+@lru_cache(maxsize=4096)
+def _tell_unreadable(path: Path) -> None:
+    """Log that a record cannot be read, once."""
+    LOG.warning("'%s' is not an end record of its job: what it recorded is not known", path)

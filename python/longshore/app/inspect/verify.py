@@ -18,6 +18,7 @@ from longshore.app.inspect.verify_end import check_starts, check_submissions, is
 from longshore.app.progress import Progress
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import RunPaths
+from longshore.engine.job_wrapper import read_end_record
 from longshore.engine.run.check_records import check_record, check_record_lines
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.journal_chain import first_event, measure_lives
@@ -51,7 +52,7 @@ _RECORDS: Final = (
 
 NOT_COVERED: Final = {
     "logs/": "output of jobs",
-    "ends/": "end records of jobs, which the engine copies to the journal",
+    "ends/": "of a run that is over: the journal has all that they recorded",
     "tasks/": "finished tasks of jobs of several, noted by the jobs",
     "keeper/": "of a run that is over: the journal has all that it recorded",
     "cache/": "can be made again",
@@ -242,7 +243,7 @@ def _check_records(result: VerifyResult) -> Iterator[Damage]:
     is_over = _is_over(run)
     for path in sorted({path for pattern in _RECORDS for path in run.root.glob(pattern)}):
         name = path.relative_to(run.root).as_posix()
-        if name in result.covered or (is_over and path.parent == run.keeper):
+        if name in result.covered or (is_over and run.root / name.split("/")[0] in {run.keeper, run.ends}):
             continue
         try:
             content = read_file(path)
@@ -250,6 +251,12 @@ def _check_records(result: VerifyResult) -> Iterator[Damage]:
             continue  # an intervention that was just taken
         except OSError as error:
             yield Damage(path=str(path), what=f"it cannot be read: {error.strerror}")
+            continue
+        if run.ends in path.parents:
+            result.covered[name] = Check.FORM
+            if read_end_record(path) is None and path.exists():
+                what = "it is not an end record of its job"
+                yield Damage(path=str(path), what=what, unknown="how the job ended is not known")
             continue
         check = check_record if path.suffix == ".json" else check_record_lines
         has_checksum, damages = check(path, content)
