@@ -54,6 +54,15 @@ def test_the_table_has_a_line_a_member(name: str, command: str, tmp_path_factory
     assert files.read_members() == ((3, 1), (4, 2))
 
 
+def test_only_the_owner_reads_the_variables_of_the_members(files: BatchFiles) -> None:
+    before = os.umask(0)
+    try:
+        files.write_table([member(3, "true")])
+    finally:
+        os.umask(before)
+    assert files.table.stat().st_mode & 0o777 == 0o600
+
+
 def test_a_batch_without_files_has_no_members_and_no_ends(files: BatchFiles) -> None:
     assert files.read_members() == ()
     assert files.read_ends({(3, 1)}) == ({}, set())

@@ -173,7 +173,8 @@ class BatchFiles(msgspec.Struct, frozen=True):
         """Write the table of the members, and make the directory of their end records."""
         make_folders(self.ends, below=self.run.root, durable=True)
         make_folders(self.run.batches, below=self.run.root, durable=True)
-        write_atomically(self.table, "".join(self._lines(members)), below=self.run.root, durable=True)
+        # It has the variables of the jobs, which may be secrets.
+        write_atomically(self.table, "".join(self._lines(members)), below=self.run.root, durable=True, mode=0o600)
 
     def read_members(self) -> tuple[AttemptId, ...]:
         """Return the members in the order of the table; empty without a table."""

@@ -10,6 +10,7 @@ from typing import Final
 from longshore.app.acquire.named_files import find_file, find_payload_file
 from longshore.app.configure.configuration import Configuration
 from longshore.app.configure.resolved_run import ResolvedRun
+from longshore.app.configure.secret_values import find_secret_values
 from longshore.app.payload.payload import AcquiredPayload, note_kept_graph
 from longshore.app.progress import Progress
 from longshore.config.profile.command_lines import read_command_words
@@ -162,7 +163,9 @@ def _run_command(
         origin = None  # no file to correct
     progress.stage(f"{command.activity} (output in '{output}')")
     try:
-        write_atomically(output, f"{shlex.join(words)}\n\n", below=run.paths.root)
+        text = f"{shlex.join(words)}\n\n"
+        mode = 0o600 if find_secret_values(run.configuration) else 0o666
+        write_atomically(output, text, below=run.paths.root, mode=mode)
         status = run_to_file(words, output, env=run.configuration.env)
     except OSError as error:
         program = words[0]

@@ -18,6 +18,7 @@ from longshore.app.configure.service_lookup import find_service
 from longshore.app.payload.locate_file import locate_file
 from longshore.app.plan.programs import existing_programs
 from longshore.app.submit.transform import RunPlan
+from longshore.config.lint.secrets import looks_secret
 from longshore.config.values.bps_eval import GENERATE_KEY
 from longshore.config.values.merge import PACKAGED_LAYERS, Node, plain_value
 from longshore.config.values.templates import quote_value
@@ -126,11 +127,18 @@ def _value_changes(before: _Values, now: _Values, *, same_version: bool) -> Iter
         if (not same_version and layers <= PACKAGED_LAYERS) or (generated and _is_generated(key, old_origin, layers)):
             continue
         if key not in now:
-            yield _change(f"'{key}' is not set now, and was {quote_value(was)}")
+            yield _change(f"'{key}' is not set now, and was {_shown(key, was)}")
         elif key not in before:
-            yield _change(f"'{key}' is {quote_value(value)} now, and was not set", origin)
+            yield _change(f"'{key}' is {_shown(key, value)} now, and was not set", origin)
         else:
-            yield _change(f"'{key}' is {quote_value(value)} now, and was {quote_value(was)}", origin)
+            yield _change(f"'{key}' is {_shown(key, value)} now, and was {_shown(key, was)}", origin)
+
+
+def _shown(key: str, value: YamlValue) -> str:
+    """Return a value for a message, masked if it looks like a secret."""
+    if isinstance(value, str) and looks_secret(key.rpartition(".")[2], value):
+        return "(hidden)"
+    return quote_value(value)
 
 
 def _is_generated(key: str, old_origin: Origin | None, layers: set[str]) -> bool:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from longshore.app.acquire.read_payload import AcquiredRun, acquire_run
 from longshore.app.configure.resolved_run import ResolvedRun
@@ -17,6 +17,9 @@ from longshore.app.submit.submit_once import PreparedRun, SubmittedRun, submit_o
 from longshore.app.submit.transform import RunPlan, plan_run
 from longshore.app.submit.write_run import write_run
 from longshore.world.runs.registry import remove_entry, reserve_id
+
+_MOST_NAMED: Final = 5
+"""Names of files in one note."""
 
 
 class Stage(StrEnum):
@@ -67,11 +70,26 @@ def _run_next_stage(record: StageRecord, progress: RecordingProgress) -> StageRe
             return plan_run(record, progress)
         case RunPlan():
             progress.stage(f"writing {_count_text(len(record.workflow), 'job')} to '{record.run.paths.root}'")
-            return write_run(record)
+            prepared = write_run(record)
+            _note_private_files(record, prepared, progress)
+            return prepared
         case PreparedRun():
             return submit_once(record, progress)
         case SubmittedRun():
             raise ValueError("no stage follows the last")
+
+
+def _note_private_files(plan: RunPlan, prepared: PreparedRun, progress: Progress) -> None:
+    """Say to whom shares a run with a group that its members cannot read all of it."""
+    group = plan.run.configuration.resolved_site.settings.get("group")
+    if group and prepared.private_files:
+        shown = ", ".join(f"'{name}'" for name in prepared.private_files[:_MOST_NAMED])
+        others = len(prepared.private_files) - _MOST_NAMED
+        more = f" and {_count_text(others, 'more file')}" if others > 0 else ""
+        progress.note(
+            f"only you can read {shown}{more}, not the group '{group}', because of secrets in the configuration; "
+            "name environment variables instead to share all files"
+        )
 
 
 @contextmanager

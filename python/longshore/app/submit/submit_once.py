@@ -44,7 +44,7 @@ class PreparedRun:
     """Run that is prepared and ready for submission.
 
     `site` and `umask` are those of its site. `kept_files` names files in its directory that stay if it is refused; with
-    `keep` the whole directory stays.
+    `keep` the whole directory stays. `private_files` hold secrets, and only the user may read them.
     """
 
     run: RunPaths
@@ -54,6 +54,7 @@ class PreparedRun:
     umask: int | None
     kept_files: tuple[str, ...] = ()
     keep: bool = False
+    private_files: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)

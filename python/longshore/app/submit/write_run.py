@@ -9,7 +9,9 @@ import msgspec
 import yaml
 
 from longshore import __version__
+from longshore.app.configure.secret_values import find_secret_values
 from longshore.app.submit.fingerprint import merged_config_path, origins_of, take_fingerprint
+from longshore.app.submit.private_files import keep_private
 from longshore.app.submit.saved_graphs import write_saved
 from longshore.app.submit.submit_once import PreparedRun
 from longshore.app.submit.transform import RunPlan
@@ -50,7 +52,15 @@ def write_run(plan: RunPlan) -> PreparedRun:
     )
     remember_service(card.service)
     site = run.configuration.resolved_site
-    with apply_umask(site.umask), create_run_directory(run.paths.root, kept=plan.kept_files) as draft:
+    with (
+        apply_umask(site.umask),
+        create_run_directory(run.paths.root, kept=plan.kept_files) as draft,
+        keep_private(
+            draft,
+            find_secret_values(run.configuration),
+            more=[run.paths.root / name for name in plan.kept_files],
+        ) as private,
+    ):
         if group := site.settings.get("group"):
             set_group(draft.root, group)
         mutable = _write_files(draft, plan, card.run_token)
@@ -71,6 +81,7 @@ def write_run(plan: RunPlan) -> PreparedRun:
         site=run.configuration.site,
         umask=site.umask,
         kept_files=plan.kept_files,
+        private_files=tuple(private),
     )
 
 

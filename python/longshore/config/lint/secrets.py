@@ -1,4 +1,4 @@
-"""Detects values that look like secrets (passwords, tokens), by the name of their key or by their form."""
+"""Finds values that look like secrets (passwords, tokens), by the name of their key or by their form."""
 
 from __future__ import annotations
 
@@ -21,6 +21,13 @@ _SECRET_VALUE = re.compile(
     r"|\b[a-z][a-z0-9+]{1,11}://[^\s/:@{}$<>]{1,100}:[^\s/@{}$<>]{1,100}@",
 )
 _MAX_SEARCHED = 20_000
+_REFERENCE = re.compile(r"\$<\w+>|\$\{\w[^}]*\}|\$\w+|<\w+:[^<>]*>|\{[^{}]*\}", re.ASCII)
+"""A value elsewhere that a text names: an environment variable, a file or a key."""
+_VARIABLE = re.compile(r"\$<(\w+)>|\$\{(\w+)", re.ASCII)
+"""An environment variable that a text names."""
+_FILE_PATH = re.compile(r"(~|\.\.?)?(/[\w.-]+)+/?", re.ASCII)
+_SHORTEST_NUMBER = 4
+"""Digits of a number that may be a secret; smaller ones are counts."""
 
 
 def find_secrets(node: Node, key: str = "") -> Iterator[Finding]:
@@ -40,10 +47,44 @@ def find_secrets(node: Node, key: str = "") -> Iterator[Finding]:
         yield Finding(
             message=f"the value of '{key}' looks like a secret",
             origin=node.origin,
-            hint="It would be written to the run directory. Name an environment variable or a file that holds it.",
+            hint="Only you can read the run's files that hold it. Name an environment variable or a file instead.",
             severity=Severity.WARNING,
             hidden=True,
         )
+
+
+def literal_secrets(node: Node, key: str = "") -> Iterator[str]:
+    """Yield the texts of a layer that may be secrets, by the name of their key or by their form.
+
+    Unlike `find_secrets`, this rather takes too much: numbers, texts with spaces, and what stands beside a reference.
+    """
+    if isinstance(node.value, dict):
+        for name, below in node.value.items():
+            yield from literal_secrets(below, name)
+    elif isinstance(node.value, list):
+        for below in node.value:
+            yield from literal_secrets(below, key)
+    elif isinstance(node.value, str):
+        text = node.value
+        yield from (found[0] for found in _SECRET_VALUE.finditer(text))
+        literal = _REFERENCE.sub("", text)
+        if _is_secret_key(key) and literal.strip() and not _FILE_PATH.fullmatch(text):
+            yield literal
+    elif isinstance(node.value, int | float) and _is_secret_number(key, node.value):
+        yield str(node.value)
+
+
+def secret_variables(node: Node, key: str = "") -> Iterator[str]:
+    """Yield the names of the environment variables of a layer that may hold secrets."""
+    if isinstance(node.value, dict):
+        for name, below in node.value.items():
+            yield from secret_variables(below, name)
+    elif isinstance(node.value, list):
+        for below in node.value:
+            yield from secret_variables(below, key)
+    elif isinstance(node.value, str) and "$" in node.value:
+        names = (found[1] or found[2] for found in _VARIABLE.finditer(node.value))
+        yield from (name for name in names if _is_secret_key(key) or _is_secret_key(name))
 
 
 def hide_secrets(text: str) -> str:
@@ -61,4 +102,13 @@ def _is_secret(key: str, value: str) -> bool:
         return True
     # A reference to a secret elsewhere, or the path of a file, is no secret.
     refers = any(mark in value for mark in "{$<") or value[0] in "~/." or " " in value
-    return bool(_SECRET_NAME.search(key)) and not refers and not key.lower().endswith(("file", "path", "dir", "name"))
+    return _is_secret_key(key) and not refers
+
+
+def _is_secret_number(key: str, value: float) -> bool:
+    is_long = not isinstance(value, bool) and len(str(value)) >= _SHORTEST_NUMBER
+    return is_long and _is_secret_key(key)
+
+
+def _is_secret_key(key: str) -> bool:
+    return bool(_SECRET_NAME.search(key)) and not key.lower().endswith(("file", "path", "dir", "name"))

@@ -33,15 +33,18 @@ def draft_path(path: Path) -> Path:
 
 
 @contextmanager
-def atomic_file(path: Path, *, below: Path | None = None, durable: bool = False) -> Iterator[BinaryIO]:
+def atomic_file(
+    path: Path, *, below: Path | None = None, durable: bool = False, mode: int = 0o666
+) -> Iterator[BinaryIO]:
     """Open a draft that replaces the file when the body succeeds, and is removed when it fails.
 
-    With `durable`, the content is on disk before the file gets its name, and the name before this returns.
+    With `durable`, the content is on disk before the file gets its name, and the name before this returns. The umask
+    takes permissions from `mode`.
     """
     with open_parent(path, below) as (folder, name):
         draft = _draft_name(name)
         try:
-            with _open_writer(files.open(draft, _CREATE, 0o666, dir_fd=folder)) as file:
+            with _open_writer(files.open(draft, _CREATE, mode, dir_fd=folder)) as file:
                 yield file
                 if durable:
                     _flush_to_disk(file)
@@ -54,9 +57,11 @@ def atomic_file(path: Path, *, below: Path | None = None, durable: bool = False)
         sync_folder(path.parent, below=below)
 
 
-def write_atomically(path: Path, content: bytes | str, *, below: Path | None = None, durable: bool = False) -> None:
+def write_atomically(
+    path: Path, content: bytes | str, *, below: Path | None = None, durable: bool = False, mode: int = 0o666
+) -> None:
     """Replace the content of a file; see `atomic_file`."""
-    with atomic_file(path, below=below, durable=durable) as file:
+    with atomic_file(path, below=below, durable=durable, mode=mode) as file:
         file.write(content.encode() if isinstance(content, str) else content)
 
 

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Final
 
 from longshore.errors import FilesError
+from longshore.world.files.folder import open_below
 from longshore.world.files.system import files
 
 _GROUP_AND_OTHERS: Final = 0o077
 _WRITE_OF_OTHERS: Final = 0o002
+_OF_OWNER: Final = 0o700
 
 
 def bounded_umask(umask: int) -> int:
@@ -46,3 +48,22 @@ def set_group(folder: Path, group: str) -> None:
         raise FilesError(f"there is no group '{group}' to give the run directory to") from error
     except OSError as error:
         raise FilesError(f"the run directory cannot be given to the group '{group}': {error.strerror}") from error
+
+
+def make_private(path: Path, *, below: Path) -> None:
+    """Take all permissions on a file from everybody but its owner."""
+    file = open_below(path, os.O_RDONLY, below=below)
+    try:
+        files.fchmod(file, files.fstat(file).st_mode & _OF_OWNER)
+    finally:
+        files.close(file)
+
+
+@contextmanager
+def restrict_folder(folder: Path) -> Iterator[None]:
+    """Let nobody but the owner enter a folder while the body runs; after an error it stays so."""
+    before = folder.stat().st_mode
+    files.chmod(folder, before & ~_GROUP_AND_OTHERS)
+    yield
+    # A group that was given meanwhile keeps its mark.
+    files.chmod(folder, folder.stat().st_mode | before & _GROUP_AND_OTHERS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -160,7 +161,7 @@ def write_card(run: RunPaths, card: RunIdentity, *, durable: bool = True) -> Non
     text = msgspec.json.format(msgspec.json.encode(card), indent=2) + b"\n"
     if card.format >= MANIFESTS_SINCE:
         text = encode_document(card, indent=2)
-    write_atomically(run.card, text, below=run.root, durable=durable)
+    write_atomically(run.card, text, below=run.root, durable=durable, mode=_present_mode(run.card))
 
 
 def read_card(run: RunPaths) -> RunIdentity:
@@ -251,7 +252,8 @@ def write_cached(run: RunPaths, name: str, text: bytes) -> None:
     if not is_own_run(run.root):
         return
     make_folders(run.cache, below=run.root)
-    write_atomically(run.cache / name, text, below=run.root)
+    # Reports repeat what is in the card.
+    write_atomically(run.cache / name, text, below=run.root, mode=_present_mode(run.card))
 
 
 def read_cached(run: RunPaths, name: str) -> bytes:
@@ -260,6 +262,14 @@ def read_cached(run: RunPaths, name: str) -> bytes:
         return read_file(run.cache / name)
     except OSError:
         return b""
+
+
+def _present_mode(path: Path) -> int:
+    """Return the permissions of a file that is replaced: one closed because of secrets stays so."""
+    try:
+        return stat.S_IMODE(path.lstat().st_mode) & 0o666
+    except FileNotFoundError:
+        return 0o666
 
 
 class _RunFormat(msgspec.Struct):

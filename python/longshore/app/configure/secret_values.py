@@ -1,0 +1,46 @@
+"""Secrets that a configuration holds as literal values, and which texts may hold one of them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from mmap import mmap
+
+from longshore.app.configure.configuration import Configuration
+from longshore.config.lint.secrets import literal_secrets, secret_variables
+from longshore.config.values.merge import PACKAGED_LAYERS, LayerRank
+
+_PART = re.compile(rb"[A-Za-z0-9]+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SecretValues:
+    """Secrets as sets of parts, because quoting changes what is between the parts.
+
+    Parts are runs of letters and digits. `in_options` says that an option of the command line has a secret.
+    """
+
+    parts: frozenset[frozenset[bytes]] = frozenset()
+    in_options: bool = False
+
+    def __bool__(self) -> bool:
+        return bool(self.parts)
+
+    def may_be_in(self, text: bytes | mmap) -> bool:
+        """Whether a text may hold one of the secrets, in whatever quoting."""
+        return any(all(text.find(part) >= 0 for part in parts) for parts in self.parts)
+
+
+def find_secret_values(configuration: Configuration) -> SecretValues:
+    """Return the secrets that users wrote, and the values of environment variables that may be filled in for them."""
+    secrets: set[str] = set()
+    in_options = False
+    for layer in configuration.all_layers:
+        if layer.rank.label in PACKAGED_LAYERS:
+            continue
+        found = set(literal_secrets(layer.root))
+        in_options = in_options or (bool(found) and layer.rank is LayerRank.COMMAND_LINE)
+        variables = (configuration.env.get(name) for name in secret_variables(layer.root))
+        secrets |= found | {value for value in variables if value}
+    parts = frozenset(frozenset(_PART.findall(secret.encode(errors="replace"))) for secret in secrets)
+    return SecretValues(parts=parts, in_options=in_options)
