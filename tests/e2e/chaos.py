@@ -25,10 +25,10 @@ from types import FrameType
 from typing import Any
 
 from longshore.contract.context import RunPaths
+from longshore.engine.journal.journal import Journal
+from longshore.engine.journal.read_journal import read_events
 from longshore.engine.rundir.interventions import InterventionRecord, read_interventions, write_intervention
 from longshore.engine.rundir.job_table import JobTable
-from longshore.engine.rundir.journal import Journal
-from longshore.engine.rundir.read_journal import read_events
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.states import JobState

@@ -17,8 +17,8 @@ from tests.depth import rounds
 
 import longshore
 from longshore.contract.context import RunPaths
+from longshore.engine.journal.read_journal import read_events
 from longshore.engine.rundir.job_table import JobTable
-from longshore.engine.rundir.read_journal import read_events
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JobCode
 from longshore.model.run.event import Ended, Lost, Refused, Started, Submitting

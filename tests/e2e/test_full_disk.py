@@ -17,7 +17,7 @@ from tests.waiting import eventually
 from tests.workflows import WriteRun
 
 from longshore.app import api
-from longshore.engine.rundir.journal import newest_life
+from longshore.engine.journal.journal import newest_life
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from tests.waiting import eventually, whole_lines
 
 import longshore
 from longshore.contract.context import RunPaths
-from longshore.engine.rundir.journal import Journal, count_fruitless_lives
+from longshore.engine.journal.journal import Journal, count_fruitless_lives
 from longshore.model.lines.checksum import SEED, add_checksum
 from longshore.model.run.event import Life
 from longshore.world.host import processes_with_variable

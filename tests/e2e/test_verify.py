@@ -14,8 +14,8 @@ from tests.app.progress_notes import ProgressNotes
 from tests.command import Cli
 from tests.workflows import WriteRun
 
-from longshore.app.inspect.verify import NOT_COVERED, Check, VerifyResult, verify_run
 from longshore.app.runs.open_run import OpenRun
+from longshore.app.verify.verify import NOT_COVERED, Check, VerifyResult, verify_run
 from longshore.contract.context import RunPaths
 from longshore.errors import LongshoreError
 from longshore.world.runs.run_directory import read_card

@@ -10,10 +10,10 @@ from typing import Any
 from longshore.contract.batch import Batch, FindResult, Limits, PollResult, SubmitResult
 from longshore.contract.context import Mark, Unreachable
 from longshore.contract.intervention import CancelOutcome
+from longshore.engine.journal.read_journal import read_events
 from longshore.engine.run.loop import Engine
 from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
 from longshore.engine.rundir.job_table import JobTable
-from longshore.engine.rundir.read_journal import read_events
 from longshore.engine.rundir.replay import replay
 from longshore.engine.settings import read_settings
 from longshore.engine.state.job_codes import JobCode

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
+from longshore.engine.journal.read_journal import read_events
 from longshore.engine.run.loop import Engine
-from longshore.engine.rundir.read_journal import read_events
 from longshore.engine.settings import read_settings
 from longshore.model.run.event import Submitting
 from longshore.model.run.states import JobState

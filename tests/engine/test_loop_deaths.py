@@ -12,9 +12,9 @@ from tests.engine.simulation import Crash, Hooked, Simulation
 from longshore.contract.batch import Batch, FindResult, PollResult, SubmitResult
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.intervention import CancelOutcome
+from longshore.engine.journal.chain import lives
 from longshore.engine.run.loop import Engine, Superseded
 from longshore.engine.rundir.interventions import InterventionRecord, read_interventions, write_intervention
-from longshore.engine.rundir.journal_chain import lives
 from longshore.engine.state.job_codes import JobCode
 from longshore.errors import SubmissionRefusedError
 from longshore.model.run.event import Ended, Steer

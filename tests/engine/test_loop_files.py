@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.engine.simulation import Hooked, Simulation
 
+from longshore.engine.journal.chain import lives
 from longshore.engine.rundir.interventions import InterventionRecord, read_interventions, write_intervention
-from longshore.engine.rundir.journal_chain import lives
 from longshore.model.run.event import Finished, Steer
 from longshore.model.run.states import JobState
 from longshore.testing.fakes import (

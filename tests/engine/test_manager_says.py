@@ -18,8 +18,8 @@ from longshore.contract.batch import (
 )
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.executor import Reprioritisable, SubmitWindow
+from longshore.engine.journal.read_journal import read_events
 from longshore.engine.run.loop import Engine
-from longshore.engine.rundir.read_journal import read_events
 from longshore.engine.settings import EngineSettings
 from longshore.model.run.event import Failed
 from longshore.model.run.states import JobState

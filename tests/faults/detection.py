@@ -23,8 +23,8 @@ from tests.faults.scenarios import SCENARIOS
 from tests.faults.small_run import Effect, SmallRun
 from tests.waiting import eventually
 
-from longshore.app.inspect.verify import Check, verify_run
 from longshore.app.runs.open_run import open_run
+from longshore.app.verify.verify import Check, verify_run
 from longshore.errors import LongshoreError
 
 GROWING: Final = ("journal/", "keeper/")

@@ -17,8 +17,8 @@ from tests.faults.small_run import JOBS, LIMIT_S, Effect, SmallRun, count_jobs
 
 from longshore.app.report.report import report_run
 from longshore.app.runs.open_run import OpenRun, open_run
+from longshore.engine.journal.read_journal import read_events
 from longshore.engine.rundir.job_table import JobTable
-from longshore.engine.rundir.read_journal import read_events
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JobCode
 from longshore.errors import LongshoreError

@@ -17,9 +17,9 @@ from longshore.app.report.report import ReportBuilder
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.batch import AttemptId
 from longshore.contract.context import RunPaths
+from longshore.engine.journal.chain import life_path
+from longshore.engine.journal.read_journal import read_events
 from longshore.engine.rundir.job_table import JobTable
-from longshore.engine.rundir.journal_chain import life_path
-from longshore.engine.rundir.read_journal import read_events
 from longshore.errors import LongshoreError
 from longshore.model.run.event import (
     Ended,

@@ -14,7 +14,7 @@ from tests.simulation.universe import Universe
 from longshore.contract.batch import AttemptId, Batch, FindResult, Limits, PollResult, SubmitResult
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.intervention import CancelOutcome
-from longshore.engine.rundir.journal_chain import life_path
+from longshore.engine.journal.chain import life_path
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.states import Cause
 from longshore.testing.fakes import (

@@ -8,9 +8,9 @@ from typing import Any, Final, NamedTuple
 
 from tests.simulation.plan import World
 
+from longshore.engine.journal.journal import Journal
 from longshore.engine.keeper.attempts import AttemptRunner
 from longshore.engine.run.loop import Engine
-from longshore.engine.rundir.journal import Journal
 from longshore.model.run.event import Event, Seal
 from longshore.services.local.keeper_client import LocalClient
 from longshore.world.files.atomic import AppendedFile

@@ -9,8 +9,8 @@ from tests.simulation.universe import Process, Universe
 
 from longshore.contract.context import RunPaths
 from longshore.contract.executor import Executor
+from longshore.engine.journal.chain import lives
 from longshore.engine.run.engine_service import EngineService
-from longshore.engine.rundir.journal_chain import lives
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 
 

@@ -49,13 +49,13 @@ if TYPE_CHECKING:
     from longshore.app.inspect.run_list import RunList, RunQuery
     from longshore.app.inspect.show_job import JobDetails
     from longshore.app.inspect.trust import RunContents
-    from longshore.app.inspect.verify import VerifyResult
     from longshore.app.progress import Progress
     from longshore.app.report.report import ReportBuilder
     from longshore.app.runs.event_log import RunEvents
     from longshore.app.runs.open_run import OpenRun
     from longshore.app.submit.stage_results import StageResult
     from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
+    from longshore.app.verify.verify import VerifyResult
     from longshore.config.lint.explain import KeyExplanation
     from longshore.contract.context import PingReport
     from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
@@ -476,7 +476,7 @@ def show_job(run: OpenRun, job: str, *, attempt: int | None = None) -> JobDetail
 
 def verify(run: OpenRun, *, progress: Progress) -> VerifyResult:
     """Check every file that a resume, restart or report of a run relies on; damage is in the result, not raised."""
-    from longshore.app.inspect.verify import verify_run
+    from longshore.app.verify.verify import verify_run
 
     return verify_run(run, progress)
 

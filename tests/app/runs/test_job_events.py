@@ -14,9 +14,9 @@ from longshore.app.report.attempts import attempts_of
 from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.job_events import active_requests, events_of_jobs, jobs_failed_once
 from longshore.app.runs.open_run import OpenRun
+from longshore.engine.journal.read_journal import read_events
 from longshore.engine.run.loop import Engine
 from longshore.engine.rundir.job_table import JobTable
-from longshore.engine.rundir.read_journal import read_events
 from longshore.engine.rundir.replay import replay
 from longshore.engine.settings import EngineSettings
 from longshore.engine.state.job_codes import JobCode

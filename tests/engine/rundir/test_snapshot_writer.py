@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from longshore.contract.context import RunPaths
-from longshore.engine.rundir.journal import Journal
+from longshore.engine.journal.journal import Journal
 from longshore.engine.rundir.snapshot_writer import SnapshotWriter
 from longshore.engine.rundir.wait_notes import WaitNotes
 from longshore.model.run.event import FORMAT, Life, Lost

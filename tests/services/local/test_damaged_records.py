@@ -12,7 +12,7 @@ import pytest
 from tests.services.local.processes import Inbox, is_gone, kill_guard, kill_keeper, member
 
 from longshore.contract.context import RunPaths
-from longshore.engine.rundir.journal import Journal
+from longshore.engine.journal.journal import Journal
 from longshore.model.run.event import Ended, Life, Lost
 from longshore.services.local.keeper_client import LocalClient
 from longshore.services.local.keeper_file import KeeperFile, keepers_elsewhere

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from longshore.contract.intervention import RestartChanges
-from longshore.engine.rundir.read_journal import read_events
+from longshore.engine.journal.read_journal import read_events
 from longshore.model.run.event import Ended
 from longshore.model.run.states import JobState
 from longshore.model.tasks.dag import Dag

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 from longshore import __version__
 from longshore.app.runs.open_run import OpenRun
+from longshore.engine.journal.chain import measure_lives, set_damaged_end_aside
+from longshore.engine.journal.journal import Journal, seal_of
+from longshore.engine.journal.survey import JournalSurvey
 from longshore.engine.run.check_records import ACCEPT_LOSS
 from longshore.engine.run.lost_journal import newest_known_life
-from longshore.engine.rundir.journal import Journal, seal_of
-from longshore.engine.rundir.journal_chain import measure_lives, set_damaged_end_aside
-from longshore.engine.rundir.journal_survey import JournalSurvey
 from longshore.errors import SubmissionRefusedError
 from longshore.model.run.event import FORMAT, Life, LossAccepted, Seal, Sealed
 from longshore.world.files.folder import make_folders

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from longshore.app.documents.document import Count, DatedDocument, DocumentEntry, Ordinal
-from longshore.app.inspect.verify import Check
+from longshore.app.verify.verify import Check
 from longshore.model.run.moment import format_timestamp
 
 if TYPE_CHECKING:
-    from longshore.app.inspect.verify import VerifyResult
+    from longshore.app.verify.verify import VerifyResult
 
 
 class DamageEntry(DocumentEntry, frozen=True):

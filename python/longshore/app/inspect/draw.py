@@ -22,8 +22,8 @@ from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.job_events import events_of_jobs
 from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.app.submit.stages import advance_run
+from longshore.engine.journal.survey import find_unknown_jobs
 from longshore.engine.rundir.job_table import JobTable
-from longshore.engine.rundir.journal_survey import find_unknown_jobs
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES
 from longshore.errors import PreparationError

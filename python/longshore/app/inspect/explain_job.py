@@ -16,8 +16,8 @@ from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.job_events import active_requests, events_of_jobs
 from longshore.app.runs.open_run import OpenRun, map_index_errors
 from longshore.contract.executor import ResourceProbe
+from longshore.engine.journal.survey import find_unknown_jobs
 from longshore.engine.rundir.job_table import JobTable
-from longshore.engine.rundir.journal_survey import find_unknown_jobs
 from longshore.engine.rundir.replay import replay
 from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.state.job_codes import ACTIVE, JOB_STATES, OVER, JobCode

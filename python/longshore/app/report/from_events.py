@@ -11,8 +11,8 @@ from longshore.app.report.from_snapshot import END_STATES, RunStatus
 from longshore.app.report.job_reports import JobReports
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import Mark, Unreachable, log_path
+from longshore.engine.journal.survey import JournalSurvey, find_unknown_jobs
 from longshore.engine.rundir.job_table import JobTable
-from longshore.engine.rundir.journal_survey import JournalSurvey, find_unknown_jobs
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.rundir.wait_reasons import find_held_jobs
 from longshore.engine.state.apply_event import apply_event

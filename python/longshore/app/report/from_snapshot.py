@@ -10,7 +10,7 @@ from msgspec import structs
 
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import Unreachable
-from longshore.engine.rundir.journal_chain import first_event, measure_lives
+from longshore.engine.journal.chain import first_event, measure_lives
 from longshore.engine.rundir.liveness import find_stall_start
 from longshore.model.run.moment import format_moment
 from longshore.model.run.report import RunReport

@@ -8,9 +8,9 @@ from itertools import islice
 from longshore.app.runs.open_run import OpenRun, is_missing, map_read_errors
 from longshore.contract.context import Mark, Unreachable
 from longshore.contract.service import StaleMarkError
+from longshore.engine.journal.chain import lives
+from longshore.engine.journal.read_journal import read_blocks, read_since
 from longshore.engine.run.service_capabilities import journal_is_complete
-from longshore.engine.rundir.journal_chain import lives
-from longshore.engine.rundir.read_journal import read_blocks, read_since
 from longshore.errors import LongshoreError, RunNotFoundError, RunUnreadableError, UnreachableError
 from longshore.model.lines.codec import encode_line
 from longshore.model.run.damage import DamagedError

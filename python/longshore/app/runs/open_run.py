@@ -27,7 +27,7 @@ from longshore.world.runs.registry import RegistryEntry, registered_path, write_
 from longshore.world.runs.run_directory import read_card
 
 if TYPE_CHECKING:
-    from longshore.engine.rundir.journal_survey import JournalSurvey
+    from longshore.engine.journal.survey import JournalSurvey
     from longshore.model.run.damage import Damage
 
 _SEARCH_DAYS: Final = 2.0
@@ -57,7 +57,7 @@ class OpenRun:
     @cached_property
     def survey(self) -> JournalSurvey:
         """Damage of the journal and its consequences; the first use reads the whole journal."""
-        from longshore.engine.rundir.journal_survey import JournalSurvey, survey_journal
+        from longshore.engine.journal.survey import JournalSurvey, survey_journal
 
         survey = survey_journal(self.run.journal)
         if not survey.damages and (lost := self.find_lost_lives()):

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from longshore.app.inspect.verify import VerifyResult
+    from longshore.app.verify.verify import VerifyResult
 
 _HOW = {"sha256": "SHA-256 in its manifest", "checksum": "checksum", "form": "form only"}
 

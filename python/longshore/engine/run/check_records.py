@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from longshore.contract.context import RunPaths
-from longshore.engine.rundir.journal_chain import first_event, lives, read_end_seal
+from longshore.engine.journal.chain import first_event, lives, read_end_seal
 from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.checked_document import is_intact

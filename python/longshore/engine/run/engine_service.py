@@ -28,6 +28,9 @@ from longshore.contract.executor import Executor, HostBound
 from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
 from longshore.contract.service import EventSource, WmsService
 from longshore.engine import settings as engine_settings
+from longshore.engine.journal.chain import lives
+from longshore.engine.journal.journal import count_fruitless_lives, newest_life
+from longshore.engine.journal.read_journal import read_events, read_since
 from longshore.engine.run.executor_capabilities import probe_resources
 from longshore.engine.run.lost_journal import refuse_if_lives_lost
 from longshore.engine.run.new_life import describe_engine, wait_for_life
@@ -39,10 +42,7 @@ from longshore.engine.rundir.interventions import (
     is_refused,
     write_intervention,
 )
-from longshore.engine.rundir.journal import count_fruitless_lives, newest_life
-from longshore.engine.rundir.journal_chain import lives
 from longshore.engine.rundir.liveness import find_stall_start, is_engine_alive, last_log_line
-from longshore.engine.rundir.read_journal import read_events, read_since
 from longshore.errors import RequestError, SubmissionRefusedError
 from longshore.model.run.event import Event, Finished, Life
 from longshore.model.run.states import JobState

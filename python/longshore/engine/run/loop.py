@@ -19,6 +19,8 @@ from longshore import __version__
 from longshore.contract.batch import Accepted, Batch, MemberEvent, Rejected, SubmitResult, Throttled, Urgency
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.executor import Executor
+from longshore.engine.journal.journal import Journal, next_life
+from longshore.engine.journal.read_journal import read_events
 from longshore.engine.policy.fast_failures import FastFailures
 from longshore.engine.run.executor_capabilities import (
     discard_ends,
@@ -38,8 +40,6 @@ from longshore.engine.run.make_scheduler import make_scheduler
 from longshore.engine.run.members import MemberBuilder, tag_prefix
 from longshore.engine.rundir.interventions import InterventionRecord, read_interventions
 from longshore.engine.rundir.job_table import JobTable
-from longshore.engine.rundir.journal import Journal, next_life
-from longshore.engine.rundir.read_journal import read_events
 from longshore.engine.rundir.replay import initial_state
 from longshore.engine.rundir.runtime_history import RuntimeHistory
 from longshore.engine.rundir.snapshot_writer import SnapshotWriter

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from longshore.contract.context import RunPaths
-from longshore.engine.rundir.journal_chain import measure_lives
+from longshore.engine.journal.chain import measure_lives
 from longshore.errors import SubmissionRefusedError
 from longshore.model.run.damage import Damage
 from longshore.model.run.moment import format_timestamp

@@ -7,7 +7,7 @@ import time
 from typing import Final
 
 from longshore.contract.context import RunPaths
-from longshore.engine.rundir.journal_chain import first_event, life_path, lives
+from longshore.engine.journal.chain import first_event, life_path, lives
 from longshore.errors import LongshoreError, SubmissionRefusedError
 from longshore.model.run.event import Life
 from longshore.world.files.disk_space import describe_full_disk

@@ -1,1 +1,1 @@
-"""The engine's files in the run directory: journal, job table, snapshots, interventions, locks and logs."""
+"""The engine's files in the run directory: job table, snapshots, interventions, locks and logs."""

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import Final
 
 from longshore.contract.context import RunPaths
-from longshore.engine.rundir.journal import newest_life
+from longshore.engine.journal.journal import newest_life
 from longshore.errors import SubmissionRefusedError
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.locks import Lock, is_locked, take_lock

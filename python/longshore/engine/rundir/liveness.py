@@ -7,9 +7,9 @@ import time
 from typing import Final
 
 from longshore.contract.context import RunPaths
+from longshore.engine.journal.chain import lives
+from longshore.engine.journal.journal import newest_life
 from longshore.engine.rundir.engine_lock import has_local_engine
-from longshore.engine.rundir.journal import newest_life
-from longshore.engine.rundir.journal_chain import lives
 from longshore.model.run.snapshot import Snapshot
 from longshore.world.files.atomic import file_system_time
 from longshore.world.files.read_file import open_stream

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from longshore.contract.context import RunPaths
-from longshore.engine.rundir.journal import Journal
+from longshore.engine.journal.journal import Journal
 from longshore.engine.rundir.wait_notes import WaitNotes
 from longshore.model.run.snapshot import Snapshot
 from longshore.world.clock import Clock

@@ -12,10 +12,10 @@ from typing import Final
 
 from longshore.contract.batch import AttemptId, MemberEvent
 from longshore.contract.context import RunPaths
+from longshore.engine.journal.chain import first_event, life_path
 from longshore.engine.keeper.kernel import become_subreaper
 from longshore.engine.keeper.protocol import MemberOrder, RunOrder
 from longshore.engine.run.members import life_of_tag
-from longshore.engine.rundir.journal_chain import first_event, life_path
 from longshore.model.run.event import Lost
 from longshore.services.local.keeper_file import KeeperFile, keeper_files, received_members, recorded_attempts
 from longshore.services.local.keeper_process import KeeperProcess

@@ -13,7 +13,7 @@ from typing import Final, NoReturn
 
 from longshore.contract.context import RunPaths
 from longshore.engine import keeper
-from longshore.engine.rundir.journal_chain import life_path
+from longshore.engine.journal.chain import life_path
 from longshore.services.local.keeper_file import KeeperFile
 from longshore.services.local.keeper_program import temporary_prefix
 from longshore.services.local.signals import signal_group, signal_process

@@ -33,7 +33,7 @@ from longshore.contract.context import Unreachable
 from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
 from longshore.contract.search import RunSearch
 from longshore.contract.service import WmsService
-from longshore.engine.rundir.read_journal import read_events as read_journal
+from longshore.engine.journal.read_journal import read_events as read_journal
 from longshore.errors import ConfigError
 from longshore.model.run.states import JobState
 from longshore.testing.conformance.executor_driver import HOSTILE_VALUES, assert_no_heartbeat, heartbeat_line

@@ -16,9 +16,9 @@ import msgspec
 from longshore.contract.batch import WaitReasons
 from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.service import StaleMarkError
+from longshore.engine.journal.chain import life_path
+from longshore.engine.journal.read_journal import read_since
 from longshore.engine.rundir.job_table import JobTable, read_header
-from longshore.engine.rundir.journal_chain import life_path
-from longshore.engine.rundir.read_journal import read_since
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import OVER

@@ -13,7 +13,7 @@ import msgspec
 from longshore.config.values.quantities import parse_walltime
 from longshore.contract.batch import Batch
 from longshore.contract.context import RunPaths, Unreachable
-from longshore.engine.rundir.journal_chain import lives
+from longshore.engine.journal.chain import lives
 from longshore.engine.rundir.liveness import last_log_line
 from longshore.errors import ConfigError, SubmissionRefusedError
 from longshore.model.decode_errors import DECODE_ERRORS

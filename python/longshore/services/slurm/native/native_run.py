@@ -16,11 +16,11 @@ import msgspec
 from longshore import __version__
 from longshore.contract.batch import Batch
 from longshore.contract.context import RunPaths, Unreachable
+from longshore.engine.journal.chain import lives
+from longshore.engine.journal.journal import Journal, next_life
+from longshore.engine.journal.read_journal import read_events
 from longshore.engine.run.members import MemberBuilder
 from longshore.engine.rundir.job_table import JobTable, read_header
-from longshore.engine.rundir.journal import Journal, next_life
-from longshore.engine.rundir.journal_chain import lives
-from longshore.engine.rundir.read_journal import read_events
 from longshore.engine.rundir.replay import replay
 from longshore.errors import ConfigError, SubmissionRefusedError, UnreachableError
 from longshore.model.run.event import FORMAT, Event, Finished, Life

@@ -1,6 +1,6 @@
 """Journal reader: yields the valid events of a run, all or since a mark, as blocks that bound its memory.
 
-Each life seals the one before, see `longshore.engine.rundir.journal`: events that an engine wrote behind its seal are
+Each life seals the one before, see `longshore.engine.journal.journal`: events that an engine wrote behind its seal are
 void.
 """
 
@@ -15,7 +15,7 @@ from zlib import crc32
 
 from longshore.contract.context import Mark, RunPaths
 from longshore.contract.service import StaleMarkError
-from longshore.engine.rundir.journal_chain import LATER_UNKNOWN, LifeExtent, first_event, measure_lives
+from longshore.engine.journal.chain import LATER_UNKNOWN, LifeExtent, first_event, measure_lives
 from longshore.errors import RunUnreadableError
 from longshore.model.lines.checksum import (
     CHECKSUM_B,

@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.journal_lines import lines_of
 
-from longshore.engine.rundir.journal import Journal, next_life
-from longshore.engine.rundir.journal_chain import lives, read_end_seal
-from longshore.engine.rundir.read_journal import read_events, read_since
+from longshore.engine.journal.chain import lives, read_end_seal
+from longshore.engine.journal.journal import Journal, next_life
+from longshore.engine.journal.read_journal import read_events, read_since
 from longshore.model.run.damage import DamagedError
 from longshore.model.run.event import FORMAT, Ended, Event, Finished, Life, Started
 from longshore.model.run.states import JobState

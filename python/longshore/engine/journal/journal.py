@@ -14,7 +14,7 @@ from zlib import crc32
 
 import msgspec
 
-from longshore.engine.rundir.journal_chain import (
+from longshore.engine.journal.chain import (
     EndSeal,
     LifeExtent,
     first_event,

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 
 from longshore.contract.context import RunPaths
-from longshore.engine.rundir.journal_chain import LifeExtent, measure_lives, read_end_seal
-from longshore.engine.rundir.read_journal import read_life
+from longshore.engine.journal.chain import LifeExtent, measure_lives, read_end_seal
+from longshore.engine.journal.read_journal import read_life
 from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.codec import decode_events

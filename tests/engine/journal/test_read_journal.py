@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longshore.contract.service import StaleMarkError
-from longshore.engine.rundir.read_journal import read_events, read_since
+from longshore.engine.journal.read_journal import read_events, read_since
 from longshore.errors import RunUnreadableError
 from longshore.model.lines.codec import encode_line
 from longshore.model.run.damage import DamagedError

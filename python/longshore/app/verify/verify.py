@@ -14,15 +14,15 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.inspect.verify_end import check_starts, check_submissions, is_sealed, note_missing_seal
 from longshore.app.progress import Progress
 from longshore.app.runs.open_run import OpenRun
+from longshore.app.verify.run_end import check_starts, check_submissions, is_sealed, note_missing_seal
 from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import read_end_record
+from longshore.engine.journal.chain import first_event, measure_lives
+from longshore.engine.journal.read_journal import read_life
 from longshore.engine.run.check_records import check_record, check_record_lines
 from longshore.engine.rundir.job_table import JobTable
-from longshore.engine.rundir.journal_chain import first_event, measure_lives
-from longshore.engine.rundir.read_journal import read_life
 from longshore.errors import RunUnreadableError
 from longshore.model.run.damage import Damage, DamagedError
 from longshore.model.run.manifest import Manifest

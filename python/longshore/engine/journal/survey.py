@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from zlib import crc32
 
-from longshore.engine.rundir.journal_chain import LifeExtent, measure_lives
-from longshore.engine.rundir.read_journal import changed_line, read_blocks
+from longshore.engine.journal.chain import LifeExtent, measure_lives
+from longshore.engine.journal.read_journal import changed_line, read_blocks
 from longshore.engine.state.job_codes import OVER
 from longshore.engine.state.run_state import RunState
 from longshore.model.decode_errors import DECODE_ERRORS

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from tests.depth import examples
 from tests.disk import room_for
 
-from longshore.engine.rundir.journal import Journal, count_fruitless_lives, next_life
-from longshore.engine.rundir.journal_chain import lives
-from longshore.engine.rundir.read_journal import read_events
+from longshore.engine.journal.chain import lives
+from longshore.engine.journal.journal import Journal, count_fruitless_lives, next_life
+from longshore.engine.journal.read_journal import read_events
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.lines.codec import encode_line
 from longshore.model.run.damage import DamagedError

@@ -1,0 +1,1 @@
+"""Verification of a run directory: each file that a resume, restart or report relies on."""
