@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.doors import replace_calls
 from tests.engine.simulation import Crash, Hooked, Simulation, fails, leave_at
 
 from longshore.engine.rundir.interventions import InterventionRecord, read_interventions, write_intervention
@@ -121,7 +122,7 @@ def test_a_restart_is_carried_out_once_whenever_its_engine_dies(
         path = write_intervention(sim.run, order)
         disk = DyingFiles(moment, after=after)
         try:
-            with files.use(disk):
+            with replace_calls(files, disk):
                 engine = sim.engine("restart")
                 engine.restart()
                 engine.run()

@@ -10,6 +10,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from tests.doors import replace_calls
 from tests.simulation.machine import Machine
 from tests.simulation.pipes import FIRST_NUMBER
 from tests.simulation.universe import Process
@@ -18,7 +19,7 @@ from longshore.engine import keeper
 from longshore.engine.keeper.guard import GuardSystem
 from longshore.engine.keeper.guard import system as guard_system
 from longshore.engine.keeper.kernel import System, system
-from longshore.world.process_system import ProcessSystem, processes
+from longshore.world.process_system import processes
 
 
 class _Library:
@@ -233,12 +234,5 @@ class SimulatedPopen:
 @contextmanager
 def simulated_machine(door: SimulatedSystem) -> Iterator[None]:
     """Let the keeper and the local service call the simulated machine."""
-    system.use(door)
-    guard_system.use(door)
-    processes.use(door)
-    try:
+    with replace_calls(system, door), replace_calls(guard_system, door), replace_calls(processes, door):
         yield
-    finally:
-        system.use(System)
-        guard_system.use(GuardSystem)
-        processes.use(ProcessSystem)

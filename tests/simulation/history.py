@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from tests.doors import replace_calls
 from tests.simulation.checker import Witness, check_history
 from tests.simulation.clocks import simulated_time
 from tests.simulation.disk import Disk
@@ -175,7 +176,7 @@ def _simulated(world: Setting) -> Iterator[None]:
     gc.disable()
     try:
         with (
-            files.use(world.disk),
+            replace_calls(files, world.disk),
             simulated_machine(world.door),
             simulated_time(world.universe),
             redirect_stderr(_Log(world.universe)),

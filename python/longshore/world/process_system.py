@@ -13,7 +13,7 @@ from pathlib import Path
 class ProcessSystem:
     """Functions that start, watch and signal processes, and those that wait or read a clock.
 
-    By default each attribute is the function of the standard library itself, so that a call costs no more than it.
+    Each attribute is the function of the standard library itself, so that a call costs no more than it.
     """
 
     popen = subprocess.Popen
@@ -35,11 +35,6 @@ class ProcessSystem:
     clock_gettime = staticmethod(time.clock_gettime)
     sleep = staticmethod(time.sleep)
     time = staticmethod(time.time)
-
-    def use(self, other: object) -> None:
-        """Call the functions of another object from now on; ``use(ProcessSystem)`` returns to the real ones."""
-        names = [name for name in vars(ProcessSystem) if not name.startswith("_") and name != "use"]
-        self.__dict__.update({name: getattr(other, name) for name in names})
 
 
 processes = ProcessSystem()

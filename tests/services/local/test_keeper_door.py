@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from tests.doors import replace_calls
 
 from longshore.engine.keeper import FILES, FOLDER
-from longshore.engine.keeper.kernel import System, read_file, system
+from longshore.engine.keeper.kernel import read_file, system
 from longshore.engine.keeper.records import Records
 
 PURE = {
@@ -20,12 +20,6 @@ PURE = {
     *("os.WIFSIGNALED", "os.WTERMSIG", "os.WIFEXITED", "os.WEXITSTATUS"),
 }
 """Functions that compute and do not ask the system."""
-
-
-@pytest.fixture(autouse=True)
-def real_again() -> Iterator[None]:
-    yield
-    system.use(System)
 
 
 @pytest.mark.parametrize("name", sorted({*FILES} - {"kernel.py", "guard.py"}))
@@ -43,13 +37,10 @@ def test_another_object_takes_the_place_of_the_system(tmp_path: Path) -> None:
         written.append(bytes(data))
         raise OSError
 
-    calls = {name: getattr(System, name) for name in vars(System) if not name.startswith("_")}
-    failing = SimpleNamespace(**{**calls, "write": fail})
     records = Records(str(tmp_path / "records"))
-    system.use(failing)
     records.take("{a record}")
-    assert not records.flush()
+    with replace_calls(system, SimpleNamespace(write=fail)):
+        assert not records.flush()
     assert written[0].startswith(b"{a record")
-    system.use(System)
     assert records.flush()
     assert read_file(str(tmp_path / "records")).startswith(b"{a record")

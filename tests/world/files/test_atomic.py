@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.disk import room_for
+from tests.doors import replace_calls
 
 from longshore.world.files.atomic import (
     AppendedFile,
@@ -161,7 +162,7 @@ def test_content_of_a_failed_sync_is_written_again(tmp_path: Path) -> None:
     disk = FailingDisk()
     path = tmp_path / "file"
     path.write_bytes(b"0\n")
-    with files.use(disk):
+    with replace_calls(files, disk):
         file = AppendedFile(path)
         file.add(b"one\n")
         with pytest.raises(OSError, match="Input/output"):

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tests.doors import replace_calls
 
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
@@ -60,7 +61,7 @@ class Recorder:
 
 def test_a_durable_write_syncs_the_file_before_its_name(tmp_path: Path) -> None:
     recorder = Recorder()
-    with files.use(recorder):
+    with replace_calls(files, recorder):
         write_atomically(tmp_path / "file", b"x", durable=True)
         assert recorder.relative(tmp_path) == ["sync DRAFT", "rename file", "sync ."]
         recorder.calls.clear()
@@ -73,7 +74,7 @@ def test_a_durable_write_syncs_the_file_before_its_name(tmp_path: Path) -> None:
 
 def test_new_folders_below_a_run_are_durable_with_their_names(tmp_path: Path) -> None:
     recorder = Recorder()
-    with files.use(recorder):
+    with replace_calls(files, recorder):
         make_folders(tmp_path / "a" / "b", below=tmp_path, durable=True)
         make_folders(tmp_path / "a" / "b", below=tmp_path, durable=True)
     assert recorder.relative(tmp_path) == ["sync .", "sync a"]
@@ -82,7 +83,7 @@ def test_new_folders_below_a_run_are_durable_with_their_names(tmp_path: Path) ->
 def test_a_run_directory_is_on_disk_before_it_gets_its_name_and_its_name_before_it_is_used(tmp_path: Path) -> None:
     recorder = Recorder()
     target = tmp_path / "new" / "parents" / "run"
-    with files.use(recorder), create_run_directory(target) as draft:
+    with replace_calls(files, recorder), create_run_directory(target) as draft:
         make_folders(draft.inputs, below=draft.root)
         create_file(draft.inputs / "a.yaml", [b"a"], below=draft.root)
         create_file(draft.workflow, [b"w"], below=draft.root)
@@ -101,7 +102,7 @@ def test_files_that_were_there_before_are_synced_with_the_draft(tmp_path: Path) 
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "graph.qg").write_bytes(b"graph")
     recorder = Recorder()
-    with files.use(recorder), create_run_directory(tmp_path / "run", kept=("graph.qg",)):
+    with replace_calls(files, recorder), create_run_directory(tmp_path / "run", kept=("graph.qg",)):
         pass
     assert recorder.relative(tmp_path)[-4:] == ["sync DRAFT/graph.qg", "sync DRAFT", "rename run", "sync ."]
 
@@ -110,7 +111,7 @@ def test_many_files_are_synced_by_one_call(tmp_path: Path) -> None:
     for number in range(100):
         (tmp_path / str(number)).write_bytes(b"x")
     recorder = Recorder()
-    with files.use(recorder):
+    with replace_calls(files, recorder):
         sync_tree(tmp_path)
     assert recorder.relative(tmp_path) == ["sync all of ."]
 
@@ -124,7 +125,7 @@ def test_folders_and_files_that_cannot_be_opened_are_synced_with_the_file_system
 
     (tmp_path / "secret").write_bytes(b"x")
     recorder = Closed()
-    with files.use(recorder):
+    with replace_calls(files, recorder):
         sync_tree(tmp_path)
         sync_names(tmp_path)
     assert recorder.relative(tmp_path) == ["sync all of .", "sync all of ."]
@@ -135,7 +136,7 @@ def test_a_file_system_that_cannot_sync_folders_is_no_error(tmp_path: Path) -> N
         def fsync(self, file: int) -> None:
             raise OSError(errno.EINVAL, "Invalid argument")
 
-    with files.use(NoFolderSync()):
+    with replace_calls(files, NoFolderSync()):
         sync_names(tmp_path)
 
 
@@ -151,7 +152,7 @@ def test_a_sync_that_fails_leaves_no_run(tmp_path: Path, failing: int) -> None:
 
     disk = Failing()
     with (
-        files.use(disk),
+        replace_calls(files, disk),
         pytest.raises(FilesError, match="Input/output error"),
         create_run_directory(tmp_path / "new" / "run") as draft,
     ):
@@ -162,7 +163,7 @@ def test_a_sync_that_fails_leaves_no_run(tmp_path: Path, failing: int) -> None:
 def test_an_intervention_is_on_disk_with_all_its_names(tmp_path: Path) -> None:
     run = RunPaths(tmp_path)
     recorder = Recorder()
-    with files.use(recorder):
+    with replace_calls(files, recorder):
         path = write_intervention(run, InterventionRecord(who="somebody", act="pause"))
     calls = recorder.relative(tmp_path)
     assert calls == ["sync .", "sync steer/DRAFT", f"rename steer/{path.name}", "sync steer"]

@@ -8,6 +8,7 @@ import os
 from pathlib import Path
 
 import pytest
+from tests.doors import replace_calls
 
 from longshore.world.files.atomic import AppendedFile, write_atomically
 from longshore.world.files.system import FileSystem, files
@@ -35,7 +36,7 @@ def test_calls_are_those_of_the_operating_system() -> None:
 
 def test_a_simulation_replaces_the_calls_that_it_has_for_a_while(tmp_path: Path) -> None:
     disk = BrokenDisk()
-    with files.use(disk):
+    with replace_calls(files, disk):
         assert files.listdir is os.listdir
         with pytest.raises(OSError, match="Input/output error"):
             write_atomically(tmp_path / "file", b"text")
@@ -46,7 +47,7 @@ def test_a_simulation_replaces_the_calls_that_it_has_for_a_while(tmp_path: Path)
 def test_appended_lines_wait_for_a_disk_that_works_again(tmp_path: Path) -> None:
     file = AppendedFile(tmp_path / "file")
     file.add(b"line\n")
-    with files.use(BrokenDisk()), pytest.raises(OSError, match="Input/output error"):
+    with replace_calls(files, BrokenDisk()), pytest.raises(OSError, match="Input/output error"):
         file.commit()
     file.commit()
     file.close()

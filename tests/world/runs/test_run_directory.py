@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 import pytest
+from tests.doors import replace_calls
 
 from longshore.contract.context import RenderedFile, RunPaths
 from longshore.errors import FilesError, RunNotFoundError, RunUnreadableError
@@ -149,7 +150,7 @@ def test_a_disk_that_fills_up_on_the_way_leaves_nothing(tmp_path: Path) -> None:
             os.mkdir(path, mode, dir_fd=dir_fd)
 
     with (
-        files.use(FullDisk()),
+        replace_calls(files, FullDisk()),
         pytest.raises(FilesError, match="No space left"),
         create_run_directory(tmp_path / "a" / "b" / "c" / "run"),
     ):

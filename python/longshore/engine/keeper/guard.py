@@ -65,11 +65,6 @@ class GuardSystem:
     sleep = staticmethod(time.sleep)
     time = staticmethod(time.time)
 
-    def use(self, other: object) -> None:
-        """Call the functions of another object from now on; ``use(GuardSystem)`` returns to the real ones."""
-        names = [name for name in vars(GuardSystem) if not name.startswith("_") and name != "use"]
-        self.__dict__.update({name: getattr(other, name) for name in names})
-
 
 system = GuardSystem()
 """The guard's door; the keeper's would make it import as much as the keeper."""

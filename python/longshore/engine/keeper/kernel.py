@@ -24,7 +24,7 @@ _LINES_B = 512
 class System:
     """The functions of the operating system that the keeper calls; a simulation puts others in their place.
 
-    By default each attribute is the function of the standard library itself, so that a call costs no more than it.
+    Each attribute is the function of the standard library itself, so that a call costs no more than it.
     """
 
     # Files
@@ -74,11 +74,6 @@ class System:
     thread_time = staticmethod(time.thread_time)
     clock_gettime = staticmethod(time.clock_gettime)
     time = staticmethod(time.time)
-
-    def use(self, other: object) -> None:
-        """Call the functions of another object from now on; ``use(System)`` returns to the real ones."""
-        names = [name for name in vars(System) if not name.startswith("_") and name != "use"]
-        self.__dict__.update({name: getattr(other, name) for name in names})
 
 
 system = System()

@@ -1,15 +1,13 @@
 """The door for files: all writes, renames, removals, syncs and locks of the package go through `files`.
 
-By default its attributes are the functions of `os` and `fcntl` themselves, so that a call costs no more. A simulation
-or a test replaces them with `FileSystem.use`. The keeper, which runs without this package, has a door of its own.
+Its attributes are the functions of `os` and `fcntl` themselves, so that a call costs no more. A simulation or a test
+replaces them. The keeper, which runs without this package, has a door of its own.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 
 def _syncfs(file: int) -> None:
@@ -55,16 +53,6 @@ class FileSystem:
         self.rmdir = os.rmdir
         self.listdir = os.listdir
         self.flock = fcntl.flock
-
-    @contextmanager
-    def use(self, other: object) -> Iterator[None]:
-        """Replace the calls by those that `other` has as attributes, for all of this process while the body runs."""
-        before = dict(vars(self))
-        vars(self).update({name: getattr(other, name, call) for name, call in before.items()})
-        try:
-            yield
-        finally:
-            vars(self).update(before)
 
 
 files = FileSystem()

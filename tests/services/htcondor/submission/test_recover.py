@@ -7,6 +7,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.doors import replace_calls
 
 from longshore.contract.context import RunPaths
 from longshore.errors import UnreachableError
@@ -128,7 +129,7 @@ def test_an_interrupted_roll_back_loses_no_log(run: RunPaths) -> None:
                 raise KeyboardInterrupt
             os.rename(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
 
-    with files.use(Interrupted()), pytest.raises(KeyboardInterrupt):
+    with replace_calls(files, Interrupted()), pytest.raises(KeyboardInterrupt):
         resolve_submission(run, _Schedd(None), begun)
     resolve_submission(run, _Schedd(None), read_submissions(run))
     assert {path.name: path.read_text("utf-8") for path in run.wms.iterdir() if path.is_file()} == before
