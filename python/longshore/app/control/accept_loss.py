@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from typing import Final
 
 from longshore import __version__
 from longshore.app.runs.open_run import OpenRun
+from longshore.contract.context import RunPaths
 from longshore.engine.journal.chain import measure_lives, set_damaged_end_aside
 from longshore.engine.journal.journal import Journal, seal_of
 from longshore.engine.journal.survey import JournalSurvey
@@ -17,7 +19,10 @@ from longshore.errors import SubmissionRefusedError
 from longshore.model.run.event import FORMAT, Life, LossAccepted, Seal, Sealed
 from longshore.world.files.folder import make_folders
 from longshore.world.host import boot_id, host_name, user_name
+from longshore.world.runs.manifests import find_changed_sources, refuse_changed_files, restate_card
 from longshore.world.runs.owner import Access, require_access
+
+_CARD_RESTATED: Final = "'{path}': it did not fit its checksum; when and by whom the run was submitted may be wrong"
 
 
 def refuse_damage(opened: OpenRun) -> None:
@@ -35,20 +40,31 @@ def refuse_damage(opened: OpenRun) -> None:
 
 
 def accept_loss(opened: OpenRun) -> Sequence[str]:
-    """Record that the user accepts the losses of a damaged journal; return a sentence per loss.
+    """Record that the user accepts the losses of a damaged run; return a sentence per loss.
 
     A life of its own seals every life at its intact length. Does nothing without damage or with a live engine. Raises
-    `RunUnreadableError` for a newer format.
+    `RunUnreadableError` for a newer format, `SubmissionRefusedError` if another file of the run changed: no loss is
+    accepted for a run that cannot continue.
     """
     require_access(opened.run, Access.ACT)
     if opened.is_alive() is not False:
         return ()
+    card = [_CARD_RESTATED.format(path=opened.run.card)] if restate_card(opened.run) else []
+    refuse_changed_files(opened.run)
     _forget_damages(opened)
     losses = tuple(map(str, (*opened.survey.damages, *opened.keeper_damages)))
     if losses:
         _write_acceptance(opened, opened.survey, losses)
         _forget_damages(opened)
-    return losses
+    return (*card, *losses)
+
+
+def note_changed_sources(run: RunPaths) -> list[str]:
+    """Return a note for each changed file that only tells what a run was made from."""
+    return [
+        f"'{run.root / change.path}' {change.what}: it only tells what the run was made from, and nothing uses it"
+        for change in find_changed_sources(run)
+    ]
 
 
 def _forget_damages(opened: OpenRun) -> None:

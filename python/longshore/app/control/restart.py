@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from longshore.app.control.accept_loss import refuse_damage
+from longshore.app.control.accept_loss import note_changed_sources, refuse_damage
 from longshore.app.inspect.find_jobs import find_job, find_jobs_of_labels, first_names
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.event_source import all_events
@@ -106,7 +106,7 @@ def restart(opened: OpenRun, changes: RestartChanges) -> tuple[RunIdentity, list
         card = _record_submission(opened, submission)
     if card.other_ids and registered_path(card.id) == str(opened.run.root):
         write_entry(RegistryEntry.of(card, str(opened.run.root)))
-    notes = list(submission.notes)
+    notes = [*note_changed_sources(opened.run), *submission.notes]
     if card.id_links:
         notes.append(link_by_id(Path(card.id_links), submission.id, opened.run.root))
     return card, notes

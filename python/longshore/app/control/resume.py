@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from longshore.app.control.accept_loss import accept_loss, refuse_damage
+from longshore.app.control.accept_loss import accept_loss, note_changed_sources, refuse_damage
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing, open_run
 from longshore.app.submit.submit_once import refuse_if_not_submitted
@@ -40,15 +40,16 @@ def resume(
     """
     require_access(opened.run, Access.ACT)
     refuse_if_not_submitted(opened.run, opened.card)
-    refuse_changed_files(opened.run)
     service = require_capability(opened.service, Resumable, "resume runs")
     lost = accept_loss(opened) if loss_accepted else ()
+    refuse_changed_files(opened.run)
     if opened.is_alive() is False:
         refuse_damage(opened)
     submission = service.resume(opened.run, take_over=take_over, force=force)
+    notes = (*(f"lost, as accepted: {each}" for each in lost), *note_changed_sources(opened.run))
     if submission is None:
-        return ResumeResult(notes=("nothing to resume: every job of the run is over",))
-    return ResumeResult(notes=(*(f"lost, as accepted: {each}" for each in lost), *submission.notes), has_started=True)
+        return ResumeResult(notes=(*notes, "nothing to resume: every job of the run is over"))
+    return ResumeResult(notes=(*notes, *submission.notes), has_started=True)
 
 
 def resume_all(on_unreadable: Callable[[str], None] = lambda _: None) -> list[tuple[OpenRun, ResumeResult]]:

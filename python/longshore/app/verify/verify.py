@@ -25,7 +25,7 @@ from longshore.engine.run.check_records import check_record, check_record_lines
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import RunUnreadableError
 from longshore.model.run.damage import Damage, DamagedError
-from longshore.model.run.manifest import Manifest
+from longshore.model.run.manifest import Manifest, is_source
 from longshore.world.files.read_file import read_file
 from longshore.world.runs.job_maps import read_job_maps
 from longshore.world.runs.manifests import (
@@ -171,7 +171,7 @@ def _check_files(
 def _unknown_without(name: str, manifest: Manifest) -> str:
     if name == manifest.workflow:
         return _COMMANDS_UNKNOWN
-    if name.startswith(("inputs/", "made-from", "origins")) or name.endswith("_config.yaml"):
+    if is_source(name):
         return _PREPARED_UNKNOWN
     return _SERVICE_UNKNOWN
 

@@ -51,6 +51,12 @@ class FileChange(msgspec.Struct, frozen=True):
     """Difference: the rest of a sentence that begins with the file."""
 
 
+def is_source(name: str) -> bool:
+    """Return whether a file tells people what the run was made from, and neither an engine nor a service reads it."""
+    is_configuration = "/" not in name and name.endswith("_config.yaml")
+    return name.startswith("inputs/") or name in {"origins.json", "made-from.json"} or is_configuration
+
+
 def hash_identity(card: RunIdentity) -> str:
     """Return the SHA-256 of a run's identity; submissions, which are added later, do not count."""
     return sha256(msgspec.json.encode(msgspec.structs.replace(card, submissions=()))).hexdigest()

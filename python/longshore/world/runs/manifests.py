@@ -22,15 +22,24 @@ from longshore.model.run.manifest import (
     Manifest,
     describe_difference,
     hash_identity,
+    is_source,
 )
 from longshore.model.run.submission import RunIdentity
 from longshore.world.files.atomic import create_atomically, write_atomically
 from longshore.world.files.folder import make_folders, remove_file
 from longshore.world.files.read_file import open_stream, read_file
-from longshore.world.runs.run_directory import MANIFESTS_SINCE, read_card
+from longshore.world.runs.run_directory import MANIFESTS_SINCE, read_card, write_card
 
 _SUFFIX: Final = ".json"
-_DAMAGED_HINT: Final = "'longshore verify {run}' shows all that is damaged. Restore the file from a copy."
+_DAMAGED_HINT: Final = (
+    "Bring the file back from a copy of the run; 'longshore verify {run}' shows all that is damaged. Without a copy, "
+    "submit the configuration as a new run with another 'submitPath': it is '{run}/*_config.yaml', and what was "
+    "submitted is in '{run}/inputs'."
+)
+_CARD_HINT: Final = (
+    "Bring the file back from a copy. Its manifest confirms all but the list of submissions; to keep that list as it "
+    "is: longshore resume {run} --accept-loss"
+)
 
 
 def take_manifest(
@@ -160,7 +169,7 @@ def find_changed_files(
 
     `with_inputs` also compares inputs of jobs. Without `with_workflow`, the workflow is left out.
     """
-    if is_card_damaged(run) or hash_identity(read_card(run)) != manifest.card:
+    if is_card_damaged(run) or not is_identity_intact(run, manifest):
         yield FileChange(run.card.name, "has another content now")
     listed = {**manifest.files, **manifest.inputs} if with_inputs else manifest.files
     for name, before in listed.items():
@@ -172,20 +181,53 @@ def find_changed_files(
 def refuse_changed_files(run: RunPaths, *, with_inputs: bool = False, with_workflow: bool = True) -> Manifest | None:
     """Check the files of a run against its newest manifest and return it; ``None`` for a run of an older format.
 
-    Parameters are those of `find_changed_files`. Raises `SubmissionRefusedError` if a file changed,
-    `RunUnreadableError` if the manifest is damaged.
+    Parameters are those of `find_changed_files`. Files that only tell what the run was made from are compared
+    `with_inputs`, at the hand-over. Raises `SubmissionRefusedError` if a file changed, `RunUnreadableError` if the
+    manifest is damaged.
     """
     manifest = read_manifest(run)
     if manifest is None:
         return None
-    changes = list(find_changed_files(run, manifest, with_inputs=with_inputs, with_workflow=with_workflow))
+    changes = [
+        change
+        for change in find_changed_files(run, manifest, with_inputs=with_inputs, with_workflow=with_workflow)
+        if with_inputs or not is_source(change.path) or _is_named_by_jobs(run, manifest, change.path)
+    ]
     if changes:
         others = f" (and {len(changes) - 1} more)" if changes[1:] else ""
+        only_card = [change.path for change in changes] == [run.card.name] and is_identity_intact(run, manifest)
         raise SubmissionRefusedError(
             f"'{run.root / changes[0].path}' {changes[0].what}{others}: nothing was started from it",
-            hint=_DAMAGED_HINT.format(run=run.root),
+            hint=(_CARD_HINT if only_card else _DAMAGED_HINT).format(run=run.root),
         )
     return manifest
+
+
+def find_changed_sources(run: RunPaths) -> list[FileChange]:
+    """Return the changed files that only tell what a run was made from; it continues all the same."""
+    manifest = read_manifest(run)
+    if manifest is None:
+        return []
+    sources = {name: digest for name, digest in manifest.files.items() if is_source(name)}
+    changes = find_changed_files(run, msgspec.structs.replace(manifest, files=sources))
+    return [change for change in changes if change.path != run.card.name]
+
+
+def is_identity_intact(run: RunPaths, manifest: Manifest) -> bool:
+    """Return whether all of ``run.json`` but its submissions is as the manifest says."""
+    return hash_identity(read_card(run)) == manifest.card
+
+
+def restate_card(run: RunPaths) -> bool:
+    """Write a damaged ``run.json`` again if its manifest confirms its identity; return whether it did.
+
+    The list of submissions, which no manifest has, stays as it reads.
+    """
+    manifest = read_manifest(run)
+    if manifest is None or not is_card_damaged(run) or not is_identity_intact(run, manifest):
+        return False
+    write_card(run, read_card(run))
+    return True
 
 
 def is_card_damaged(run: RunPaths) -> bool:
@@ -198,6 +240,14 @@ def hash_file(path: Path) -> FileDigest:
     with open_stream(path) as file:
         digest = file_digest(file, "sha256").hexdigest()
         return FileDigest(os.fstat(file.fileno()).st_size, digest)
+
+
+def _is_named_by_jobs(run: RunPaths, manifest: Manifest, name: str) -> bool:
+    """Return whether the workflow names a file, so that a job may use it."""
+    try:
+        return name.encode() in read_file(run.root / manifest.workflow)
+    except OSError:
+        return True
 
 
 def _describe_change(root: Path, name: str, before: FileDigest) -> str:
