@@ -11,7 +11,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import re
 import resource
 import shutil
 import stat
@@ -24,8 +23,6 @@ from tests.simulation.universe import Process, Universe
 _FIRST_NUMBER: Final = 400
 """Least number of a file: no number comes again soon, so that a late close of a dead process's file hits nothing."""
 _PAGE_B: Final = 4096
-_DRAFT: Final = re.compile(r"\.[0-9a-f]{12}\.draft$")
-"""End of a draft's name, which is another one each time."""
 
 
 class File:
@@ -203,14 +200,13 @@ class Disk:
 
     # ---------------------------------------------------------------------------------------------------------- calls
 
-    def _begin(self, op: str, detail: object = "", *, grows: bool = False) -> Fault | None:
-        text = detail if isinstance(detail, str) else os.fsdecode(detail) if isinstance(detail, bytes | Path) else ""
-        fault = self.universe.call(op, _DRAFT.sub(".draft", text.rpartition("/")[2]))
+    def _begin(self, op: str, path: Any = "", *, grows: bool = False) -> Fault | None:
+        fault = self.universe.call(op, path)
         if fault is not None and fault.kind == "error":
             number = errno.EIO if op == "read" else fault.number
-            raise OSError(number, os.strerror(number), text)
+            raise OSError(number, os.strerror(number), os.fsdecode(path))
         if grows and self.universe.elapsed_s < self.universe.full_until_s:
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), text)
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.fsdecode(path))
         return fault
 
     def open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:

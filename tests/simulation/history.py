@@ -26,7 +26,7 @@ from tests.simulation.operator import Operator
 from tests.simulation.plan import Plan
 from tests.simulation.service import SimulatedService
 from tests.simulation.truth import Truth
-from tests.simulation.universe import EndlessHistoryError, Process, Universe
+from tests.simulation.universe import EndlessHistoryError, Happening, Process, Universe
 
 from longshore.contract.context import RunPaths
 from longshore.contract.executor import Executor
@@ -50,8 +50,14 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 
     plan: Plan
     broken: tuple[str, ...]
-    trace: tuple[tuple[float, str, str], ...]
+    folder: str
+    happenings: tuple[Happening, ...]
     lives: int = 0
+
+    @property
+    def trace(self) -> tuple[tuple[float, str, str], ...]:
+        """Time, process and words of each call and happening."""
+        return tuple((each.at_s, each.process, each.describe().replace(self.folder, "")) for each in self.happenings)
 
 
 def run_history(plan: Plan) -> Outcome:
@@ -148,7 +154,8 @@ def _run_in(folder: Path, plan: Plan) -> Outcome:
     return Outcome(
         plan=plan,
         broken=tuple(dict.fromkeys(each.replace(str(folder), "") for each in (*broken, *world.truth.broken))),
-        trace=tuple((at, process, what.replace(str(folder), "")) for at, process, what in universe.trace),
+        folder=str(folder),
+        happenings=tuple(universe.trace),
         lives=len(service.engines),
     )
 
@@ -174,6 +181,8 @@ def _simulated(world: Setting) -> Iterator[None]:
     namespace["kill_local_engine"] = world.service.kill_newest_engine
     was_enabled = gc.isenabled()
     gc.disable()
+    # A collection looks at the objects of this history alone: those of all modules are many more.
+    gc.freeze()
     try:
         with (
             replace_calls(files, world.disk),
@@ -184,6 +193,7 @@ def _simulated(world: Setting) -> Iterator[None]:
             yield
     finally:
         namespace["kill_local_engine"] = real
+        gc.unfreeze()
         if was_enabled:
             gc.enable()
 

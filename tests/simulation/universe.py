@@ -6,11 +6,13 @@ dead process still tries in its `finally` clauses raises as well, so it has no e
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import count
 from random import Random
-from typing import Final, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from greenlet import getcurrent, greenlet
 from tests.simulation.plan import Fault, Plan
@@ -22,6 +24,9 @@ SYNC_S: Final = 1e-3
 MAX_CALLS: Final = 400_000
 """Calls after which a history is given up as endless."""
 EPOCH_S: Final = 1_763_630_000.0
+_FILE_OPS: Final = frozenset({"open", "read", "write", "sync", "rename", "stat", "lock"})
+_DRAFT: Final = re.compile(r"\.[0-9a-f]{12}\.draft$")
+"""End of a draft's name, which is another one each time."""
 
 
 class Killed(BaseException):
@@ -39,6 +44,7 @@ class Process:
         self.pid = pid
         self.kind = kind
         self.name = name
+        self.label = f"{name}({pid})"
         self.started_s = started_s
         self.fiber: greenlet | None = None
         self.calls = 0
@@ -57,13 +63,33 @@ class Process:
         """What the kernel does when it is gone, such as closing its files."""
 
     def __repr__(self) -> str:
-        return f"{self.name}({self.pid})"
+        return self.label
+
+
+class Happening(NamedTuple):
+    """A call `op`, or something that happened: when, in which process, and what.
+
+    `about` is the path, the file number or the words of a call. It becomes text only when somebody reads it: a
+    history has a thousand calls.
+    """
+
+    at_s: float
+    process: str
+    op: str
+    about: int | str | bytes | os.PathLike[str]
+
+    def describe(self) -> str:
+        """Return what happened; of a path, the name of the file."""
+        about = "" if isinstance(self.about, int) else os.fsdecode(self.about)
+        if self.op in _FILE_OPS:
+            about = _DRAFT.sub(".draft", about.rpartition("/")[2])
+        return f"{self.op} {about}" if self.op else about
 
 
 class Universe:
     """Clock, processes and faults of one history.
 
-    `trace` has an entry per call and per happening: time, process, and what.
+    `trace` has all calls and happenings.
     """
 
     def __init__(self, plan: Plan) -> None:
@@ -74,7 +100,7 @@ class Universe:
         self.boot = 1
         self.booted_s = 0.0
         self.calls = 0
-        self.trace: list[tuple[float, str, str]] = []
+        self.trace: list[Happening] = []
         self.processes: list[Process] = []
         self.current: Process | None = None
         self._due: list[tuple[float, int, Callable[[], object]]] = []
@@ -235,9 +261,9 @@ class Universe:
 
     def note(self, what: str) -> None:
         """Add a happening to the trace."""
-        self.trace.append((self.elapsed_s, repr(self.current) if self.current else "world", what))
+        self.trace.append(Happening(self.elapsed_s, self.current.label if self.current else "world", "", what))
 
-    def call(self, op: str, detail: str = "") -> Fault | None:
+    def call(self, op: str, about: int | str | bytes | os.PathLike[str] = "") -> Fault | None:
         """Let a call of the current process begin; return a fault of the call itself, for the caller to carry out."""
         process = self.current
         if process is None or process.kind == "operator":
@@ -248,15 +274,14 @@ class Universe:
         process.calls += 1
         if self.calls > MAX_CALLS:
             raise EndlessHistoryError(f"no end after {MAX_CALLS} calls")
-        self.trace.append((self.elapsed_s, repr(process), f"{op} {detail}"))
+        self.trace.append(Happening(self.elapsed_s, process.label, op, about))
         self.elapsed_s += SYNC_S if op == "sync" else CALL_S
-        self._run_due()
-        fault = self._due_fault(process, op)
+        if self._due and self._due[0][0] <= self.elapsed_s:
+            self._run_due()
+        fault = self._due_fault(process, op) if self._faults else None
         return self._strike(process, fault) if fault else None
 
     def _due_fault(self, process: Process, op: str) -> Fault | None:
-        if not self._faults:
-            return None
         fault = self._faults[0]
         if fault.at not in ("any", process.kind) or fault.op not in ("any", op):
             return None
