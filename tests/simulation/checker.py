@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from tests.simulation.commands import Silent, open_simulated
 
 from longshore.app.report.report import ReportBuilder
-from longshore.app.runs.open_run import OpenRun
+from longshore.app.verify.verify import verify_run
 from longshore.contract.batch import AttemptId
 from longshore.contract.context import RunPaths
 from longshore.engine.journal.chain import life_path
@@ -36,7 +37,6 @@ from longshore.model.run.event import (
 from longshore.model.run.report import RunReport
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import Cause, JobState
-from longshore.world.runs.run_directory import read_card
 
 if TYPE_CHECKING:
     from tests.simulation.disk import Disk
@@ -162,6 +162,7 @@ def check_history(witness: Witness) -> list[str]:
         *_check_end(witness, told),
         *_check_snapshots(witness, told),
         *_check_report(witness, told),
+        *_check_directory(witness),
     ]
 
 
@@ -275,8 +276,7 @@ def _check_snapshots(witness: Witness, told: Told) -> Iterator[str]:
 
 
 def _check_report(witness: Witness, told: Told) -> Iterator[str]:
-    opened = OpenRun(run=witness.run, card=read_card(witness.run))
-    vars(opened)["service"] = witness.service
+    opened = open_simulated(witness.run, witness.service)
     try:
         brief, full = (ReportBuilder(opened).build(2e9, details=details) for details in (False, True))
     except LongshoreError as error:
@@ -290,6 +290,12 @@ def _check_report(witness: Witness, told: Told) -> Iterator[str]:
             yield f"the report has job {number} as {each.state}"
         if each.attempts < most:
             yield f"the report has {each.attempts} attempts of job {number}, and there were {most}"
+
+
+def _check_directory(witness: Witness) -> Iterator[str]:
+    """Check that `verify` finds no damage: whatever strikes, the program never takes its own traces for damage."""
+    for damage in verify_run(open_simulated(witness.run, witness.service), Silent()).damages:
+        yield f"verify tells of damage where there is none: {damage}"
 
 
 def _compare(report: RunReport, told: Told) -> Iterator[str]:

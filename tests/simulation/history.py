@@ -82,7 +82,7 @@ class Setting:
         self.truth = Truth(universe)
         self.machine = Machine(universe, self.disk, self.truth)
         self.machine.programs["guard"] = self._run_guard
-        temporary = folder / "tmp"
+        self.temporary = temporary = folder / "tmp"
         temporary.mkdir()
         self.door = SimulatedSystem(self.machine, temporary)
         self.service = SimulatedService(universe, self._executors(plan, temporary))
@@ -185,6 +185,7 @@ def _simulated(world: Setting) -> Iterator[None]:
     gc.freeze()
     try:
         with (
+            _variable("XDG_STATE_HOME", str(world.temporary)),
             replace_calls(files, world.disk),
             simulated_machine(world.door),
             simulated_time(world.universe),
@@ -196,6 +197,20 @@ def _simulated(world: Setting) -> Iterator[None]:
         gc.unfreeze()
         if was_enabled:
             gc.enable()
+
+
+@contextmanager
+def _variable(name: str, value: str) -> Iterator[None]:
+    """Set an environment variable while the body runs."""
+    before = os.environ.get(name)
+    os.environ[name] = value
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
 
 
 class _Log(io.TextIOBase):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tests.simulation.commands import Commands
 from tests.simulation.plan import Order
 from tests.simulation.service import SimulatedService
 from tests.simulation.universe import Process, Universe
 
 from longshore.contract.context import RunPaths
-from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
 from longshore.errors import LongshoreError
 
 _LOOK_S = 1.0
@@ -24,6 +24,10 @@ class UnfinishedRunError(AssertionError):
     """The run does not come to its end, although nothing disturbs it any more."""
 
 
+class FalseDamageError(AssertionError):
+    """Damage is told of a run directory that only kills, failing calls and losses of power went through."""
+
+
 class Operator:
     """A person with a shell: each command is a process of its own, which may die like any other."""
 
@@ -35,7 +39,8 @@ class Operator:
         self._run = run
         self._on_start = on_start
         self._orders = list(universe.plan.orders)
-        self._names = [f"{job.label}_{number}" for number, job in enumerate(universe.plan.jobs)]
+        names = [f"{job.label}_{number}" for number, job in enumerate(universe.plan.jobs)]
+        self._do = Commands(service, run, names)
         self._resumes = 0
         self._began_s = universe.elapsed_s
         self._released_s = 0.0
@@ -44,7 +49,7 @@ class Operator:
 
     def work(self) -> None:
         """Work until the run is over and every order was given."""
-        self._command("submit", lambda: self._service.submit(self._run))
+        self._command("submit", self._do.submit)
         quiet_since = self._universe.elapsed_s
         while True:
             self._universe.block(_LOOK_S)
@@ -58,7 +63,7 @@ class Operator:
                     if not self._orders:
                         return
                     continue
-                self._resume()
+                self._continue()
                 continue
             self._take_over_hanging(alive)
             if not self._orders and self._universe.elapsed_s - self._released_s > _RELEASE_S:
@@ -77,12 +82,18 @@ class Operator:
         while self._orders and self._universe.elapsed_s - self._began_s >= self._orders[0].at_s:
             self._order(self._orders.pop(0))
 
-    def _resume(self) -> None:
+    def _continue(self) -> None:
+        """Submit the run, or resume it if it was submitted."""
         self._resumes += 1
         if self._resumes > _MOST_RESUMES:
             raise UnfinishedRunError(f"not over after {_MOST_RESUMES} resumes")
+        if damages := self._do.verify().damages:
+            raise FalseDamageError(f"nothing was damaged, and verify tells: {damages[0]}")
+        if not any(self._run.journal.iterdir()):
+            self._command("submit", self._do.submit)
+            return
         by_force = self._resumes % 4 == 0
-        self._command("resume", lambda: self._service.resume(self._run, force=by_force))
+        self._command("resume", lambda: self._do.resume(force=by_force))
 
     def _take_over_hanging(self, alive: list[Process]) -> None:
         """Take the run over, now and then, when its engine hangs."""
@@ -93,27 +104,9 @@ class Operator:
                 self._order(Order(at_s=0.0, act="take-over"))
 
     def _order(self, order: Order) -> None:
-        service, run = self._service, self._run
-        selection = JobSelection(jobs=tuple(self._names[job] for job in order.jobs if job < len(self._names)))
-        match order.act:
-            case "cancel":
-                self._command("cancel", lambda: service.cancel(run, selection))
-            case "resume":
-                # Two at once.
-                self._command("resume", lambda: service.resume(run))
-                self._command("resume", lambda: service.resume(run))
-            case "take-over":
-                self._command("take-over", lambda: service.resume(run, take_over=True))
-            case "restart":
-                self._command("restart", lambda: service.restart(run, RestartChanges()))
-            case _:
-                values = {"throttle": {"max": "1"} if order.value != "none" else {}, "set": {"requestMemory": "1024"}}
-                self._command(
-                    order.act,
-                    lambda: service.steer(
-                        run, Intervention(act=order.act, selection=selection, set=values.get(order.act, {}))
-                    ),
-                )
+        # Two at once, now and then.
+        for _ in range(2 if order.act == "resume" else 1):
+            self._command(order.act, lambda: self._do.carry_out(order))
 
     def _command(self, name: str, act: Callable[[], object]) -> None:
         def main() -> None:
