@@ -6,6 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -112,15 +113,18 @@ def test_half_a_record_is_none(text: str, files: BatchFiles) -> None:
     assert files.read_ends(wanted) == ({}, set())
 
 
-RECORD = b'{"j":3,"a":1,"status":127,"run":1.05,"host":"n1"}\n'
+VALUES = b'"j":3,"a":1,"status":127,"run":1.05,"host":"n1","batch":"k7f3a-1-1"'
+RECORD = b'{%b,"again":{%b}}\n' % (VALUES, VALUES)
+OLDER_RECORD = b'{"j":3,"a":1,"status":127,"run":1.05,"host":"n1"}\n'
 
 
+@pytest.mark.parametrize("record", [RECORD, OLDER_RECORD], ids=["now", "older"])
 def test_every_cut_of_an_end_record_is_told_and_none_is_read_as_another(
-    files: BatchFiles, caplog: pytest.LogCaptureFixture
+    files: BatchFiles, record: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     files.ends.mkdir(parents=True)
     path = files.ends / "3.1"
-    whole = b"n1 77 /run/wms/longshore-job\n" + RECORD
+    whole = b"n1 77 /run/wms/longshore-job\n" + record
     path.write_bytes(whole)
     intact = files.read_ends({(3, 1)})[0][3, 1]
     for end in range(len(whole)):
@@ -133,18 +137,56 @@ def test_every_cut_of_an_end_record_is_told_and_none_is_read_as_another(
     assert caplog.text.count(str(path)) == 1, "once"
 
 
-def test_changed_forms_and_names_of_an_end_record_are_told(files: BatchFiles) -> None:
+def changes(record: bytes) -> Iterator[bytes]:
+    """Yield a record with each of its bits flipped, each byte dropped, and each digit replaced."""
+    for at, byte in enumerate(record):
+        yield from (record[:at] + bytes([byte ^ 1 << bit]) + record[at + 1 :] for bit in range(8))
+        yield record[:at] + record[at + 1 :]
+        if byte in b"0123456789":
+            yield from (record[:at] + b"%d" % digit + record[at + 1 :] for digit in range(10) if digit != byte - 0x30)
+
+
+def test_no_changed_value_of_an_end_record_is_used(files: BatchFiles) -> None:
     files.ends.mkdir(parents=True)
     path = files.ends / "3.1"
-    values = {*range(RECORD.index(b"127"), RECORD.index(b"127") + 3)}
-    values |= set(range(RECORD.index(b"1.05"), RECORD.index(b"1.05") + 4))
-    values |= set(range(RECORD.index(b"n1"), RECORD.index(b"n1") + 2))
-    for at in set(range(len(RECORD) - 1)) - values:
+    path.write_bytes(RECORD)
+    intact = files.read_ends({(3, 1)})[0][3, 1]
+    assert (intact.status, intact.run, intact.host, intact.batch) == (127, 1.05, "n1", files.tag)
+    number = 0
+    for changed in changes(RECORD.removesuffix(b"\n")):
+        path.write_bytes(changed)
+        assert files.read_ends({(3, 1)})[0] == {}, changed
+        number += 1
+    assert number > 1_000
+
+
+def test_the_end_record_of_another_batch_is_not_used(files: BatchFiles) -> None:
+    files.ends.mkdir(parents=True)
+    path = files.ends / "3.1"
+    path.write_bytes(RECORD.replace(b"k7f3a-1-1", b"k7f3a-1-2"))
+    assert files.read_ends({(3, 1)})[0] == {}
+
+
+def test_changed_forms_and_names_of_an_older_end_record_are_told(files: BatchFiles) -> None:
+    files.ends.mkdir(parents=True)
+    path = files.ends / "3.1"
+    values = {*range(OLDER_RECORD.index(b"127"), OLDER_RECORD.index(b"127") + 3)}
+    values |= set(range(OLDER_RECORD.index(b"1.05"), OLDER_RECORD.index(b"1.05") + 4))
+    values |= set(range(OLDER_RECORD.index(b"n1"), OLDER_RECORD.index(b"n1") + 2))
+    for at in set(range(len(OLDER_RECORD) - 1)) - values:
         for bit in range(8):
-            changed = bytearray(RECORD)
+            changed = bytearray(OLDER_RECORD)
             changed[at] ^= 1 << bit
             path.write_bytes(changed)
             assert files.read_ends({(3, 1)})[0] == {}, (at, bit)
+
+
+@pytest.mark.parametrize("status", [b"127", b"126", b"12"])
+def test_a_second_start_ends_with_no_status_that_may_be_wrong(files: BatchFiles, status: bytes, tmp_path: Path) -> None:
+    files.write_table([member(3, "exit 5", folder=tmp_path)])
+    (files.ends / "3.1").write_bytes(b"n1 77 /run/wms/longshore-job\n" + RECORD.replace(b"127", status, 1))
+    ran = subprocess.run(["/bin/sh", "-c", files.command(1)], check=False, capture_output=True)
+    assert ran.returncode == (127 if status == b"127" else 126)
 
 
 @pytest.mark.parametrize("end", [len(RECORD), *range(RECORD.index(b"127") + 1, len(RECORD) - 1)])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -25,7 +26,13 @@ from tests.waiting import eventually
 
 from longshore.app.runs.open_run import open_run
 from longshore.app.verify.verify import Check, verify_run
+from longshore.contract.batch import BatchMember
+from longshore.contract.context import RunPaths
+from longshore.engine.job_wrapper import WRAPPER, BatchFiles
 from longshore.errors import LongshoreError
+from longshore.services.slurm.batch_records import BatchRecord, BatchRecords
+from longshore.world.runs.run_directory import read_card
+from longshore.world.shipped_files import shipped_path
 
 GROWING: Final = ("journal/", "keeper/")
 """Folders of files that a run without an end still writes."""
@@ -70,14 +77,14 @@ def make_runs(place: Path, names: Sequence[str]) -> list[BaseRun]:
     for name in names:
         run = SmallRun(place / name)
         run.prepare_folders()
-        if name == "unfinished":
-            _leave_unfinished(run)
+        if name in UNFINISHED:
+            UNFINISHED[name](run)
         else:
             SCENARIOS[name](run)
             assert run.wait_for_end(), name
         files = {path: (run.root / path).read_bytes() for path in covered_files(run.root)}
         assert not find_damages(run.root), f"{name} is damaged from the start: {find_damages(run.root)}"
-        runs.append(BaseRun(name, run.root, files, name != "unfinished"))
+        runs.append(BaseRun(name, run.root, files, name not in UNFINISHED))
     return runs
 
 
@@ -87,6 +94,36 @@ def _leave_unfinished(run: SmallRun) -> None:
     assert answer.status == 0, answer
     eventually(lambda: Effect("start", "b", 1) in run.effects())
     run.kill()
+
+
+def _leave_batch(run: SmallRun) -> None:
+    """Leave a run with a batch, of whose members one ended, one failed and one has just begun."""
+    _leave_unfinished(run)
+    paths = RunPaths(run.root)
+    shutil.copy(shipped_path("bin", WRAPPER.name), run.root / WRAPPER)
+    members = [
+        BatchMember(
+            job=job,
+            attempt=1,
+            name="n",
+            command=f"exit {job}",
+            environment={},
+            working_directory="/",
+            log=f"logs/n/{job}",
+        )
+        for job in range(3)
+    ]
+    tag = f"{read_card(paths).run_token}-1-9"
+    record = BatchRecord(tag=tag, name=tag, members=((0, 1), (1, 1), (2, 1)), at=1.0, id=29)
+    BatchRecords(paths).write(record, members)
+    batch = BatchFiles(paths, tag)
+    for line in (1, 2):
+        subprocess.run(["/bin/sh", "-c", batch.command(line)], check=False)
+    (batch.ends / "2.1.began").touch()
+
+
+UNFINISHED: Final[dict[str, Callable[[SmallRun], None]]] = {"unfinished": _leave_unfinished, "batch": _leave_batch}
+"""Runs without an end."""
 
 
 class _Silent:
@@ -157,6 +194,11 @@ def _excuse(run: BaseRun, damaged: DamagedFiles) -> str:
     changes = damaged.changes.items()
     if all(path in sealed and (content or b"").startswith(run.files[path]) for path, content in changes):
         return "void"
+    if all(_is_same_end(path, run.files[path], content) for path, content in changes):
+        return "void"
+    # That no record is left of a batch or of an end equals that there was none so far.
+    if all(content is None and path.startswith(("batches/", "ends/")) for path, content in changes):
+        return "crash"
     # Only the newest files of a run without an end grow.
     newest = {max((path for path in run.files if path.startswith(folder)), default="") for folder in GROWING}
     if not run.is_over and all(path in newest and is_crash(run.files[path], content) for path, content in changes):
@@ -164,12 +206,17 @@ def _excuse(run: BaseRun, damaged: DamagedFiles) -> str:
     return "silent"
 
 
+def _is_same_end(path: str, before: bytes, after: bytes | None) -> bool:
+    """Return whether the last line of an end record is the same: what precedes it was for the time before the end."""
+    return path.startswith("ends/") and (after or b"").splitlines()[-1:] == before.splitlines()[-1:]
+
+
 def main() -> int:
     """Try damages, print a table, and return 1 if one was not told."""
     parser = argparse.ArgumentParser(prog="python -m tests.faults.detection")
     parser.add_argument("--cases", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--runs", nargs="*", default=[*SCENARIOS, "unfinished"])
+    parser.add_argument("--runs", nargs="*", default=[*SCENARIOS, *UNFINISHED])
     options = parser.parse_args()
     place = in_memory()
     os.environ["XDG_STATE_HOME"] = str(place / "state")

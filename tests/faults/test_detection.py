@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.usefixtures("compiler"), pytest.mark.no_cover]
 def runs() -> Iterator[list[BaseRun]]:
     place = in_memory()
     try:
-        yield make_runs(place, ["restarted", "engine-killed", "unfinished"])
+        yield make_runs(place, ["restarted", "engine-killed", "unfinished", "batch"])
     finally:
         shutil.rmtree(place)
 

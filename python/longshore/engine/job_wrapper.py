@@ -35,14 +35,18 @@ from longshore.world.files.read_file import open_stream, read_file
 LOG: Final = logging.getLogger(__name__)
 WRAPPER: Final = PurePosixPath("wms", "longshore-job")
 """Path of the wrapper in a run directory."""
-_STARTED_SUFFIX: Final = ".began"
+STARTED_SUFFIX: Final = ".began"
 """Suffix of the file that a member creates when it begins, which succeeds once; it becomes its end record."""
 _KILLED_STATUS: Final = 128
 """A shell adds this to the number of a signal (POSIX 2.8.2 says: more than 128)."""
+_VALUES: Final = rb'"j":\d+,"a":\d+,"status":\d+,"run":-?\d+\.-?\d+,"host":"[^"\\]*"'
+_REFUSED: Final = rb'(?:,"refused":true)?'
 _RECORD_FORM: Final = re.compile(
-    rb'\{"j":\d+,"a":\d+,"status":\d+,"run":-?\d+\.-?\d+,"host":"[^"\\]*"(,"refused":true)?\}'
+    rb'\{(?P<values>%b,"batch":"[^"\\]*"%b),"again":\{(?P=values)\}\}' % (_VALUES, _REFUSED)
+    # Wrappers of older versions write the values once, so that only a cut is found.
+    + rb"|\{%b%b\}" % (_VALUES, _REFUSED)
 )
-"""Form of an end record: with the brace at its end, no value before it is cut."""
+"""Form of an end record: its values twice, so that a changed value is found."""
 
 
 def wrapper_file(ctx: Context) -> RenderedFile:
@@ -77,6 +81,8 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         Seconds that it ran, by the clock of its host.
     host
         Host that it ran on.
+    batch
+        Tag of its batch; empty in records of older versions.
     end
         When the record was written, by the clock of the file system.
     refused
@@ -88,6 +94,7 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     status: int
     run: float
     host: str
+    batch: str = ""
     end: float = 0.0
     refused: bool = False
 
@@ -195,10 +202,10 @@ class BatchFiles(msgspec.Struct, frozen=True):
         except OSError:
             return ended, started
         for name in names:
-            attempt = _attempt(name.removesuffix(_STARTED_SUFFIX))
+            attempt = _attempt(name.removesuffix(STARTED_SUFFIX))
             if attempt is None or attempt not in wanted:
                 continue
-            if name.endswith(_STARTED_SUFFIX):
+            if name.endswith(STARTED_SUFFIX):
                 started.add(attempt)
             elif record := read_end_record(self.ends / name):
                 ended[attempt] = record
@@ -210,7 +217,7 @@ class BatchFiles(msgspec.Struct, frozen=True):
         """Remove a member's end record, once its end is in the journal."""
         path = self.ends / f"{attempt[0]}.{attempt[1]}"
         remove_file(path, below=self.run.root)
-        remove_file(path.with_name(path.name + _STARTED_SUFFIX), below=self.run.root)
+        remove_file(path.with_name(path.name + STARTED_SUFFIX), below=self.run.root)
 
     def remove_directory(self) -> None:
         """Remove the directory of end records, if it is empty."""
@@ -258,7 +265,8 @@ def read_end_record(path: Path) -> EndRecord | None:
         record = msgspec.json.decode(line, type=EndRecord)
     except DECODE_ERRORS:
         return None
-    return msgspec.structs.replace(record, end=end) if path.name == f"{record.j}.{record.a}" else None
+    is_own = path.name == f"{record.j}.{record.a}" and record.batch in {"", path.parent.name}
+    return msgspec.structs.replace(record, end=end) if is_own else None
 
 
 @lru_cache(maxsize=4096)

@@ -30,7 +30,7 @@ def refuse_damage(opened: OpenRun) -> None:
 
     Raises `SubmissionRefusedError`, which names the damage and the way out.
     """
-    if found := (*opened.survey.damages, *opened.keeper_damages):
+    if found := (*opened.survey.damages, *opened.record_damages):
         more = f" (and {len(found) - 1} more)" if found[1:] else ""
         raise SubmissionRefusedError(
             f"records of run '{opened.card.id}' are damaged: {found[0]}{more}",
@@ -52,7 +52,7 @@ def accept_loss(opened: OpenRun) -> Sequence[str]:
     card = [_CARD_RESTATED.format(path=opened.run.card)] if restate_card(opened.run) else []
     refuse_changed_files(opened.run)
     _forget_damages(opened)
-    losses = tuple(map(str, (*opened.survey.damages, *opened.keeper_damages)))
+    losses = tuple(map(str, (*opened.survey.damages, *opened.record_damages)))
     if losses:
         _write_acceptance(opened, opened.survey, losses)
         _forget_damages(opened)
@@ -68,7 +68,7 @@ def note_changed_sources(run: RunPaths) -> list[str]:
 
 
 def _forget_damages(opened: OpenRun) -> None:
-    for known in ("survey", "keeper_damages"):
+    for known in ("survey", "record_damages"):
         opened.__dict__.pop(known, None)
 
 

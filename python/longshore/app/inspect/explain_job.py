@@ -209,7 +209,7 @@ class _ExplanationBuilder:
         has_stopped = has_no_engine and self._alive is False
         if has_stopped:
             # From here on, they are among the damages of the run.
-            _ = self._opened.keeper_damages
+            _ = self._opened.record_damages
         request = state.requests.get(job) or (own_attempts[-1].requested if own_attempts else None) or settings.request
         manager_reason, is_held = (
             self._manager_reason() if code == JobCode.PENDING and not has_no_engine else ("", False)

@@ -74,7 +74,7 @@ class ReportBuilder:
             alive = self._opened.is_alive()
             snapshot = read_snapshot(run)
             cached = None if details or alive is not False else read_cached_report(self._opened, snapshot)
-            if cached and not self._opened.survey.damages and not self._opened.keeper_damages:
+            if cached and not self._opened.survey.damages and not self._opened.record_damages:
                 return structs.replace(cached.report, specifics=tuple(_service_lines(self._opened, cached.life)))
             if details or snapshot is None or not is_current(self._opened, snapshot, alive=alive):
                 return self._from_events(now, alive=alive, snapshot=snapshot, details=details)
@@ -166,7 +166,7 @@ class ReportBuilder:
 
     def _damages(self, replay: Replay, *, alive: bool | Unreachable) -> tuple[Damage, ...]:
         """Return the damages of the journal and, without an engine, of the keepers' records."""
-        return (*replay.survey.damages, *(self._opened.keeper_damages if alive is False else ()))
+        return (*replay.survey.damages, *(self._opened.record_damages if alive is False else ()))
 
     def _notes(self, replay: Replay, snapshot: Snapshot | None, *, alive: bool | Unreachable) -> Iterator[str]:
         if replay.unreachable:

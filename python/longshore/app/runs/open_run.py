@@ -66,17 +66,17 @@ class OpenRun:
         return survey
 
     @cached_property
-    def keeper_damages(self) -> Sequence[Damage]:
-        """Damages of the keepers' records that a new engine relies on; reads these records on first use."""
-        from longshore.engine.run.check_records import find_keeper_damages
+    def record_damages(self) -> Sequence[Damage]:
+        """Damages of keepers', batch and end records that a new engine relies on; the first use reads these records."""
+        from longshore.engine.run.check_records import find_batch_damages, find_keeper_damages
 
-        return find_keeper_damages(self.run)
+        return (*find_keeper_damages(self.run), *find_batch_damages(self.run))
 
     @property
     def damages(self) -> Sequence[Damage]:
         """Damages that readers of this run have met so far."""
         survey = self.survey.damages if "survey" in self.__dict__ else ()
-        return (*survey, *(self.keeper_damages if "keeper_damages" in self.__dict__ else ()))
+        return (*survey, *(self.record_damages if "record_damages" in self.__dict__ else ()))
 
     def find_lost_lives(self) -> Damage | None:
         """Return what the journal of a dead engine lacks by what other files know; ``None`` if it lacks nothing."""

@@ -18,10 +18,10 @@ from longshore.app.progress import Progress
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.verify.run_end import check_submissions, count_missing_starts, is_sealed, note_missing_seal
 from longshore.contract.context import RunPaths
-from longshore.engine.job_wrapper import read_end_record
+from longshore.engine.job_wrapper import STARTED_SUFFIX
 from longshore.engine.journal.chain import LifeExtent, first_event, measure_lives
 from longshore.engine.journal.read_journal import read_life
-from longshore.engine.run.check_records import check_record, check_record_lines
+from longshore.engine.run.check_records import check_batch_record, check_end_record, check_record, check_record_lines
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import RunUnreadableError
 from longshore.model.run.damage import Damage, DamagedError
@@ -46,6 +46,7 @@ _RECORDS: Final = (
     "keeper/*.guard",
     "batches/**/*.json",
     "batches/**/*.jsonl",
+    "ends/*/*",
     "steer/*.json",
     "wms/*.json",
 )
@@ -53,7 +54,7 @@ _RECORDS: Final = (
 
 NOT_COVERED: Final = {
     "logs/": "output of jobs",
-    "ends/": "of a run that is over: the journal has all that they recorded",
+    "ends/": "of jobs that still run, or of a run that is over: the journal has all that they recorded",
     "tasks/": "finished tasks of jobs of several, noted by the jobs",
     "keeper/": "of a run that is over: the journal has all that it recorded",
     "cache/": "can be made again",
@@ -263,7 +264,9 @@ def _check_records(result: VerifyResult) -> Iterator[Damage]:
     is_over = _is_over(run)
     for path in sorted({path for pattern in _RECORDS for path in run.root.glob(pattern)}):
         name = path.relative_to(run.root).as_posix()
-        if name in result.covered or (is_over and run.root / name.split("/")[0] in {run.keeper, run.ends}):
+        folder = name.split("/")[0]
+        is_void = is_over and run.root / folder in {run.keeper, run.ends}
+        if name in result.covered or is_void or path.suffix == STARTED_SUFFIX:
             continue
         try:
             content = read_file(path)
@@ -273,13 +276,13 @@ def _check_records(result: VerifyResult) -> Iterator[Damage]:
             yield Damage(path=str(path), what=f"it cannot be read: {error.strerror}")
             continue
         if run.ends in path.parents:
-            result.covered[name] = Check.FORM
-            if read_end_record(path) is None and path.exists():
-                what = "it is not an end record of its job"
-                yield Damage(path=str(path), what=what, unknown="how the job ended is not known")
-            continue
-        check = check_record if path.suffix == ".json" else check_record_lines
-        has_checksum, damages = check(path, content)
+            # Its values stand in it twice.
+            has_checksum, damages = True, check_end_record(path)
+        elif path.suffix == ".json":
+            check = check_batch_record if path.parent == run.batches else check_record
+            has_checksum, damages = check(path, content)
+        else:
+            has_checksum, damages = check_record_lines(path, content)
         result.covered[name] = Check.CHECKSUM if has_checksum else Check.FORM
         yield from damages
 

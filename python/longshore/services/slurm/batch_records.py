@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -12,17 +13,19 @@ from longshore.contract.batch import BatchMember
 from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import BatchFiles
 from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.model.lines.checksum import CHECKSUM_B, SEED, add_checksum, check_block, has_checksum
 from longshore.services.slurm.commands.parse import TaskId
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.folder import make_folders, remove_file
 from longshore.world.files.read_file import read_file
 
+LOG: Final = logging.getLogger("longshore.slurm")
 AttemptId: TypeAlias = tuple[int, int]
 """Index of a job, number of its attempt."""
 
 
-class BatchRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A submitted batch: ``batches/<tag>.json``.
+class BatchRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A submitted batch: ``batches/<tag>.json``, a line with a checksum; older versions wrote none.
 
     `name` is the job's name in Slurm and contains `tag`. `members` are the attempts in array order. `id` is Slurm's id;
     ``None`` while it is unknown whether the batch has one. `at` is the time of submission, in seconds since the epoch.
@@ -65,14 +68,23 @@ class BatchRecords:
         make_folders(self._run.batches, below=self._run.root, durable=True)
         if members:
             self.files(record.tag).write_table(members)
-        write_atomically(self._path(record.tag), msgspec.json.encode(record), below=self._run.root, durable=True)
+        line, _ = add_checksum(msgspec.json.encode(record), SEED)
+        write_atomically(self._path(record.tag), line, below=self._run.root, durable=True)
 
     def read(self, tag: str) -> BatchRecord | None:
-        """Read a batch's record; ``None`` when it was never written."""
+        """Read a batch's record; ``None`` when it was never written, or is not as it was written."""
+        path = self._path(tag)
         try:
-            return msgspec.json.decode(read_file(self._path(tag)), type=BatchRecord)
-        except (OSError, *DECODE_ERRORS):
+            record = msgspec.json.decode(_without_checksum(read_file(path)), type=BatchRecord)
+        except OSError:
             return None
+        except DECODE_ERRORS as error:
+            LOG.warning("'%s' is not as it was written: %s", path, error)
+            return None
+        if record.tag != tag:
+            LOG.warning("'%s' is the record of another batch, '%s'", path, record.tag)
+            return None
+        return record
 
     def all(self) -> list[BatchRecord]:
         """List the batches with members whose end the journal may lack, oldest first."""
@@ -86,3 +98,15 @@ class BatchRecords:
 
     def _path(self, tag: str) -> Path:
         return self._run.batches / f"{tag}.json"
+
+
+def _without_checksum(content: bytes) -> bytes:
+    """Return a record without its checksum; raises one of `DECODE_ERRORS` if that does not fit.
+
+    A record whose damaged end is no checksum has a member that no record has.
+    """
+    if not has_checksum(content):
+        return content
+    if check_block(content, SEED) is None:
+        raise msgspec.DecodeError("it does not fit its checksum")
+    return content[:-CHECKSUM_B] + b"}"
