@@ -68,7 +68,14 @@ def test_a_flip_in_batch_records_and_end_records_is_told(run: RunPaths, name: st
     assert damage.unknown
 
 
-def test_an_intact_record_of_something_else_is_told(run: RunPaths) -> None:
-    (run.batches / f"{TAG}.json").write_bytes(add_checksum(b'{"id":"k1"}', SEED)[0])
+@pytest.mark.parametrize(
+    ("lines", "what"), [(1, "it is not the record of this batch"), (2, "it does not fit its checksum")]
+)
+def test_intact_records_of_something_else_are_told(run: RunPaths, lines: int, what: str) -> None:
+    content, crc = b"", SEED
+    for _ in range(lines):
+        line, crc = add_checksum(b'{"id":"k1"}', crc)
+        content += line
+    (run.batches / f"{TAG}.json").write_bytes(content)
     (damage,) = find_batch_damages(run)
-    assert "not the record of this batch" in damage.what
+    assert damage.what == what
