@@ -60,6 +60,9 @@ class SimulatedSystem:
             c_library=lambda: _Library(machine),
             lexists=self._lexists,
             chdir=lambda _path: None,
+            block_signals=lambda *_: None,
+            wait_for_signal=lambda _numbers, timeout_s: machine.wait_for_child(timeout_s),
+            readlink=self._readlink,
         )
 
     def __getattr__(self, name: str) -> Any:
@@ -73,6 +76,10 @@ class SimulatedSystem:
         except OSError:
             return False
         return True
+
+    def _readlink(self, path: str) -> str:
+        # Output of simulated jobs goes nowhere.
+        raise FileNotFoundError(path)
 
     def stat(self, path: Any, **options: Any) -> os.stat_result:
         return self._disk.stat(path, **options)

@@ -213,6 +213,13 @@ class Machine:
         assert ended.status is not None
         return _Ended(ended.pid, ended.status)
 
+    def wait_for_child(self, timeout_s: float) -> None:
+        """Wait until a child of the current process ended, or for the timeout."""
+        self.universe.call("wait")
+        process = self.universe.current
+        assert process is not None
+        self.universe.block(timeout_s, lambda: self._has_ended_child(process.pid))
+
     def _has_ended_child(self, pid: int) -> bool:
         """Return whether a child of a process ended, or it has none any more."""
         children = [task for task in self.tasks.values() if task.parent == pid]

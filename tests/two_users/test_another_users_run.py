@@ -150,6 +150,52 @@ def test_trust_ends_when_the_jobs_change(ann: Account, root: Account) -> None:
     wait_for(lambda: root("status", run).returncode == 19)
 
 
+def restart_and_wait(user: Account, run: Path) -> None:
+    """Restart a failed run as a user, and wait until it failed again."""
+    lives = len(list((run / "journal").glob("0*.jsonl")))
+    done = user("restart", run)
+    assert done.returncode == 0, done.stderr
+    wait_for(lambda: len(list((run / "journal").glob("0*.jsonl"))) > lives)
+    wait_for(lambda: user("status", run).returncode == 19)
+
+
+def test_trust_ends_when_the_owner_submits_again(ann: Account, root: Account) -> None:
+    run = submit(ann, "id -u; exit 3", more="numberOfRetries: 0\n")
+    assert root("adopt", "--trust", "--yes", run).returncode == 0
+    # Submissions of the user who trusts the run are covered.
+    for _ in range(2):
+        restart_and_wait(root, run)
+    # A submission of the owner relies on a file that nobody showed to root.
+    for path in run.rglob("*"):
+        os.chown(path, ann.uid, ann.gid)
+    restart_and_wait(ann, run)
+    for command in ACTS:
+        refused = root(*words(command, run))
+        assert refused.returncode == 6, (command, refused.stderr)
+        assert "you trusted it, and it changed since" in refused.stderr, command
+        assert f"longshore adopt --trust {run}" in refused.stderr
+    shown = root("adopt", "--trust", "--yes", run)
+    assert "id -u; exit 3" in shown.stderr
+    restart_and_wait(root, run)
+    assert root("logs", run, "t0").stdout.split()[-1] == "0"
+
+
+def test_trust_ends_when_a_manifest_is_removed_or_changed(ann: Account, root: Account) -> None:
+    run = submit(ann, "exit 3", more="numberOfRetries: 0\n")
+    assert root("adopt", "--trust", "--yes", run).returncode == 0
+    manifest = run / "submissions" / "0001.json"
+    text = manifest.read_bytes()
+    for change in (manifest.unlink, lambda: manifest.write_bytes(text.replace(b'"v":', b'"v": '))):
+        change()
+        refused = root("restart", run)
+        # The damage may be met before the lack of trust.
+        assert refused.returncode in {5, 6}, refused.stderr
+        assert root("drive", run).returncode in {5, 6}
+        assert len(list((run / "journal").glob("0*.jsonl"))) == 1
+        manifest.write_bytes(text)
+    restart_and_wait(root, run)
+
+
 def test_an_engine_does_not_begin_for_another_user(ann: Account, root: Account) -> None:
     run = submit_and_kill(ann, "sleep 600")
     assert root("drive", run).returncode == 6

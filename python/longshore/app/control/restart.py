@@ -24,6 +24,7 @@ from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES, OVER, JobCode
 from longshore.engine.state.restart_selection import RestartReason, RestartSelection, select_for_restart
 from longshore.errors import LongshoreError, SubmissionRefusedError, SubmissionUncertainError, UnreachableError
+from longshore.model.lines.manifest_codec import encode_manifest
 from longshore.model.run.states import TERMINAL_STATES, JobState
 from longshore.model.run.submission import RunIdentity, Submission
 from longshore.world.files.links import link_by_id
@@ -32,6 +33,7 @@ from longshore.world.runs.manifests import begin_submission, refuse_changed_file
 from longshore.world.runs.owner import Access, require_access
 from longshore.world.runs.registry import RegistryEntry, registered_path, write_entry
 from longshore.world.runs.run_directory import read_card, write_card
+from longshore.world.runs.trust import trust_own_manifest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,6 +117,8 @@ def restart(opened: OpenRun, changes: RestartChanges) -> tuple[RunIdentity, list
 def _submit_again(opened: OpenRun, changes: RestartChanges) -> Submission:
     service = require_capability(opened.service, Restartable, "restart runs")
     manifest = begin_submission(opened.run)
+    if manifest is not None:
+        trust_own_manifest(opened.run, encode_manifest(manifest))
     try:
         return service.restart(opened.run, changes)
     except SubmissionUncertainError:

@@ -18,7 +18,7 @@ from longshore.model.run.submission import RunIdentity
 from longshore.plan.job_commands import full_command, shell_line
 from longshore.world.runs.owner import read_owner, user_name_of
 from longshore.world.runs.run_directory import read_card, read_made_from
-from longshore.world.runs.trust import TrustRecord, manifest_digest, record_trust, workflow_digest
+from longshore.world.runs.trust import TrustRecord, manifest_digests, record_trust, workflow_digest
 
 _MAX_COMMANDS: Final = 10
 _MAX_PROGRAMS: Final = 20
@@ -59,7 +59,7 @@ def read_contents(path: Path) -> RunContents | None:
     if owner.uid == os.geteuid():
         return None
     # The digests come first: a workflow that changes while it is read is not the trusted one.
-    digests = workflow_digest(run), manifest_digest(run)
+    digests = workflow_digest(run), tuple(sorted(manifest_digests(run)))
     jobs = JobTable(run)
     plug_in = find_service_plugin(card.service)
     return RunContents(
@@ -70,7 +70,7 @@ def read_contents(path: Path) -> RunContents | None:
             device=owner.device,
             inode=owner.inode,
             workflow=digests[0],
-            manifest=digests[1],
+            manifests=digests[1],
             at=time.time(),
         ),
         plug_in=plug_in.import_path if plug_in and not plug_in.is_built_in else "",

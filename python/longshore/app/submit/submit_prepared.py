@@ -21,6 +21,7 @@ from longshore.contract.service import WmsService
 from longshore.engine.run.service_capabilities import recovered_submission
 from longshore.engine.rundir.job_table import read_header
 from longshore.errors import ErrorDetail, RunNotFoundError, RunUnreadableError, SubmissionRefusedError
+from longshore.model.lines.manifest_codec import encode_manifest
 from longshore.model.run.fingerprint import Fingerprint
 from longshore.model.run.submission import RunIdentity
 from longshore.world.files.locks import lock_folder
@@ -28,6 +29,7 @@ from longshore.world.read.quantum_graph import QUANTUM_GRAPH_SUFFIXES
 from longshore.world.runs.manifests import accept_changes, read_manifest
 from longshore.world.runs.owner import Access, require_access
 from longshore.world.runs.run_directory import read_card, read_made_from, read_submitting
+from longshore.world.runs.trust import trust_own_manifest
 
 _HINT: Final = "Prepare the run again, or submit it as it was prepared with --force."
 
@@ -63,7 +65,7 @@ def submit_prepared(folder: Path, *, force: bool, progress: Progress) -> Submitt
     if force and (manifest := read_manifest(run)) is not None:
         with lock_folder(run.root):
             refuse_if_submitted(run, read_card(run), service)
-            accept_changes(run, manifest)
+            trust_own_manifest(run, encode_manifest(accept_changes(run, manifest)))
     return advance_run(prepared, SubmittedRun, recording)
 
 

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
 from longshore.engine.journal.chain import LifeExtent, measure_lives
 from longshore.engine.journal.read_journal import changed_line, read_blocks
-from longshore.engine.state.job_codes import OVER
-from longshore.engine.state.run_state import RunState
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.checksum import SEED, find_bad_lines
 from longshore.model.lines.codec import decode_event
 from longshore.model.run.damage import Damage, DamagedError
 from longshore.model.run.event import Event, Life, Restarted, Seal, Sealed
 from longshore.world.files.read_file import read_file
+
+if TYPE_CHECKING:
+    from longshore.engine.state.run_state import RunState
 
 _MOST_LINES: Final = 20
 """Bad lines of one file that are named."""
@@ -66,6 +67,8 @@ def find_unknown_jobs(state: RunState, survey: JournalSurvey) -> frozenset[int]:
 
     A job that was over keeps its state, unless a later event names it or the lost part may have restarted it.
     """
+    from longshore.engine.state.job_codes import OVER
+
     if survey.may_restart:
         return frozenset(range(state.size))
     named = {job for event in survey.later for job in _jobs_of(event) if 0 <= job < state.size}

@@ -16,6 +16,7 @@ FILES: Final = (
     "spawner.py",
     "watchdog.py",
     "processes.py",
+    "orphans.py",
     "cgroups.py",
     "attempts.py",
     "keeper.py",

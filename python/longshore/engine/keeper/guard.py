@@ -2,14 +2,16 @@
 
 It is the program that an engine starts, as ``python -I -S -B guard.py RECORDS TMP NEXT WHERE``; see the keeper for
 these words. It forks the keeper from itself and then sleeps until the keeper is dead. A keeper that ended by itself
-leaves nothing to do. One that was killed leaves its jobs to the guard, which waits for them as their reaper.
+leaves nothing to do. One that was killed leaves its jobs to the guard, which waits for them as their reaper, and holds
+them to their limits; see `orphans`.
 
 The file RECORDS with the suffix ``.guard`` is locked while the guard lives, and stays empty as long as the keeper
 does. Its records, as lines with a running checksum like those of the keeper, are, by ``r``::
 
     {"r": "guard", "v": 2, "pid", "keeper", "s"}    first: the keeper is dead; its process and wait status
     {"r": "end", "pid", "up", "t", "at",            an orphan ended, written before it is reaped; up, at: its start and
-     "s": wait status, "cpu": seconds}              end in seconds since boot
+     "s": wait status, "cpu": seconds,              end in seconds since boot
+     "why", "say", "rss"}                           where a limit ended it, as in records of the keeper
     {"r": "usage", "pid", "up", "cpu": seconds,     after it was reaped, as the kernel counts
      "rss": bytes or null}
 
@@ -27,6 +29,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import resource
     from collections.abc import Iterator
+
+    from longshore.engine.keeper.orphans import Orphans
 
 _PR_SET_CHILD_SUBREAPER = 36
 _LOCK_EX = 2
@@ -102,9 +106,14 @@ def main() -> None:
 
 def run_keeper() -> None:
     """Run the keeper in this process."""
+    find_modules()
+    __import__("keeper").main()
+
+
+def find_modules() -> None:
+    """Let this process import the modules beside this one."""
     sys.dont_write_bytecode = True
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    __import__("keeper").main()
 
 
 def guard_path(records: str) -> str:
@@ -126,20 +135,24 @@ class Guard:
         self.ticks = system.sysconf("SC_CLK_TCK")
         self.keeper_peak_kib = 0
         """Peak memory of the keeper. Until it runs its program, a process counts that of its maker."""
-        self.jobs: set[int] = set()
-        """Processes of the keeper's jobs, each of which leads its group; known once the keeper is dead."""
+        self.starts: dict[int, bytes] = {}
+        """Start records of its jobs, by process, each of which leads its group; empty while the keeper lives."""
+        self.orphans: Orphans | None = None
+        """These jobs under their limits; ``None`` while the keeper lives."""
 
-    def wait(self, *, options: int = 0) -> bool:
-        """Wait for the next end and record it; return whether to go on.
-
-        `options` can be ``WNOHANG``: without an end, it then returns true at once.
-        """
+    def wait(self) -> bool:
+        """Wait for the next end and record it, or check limits; return whether to go on."""
+        if self.orphans is not None:
+            self.orphans.check()
         try:
             # Left unreaped until it is recorded: if the guard is killed as well, the next reaper finds it.
-            ended = system.waitid(os.P_ALL, 0, os.WEXITED | os.WNOWAIT | options)
+            options = os.WEXITED | os.WNOWAIT | (os.WNOHANG if self.orphans else 0)
+            ended = system.waitid(os.P_ALL, 0, options)
         except ChildProcessError:
             return False
         if ended is None:
+            if self.orphans is not None:
+                self.orphans.wait()
             return True
         status = ended.si_status << 8 if ended.si_code == os.CLD_EXITED else ended.si_status
         if ended.si_code == os.CLD_DUMPED:
@@ -151,8 +164,24 @@ class Guard:
         self.keeper_peak_kib = usage.ru_maxrss
         if status:
             self.add('{"r":"guard","v":2,"pid":%d,"keeper":%d,"s":%d}' % (system.getpid(), self.keeper, status))
-            self.jobs = self.find_jobs()
+            self.starts = self.find_starts()
+            self.orphans = self.watch_orphans()
         return bool(status)
+
+    def watch_orphans(self) -> Orphans | None:
+        """Load what holds the jobs to their limits; ``None`` if that fails, because their ends are worth more."""
+        try:
+            if __name__ == "__main__":
+                find_modules()
+                module = __import__("orphans")
+            else:
+                from longshore.engine.keeper import orphans as module
+            folder = os.path.dirname(os.path.dirname(os.path.abspath(self.records)))
+            orphans: Orphans = module.Orphans(self.starts, os.path.join(folder, "logs"))
+        except (ImportError, OSError, ValueError) as error:
+            sys.stderr.write("longshore: limits of jobs whose keeper is dead are not checked: %r\n" % error)
+            return None
+        return orphans
 
     def record_end(self, pid: int, status: int) -> None:
         """Record the end of an orphan, end what it leaves in its group, and reap it."""
@@ -160,13 +189,14 @@ class Guard:
         up_s = int(fields[_START_TICKS]) / self.ticks
         cpu_s = sum(map(int, fields[_CPU_TICKS])) / self.ticks
         now_s = system.clock_gettime(time.CLOCK_BOOTTIME)
-        record = '{"r":"end","pid":%d,"up":%.2f,"t":%.6f,"at":%.6f,"s":%d,"cpu":%.2f}'
-        self.add(record % (pid, up_s, system.time(), now_s, status, cpu_s))
-        if pid in self.jobs:
+        if pid in self.starts:
             try:
                 system.killpg(pid, _SIGKILL)
             except OSError:
                 pass
+        notes = self.orphans.end(pid, status) if self.orphans else ""
+        record = '{"r":"end","pid":%d,"up":%.2f,"t":%.6f,"at":%.6f,"s":%d,"cpu":%.2f%s}'
+        self.add(record % (pid, up_s, system.time(), now_s, status, cpu_s, notes))
         _, _, usage = system.wait4(pid, 0)
         self.add('{"r":"usage","pid":%d,"up":%.2f,"cpu":%.6f,"rss":%s}' % (pid, up_s, *self.describe(usage)))
 
@@ -175,9 +205,9 @@ class Guard:
         peak = "%d" % (usage.ru_maxrss * 1024) if usage.ru_maxrss > self.keeper_peak_kib else "null"
         return usage.ru_utime + usage.ru_stime, peak
 
-    def find_jobs(self) -> set[int]:
-        """Return the processes in the keeper's start records that still exist."""
-        pids: set[int] = set()
+    def find_starts(self) -> dict[int, bytes]:
+        """Return the keeper's start records of the processes that still exist."""
+        found: dict[int, bytes] = {}
         rest = b""
         for block in self.read_blocks(self.records):
             *lines, rest = (rest + block).split(b"\n")
@@ -185,8 +215,8 @@ class Guard:
                 if line.startswith(_START_RECORD):
                     number = line.partition(_PID_KEY)[2].partition(b",")[0]
                     if number.isdigit() and system.lexists("/proc/%d" % int(number)):
-                        pids.add(int(number))
-        return pids
+                        found[int(number)] = line
+        return found
 
     def add(self, record: str) -> None:
         """Write a record; a full disk delays it but never loses it."""

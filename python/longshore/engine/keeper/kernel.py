@@ -41,6 +41,8 @@ class System:
     utime = staticmethod(os.utime)
     lexists = staticmethod(os.path.lexists)
     isfile = staticmethod(os.path.isfile)
+    realpath = staticmethod(lambda path: str(os.path.realpath(path)))
+    readlink = staticmethod(os.readlink)
     access = staticmethod(os.access)
     getxattr = staticmethod(os.getxattr)
     listdir = staticmethod(os.listdir)
@@ -69,6 +71,8 @@ class System:
     killpg = staticmethod(os.killpg)
     set_signal = staticmethod(signal.signal)
     set_wakeup_fd = staticmethod(signal.set_wakeup_fd)
+    block_signals = staticmethod(signal.pthread_sigmask)
+    wait_for_signal = staticmethod(signal.sigtimedwait)
     # Time
     monotonic = staticmethod(time.monotonic)
     thread_time = staticmethod(time.thread_time)
@@ -101,6 +105,18 @@ def append_to_log(path: str, text: str) -> None:
     except OSError:
         # The record says it as well; an unwritable log may be the very reason.
         pass
+
+
+def find_log(pid: int, folder: str) -> str | None:
+    """Return the log of a process: the file below a folder to which its output or its errors go."""
+    for number in (1, 2):
+        try:
+            path = system.readlink("/proc/%d/fd/%d" % (pid, number))
+        except OSError:
+            continue
+        if path.startswith(folder + "/"):
+            return path
+    return None
 
 
 def trim_log(path: str, most: int) -> None:

@@ -36,6 +36,9 @@ class OrphanEndRecord(msgspec.Struct, frozen=True, tag_field="r", tag="end"):
     s: int
     cpu: float
     rss: int | None = None
+    why: str | None = None
+    """Cause of the end, where a limit ended it."""
+    say: str | None = None
 
 
 class OrphanUsageRecord(msgspec.Struct, frozen=True, tag_field="r", tag="usage"):
@@ -70,7 +73,8 @@ class GuardFile:
             if isinstance(record, OrphanEndRecord):
                 self._ends[record.pid, record.up] = record
             elif isinstance(record, OrphanUsageRecord) and (end := self._ends.get((record.pid, record.up))):
-                self._ends[record.pid, record.up] = msgspec.structs.replace(end, cpu=record.cpu, rss=record.rss)
+                rss = max(filter(None, (end.rss, record.rss)), default=None)
+                self._ends[record.pid, record.up] = msgspec.structs.replace(end, cpu=record.cpu, rss=rss)
 
     def find_end(self, pid: int, up: float) -> OrphanEndRecord | None:
         """Return the end of the process that started about `up` seconds after boot, as far as it is read."""

@@ -1,4 +1,4 @@
-"""Attempts whose keeper was killed: enforcement of their limits, and detection of their end."""
+"""Attempts whose keeper was killed: detection of their end, and of limits, unless their guard lives."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from longshore.contract.batch import AttemptId, MemberEvent
-from longshore.engine.keeper.kernel import append_to_log
+from longshore.engine.keeper.kernel import append_to_log, find_log
 from longshore.engine.keeper.processes import Processes
 from longshore.engine.keeper.scratch import Scratch
 from longshore.engine.keeper.watchdog import Watchdog
@@ -66,7 +66,9 @@ class OrphanedAttempts:
                 return self._gone_end(start, file)
             exited = None
         if exited is None:
-            self._start_watching(start)
+            if not _has_reaper(start, file):
+                # The guard is dead, and does not do it.
+                self._start_watching(start, file)
             return None
         signal_group(start.pid, signal.SIGKILL)
         _, status, usage = processes.wait4(start.pid, 0)
@@ -88,10 +90,14 @@ class OrphanedAttempts:
             self._watchdog = Watchdog(Processes())
         return self._watchdog
 
-    def _start_watching(self, start: StartRecord) -> None:
+    def _start_watching(self, start: StartRecord, file: KeeperFile) -> None:
         watchdog = self._make_watchdog()
-        if start.lim is not None and start.pid > 1 and start.pid not in watchdog.watched:
+        if start.pid <= 1 or start.pid in watchdog.watched or start.pid in watchdog.unlimited:
+            return
+        if start.lim is not None:
             watchdog.begin(start.pid, start.lim, start.log, ran=_run_s(start))
+        elif log := find_log(start.pid, os.path.realpath(file.path.parents[1] / "logs")):
+            watchdog.unlimited[start.pid] = log
 
     def _gone_end(self, start: StartRecord, file: KeeperFile) -> MemberEvent:
         """Return the end of an attempt whose process is gone."""
@@ -105,7 +111,16 @@ class OrphanedAttempts:
 
     def _recorded_end(self, start: StartRecord, file: KeeperFile, recorded: OrphanEndRecord) -> Ended:
         """Return the end of an attempt that the guard observed."""
-        end = ExitRecord(j=start.j, a=start.a, t=recorded.t, s=recorded.s, cpu=recorded.cpu, rss=recorded.rss)
+        end = ExitRecord(
+            j=start.j,
+            a=start.a,
+            t=recorded.t,
+            s=recorded.s,
+            cpu=recorded.cpu,
+            rss=recorded.rss,
+            why=recorded.why,
+            say=recorded.say,
+        )
         return self._observed_end(start, file, end, run_s=max(0.0, recorded.at - start.up))
 
     def _reaping_end(self, start: StartRecord, file: KeeperFile, reaping: ReapingRecord) -> Ended:
@@ -117,6 +132,9 @@ class OrphanedAttempts:
         """Return an end with its run time and what else this process knows of the attempt."""
         status = end.s or 0
         notes = self._make_watchdog().unwatch(start.pid, status, end.rss)
+        if end.why:
+            # The guard ended it.
+            notes["why"], notes["say"] = end.why, end.say or ""
         if kept_path := keep_temporary_directory(start, file, is_failed=bool(status or "why" in notes)):
             notes["tmp"] = kept_path
         return end_event(msgspec.structs.replace(end, run=run_s, **notes), host=self._host)

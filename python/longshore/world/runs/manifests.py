@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
-from hashlib import file_digest
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -237,6 +236,9 @@ def is_card_damaged(run: RunPaths) -> bool:
 
 def hash_file(path: Path) -> FileDigest:
     """Return size and hash of a file; raises `OSError` if it cannot be read or is no regular file."""
+    # Commands that look hash nothing.
+    from hashlib import file_digest
+
     with open_stream(path) as file:
         digest = file_digest(file, "sha256").hexdigest()
         return FileDigest(os.fstat(file.fileno()).st_size, digest)

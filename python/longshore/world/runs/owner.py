@@ -13,7 +13,6 @@ import msgspec
 from longshore.contract.context import RunPaths
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.world.files.read_file import folder_status
-from longshore.world.runs.trust import is_trusted
 
 
 class Access(StrEnum):
@@ -89,9 +88,12 @@ def require_access(run: RunPaths, access: Access) -> None:
     hint = f"To see what it would run, and to trust it: longshore adopt --trust {run.root}"
     if uid == 0:
         hint += f". To act as its owner: runuser -u {owner.name} -- longshore ..."
-    raise SubmissionRefusedError(
-        f"'{run.root}' belongs to the user '{owner.name}', and you are '{user_name_of(uid)}'", hint=hint
-    )
+    message = f"'{run.root}' belongs to the user '{owner.name}', and you are '{user_name_of(uid)}'"
+    from longshore.world.runs.trust import was_trusted
+
+    if was_trusted(run):
+        message += "; you trusted it, and it changed since"
+    raise SubmissionRefusedError(message, hint=hint)
 
 
 def accepts_order_of(owner: RunOwner, uid: int) -> bool:
@@ -117,6 +119,9 @@ def _is_allowed(run: RunPaths, owner: RunOwner, access: Access) -> bool:
         return True
     if access is Access.ORDER and owner.is_shared and owner.gid in {os.getegid(), *os.getgroups()}:
         return True
+    # Only runs of other users need it.
+    from longshore.world.runs.trust import is_trusted
+
     return is_trusted(run, owner.uid, owner.device, owner.inode)
 
 

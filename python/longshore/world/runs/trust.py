@@ -21,7 +21,7 @@ _BLOCK_B: Final = 1 << 20
 
 
 class TrustRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that the user trusts: its directory, owner, inode, and the digest of its workflow."""
+    """A run that the user trusts: its directory, owner, inode, and digests of what it would run."""
 
     path: str
     uid: int
@@ -29,25 +29,26 @@ class TrustRecord(msgspec.Struct, frozen=True, kw_only=True):
     inode: int
     workflow: str
     """SHA-256 of ``workflow.jsonl``, which has the commands of all jobs; empty without that file."""
-    manifest: str
-    """SHA-256 of the manifest of the first submission, which has digests of all other files; empty without one."""
+    manifests: tuple[str, ...]
+    """SHA-256 of each manifest that was there or that this user added; they have digests of all other files."""
     at: float
 
 
 def is_trusted(run: RunPaths, uid: int, device: int, inode: int) -> bool:
-    """Whether this user trusts a run: the same directory, owner and workflow as when the trust was given."""
-    try:
-        text, status = read_with_status(_record_path(run))
-        record = msgspec.json.decode(text, type=TrustRecord)
-    except (OSError, *DECODE_ERRORS):
+    """Whether this user trusts a run: the same directory, owner, workflow and submissions as when trust was given."""
+    record = _read_record(run)
+    if record is None or (record.path, record.uid, record.device, record.inode) != (str(run.root), uid, device, inode):
         return False
-    # A record that another user could leave there is no consent of this one.
-    if status.st_uid != os.geteuid():
+    found = manifest_digests(run)
+    # Nothing is compared with a manifest that was removed or cannot be read.
+    if "" in found or bool(found) != bool(record.manifests):
         return False
-    given = (record.path, record.uid, record.device, record.inode)
-    if given != (str(run.root), uid, device, inode):
-        return False
-    return (record.workflow, record.manifest) == (workflow_digest(run), manifest_digest(run))
+    return record.workflow == workflow_digest(run) and found <= {*record.manifests}
+
+
+def was_trusted(run: RunPaths) -> bool:
+    """Whether this user gave trust in a run, even if the run changed since."""
+    return _read_record(run) is not None
 
 
 def record_trust(run: RunPaths, record: TrustRecord) -> None:
@@ -65,9 +66,31 @@ def workflow_digest(run: RunPaths) -> str:
     return _digest(run.workflow)
 
 
-def manifest_digest(run: RunPaths) -> str:
-    """Return the SHA-256 of the manifest of a run's first submission; empty without one."""
-    return _digest(run.submissions / "0001.json")
+def manifest_digests(run: RunPaths) -> frozenset[str]:
+    """Return the SHA-256 of the manifests of all submissions; the empty text for one that cannot be read."""
+    try:
+        names = os.listdir(run.submissions)
+    except OSError:
+        return frozenset()
+    return frozenset(_digest(run.submissions / name) for name in names if name.endswith(".json"))
+
+
+def trust_own_manifest(run: RunPaths, text: bytes) -> None:
+    """Extend this user's trust in a run, if there is any, to a manifest that this user adds."""
+    record = _read_record(run)
+    if record is not None:
+        digest = hashlib.sha256(text).hexdigest()
+        record_trust(run, msgspec.structs.replace(record, manifests=(*record.manifests, digest)))
+
+
+def _read_record(run: RunPaths) -> TrustRecord | None:
+    try:
+        text, status = read_with_status(_record_path(run))
+        record = msgspec.json.decode(text, type=TrustRecord)
+    except (OSError, *DECODE_ERRORS):
+        return None
+    # A record that another user could leave there is no consent of this one.
+    return record if status.st_uid == os.geteuid() else None
 
 
 def _digest(path: Path) -> str:
