@@ -171,17 +171,16 @@ class Guard:
     def watch_orphans(self) -> Orphans | None:
         """Load what holds the jobs to their limits; ``None`` if that fails, because their ends are worth more."""
         try:
-            if __name__ == "__main__":
-                find_modules()
-                module = __import__("orphans")
+            if TYPE_CHECKING or __name__ != "__main__":
+                from longshore.engine.keeper.orphans import Orphans
             else:
-                from longshore.engine.keeper import orphans as module
+                find_modules()
+                from orphans import Orphans
             folder = os.path.dirname(os.path.dirname(os.path.abspath(self.records)))
-            orphans: Orphans = module.Orphans(self.starts, os.path.join(folder, "logs"))
+            return Orphans(self.starts, os.path.join(folder, "logs"))
         except (ImportError, OSError, ValueError) as error:
             sys.stderr.write("longshore: limits of jobs whose keeper is dead are not checked: %r\n" % error)
             return None
-        return orphans
 
     def record_end(self, pid: int, status: int) -> None:
         """Record the end of an orphan, end what it leaves in its group, and reap it."""
