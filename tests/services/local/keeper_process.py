@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +81,12 @@ class Keeper:
         assert self.process.stdin
         self.process.stdin.close()
         return self.process.wait(120)
+
+    def kill(self) -> None:
+        """End the keeper and its guard, which share a process group; its jobs have their own."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
 
     def log(self, job: int) -> bytes:
         return (self.folder / "logs" / f"{job}.log").read_bytes()

@@ -39,8 +39,7 @@ def make(tmp_path: Path) -> Iterator[Callable[..., Keeper]]:
         for start in keeper.said("start"):
             if start["pid"] > 1 and is_same_process(start["pid"], start["up"]):
                 signal_group(start["pid"], signal.SIGKILL)
-        keeper.process.kill()
-        keeper.process.wait()
+        keeper.kill()
         for pipe in (keeper.process.stdin, keeper.process.stdout):
             if pipe and not pipe.closed:
                 pipe.close()
@@ -196,8 +195,9 @@ def test_a_full_disk_delays_records_and_loses_none(make: Callable[..., Keeper]) 
     keeper.run(*[keeper.member(job, "true") for job in range(3)])
     for order in range(5):
         keeper.run(keeper.member(10 + order, "true"), tag=f"later-{order}")
-    time.sleep(0.4)
-    assert keeper.records.stat().st_size <= 500
+    keeper.until(lambda: keeper.records.exists() and keeper.records.stat().st_size == 500)
+    time.sleep(0.2)
+    assert keeper.records.stat().st_size == 500
     started = len(keeper.said("start"))
     # What is not on record is not started.
     assert not (keeper.folder / "logs" / "14.log").exists()
