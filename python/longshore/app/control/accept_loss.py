@@ -13,10 +13,9 @@ from longshore.contract.context import RunPaths
 from longshore.engine.journal.chain import measure_lives, set_damaged_end_aside
 from longshore.engine.journal.journal import Journal, seal_of
 from longshore.engine.journal.survey import JournalSurvey
-from longshore.engine.run.check_records import ACCEPT_LOSS
 from longshore.engine.run.lost_journal import newest_known_life
 from longshore.errors import SubmissionRefusedError
-from longshore.model.run.event import FORMAT, Life, LossAccepted, Seal, Sealed
+from longshore.model.run.event import ACCEPT_LOSS, FORMAT, Life, LossAccepted, Seal, Sealed
 from longshore.world.files.folder import make_folders
 from longshore.world.host import boot_id, host_name, user_name
 from longshore.world.runs.manifests import find_changed_sources, refuse_changed_files, restate_card
@@ -51,11 +50,11 @@ def accept_loss(opened: OpenRun) -> Sequence[str]:
         return ()
     card = [_CARD_RESTATED.format(path=opened.run.card)] if restate_card(opened.run) else []
     refuse_changed_files(opened.run)
-    _forget_damages(opened)
+    opened.forget_damage()
     losses = tuple(map(str, (*opened.survey.damages, *opened.record_damages)))
     if losses:
         _write_acceptance(opened, opened.survey, losses)
-        _forget_damages(opened)
+        opened.forget_damage()
     return (*card, *losses)
 
 
@@ -65,11 +64,6 @@ def note_changed_sources(run: RunPaths) -> list[str]:
         f"'{run.root / change.path}' {change.what}: it only tells what the run was made from, and nothing uses it"
         for change in find_changed_sources(run)
     ]
-
-
-def _forget_damages(opened: OpenRun) -> None:
-    for known in ("survey", "record_damages"):
-        opened.__dict__.pop(known, None)
 
 
 def _write_acceptance(opened: OpenRun, survey: JournalSurvey, losses: Sequence[str]) -> None:

@@ -76,7 +76,17 @@ class OpenRun:
     def damages(self) -> Sequence[Damage]:
         """Damages that readers of this run have met so far."""
         survey = self.survey.damages if "survey" in self.__dict__ else ()
-        return (*survey, *(self.record_damages if "record_damages" in self.__dict__ else ()))
+        records = self.record_damages if "record_damages" in self.__dict__ else ()
+        return (*survey, *records)
+
+    def look_for_damage(self) -> None:
+        """Survey the journal, so that `damages` has what is wrong with it."""
+        _ = self.survey
+
+    def forget_damage(self) -> None:
+        """Look anew for damage on the next use."""
+        for name in ("survey", "record_damages"):
+            self.__dict__.pop(name, None)
 
     def find_lost_lives(self) -> Damage | None:
         """Return what the journal of a dead engine lacks by what other files know; ``None`` if it lacks nothing."""

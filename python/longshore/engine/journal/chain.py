@@ -180,6 +180,15 @@ def first_event(path: Path) -> Life:
         return _read_life(file.readline(), path)
 
 
+def decode_if_event(line: bytes) -> Event | None:
+    """Decode a line; ``None`` if it is no event."""
+    try:
+        event: Event = decode_event(line)
+    except DECODE_ERRORS:
+        return None
+    return event
+
+
 def _numbers(heads: Mapping[int, _Head], newest: int, seals: Mapping[int, Seal]) -> Iterator[int]:
     """Yield the numbers of all lives, and the first of each gap, unless a later life says that the lives are lost."""
     before = 0
@@ -239,7 +248,7 @@ def _read_head(number: int, path: Path, seal: Seal | None) -> _Head:
     second = None
     is_valid = next_line.endswith(b"\n") and end <= (seal.bytes if seal else end)
     if is_valid and (not checked or check_block(line + next_line, SEED) is not None):
-        second = _decode_if_event(next_line)
+        second = decode_if_event(next_line)
     seals = (*((life.seals,) if life.seals else ()), *(second.lives if isinstance(second, Sealed) else ()))
     return _Head(checked, seals)
 
@@ -265,12 +274,3 @@ def _read_life(line: bytes, path: Path) -> Life:
                 return first
             what = "it has no checksum" if isinstance(first, Life) else "the file does not begin with the event 'life'"
     raise DamagedError.of(Damage(path=str(path), line=1, what=what, unknown="what happened in this life is not known"))
-
-
-def _decode_if_event(line: bytes) -> Event | None:
-    """Decode a line; ``None`` if it is no event, which its reader tells."""
-    try:
-        event: Event = decode_event(line)
-    except DECODE_ERRORS:
-        return None
-    return event

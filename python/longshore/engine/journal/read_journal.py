@@ -172,14 +172,19 @@ def read_life(extent: LifeExtent, begin: int = 0) -> Iterator[Block]:
     if extent.damage is not None:
         raise DamagedError.of(extent.damage)
     if extent.crc not in {None, crc} and (from_start or extent.checked):
-        what = "it is not the file that was sealed: its checksum differs"
-        raise DamagedError.of(Damage(path=str(extent.path), what=what, unknown=LATER_UNKNOWN))
+        raise DamagedError.of(other_file(extent.path))
 
 
 def changed_line(path: Path, offset: int) -> Damage:
     """Return the damage of a file whose line at an offset does not fit those before it."""
     what = "it is not as it was written, or lines before it are missing"
     return Damage(path=str(path), line=line_at(path, offset), what=what, unknown=LATER_UNKNOWN)
+
+
+def other_file(path: Path) -> Damage:
+    """Return the damage of a life whose lines fit each other, and not the seal on it."""
+    what = "it is not the file that was sealed: its checksum differs"
+    return Damage(path=str(path), what=what, unknown=LATER_UNKNOWN)
 
 
 def line_at(path: Path, offset: int) -> int:

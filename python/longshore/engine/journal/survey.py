@@ -8,11 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 from zlib import crc32
 
-from longshore.engine.journal.chain import LifeExtent, measure_lives
-from longshore.engine.journal.read_journal import changed_line, read_blocks
-from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.engine.journal.chain import LifeExtent, decode_if_event, measure_lives
+from longshore.engine.journal.read_journal import changed_line, other_file, read_blocks
 from longshore.model.lines.checksum import SEED, find_bad_lines
-from longshore.model.lines.codec import decode_event
 from longshore.model.run.damage import Damage, DamagedError
 from longshore.model.run.event import Event, Life, Restarted, Seal, Sealed
 from longshore.world.files.read_file import read_file
@@ -128,12 +126,12 @@ def _read_life_by_line(extent: LifeExtent) -> tuple[int, bytes, list[Damage]]:
     else:
         offset = 0
         for line in text.splitlines(keepends=True):
-            if _decode(line) is None:
+            if decode_if_event(line) is None:
                 wrong.append(changed_line(extent.path, offset))
                 good = min(good, offset)
             offset += len(line)
     if not wrong and extent.crc not in {None, crc32(text)}:
-        wrong.append(Damage(path=str(extent.path), what="it is not the file that was sealed: its checksum differs"))
+        wrong.append(other_file(extent.path))
     return good, text, wrong
 
 
@@ -142,22 +140,14 @@ def _events(lines: bytes, wrong: Sequence[Damage], extent: LifeExtent) -> Iterat
     bad = {each.offset for each in find_bad_lines(lines, SEED)} if extent.checked and wrong else set()
     offset = 0
     for line in lines.splitlines(keepends=True):
-        if offset not in bad and (event := _decode(line)) is not None and not isinstance(event, Life | Sealed):
+        if offset not in bad and (event := decode_if_event(line)) is not None and not isinstance(event, Life | Sealed):
             yield offset, event
         offset += len(line)
 
 
 def _may_restart(intact: bytes) -> bool:
     """Tell whether the lost part of a life may have restarted jobs, by the part that is intact."""
-    events = [_decode(line) for line in islice(intact.splitlines(keepends=True), 100)]
+    events = [decode_if_event(line) for line in islice(intact.splitlines(keepends=True), 100)]
     if not events or not isinstance(events[0], Life):
         return True
     return events[0].by == "restart" and not any(isinstance(event, Restarted) for event in events)
-
-
-def _decode(line: bytes) -> Event | None:
-    try:
-        event: Event = decode_event(line)
-    except DECODE_ERRORS:
-        return None
-    return event

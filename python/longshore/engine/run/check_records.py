@@ -18,11 +18,10 @@ from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.checked_document import is_intact
 from longshore.model.lines.checksum import SEED, check_block, find_bad_lines, has_checksum
 from longshore.model.run.damage import Damage
+from longshore.model.run.event import ACCEPT_LOSS
 from longshore.world.files.read_file import read_file
 from longshore.world.host import boot_id, host_name
 
-ACCEPT_LOSS: Final = "accept-loss"
-"""What begins a life that only records the acceptance of a loss."""
 _CHECKSUM_MARK: Final = b',"c":"'
 _UNKNOWN: Final = "what it recorded is not known"
 

@@ -19,6 +19,8 @@ FORMAT = 2
 """Version of the journal's format: its lines carry checksums."""
 PLAIN_FORMAT = 1
 """Version of events whose lines carry no checksums: older journals, and events that are no journal."""
+ACCEPT_LOSS = "accept-loss"
+"""What begins a life that starts no engine, and only records that a user accepted a loss."""
 
 
 class Seal(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
@@ -42,7 +44,7 @@ class Life(msgspec.Struct, frozen=True, kw_only=True, tag_field="e", tag="life",
     pid: int
     boot: str
     by: str
-    """``submit``, ``resume``, ``take-over``, ``restart`` or ``cancel``."""
+    """``submit``, ``resume``, ``take-over``, ``restart``, ``cancel`` or `ACCEPT_LOSS`."""
     seals: Seal | None = None
     """As `Sealed`, in journals older than that event."""
     longshore: str = ""

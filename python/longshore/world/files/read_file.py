@@ -26,10 +26,7 @@ def read_file(path: str | Path) -> bytes:
 
     Raises `OSError` when it cannot be read, is a pipe or another special file, or is larger than `MAX_WHOLE_B`.
     """
-    with open_stream(path) as file:
-        if files.fstat(file.fileno()).st_size > MAX_WHOLE_B:
-            raise OSError(errno.EFBIG, "it is too large to be one of our files", str(path))
-        return file.read()
+    return _read_whole(open_to_read(path), path)[0]
 
 
 def read_record(path: Path, kind: type[_Record]) -> _Record | None:
@@ -50,14 +47,7 @@ def open_to_read(path: str | Path) -> int:
 
     Raises `OSError` when it cannot be read, or is a pipe or another special file.
     """
-    # O_NONBLOCK: opening a pipe must not wait for a writer.
-    file = files.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    if not stat.S_ISREG(status := files.fstat(file).st_mode):
-        files.close(file)
-        if stat.S_ISDIR(status):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-    return file
+    return _open_regular(path, 0)
 
 
 def read_with_status(path: Path) -> tuple[bytes, os.stat_result]:
@@ -65,14 +55,7 @@ def read_with_status(path: Path) -> tuple[bytes, os.stat_result]:
 
     Raises `OSError` as `read_file` does, and for a link.
     """
-    file = files.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW)
-    with io.BufferedReader(RawFile(file), _BUFFER_B) as stream:
-        status = files.fstat(file)
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file", str(path))
-        if status.st_size > MAX_WHOLE_B:
-            raise OSError(errno.EFBIG, "it is too large to be one of our files", str(path))
-        return stream.read(), status
+    return _read_whole(_open_regular(path, os.O_NOFOLLOW), path)
 
 
 def folder_status(folder: Path) -> os.stat_result:
@@ -86,3 +69,24 @@ def folder_status(folder: Path) -> os.stat_result:
         return files.fstat(file)
     finally:
         files.close(file)
+
+
+def _open_regular(path: str | Path, flags: int) -> int:
+    # O_NONBLOCK: opening a pipe must not wait for a writer.
+    file = files.open(path, os.O_RDONLY | os.O_NONBLOCK | flags)
+    kind = stat.S_IFMT(files.fstat(file).st_mode)
+    if kind != stat.S_IFREG:
+        files.close(file)
+        if kind == stat.S_IFDIR:
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+    return file
+
+
+def _read_whole(file: int, path: str | Path) -> tuple[bytes, os.stat_result]:
+    """Read an open file, and close it; return its content and status."""
+    with io.BufferedReader(RawFile(file), _BUFFER_B) as stream:
+        status = files.fstat(file)
+        if status.st_size > MAX_WHOLE_B:
+            raise OSError(errno.EFBIG, "it is too large to be one of our files", str(path))
+        return stream.read(), status
