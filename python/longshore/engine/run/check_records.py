@@ -16,13 +16,19 @@ from longshore.engine.run.members import life_of_tag
 from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.checked_document import is_intact
-from longshore.model.lines.checksum import SEED, check_block, find_bad_lines, has_checksum
+from longshore.model.lines.checksum import (
+    SEED,
+    check_block,
+    find_bad_lines,
+    has_changed_end,
+    has_checksum,
+    have_checksums,
+)
 from longshore.model.run.damage import Damage
 from longshore.model.run.event import ACCEPT_LOSS
 from longshore.world.files.read_file import read_file
 from longshore.world.host import boot_id, host_name
 
-_CHECKSUM_MARK: Final = b',"c":"'
 _UNKNOWN: Final = "what it recorded is not known"
 
 
@@ -51,14 +57,13 @@ def check_record_lines(path: Path, content: bytes) -> tuple[bool, list[Damage]]:
 
     A last line without its end is not damage: its writer may be writing it, or died at it.
     """
-    whole = content[: content.rfind(b"\n") + 1]
-    # Any line tells, for damage can take away that of the first.
-    if _CHECKSUM_MARK in whole:
+    end = content.rfind(b"\n") + 1
+    whole = content[:end]
+    if have_checksums(content):
         what = "it is not as it was written, or lines before it are missing"
         intact = check_block(whole, SEED) is not None
         lines = [] if intact else [bad.line for bad in find_bad_lines(whole, SEED)]
-        # A line that its writer did not finish has no more bytes than a whole one.
-        if has_checksum(content[len(whole) : -1] + b"\n"):
+        if has_changed_end(content[end:]):
             lines.append(whole.count(b"\n") + 1)
         return True, [Damage(path=str(path), line=line, what=what, unknown=_UNKNOWN) for line in lines]
     damages = []

@@ -8,6 +8,7 @@ an intact, shorter file, and only a record elsewhere of its length tells.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 from zlib import crc32
@@ -20,6 +21,10 @@ _DIGITS: Final = 8
 CHECKSUM_B: Final = len(_OPENING) + _DIGITS + len(_CLOSING)
 """Bytes at the end of a line that are its checksum."""
 _HEXADECIMAL: Final = frozenset(b"0123456789abcdef")
+_MARKS: Final = (_OPENING, b'"v":2')
+"""Either of them marks lines of a format with checksums: the checksum itself, and the version in the first line."""
+_CHANGED_END: Final = re.compile(rb',"c":"[0-9a-f]{8}"}[^\n]')
+"""A whole line whose line feed is another byte."""
 
 
 class BadLine(NamedTuple):
@@ -47,6 +52,19 @@ def add_checksum(line: bytes, crc: int) -> tuple[bytes, int]:
 def has_checksum(line: bytes) -> bool:
     """Return whether a line, with its line feed, ends in the form of a checksum."""
     return _stated(line) is not None
+
+
+def have_checksums(lines: bytes) -> bool:
+    """Return whether lines from the start of a file have checksums; damage of one byte does not hide that."""
+    return any(mark in lines for mark in _MARKS)
+
+
+def has_changed_end(rest: bytes) -> bool:
+    """Return whether what follows the last line feed of a file begins with a whole line, whose end was changed.
+
+    A line that its writer did not finish has no byte behind its checksum.
+    """
+    return _CHANGED_END.search(rest) is not None
 
 
 def checksum_after(line: bytes) -> int | None:

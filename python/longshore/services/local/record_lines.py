@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import Final
 
-from longshore.model.lines.checksum import SEED, check_block, checksum_after, find_bad_lines, has_checksum
+from longshore.model.lines.checksum import (
+    SEED,
+    check_block,
+    checksum_after,
+    find_bad_lines,
+    has_changed_end,
+    has_checksum,
+    have_checksums,
+)
 from longshore.world.files.read_file import open_to_read
 
 _BLOCK_B: Final = 1 << 20
-_FORMAT_MARKS: Final = (b'"v":2', b',"c":"')
-"""Either of them marks lines with checksums; two, because damage can take one away."""
-_CHANGED_END: Final = re.compile(rb',"c":"[0-9a-f]{8}"}[^\n]')
-"""A whole line whose line feed is another byte: a line that its writer did not finish never has one."""
 
 
 class RecordLines:
@@ -34,9 +37,7 @@ class RecordLines:
     @property
     def is_damaged(self) -> bool:
         """Whether a line that was read is damaged, or the end of the last one."""
-        if self.bad_lines:
-            return True
-        return self._has_checksums and _CHANGED_END.search(self._partial_line) is not None
+        return bool(self.bad_lines) or has_changed_end(self._partial_line)
 
     def read(self) -> bytes:
         """Read the new intact lines since the last call."""
@@ -61,7 +62,7 @@ class RecordLines:
         if not block:
             return block
         if not self._lines_read:
-            self._has_checksums = any(mark in block for mark in _FORMAT_MARKS)
+            self._has_checksums = have_checksums(block)
         before = self._lines_read
         self._lines_read += block.count(b"\n")
         if not self._has_checksums:
