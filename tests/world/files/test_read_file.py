@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from longshore.world.files.locks import is_locked
-from longshore.world.files.read_file import MAX_WHOLE_B, open_stream, read_file, read_record
+from longshore.world.files.read_file import MAX_WHOLE_B, open_stream, read_file, read_record, read_with_status
 
 
 class Record(msgspec.Struct):
@@ -50,12 +50,34 @@ def test_a_folder_and_a_circle_of_links_are_named(tmp_path: Path) -> None:
         read_file(tmp_path / "circle")
 
 
+def test_a_file_is_read_with_its_own_status_and_never_through_a_link(tmp_path: Path) -> None:
+    path, link = tmp_path / "file", tmp_path / "link"
+    path.write_bytes(b"text")
+    link.symlink_to(path)
+    text, status = read_with_status(path)
+    assert (text, status.st_ino) == (b"text", path.stat().st_ino)
+    with pytest.raises(OSError, match="symbolic links"):
+        read_with_status(link)
+
+
+def test_a_refused_file_is_closed(tmp_path: Path) -> None:
+    before = os.listdir("/proc/self/fd")
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path, tmp_path / "pipe"):
+        for read in (read_file, read_with_status):
+            with pytest.raises(OSError, match=r"Is a directory|not a regular file"):
+                read(path)
+    assert len(os.listdir("/proc/self/fd")) == len(before)
+
+
 def test_a_file_of_absurd_size_is_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "large"
     path.touch()
     os.truncate(path, MAX_WHOLE_B + 1)
     with pytest.raises(OSError, match="too large"):
         read_file(path)
+    with pytest.raises(OSError, match="too large"):
+        read_with_status(path)
     assert read_record(path, Record) is None
 
 
