@@ -79,3 +79,12 @@ def test_intact_records_of_something_else_are_told(run: RunPaths, lines: int, wh
     (run.batches / f"{TAG}.json").write_bytes(content)
     (damage,) = find_batch_damages(run)
     assert damage.what == what
+
+
+@pytest.mark.parametrize("content", [b'{"id":"k1"}', b'{"tag":"k1-1-2"}', b"[]", b"1"])
+def test_a_document_without_a_checksum_in_place_of_a_batch_record_is_told(run: RunPaths, content: bytes) -> None:
+    path = run.batches / f"{TAG}.json"
+    path.write_bytes(content)
+    assert [damage.what for damage in find_batch_damages(run)] == ["it is not the record of this batch"]
+    path.write_bytes(OLDER)
+    assert find_batch_damages(run) == ()

@@ -45,10 +45,12 @@ def check_record(path: Path, content: bytes) -> tuple[bool, list[Damage]]:
 
 
 def check_batch_record(path: Path, content: bytes) -> tuple[bool, list[Damage]]:
-    """Check the record of a batch, which names its batch if it has a checksum; return as `check_record` does."""
+    """Check the record of a batch, which names its batch as ``tag``; return as `check_record` does."""
     has_own, damages = check_record(path, content)
-    if has_own and not damages and msgspec.json.decode(content).get("tag") != path.stem:
-        damages = [Damage(path=str(path), what="it is not the record of this batch", unknown=_UNKNOWN)]
+    if not damages:
+        record = msgspec.json.decode(content)
+        if not isinstance(record, dict) or record.get("tag") != path.stem:
+            damages = [Damage(path=str(path), what="it is not the record of this batch", unknown=_UNKNOWN)]
     return has_own, damages
 
 
