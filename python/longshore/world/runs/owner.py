@@ -1,4 +1,4 @@
-"""Owner of a run: the user of its directory; decides who may look at the run, give it orders, or start its jobs."""
+"""Owner of a run: the user of its directory; decides who may give it orders or start its jobs."""
 
 from __future__ import annotations
 
@@ -16,10 +16,8 @@ from longshore.world.files.read_file import folder_status
 
 
 class Access(StrEnum):
-    """What a command does with a run."""
+    """What a command does with a run, beyond looking at it, which everybody may."""
 
-    LOOK = "look at"
-    """Read only; nothing is written into the directory of another user."""
     ORDER = "order"
     """Leave an intervention for the engine, which runs as somebody else."""
     ACT = "act on"
@@ -66,7 +64,7 @@ def is_own_run(root: Path) -> bool:
 
 
 def may_access(run: RunPaths, access: Access) -> bool:
-    """Whether this user may look at a run, give it orders or start its jobs; see `require_access`."""
+    """Whether this user may give orders to a run or start its jobs; see `require_access`."""
     try:
         return _is_allowed(run, read_owner(run.root), access)
     except OSError:
@@ -115,7 +113,7 @@ def user_name_of(uid: int) -> str:
 
 
 def _is_allowed(run: RunPaths, owner: RunOwner, access: Access) -> bool:
-    if access is Access.LOOK or owner.uid == os.geteuid():
+    if owner.uid == os.geteuid():
         return True
     if access is Access.ORDER and owner.is_shared and owner.gid in {os.getegid(), *os.getgroups()}:
         return True
