@@ -1,4 +1,4 @@
-"""Damage of a run's journal or keepers' records before a new engine: refused, or accepted by the user as a loss."""
+"""Damage of a run's journal or records before a new engine: refused, or accepted by the user as a loss."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CARD_RESTATED: Final = "'{path}': it did not fit its checksum; when and by whom
 
 
 def refuse_damage(opened: OpenRun) -> None:
-    """Refuse to continue a run whose journal or keepers' records are damaged: jobs that succeeded might run again.
+    """Refuse to continue a run whose journal or records are damaged: jobs that succeeded might run again.
 
     Raises `SubmissionRefusedError`, which names the damage and the way out.
     """
@@ -69,7 +69,7 @@ def note_changed_sources(run: RunPaths) -> list[str]:
 def _write_acceptance(opened: OpenRun, survey: JournalSurvey, losses: Sequence[str]) -> None:
     run = opened.run
     number = newest_known_life(run) + 1
-    # Where only whole lives or keepers' records are missing, all lives that are left are intact.
+    # Where only whole lives or records are missing, all lives that are left are intact.
     kept = {each.life: each for each in survey.intact or map(seal_of, measure_lives(run.journal))}
     now = time.time()
     make_folders(run.journal, below=run.root, durable=True)

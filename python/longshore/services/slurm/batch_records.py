@@ -12,6 +12,7 @@ import msgspec
 from longshore.contract.batch import BatchMember
 from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import BatchFiles
+from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.checksum import CHECKSUM_B, SEED, add_checksum, check_block, has_checksum
 from longshore.services.slurm.commands.parse import TaskId
@@ -85,6 +86,33 @@ class BatchRecords:
             LOG.warning("'%s' is the record of another batch, '%s'", path, record.tag)
             return None
         return record
+
+    def restore(self, tag: str, name: str) -> BatchRecord | None:
+        """Return what is left of a damaged record, from the table of its members; ``None`` if none was written.
+
+        Slurm's id is not known then: whether it took the batch has to be looked up by the job's name. Without a
+        readable table, there are no members.
+        """
+        table = self.files(tag).table
+        if not self._path(tag).exists():
+            return None
+        try:
+            return BatchRecord(tag=tag, name=name, members=self.files(tag).read_members(), at=table.stat().st_mtime)
+        except (OSError, ValueError):
+            return BatchRecord(tag=tag, name=name, members=(), at=0.0)
+
+    def damaged(self) -> list[Path]:
+        """List the records that are not as they were written."""
+        return [path for path in sorted(self._run.batches.glob("*.json")) if self.read(path.stem) is None]
+
+    def require_all(self) -> list[BatchRecord]:
+        """List the batches as `all`; raises `RunUnreadableError` if a record is damaged."""
+        if damaged := self.damaged():
+            raise RunUnreadableError(
+                f"'{damaged[0]}' is damaged: which of Slurm's jobs belong to this run is not known",
+                hint="Bring the file back from a copy of the run. The job's name in Slurm has the name of the file.",
+            )
+        return self.all()
 
     def all(self) -> list[BatchRecord]:
         """List the batches with members whose end the journal may lack, oldest first."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.waiting import eventually
 
 from longshore.contract.batch import (
     Accepted,
@@ -25,6 +27,7 @@ from longshore.contract.batch import (
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.job_wrapper import WRAPPER
 from longshore.errors import ConfigError
+from longshore.model.run.event import Ended
 from longshore.model.workflow.request import MIB, Request
 from longshore.services.slurm.arrays.executor import SlurmExecutor
 from longshore.services.slurm.commands.client import SlurmClient
@@ -292,3 +295,61 @@ def test_how_many_wait_alike(tmp_path: Path) -> None:
     assert _Site(tmp_path / "a").executor.limits == Limits(max_batch=1000, max_waiting_alike=1000)
     own = _Site(tmp_path / "b", limits={"max_waiting": 50}, n_max_queued_jobs=10)
     assert own.executor.limits == Limits(max_batch=1000, max_waiting=50, max_waiting_alike=10)
+
+
+DAMAGES: Mapping[str, Callable[[bytes], bytes]] = {
+    "cut": lambda text: text[:-30],
+    "byte": lambda text: text.replace(b'"k1', b'"k\xff'),
+    "id": lambda text: text.replace(b'"id":29', b'"id":28'),
+    "mark": lambda text: text.replace(b',"c":"', b',"d":"'),
+}
+
+
+def damaged_site(tmp_path: Path, damage: Callable[[bytes], bytes]) -> _Site:
+    """An executor with a batch that Slurm took as 29, and whose record was damaged since."""
+    site = _Site(tmp_path)
+    assert site.submit("k1-1-1", 2, answer(0, out="29\n")) == Accepted("29")
+    path = site.run.batches / "k1-1-1.json"
+    changed = damage(path.read_bytes())
+    assert changed != path.read_bytes()
+    path.write_bytes(changed)
+    return site
+
+
+@pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
+def test_a_batch_with_a_damaged_record_is_found_by_the_name_of_its_job(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    site = damaged_site(tmp_path, damage)
+    site.shell.queue = "29_0|40|RUNNING|None|N/A|n1|k1-1-1\n29_1|40|PENDING|None|N/A||k1-1-1\n"
+    found = eventually(lambda: answered(site.executor.find(["k1-1-1"])))
+    assert found.taken == {"k1-1-1": frozenset({(0, 1), (1, 1)})}
+    assert not found.lost
+    assert b'"id":29' in (site.run.batches / "k1-1-1.json").read_bytes(), "it is recorded again"
+
+
+def answered(found: FindResult | Unreachable) -> FindResult | None:
+    return None if isinstance(found, Unreachable) else found
+
+
+def test_a_batch_that_slurm_forgot_and_whose_record_is_damaged_is_never_taken_for_one_that_did_not_run(
+    tmp_path: Path,
+) -> None:
+    site = damaged_site(tmp_path, DAMAGES["id"])
+    os.utime(site.run.batches / "k1-1-1.tsv", (1000, 1000))
+    (site.run.ends / "k1-1-1" / "0.1").write_text('{"j":0,"a":1,"status":0,"run":2.5,"host":"n1"}\n', "utf-8")
+    found = eventually(lambda: answered(site.executor.find(["k1-1-1"])))
+    assert found.lost == {"k1-1-1"}
+    assert found.taken == {"k1-1-1": frozenset({(0, 1), (1, 1)})}
+    answered_poll = site.executor.poll("")
+    assert not isinstance(answered_poll, Unreachable)
+    assert [event.j for event in answered_poll.events if isinstance(event, Ended)] == [0]
+
+
+def test_a_batch_without_record_and_table_is_lost(tmp_path: Path) -> None:
+    site = damaged_site(tmp_path, DAMAGES["cut"])
+    (site.run.batches / "k1-1-1.tsv").write_bytes(b"\xff")
+    found = eventually(lambda: answered(site.executor.find(["k1-1-1"])))
+    assert (found.taken, found.lost) == ({"k1-1-1": frozenset()}, {"k1-1-1"})
+    site.shell.queue = "29_0|40|RUNNING|None|N/A|n1|k1-1-1\n"
+    assert eventually(lambda: "is damaged" in getattr(site.executor.find(["k1-1-1"]), "why", ""))

@@ -118,7 +118,7 @@ class EndGatherer:
         return self.gathers and bool(account.gathered) and "WorkDir" not in account.gathered
 
     def _lost(self, member: LiveAttempt) -> Lost:
-        why = f"job {member.task} is gone from Slurm, and left no record of its end"
+        why = f"job {member.task or member.batch.name} is gone from Slurm, and left no record of its end"
         return Lost(j=member.attempt[0], a=member.attempt[1], why=why)
 
     def _end(self, member: LiveAttempt, state: str, account: AccountRow | None) -> Ended:

@@ -165,7 +165,7 @@ class BatchSubmitter:
                 hopeless = is_permanent_refusal(answer.err or answer.out)
                 return Rejected(f"Slurm refuses it: {answer.why}", for_all=self._stops_run, hopeless=hopeless)
 
-    def _record_acceptance(self, batch_record: BatchRecord, number: int) -> None:
+    def _record_acceptance(self, batch_record: BatchRecord, number: int) -> BatchRecord:
         accepted = msgspec.structs.replace(batch_record, id=number)
         self._monitor.add_batch(accepted, seconds_since_boot())
         self._schedule.reset_interval()
@@ -174,6 +174,7 @@ class BatchSubmitter:
         except OSError as error:
             # The job's name finds it again.
             LOG.warning("the id %s of batch '%s' cannot be recorded: %s", number, batch_record.tag, error.strerror)
+        return accepted
 
     def renice(self, urgencies: Mapping[str, Urgency]) -> dict[int, int]:
         """Return new nice values of waiting batches whose urgency changed."""
@@ -188,6 +189,7 @@ class BatchSubmitter:
     def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
         """Look up batches in the batch records, else by name in the queue and in accounting."""
         found_members: dict[str, frozenset[AttemptId]] = {}
+        lost: set[str] = set()
         late_results: dict[str, Rejected | Throttled] = {}
         for tag in tags:
             if self._sbatch_call.is_busy and self._latest_record and self._latest_record.tag == tag:
@@ -197,19 +199,35 @@ class BatchSubmitter:
                 if isinstance(reply, Rejected | Throttled):
                     late_results[tag] = reply
                     continue
-            batch_record = self._records.read(tag)
-            if batch_record is None:
-                continue
-            if batch_record.id is None:
-                number = self._find_job(batch_record)
-                if isinstance(number, Unreachable):
-                    return number
-                if number is None:
-                    self._records.remove(tag)
-                    continue
-                self._record_acceptance(batch_record, number)
-            found_members[tag] = frozenset(batch_record.members)
-        return FindResult(found_members, late_results)
+            found = self._find_batch(tag)
+            if isinstance(found, Unreachable):
+                return found
+            if found is not None:
+                found_members[tag] = frozenset(found.members)
+                if found.id is None:
+                    lost.add(tag)
+        return FindResult(found_members, late_results, frozenset(lost))
+
+    def _find_batch(self, tag: str) -> BatchRecord | Unreachable | None:
+        """Return the record of a batch that Slurm took, without an id if only its damage is known; ``None`` if not."""
+        known = self._records.read(tag)
+        found = known or self._records.restore(tag, self._scripts.name(tag))
+        if found is None or found.id is not None:
+            return found
+        number = self._find_job(found)
+        if isinstance(number, Unreachable):
+            return number
+        if number is not None and not found.members:
+            table = self._records.files(tag).table
+            return Unreachable(why=f"which jobs Slurm's {number} has is not known: '{table}' is damaged")
+        if number is not None:
+            return self._record_acceptance(found, number)
+        if known is not None:
+            self._records.remove(tag)
+            return None
+        # Slurm may have run it and forgotten it: what its members recorded counts, others are lost.
+        self._monitor.add_batch(found, seconds_since_boot())
+        return found
 
     def _find_job(self, batch_record: BatchRecord) -> _Number:
         """Find Slurm's id of a batch whose submission was never answered."""

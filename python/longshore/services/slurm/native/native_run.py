@@ -117,7 +117,10 @@ class NativeRun:
         except FileNotFoundError:
             run_token = read_card(self._run).run_token
             # The collector runs after the end of all others, however they end: it is removed first.
-            names = [_collector_name(run_token), *(batch_record.name for batch_record in reversed(self._records.all()))]
+            names = [
+                _collector_name(run_token),
+                *(batch_record.name for batch_record in reversed(self._records.require_all())),
+            ]
             failed = next((answer for answer in map(self._client.cancel_named, names) if not answer.ok), None)
             if failed is not None:
                 raise UnreachableError(f"jobs of '{self._run.root}' stay in the queue: {failed.why}") from None
@@ -236,7 +239,7 @@ class NativeRun:
     def phase(self) -> QueuePhase:
         """Return the phase of the run's jobs in the queue; ``UNKNOWN`` when Slurm does not answer."""
         rows = NativeObserver(self._run, self._client, self._read_record()).queue()
-        if isinstance(rows, Unreachable):
+        if isinstance(rows, Unreachable) or self._records.damaged():
             return QueuePhase.UNKNOWN
         ids = {batch_record.id for batch_record in self._records.all()} | {self._read_record().collector}
         rows_of_run = (row for row in rows.values() if row.id.job in ids)
@@ -279,7 +282,7 @@ class NativeRun:
 
         Raises `SubmissionRefusedError` when Slurm does not accept the command.
         """
-        records = self._records.all()
+        records = self._records.require_all()
         rows = NativeObserver(self._run, self._client, self._read_record()).queue()
         left = 0
         if not isinstance(rows, Unreachable):

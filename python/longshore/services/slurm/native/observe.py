@@ -72,6 +72,8 @@ class NativeObserver:
         rows = self.queue()
         if isinstance(rows, Unreachable):
             return rows
+        if damaged := self._records.damaged():
+            return Unreachable(why=f"which jobs it has is not known, because '{damaged[0]}' is damaged")
         found: dict[int, ObservedJob] = {}
         cache = self._read_cache()
         for batch_record in self._records.all():
