@@ -1,28 +1,34 @@
-"""Checks of a journal's newest life against other records: the seal of the run's end, and the keeper's records."""
+"""Checks of a journal's newest life against other records: its seal, and records of keepers and batches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from longshore.contract.context import RunPaths
+from longshore.engine.job_wrapper import read_end_record
 from longshore.engine.journal.chain import LifeExtent, measure_lives, read_end_seal
 from longshore.engine.journal.read_journal import read_life
+from longshore.engine.run.check_records import end_record_paths
+from longshore.engine.run.members import life_of_tag
 from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.codec import decode_events
 from longshore.model.run.damage import Damage
-from longshore.model.run.event import Finished, Started, Submitting
+from longshore.model.run.event import Ended, Event, Finished, Lost, Started, Submitting
 from longshore.world.files.read_file import read_file
 
-_START = b'"r":"start"'
+_START_OR_END: Final = (b'{"r":"start"', b'{"r":"end"')
 
 
-class _StartRecord(msgspec.Struct, frozen=True, gc=False):
-    """A start, as a keeper records it."""
+class _KeeperRecord(msgspec.Struct, frozen=True, gc=False):
+    """A start or end, as a keeper records it."""
 
+    r: str
     j: int
     a: int
     t: float
@@ -58,44 +64,68 @@ def count_missing_starts(run: RunPaths, extents: Sequence[LifeExtent]) -> int:
     """
     if not run.keeper.is_dir() or not extents or is_sealed(run, extents):
         return 0
-    missing = {
-        (event.j, event.a, event.at)
-        for block in read_life(extents[-1])
-        for event in decode_events(block.lines, path=str(block.path))
-        if isinstance(event, Started)
-    }
+    missing = {(event.j, event.a, event.at) for event in _events(extents[-1]) if isinstance(event, Started)}
     if missing:
         for path in sorted(run.keeper.glob("*.jsonl")):
-            missing.difference_update(_starts(path))
+            missing.difference_update((each.j, each.a, each.t) for each in _keeper_records(path) if each.r == "start")
     return len(missing)
 
 
 def check_submissions(run: RunPaths, extents: Sequence[LifeExtent]) -> Iterator[Damage]:
-    """Check that the newest life of a local run without an end has every attempt that its keepers started.
+    """Check that the newest life of a run without an end has all that its keepers and its workload manager were given.
 
-    A batch is durable in the journal before a keeper starts it: a crash loses no such line, a cut does.
+    A batch is durable in the journal before a keeper starts it or it is submitted: a crash loses no such line, a cut
+    does.
     """
-    if not run.keeper.is_dir() or not extents or is_sealed(run, extents):
+    if not extents or is_sealed(run, extents):
         return
     newest = extents[-1]
-    # The keepers first: a live engine submits more in between.
-    records = [start for path in run.keeper.glob(f"{newest.life:04}.*.jsonl") for start in _starts(path)]
-    unknown = {(job, attempt) for job, attempt, _ in records}
+    # The others first: a live engine submits more in between.
+    unknown = {(record.j, record.a) for record in _records_of_life(run, newest.life) if record.r == "start"}
+    tags = {path.stem for path in run.batches.glob("*.json")} | {path.parent.name for path in end_record_paths(run)}
+    tags = {tag for tag in tags if life_of_tag(tag) == newest.life}
     # The life is measured anew, for the same reason.
-    for block in read_life(measure_lives(run.journal)[-1]) if unknown else ():
-        for event in decode_events(block.lines, path=str(block.path)):
-            if isinstance(event, Submitting):
-                unknown.difference_update(event.jobs)
-    if unknown:
-        what = f"it lacks the submission of {len(unknown)} attempts that '{run.keeper}' has started"
+    for event in _events(measure_lives(run.journal)[-1]) if unknown or tags else ():
+        if isinstance(event, Submitting):
+            unknown.difference_update(event.jobs)
+            tags.discard(event.tag)
+    lacks = [f"{len(unknown)} attempts that '{run.keeper}' has started"] if unknown else []
+    lacks += [f"{len(tags)} batches that '{run.batches}' has, such as '{min(tags)}'"] if tags else []
+    for each in lacks:
+        what = f"it lacks the submission of {each}"
         yield Damage(path=str(newest.path), what=what, unknown="a resumed run would start these jobs again")
 
 
-def _starts(path: Path) -> Iterator[tuple[int, int, float]]:
+def note_missing_ends(run: RunPaths, extents: Sequence[LifeExtent]) -> Iterator[str]:
+    """Note ends of attempts that only keepers or members of batches recorded, for a run without an engine."""
+    if not extents or is_sealed(run, extents):
+        return
+    life = extents[-1].life
+    ended = {run.keeper: {(each.j, each.a) for each in _records_of_life(run, life) if each.r == "end"}}
+    paths = [path for path in end_record_paths(run) if life_of_tag(path.parent.name) == life]
+    ended[run.ends] = {(record.j, record.a) for record in map(read_end_record, paths) if record}
+    known = {(event.j, event.a) for event in _events(extents[-1]) if isinstance(event, Ended | Lost)}
+    for folder, ends in ended.items():
+        if missing := ends - known:
+            yield (
+                f"the journal of life {life} lacks the ends of {len(missing)} attempts that '{folder}' has, as after "
+                "a crash or a cut: 'resume' takes them from there"
+            )
+
+
+def _events(extent: LifeExtent) -> Iterator[Event]:
+    for block in read_life(extent):
+        yield from decode_events(block.lines, path=str(block.path))
+
+
+def _records_of_life(run: RunPaths, life: int) -> Iterator[_KeeperRecord]:
+    for path in run.keeper.glob(f"{life:04}.*.jsonl"):
+        yield from _keeper_records(path)
+
+
+def _keeper_records(path: Path) -> Iterator[_KeeperRecord]:
+    """Yield the starts and ends in a keeper's file."""
     for line in read_file(path).split(b"\n"):
-        if _START in line:
-            try:
-                record = msgspec.json.decode(line, type=_StartRecord)
-            except DECODE_ERRORS:
-                continue
-            yield record.j, record.a, record.t
+        if line.startswith(_START_OR_END):
+            with suppress(*DECODE_ERRORS):
+                yield msgspec.json.decode(line, type=_KeeperRecord)

@@ -16,14 +16,20 @@ import msgspec
 
 from longshore.app.progress import Progress
 from longshore.app.runs.open_run import OpenRun
-from longshore.app.verify.run_end import check_submissions, count_missing_starts, is_sealed, note_missing_seal
+from longshore.app.verify.run_end import (
+    check_submissions,
+    count_missing_starts,
+    is_sealed,
+    note_missing_ends,
+    note_missing_seal,
+)
 from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import STARTED_SUFFIX
 from longshore.engine.journal.chain import LifeExtent, first_event, measure_lives
 from longshore.engine.journal.read_journal import read_life
 from longshore.engine.run.check_records import check_batch_record, check_end_record, check_record, check_record_lines
 from longshore.engine.rundir.job_table import JobTable
-from longshore.errors import RunUnreadableError
+from longshore.errors import LongshoreError, RunUnreadableError
 from longshore.model.run.damage import Damage, DamagedError
 from longshore.model.run.manifest import Manifest, is_source
 from longshore.world.files.read_file import read_file
@@ -55,6 +61,7 @@ _RECORDS: Final = (
 NOT_COVERED: Final = {
     "logs/": "output of jobs",
     "ends/": "of jobs that still run, or of a run that is over: the journal has all that they recorded",
+    "batches/*.tsv": "tables of members: their jobs read them with a shell, which has no hash",
     "tasks/": "finished tasks of jobs of several, noted by the jobs",
     "keeper/": "of a run that is over: the journal has all that it recorded",
     "cache/": "can be made again",
@@ -217,6 +224,9 @@ def _check_journal(result: VerifyResult) -> Iterator[Damage]:
         result.notes += note_missing_seal(run, extents)
         yield from _check_starts(result, extents)
         yield from check_submissions(run, extents)
+        if not _has_engine(result.opened):
+            # A live engine takes these ends in a moment.
+            result.notes += note_missing_ends(run, extents)
     except (OSError, RunUnreadableError):
         # The damage of the newest life was told above, that of records is told below.
         return
@@ -285,6 +295,14 @@ def _check_records(result: VerifyResult) -> Iterator[Damage]:
             has_checksum, damages = check_record_lines(path, content)
         result.covered[name] = Check.CHECKSUM if has_checksum else Check.FORM
         yield from damages
+
+
+def _has_engine(opened: OpenRun) -> bool:
+    try:
+        return opened.is_alive() is not False
+    except LongshoreError:
+        # Its service is not installed here.
+        return False
 
 
 def _is_over(run: RunPaths) -> bool:

@@ -75,6 +75,11 @@ def check_record_lines(path: Path, content: bytes) -> tuple[bool, list[Damage]]:
     return False, damages
 
 
+def end_record_paths(run: RunPaths) -> list[Path]:
+    """Return the end records of batches' members, which are named by job and attempt."""
+    return [path for path in sorted(run.ends.glob("*/*")) if path.name.replace(".", "", 1).isdecimal()]
+
+
 def check_end_record(path: Path) -> list[Damage]:
     """Check the end record of a batch's member; return its damage."""
     if read_end_record(path) is not None or not path.exists():
