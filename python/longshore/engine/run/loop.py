@@ -77,6 +77,7 @@ from longshore.model.run.event import (
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import Cause, JobState
 from longshore.world.clock import Clock
+from longshore.world.files.disk_space import describe_failed_write
 from longshore.world.files.folder import make_folders, remove_file
 from longshore.world.host import boot_id, host_name
 from longshore.world.runs.manifests import newest_submission, read_manifest
@@ -476,7 +477,7 @@ class Engine:
         try:
             self._journal.commit()
         except OSError as error:
-            why = f"the journal cannot be written: {error.strerror}"
+            why = f"the journal cannot be written: {describe_failed_write(error, self._run.journal)}"
             self._pause_submission(_RETRY_DISK_S, why)
             return False
         # Checked after the disk, which may take its time: what follows acts on the strength of durable events.
