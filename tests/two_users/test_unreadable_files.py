@@ -1,0 +1,56 @@
+"""A file that its user may not read is named, whichever command meets it; root would read it all the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.two_users.accounts import Account
+from tests.two_users.runs import submit, submit_and_kill
+
+
+@pytest.fixture
+def killed(ann: Account) -> Path:
+    """An unfinished run, whose records an engine would rely on."""
+    return submit_and_kill(ann, "sleep 600")
+
+
+def close(path: Path) -> None:
+    path.chmod(0)
+
+
+@pytest.mark.parametrize("name", ["run.json"])
+def test_a_file_that_may_not_be_read_is_named(ann: Account, killed: Path, name: str) -> None:
+    close(killed / name)
+    for words in (("report", "--id", killed), ("verify", killed), ("resume", killed)):
+        done = ann(*words)
+        told = done.stdout + done.stderr
+        assert done.returncode not in {0, 1}, (words, told)
+        assert name.rpartition("/")[2] in told, (words, told)
+        assert "Permission denied" in told, (words, told)
+        assert "Traceback" not in told
+        assert "unexpected" not in told
+
+
+def test_batch_records_and_end_records_that_may_not_be_read_are_named(ann: Account, killed: Path) -> None:
+    for name in ("batches/k1-1-9.json", "ends/k1-1-9/0.1"):
+        (killed / name).parent.mkdir(parents=True)
+        (killed / name).touch()
+        close(killed / name)
+    for words in (("report", "--id", killed), ("verify", killed)):
+        told = (done := ann(*words)).stdout + done.stderr
+        for name in ("batches/k1-1-9.json", "ends/k1-1-9/0.1"):
+            assert f"'{killed / name}': it cannot be read: Permission denied" in told
+
+
+def test_a_snapshot_that_may_not_be_read_is_as_if_absent(ann: Account, killed: Path) -> None:
+    close(killed / "status.json")
+    assert ann("report", "--id", killed, "--json").json["runs"][0]["counts"]["UNKNOWN"] == 1
+
+
+def test_a_run_that_may_not_be_read_hides_no_other(ann: Account, killed: Path) -> None:
+    other = submit(ann)
+    close(killed / "journal" / "0001.jsonl")
+    done = ann("report", "--json")
+    assert "Traceback" not in done.stderr
+    assert str(other) in done.stdout
