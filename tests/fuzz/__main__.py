@@ -1,7 +1,8 @@
 """Fuzzes Longshore's readers: ``python -m tests.fuzz --cases 10000 --seed 1 [--kind config|pipeline|...]``.
 
-Prints each new kind of failure with the case that makes it again, and its file as small as possible. The exit status
-is 1 if any case failed.
+Prints each new kind of failure with the case that makes it again, and its file as small as possible. Then follow, for
+each kind, how many cases got past the parser, and how many were accepted as a whole. The exit status is 1 if any case
+failed.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import tempfile
 import warnings
 from pathlib import Path
 
-from tests.fuzz.cases import KINDS
-from tests.fuzz.session import make_runs, run_cases, shrink
+from tests.fuzz.kinds import KINDS
+from tests.fuzz.run_directories import make_runs
+from tests.fuzz.session import CaseCounts, run_cases, shrink
 
 
 def main() -> int:
@@ -32,11 +34,14 @@ def main() -> int:
         folder = Path(scratch)
         os.environ["XDG_STATE_HOME"] = f"{scratch}/state"
         for kind in options.kind or KINDS:
-            runs = make_runs(folder / "made") if kind == "journal" else None
-            for case in run_cases(
-                kind, options.seed, options.first, options.first + options.cases, folder / kind, runs
-            ):
-                failed += 1
+            runs = folder / "made" / "runs"
+            if KINDS[kind].has_runs and not runs.exists():
+                make_runs(folder / "made")
+            counts = CaseCounts()
+            numbers = range(options.first, options.first + options.cases)
+            here = 0
+            for case in run_cases(kind, options.seed, numbers, folder / kind, runs, counts):
+                here += 1
                 if case.finding.signature in seen:
                     continue
                 seen.add(case.finding.signature)
@@ -44,7 +49,8 @@ def main() -> int:
                 print(case.finding.text)
                 for name, content in shrink(case, folder / kind, runs).items():
                     print(f"  {name}: {content[:600]!r}", flush=True)
-            print(f"{kind}: {options.cases} cases, {failed} failed so far", flush=True)
+            print(f"{kind}: {counts}, {here} failed", flush=True)
+            failed += here
             os.chdir("/")
     return 1 if failed else 0
 

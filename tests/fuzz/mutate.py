@@ -48,6 +48,39 @@ def mutate_tree(tree: Any, donors: Sequence[Any], chance: Random) -> Any:
     return tree
 
 
+def alter_tree(tree: Any, chance: Random) -> Any:
+    """Return a tree of the same form: one to three of its values become others of their type."""
+    tree = copy.deepcopy(tree)
+    for _ in range(chance.choice((1, 1, 2, 3))):
+        paths = list(paths_of(tree))
+        if not paths:
+            return tree
+        path = chance.choice(paths)
+        parent = node_at(tree, path[:-1])
+        parent[path[-1]] = _other_of_type(tree, path, paths, chance)
+    return tree
+
+
+def _other_of_type(tree: Any, path: Path, paths: Sequence[Path], chance: Random) -> Any:
+    """Return another value for a node: one of its type, often one that the same key has elsewhere."""
+    value = node_at(tree, path)
+    if isinstance(value, list) and value:
+        at = chance.randrange(len(value))
+        return chance.choice(
+            (value[::-1], value[:at] + value[at + 1 :], [*value[: at + 1], *copy.deepcopy(value[at:])])
+        )
+    alike = [each for each in paths if _name_of(each) == _name_of(path) and type(node_at(tree, each)) is type(value)]
+    if isinstance(value, dict | list) or chance.random() < 0.5:
+        return copy.deepcopy(node_at(tree, chance.choice(alike)))
+    return chance.choice([value, *(each for each in SCALARS if type(each) is type(value))])
+
+
+def _name_of(path: Path) -> tuple[int, Any]:
+    """Return the key of a node; for an item of a list, that of the list."""
+    keys = [key for key in path if isinstance(key, str)]
+    return len(path) - len(keys), keys[-1] if keys else ""
+
+
 def _change(parent: Any, key: Any, tree: Any, donors: Sequence[Any], chance: Random) -> None:
     kind = chance.randrange(9)
     if kind < 3:

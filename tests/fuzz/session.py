@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -11,21 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 
-from tests.fuzz.cases import ROOT, Files, make_case
+from tests.fuzz.kind import ROOT, Files
+from tests.fuzz.kinds import KINDS, make_case
 from tests.fuzz.targets import Finding, run_case
 
 BATCH = 250
 """Cases of a process."""
 _BLOCKED_S = 120.0
 """Time after which a process without an answer is blocked: processor time is bounded elsewhere."""
-_RUN = """wfformat: graph.json
-runQuantumCommand: 'case {label} in b) exit 3;; esac'
-numberOfRetries: 1
-"""
-_TASKS = [
-    {"name": label, "id": label, "parents": parents}
-    for label, parents in (("a", []), ("b", []), ("c", ["a"]), ("d", ["b"]))
-]
+_PYTHON = sys.executable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,29 +31,27 @@ class FailedCase:
     finding: Finding
 
 
-def make_runs(folder: Path) -> Path:
-    """Write the run directories that cases of the kind ``journal`` damage: one of today's format, and an older one."""
-    runs = folder / "runs"
-    runs.mkdir(parents=True)
-    document = {"name": "w", "schemaVersion": "1.5", "workflow": {"specification": {"tasks": _TASKS}}}
-    (folder / "graph.json").write_text(json.dumps(document), "utf-8")
-    (folder / "run.yaml").write_text(_RUN, "utf-8")
-    env = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "HOME": str(folder)}
-    command = [sys.executable, "-m", "longshore", "submit", "run.yaml", "--wait", "--set", f"submitPath={runs}/new"]
-    subprocess.run(command, cwd=folder, env=env, check=False, capture_output=True)
-    assert (runs / "new" / "run.json").exists()
-    for old in sorted(ROOT.glob("tests/golden/old_run*/**/run.json")):
-        subprocess.run(["cp", "-r", old.parent, runs / f"old-{old.parent.name}"], check=True)
-    return runs
+@dataclass(kw_only=True)
+class CaseCounts:
+    """How many cases ran, how many got past the parser, and how many no step refused."""
+
+    run: int = 0
+    read: int = 0
+    accepted: int = 0
+
+    def __str__(self) -> str:
+        shares = (100 * count / (self.run or 1) for count in (self.read, self.accepted))
+        return "{} cases, {:.0f} % past the parser, {:.0f} % accepted".format(self.run, *shares)
 
 
-def run_cases(kind: str, seed: int, begin: int, end: int, folder: Path, runs: Path | None) -> Iterator[FailedCase]:
-    """Run cases, and yield those that failed."""
-    while begin < end:
-        stop = min(end, begin + BATCH)
-        command = [sys.executable, "-m", "tests.fuzz.worker", kind, str(seed), str(begin), str(stop), str(folder)]
-        if runs:
-            command.append(str(runs))
+def run_cases(
+    kind: str, seed: int, numbers: range, folder: Path, runs: Path, counts: CaseCounts
+) -> Iterator[FailedCase]:
+    """Run cases, count them, and yield those that failed."""
+    begin = numbers.start
+    while begin < numbers.stop:
+        stop = min(numbers.stop, begin + BATCH)
+        command = [_PYTHON, "-m", "tests.fuzz.worker", kind, str(seed), str(begin), str(stop), str(folder), str(runs)]
         begun = begin
         with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as worker:
             assert worker.stdout is not None
@@ -72,6 +63,9 @@ def run_cases(kind: str, seed: int, begin: int, end: int, folder: Path, runs: Pa
                 timer.start()
                 record = json.loads(line)
                 begun = record.get("begun", begun)
+                counts.run += "begun" in record
+                counts.read += record.get("read", False)
+                counts.accepted += record.get("accepted", False)
                 if "case" in record:
                     finding = Finding(signature=record["signature"], text=record["text"])
                     yield FailedCase(kind=kind, seed=seed, number=record["case"], finding=finding)
@@ -86,13 +80,13 @@ def run_cases(kind: str, seed: int, begin: int, end: int, folder: Path, runs: Pa
             begin = stop
 
 
-def shrink(case: FailedCase, folder: Path, runs: Path | None, *, most: int = 400) -> Files:
+def shrink(case: FailedCase, folder: Path, runs: Path, *, most: int = 400) -> Files:
     """Return the files of a case, the first as small as `most` trials make it, that still fail the same way."""
     files = make_case(case.kind, case.seed, case.number, runs)
     name = next(iter(files))
 
     def fails(content: bytes) -> bool:
-        found = run_case(case.kind, {**files, name: content}, folder / "case", runs)
+        found = run_case(KINDS[case.kind], {**files, name: content}, folder / "case").finding
         return found is not None and found.signature == case.finding.signature
 
     content = files[name]

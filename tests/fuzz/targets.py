@@ -9,16 +9,12 @@ import shutil
 import signal
 import time
 import traceback
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from tests.app.progress_notes import ProgressNotes
-from tests.fuzz.cases import Files
+from tests.fuzz.kind import Files, Kind, NotReadError, Step
 
-from longshore.app import api
-from longshore.app.configure.lint import lint_file
 from longshore.errors import LongshoreError
 
 LONGEST_S = 5.0
@@ -37,51 +33,40 @@ class Finding:
     text: str
 
 
-def run_case(kind: str, files: Files, folder: Path, runs: Path | None = None) -> Finding | None:
-    """Run a case in a folder, which is removed afterwards; return what is wrong."""
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What became of a case: whether it got past the parser, whether no step refused it, and what is wrong."""
+
+    is_read: bool
+    is_accepted: bool
+    finding: Finding | None = None
+
+
+def run_case(kind: Kind, files: Files, folder: Path) -> Outcome:
+    """Run a case in a folder, which is removed afterwards."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        return _run_case(kind, files, folder, runs)
+        for name, content in files.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(content)
+        os.chdir(folder)
+        passed = []
+        for step in kind.steps(files):
+            output = io.StringIO()
+            with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
+                result = _call(step)
+            passed.append(result is None)
+            if isinstance(result, Finding):
+                return Outcome(is_read=passed[0], is_accepted=False, finding=result)
+        return Outcome(is_read=passed[0], is_accepted=all(passed))
     finally:
         os.chdir("/")
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _run_case(kind: str, files: Files, folder: Path, runs: Path | None) -> Finding | None:
-    if kind == "journal":
-        assert runs is not None
-        name = next(iter(files)).partition("/")[0]
-        shutil.copytree(runs / name, folder / name, symlinks=True)
-    for name, content in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_bytes(content)
-    os.chdir(folder)
-    calls = _looks(folder / next(iter(files)).partition("/")[0]) if kind == "journal" else _stages()
-    output = io.StringIO()
-    for call in calls:
-        with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
-            if finding := _call(call):
-                return finding
-    return None
+def _call(step: Step) -> Finding | Exception | None:
+    """Call a step; return what is wrong, or the error by which it refuses the case."""
 
-
-def _stages() -> Iterator[Callable[[], object]]:
-    path = Path("run.yaml")
-    yield lambda: lint_file(path, now=0.0)
-    yield lambda: api.run_stages(path, "transform", progress=ProgressNotes())
-
-
-def _looks(run: Path) -> Iterator[Callable[[], object]]:
-    yield lambda: api.status(api.open_run(str(run)))
-    yield lambda: api.report(api.open_run(str(run)), details=True)
-    yield lambda: list(api.events(api.open_run(str(run))))
-    yield lambda: api.logs(api.open_run(str(run)), failed=True)
-    for job in ("0", "1"):
-        yield lambda job=job: api.explain(api.open_run(str(run)), job)  # type: ignore[misc]
-        yield lambda job=job: api.show_job(api.open_run(str(run)), job)  # type: ignore[misc]
-
-
-def _call(call: Callable[[], object]) -> Finding | None:
     def stop(_number: int, _frame: FrameType | None) -> None:
         raise TooSlowError
 
@@ -89,9 +74,10 @@ def _call(call: Callable[[], object]) -> Finding | None:
     signal.setitimer(signal.ITIMER_PROF, LONGEST_S)
     began = time.monotonic()
     try:
-        call()
-    except LongshoreError as error:
-        return None if str(error) else Finding(signature="an error without words", text=repr(error))
+        step()
+    except (LongshoreError, NotReadError) as error:
+        words = str(error) or isinstance(error, NotReadError)
+        return error if words else Finding(signature="an error without words", text=repr(error))
     except (Exception, TooSlowError) as error:  # noqa: BLE001 - which one it is, is the result
         return Finding(
             signature=_signature(error), text=f"{time.monotonic() - began:.1f} s\n{traceback.format_exc(limit=-6)}"

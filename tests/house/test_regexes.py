@@ -30,6 +30,8 @@ def variable_patterns(tree: ast.AST) -> list[int]:
 def _is_constant(node: ast.expr) -> bool:
     if isinstance(node, ast.BinOp):
         return _is_constant(node.left) and _is_constant(node.right)
+    if isinstance(node, ast.Tuple):
+        return all(map(_is_constant, node.elts))
     if isinstance(node, ast.JoinedStr):
         return all(isinstance(part, ast.Constant) for part in node.values)
     return isinstance(node, ast.Constant) or (isinstance(node, ast.Name) and node.id.isupper())
@@ -48,4 +50,6 @@ def test_regular_expressions_of_users_are_compiled_in_one_place() -> None:
 def test_a_pattern_from_elsewhere_is_found() -> None:
     assert variable_patterns(ast.parse("re.search(text, log)"))
     assert variable_patterns(ast.parse("re.compile(value.regex)"))
+    assert variable_patterns(ast.parse("re.compile('a%s' % (_END, end))"))
     assert not variable_patterns(ast.parse("re.compile('a' + _END)"))
+    assert not variable_patterns(ast.parse("re.compile('a%s' % (_END, _BEGIN))"))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from signal import Signals
+from typing import Final
+
+_MAX_DIGITS: Final = 3
 
 
 def signal_name(number: int) -> str:
@@ -16,7 +19,8 @@ def signal_name(number: int) -> str:
 def signal_number(name: str) -> int | None:
     """Number of a signal from its name, with or without ``SIG``, or from digits; ``None`` if unknown."""
     if name.isdecimal():
-        return int(name) if 1 <= int(name) <= 64 else None
+        # Python converts no number of thousands of digits.
+        return int(name) if len(name) <= _MAX_DIGITS and 1 <= int(name) <= 64 else None
     found = Signals.__members__.get(f"SIG{name.upper().removeprefix('SIG')}")
     return None if found is None else int(found)
 

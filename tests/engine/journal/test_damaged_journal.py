@@ -87,6 +87,13 @@ def test_a_changed_line_is_named_and_what_precedes_it_is_read(
     assert read == intact[: len(read)]
 
 
+@pytest.mark.parametrize("name", ["².jsonl", "٣.jsonl", "x.jsonl"])
+def test_a_file_without_the_number_of_a_life_is_none(journal: Path, name: str) -> None:
+    (journal / name).write_bytes(b"{}\n")
+    assert [life for life, _ in lives(journal)] == [1, 2, 3]
+    assert read_to_damage(journal)[1] is None
+
+
 @pytest.mark.parametrize("life", [1, 2, 3])
 @pytest.mark.parametrize("change", ["drop", "swap", "repeat", "cut", "insert"])
 def test_lines_that_are_not_where_they_were_are_damage(journal: Path, life: int, change: str) -> None:

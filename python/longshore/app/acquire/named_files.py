@@ -8,6 +8,7 @@ from longshore.app.configure.configuration import Configuration
 from longshore.app.payload.locate_file import locate_file
 from longshore.errors import FilesError
 from longshore.origin import Origin
+from longshore.world.files.presence import can_see
 
 
 def find_payload_file(configuration: Configuration, key: str) -> Path:
@@ -27,7 +28,7 @@ def find_file(
     if path := locate_file(name, folder):
         return path
     absolute_paths = dict.fromkeys(path.absolute() for path in (Path(name), folder / name))
-    other = next((path for path in absolute_paths if path.exists()), None)
+    other = next((path for path in absolute_paths if can_see(path)), None)
     raise FilesError(
         f"{what} names the file '{name}', which " + ("is no regular file" if other else "does not exist"),
         origin=origin,

@@ -17,6 +17,7 @@ from longshore.errors import ConfigError, PreparationError
 from longshore.graph.declaration.imports import substitute_parameters
 from longshore.graph.declaration.pipeline_parts import PipelineKind, pipeline_kind, select_tasks
 from longshore.graph.pipeline.pipeline import DEFAULT_LIMIT, Pipeline, PipelineSettings, missing_files, read_pipeline
+from longshore.world.files.presence import can_see
 from longshore.world.read.yaml_includes import read_yaml
 
 _INLINE: Final = "pipeline"
@@ -86,6 +87,6 @@ def _find_import(configuration: Configuration, name: Node, folder: Path) -> Path
 
 def _refuse_missing(pipeline: Pipeline, folder: str) -> None:
     paths = [path for external in pipeline.external for path in external.paths]
-    absent = frozenset(path for path in paths if not Path(folder, path).exists())
+    absent = frozenset(path for path in paths if not can_see(Path(folder, path)))
     if error := missing_files(pipeline, absent):
         raise error

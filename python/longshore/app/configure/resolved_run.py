@@ -31,6 +31,7 @@ from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.sites.inherited_environment import select_inherited
 from longshore.sites.limits import executor_limits
+from longshore.world.files.presence import can_see_file, can_see_folder
 from longshore.world.plugins import template_texts
 from longshore.world.shipped_files import shipped_path
 
@@ -262,7 +263,7 @@ def _executor_settings(site: ResolvedSite, service: WmsService) -> dict[str, obj
     if own := site.settings.get(service.traits.settings_key):
         found[service.traits.settings_key] = own
     if scratch := site.settings.get("scratch"):
-        if service.traits.runs_on_submit_host and not Path(scratch).is_dir():
+        if service.traits.runs_on_submit_host and not can_see_folder(Path(scratch)):
             raise FilesError(f"'scratch' of the site '{site.name}' is '{scratch}', which is no directory")
         found["scratch"] = scratch
     if limits := executor_limits(site.limits):
@@ -322,4 +323,4 @@ def payload_identity(configuration: Configuration) -> str:
 
 def _absolute_path(path: Path, configuration: Configuration) -> Path:
     """Return the absolute path of a file, looked up in the current directory, then beside the user's file."""
-    return (path if path.is_file() else configuration.path.parent / path).resolve()
+    return (path if can_see_file(path) else configuration.path.parent / path).resolve()

@@ -25,6 +25,7 @@ from longshore.config.values.search import Config
 from longshore.errors import ConfigError, UsageError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
+from longshore.world.files.presence import can_see_folder
 from longshore.world.read.site_profiles import SitePath
 
 
@@ -96,7 +97,7 @@ def show_site(name: str, site_path: Sequence[str]) -> SiteDescription:
 def _read_sites(site_path: Sequence[str]) -> tuple[Config, SitePath]:
     """Return the configuration of machine and user, without any run's file, and the site search path."""
     for folder in site_path:
-        if not Path(folder).is_dir():
+        if not can_see_folder(Path(folder)):
             raise UsageError(f"'--site-path' names '{folder}', which is no directory")
     env = dict(os.environ)
     layers, _, _ = read_base_layers(env)

@@ -31,12 +31,13 @@ from longshore.model.run.picture import Drawing
 from longshore.model.run.states import JobState
 from longshore.origin import Origin
 from longshore.plan.outline import JobOutline, draw_labels, draw_neighborhood, find_neighborhood
+from longshore.world.files.presence import can_see_file
 from longshore.world.runs.run_directory import read_snapshot
 
 
 def is_configuration(reference: str) -> bool:
     """Tell whether a reference to draw is a file rather than a run."""
-    return Path(reference).is_file()
+    return can_see_file(Path(reference))
 
 
 def draw_configuration(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> Drawing:

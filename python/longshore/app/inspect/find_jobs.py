@@ -9,6 +9,7 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import RunNotFoundError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 
+_MAX_DIGITS = 18
 _MAX_NAMES = 5
 """Names listed in a message."""
 _MAX_COMPARED = 2000
@@ -25,7 +26,9 @@ def find_job(opened: OpenRun, jobs: JobTable, reference: str) -> int:
         return names.index(reference)
     except ValueError:
         pass
-    if reference.isascii() and reference.isdigit() and int(reference) < len(jobs):
+    # Python converts no number of thousands of digits.
+    is_number = reference.isascii() and reference.isdigit() and len(reference) <= _MAX_DIGITS
+    if is_number and int(reference) < len(jobs):
         return int(reference)
     fitting = [job for job, name in enumerate(names) if reference and name.startswith(reference)]
     if len(fitting) == 1:

@@ -15,6 +15,7 @@ from longshore.contract.context import Problem
 from longshore.model.tasks.file import File
 from longshore.model.workflow.job import Job
 from longshore.plan.job_commands import command_program, substitute_inherited
+from longshore.world.files.presence import can_see, can_see_file, can_see_folder
 
 COMMAND_KEY: Final = "runQuantumCommand"
 _COMMAND_HINT: Final = "Correct 'runQuantumCommand', or begin it with 'sh -c' if an earlier job makes the program."
@@ -80,7 +81,7 @@ def existing_programs(jobs: Iterable[Job], configuration: Configuration) -> list
         if name is None or use.is_set_by_job or ("/" in name and not f"{use.folder}{name}".startswith("/")):
             continue
         target = Path(use.folder, name) if "/" in name else Path(shutil.which(name, path=use.path) or "")
-        if target.is_file():
+        if can_see_file(target):
             found[target] = None
     return list(found)
 
@@ -91,7 +92,7 @@ def missing_programs(jobs: Iterable[Job], files: Mapping[str, File], configurati
     missing = cache(_find_fault)
     for use in job_programs(jobs, configuration):
         job, program = use.job, use.program
-        if use.folder and "<ENV:" not in use.folder and not Path(use.folder).is_dir():
+        if use.folder and "<ENV:" not in use.folder and not can_see_folder(Path(use.folder)):
             yield Problem(
                 message=f"job '{job.name}' is to run in '{use.folder}', which is no directory",
                 job=job.name,
@@ -124,9 +125,9 @@ def _find_fault(program: str, folder: str, path: str | None) -> tuple[str, str]:
         found = shutil.which(program, path=path)
         return _find_interpreter_fault(Path(found)) if found else (_NOT_FOUND, _COMMAND_HINT)
     target = Path(folder) / program
-    if not target.exists():
+    if not can_see(target):
         return "is not there", _COMMAND_HINT
-    if target.is_dir():
+    if can_see_folder(target):
         return "is a directory", _COMMAND_HINT
     if not os.access(target, os.X_OK):
         return "is not executable", f"Make it so with: chmod +x '{target}'"

@@ -257,10 +257,12 @@ def map_read_errors(run: RunPaths) -> Iterator[None]:
 def map_index_errors(run: RunPaths) -> Iterator[None]:
     """Check that a journal names only jobs of the workflow: a number is an index into its list of jobs.
 
-    Raises `RunUnreadableError` if files of two runs were mixed.
+    Raises `RunUnreadableError` if files of two runs were mixed, or a number is larger than any engine writes.
     """
     try:
         yield
+    except OverflowError as error:
+        raise RunUnreadableError(f"'{run.journal}' has a number that no engine writes: {error}") from error
     except IndexError as error:
         raise RunUnreadableError(
             f"'{run.journal}' names jobs that '{run.workflow}' lacks: the files belong to different runs"

@@ -26,6 +26,7 @@ from longshore.model.workflow.job import Job
 from longshore.model.workflow.workflow import Workflow
 from longshore.origin import Origin
 from longshore.world.files.folder import make_folders
+from longshore.world.files.presence import can_see, can_see_file, can_see_folder
 from longshore.world.runs.registry import remove_entry
 
 LABEL: Final = "customJob"
@@ -128,9 +129,9 @@ def _read_script(run: ResolvedRun) -> _Script:
         ) from error
     sources = {key: Path(text(plain, node)) for key, node in inputs.items()}
     for key, source in sources.items():
-        if not source.exists():
+        if not can_see(source):
             raise FilesError(f"input path '{source}' does not exist", origin=inputs[key].origin)
-        if source.is_dir():
+        if can_see_folder(source):
             raise FilesError(f"input path '{source}' is a directory", origin=inputs[key].origin)
     _refuse_equal_names([executable, *sources.values()], section.origin)
     return _Script(
@@ -171,8 +172,8 @@ def _path_map(section: Node, key: str) -> Mapping[str, Node]:
 
 def _check_executable(path: Path, origin: Origin) -> Path:
     """Return the script's path, after a check that a copy of it can be executed."""
-    if not path.is_file():
-        what = "is a directory" if path.is_dir() else "does not exist"
+    if not can_see_file(path):
+        what = "is a directory" if can_see_folder(path) else "does not exist"
         raise FilesError(f"executable '{path}' {what}", origin=origin)
     try:
         with path.open("rb") as file:

@@ -91,7 +91,7 @@ def lives(folder: Path) -> list[tuple[int, Path]]:
     except FileNotFoundError:
         return []
     numbered = ((name.removesuffix(_SUFFIX), folder / name) for name in names if name.endswith(_SUFFIX))
-    return sorted((int(number), path) for number, path in numbered if number.isdigit())
+    return sorted((int(number), path) for number, path in numbered if number.isascii() and number.isdigit())
 
 
 def write_end_seal(folder: Path, seal: EndSeal) -> None:

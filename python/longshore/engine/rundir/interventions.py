@@ -68,7 +68,7 @@ def write_intervention(run: RunPaths, record: InterventionRecord) -> Path:
 def _next_number(run: RunPaths) -> int:
     """Return a number above those of all pending interventions, even if the clock was set back in between."""
     newest = max((name.partition("-")[0] for name in files.listdir(run.steer)), default="")
-    return max(time.time_ns(), int(newest) + 1 if newest.isdigit() else 0)
+    return max(time.time_ns(), int(newest) + 1 if newest.isdecimal() else 0)
 
 
 def discard_interventions(run: RunPaths) -> None:

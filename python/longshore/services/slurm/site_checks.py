@@ -186,6 +186,6 @@ def parse_capacity(text: str) -> dict[str, int] | None:
     cpus = memory = 0
     for line in text.splitlines():
         number, _, megabytes = line.strip().partition("|")
-        cpus = max(cpus, int(number) if number.isdecimal() else 0)
+        cpus = max(cpus, int(number) if number.isdecimal() and len(number) < 10 else 0)
         memory = max(memory, parse_bytes(megabytes + "M") or 0)
     return {"cpus": cpus, "memory": max(memory, MIB)} if cpus and memory else None

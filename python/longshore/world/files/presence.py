@@ -1,4 +1,7 @@
-"""Reliable test for a missing file on network file systems, which cache "not found" for half a minute."""
+"""Tests for missing files: without errors for odd names, and reliably on network file systems.
+
+Such a file system caches "not found" for half a minute.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,22 @@ _LOCAL_FILE_SYSTEMS: Final = frozenset(
     {"btrfs", "ext2", "ext3", "ext4", "f2fs", "jfs", "overlay", "ramfs", "tmpfs", "xfs", "zfs"}
 )
 _MOUNT_TABLE: Final = Path("/proc/self/mountinfo")
+
+
+def can_see(path: Path) -> bool:
+    """Whether a path is seen to exist; false too for a name that is too long, or in a folder closed to us."""
+    # `Path.exists` raises an error for these.
+    return os.path.exists(path)  # noqa: PTH110
+
+
+def can_see_file(path: Path) -> bool:
+    """Whether a path is seen to be a regular file; see `can_see`."""
+    return os.path.isfile(path)  # noqa: PTH113
+
+
+def can_see_folder(path: Path) -> bool:
+    """Whether a path is seen to be a folder; see `can_see`."""
+    return os.path.isdir(path)  # noqa: PTH112
 
 
 def exists_uncached(path: Path) -> bool:

@@ -141,3 +141,23 @@ def test_any_text_is_parsed(tmp_path_factory: pytest.TempPathFactory, text: byte
     path.write_bytes(text)
     log = UserLog(path)
     assert len(list(log.read_records())) + log.invalid_records <= text.count(b"\n...\n")
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "000 (001.000.000) 2026-13-22 06:32:15",
+        "000 (001.000.000) 0000-01-01 00:00:00Z",
+        "000 (001.000.000) 2026-11-22 06:32:15+99:99",
+        f"000 ({2**31}.000.000) 2026-11-22 06:32:15",
+        f"000 ({'9' * 5000}.000.000) 2026-11-22 06:32:15",
+    ],
+    ids=["month", "year", "zone", "cluster", "digits"],
+)
+def test_a_record_with_an_impossible_time_or_number_is_none(tmp_path: Path, header: str) -> None:
+    if "13-22" in header:
+        header += "Z"  # local times are as the C library reads them
+    good = "000 (001.000.000) 2026-11-22 06:32:15 Job submitted"
+    log = UserLog(written(tmp_path, good, f"{header} Job submitted", f"{header} Job submitted", good))
+    assert [record.cluster for record in log.read_records()] == [1, 1]
+    assert log.invalid_records == 2

@@ -302,3 +302,18 @@ def test_the_table_of_states_is_total() -> None:
     assert queue_phase("SUSPENDED") is QueuePhase.WAITING
     assert queue_phase("A_WORD_OF_TOMORROW") is QueuePhase.UNKNOWN
     assert base_state("CANCELLED+") == "CANCELLED"
+
+
+MANY_DIGITS = "9" * 5000
+
+
+def test_numbers_beyond_all_bounds_are_none() -> None:
+    assert submitted_id(MANY_DIGITS) is None
+    assert list(task_ids(MANY_DIGITS)) == []
+    assert list(task_ids(f"29_{MANY_DIGITS}")) == []
+    assert list(task_ids(f"29_[{MANY_DIGITS},3]")) == [TaskId(29, 3)]
+    assert exit_status(f"{MANY_DIGITS}:{MANY_DIGITS}") == (0, 0)
+    assert parse_bytes(f"{MANY_DIGITS}G") is None
+    assert parse_bytes(f"{'9' * 18}E") is None, "no document holds it"
+    assert parse_duration(f"{MANY_DIGITS}:00:01") is None
+    assert cluster_facts(f"MaxArraySize = {MANY_DIGITS}\nMinJobAge = {MANY_DIGITS} sec").max_array is None

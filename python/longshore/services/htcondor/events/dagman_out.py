@@ -29,7 +29,7 @@ def submit_failures(path: Path, size: int) -> dict[int, str]:
     reasons: dict[int, str] = {}
     for failure in _matches(path, _FAILED_SUBMIT):
         node = _text(failure[1])
-        job = size - 1 if node == FINAL_NODE else int(node[1:]) if re.fullmatch(r"j\d+", node) else -1
+        job = size - 1 if node == FINAL_NODE else int(node[1:]) if re.fullmatch(r"j\d{1,9}", node) else -1
         if 0 <= job < size:
             start = failure.start()
             errors = _SUBMIT_ERROR.findall(failure.string, max(0, start - _REASON_BYTES), start)

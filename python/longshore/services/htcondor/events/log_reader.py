@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -19,9 +20,11 @@ _CHUNK_BYTES: Final = 1 << 18
 """Bytes per read: a piece that fits into the processor's cache is parsed in half the time."""
 _HEAD_BYTES: Final = 200
 """Bytes of the start that identify a log: its first record has a cluster and a time."""
+_MAX_ID: Final = 2**31 - 1
+"""Largest number of a cluster or process."""
 _END: Final = b"\n...\n"
 _HEADER: Final = re.compile(
-    rb"(\d{3}) \((\d+)\.(-?\d+)\.(-?\d+)\) "
+    rb"(\d{3}) \((\d{1,10})\.(-?\d{1,10})\.(-?\d{1,10})\) "
     rb"(?:(\d{4})-(\d\d)-(\d\d)[ T]|(\d\d)/(\d\d)(?:/(\d{4}|\d\d))? )(\d\d):(\d\d):(\d\d)(\.\d+)?(Z|[+-]\d\d:?\d\d)? ?"
 )
 
@@ -116,7 +119,9 @@ class UserLog:
         if at is not None:
             names = text[5:bracket].split(b".")
             if len(names) == 3 and text[:3].isdigit() and names[0].isdigit() and names[1].isdigit():
-                return Record(int(text[:3]), int(names[0]), int(names[1]), at, text[bracket + 22 :])
+                cluster, proc = int(names[0]), int(names[1])
+                if cluster <= _MAX_ID and proc <= _MAX_ID:
+                    return Record(int(text[:3]), cluster, proc, at, text[bracket + 22 :])
         record = self._parse_any_record(text)
         if (
             record is not None
@@ -139,8 +144,15 @@ class UserLog:
         if found is None:
             self.invalid_records += bool(text.strip())
             return None
-        event_type, cluster, proc = found.group(1, 2, 3)
-        return Record(int(event_type), int(cluster), int(proc), self._time_of(found), text[found.end() :])
+        event_type, cluster, proc = map(int, found.group(1, 2, 3))
+        at: float | None = None
+        # Such as the thirteenth month.
+        with suppress(ValueError, OverflowError):
+            at = self._time_of(found)
+        if at is None or max(cluster, proc) > _MAX_ID:
+            self.invalid_records += 1
+            return None
+        return Record(event_type, cluster, proc, at, text[found.end() :])
 
     def _time_of(self, found: re.Match[bytes]) -> float:
         # Adjacent records share all but the seconds, and date arithmetic is slow.

@@ -11,20 +11,25 @@ from longshore.model.run.states import Cause
 from longshore.model.workflow.request import MIB
 from longshore.services.htcondor.event_codes import cause_of_hold
 
+_MAX_DIGITS: Final = 9
+"""Digits of the largest amount of memory in MiB."""
+_MAX_USAGE: Final = 1e12
 _NODE_NAME: Final = b'DAGNodeName = "'
 _NODE: Final = re.compile(rb"DAG Node: (\S+)")
 _SLOT: Final = re.compile(rb"alias=([^&>\s]+)|<([^:>]+)")
 _ALLOCATED: Final = b"\n\tMemory = "
 _ENDING: Final = re.compile(
-    rb"\(\d\) (?:Normal termination \(return value (-?\d+)\)|Abnormal termination \(signal (\d+)\))"
+    rb"\(\d\) (?:Normal termination \(return value (-?\d{1,10})\)|Abnormal termination \(signal (\d{1,9})\))"
 )
-_CPU: Final = re.compile(rb"Usr (\d+) (\d+):(\d+):(\d+), Sys (\d+) (\d+):(\d+):(\d+)  -  Run Remote Usage")
-_CODE: Final = re.compile(rb"Code (\d+) Subcode (\d+)")
+_CPU: Final = re.compile(
+    rb"Usr (\d{1,9}) (\d{1,9}):(\d\d?):(\d\d?), Sys (\d{1,9}) (\d{1,9}):(\d\d?):(\d\d?)  -  Run Remote Usage"
+)
+_CODE: Final = re.compile(rb"Code (\d{1,9}) Subcode (\d{1,9})\b")
 _REASON: Final = re.compile(rb"\n\tReason: ([^\n]*)")
 _SUCCESS: Final = b"\t(1) Normal termination (return value 0)"
 _REQUEUED: Final = b"Job terminated and was requeued"
-_SIGNAL_IN_REASON: Final = re.compile(r"\bsignal (\d+)\b", re.IGNORECASE)
-_EXIT_IN_REASON: Final = re.compile(r"\bexit(?:ed|ing)?(?: with)?(?: code| status)? (\d+)\b", re.IGNORECASE)
+_SIGNAL_IN_REASON: Final = re.compile(r"\bsignal (\d{1,9})\b", re.IGNORECASE)
+_EXIT_IN_REASON: Final = re.compile(r"\bexit(?:ed|ing)?(?: with)?(?: code| status)? (\d{1,9})\b", re.IGNORECASE)
 
 
 class AttemptEnd(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -89,7 +94,7 @@ def parse_memory(body: bytes) -> int | None:
     if begin < 0:
         return None
     word = body[begin + len(_ALLOCATED) :].split(None, 1)[:1]
-    return int(word[0]) if word and word[0].isdigit() else None
+    return int(word[0]) if word and word[0].isdigit() and len(word[0]) <= _MAX_DIGITS else None
 
 
 def is_success(text: bytes) -> bool:
@@ -204,6 +209,9 @@ def _parse_usage_row(body: bytes, name: bytes) -> tuple[float | None, float | No
     try:
         numbers = [float(word) for word in words]
     except ValueError:
+        return None, None, None
+    if not all(abs(number) < _MAX_USAGE for number in numbers):
+        # Not a number, infinity, or more than there is.
         return None, None, None
     if len(numbers) == 3:
         return numbers[0], numbers[1], numbers[2]

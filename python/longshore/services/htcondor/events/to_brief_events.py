@@ -6,6 +6,7 @@ attempts are delayed until their end is known. No other job depends on them unle
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -19,6 +20,8 @@ _SUBMIT: Final = b"%03d" % EventType.SUBMIT
 _EXECUTE: Final = b"%03d" % EventType.EXECUTE
 _TERMINATED: Final = b"%03d" % EventType.TERMINATED
 _ABORTED: Final = b"%03d" % EventType.ABORTED
+_CLUSTER: Final = re.compile(rb"\d{1,9}")
+"""Numbers of clusters that are handled briefly."""
 _HANDLED: Final = frozenset(b"%03d" % event_type for event_type in (EventType.SUBMIT, *RECORD_HANDLERS))
 
 
@@ -66,7 +69,7 @@ class BriefEventBuilder:
 
     def _success(self, cluster: bytes, end: bytes) -> AttemptSucceeded | None:
         started, ended = self._log.parse_time(self._execute_texts[cluster]), self._log.parse_time(end)
-        if started is None or ended is None or not (cluster.isdigit() and parse_record.is_success(end)):
+        if started is None or ended is None or not (_CLUSTER.fullmatch(cluster) and parse_record.is_success(end)):
             return None
         node = parse_record.parse_node(self._submit_texts[cluster])
         return self._builder.brief_success(node, int(cluster), started=started, ended=ended)

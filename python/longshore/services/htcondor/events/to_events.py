@@ -39,6 +39,8 @@ AUTHOR: Final = "HTCondor"
 """Author of holds, releases and removals by rules."""
 
 # Plain numbers: these are compared several times per record.
+_MAX_DIGITS: Final = 9
+"""Digits of the largest number of a job."""
 _IDLE: Final = int(JobPhase.IDLE)
 _PENDING: Final = int(JobPhase.PENDING)
 _RUNNING: Final = int(JobPhase.RUNNING)
@@ -129,7 +131,7 @@ class EventBuilder:
 
     def _job_of(self, node: str) -> int:
         number = node[1:]
-        if node[:1] == "j" and number.isdecimal():
+        if node[:1] == "j" and number.isdecimal() and len(number) <= _MAX_DIGITS:
             job = int(number)
             return job if job < self._size else -1
         return self._final if node == FINAL_NODE else -1

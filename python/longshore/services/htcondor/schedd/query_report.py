@@ -17,6 +17,8 @@ from longshore.services.htcondor.event_codes import JobStatusCode
 from longshore.services.htcondor.schedd.client import Ad
 from longshore.services.htcondor.schedd.ids import format_id
 
+_MAX_DIGITS: Final = 18
+"""Digits of the largest number of jobs: Python converts no number of thousands of digits."""
 _RUN: Final = ("LongshoreRun", "LongshoreName", "LongshorePath", "JobBatchName", "Iwd", "Owner")
 _BPS: Final = tuple(
     f"bps_{word}" for word in ("operator", "project", "campaign", "payload", "run", "runsite", "job_summary")
@@ -178,7 +180,8 @@ def _summary(text: str) -> dict[str, int]:
     found: dict[str, int] = {}
     for part in text.split(";"):
         label, colon, number = part.rpartition(":")
-        if colon and number.strip().isdecimal():
+        number = number.strip()
+        if colon and number.isdecimal() and len(number) <= _MAX_DIGITS:
             found[label.strip()] = int(number)
     return found
 

@@ -10,8 +10,8 @@ from longshore.services.htcondor.node_names import FINAL_NODE
 
 _NOOP: Final = re.compile(r"^JOB\s+(\S+)\s.*\bNOOP\b", re.IGNORECASE)
 _AFTER: Final = re.compile(r'^VARS\s+(\S+)\s+after\d+="([^"]*)"')
-_RETRY: Final = re.compile(r"^RETRY\s+(\S+)\s+(\d+)", re.IGNORECASE)
-_JOB: Final = re.compile(r"^j(\d+)$")
+_RETRY: Final = re.compile(r"^RETRY\s+(\S+)\s+(\d{1,9})\b", re.IGNORECASE)
+_JOB: Final = re.compile(r"^j(\d{1,9})$")
 
 
 def parse_retries(lines: Iterable[str], size: int) -> dict[int, int]:

@@ -71,7 +71,7 @@ class TaskId(msgspec.Struct, frozen=True):
         return str(self.job) if self.index is None else f"{self.job}_{self.index}"
 
 
-_SBATCH_REPLY: Final = re.compile(r"^(?:Submitted batch job )?([0-9]+)(?:;(\S+)| on cluster (\S+))?$")
+_SBATCH_REPLY: Final = re.compile(r"^(?:Submitted batch job )?([0-9]{1,18})(?:;(\S+)| on cluster (\S+))?$")
 
 
 def submitted_id(reply: str) -> tuple[int, str | None] | None:
@@ -161,7 +161,9 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     name: str
 
 
-_INDEX_SPAN: Final = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+_INDEX_SPAN: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
+_MOST_DIGITS: Final = 18
+"""Digits of the largest number: JSON holds it exactly, and Python converts it."""
 _MOST_TASKS: Final = 4_000_001
 """Largest index of an array that Slurm can be built for (slurm.conf(5): MaxArraySize)."""
 
@@ -189,17 +191,23 @@ def task_ids(text: str) -> Iterator[TaskId]:
     """Expand ``29``, ``29_3`` or ``29_[0-2,5-9:2%3]`` to task ids."""
     # The script of a heterogeneous job runs in its first component: 12+0, 12+1.
     job, underscore, tasks = text.strip().removesuffix("+0").partition("_")
-    if not job.isdecimal():
+    number, index = _parse_number(job), _parse_number(tasks)
+    if number is None:
         return
     if not underscore:
-        yield TaskId(int(job))
-    elif tasks.isdecimal():
-        yield TaskId(int(job), int(tasks))
+        yield TaskId(number)
+    elif index is not None:
+        yield TaskId(number, index)
     else:
         for span in tasks.strip("[]").partition("%")[0].split(","):
             if (found := _INDEX_SPAN.fullmatch(span.strip())) and int(found[2] or 0) < _MOST_TASKS:
                 first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
-                yield from (TaskId(int(job), index) for index in range(first, last + 1, step or 1))
+                yield from (TaskId(number, each) for each in range(first, last + 1, step or 1))
+
+
+def _parse_number(text: str) -> int | None:
+    """Parse a whole number; ``None`` for other text, and for digits that no number of Slurm has."""
+    return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 class AccountRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -284,7 +292,7 @@ def account_rows(text: str) -> dict[TaskId, AccountRow]:
             signal=number_of_signal,
             started_at=parse_time(fields["Start"]),
             ended_at=parse_time(fields["End"]),
-            run_s=float(fields["ElapsedRaw"]) if fields["ElapsedRaw"].isdecimal() else None,
+            run_s=None if (elapsed := _parse_number(fields["ElapsedRaw"])) is None else float(elapsed),
             cpu_s=parse_duration(fields["TotalCPU"]),
             node=fields["NodeList"],
             reason=fields["Reason"],
@@ -322,20 +330,22 @@ def _wait_s(submitted: str, started: str) -> float | None:
 def exit_status(text: str) -> tuple[int, int]:
     """Parse exit code and signal from ``3:0`` or ``0:9``."""
     code, _, number = text.partition(":")
-    return int(code) if code.isdecimal() else 0, int(number) if number.isdecimal() else 0
+    return _parse_number(code) or 0, _parse_number(number) or 0
 
 
+_MOST_BYTES: Final = 2**63 - 1
 _BYTE_POWERS: Final = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5, "E": 6}
-_BYTES: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTPE]?)[nc]?")
+_BYTES: Final = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)([KMGTPE]?)[nc]?")
 
 
 def parse_bytes(text: str) -> int | None:
     """Parse bytes from ``113561K``, ``1.50G`` or, in old versions, ``50Mn``; ``None`` for no amount."""
     found = _BYTES.fullmatch(text.strip())
-    return round(float(found[1]) * 1024 ** _BYTE_POWERS[found[2]]) if found else None
+    amount = round(float(found[1]) * 1024 ** _BYTE_POWERS[found[2]]) if found else None
+    return None if amount is None or amount > _MOST_BYTES else amount
 
 
-_DURATION: Final = re.compile(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+(?:\.\d+)?)")
+_DURATION: Final = re.compile(r"(?:(\d{1,9})-)?(?:(\d{1,9}):)?(\d{1,9}):(\d{1,9}(?:\.\d{1,9})?)")
 
 
 def parse_duration(text: str) -> float | None:
@@ -383,9 +393,9 @@ def cluster_facts(text: str) -> ClusterFacts:
     return ClusterFacts(
         version=known.get("slurm_version", ""),
         name=known.get("clustername", ""),
-        max_array=int(array) if array.isdecimal() else None,
-        max_jobs=int(jobs) if jobs.isdecimal() else None,
-        min_job_age_s=float(age) if age.isdecimal() else None,
+        max_array=_parse_number(array),
+        max_jobs=_parse_number(jobs),
+        min_job_age_s=None if (seconds := _parse_number(age)) is None else float(seconds),
         accounting=bool(known.get("accountingstoragetype")) and not known["accountingstoragetype"].endswith("/none"),
         priority_parameters=known.get("priorityparameters") or known.get("priorityparams", ""),
         licences=_names_in(known.get("licenses", "")),
