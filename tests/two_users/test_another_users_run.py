@@ -116,6 +116,7 @@ def test_trust_says_what_would_run_and_lies_with_the_user_who_trusts(ann: Accoun
     before = tree(run)
     asked = root("adopt", "--trust", run)
     assert (asked.returncode, "requires --yes" in asked.stderr) == (2, True)
+    assert f"all commands: {run / 'workflow.jsonl'}" in asked.stderr
     trusted = root("adopt", "--trust", "--yes", run, "--json")
     assert trusted.returncode == 0, trusted.stderr
     shown = trusted.json["runs"][0]

@@ -29,7 +29,7 @@ class RunContents:
     """What a run of another user would start as this user.
 
     `plug_in` is the class of its service, empty for a service of Longshore. `commands` has the first job of each label,
-    with its command. `programs` are those that the run was prepared with.
+    with its command, and `workflow` is the file with all jobs. `programs` are those that the run was prepared with.
     """
 
     card: RunIdentity
@@ -37,6 +37,7 @@ class RunContents:
     plug_in: str
     jobs: int
     commands: tuple[tuple[str, str], ...]
+    workflow: Path
     programs: tuple[str, ...]
 
     @property
@@ -76,6 +77,7 @@ def read_contents(path: Path) -> RunContents | None:
         plug_in=plug_in.import_path if plug_in and not plug_in.is_built_in else "",
         jobs=len(jobs),
         commands=tuple(_commands(jobs)),
+        workflow=jobs.path,
         programs=_programs(run),
     )
 

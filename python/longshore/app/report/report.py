@@ -234,8 +234,10 @@ def _service_lines(opened: OpenRun, life: Life | None) -> Iterator[str]:
     if lines := status_lines(opened.service, opened.run):
         yield from lines
     elif life and life.pid:
-        yield f"Engine: life {life.life}, process {life.pid} on '{life.host}', began {format_moment(life.t)} by "
-        f"{life.by}"
+        yield (
+            f"Engine: life {life.life}, process {life.pid} on '{life.host}', "
+            f"began {format_moment(life.t)} by {life.by}"
+        )
     if len(opened.card.submissions) > 1:
         last = opened.card.submissions[-1]
         number = len(opened.card.submissions)

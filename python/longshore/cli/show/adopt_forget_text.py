@@ -29,6 +29,7 @@ def contents_text(contents: RunContents) -> str:
         f"  jobs: {contents.jobs}",
         *(f"  first job of a label: {name}: {hide_secrets(command)}" for name, command in contents.commands),
         *(f"  program: {program}" for program in contents.programs),
+        f"  all commands: {contents.workflow}",
     ]
     return "\n".join(map(escape_controls, lines))
 
