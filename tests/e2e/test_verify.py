@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -137,6 +138,32 @@ def test_several_runs_take_the_worst_status(cli: Cli, finished: Path, tmp_path: 
     text = cli("verify", copy, "--list")
     assert "checked      workflow.jsonl: SHA-256 in its manifest" in text.stdout
     assert "not checked  logs/: output of jobs" in text.stdout
+
+
+def test_a_run_that_cannot_be_opened_hides_no_other(cli: Cli, finished: Path, tmp_path: Path) -> None:
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "run.json").write_bytes(b"\xff")
+    runs = (tmp_path / "bad", "nosuch", finished)
+    ran = cli("verify", *runs)
+    assert ran.returncode == 5
+    assert "no run 'nosuch' is known" in ran.stderr
+    assert f"'{tmp_path / 'bad' / 'run.json'}' cannot be read" in ran.stderr
+    assert ran.stdout.startswith("intact       run '")
+    document = cli("verify", *runs, "--json").json
+    assert [run["path"] for run in document["runs"]] == [str(finished)]
+    assert [(each["run"], each["error"]["code"]) for each in document["failed"]] == [
+        (str(tmp_path / "bad"), "run_unreadable"),
+        ("nosuch", "run_not_found"),
+    ]
+
+
+@pytest.mark.parametrize("name", ["journal/0001.jsonl", "journal/end.json"])
+def test_a_pipe_in_the_place_of_a_file_of_the_journal_is_damage(cli: Cli, finished: Path, name: str) -> None:
+    (finished / name).unlink()
+    os.mkfifo(finished / name)
+    ran = cli("verify", finished)
+    assert ran.returncode == 5
+    assert f"damaged      '{finished / name}': it cannot be read: it is not a regular file" in ran.stdout
 
 
 OLDER: dict[str, tuple[Callable[[Path], object], bool]] = {

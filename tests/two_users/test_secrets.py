@@ -90,6 +90,12 @@ def test_others_who_look_at_a_closed_file_are_told(ann: Account, bob: Account) -
     refused = bob("show-job", run, "t0")
     assert refused.returncode not in {0, 1}
     assert "Permission denied" in refused.stderr
+    assert "its owner's alone" in refused.stderr
+    checked = bob("verify", run)
+    assert checked.returncode == 5
+    assert "damaged" not in checked.stdout
+    assert f"not readable '{run / 'workflow.jsonl'}'" in checked.stdout
+    assert f"Their owner can check them: longshore verify {run}" in checked.stdout
 
 
 def test_the_owner_of_a_shared_run_is_told_what_the_group_cannot_read(ann: Account, member: Account) -> None:

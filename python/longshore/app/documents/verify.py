@@ -6,7 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from longshore.app.documents.document import Count, DatedDocument, DocumentEntry, Ordinal
+from longshore.app.documents.error import ErrorEntry, error_entry
 from longshore.app.verify.verify import Check
+from longshore.errors import LongshoreError
 from longshore.model.run.moment import format_timestamp
 
 if TYPE_CHECKING:
@@ -50,16 +52,29 @@ class VerifiedEntry(DocumentEntry, frozen=True):
     """Facts that are no damage, a sentence each."""
 
 
+class UnverifiedEntry(DocumentEntry, frozen=True):
+    """A run that could not be verified."""
+
+    run: str
+    """The run as it was named."""
+    error: ErrorEntry
+    """The reason."""
+
+
 class VerifyDocument(DatedDocument, frozen=True, kw_only=True):
     """Runs that were verified: `longshore verify --json`."""
 
     kind: Literal["verify"] = "verify"
     runs: Sequence[VerifiedEntry]
     """The runs."""
+    failed: Sequence[UnverifiedEntry]
+    """Runs that could not be verified."""
 
 
-def verify_document(results: Iterable[VerifyResult], *, as_of: float) -> VerifyDocument:
-    """Return what was found about runs as ``verify --json`` prints it."""
+def verify_document(
+    results: Iterable[VerifyResult], errors: Iterable[tuple[str, LongshoreError]], *, as_of: float
+) -> VerifyDocument:
+    """Return what was found about runs as ``verify --json`` prints it; `errors` has runs that cannot be opened."""
     runs = [
         VerifiedEntry.from_record(
             result.opened.card,
@@ -73,4 +88,5 @@ def verify_document(results: Iterable[VerifyResult], *, as_of: float) -> VerifyD
         )
         for result in results
     ]
-    return VerifyDocument(runs=runs, as_of=format_timestamp(as_of, exact=True))
+    unverified = [UnverifiedEntry(reference, error_entry(error)) for reference, error in errors]
+    return VerifyDocument(runs=runs, failed=unverified, as_of=format_timestamp(as_of, exact=True))

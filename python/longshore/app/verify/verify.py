@@ -5,6 +5,7 @@ Nothing is changed, and nothing is guessed: each finding names the file, the lin
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -46,6 +47,7 @@ from longshore.world.runs.run_directory import MANIFESTS_SINCE, read_snapshot
 
 _COMMANDS_UNKNOWN: Final = "which commands its jobs have is not known"
 _SERVICE_UNKNOWN: Final = "what the workload manager or the jobs would execute from it is not known"
+_EVENTS_UNKNOWN: Final = "what happened in the run is not known"
 _PREPARED_UNKNOWN: Final = "what the run was made from is not known"
 _RECORDS: Final = (
     "keeper/*.jsonl",
@@ -107,6 +109,10 @@ class VerifyResult:
     def is_intact(self) -> bool:
         """Whether no damage was found."""
         return not self.damages
+
+    def is_closed(self, damage: Damage) -> bool:
+        """Whether a file is there, and this user may not read it: files with secrets are their owner's alone."""
+        return Path(damage.path).exists() and not os.access(damage.path, os.R_OK)
 
 
 def verify_run(opened: OpenRun, progress: Progress) -> VerifyResult:
@@ -206,7 +212,7 @@ def _check_journal(result: VerifyResult) -> Iterator[Damage]:
     run = result.opened.run
     try:
         extents = measure_lives(run.journal)
-    except RunUnreadableError as error:
+    except (OSError, RunUnreadableError) as error:
         yield _damage_of(error, run.journal)
         return
     if (run.journal / "end.json").exists():
@@ -218,7 +224,7 @@ def _check_journal(result: VerifyResult) -> Iterator[Damage]:
             for block in read_life(extent):
                 result.events[extent.life] = result.events.get(extent.life, 0) + block.lines.count(b"\n")
             yield from _check_life(result, extent.path)
-        except RunUnreadableError as error:
+        except (OSError, RunUnreadableError) as error:
             yield _damage_of(error, extent.path)
     try:
         result.notes += note_missing_seal(run, extents)
@@ -308,7 +314,7 @@ def _has_engine(opened: OpenRun) -> bool:
 def _is_over(run: RunPaths) -> bool:
     try:
         return is_sealed(run, measure_lives(run.journal))
-    except RunUnreadableError:
+    except (OSError, RunUnreadableError):
         return False
 
 
@@ -327,7 +333,10 @@ def _note_cut(result: VerifyResult) -> None:
         )
 
 
-def _damage_of(error: RunUnreadableError, path: Path) -> Damage:
+def _damage_of(error: OSError | RunUnreadableError, path: Path) -> Damage:
+    if isinstance(error, OSError):
+        place = str(path if error.filename is None else error.filename)
+        return Damage(path=place, what=f"it cannot be read: {error.strerror}", unknown=_EVENTS_UNKNOWN)
     return error.damage if isinstance(error, DamagedError) else Damage(path=str(path), what=_without_path(error))
 
 

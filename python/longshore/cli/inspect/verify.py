@@ -9,7 +9,8 @@ import click
 from longshore.app import api
 from longshore.cli.logging_setup import LogProgress
 from longshore.cli.options import JSON, print_json
-from longshore.errors import RunUnreadableError
+from longshore.cli.show.report_text import error_text
+from longshore.errors import LongshoreError, RunUnreadableError
 
 DAMAGED = RunUnreadableError.exit_status
 """Exit status when a run is damaged."""
@@ -22,9 +23,16 @@ DAMAGED = RunUnreadableError.exit_status
 @click.pass_context
 def command(ctx: click.Context, /, *, runs: tuple[str, ...], lists: bool, as_json: bool) -> None:
     """Check every file that a resume, restart or report of RUN relies on; the exit status is 5 if any is damaged."""
-    results = []
+    results, errors = [], []
     for reference in runs:
-        results.append(api.verify(api.open_run(reference), progress=LogProgress()))
+        try:
+            results.append(api.verify(api.open_run(reference), progress=LogProgress()))
+        except LongshoreError as error:
+            if len(runs) == 1:
+                raise
+            errors.append((reference, error))
+            click.echo(error_text(error), err=True)
+            continue
         if not as_json:
             from longshore.cli.show.verify_text import verify_text
 
@@ -32,5 +40,5 @@ def command(ctx: click.Context, /, *, runs: tuple[str, ...], lists: bool, as_jso
     if as_json:
         from longshore.app.documents.verify import verify_document
 
-        print_json(verify_document(results, as_of=time.time()))
-    ctx.exit(0 if all(result.is_intact for result in results) else DAMAGED)
+        print_json(verify_document(results, errors, as_of=time.time()))
+    ctx.exit(0 if not errors and all(result.is_intact for result in results) else DAMAGED)

@@ -22,8 +22,9 @@ def _lines(result: VerifyResult, *, lists: bool) -> Iterator[str]:
             yield f"checked      {name}: {_HOW[check]}"
         for name, why in result.not_covered.items():
             yield f"not checked  {name}: {why}"
+    closed = [damage for damage in result.damages if result.is_closed(damage)]
     for damage in result.damages:
-        yield f"damaged      {damage}"
+        yield f"{'not readable' if damage in closed else 'damaged     '} {damage}"
     for note in result.notes:
         yield f"note         {note}"
     run = result.opened
@@ -31,6 +32,10 @@ def _lines(result: VerifyResult, *, lists: bool) -> Iterator[str]:
     if result.is_intact:
         yield f"intact       run '{run.card.id}': {files}"
         return
-    number = len(result.damages)
-    yield f"run '{run.card.id}' has {number} damaged {'place' if number == 1 else 'places'}; {files} were checked"
-    yield f"Bring the files back from a backup or a copy of the run '{run.run.root}'."
+    number = len(result.damages) - len(closed)
+    if closed:
+        yield f"run '{run.card.id}': {len(closed)} of {len(result.covered):,} files are not readable for you"
+        yield "Their owner can check them: longshore verify " + str(run.run.root)
+    if number:
+        yield f"run '{run.card.id}' has {number} damaged {'place' if number == 1 else 'places'}; {files} were checked"
+        yield f"Bring the files back from a backup or a copy of the run '{run.run.root}'."

@@ -39,6 +39,7 @@ class _Row(Protocol):
     name: str
 
 
+_CLOSED_HINT: Final = "Its owner can read it: a file with secrets is its owner's alone."
 _BLOCK_B: Final = 1 << 18
 """Bytes decoded together: several times as fast as line by line."""
 _FIELDS: Final[Mapping[Column, tuple[str, object] | tuple[str, object, object]]] = {
@@ -284,7 +285,8 @@ def _open_workflow(path: Path, check: WorkflowCheck | None = None) -> Iterator[t
                 check.add_header(line)
             yield decode_header(line, path=str(path)), file
     except OSError as error:
-        raise RunUnreadableError(f"'{path}' cannot be read: {error.strerror}") from error
+        hint = _CLOSED_HINT if isinstance(error, PermissionError) else ""
+        raise RunUnreadableError(f"'{path}' cannot be read: {error.strerror}", hint=hint) from error
     except DECODE_ERRORS as error:
         raise RunUnreadableError(f"'{path}' has a line that is no job: {error}") from error
 
