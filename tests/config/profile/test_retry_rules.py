@@ -206,6 +206,11 @@ WRONG = {
         "'retryOn.log' is not a regular expression: nothing to repeat at character 1 of '*'",
         BACKSLASH,
     ),
+    f"retryOn: {{log: '{'()' * 101}'}}": (
+        "1:16",
+        f"'retryOn.log' '{'()' * 30}...' cannot be used: it has 101 opening parentheses, and at most 100 are allowed",
+        "Use a shorter or simpler regular expression.",
+    ),
     "memoryGrace: much": ("1:14", "'memoryGrace' must be an amount of memory or disk, not 'much'", None),
     "memoryGrace: '-5%'": ("1:14", "'memoryGrace' must be 0% or more, not '-5%'", ""),
     "walltimeMultiplier: fast": ("1:21", "'walltimeMultiplier' must be a number, not 'fast'", ""),

@@ -226,11 +226,12 @@ def parse_regex(value: YamlValue, key: str, origin: Origin | None = None) -> str
     try:
         compile_regex(str(value), multiline=True)
     except RegexError as error:
-        raise ConfigError(
-            f"'{key}' is not a regular expression: {error} of {quote_value(value)}",
-            origin=origin,
-            hint="Escape literal special characters by a backslash; single quotes in YAML keep it.",
-        ) from error
+        if error.position:
+            what = f"is not a regular expression: {error} of {quote_value(value)}"
+            hint = "Escape literal special characters by a backslash; single quotes in YAML keep it."
+        else:
+            what, hint = f"{quote_value(value)} cannot be used: {error}", "Use a shorter or simpler regular expression."
+        raise ConfigError(f"'{key}' {what}", origin=origin, hint=hint) from error
     return str(value)
 
 
