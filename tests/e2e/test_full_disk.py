@@ -99,3 +99,20 @@ def test_of_three_resumes_at_once_one_takes_the_run_over_and_the_others_say_who_
             assert newest.host in errors
     (tmp_path / "go").touch()
     eventually(lambda: cli("status", run).returncode == 0)
+
+
+@pytest.mark.timeout(120)
+def test_a_live_engine_that_waits_for_room_on_the_disk_is_told(
+    cli: Cli, write_run: WriteRun, small_disk: Path, tmp_path: Path
+) -> None:
+    path = write_run(f"runQuantumCommand: sh -c 'until test -e {tmp_path}/go; do sleep 0.1; done'\n")
+    assert cli("submit", path, "--set", f"submitPath={small_disk}/run").returncode == 0
+    run = small_disk / "run"
+    eventually(lambda: cli("status", run, "--json").json["counts"].get("RUNNING"))
+    fill(small_disk)
+    for words in (("status", run), ("report", "--id", run)):
+        told = cli(*words)
+        assert f"'{small_disk}' is full: the engine waits until there is room" in told.stdout + told.stderr
+    (small_disk / "filling").unlink()
+    (tmp_path / "go").touch()
+    eventually(lambda: cli("status", run).returncode == 0)

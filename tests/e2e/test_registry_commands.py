@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from tests.command import Cli
+from tests.waiting import eventually
 from tests.workflows import WriteRun
 
 STATE = Path(".local/state/longshore/runs")
@@ -134,6 +135,27 @@ def test_forgetting(cli: Cli, runs: list[Any], own_environment: Path) -> None:
     shutil.rmtree(runs[2]["submit_dir"])
     assert cli("forget", runs[2]["id"]).returncode == 0
     assert list((own_environment / STATE).iterdir()) == []
+
+
+def test_hints_about_a_copy_name_the_copy_and_its_resume_names_the_original(
+    cli: Cli, write_run: WriteRun, tmp_path: Path
+) -> None:
+    write_run(f"runQuantumCommand: 'while ! test -e {tmp_path}/go; do sleep 0.05; done'\n")
+    run = cli("submit", "run.yaml", "--json").json
+    try:
+        copy = shutil.copytree(run["submit_dir"], tmp_path / "copy")
+        # The copy's engine is not the one of the original, and the id leads to the original.
+        seen = cli("status", copy)
+        assert (seen.returncode, f"longshore resume {copy}" in seen.stderr) == (10, True)
+        resumed = cli("resume", copy)
+        assert resumed.returncode == 0
+        assert f"this is a copy: the run '{run['id']}' is in '{run['submit_dir']}'" in resumed.stderr
+        assert f"longshore adopt {copy}" in resumed.stderr
+        assert cli("report", "--id", run["id"], "--json").json["runs"][0]["path"] == run["submit_dir"]
+    finally:
+        (tmp_path / "go").touch()
+    eventually(lambda: cli("status", copy).returncode == 0)
+    eventually(lambda: cli("status", run["submit_dir"]).returncode == 0)
 
 
 def test_a_live_run_is_not_forgotten(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:

@@ -49,6 +49,12 @@ def test_no_runs(cli: Cli) -> None:
     assert "there is no last run" in last.stderr
 
 
+def test_the_engine_and_the_command_that_started_it_are_named(cli: Cli, write_run: WriteRun) -> None:
+    assert cli("submit", write_run(), "--wait").returncode == 0
+    (engine,) = (line for line in cli("report", "--id", "@last").stdout.splitlines() if line.startswith("Engine: "))
+    assert engine.endswith(" by submit")
+
+
 def test_counts_add_up_at_every_moment_of_a_big_run(cli: Cli, write_run: WriteRun) -> None:
     tasks: Tasks = {"root": ("R", []), **{f"t{number}": ("T", ["root"]) for number in range(2000)}}
     path = write_run("runQuantumCommand: 'sleep 0.02'\nresources: {cpus: 8}\n", tasks)

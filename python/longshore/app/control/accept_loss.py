@@ -34,7 +34,7 @@ def refuse_damage(opened: OpenRun) -> None:
         raise SubmissionRefusedError(
             f"records of run '{opened.card.id}' are damaged: {found[0]}{more}",
             hint="Bring the files back from a copy of the run. To continue from what is intact, so that jobs may run "
-            f"again: longshore resume {opened.card.id} --accept-loss",
+            f"again: longshore resume {opened.reference} --accept-loss",
         )
 
 

@@ -150,7 +150,7 @@ def _refuse_if_live(opened: OpenRun) -> None:
     if report.state not in TERMINAL_STATES:
         raise SubmissionRefusedError(
             f"run '{opened.card.id}' is {report.state}",
-            hint=f"Wait for its end, or cancel it first: longshore cancel {opened.card.id}",
+            hint=f"Wait for its end, or cancel it first: longshore cancel {opened.reference}",
         )
 
 
@@ -175,7 +175,7 @@ def _refuse_active_jobs(opened: OpenRun, jobs: JobTable, chosen: RestartSelectio
         names = first_names([known[job] for job in chosen.active_jobs])
         raise SubmissionRefusedError(
             f"jobs to run again were active when the engine of run '{opened.card.id}' died: {names}",
-            hint=f"Let them end first: longshore resume {opened.card.id}",
+            hint=f"Let them end first: longshore resume {opened.reference}",
         )
 
 

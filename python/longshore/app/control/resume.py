@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,7 +49,15 @@ def resume(
     notes = (*(f"lost, as accepted: {each}" for each in lost), *note_changed_sources(opened.run))
     if submission is None:
         return ResumeResult(notes=(*notes, "nothing to resume: every job of the run is over"))
-    return ResumeResult(notes=(*notes, *submission.notes), has_started=True)
+    return ResumeResult(notes=(*notes, *_copy_notes(opened), *submission.notes), has_started=True)
+
+
+def _copy_notes(opened: OpenRun) -> Iterator[str]:
+    if original := opened.find_original():
+        yield (
+            f"this is a copy: the run '{opened.card.id}' is in '{original}'. Jobs of both may write the same files. "
+            f"To give the id to the copy: longshore adopt {opened.run.root}"
+        )
 
 
 def resume_all(on_unreadable: Callable[[str], None] = lambda _: None) -> list[tuple[OpenRun, ResumeResult]]:

@@ -40,7 +40,7 @@ def steer(opened: OpenRun, intervention: Intervention) -> RunReport:
         )
     later = "the order is taken when the run's engine looks again"
     if opened.is_alive() is not True:
-        later = f"no engine runs: the next one takes the order, as in 'longshore resume {opened.card.id}'"
+        later = f"no engine runs: the next one takes the order, as in 'longshore resume {opened.reference}'"
     return msgspec.structs.replace(report, notes=(*report.notes, later))
 
 

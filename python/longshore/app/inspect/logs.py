@@ -164,7 +164,7 @@ def _select_log(opened: OpenRun, table: JobTable, index: int, *, logs: Sequence[
             why += f", or '{places.path(index, name, table.label(index), newest)}' is gone"
         raise RunNotFoundError(
             f"job '{name}' has no log: {why}",
-            hint=f"Why that is: longshore explain {opened.card.id} {name}",
+            hint=f"Why that is: longshore explain {opened.reference} {name}",
         )
     if attempt is None:
         return logs[-1]

@@ -16,6 +16,7 @@ from longshore.model.run.moment import format_moment
 from longshore.model.run.report import RunReport
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import JobState
+from longshore.world.files.disk_space import describe_full_disk
 from longshore.world.runs.job_maps import read_job_maps
 
 END_STATES: Final = frozenset({JobState.DELETED, JobState.FAILED, JobState.SUCCEEDED, JobState.HELD})
@@ -64,11 +65,13 @@ def status_of_snapshot(opened: OpenRun, snapshot: Snapshot, now: float) -> RunSt
 
 
 def silence_notes(opened: OpenRun, snapshot: Snapshot | None, now: float) -> tuple[str, ...]:
-    """Return warnings about a live engine that no longer writes snapshots."""
+    """Return warnings about a live engine that cannot write, or no longer writes snapshots."""
+    if snapshot and not snapshot.finished and (full := describe_full_disk(opened.run.root)):
+        return (f"{full}: the engine waits until there is room",)
     since = find_stall_start(opened.run, snapshot, now)
     if since is None:
         return ()
-    take_over = f"longshore resume {opened.card.id} --take-over"
+    take_over = f"longshore resume {opened.reference} --take-over"
     return (
         f"the engine has written nothing since {format_moment(since)}: it hangs, or its disk does; if so: {take_over}",
     )

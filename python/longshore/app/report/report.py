@@ -186,7 +186,7 @@ class ReportBuilder:
             yield "it is unknown whether it still runs: the workload manager does not answer"
         elif replay.has_no_engine:
             since = snapshot.at if snapshot and snapshot.life == life.life else life.t
-            yield f"engine not running since {format_moment(since)}: longshore resume {self._opened.card.id}"
+            yield f"engine not running since {format_moment(since)}: longshore resume {self._opened.reference}"
             if full := describe_full_disk(self._opened.run.root):
                 yield f"{full}: make room there before the run is resumed"
         elif snapshot and snapshot.note and not snapshot.note.startswith("paused: "):
@@ -198,7 +198,7 @@ class ReportBuilder:
             yield "it was submitted, and no record is left of its events"
         if damages:
             yield from map(str, damages)
-            yield f"to continue from what is intact: longshore resume {self._opened.card.id} --accept-loss"
+            yield f"to continue from what is intact: longshore resume {self._opened.reference} --accept-loss"
 
     def _lacking(self, snapshot: Snapshot, last: tuple[int, int]) -> list[str]:
         """Return warnings if the journal lacks events that the snapshot includes."""
@@ -235,8 +235,7 @@ def _service_lines(opened: OpenRun, life: Life | None) -> Iterator[str]:
         yield from lines
     elif life and life.pid:
         yield (
-            f"Engine: life {life.life}, process {life.pid} on '{life.host}', "
-            f"began {format_moment(life.t)} by {life.by}"
+            f"Engine: life {life.life}, process {life.pid} on '{life.host}', began {format_moment(life.t)} by {life.by}"
         )
     if len(opened.card.submissions) > 1:
         last = opened.card.submissions[-1]

@@ -49,6 +49,17 @@ class OpenRun:
         """
         return find_run_service(self.card.service)
 
+    @property
+    def reference(self) -> str:
+        """How a command names this very directory: the id, or the path if the id is unknown or leads to another one."""
+        path = str(self.run.root)
+        return self.card.id if registered_path(self.card.id) == path else path
+
+    def find_original(self) -> str | None:
+        """Return the directory that the run's id leads to, if this one is a copy of it."""
+        known = registered_path(self.card.id)
+        return known if known and known != str(self.run.root) and is_same_run(known, self.card) else None
+
     @cached_property
     def log_locator(self) -> LogLocator | None:
         """Locator of logs that are not at `RunPaths.log_of`, else ``None``."""
