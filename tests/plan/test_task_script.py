@@ -65,7 +65,7 @@ def test_a_command_of_several_tasks_counts_as_many(tmp_path: Path, shell: str) -
     assert count_done_tasks(record.read_bytes()) == 3
     (tmp_path / "cure").touch()
     assert subprocess.run(words, cwd=tmp_path, env=env, check=False, timeout=30).returncode == 0
-    assert record.read_text("ascii").split() == ["1", "2", "3", "4", "5", "6"]
+    assert record.read_text("ascii").split() == [f"{number}={number}" for number in range(1, 7)]
 
 
 def test_commands_without_a_record_are_recognized() -> None:
@@ -101,10 +101,19 @@ def test_a_killed_task_is_not_done(tmp_path: Path, shell: str) -> None:
     assert count_done_tasks(record.read_bytes()) == 1
 
 
+@pytest.mark.parametrize("damaged", [b"1=1\n3=2\n", b"1=1\n2=3\n", b"1=1\n3=", b"1=1\n3", b"1=1\n3=3"])
+def test_no_damaged_line_keeps_a_task_from_running(tmp_path: Path, shell: str, damaged: bytes) -> None:
+    record = tmp_path / "record"
+    record.write_bytes(damaged)
+    assert run(shell, [f"echo {number} >> said" for number in (1, 2, 3, 4)], record, tmp_path) == 0
+    assert (tmp_path / "said").read_text("ascii").split() == ["2", "3", "4"]
+
+
 def test_incomplete_line_is_not_counted() -> None:
     assert count_done_tasks(b"") == 0
     assert count_done_tasks(b"1\n2\n1") == 2
     assert count_done_tasks(b"1\n\0\0\n1\nx\n2\n") == 2
+    assert count_done_tasks(b"1=1\n1=2\n=3\n3=\n4=44\n12=12\n1=1\n") == 2
 
 
 @given(st.binary(max_size=40))

@@ -1,7 +1,8 @@
 """Joins the commands of a cluster's tasks into one script that records which tasks are done.
 
-A retry of the job continues with the first task that is not done. The record is a file with a task number a line; the
-variable `TASKS_DONE_VARIABLE` names it. Without that variable, as by hand, the script runs all tasks.
+A retry of the job continues with the first task that is not done. The record is a file with a line per task, its
+number twice, as in ``3=3``: a line that is not as it was written does not count, and its task runs again. The variable
+`TASKS_DONE_VARIABLE` names the file. Without that variable, as by hand, the script runs all tasks.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ TASKS_DONE_VARIABLE: Final = "LONGSHORE_JOB_TASKS_DONE"
 _FOLDER: Final = "tasks"
 _PER_FOLDER: Final = 1000
 
-_LINE: Final = re.compile(rb"[1-9][0-9]*")
+_LINE: Final = re.compile(rb"([1-9][0-9]*)(=\1)?")
+"""A line of a record; scripts of an older format write the number once."""
 
 
 def join_commands(steps: Iterable[tuple[Command, int]]) -> str:
@@ -37,10 +39,10 @@ def _script_lines(steps: Iterable[tuple[Command, int]]) -> Iterator[str]:
     following = 1
     for command, many in steps:
         number, following = following, following + many
-        noted = f"echo {number}" if many == 1 else f"seq {number} {following - 1}"
+        noted = f"echo {number}={number}" if many == 1 else f"seq {number} {following - 1} | sed 's/.*/&=&/'"
         # Not behind && or ||, in which the shell would overlook the `set -e` of a command.
         yield (
-            f"if ! grep -qsx {number} {done}; then\n"
+            f"if ! grep -qsx {number}={number} {done}; then\n"
             f"(\n{shell_line(command)}\n)\n"
             '_status=$?; [ "$_status" -eq 0 ] || exit "$_status"\n'
             f"[ -z {done} ] || {noted} >>{done} || exit\n"
@@ -61,4 +63,4 @@ def task_record_path(job: int) -> PurePosixPath:
 def count_done_tasks(text: bytes) -> int:
     """Number of tasks in a record of done tasks."""
     # A line that was cut off by a full disk or a power cut says nothing.
-    return len({line for line in text.split(b"\n")[:-1] if _LINE.fullmatch(line)})
+    return len({match[1] for line in text.split(b"\n")[:-1] if (match := _LINE.fullmatch(line))})

@@ -110,7 +110,7 @@ def prepared(service: type = Taking, **options: Any) -> Path:
 def problems(run: Path) -> list[str]:
     with pytest.raises(SubmissionRefusedError) as caught:
         submit_prepared(run, force=False, progress=ProgressNotes())
-    assert "Prepare the run again, or submit it as it was prepared with --force." in caught.value.hint
+    assert "Prepare the run again, or submit its directory as it is now with --force." in caught.value.hint
     assert not Taking.taken
     return [f"{fault.origin}: {fault.message}" if fault.origin else fault.message for fault in caught.value.details]
 

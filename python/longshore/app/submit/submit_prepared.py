@@ -31,7 +31,7 @@ from longshore.world.runs.owner import Access, require_access
 from longshore.world.runs.run_directory import read_card, read_made_from, read_submitting
 from longshore.world.runs.trust import trust_own_manifest
 
-_HINT: Final = "Prepare the run again, or submit it as it was prepared with --force."
+_HINT: Final = "Prepare the run again, or submit its directory as it is now with --force."
 
 
 def submit_prepared(folder: Path, *, force: bool, progress: Progress) -> SubmittedRun:
