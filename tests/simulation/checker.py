@@ -195,7 +195,7 @@ def _line_ends(text: bytes) -> Iterator[tuple[int, int]]:
 
 def _check_attempts(witness: Witness, told: Told) -> Iterator[str]:
     truth = witness.truth
-    for (job, attempt), starts in truth.starts.items():
+    for (job, attempt), starts in _known_starts(truth):
         name = f"attempt {attempt} of job {job}"
         if len(starts) > 1:
             yield f"{name} started {len(starts)} times"
@@ -217,6 +217,13 @@ def _check_attempts(witness: Witness, told: Told) -> Iterator[str]:
         yield f"attempt {attempt} of job {job} still runs at the end"
 
 
+def _known_starts(truth: Truth) -> Iterator[tuple[AttemptId, list[float]]]:
+    """Yield the starts that the journal must have: not those before a loss of records that the user accepted."""
+    for attempt, starts in truth.starts.items():
+        if known := [at for at in starts if truth.accepted_s is None or at > truth.accepted_s]:
+            yield attempt, known
+
+
 def _may_be_lost(witness: Witness, since_s: float) -> bool:
     """Return whether all that could know how an attempt ended may be gone: those above its process, or the machine."""
     if witness.plan.world == "manager":
@@ -227,7 +234,7 @@ def _may_be_lost(witness: Witness, since_s: float) -> bool:
 def _check_order(witness: Witness, told: Told, durable: Durability) -> Iterator[str]:
     """Check that intents and parents' ends were on the disk before each start."""
     parents = JobTable(witness.run).parents
-    for (job, attempt), starts in witness.truth.starts.items():
+    for (job, attempt), starts in _known_starts(witness.truth):
         name = f"attempt {attempt} of job {job}"
         places = told.intents.get((job, attempt), [])
         if not places or min(map(durable.at, places)) > starts[0]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tests.simulation.plan import Order
 from tests.simulation.service import SimulatedService
 
+from longshore.app.control.accept_loss import accept_loss
 from longshore.app.control.restart import restart
 from longshore.app.control.resume import resume
 from longshore.app.progress import RecordingProgress
@@ -50,9 +51,13 @@ class Commands:
         prepared = PreparedRun(run=self._run, card=card, service=self._service, site="", umask=None, keep=True)
         submit_once(prepared, RecordingProgress(Silent()))
 
-    def resume(self, *, take_over: bool = False, force: bool = False, loss_accepted: bool = False) -> None:
+    def resume(self, *, take_over: bool = False, force: bool = False) -> None:
         """Resume the run."""
-        resume(self.open(), take_over=take_over, force=force, loss_accepted=loss_accepted)
+        resume(self.open(), take_over=take_over, force=force)
+
+    def accept_loss(self) -> Sequence[str]:
+        """Accept the loss of damaged records, as the option of `resume` does; return what is lost."""
+        return accept_loss(self.open())
 
     def carry_out(self, order: Order) -> None:
         """Carry out an order of the plan."""

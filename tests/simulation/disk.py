@@ -173,6 +173,21 @@ class Disk:
             new.synced_at = file.synced_at + new.synced_at
         shutil.rmtree(gone)
 
+    def replace_content(self, path: Path, content: bytes | None) -> None:
+        """Give a file another content, as damage or a backup does, or none; at once and durably."""
+        folder = self.folders[path.parent.stat().st_ino]
+        folder.sync()
+        if content is None:
+            path.unlink()
+            del folder.synced[path.name]
+            return
+        path.write_bytes(content)
+        status = path.stat()
+        folder.synced[path.name] = status.st_ino
+        # What was synced of a file that comes back has been synced before.
+        file = self.files[status.st_ino] = File(content, stat.S_IMODE(status.st_mode))
+        file.synced_at.append((0.0, len(content)))
+
     def _survive(self, file: File) -> bytes:
         lot = self.universe.lot
         content = bytearray(file.synced)

@@ -18,12 +18,14 @@ import msgspec
 from tests.doors import replace_calls
 from tests.simulation.checker import Witness, check_history
 from tests.simulation.clocks import simulated_time
+from tests.simulation.commands import Commands
+from tests.simulation.damaged_run import DamagedRun
 from tests.simulation.disk import Disk
 from tests.simulation.doors import SimulatedSystem, simulated_machine
 from tests.simulation.machine import Machine
 from tests.simulation.manager import SimulatedExecutor, SimulatedManager
 from tests.simulation.operator import Operator
-from tests.simulation.plan import Plan
+from tests.simulation.plan import DamagePlan, Plan
 from tests.simulation.service import SimulatedService
 from tests.simulation.truth import Truth
 from tests.simulation.universe import EndlessHistoryError, Happening, Process, Universe
@@ -76,9 +78,13 @@ class Setting:
     """Everything in which one history takes place."""
 
     def __init__(self, folder: Path, plan: Plan) -> None:
-        self.run = _write_run(folder / "run", plan)
+        runs = folder / "runs"
+        runs.mkdir()
+        self.run = RunPaths(runs / "run")
+        if not plan.prepares:
+            prepare(self.run, plan)
         self.universe = universe = Universe(plan)
-        self.disk = Disk(universe, self.run.root)
+        self.disk = Disk(universe, runs)
         self.truth = Truth(universe)
         self.machine = Machine(universe, self.disk, self.truth)
         self.machine.programs["guard"] = self._run_guard
@@ -87,7 +93,14 @@ class Setting:
         self.door = SimulatedSystem(self.machine, temporary)
         self.service = SimulatedService(universe, self._executors(plan, temporary))
         self.service.on_start = self._adopt
-        self.operator = Operator(universe, self.service, self.run, on_start=self._adopt)
+        self.operator = Operator(
+            universe,
+            self.service,
+            self.run,
+            prepare=lambda: prepare(self.run, plan),
+            on_start=self._adopt,
+            go_through_damage=self._go_through_damage,
+        )
         universe.on_power_loss = self._lose_power
 
     def _executors(self, plan: Plan, temporary: Path) -> Callable[[], Executor]:
@@ -110,6 +123,9 @@ class Setting:
         guard = Guard(keeper_process.pid, words[0], file)
         while guard.wait():
             pass
+
+    def _go_through_damage(self, damage: DamagePlan, do: Commands) -> None:
+        DamagedRun(self.universe, self.disk, self.truth, self.run, do).go_through(damage)
 
     def _adopt(self, process: Process) -> None:
         self.machine.adopt(process)
@@ -160,12 +176,13 @@ def _run_in(folder: Path, plan: Plan) -> Outcome:
     )
 
 
-def _write_run(root: Path, plan: Plan) -> RunPaths:
+def prepare(run: RunPaths, plan: Plan) -> None:
+    """Write the directory of a run."""
     names = [f"{job.label}_{number}" for number, job in enumerate(plan.jobs)]
     parents = {name: [names[parent] for parent in job.parents] for name, job in zip(names, plan.jobs, strict=True)}
     profile = {"number_of_retries": plan.retries}
-    return write_run(
-        root,
+    write_run(
+        run.root,
         parents,
         final="last" if plan.final else None,
         profiles=dict.fromkeys(("a", "b", "last"), profile),

@@ -8,6 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from tests.simulation.plan import World
 
+from longshore.app.control import resume
+from longshore.app.runs.open_run import OpenRun
 from longshore.engine.journal.journal import Journal
 from longshore.engine.keeper.attempts import AttemptRunner
 from longshore.engine.run.loop import Engine
@@ -55,6 +57,10 @@ def _never_superseded(self: AttemptRunner) -> bool:
     return False
 
 
+def _refuse_nothing(opened: OpenRun) -> None:
+    pass
+
+
 class Mutant(NamedTuple):
     """A change of the program, and where to look for what it breaks."""
 
@@ -71,5 +77,6 @@ MUTANTS: Final[Mapping[str, Mutant]] = {
     "the engine does not look for a newer life": Mutant((Engine, "_is_newest_life", _never_check), first=200),
     "a life does not seal the one before": Mutant((Journal, "seal", _never_seal), first=200),
     "the keeper's lost records are forgotten": Mutant((LocalClient, "find_lost", _nothing_lost), "local"),
+    "resume does not refuse damage": Mutant((resume, "refuse_damage", _refuse_nothing), "local"),
     "the keeper starts for a superseded engine": Mutant((AttemptRunner, "is_superseded", _never_superseded), "local"),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tests.simulation.commands import Commands
-from tests.simulation.plan import Order
+from tests.simulation.plan import DamagePlan, Order
 from tests.simulation.service import SimulatedService
 from tests.simulation.universe import Process, Universe
 
@@ -14,6 +14,7 @@ from longshore.errors import LongshoreError
 
 _LOOK_S = 1.0
 _MOST_RESUMES = 300
+_MOST_TRIES = 100
 _RELEASE_S = 60.0
 """Simulated seconds between two orders to go on."""
 _SETTLE_S = 400.0
@@ -32,12 +33,22 @@ class Operator:
     """A person with a shell: each command is a process of its own, which may die like any other."""
 
     def __init__(
-        self, universe: Universe, service: SimulatedService, run: RunPaths, *, on_start: Callable[[Process], None]
+        self,
+        universe: Universe,
+        service: SimulatedService,
+        run: RunPaths,
+        *,
+        prepare: Callable[[], None],
+        on_start: Callable[[Process], None],
+        go_through_damage: Callable[[DamagePlan, Commands], None],
     ) -> None:
         self._universe = universe
         self._service = service
         self._run = run
+        self._prepare = prepare
         self._on_start = on_start
+        self._go_through_damage = go_through_damage
+        self._damage = universe.plan.damage
         self._orders = list(universe.plan.orders)
         names = [f"{job.label}_{number}" for number, job in enumerate(universe.plan.jobs)]
         self._do = Commands(service, run, names)
@@ -49,6 +60,7 @@ class Operator:
 
     def work(self) -> None:
         """Work until the run is over and every order was given."""
+        self._prepare_run()
         self._command("submit", self._do.submit)
         quiet_since = self._universe.elapsed_s
         while True:
@@ -59,11 +71,12 @@ class Operator:
                 quiet_since = max(self._universe.elapsed_s, self._universe.last_fault_s)
             alive = [engine for engine in self._service.engines if not engine.is_dead]
             if not alive and not self._commands:
-                if self._is_finished():
-                    if not self._orders:
-                        return
-                    continue
-                self._continue()
+                if not self._damage_now():
+                    if self._is_finished():
+                        if not self._orders:
+                            return
+                        continue
+                    self._continue()
                 continue
             self._take_over_hanging(alive)
             if not self._orders and self._universe.elapsed_s - self._released_s > _RELEASE_S:
@@ -74,6 +87,38 @@ class Operator:
                 self._order(Order(at_s=0.0, act="throttle", value="none"))
             if self._universe.elapsed_s - quiet_since > _SETTLE_S:
                 raise UnfinishedRunError(f"not over {_SETTLE_S:.0f} s after the last disturbance")
+
+    def _prepare_run(self) -> None:
+        """Prepare the run, as often as it takes; a directory with its name is a whole run."""
+        tries = 0
+        while not self._run.root.exists():
+            if tries == _MOST_TRIES:
+                raise UnfinishedRunError(f"not prepared in {tries} tries")
+            tries += 1
+            process = self._command("prepare", self._prepare)
+            self._wait_for(process)
+            # A disk that is full stays so for a while.
+            self._universe.block(_LOOK_S)
+        self._expect_no_damage()
+
+    def _wait_for(self, process: Process) -> None:
+        self._universe.block(_SETTLE_S, lambda: process.is_dead)
+
+    def _expect_no_damage(self) -> None:
+        """Check that `verify` tells of no damage; after one whose loss was accepted, records stay as they are."""
+        if self._damage != self._universe.plan.damage:
+            return
+        if damages := self._do.verify().damages:
+            raise FalseDamageError(f"nothing was damaged, and verify tells: {damages[0]}")
+
+    def _damage_now(self) -> bool:
+        """Damage a file if it is time; return whether it was."""
+        damage = self._damage
+        if damage is None or not any(self._run.journal.iterdir()) or self._is_finished() != damage.is_over:
+            return False
+        self._damage = None
+        self._go_through_damage(damage, self._do)
+        return True
 
     def _is_finished(self) -> bool:
         return self._service._finished(self._run) is not None
@@ -87,8 +132,7 @@ class Operator:
         self._resumes += 1
         if self._resumes > _MOST_RESUMES:
             raise UnfinishedRunError(f"not over after {_MOST_RESUMES} resumes")
-        if damages := self._do.verify().damages:
-            raise FalseDamageError(f"nothing was damaged, and verify tells: {damages[0]}")
+        self._expect_no_damage()
         if not any(self._run.journal.iterdir()):
             self._command("submit", self._do.submit)
             return
@@ -108,7 +152,7 @@ class Operator:
         for _ in range(2 if order.act == "resume" else 1):
             self._command(order.act, lambda: self._do.carry_out(order))
 
-    def _command(self, name: str, act: Callable[[], object]) -> None:
+    def _command(self, name: str, act: Callable[[], object]) -> Process:
         def main() -> None:
             try:
                 act()
@@ -118,3 +162,4 @@ class Operator:
         process = self._universe.spawn("user", main, name=name)
         self._commands.append(process)
         self._on_start(process)
+        return process

@@ -72,6 +72,20 @@ class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     value: str = ""
 
 
+class DamagePlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Damage of one file that the run relies on, at a moment without engine and commands.
+
+    `file` and `place` choose the file and the place in it; they are at least 0 and less than 1.
+    """
+
+    kind: Literal["flip", "cut", "drop", "gone"]
+    is_over: bool = False
+    """Whether the run is over then; else it waits for its `resume`."""
+    file: float = 0.0
+    place: float = 0.0
+    bit: int = 0
+
+
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Everything that a history depends on."""
 
@@ -89,10 +103,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     shuffles: bool = False
     faults: tuple[Fault, ...] = ()
     orders: tuple[Order, ...] = ()
+    damage: DamagePlan | None = None
+    prepares: bool = False
+    """Whether the faults begin with the preparation of the run; else with its submission."""
 
 
 _OPS: Final = ("any", "any", "any", "write", "sync", "rename", "open", "act", "wait")
 _ERRORS: Final = (errno.EIO, errno.EIO, errno.ENOSPC, errno.EDQUOT)
+_DAMAGED: Final = 0.15
+"""Share of histories in which a file is damaged."""
+_PREPARED: Final = 0.1
+"""Share of histories whose faults begin with the preparation."""
 _REPLIES: Final = ("ACCEPTED", "ACCEPTED", "REFUSED", "THROTTLED", "UNSURE_TAKEN", "UNSURE_NOT_TAKEN", "DROPPED")
 
 
@@ -106,6 +127,14 @@ def make_plan(seed: int, *, world: World | None = None) -> Plan:
     if lot.random() < 0.25:
         faults.insert(lot.randint(0, len(faults)), _make_hang(lot))
     orders = tuple(_make_order(lot, size) for _ in range(lot.choice((0, 0, 0, 1, 1, 2, 3))))
+    damage = _make_damage(Random(f"{seed} damage"))
+    if damage is not None and not damage.is_over:
+        # It waits for a moment without an engine.
+        faults.append(Fault(kind="kill", after=lot.randint(10, 60), at="engine"))
+    prepares = Random(f"{seed} prepares")
+    with_preparation = prepares.random() < _PREPARED
+    if with_preparation:
+        faults.insert(0, _make_fault_of_preparation(prepares))
     return Plan(
         seed=seed,
         world=chosen,
@@ -119,6 +148,8 @@ def make_plan(seed: int, *, world: World | None = None) -> Plan:
         shuffles=chosen == "manager" and lot.random() < 0.5,
         faults=tuple(faults),
         orders=tuple(sorted(orders, key=lambda order: order.at_s)),
+        damage=damage,
+        prepares=with_preparation,
     )
 
 
@@ -175,6 +206,27 @@ def _make_hang(lot: Random) -> Fault:
     """Return a stop of an engine in the middle of a round, long enough for another to take over."""
     op = lot.choice(("write", "sync", "stat", "any"))
     return Fault(kind="stop", after=lot.randint(0, 40), at="engine", op=op, seconds=lot.choice((5.0, 30.0)))
+
+
+def _make_damage(lot: Random) -> DamagePlan | None:
+    if lot.random() > _DAMAGED:
+        return None
+    kind: Literal["flip", "cut", "drop", "gone"] = lot.choice(("flip", "flip", "cut", "drop", "drop", "gone"))
+    return DamagePlan(
+        kind=kind, is_over=lot.random() < 0.4, file=lot.random(), place=lot.random(), bit=lot.randrange(8)
+    )
+
+
+def _make_fault_of_preparation(lot: Random) -> Fault:
+    kind: FaultKind = lot.choice(("kill", "kill", "power", "power", "error", "short", "full"))
+    return Fault(
+        kind=kind,
+        after=lot.randint(0, 130),
+        at="user",
+        late=lot.random() < 0.5,
+        seconds=2.0,
+        number=lot.choice(_ERRORS) if kind == "error" else 0,
+    )
 
 
 def _make_order(lot: Random, size: int) -> Order:

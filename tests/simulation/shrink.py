@@ -47,7 +47,9 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
     for number in range(len(plan.jobs) - 1, -1, -1):
         if len(plan.jobs) > 1:
             yield _without_job(plan, number)
-    settings = {"final": False, "replies": plan.replies[:-1], "shuffles": False, "max_batch": 1}
+    if plan.damage:
+        yield replace(plan, damage=None)
+    settings = {"final": False, "prepares": False, "replies": plan.replies[:-1], "shuffles": False, "max_batch": 1}
     for name, value in settings.items():
         if value != getattr(plan, name):
             yield replace(plan, **{name: value})

@@ -26,6 +26,8 @@ def _plan(outcome: Outcome) -> Iterator[str]:
         yield f"  job {job.label}_{number}{after}: {courses}"
     for fault in plan.faults:
         yield f"  fault: {_fields(fault)}"
+    if plan.damage:
+        yield f"  damage: {_fields(plan.damage)}"
     for order in plan.orders:
         yield f"  order: {_fields(order)}"
 

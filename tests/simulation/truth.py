@@ -27,12 +27,15 @@ class Truth:
         self.ends: dict[AttemptId, AttemptEnd] = {}
         self.broken: list[str] = []
         """Promises that were seen to be broken at once."""
-        self.alive_at_finish: set[AttemptId] = set()
+        self.accepted_s: float | None = None
+        """When a user accepted the loss of damaged records."""
 
     def record_start(self, attempt: AttemptId) -> None:
         """Record that an attempt starts."""
         self._universe.note(f"START job {attempt[0]} attempt {attempt[1]}")
         self.starts[attempt].append(self._universe.elapsed_s)
+        # After an accepted loss, numbers of lost attempts come again.
+        self.ends.pop(attempt, None)
         running = [each for each in self.running() if each[0] == attempt[0] and each != attempt]
         if running:
             self.broken.append(f"job {attempt[0]}: attempt {attempt[1]} starts while {running} still runs")

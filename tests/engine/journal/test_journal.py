@@ -15,13 +15,13 @@ from hypothesis import strategies as st
 from tests.depth import examples
 from tests.disk import room_for
 
-from longshore.engine.journal.chain import lives
+from longshore.engine.journal.chain import life_path, lives
 from longshore.engine.journal.journal import Journal, count_fruitless_lives, next_life
 from longshore.engine.journal.read_journal import read_events
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.lines.codec import encode_line
 from longshore.model.run.damage import DamagedError
-from longshore.model.run.event import FORMAT, Ended, Event, Finished, Life, Lost, Seal, Sealed, Started
+from longshore.model.run.event import FORMAT, Ended, Event, Finished, Life, LossAccepted, Lost, Seal, Sealed, Started
 from longshore.model.run.states import JobState
 
 
@@ -286,6 +286,21 @@ def test_lives_without_news_of_any_job_are_counted(tmp_path: Path) -> None:
         journal.seal(seen, now=1.0)
         journal.commit()
     assert count_fruitless_lives(tmp_path) == 3
+
+
+def test_lines_behind_an_accepted_loss_do_not_keep_lives_from_being_counted(tmp_path: Path) -> None:
+    write_life(tmp_path, [1])
+    damaged = life_path(tmp_path, 1)
+    intact = damaged.read_bytes().splitlines(keepends=True)[0]
+    damaged.write_bytes(intact + b"{no event\n")
+    accepted, _ = begun(tmp_path)
+    accepted.append(Sealed(lives=(Seal(life=1, bytes=len(intact), crc=crc32(intact)),)), now=1.0)
+    accepted.commit()
+    assert count_fruitless_lives(tmp_path) == 2
+    accepted.append(LossAccepted(who="user", losses=("a line",)), now=2.0)
+    accepted.commit()
+    # The user has changed something: the engines before do not count.
+    assert count_fruitless_lives(tmp_path) == 0
 
 
 def test_journals_that_were_sealed_by_their_first_event_are_read(tmp_path: Path) -> None:

@@ -9,12 +9,14 @@ from typing import Final
 
 from longshore import __version__
 from longshore.app.runs.open_run import OpenRun
+from longshore.app.verify.run_end import check_submissions
 from longshore.contract.context import RunPaths
 from longshore.engine.journal.chain import measure_lives, set_damaged_end_aside
 from longshore.engine.journal.journal import Journal, seal_of
 from longshore.engine.journal.survey import JournalSurvey
 from longshore.engine.run.lost_journal import newest_known_life
 from longshore.errors import SubmissionRefusedError
+from longshore.model.run.damage import Damage
 from longshore.model.run.event import ACCEPT_LOSS, FORMAT, Life, LossAccepted, Seal, Sealed
 from longshore.world.files.folder import make_folders
 from longshore.world.host import boot_id, host_name, user_name
@@ -29,7 +31,7 @@ def refuse_damage(opened: OpenRun) -> None:
 
     Raises `SubmissionRefusedError`, which names the damage and the way out.
     """
-    if found := (*opened.survey.damages, *opened.record_damages):
+    if found := _find_damages(opened):
         more = f" (and {len(found) - 1} more)" if found[1:] else ""
         raise SubmissionRefusedError(
             f"records of run '{opened.card.id}' are damaged: {found[0]}{more}",
@@ -51,7 +53,7 @@ def accept_loss(opened: OpenRun) -> Sequence[str]:
     card = [_CARD_RESTATED.format(path=opened.run.card)] if restate_card(opened.run) else []
     refuse_changed_files(opened.run)
     opened.forget_damage()
-    losses = tuple(map(str, (*opened.survey.damages, *opened.record_damages)))
+    losses = tuple(map(str, _find_damages(opened)))
     if losses:
         _write_acceptance(opened, opened.survey, losses)
         opened.forget_damage()
@@ -64,6 +66,13 @@ def note_changed_sources(run: RunPaths) -> list[str]:
         f"'{run.root / change.path}' {change.what}: it only tells what the run was made from, and nothing uses it"
         for change in find_changed_sources(run)
     ]
+
+
+def _find_damages(opened: OpenRun) -> Sequence[Damage]:
+    if damages := (*opened.survey.damages, *opened.record_damages):
+        return damages
+    # A journal that was cut at the end of a line reads as after a crash.
+    return tuple(check_submissions(opened.run, measure_lives(opened.run.journal)))
 
 
 def _write_acceptance(opened: OpenRun, survey: JournalSurvey, losses: Sequence[str]) -> None:

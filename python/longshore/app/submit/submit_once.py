@@ -34,6 +34,7 @@ from longshore.world.runs.run_directory import (
     read_card,
     read_submitting,
     remove_run_directory,
+    sync_run_name,
     write_card,
     write_submitting,
 )
@@ -124,7 +125,7 @@ def _submit(prepared: PreparedRun, card: RunIdentity, progress: RecordingProgres
     try:
         with apply_umask(prepared.umask):
             refuse_changed_files(run, with_inputs=True)
-            _record_start(run)
+            _record_start(run, was_kept=prepared.keep)
             return prepared.service.submit(run)
     except SubmissionUncertainError:
         # A run that may be live must keep its directory.
@@ -181,8 +182,11 @@ def refuse_if_not_submitted(run: RunPaths, card: RunIdentity) -> None:
         )
 
 
-def _record_start(run: RunPaths) -> None:
+def _record_start(run: RunPaths, *, was_kept: bool) -> None:
     try:
+        if was_kept:
+            # Its preparation may have been killed after the directory got its name, and before the name was on disk.
+            sync_run_name(run)
         write_submitting(run, SubmissionStart(at=time.time(), user=user_name(), host=host_name()))
     except OSError as error:
         raise FilesError(

@@ -8,6 +8,7 @@ What a superseded engine writes after that is void, but nothing that it did is l
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 from zlib import crc32
@@ -34,6 +35,7 @@ from longshore.model.run.event import (
     Failed,
     Finished,
     Life,
+    LossAccepted,
     Lost,
     Restarted,
     Seal,
@@ -46,8 +48,8 @@ from longshore.world.files.presence import exists_uncached, is_local_file_system
 from longshore.world.files.read_file import open_stream
 from longshore.world.files.system import files
 
-_PROGRESS: Final = (Started, Ended, Lost, Failed, Steer, Restarted, Finished)
-"""Events that show progress: a life without any has achieved nothing."""
+_PROGRESS: Final = (Started, Ended, Lost, Failed, Steer, Restarted, LossAccepted, Finished)
+"""Events that show progress, or that a user changed something: a life without any has achieved nothing."""
 
 
 class Journal:
@@ -225,15 +227,27 @@ def count_fruitless_lives(folder: Path) -> int:
     Raises
     ------
     RunUnreadableError
-        A file is of a newer format, or has a line that is not an event.
+        A file is of a newer format, or has a line that counts and is not an event.
     """
     number = 0
-    for _, path in reversed(lives(folder)):
-        with open_stream(path) as file:
-            if any(isinstance(_decode(line, path), _PROGRESS) for line in file if line.endswith(b"\n")):
-                break
+    for extent in reversed(measure_lives(folder)):
+        if any(isinstance(_decode(line, extent.path), _PROGRESS) for line in _lines(extent)):
+            break
         number += 1
     return number
+
+
+def _lines(extent: LifeExtent) -> Iterator[bytes]:
+    """Yield the lines of a life that count: those behind an accepted loss may be anything."""
+    left = extent.end
+    if not left:
+        return
+    with open_stream(extent.path) as file:
+        for line in file:
+            left -= len(line)
+            if left < 0:
+                return
+            yield line
 
 
 def _decode(line: bytes, path: Path) -> Event:

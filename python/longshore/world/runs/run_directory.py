@@ -131,6 +131,16 @@ def _publish(draft: Path, target: Path, missing: Path | None) -> None:
         raise
 
 
+def sync_run_name(run: RunPaths) -> None:
+    """Wait until the name of a run's directory is on disk, and those of the folders above it of the same owner."""
+    owner, first = run.root.stat().st_uid, run.root
+    for folder in run.root.parents:
+        if folder.stat().st_uid != owner:
+            break
+        first = folder
+    sync_names(run.root, first)
+
+
 def remove_run_directory(run: RunPaths, *, kept: Collection[str] = ()) -> None:
     """Remove a run directory that was prepared but never submitted, except the files in `kept`."""
     if not kept:
