@@ -15,11 +15,11 @@ from tests.fuzz.kind import Files, Kind, Step
 from longshore.app import api
 from longshore.app.inspect.fields import parse_filters
 from longshore.config.profile.retry_rules import parse_regex
-from longshore.engine.policy.success_rules import search_log
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
-from longshore.model.user_regex import RegexError
-from longshore.world.cpu_limit import CpuLimitError, cpu_limit
+from longshore.model.user_regex import RegexError, compile_regex
+from longshore.world.cpu_limit import CpuLimitError
+from longshore.world.regex_search import find_match
 
 _ATOMS = (
     *(
@@ -93,9 +93,10 @@ def _report() -> RunReport:
 
 def _search(text: str, log: bytes) -> None:
     """Search as an engine does."""
-    with suppress(CpuLimitError, RegexError), cpu_limit(1.0):
-        for which in ("first", "last"):
-            search_log(text, log.decode("utf-8", "replace"), which)
+    with suppress(CpuLimitError, RegexError):
+        pattern = compile_regex(text, multiline=True)
+        for is_last in (False, True):
+            find_match(pattern, log.decode("utf-8", "replace"), seconds=1.0, is_last=is_last)
 
 
 def _steps(files: Files) -> Iterator[Step]:

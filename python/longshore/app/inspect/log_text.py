@@ -11,8 +11,9 @@ from typing import Final
 from longshore.config.values.templates import quote_value
 from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
 from longshore.model.user_regex import RegexError, compile_regex
-from longshore.world.cpu_limit import CpuLimitError, cpu_limit
+from longshore.world.cpu_limit import CpuLimitError
 from longshore.world.files.read_file import open_to_read
+from longshore.world.regex_search import select_matching
 
 _CHUNK_B: Final = 1 << 20
 _MATCH_S: Final = 10.0
@@ -101,8 +102,7 @@ class LineMatcher:
 
     def _matching(self, lines: list[bytes]) -> list[bytes]:
         try:
-            with cpu_limit(_MATCH_S):
-                return list(filter(self._pattern.search, lines))
+            return select_matching(self._pattern, lines, seconds=_MATCH_S)
         except CpuLimitError:
             raise UsageError(
                 f"{quote_value(self._pattern.pattern.decode(errors='replace'))} takes too long on a line of this log",

@@ -20,17 +20,17 @@ from longshore.engine.policy.success_rules import (
     apply_success_rules,
     may_succeed,
     needs_log,
-    search_log,
 )
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import ConfigError
 from longshore.model.run.event import Ended
-from longshore.model.user_regex import RegexError
+from longshore.model.user_regex import RegexError, compile_regex
 from longshore.model.workflow.attempt_rules import KeepPolicy
 from longshore.plan.task_script import count_done_tasks, records_tasks, task_record_path
-from longshore.world.cpu_limit import CpuLimitError, cpu_limit
+from longshore.world.cpu_limit import CpuLimitError
 from longshore.world.files.folder import remove_file, sync_folder
 from longshore.world.files.read_file import open_stream, read_file
+from longshore.world.regex_search import find_match
 
 LOG_TAIL_B: Final = 1 << 20
 """Bytes searched at the end of a log: a log may have gigabytes, and the engine waits meanwhile."""
@@ -88,8 +88,8 @@ class EndJudge:
         if self._slow_searches.get(regex, 0) >= _MAX_SLOW_SEARCHES:
             raise SlowSearchError(f"it took too long on {_MAX_SLOW_SEARCHES} logs, and is no longer tried")
         try:
-            with cpu_limit(_SEARCH_S):
-                return search_log(regex, log, which)
+            pattern = compile_regex(regex, multiline=True)
+            return find_match(pattern, log, seconds=_SEARCH_S, is_last=which == "last")
         except (CpuLimitError, RegexError) as error:
             self._slow_searches[regex] = count = self._slow_searches.get(regex, 0) + 1
             self._log_line(

@@ -1,0 +1,43 @@
+"""A search finds what the matcher finds, in short and long texts, and a slow one is given up."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from longshore.world.cpu_limit import CpuLimitError
+from longshore.world.regex_search import find_match, select_matching
+
+LONG = "x" * 100_000
+
+
+@pytest.mark.parametrize("padding", ["", LONG, LONG + "\n"])
+@pytest.mark.parametrize(
+    "regex", ["a+b", "^a+", "c$", r"(?s)a.*c", r"\ba(b)?", "é[b-d]*", "never", "(?P<n>x{0})", "[\ud800]+|a*c"]
+)
+def test_a_match_is_that_of_the_matcher(regex: str, padding: str) -> None:
+    pattern = re.compile(regex, re.MULTILINE)
+    text = f"{padding}aab é aab c\nac\n{padding}\ud800"
+    matches = list(pattern.finditer(text))
+    for expected, is_last in ((matches[:1], False), (matches[-1:], True)):
+        found = find_match(pattern, text, seconds=10.0, is_last=is_last)
+        assert [(each.span(), each.groups()) for each in expected] == (
+            [(found.span(), found.groups())] if found else []
+        )
+
+
+@pytest.mark.parametrize("padding", [b"", LONG.encode()])
+def test_lines_that_match_are_selected(padding: bytes) -> None:
+    lines = [b"a1" + padding, padding + b"b", padding + b"a22", b"", b"\xff a3"]
+    assert select_matching(re.compile(rb"a\d+"), lines, seconds=10.0) == [lines[0], lines[2], lines[4]]
+    assert select_matching(re.compile(rb"a\d"), [], seconds=10.0) == []
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("regex", ["[^y]*y", "(x+)+$", "x*y|x*z|x*w"])
+def test_a_search_that_would_take_minutes_is_given_up(regex: str) -> None:
+    with pytest.raises(CpuLimitError, match=r"0\.2 s"):
+        find_match(re.compile(regex), LONG * 10 + "!", seconds=0.2)
+    with pytest.raises(CpuLimitError):
+        select_matching(re.compile(regex.encode()), [LONG.encode() * 10 + b"!"], seconds=0.2)
