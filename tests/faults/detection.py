@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import subprocess
@@ -31,7 +32,6 @@ from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import WRAPPER, BatchFiles
 from longshore.errors import LongshoreError
 from longshore.services.slurm.batch_records import BatchRecord, BatchRecords
-from longshore.world.runs.run_directory import read_card
 from longshore.world.shipped_files import shipped_path
 
 GROWING: Final = ("journal/", "keeper/")
@@ -97,7 +97,7 @@ def _leave_unfinished(run: SmallRun) -> None:
 
 
 def _leave_batch(run: SmallRun) -> None:
-    """Leave a run with a batch, of whose members one ended, one failed and one has just begun."""
+    """Leave a run with a batch, of whose members one ended and two have just begun."""
     _leave_unfinished(run)
     paths = RunPaths(run.root)
     shutil.copy(shipped_path("bin", WRAPPER.name), run.root / WRAPPER)
@@ -113,13 +113,16 @@ def _leave_batch(run: SmallRun) -> None:
         )
         for job in range(3)
     ]
-    tag = f"{read_card(paths).run_token}-1-9"
+    # One that the journal has, for a batch is submitted only after its intent is on the disk.
+    lines = (paths.journal / "0001.jsonl").read_text("utf-8").splitlines()
+    tag = next(event["tag"] for event in map(json.loads, lines) if event["e"] == "submitting")
     record = BatchRecord(tag=tag, name=tag, members=((0, 1), (1, 1), (2, 1)), at=1.0, id=29)
     BatchRecords(paths).write(record, members)
     batch = BatchFiles(paths, tag)
-    for line in (1, 2):
-        subprocess.run(["/bin/sh", "-c", batch.command(line)], check=False)
-    (batch.ends / "2.1.began").touch()
+    # Ends that the journal lacks would be noted.
+    subprocess.run(["/bin/sh", "-c", batch.command(1)], check=False)
+    for job in (1, 2):
+        (batch.ends / f"{job}.1.began").touch()
 
 
 UNFINISHED: Final[dict[str, Callable[[SmallRun], None]]] = {"unfinished": _leave_unfinished, "batch": _leave_batch}

@@ -137,7 +137,7 @@ def test_a_dead_engine_is_never_running(written: WrittenRun) -> None:
     report = ReportBuilder(written.opened).build(NOW)
     assert report.state is JobState.UNKNOWN
     assert (report.counts[JobState.UNKNOWN], report.counts[JobState.RUNNING]) == (1, 0)
-    assert "longshore resume k7f3aa" in report.notes[0]
+    assert f"longshore resume {written.run.root}" in report.notes[0]
     assert report.summary
     assert (report.summary.running, report.summary.waits, report.summary.left_s) == ((), (), None)
 

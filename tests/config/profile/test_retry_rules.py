@@ -208,7 +208,7 @@ WRONG = {
     ),
     f"retryOn: {{log: '{'()' * 101}'}}": (
         "1:16",
-        f"'retryOn.log' '{'()' * 30}...' cannot be used: it has 101 opening parentheses, and at most 100 are allowed",
+        f"'retryOn.log' '{'()' * 28}(...' cannot be used: it has 101 opening parentheses, and at most 100 are allowed",
         "Use a shorter or simpler regular expression.",
     ),
     "memoryGrace: much": ("1:14", "'memoryGrace' must be an amount of memory or disk, not 'much'", None),

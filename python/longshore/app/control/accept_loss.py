@@ -9,7 +9,7 @@ from typing import Final
 
 from longshore import __version__
 from longshore.app.runs.open_run import OpenRun
-from longshore.app.verify.run_end import check_submissions
+from longshore.app.verify.run_end import check_starts, check_submissions
 from longshore.contract.context import RunPaths
 from longshore.engine.journal.chain import measure_lives, set_damaged_end_aside
 from longshore.engine.journal.journal import Journal, seal_of
@@ -71,8 +71,9 @@ def note_changed_sources(run: RunPaths) -> list[str]:
 def _find_damages(opened: OpenRun) -> Sequence[Damage]:
     if damages := (*opened.survey.damages, *opened.record_damages):
         return damages
-    # A journal that was cut at the end of a line reads as after a crash.
-    return tuple(check_submissions(opened.run, measure_lives(opened.run.journal)))
+    # A journal that was cut at the end of a line reads as after a crash, and one without keepers' files as before them.
+    extents = measure_lives(opened.run.journal)
+    return (*check_submissions(opened.run, extents), *check_starts(opened.run, extents))
 
 
 def _write_acceptance(opened: OpenRun, survey: JournalSurvey, losses: Sequence[str]) -> None:

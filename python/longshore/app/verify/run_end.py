@@ -11,7 +11,7 @@ import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import read_end_record
-from longshore.engine.journal.chain import LifeExtent, measure_lives, read_end_seal
+from longshore.engine.journal.chain import LifeExtent, first_event, measure_lives, read_end_seal
 from longshore.engine.journal.read_journal import read_life
 from longshore.engine.run.check_records import end_record_paths
 from longshore.engine.run.members import life_of_tag
@@ -21,7 +21,9 @@ from longshore.model.lines.codec import decode_events
 from longshore.model.run.damage import Damage
 from longshore.model.run.event import Ended, Event, Finished, Lost, Started, Submitting
 from longshore.world.files.read_file import read_file
+from longshore.world.host import boot_id
 
+_LACKS_STARTS: Final = "it lacks the records of {} starts that the journal has"
 _START_OR_END: Final = (b'{"r":"start"', b'{"r":"end"')
 
 
@@ -57,11 +59,32 @@ def note_missing_seal(run: RunPaths, extents: Sequence[LifeExtent]) -> Iterator[
         )
 
 
-def count_missing_starts(run: RunPaths, extents: Sequence[LifeExtent]) -> int:
-    """Count starts in the newest life of a local run without an end that no keeper's record has.
+def check_starts(run: RunPaths, extents: Sequence[LifeExtent]) -> Iterator[Damage]:
+    """Check that keepers' records have the starts that the newest life of a run without an end has.
 
-    An engine that resumes the run learns from these records how the attempts ended.
+    An engine that resumes the run learns from these records how the attempts ended. Keepers do not synchronize them, so
+    a loss of power may remove them without any damage.
     """
+    if (missing := _count_missing_starts(run, extents)) and _is_of_this_boot(extents[-1]):
+        yield Damage(
+            path=str(run.keeper), what=_LACKS_STARTS.format(missing), unknown="how these attempts ended is not known"
+        )
+
+
+def note_missing_starts(run: RunPaths, extents: Sequence[LifeExtent]) -> Iterator[str]:
+    """Note starts that keepers' records lack, as after a loss of power."""
+    if (missing := _count_missing_starts(run, extents)) and not _is_of_this_boot(extents[-1]):
+        yield (
+            f"'{run.keeper}': {_LACKS_STARTS.format(missing)}, as after a loss of power: the machine was started anew "
+            "since, or this is another one; a resumed run counts these attempts as lost"
+        )
+
+
+def _is_of_this_boot(extent: LifeExtent) -> bool:
+    return first_event(extent.path).boot == boot_id()
+
+
+def _count_missing_starts(run: RunPaths, extents: Sequence[LifeExtent]) -> int:
     if not run.keeper.is_dir() or not extents or is_sealed(run, extents):
         return 0
     missing = {(event.j, event.a, event.at) for event in _events(extents[-1]) if isinstance(event, Started)}

@@ -6,7 +6,7 @@ Nothing is changed, and nothing is guessed: each finding names the file, the lin
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
@@ -18,15 +18,16 @@ import msgspec
 from longshore.app.progress import Progress
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.verify.run_end import (
+    check_starts,
     check_submissions,
-    count_missing_starts,
     is_sealed,
     note_missing_ends,
     note_missing_seal,
+    note_missing_starts,
 )
 from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import STARTED_SUFFIX
-from longshore.engine.journal.chain import LifeExtent, first_event, measure_lives
+from longshore.engine.journal.chain import first_event, measure_lives
 from longshore.engine.journal.read_journal import read_life
 from longshore.engine.run.check_records import check_batch_record, check_end_record, check_record, check_record_lines
 from longshore.engine.rundir.job_table import JobTable
@@ -34,7 +35,6 @@ from longshore.errors import LongshoreError, RunUnreadableError
 from longshore.model.run.damage import Damage, DamagedError
 from longshore.model.run.manifest import Manifest, is_source
 from longshore.world.files.read_file import read_file
-from longshore.world.host import boot_id
 from longshore.world.runs.job_maps import read_job_maps
 from longshore.world.runs.manifests import (
     find_changed_files,
@@ -229,8 +229,8 @@ def _check_journal(result: VerifyResult) -> Iterator[Damage]:
         except (OSError, RunUnreadableError) as error:
             yield _damage_of(error, extent.path)
     try:
-        result.notes += note_missing_seal(run, extents)
-        yield from _check_starts(result, extents)
+        result.notes += (*note_missing_seal(run, extents), *note_missing_starts(run, extents))
+        yield from check_starts(run, extents)
         yield from check_submissions(run, extents)
         if not _has_engine(result.opened):
             # A live engine takes these ends in a moment.
@@ -238,25 +238,6 @@ def _check_journal(result: VerifyResult) -> Iterator[Damage]:
     except (OSError, RunUnreadableError):
         # The damage of the newest life was told above, that of records is told below.
         return
-
-
-def _check_starts(result: VerifyResult, extents: Sequence[LifeExtent]) -> Iterator[Damage]:
-    """Check that keepers' records have the starts that the newest life has.
-
-    Keepers do not synchronize them, so a loss of power may remove them without any damage.
-    """
-    run = result.opened.run
-    missing = count_missing_starts(run, extents)
-    if not missing:
-        return
-    what = f"it lacks the records of {missing} starts that the journal has"
-    if first_event(extents[-1].path).boot == boot_id():
-        yield Damage(path=str(run.keeper), what=what, unknown="how these attempts ended is not known")
-    else:
-        result.notes.append(
-            f"'{run.keeper}': {what}, as after a loss of power: the machine was started anew since, or this is another "
-            "one; a resumed run counts these attempts as lost"
-        )
 
 
 def _check_life(result: VerifyResult, path: Path) -> Iterator[Damage]:
