@@ -21,6 +21,14 @@ _BOB = _ANN + 1
 """Numbers that no user database has, and no other process of the tests."""
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark all of them: each command of another user starts an interpreter."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.full)
+
+
 @pytest.fixture(scope="session")
 def open_folder() -> Iterator[Path]:
     """A folder that every user may enter, which those of pytest are not."""
