@@ -50,6 +50,13 @@ def test_it_is_reported_with_all_it_says(cli: Cli, old_run: Path) -> None:
     assert "exit code 1 is in retryUnlessExit" in cli("explain", old_run, "check").stdout
 
 
+def test_it_is_verified_without_what_that_format_never_had(cli: Cli, old_run: Path) -> None:
+    told = cli("verify", old_run)
+    assert told.returncode == 0
+    assert "it has no manifest to compare its files with" in told.stdout
+    assert "end.json" not in told.stdout
+
+
 def test_it_restarts(cli: Cli, old_run: Path) -> None:
     (old_run / "passes").touch()
     ran = cli("restart", old_run)

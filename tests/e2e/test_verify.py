@@ -114,6 +114,15 @@ def test_files_are_covered_or_listed_as_not_covered(finished: Path) -> None:
             assert name in NOT_COVERED or name.startswith(("keeper/", ".")), name
 
 
+def test_a_journal_of_which_nothing_is_left_is_damage(cli: Cli, finished: Path) -> None:
+    for path in (finished / "journal").iterdir():
+        path.unlink()
+    told = cli("verify", finished)
+    assert told.returncode == 5
+    assert f"'{finished / 'journal'}': 'status.json' was written by engine 1, which has no file there" in told.stdout
+    assert cli("resume", finished).returncode == 6
+
+
 def test_a_line_of_the_journal_is_named_with_what_is_not_known(cli: Cli, finished: Path) -> None:
     path = finished / "journal" / "0001.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)

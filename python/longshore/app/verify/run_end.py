@@ -46,8 +46,11 @@ def is_sealed(run: RunPaths, extents: Sequence[LifeExtent]) -> bool:
 
 
 def note_missing_seal(run: RunPaths, extents: Sequence[LifeExtent]) -> Iterator[str]:
-    """Note a newest life that ends with the end of the run, and has no seal: as after a crash, or it was deleted."""
-    if not extents or is_sealed(run, extents):
+    """Note a newest life that ends with the end of the run, and has no seal: as after a crash, or it was deleted.
+
+    Journals of the older format have none.
+    """
+    if not extents or not extents[-1].checked or is_sealed(run, extents):
         return
     last = b""
     for block in read_life(extents[-1]):

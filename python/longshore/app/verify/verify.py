@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
@@ -228,6 +229,8 @@ def _check_journal(result: VerifyResult) -> Iterator[Damage]:
                 yield from _check_life(result, extent.path)
         except (OSError, RunUnreadableError) as error:
             yield _damage_of(error, extent.path)
+    if not any(extent.damage for extent in extents):
+        yield from _find_lost_lives(result.opened)
     try:
         result.notes += (*note_missing_seal(run, extents), *note_missing_starts(run, extents))
         yield from check_starts(run, extents)
@@ -284,6 +287,13 @@ def _check_records(result: VerifyResult) -> Iterator[Damage]:
             has_checksum, damages = check_record_lines(path, content)
         result.covered[name] = Check.CHECKSUM if has_checksum else Check.FORM
         yield from damages
+
+
+def _find_lost_lives(opened: OpenRun) -> Iterator[Damage]:
+    # Whether its service has the events itself is not known where it is not installed.
+    with suppress(LongshoreError):
+        if lost := opened.find_lost_lives():
+            yield lost
 
 
 def _has_engine(opened: OpenRun) -> bool:
