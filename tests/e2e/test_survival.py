@@ -228,6 +228,16 @@ def run_token(run: Path) -> str:
     return read_card(RunPaths(run)).run_token
 
 
+def write_records(path: Path, records: list[dict[str, Any]]) -> None:
+    """Write changed records of a keeper as it would write them."""
+    text, crc = b"", SEED
+    for record in records:
+        del record["c"]
+        line, crc = add_checksum(json.dumps(record, separators=(",", ":")).encode(), crc)
+        text += line
+    path.write_bytes(text)
+
+
 def test_a_reboot_is_seen_by_the_boot_and_not_by_numbers_of_processes(cli: Cli, run_yaml: Path) -> None:
     """What ran is lost; a stranger that has its number by now is not touched."""
     run = submitted(cli, run_yaml)
@@ -241,8 +251,7 @@ def test_a_reboot_is_seen_by_the_boot_and_not_by_numbers_of_processes(cli: Cli, 
         for file in (run / "keeper").glob("*.jsonl"):
             lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
             lines[0]["boot"] = "another-boot"
-            lines = [{**line, "pid": stranger.pid} if line["r"] == "start" else line for line in lines]
-            file.write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+            write_records(file, [{**line, "pid": stranger.pid} if line["r"] == "start" else line for line in lines])
         report = finish(cli, run)
         check_promise(run, report, run_yaml.parent / "notes")
         lost = [event for event in events(run) if event["e"] == "lost"]
@@ -317,12 +326,7 @@ def test_what_may_live_on_another_host_is_not_started_again_without_being_told(c
     for file in (run / "keeper").glob("*.jsonl"):
         lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
         lines[0] |= {"boot": "another-boot", "host": "elsewhere"}
-        text, crc = b"", SEED
-        for line in lines:
-            del line["c"]
-            checked, crc = add_checksum(json.dumps(line).encode(), crc)
-            text += checked
-        file.write_bytes(text)
+        write_records(file, lines)
         # What the guard saw is on record; there was none on the other host.
         file.with_suffix(".guard").unlink()
     for command in (("resume", run), ("cancel", run), ("restart", run)):

@@ -49,8 +49,9 @@ from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
 from longshore.model.workflow.request import Request
 from longshore.world.clock import Clock, SystemClock, timestamp
+from longshore.world.files.atomic import sync_file
 from longshore.world.files.disk_space import FULL_ERRORS, describe_failed_write
-from longshore.world.files.folder import remove_file
+from longshore.world.files.folder import remove_file, sync_folder
 from longshore.world.files.permissions import bounded_umask
 from longshore.world.host import host_name, user_name
 from longshore.world.processes.detach import start_detached
@@ -263,6 +264,7 @@ class EngineService(
         if by not in {"submit", "take-over"}:
             self._refuse_if_elsewhere(run)
         where = self.start_engine(run, by)
+        _sync_newest_life(run)
         card = read_card(run)
         return Submission(
             id=card.id,
@@ -399,3 +401,11 @@ def _make_log_line(clock: Clock) -> Callable[[str], None]:
             sys.stderr.flush()
 
     return say
+
+
+def _sync_newest_life(run: RunPaths) -> None:
+    """Synchronize the life that has just begun: the card, which names the submission, must not survive it."""
+    # An engine that is a job of a queue may begin later.
+    for _, path in lives(run.journal)[-1:]:
+        sync_file(path)
+        sync_folder(run.journal)
