@@ -27,7 +27,9 @@ TASKS = {"a": ("A", []), "b": ("B", ["a"]), "c": ("B", [])}
 @pytest.fixture
 def finished(cli: Cli, write_run: WriteRun) -> Path:
     """A run that is over, restarted once."""
-    path = write_run("pipetask: {B: {runQuantumCommand: 'exit 3'}}\nrunQuantumCommand: 'true'\n", TASKS)
+    path = write_run(
+        "pipetask: {B: {runQuantumCommand: 'exit 3'}}\nrunQuantumCommand: 'true'\nnumberOfRetries: 0\n", TASKS
+    )
     ran = cli("submit", path, "--wait", "--json")
     assert ran.returncode == 19, ran.stderr
     return Path(ran.json["submit_dir"])
