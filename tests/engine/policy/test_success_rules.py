@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.engine.policy.success_rules import AttemptOutputs, apply_success_rules, may_succeed, needs_log
+from longshore.engine.policy.success_rules import AttemptOutputs, Which, apply_success_rules, may_succeed, needs_log
 from longshore.model.run.event import Ended
 from longshore.model.run.states import Cause
+from longshore.model.user_regex import compile_regex
 from longshore.model.workflow.attempt_rules import LogValue, RetryOn, SuccessIf
+from longshore.world.regex_search import find_match
+
+
+def search(regex: str, log: str, which: Which) -> re.Match[str] | None:
+    return find_match(compile_regex(regex, multiline=True), log, seconds=60.0, is_last=which == "last")
+
+
+outputs = partial(AttemptOutputs, search=search)
 
 LOG = "start\nresidual = 3.5\nresidual = 0.25\nall done\n"
 WELL: dict[str, Any] = {"exit": 0}
@@ -94,7 +105,7 @@ ROWS: dict[str, tuple[dict[str, Any], SuccessIf, str | None]] = {
 
 @pytest.mark.parametrize(("ending", "rules", "unmet"), ROWS.values(), ids=ROWS.keys())
 def test_predicates(ending: dict[str, Any], rules: SuccessIf, unmet: str | None) -> None:
-    verdict = apply_success_rules(Ended(j=1, a=1, **ending), rules, None, AttemptOutputs(log=LOG, file="x_7"))
+    verdict = apply_success_rules(Ended(j=1, a=1, **ending), rules, None, outputs(log=LOG, file="x_7"))
     assert (verdict.cause, verdict.reason) == (None if unmet is None else Cause.PREDICATE, unmet)
     assert verdict.exit == ending.get("exit")
 
@@ -102,26 +113,24 @@ def test_predicates(ending: dict[str, Any], rules: SuccessIf, unmet: str | None)
 @pytest.mark.parametrize("ending", [KILLED, EXIT_3, OOM])
 def test_a_failure_stays_the_failure_it_was(ending: dict[str, Any]) -> None:
     end = Ended(j=1, a=1, **ending)
-    assert apply_success_rules(end, SuccessIf(exit=(0, 9), log="done", file="x"), None, AttemptOutputs(log=LOG)) is end
+    assert apply_success_rules(end, SuccessIf(exit=(0, 9), log="done", file="x"), None, outputs(log=LOG)) is end
 
 
 def test_not_a_number_is_out_of_bounds() -> None:
     rules = SuccessIf(value=LogValue(regex="x=(.*)", least=0.0, most=1.0))
-    assert (
-        apply_success_rules(Ended(j=1, a=1, exit=0), rules, None, AttemptOutputs(log="x=nan")).cause is Cause.PREDICATE
-    )
+    assert apply_success_rules(Ended(j=1, a=1, exit=0), rules, None, outputs(log="x=nan")).cause is Cause.PREDICATE
 
 
 def test_words_in_the_log_that_are_worth_another_attempt() -> None:
     on = RetryOn(log="all d.ne")
     end = Ended(j=1, a=1, **EXIT_3)
-    assert apply_success_rules(end, None, on, AttemptOutputs(log=LOG)).matched
-    assert not apply_success_rules(end, None, RetryOn(log="no"), AttemptOutputs(log=LOG)).matched
-    assert not apply_success_rules(end, None, RetryOn(exit=(3,)), AttemptOutputs(log=LOG)).matched
-    assert not apply_success_rules(Ended(j=1, a=1, exit=0), None, on, AttemptOutputs(log=LOG)).matched, (
+    assert apply_success_rules(end, None, on, outputs(log=LOG)).matched
+    assert not apply_success_rules(end, None, RetryOn(log="no"), outputs(log=LOG)).matched
+    assert not apply_success_rules(end, None, RetryOn(exit=(3,)), outputs(log=LOG)).matched
+    assert not apply_success_rules(Ended(j=1, a=1, exit=0), None, on, outputs(log=LOG)).matched, (
         "a success is not tried again"
     )
-    assert apply_success_rules(Ended(j=1, a=1, exit=0), SuccessIf(file="x"), on, AttemptOutputs(log=LOG)).matched
+    assert apply_success_rules(Ended(j=1, a=1, exit=0), SuccessIf(file="x"), on, outputs(log=LOG)).matched
 
 
 def test_the_log_is_read_only_where_it_decides() -> None:
@@ -140,13 +149,13 @@ def test_the_log_is_read_only_where_it_decides() -> None:
 def test_with_an_exit_list_the_list_alone_decides(code: int, codes: list[int], run_s: float) -> None:
     end = Ended(j=1, a=1, exit=code, cause=Cause.EXIT if code else None, run_s=run_s)
     rules = SuccessIf(exit=tuple(codes))
-    assert (apply_success_rules(end, rules, None, AttemptOutputs()).cause is None) == (code in codes)
+    assert (apply_success_rules(end, rules, None, outputs()).cause is None) == (code in codes)
     assert may_succeed(end, rules) == (code == 0 or code in codes)
 
 
 def test_a_failure_of_which_nothing_is_met_stays_what_it_was() -> None:
     end = Ended(j=1, a=1, **KILLED)
-    found = apply_success_rules(end, SuccessIf(exit=(0,), any_of=True), None, AttemptOutputs())
+    found = apply_success_rules(end, SuccessIf(exit=(0,), any_of=True), None, outputs())
     assert found.cause is Cause.SIGNAL
     assert found.reason == "killed by SIGKILL; it has no exit code, which 'returncode' asks for"
 
@@ -154,4 +163,4 @@ def test_a_failure_of_which_nothing_is_met_stays_what_it_was() -> None:
 @pytest.mark.parametrize("cause", [Cause.CANCELLED, Cause.LOST, Cause.PREEMPTED])
 def test_what_others_ended_is_no_success_whatever_is_met(cause: Cause) -> None:
     end = Ended(j=1, a=1, exit=3, cause=cause)
-    assert apply_success_rules(end, SuccessIf(exit=(3,), any_of=True), None, AttemptOutputs()) == end
+    assert apply_success_rules(end, SuccessIf(exit=(3,), any_of=True), None, outputs()) == end

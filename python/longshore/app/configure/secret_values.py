@@ -15,9 +15,9 @@ _PART = re.compile(rb"[A-Za-z0-9]+")
 
 @dataclass(frozen=True, kw_only=True)
 class SecretValues:
-    """Secrets as sets of parts, because quoting changes what is between the parts.
+    """Parts of each secret, which are its runs of letters and digits.
 
-    Parts are runs of letters and digits. `in_options` says that an option of the command line has a secret.
+    Quoting changes only what is between them. `in_options` says that an option of the command line has a secret.
     """
 
     parts: frozenset[frozenset[bytes]] = frozenset()
@@ -27,7 +27,7 @@ class SecretValues:
         return bool(self.parts)
 
     def may_be_in(self, text: bytes | mmap) -> bool:
-        """Whether a text may hold one of the secrets, in whatever quoting."""
+        """Return whether a text has all parts of a secret."""
         return any(all(text.find(part) >= 0 for part in parts) for parts in self.parts)
 
 

@@ -91,7 +91,7 @@ class OpenRun:
         return (*survey, *records)
 
     def look_for_damage(self) -> None:
-        """Survey the journal, so that `damages` has what is wrong with it."""
+        """Read the journal, so that `damages` includes its damage."""
         _ = self.survey
 
     def forget_damage(self) -> None:

@@ -1,4 +1,4 @@
-"""Files of a run that hold secrets: only the owner of the run may read them, whatever umask and group say."""
+"""Makes the files of a run that hold secrets readable by its owner only."""
 
 from __future__ import annotations
 

@@ -30,61 +30,53 @@ _SHORTEST_NUMBER = 4
 """Digits of a number that may be a secret; smaller ones are counts."""
 
 
-def find_secrets(node: Node, key: str = "") -> Iterator[Finding]:
+def find_secrets(node: Node) -> Iterator[Finding]:
     """Warn of each user-written value that looks like a secret, without showing it."""
-    if isinstance(node.value, dict):
-        for name, below in node.value.items():
-            yield from find_secrets(below, name)
-    elif isinstance(node.value, list):
-        for below in node.value:
-            yield from find_secrets(below, key)
-    elif (
-        isinstance(node.value, str)
-        and node.value
-        and node.origin.layer not in PACKAGED_LAYERS
-        and _is_secret(key, node.value)
-    ):
-        yield Finding(
-            message=f"the value of '{key}' looks like a secret",
-            origin=node.origin,
-            hint="Only you can read the run's files that hold it. Name an environment variable or a file instead.",
-            severity=Severity.WARNING,
-            hidden=True,
-        )
+    for key, leaf in _leaves(node):
+        text = leaf.value
+        if isinstance(text, str) and text and leaf.origin.layer not in PACKAGED_LAYERS and _is_secret(key, text):
+            yield Finding(
+                message=f"the value of '{key}' looks like a secret",
+                origin=leaf.origin,
+                hint="Only you can read the run's files that hold it. Name an environment variable or a file instead.",
+                severity=Severity.WARNING,
+                hidden=True,
+            )
 
 
-def literal_secrets(node: Node, key: str = "") -> Iterator[str]:
+def literal_secrets(node: Node) -> Iterator[str]:
     """Yield the texts of a layer that may be secrets, by the name of their key or by their form.
 
     Unlike `find_secrets`, this rather takes too much: numbers, texts with spaces, and what stands beside a reference.
     """
-    if isinstance(node.value, dict):
-        for name, below in node.value.items():
-            yield from literal_secrets(below, name)
-    elif isinstance(node.value, list):
-        for below in node.value:
-            yield from literal_secrets(below, key)
-    elif isinstance(node.value, str):
-        text = node.value
-        yield from (found[0] for found in _SECRET_VALUE.finditer(text))
-        literal = _REFERENCE.sub("", text)
-        if _is_secret_key(key) and literal.strip() and not _FILE_PATH.fullmatch(text):
-            yield literal
-    elif isinstance(node.value, int | float) and _is_secret_number(key, node.value):
-        yield str(node.value)
+    for key, leaf in _leaves(node):
+        if isinstance(leaf.value, str):
+            yield from (found[0] for found in _SECRET_VALUE.finditer(leaf.value))
+            literal = _REFERENCE.sub("", leaf.value)
+            if _is_secret_key(key) and literal.strip() and not _FILE_PATH.fullmatch(leaf.value):
+                yield literal
+        elif isinstance(leaf.value, int | float) and _is_secret_number(key, leaf.value):
+            yield str(leaf.value)
 
 
-def secret_variables(node: Node, key: str = "") -> Iterator[str]:
+def secret_variables(node: Node) -> Iterator[str]:
     """Yield the names of the environment variables of a layer that may hold secrets."""
+    for key, leaf in _leaves(node):
+        if isinstance(leaf.value, str):
+            names = (found[1] or found[2] for found in _VARIABLE.finditer(leaf.value))
+            yield from (name for name in names if _is_secret_key(key) or _is_secret_key(name))
+
+
+def _leaves(node: Node, key: str = "") -> Iterator[tuple[str, Node]]:
+    """Yield each scalar with its key; elements of a list have the key of the list."""
     if isinstance(node.value, dict):
         for name, below in node.value.items():
-            yield from secret_variables(below, name)
+            yield from _leaves(below, name)
     elif isinstance(node.value, list):
         for below in node.value:
-            yield from secret_variables(below, key)
-    elif isinstance(node.value, str) and "$" in node.value:
-        names = (found[1] or found[2] for found in _VARIABLE.finditer(node.value))
-        yield from (name for name in names if _is_secret_key(key) or _is_secret_key(name))
+            yield from _leaves(below, key)
+    else:
+        yield key, node
 
 
 def hide_secrets(text: str) -> str:

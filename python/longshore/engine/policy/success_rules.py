@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final, Literal, TypeAlias
 
@@ -11,7 +10,6 @@ import msgspec
 
 from longshore.model.run.event import Ended
 from longshore.model.run.states import Cause, JobState
-from longshore.model.user_regex import compile_regex
 from longshore.model.workflow.attempt_rules import LogValue, RetryOn, SuccessIf
 
 SUCCESS_STATE = JobState.SUCCEEDED.value
@@ -28,13 +26,6 @@ LogSearch: TypeAlias = Callable[[str, str, Which], re.Match[str] | None]
 
 Raises `SlowSearchError` if that takes too long.
 """
-
-
-def search_log(regex: str, log: str, which: Which) -> re.Match[str] | None:
-    """Find the first or last match of a regular expression in a log."""
-    pattern = compile_regex(regex, multiline=True)
-    # Of a million matches, all but the last are dropped.
-    return next(iter(deque(pattern.finditer(log), maxlen=1)), None) if which == "last" else pattern.search(log)
 
 
 class AttemptOutputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +46,7 @@ class AttemptOutputs(msgspec.Struct, frozen=True, kw_only=True):
     log: str = ""
     file: str | None = None
     file_exists: bool = False
-    search: LogSearch = search_log
+    search: LogSearch
 
 
 def needs_log(end: Ended, rules: SuccessIf | None, on: RetryOn | None) -> bool:

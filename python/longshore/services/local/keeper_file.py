@@ -55,7 +55,7 @@ class KeeperFile:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether records that were read are damaged: what is not in the others may have happened all the same."""
+        """Whether the file has damaged records, so that attempts may have started or ended without a record."""
         return self.lines.is_damaged or self._has_unreadable
 
     def read(self) -> list[Record]:

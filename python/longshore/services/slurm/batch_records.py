@@ -88,7 +88,7 @@ class BatchRecords:
         return record
 
     def restore(self, tag: str, name: str) -> BatchRecord | None:
-        """Return what is left of a damaged record, from the table of its members; ``None`` if none was written.
+        """Rebuild a damaged record from the table of its members; ``None`` without a table.
 
         Slurm's id is not known then: whether it took the batch has to be looked up by the job's name. Without a
         readable table, there are no members.

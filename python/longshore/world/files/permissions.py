@@ -61,7 +61,7 @@ def make_private(path: Path, *, below: Path) -> None:
 
 @contextmanager
 def restrict_folder(folder: Path) -> Iterator[None]:
-    """Let nobody but the owner enter a folder while the body runs; after an error it stays so."""
+    """Close a folder to all but its owner while the body runs, and for good if the body fails."""
     before = folder.stat().st_mode
     files.chmod(folder, before & ~_GROUP_AND_OTHERS)
     yield
