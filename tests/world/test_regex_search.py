@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from os import times
+from time import process_time
 
 import pytest
 
@@ -41,3 +43,15 @@ def test_a_search_that_would_take_minutes_is_given_up(regex: str) -> None:
         find_match(re.compile(regex), LONG * 10 + "!", seconds=0.2)
     with pytest.raises(CpuLimitError):
         select_matching(re.compile(regex.encode()), [LONG.encode() * 10 + b"!"], seconds=0.2)
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize(
+    ("regex", "flags"),
+    [("(((x+)+)+)+$", 0), ("((x*)*)*y", 0), ("((x+)  +\n ) + $", re.VERBOSE), ("(x+x+)+y|(z+)*y", 0)],
+)
+def test_nested_repetitions_keep_the_limit_on_a_short_text(regex: str, flags: int) -> None:
+    before = process_time() + sum(times()[2:4])
+    with pytest.raises(CpuLimitError, match=r"0\.2 s"):
+        find_match(re.compile(regex, flags), "x" * 60 + "!", seconds=0.2)
+    assert process_time() + sum(times()[2:4]) - before < 1.5

@@ -20,6 +20,12 @@ Python's matcher looks for a timer's signal only in long attempts to match. An e
 ones, one from each character: their time grows with the square of the length, and a megabyte takes minutes.
 """
 _REPEATS: Final = re.compile(r"[*+{]")
+_REPEATED_GROUP: Final = re.compile(r"\)\s*[*+{]")
+"""End of a group that is repeated.
+
+With two of them, repetitions may nest three deep, as in ``((x+)+)+``: there the matcher looks for signals seldom, and
+exceeds a limit by seconds on a line of 40 characters. Blanks count, since the flag `re.VERBOSE` ignores them.
+"""
 _PIPE, _DEVNULL = -1, -3
 """As in `subprocess`, which takes time to import."""
 _PROGRAM: Final = """
@@ -68,8 +74,11 @@ def select_matching(pattern: re.Pattern[AnyStr], texts: Sequence[AnyStr], *, sec
 
 
 def _can_be_interrupted(pattern: re.Pattern[AnyStr], texts: Iterable[AnyStr]) -> bool:
-    # Without a repetition, the time grows with the length alone.
-    return not _REPEATS.search(repr(pattern.pattern)) or max(map(len, texts), default=0) <= _SHORT
+    source = repr(pattern.pattern)
+    if not _REPEATS.search(source):
+        # The time grows with the length alone.
+        return True
+    return len(_REPEATED_GROUP.findall(source)) < 2 and max(map(len, texts), default=0) <= _SHORT
 
 
 def _last(pattern: re.Pattern[AnyStr], text: AnyStr) -> re.Match[AnyStr] | None:

@@ -13,7 +13,8 @@ from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.model.user_regex import RegexError, compile_regex
-from longshore.world.cpu_limit import CpuLimitError, cpu_limit
+from longshore.world.cpu_limit import CpuLimitError
+from longshore.world.regex_search import find_match
 
 FieldValue: TypeAlias = str | int | None
 
@@ -127,8 +128,7 @@ def _parse_comparison(sign: str, value: str, text: str) -> Callable[[FieldValue]
 
 def _is_found(pattern: re.Pattern[str], text: str) -> bool:
     try:
-        with cpu_limit(_MATCH_S):
-            return pattern.search(text) is not None
+        return find_match(pattern, text, seconds=_MATCH_S) is not None
     except CpuLimitError:
         raise UsageError(f"{quote_value(pattern.pattern)} takes too long on {quote_value(text)}") from None
 
