@@ -59,7 +59,7 @@ def test_after_a_failure(cli: Cli, write_run: WriteRun, tmp_path: Path, when: st
 
 
 def test_the_final_script_is_that_of_bps(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
-    final = "finalJob: {command1: 'echo one', command2: '', command3: 'echo {payloadName}', command5: 'echo never'}\n"
+    final = "finalJob: {command: 'echo one', command2: '', command3: 'echo {payloadName}', command5: 'echo never'}\n"
     ran = cli("prepare", write_run(COMMON + final), "--json")
     script = Path(ran.json["submit_dir"], "final_job.bash").read_text("utf-8")
     assert script == "#!/bin/bash\n\nset -e\nset -x\necho one\n\necho run\n"

@@ -72,7 +72,8 @@ def test_one_thing(text: str, message: str) -> None:
     [
         "mine: 5\nqueue: '{mine}'",
         "mine: 5\nqueue: '<mine>'",
-        "mine: {any: [1]}\ncurrent: {curr_site: x}",
+        "mine: {any: [1]}\nqueue: '{.mine.any}'\ncurrent: {curr_site: x}",
+        "mine: &mine {requestCpus: 2}\npipetask: {isr: *mine}",
         "subDirTemplate: '{label}/{no_dimension}'",
         "queue: 'cat ${HOME}/{{x}}'",
         "extraRunQuantumOptions: '{extraWhatOptions} {somePreCmdOpts} {wmsAttemptNum}'",

@@ -68,6 +68,8 @@ def _read_payload(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
         # A graph on the command line wins over the pipeline in the file, as in BPS.
         progress.note(f"'{_GRAPH}' is used as it is, and '{_PIPELINE}' not read")
         named = [_GRAPH]
+    if (script := configuration.config.node_at("customJob")) is not None and script.value:
+        progress.note(f"{script.origin}: no key of 'customJob' has an effect here: 'longshore submitcmd' runs it")
     if configuration.text(_SOURCE):
         if others := [key for key in named if key != _FILE]:
             raise _ambiguous_payload(configuration, others[0], _SOURCE)

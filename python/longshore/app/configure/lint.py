@@ -14,6 +14,7 @@ from longshore.app.configure.configuration import Configuration, make_draft
 from longshore.app.configure.layers import Overrides, read_layers
 from longshore.app.configure.payload_names import find_payload_names
 from longshore.app.configure.schemas import configuration_schema, profile_schema, schema_fragment, service_plugins
+from longshore.app.configure.service_lookup import find_service_plugin
 from longshore.app.configure.site import raise_first_error, unknown_site
 from longshore.config.lint.lint import hide_secret_lines, lint
 from longshore.config.lint.schema_check import Finding, Severity, check_schema
@@ -24,6 +25,7 @@ from longshore.config.values.merge import map_items, plain_map
 from longshore.errors import ConfigError
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.origin import Origin
+from longshore.world.plugins import CLUSTERING, built_in_plugins
 from longshore.world.read.yaml_includes import SourceFile, read_yaml
 from longshore.world.read.yaml_text import key_places
 from longshore.world.shipped_files import shipped_path
@@ -80,6 +82,7 @@ def lint_configuration(configuration: Configuration, *, thorough: bool = False) 
         payload_names=payload.names,
         payload_uses=payload.uses,
         commands=thorough,
+        plugins_read=_plugins_read(configuration),
     )
     findings = [note for read in configuration.layers.files for note in read.notes]
     findings += lint(
@@ -88,6 +91,16 @@ def lint_configuration(configuration: Configuration, *, thorough: bool = False) 
     if thorough:
         findings += _undefined_sites(configuration, payload.labels)
     return sort_findings(findings, configuration)
+
+
+def _plugins_read(configuration: Configuration) -> bool:
+    """Tell whether a plug-in is chosen: it receives the whole configuration, and may read sections of its own."""
+    plugin = find_service_plugin(configuration.service)
+    if plugin is None or not plugin.is_built_in or "graphSource" in configuration.config:
+        return True
+    algorithm = configuration.config.search("clusterAlgorithm", configuration.scope()).value
+    name = str(algorithm or "").strip().rpartition(".")[2]
+    return bool(name) and name not in built_in_plugins(CLUSTERING)
 
 
 def sort_findings(findings: Iterable[Finding], configuration: Configuration) -> list[Finding]:

@@ -20,8 +20,9 @@ from longshore.app.configure.site import ResolvedSite
 from longshore.app.configure.user_functions import make_caller
 from longshore.app.progress import Progress
 from longshore.config.lint.schema_check import Finding
+from longshore.config.lint.section_checks import find_choices
 from longshore.config.profile.retry_rules import ValueReader, parse_signals
-from longshore.config.values.merge import PACKAGED_LAYERS, LayerRank, make_layer, plain_map
+from longshore.config.values.merge import PACKAGED_LAYERS, LayerRank, make_layer, map_items, plain_map
 from longshore.config.values.quantities import parse_concurrency_maximums, parse_count, parse_pool, parse_walltime
 from longshore.config.values.search import Config
 from longshore.contract.context import Context, RunPaths, Site
@@ -87,6 +88,7 @@ def resolve_run(
     configuration = at_default_site(configuration, service)
     for note in (
         *configuration.resolved_site.notes,
+        *_unused_site_notes(configuration),
         *_inheritance_notes(configuration, service),
         *_backend_option_notes(configuration, service),
     ):
@@ -157,6 +159,22 @@ def at_default_site(configuration: _Stage, service: WmsService) -> _Stage:
         origin=configuration.service_origin,
         hint="'longshore site list' shows the sites there are; --compute-site NAME chooses one.",
     )
+
+
+def _unused_site_notes(configuration: Configuration) -> list[str]:
+    """Note that jobs run at no site of the user's section ``site``."""
+    root = configuration.config.root
+    used = {configuration.site, *(name for name, _ in find_choices(root, "computeSite"))}
+    written = {
+        name: node.origin
+        for name, node in map_items(map_items(root).get("site")).items()
+        if node.origin.layer not in PACKAGED_LAYERS | {LayerRank.SITE.label}
+    }
+    if not written or not used.isdisjoint(written) or any("{" in name for name in used):
+        return []
+    names = ", ".join(f"'{name}'" for name in written)
+    place = next(iter(written.values()))
+    return [f"{place}: no key of 'site' has an effect: it has {names}, and the run's site is '{configuration.site}'"]
 
 
 def _inheritance_notes(configuration: Configuration, service: WmsService) -> list[str]:

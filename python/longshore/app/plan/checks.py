@@ -20,6 +20,7 @@ from longshore.app.plan.profiles import capped_memory_notes, exceeded_site_limit
 from longshore.app.plan.programs import COMMAND_KEY, missing_programs
 from longshore.app.progress import Progress
 from longshore.config.lint.section_checks import find_unmatched_sections
+from longshore.config.lint.section_effects import find_ineffective_sections
 from longshore.config.profile.combine import ClusterProfile
 from longshore.config.values.merge import Node
 from longshore.contract.context import Problem, RunPaths, file_name
@@ -67,14 +68,16 @@ def check_commands(
 
 
 def note_unmatched_labels(run: ResolvedRun, clustered: ClusteredGraph, progress: Progress) -> None:
-    """Print a note for labels of the configuration without tasks, if the payload was needed to know."""
+    """Print a note for sections without tasks or effect, if the payload was needed to know."""
     configuration = run.configuration
     if find_payload_names(configuration, files=False).labels is not None:
         return
     root = configuration.config.root
     labels = frozenset(task.label for task in clustered.source.dag.nodes)
-    before = {finding.message for finding in find_unmatched_sections(root, None)}
-    found = [finding for finding in find_unmatched_sections(root, labels) if finding.message not in before]
+    unknown = chain(find_unmatched_sections(root, None), find_ineffective_sections(root, payload_read=False))
+    known = chain(find_unmatched_sections(root, labels), find_ineffective_sections(root, payload_read=True))
+    before = {finding.message for finding in unknown}
+    found = [finding for finding in known if finding.message not in before]
     note_warnings(sort_findings(found, configuration), progress)
 
 

@@ -1,4 +1,4 @@
-"""Reads keys that BPS's own guide misspells as the intended keys, and warns of them."""
+"""Reads keys that BPS's own guide misspells as the intended keys, and warns of them; accepts other spellings."""
 
 from __future__ import annotations
 
@@ -22,17 +22,22 @@ _SECTION_ALIASES: Final[Mapping[str, Mapping[str, str]]] = {
 }
 
 
+_SPELLINGS: Final[Mapping[str, Mapping[str, str]]] = {"finalJob": {"command": "command1"}}
+"""Further spellings of keys, per section: as right as the intended key, so nothing warns of them."""
+
+
 def add_intended_keys(root: Node) -> Node:
     """One layer with the value of each misspelled key under the intended key too, unless that is set already.
 
-    The misspelled key stays, because it may be a variable as well.
+    Other accepted spellings are treated alike. The key as written stays, because it may be a variable as well.
     """
     if not isinstance(root.value, dict):
         return root
     values = dict(map_items(_add_keys(root, _ROOT_ALIASES)))
-    for name, aliases in _SECTION_ALIASES.items():
-        if name in values:
-            values[name] = _add_keys(values[name], aliases)
+    for aliases_by_section in (_SECTION_ALIASES, _SPELLINGS):
+        for name, aliases in aliases_by_section.items():
+            if name in values:
+                values[name] = _add_keys(values[name], aliases)
     for name in LABEL_SECTIONS:
         parts = map_items(values.get(name))
         corrected = {label: _add_keys(part, _JOB_ALIASES) for label, part in parts.items()}

@@ -17,6 +17,7 @@ from longshore.config.lint.section_checks import (
     find_unmatched_sections,
     find_values_out_of_range,
 )
+from longshore.config.lint.section_effects import find_ineffective_sections
 from longshore.config.lint.unset_env import find_unset_env
 from longshore.config.lint.variable_checks import (
     LintContext,
@@ -66,6 +67,7 @@ def lint(
     findings += find_unused_keys(root, schema, context, reported)
     findings += [
         *find_unmatched_sections(root, labels),
+        *find_ineffective_sections(root, payload_read=context.payload_uses is not None and labels is not None),
         *find_hidden_keys(root),
         *find_deprecated_names(root),
         *find_missing_service(root, bps),

@@ -66,7 +66,7 @@ def find_unmatched_sections(root: Node, labels: frozenset[str] | None) -> Iterat
         for label, node in tasks.items():
             if label not in labels and label != INIT_LABEL and isinstance(node.value, dict) and _is_user_written(node):
                 yield _unmatched_finding(("pipetask", label), f"no task has the label '{label}'", node, labels)
-    packs = _clusters_by_section(top)
+    packs = clusters_by_section(top)
     for label, node in clusters.items():
         if isinstance(node.value, dict) and _is_user_written(node):
             yield from _find_unmatched_cluster(label, node, labels, packs=packs)
@@ -81,7 +81,7 @@ def find_unmatched_sections(root: Node, labels: frozenset[str] | None) -> Iterat
                 yield _warning(message, node.origin, hint, path=(section, name), at_key=True)
 
 
-def _clusters_by_section(top: Mapping[str, Node]) -> bool:
+def clusters_by_section(top: Mapping[str, Node]) -> bool:
     """Whether tasks are clustered by sections, so that cluster labels can differ from task labels."""
     # Search order for a value of the run: the command line, the payload, the root.
     for section in (map_items(top.get("bps_cmdline")), map_items(top.get("payload")), top):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -91,6 +91,8 @@ class LintContext:
         Names that the payload uses; ``None`` where they cannot be known.
     commands
         Whether to check commands too; a caller that makes jobs of them afterwards checks them better.
+    plugins_read
+        Whether a plug-in may read sections that Longshore does not know.
     """
 
     env: Mapping[str, str] = field(default_factory=dict)
@@ -98,6 +100,7 @@ class LintContext:
     payload_names: frozenset[str] | None = None
     payload_uses: frozenset[str] | None = None
     commands: bool = True
+    plugins_read: bool = False
 
 
 def find_variable_errors(config: Config, context: LintContext) -> Iterator[Finding]:
@@ -230,20 +233,23 @@ def key_names(node: Node) -> Iterator[str]:
 def find_unused_keys(
     root: Node, schema: JsonSchema, context: LintContext, reported: Collection[tuple[str, ...]]
 ) -> Iterator[Finding]:
-    """Warn of each user-written key that no text uses as a variable.
+    """Warn of each user-written key, and each section, that no text uses as a variable.
 
     `reported` are the paths of keys that already have a finding.
     """
     if context.payload_uses is None:
         return
     used_names: set[str] | None = None
-    for path, node, _known in find_unknown_keys(root, schema, schema):
+    for path, node, known in find_unknown_keys(root, schema, schema):
         # Services read whole sections of sites, and a map or a list may belong to a plug-in.
-        if isinstance(node.value, dict | list) or (len(path) > 1 and path[0] in _FREE_SECTIONS):
+        is_section = isinstance(node.value, dict | list)
+        if (is_section and (context.plugins_read or len(path) > 1)) or (len(path) > 1 and path[0] in _FREE_SECTIONS):
             continue
         if used_names is None:
             used_names = {*variable_names(root), *context.payload_uses}
-        if path[-1] not in used_names and path not in reported:
+        if path[-1] in used_names or path in reported:
+            continue
+        if not is_section:
             yield Finding(
                 message=f"nothing uses '{key_name(path)}'",
                 origin=node.origin,
@@ -252,6 +258,34 @@ def find_unused_keys(
                 path=path,
                 at_key=True,
             )
+        elif path[0] != "current" and not _is_shared(root, path[0]):
+            yield Finding(
+                message=f"no key of '{key_name(path)}' has an effect",
+                origin=node.origin,
+                hint=did_you_mean(path[0], known) or "It is not a section of Longshore, and no text uses it.",
+                severity=Severity.WARNING,
+                path=path,
+                at_key=True,
+            )
+
+
+def _is_shared(root: Node, section: str) -> bool:
+    """Whether other sections hold a value that was written in this one, through an anchor of YAML."""
+    own = {node.origin for node in _values(map_items(root)[section])}
+    return any(node.origin in own for key, part in map_items(root).items() if key != section for node in _values(part))
+
+
+def _values(node: Node) -> Iterator[Node]:
+    """Every value below a node."""
+    for below in _below(node):
+        yield below
+        yield from _values(below)
+
+
+def _below(node: Node) -> Iterable[Node]:
+    if isinstance(node.value, dict):
+        return node.value.values()
+    return node.value if isinstance(node.value, list) else ()
 
 
 def with_default_origin(finding: Finding) -> Finding:

@@ -1,0 +1,125 @@
+"""Finds user-written sections of which no key has an effect, and the reason."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from longshore.config.lint.schema_check import Finding, Severity, key_name, variable_names
+from longshore.config.lint.section_checks import clusters_by_section
+from longshore.config.values.merge import PACKAGED_LAYERS, Node, map_items
+from longshore.config.values.search import INIT_LABEL
+from longshore.origin import Origin
+
+_NUMBERED_COMMAND: Final = re.compile(r"command[0-9]+")
+_CLUSTER_RULES: Final = frozenset(
+    {
+        "pipetasks",
+        "dimensions",
+        "equalDimensions",
+        "partitionDimensions",
+        "partitionMaxClusters",
+        "partitionMaxSize",
+        "clusterTemplate",
+        "findDependencyMethod",
+    }
+)
+"""Keys of a section of ``cluster`` that only clustering by these sections reads."""
+_PLAIN_PAYLOADS: Final = ("pipeline", "wfformat")
+"""Keys of payloads that have no init job unless ``runInit`` asks for one."""
+_GRAPH_KEYS: Final = ("graphFile", "graphSource")
+
+
+def find_ineffective_sections(root: Node, *, payload_read: bool) -> Iterator[Finding]:
+    """Warn of each known section of which no key has an effect, and of a final job with one command given twice.
+
+    `payload_read` says that the kind of the payload is known: a quantum graph adds defaults to some sections.
+    """
+    top = map_items(root)
+    payload = _payload_keys(top)
+    yield from _find_double_command(map_items(top.get("finalJob")), root)
+    if payload_read or not payload.isdisjoint(_PLAIN_PAYLOADS):
+        yield from _check_final_job(top.get("finalJob"))
+    yield from _check_clusters(top)
+    replay = top.get("replay")
+    is_replay = not payload or not payload.isdisjoint({"wfformat", *_GRAPH_KEYS})
+    if replay is not None and _is_user_written(replay) and map_items(replay) and not is_replay:
+        yield _no_effect(("replay",), replay.origin, "the payload is not a 'wfformat' file", "Leave it out.")
+    init = map_items(top.get("pipetask")).get(INIT_LABEL)
+    if init is not None and _is_user_written(init) and not payload.isdisjoint(_PLAIN_PAYLOADS) and not _runs_init(top):
+        path = ("pipetask", INIT_LABEL)
+        yield _no_effect(path, init.origin, "the run has no init job", "Set 'runInit: true' under 'payload' for one.")
+
+
+def _find_double_command(items: Mapping[str, Node], root: Node) -> Iterator[Finding]:
+    command, first = items.get("command"), items.get("command1")
+    if command is None or first is None or not _are_rivals(command, first) or "command" in variable_names(root):
+        return
+    yield Finding(
+        message="the final job has 'command' and 'command1', which mean the same",
+        origin=max(command.origin, first.origin, key=lambda origin: (origin.line, origin.column)),
+        hint="Keep one of them; 'command2' is the second command.",
+        path=("finalJob", "command"),
+    )
+
+
+def _check_final_job(section: Node | None) -> Iterator[Finding]:
+    items = map_items(section)
+    if section is None or not items or not _is_unset(items.get("whenRun")):
+        return
+    if not any(_NUMBERED_COMMAND.fullmatch(key) for key in items):
+        other = items.get("runQuantumCommand")
+        hint = "Give it a 'command'." if other is None else "Write 'command' instead of 'runQuantumCommand'."
+        yield _no_effect(("finalJob",), section.origin, "it has no command", hint)
+
+
+def _are_rivals(command: Node, first: Node) -> bool:
+    """Whether one file gives both; across files the stronger one wins."""
+    return command.origin != first.origin and command.origin.file == first.origin.file
+
+
+def _check_clusters(top: Mapping[str, Node]) -> Iterator[Finding]:
+    if clusters_by_section(top):
+        return
+    for label, node in map_items(top.get("cluster")).items():
+        keys = map_items(node).keys()
+        # A section with 'pipetasks' has a warning of its own.
+        if keys and _is_user_written(node) and keys <= _CLUSTER_RULES - {"pipetasks"}:
+            yield _no_effect(
+                ("cluster", label),
+                node.origin,
+                "'clusterAlgorithm' does not go by it",
+                "Say 'clusterAlgorithm: dimension_clustering' to cluster by it.",
+            )
+
+
+def _payload_keys(top: Mapping[str, Node]) -> frozenset[str]:
+    """Keys of the configuration that name a payload."""
+    known = ("pipelineYaml", "qgraphFile", *_PLAIN_PAYLOADS, *_GRAPH_KEYS)
+    sections = (top, map_items(top.get("payload")), map_items(top.get("bps_cmdline")))
+    return frozenset(key for key in known for section in sections if not _is_unset(section.get(key)))
+
+
+def _runs_init(top: Mapping[str, Node]) -> bool:
+    sections = (map_items(top.get("bps_cmdline")), map_items(top.get("payload")), top)
+    return any(not _is_unset(section.get("runInit")) for section in sections)
+
+
+def _is_unset(node: Node | None) -> bool:
+    return node is None or node.value is None or node.value == ""
+
+
+def _is_user_written(node: Node) -> bool:
+    return node.origin.layer not in PACKAGED_LAYERS
+
+
+def _no_effect(path: tuple[str, ...], origin: Origin, reason: str, hint: str) -> Finding:
+    return Finding(
+        message=f"no key of '{key_name(path)}' has an effect: {reason}",
+        origin=origin,
+        hint=hint,
+        severity=Severity.WARNING,
+        path=path,
+        at_key=True,
+    )
