@@ -48,7 +48,7 @@ def test_a_slow_expression_counts_as_not_matched_and_the_run_goes_on(cli: Cli, w
 
 @pytest.mark.timeout(120)
 def test_a_slow_condition_of_success_is_told_with_the_failure(cli: Cli, write_run: WriteRun) -> None:
-    text = f"runQuantumCommand: \"echo {SLOW_LINE}\"\nsuccessIf: {{log: '{SLOW}'}}\n"
+    text = f"runQuantumCommand: \"echo {SLOW_LINE}\"\nnumberOfRetries: 0\nsuccessIf: {{log: '{SLOW}'}}\n"
     done = cli("submit", write_run(text), "--wait", "--json")
     assert done.returncode == 19
     assert "counts as not matched" in cli("explain", done.json["submit_dir"], "a").stdout

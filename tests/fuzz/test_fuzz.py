@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.depth import DEPTH
 from tests.fuzz.kinds import KINDS, make_case
 from tests.fuzz.run_directories import make_runs
 from tests.fuzz.session import CaseCounts, run_cases
 
-CASES = 60
+CASES = {"change": 20, "all": 60, "night": 600}[DEPTH]
 
 
 @pytest.fixture(scope="module")

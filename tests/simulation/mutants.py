@@ -77,6 +77,6 @@ MUTANTS: Final[Mapping[str, Mutant]] = {
     "the engine does not look for a newer life": Mutant((Engine, "_is_newest_life", _never_check), first=200),
     "a life does not seal the one before": Mutant((Journal, "seal", _never_seal), first=200),
     "the keeper's lost records are forgotten": Mutant((LocalClient, "find_lost", _nothing_lost), "local"),
-    "resume does not refuse damage": Mutant((resume, "refuse_damage", _refuse_nothing), "local"),
+    "resume does not refuse damage": Mutant((resume, "refuse_damage", _refuse_nothing), "local", first=240),
     "the keeper starts for a superseded engine": Mutant((AttemptRunner, "is_superseded", _never_superseded), "local"),
 }

@@ -21,7 +21,7 @@ from tests.simulation.story import tell
 pytestmark = pytest.mark.no_cover
 
 _SHARE: Final = 50
-_HISTORIES: Final = {"change": 300, "all": 2_000, "night": 2_000}[DEPTH]
+_HISTORIES: Final = {"change": 150, "all": 2_000, "night": 2_000}[DEPTH]
 _MUTANT_HISTORIES: Final = 600
 """Histories within which each mutant must be found."""
 

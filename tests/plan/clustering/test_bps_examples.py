@@ -112,6 +112,7 @@ def test_parts_of_clusters() -> None:
     assert [*contents(clustered)] == ["cl1_1_001", "cl1_1_002", "cl1_3_002"]
 
 
+@pytest.mark.full
 def test_parts_are_of_nearly_one_size() -> None:
     exposures, detectors = 800, 189
     tasks = [

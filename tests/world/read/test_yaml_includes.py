@@ -210,6 +210,7 @@ class TestBadText:
     def test_deep_nesting(self, text: str) -> None:
         assert "nested more than 100 deep" in error_of(text)
 
+    @pytest.mark.full
     def test_many_values(self) -> None:
         assert "more than 500,000 values" in error_of("[" + "1," * 500_001 + "]")
 

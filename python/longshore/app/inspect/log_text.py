@@ -16,9 +16,9 @@ from longshore.world.files.read_file import open_to_read
 from longshore.world.regex_search import select_matching
 
 _CHUNK_B: Final = 1 << 20
-_MATCH_S: Final = 10.0
-"""Processor time in which the lines of a chunk must be matched."""
 """Read size in bytes: a log may have no line feed in five gigabytes."""
+_MATCH_S: Final = 3.0
+"""Processor time in which the lines of a chunk must be matched."""
 
 
 def open_log(path: Path) -> int:

@@ -30,7 +30,13 @@ from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import STARTED_SUFFIX
 from longshore.engine.journal.chain import first_event, measure_lives
 from longshore.engine.journal.read_journal import read_life
-from longshore.engine.run.check_records import check_batch_record, check_end_record, check_record, check_record_lines
+from longshore.engine.run.check_records import (
+    check_batch_record,
+    check_end_record,
+    check_record,
+    check_record_lines,
+    is_of_this_boot,
+)
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import LongshoreError, RunUnreadableError
 from longshore.model.run.damage import Damage, DamagedError
@@ -66,7 +72,8 @@ NOT_COVERED: Final = {
     "ends/": "of jobs that still run, or of a run that is over: the journal has all that they recorded",
     "batches/*.tsv": "tables of members: their jobs read them with a shell, which has no hash",
     "tasks/": "finished tasks of jobs of several, noted by the jobs",
-    "keeper/": "of a run that is over: the journal has all that it recorded",
+    "keeper/": "of a run that is over: the journal has all that it recorded; of an earlier boot of this machine: what "
+    "is damaged counts as lost with the machine",
     "cache/": "can be made again",
     "status.json": "can be made again",
     "engine.log": "for people",
@@ -267,7 +274,7 @@ def _check_records(result: VerifyResult) -> Iterator[Damage]:
     for path in sorted({path for pattern in _RECORDS for path in run.root.glob(pattern)}):
         name = path.relative_to(run.root).as_posix()
         folder = name.split("/")[0]
-        is_void = is_over and run.root / folder in {run.keeper, run.ends}
+        is_void = (is_over and run.root / folder in {run.keeper, run.ends}) or _is_of_earlier_boot(run, path)
         if name in result.covered or is_void or path.suffix == STARTED_SUFFIX:
             continue
         try:
@@ -309,6 +316,12 @@ def _is_over(run: RunPaths) -> bool:
         return is_sealed(run, measure_lives(run.journal))
     except (OSError, RunUnreadableError):
         return False
+
+
+def _is_of_earlier_boot(run: RunPaths, path: Path) -> bool:
+    """Whether a path is a keeper's or guard's record of a life before this machine booted."""
+    life = path.name.partition(".")[0]
+    return path.parent == run.keeper and life.isdecimal() and not is_of_this_boot(run, int(life))
 
 
 def _note_cut(result: VerifyResult) -> None:

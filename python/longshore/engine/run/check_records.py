@@ -13,7 +13,7 @@ from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import STARTED_SUFFIX, read_end_record
 from longshore.engine.journal.chain import first_event, lives, read_end_seal
 from longshore.engine.run.members import life_of_tag
-from longshore.errors import RunUnreadableError
+from longshore.errors import FilesError, RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.checked_document import is_intact
 from longshore.model.lines.checksum import (
@@ -105,7 +105,7 @@ def find_keeper_damages(run: RunPaths) -> tuple[Damage, ...]:
             continue
         life = int(name)
         if life not in checked_lives:
-            checked_lives[life] = _is_of_this_boot(run, life)
+            checked_lives[life] = is_of_this_boot(run, life)
         if checked_lives[life]:
             damages += _check_file(path, lambda path, content: check_record_lines(path, content)[1])
     return tuple(sorted(damages, key=lambda damage: (damage.path, damage.line or 0)))
@@ -167,12 +167,15 @@ def _newest_acceptance(run: RunPaths) -> int | None:
     return 0
 
 
-def _is_of_this_boot(run: RunPaths, life: int) -> bool:
-    """Whether a life began on another host or since this one booted, or is not known."""
+def is_of_this_boot(run: RunPaths, life: int) -> bool:
+    """Whether a life began on another host or since this one booted, or is not known.
+
+    Keepers do not sync their records: of those of an earlier boot, what is damaged counts as lost with the machine.
+    """
     path = dict(lives(run.journal)).get(life)
     try:
         own = first_event(path) if path else None
-    except RunUnreadableError:
+    except (RunUnreadableError, FilesError):
         return True
     return own is None or own.host != host_name() or own.boot == boot_id()
 
