@@ -35,6 +35,19 @@ def test_help_names_every_command(cli: Cli) -> None:
     assert "drive" not in text
 
 
+def test_help_groups_the_commands(cli: Cli) -> None:
+    text = cli("--help").stdout
+    groups = re.findall(r"^(\w+):\n((?:  .*\n)+)", text.partition("Show this message")[2], re.MULTILINE)
+    commands = {group: re.findall(r"^  ([a-z-]+)  ", lines, re.MULTILINE) for group, lines in groups}
+    assert list(commands) == ["Run", "Look", "Steer", "Configure", "Operate"]
+    assert [name for names in commands.values() for name in names] == list(COMMANDS)
+    member = {name: group for group, names in commands.items() for name in names}
+    asked = ("submit", "report", "logs", "cancel", "restart", "init", "config", "ping", "verify")
+    assert [member[name] for name in asked] == [
+        *("Run", "Look", "Look", "Steer", "Steer", "Configure", "Configure", "Operate", "Operate"),
+    ]
+
+
 def test_nothing_at_all_is_a_call_for_help(cli: Cli) -> None:
     ran = cli()
     assert ran.returncode == 2

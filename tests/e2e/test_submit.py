@@ -216,3 +216,14 @@ def test_a_fresh_empty_tmpdir_that_goes(cli: Cli, write_run: WriteRun) -> None:
         assert not os.path.lexists(folder)
         folders.append(folder)
     assert folders[0] != folders[1]
+
+
+def test_outputs_inside_the_run_directory(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(
+        "payloadName: p\npipeline: {tasks: {make: {command: 'echo made > {out}', outputs: {out: '{place}/a.txt'}}}}\n"
+        "place: '{submitPath}/out'\nnumberOfRetries: 0\n",
+        "utf-8",
+    )
+    ran = cli("submit", "run.yaml", "--wait", "--json")
+    assert ran.returncode == 0, ran.stderr
+    assert (Path(ran.json["submit_dir"]) / "out" / "a.txt").read_text("utf-8") == "made\n"

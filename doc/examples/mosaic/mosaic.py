@@ -4,10 +4,12 @@ Usage: mosaic.py observe EXPOSURE OUT.png
        mosaic.py calibrate IN.png OUT.png
        mosaic.py stack PATCH OUT.png EXPOSURE.png...
        mosaic.py join OUT.png PATCH.png...
+       mosaic.py show IN.png [COLUMNS]
        mosaic.py overlaps
 
 Every image is a 16-bit grey PNG, read and written with the standard library alone. The number
-in an exposure's file name determines where it points; `overlaps` prints which exposures cover which patches.
+in an exposure's file name determines where it points; `overlaps` prints which exposures cover which patches, and
+`show` prints an image as text.
 """
 
 import math
@@ -26,6 +28,8 @@ GRID = (2, 2)
 PATCH = (SKY[0] // GRID[0], SKY[1] // GRID[1])
 EXPOSURES = 24
 BIAS, BACKGROUND, NOISE = 300, 500, 120
+SHADES = "    .:-=+*#%@"
+"""Characters from dark to bright."""
 
 
 def stars():
@@ -120,6 +124,15 @@ def overlaps():
                 yield exposure, patch
 
 
+def show(image, columns):
+    """Lines of text that look like an image from afar; a character stands for the brightest of its pixels."""
+    side = max(1, math.ceil(len(image[0]) / columns))
+    for top in range(0, len(image), 2 * side):
+        rows = image[top : top + 2 * side]
+        cells = [max(max(row[left : left + side]) for row in rows) for left in range(0, len(image[0]), side)]
+        yield "".join(SHADES[cell * len(SHADES) // 65536] for cell in cells).rstrip()
+
+
 def clip(value):
     """A value as a pixel holds it."""
     return max(0, min(65535, round(value)))
@@ -171,6 +184,8 @@ def main(words):
         write_png(words[2], stack(int(words[1]), words[3:]))
     elif words[:1] == ["join"] and len(words) > 2:
         write_png(words[1], join(words[2:]))
+    elif words[:1] == ["show"] and len(words) in (2, 3):
+        print("\n".join(show(read_png(words[1]), int((words[2:] or ["80"])[0]))))
     elif words == ["overlaps"]:
         print("exposure,patch")
         for exposure, patch in overlaps():

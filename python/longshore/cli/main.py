@@ -20,39 +20,52 @@ from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-COMMANDS: Final = {
-    "submit": "Prepare a run and submit it to a workload manager.",
-    "report": "List runs, or report one run in detail.",
-    "status": "Print the state of a run; the exit status is the state's.",
-    "logs": "Print job logs: of one job, of a label, of all failed jobs.",
-    "explain": "Explain why a job waits, runs, failed or was pruned, with its history.",
-    "show-job": "Show a job's command, environment and request, or a script that runs it by hand.",
-    "draw": "Draw the graph of a run or of a configuration.",
-    "events": "Print the events of a run as JSON Lines.",
-    "verify": "Check that a run directory is as it was written.",
-    "resume": "Start a new engine for a run whose engine died.",
-    "restart": "Submit again the jobs of a run that did not succeed.",
-    "cancel": "Cancel a run, or some of its jobs.",
-    "pause": "Start no more jobs of a run until it is unpaused.",
-    "unpause": "Continue a paused run.",
-    "throttle": "Limit the number of active jobs of a run.",
-    "hold": "Hold jobs: they do not start until they are released.",
-    "release": "Release held jobs.",
-    "set": "Change the requests of jobs that have not started.",
-    "submitcmd": "Submit one script as a job.",
-    "acquire": "Make the graph of tasks, then stop.",
-    "cluster": "Also pack the tasks into clusters, then stop.",
-    "transform": "Also make the jobs, then stop.",
-    "prepare": "Also write the run directory, then stop.",
-    "config": "Show, explain or lint a configuration, or print its schema.",
-    "adopt": "Add run directories to the registry.",
-    "forget": "Remove runs from the registry; their directories stay.",
-    "init": "Write a commented example to start from.",
-    "site": "List sites, or show the profile of one.",
-    "ping": "Check whether a workload manager is available.",
-    "completion": "Print the script that completes commands, runs and jobs in bash, zsh or fish.",
+GROUPS: Final = {
+    "Run": {
+        "submit": "Prepare a run and submit it to a workload manager.",
+        "submitcmd": "Submit one script as a job.",
+        "acquire": "Make the graph of tasks, then stop.",
+        "cluster": "Also pack the tasks into clusters, then stop.",
+        "transform": "Also make the jobs, then stop.",
+        "prepare": "Also write the run directory, then stop.",
+    },
+    "Look": {
+        "report": "List runs, or report one run in detail.",
+        "status": "Print the state of a run; the exit status is the state's.",
+        "logs": "Print job logs: of one job, of a label, of all failed jobs.",
+        "explain": "Explain why a job waits, runs, failed or was pruned, with its history.",
+        "show-job": "Show a job's command, environment and request, or a script that runs it by hand.",
+        "draw": "Draw the graph of a run or of a configuration.",
+        "events": "Print the events of a run as JSON Lines.",
+    },
+    "Steer": {
+        "cancel": "Cancel a run, or some of its jobs.",
+        "pause": "Start no more jobs of a run until it is unpaused.",
+        "unpause": "Continue a paused run.",
+        "throttle": "Limit the number of active jobs of a run.",
+        "hold": "Hold jobs: they do not start until they are released.",
+        "release": "Release held jobs.",
+        "set": "Change the requests of jobs that have not started.",
+        "restart": "Submit again the jobs of a run that did not succeed.",
+    },
+    "Configure": {
+        "init": "Write a commented example to start from.",
+        "config": "Show, explain or lint a configuration, or print its schema.",
+        "site": "List sites, or show the profile of one.",
+        "completion": "Print the script that completes commands, runs and jobs in bash, zsh or fish.",
+    },
+    "Operate": {
+        "ping": "Check whether a workload manager is available.",
+        "resume": "Start a new engine for a run whose engine died.",
+        "verify": "Check that a run directory is as it was written.",
+        "adopt": "Add run directories to the registry.",
+        "forget": "Remove runs from the registry; their directories stay.",
+    },
 }
-"""Subcommands and their one-line help, in the order a user meets them."""
+"""Subcommands and their one-line help in groups, in the order in which a user meets them."""
+
+COMMANDS: Final = {name: text for commands in GROUPS.values() for name, text in commands.items()}
+"""One-line help per subcommand."""
 
 HIDDEN: Final = {"drive": "Run the engine of a run in the foreground."}
 
@@ -117,9 +130,11 @@ class LazyGroup(click.Group):
         )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing any."""
-        with formatter.section("Commands"):
-            formatter.write_dl(list(COMMANDS.items()))
+        """Write the commands in groups, aligned with each other, without importing any."""
+        width = max(map(len, COMMANDS))
+        for group, commands in GROUPS.items():
+            with formatter.section(group):
+                formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -136,7 +151,7 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Example: longshore submit montage.yaml --wait",
+    epilog="Example: longshore submit mosaic.yaml --wait",
 )
 @click.version_option(__version__, prog_name="longshore")
 @click.option(

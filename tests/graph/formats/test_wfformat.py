@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import re
 import string
 from collections.abc import Callable
 from contextlib import suppress
@@ -128,11 +129,58 @@ def test_a_recorded_workflow_has_its_tasks_edges_and_files(path: Path) -> None:
     assert (len(graph.dag), len(list(graph.dag.edges())), len(graph.files)) == INSTANCES[path]
     document = json.loads(path.read_bytes())
     assert graph.name == document["name"]
-    assert [(task.name, task.label) for task in graph.dag.nodes] == [(t["id"], t["name"]) for t in tasks_of(document)]
+    assert [task.name for task in graph.dag.nodes] == [task["id"] for task in tasks_of(document)]
     assert {name: file.size_b for name, file in graph.files.items()} == {
         file["id"]: file["sizeInBytes"] for file in files_of(document)
     }
     assert not graph.programs
+
+
+KINDS = {
+    "montage-2mass-005d": {
+        *("mProject", "mDiffFit", "mConcatFit", "mBgModel", "mBackground", "mImgtbl", "mAdd", "mViewer")
+    },
+    "1000genome-chameleon-2ch-100k-001": {
+        *("individuals", "individuals_merge", "sifting", "mutation_overlap", "frequency")
+    },
+    "blast-chameleon-small-001": {"split_fasta", "blastall", "cat_blast", "cat"},
+    "srasearch-chameleon-10a-001": {"bowtie2-build", "fasterq-dump", "bowtie2", "merge"},
+    "helloworld-forkjoin-10-chameleon": {"cpuhog"},
+}
+
+
+@pytest.mark.parametrize("path", [path for path in INSTANCES if path.stem in KINDS], ids=lambda path: path.stem)
+def test_the_label_of_a_recorded_task_is_its_program(path: Path) -> None:
+    graph = read_wfformat(path.read_bytes(), {}, Origin(str(path)))
+    assert {task.label for task in graph.dag.nodes} == KINDS[path.stem]
+
+
+def test_a_recorded_script_is_no_label() -> None:
+    path = RECORDED / "bacass-dirt02-001.json"
+    graph = read_wfformat(path.read_bytes(), {}, Origin(str(path)))
+    labels = {task.label.rpartition(".")[2] for task in graph.dag.nodes}
+    assert labels == {"FASTQC", "SKEWER", "UNICYCLER", "PROKKA", "QUAST", "GET_SOFTWARE_VERSIONS", "MULTIQC"}
+
+
+@pytest.mark.parametrize(
+    ("name", "command", "label"),
+    [
+        ("mAdd_ID0000056", None, "mAdd"),
+        ("blastall_00000002", None, "blastall"),
+        ("pour-2", {}, "pour"),
+        ("bowtie2", {"program": None}, "bowtie2"),
+        ("_12", "mAdd", "_12"),
+        ("mAdd_1", {"program": "/opt/montage/bin/mAddCube"}, "mAddCube"),
+        ("mAdd_1", {"program": "python3", "arguments": ["add.py"]}, "mAdd"),
+        ("mAdd_1", {"program": "cd data && mAdd"}, "mAdd"),
+        ("mAdd_1", {"program": "m\0Add"}, "mAdd"),
+        ("mAdd_1", {"program": "bin/"}, "mAdd"),
+    ],
+)
+def test_the_label_is_the_program_or_the_name_without_its_number(name: str, command: Any, label: str) -> None:
+    document = wrong(f"{TASKS}.0.name", name)
+    document["workflow"]["execution"]["tasks"][0]["command"] = command
+    assert read(document).dag.nodes[0].label == label
 
 
 @every_instance
@@ -431,7 +479,12 @@ def test_edges_of_any_valid_document_are_read_back(
     graph = read(json.dumps(document, ensure_ascii=ascii_only).encode())
     assert edges_of(graph) == edges
     assert [task.name for task in graph.dag.nodes] == [task["id"] for task in tasks_of(document)]
-    assert [task.label for task in graph.dag.nodes] == [task["name"] for task in tasks_of(document)]
+    assert [task.label for task in graph.dag.nodes] == [_kind(task["name"]) for task in tasks_of(document)]
+
+
+def _kind(name: str) -> str:
+    """A name without its number."""
+    return re.sub(r"[-_.:#](ID)?[0-9]+$", "", name) or name
 
 
 @given(st.lists(file_names, max_size=6))

@@ -98,8 +98,9 @@ def _write_files(draft: RunPaths, plan: RunPlan, run_token: str) -> set[str]:
     create_file(draft.workflow, workflow_lines(workflow), below=draft.root)
     write_saved(draft.root, plan.saved)
     for directory in (*plan.directories, *log_directories(run.service, workflow)):
-        path = draft.root / directory
-        # Those of outputs may be anywhere.
+        target = Path(directory)
+        # Those of outputs may be anywhere, and below `submitPath` they are named by the place of the finished run.
+        path = draft.root / (target.relative_to(run.paths.root) if target.is_relative_to(run.paths.root) else target)
         is_inside = path.is_relative_to(draft.root) and ".." not in path.parts
         make_folders(path, below=draft.root if is_inside else None)
     for name, program in plan.programs.items():

@@ -24,6 +24,13 @@ VERSION = "1.5"
 _BATCH = 4096
 """Bits of one number; more would take too much memory in a large graph."""
 
+_NUMBER = re.compile(r"[-_.:#](?:ID)?[0-9]+$")
+"""The number of a task at the end of its name, as in ``mProject_ID0000001``; ``bowtie2`` has none."""
+_INTERPRETERS = frozenset(
+    {"bash", "sh", "env", "java", "node", "perl", "python", "python2", "python3", "ruby", "R", "Rscript"}
+)
+"""Programs that run other programs, and so do not tell kinds of tasks apart."""
+
 _Text: TypeAlias = Annotated[str, msgspec.Meta(min_length=1)]
 _Amount: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_AMOUNT)]
 
@@ -33,9 +40,9 @@ class _Version(msgspec.Struct):
 
 
 class _RecordedTask(msgspec.Struct):
-    # In the model's words, so that these can be nodes of a graph: WfFormat's name tells the kind, its id is the name.
+    # In the model's words, so that these can be nodes of a graph: WfFormat's id is the name of the task.
     name: _Text = msgspec.field(name="id")
-    label: _Text = msgspec.field(name="name")
+    recorded_name: _Text = msgspec.field(name="name")
     parents: list[str] = msgspec.field(default_factory=list)
     children: list[str] = msgspec.field(default_factory=list)
     inputs: list[str] = msgspec.field(name="inputFiles", default_factory=list)
@@ -54,6 +61,8 @@ class _Execution(msgspec.Struct):
     run_s: float | None = msgspec.field(name="runtimeInSeconds", default=None)
     cpu_percent: float | None = msgspec.field(name="avgCPU", default=None)
     memory_b: float | None = msgspec.field(name="memoryInBytes", default=None)
+    # Decoded by `_program`: what a recorder wrote there is no reason to refuse the workflow.
+    command: Any = None
 
 
 class _Specification(msgspec.Struct):
@@ -108,7 +117,7 @@ def read_wfformat(text: bytes, settings: Mapping[str, YamlValue], origin: Origin
         programs.update(program)
         return Task(
             name=recorded.name,
-            label=recorded.label,
+            label=_label(recorded.recorded_name, execution),
             command=command,
             inputs=tuple(dict.fromkeys(recorded.inputs)),
             outputs=tuple(dict.fromkeys(recorded.outputs)),
@@ -192,7 +201,7 @@ def _make_dag(tasks: Sequence[_RecordedTask], place: Origin) -> Dag[_RecordedTas
         if index.setdefault(task.name, position) != position:
             first = f"workflow.specification.tasks[{index[task.name]}]"
             raise GraphError(f"{where}: '{task.name}' is the id of {first} already", origin=place)
-        if "\0" in task.name + task.label:
+        if "\0" in task.name + task.recorded_name:
             raise GraphError(f"{where}: an id or name must not contain a NUL character", origin=place)
 
     try:
@@ -216,6 +225,18 @@ def _edges(tasks: Sequence[_RecordedTask], index: Mapping[str, int], place: Orig
 def _unknown_task_error(where: str, task: str, missing: str, index: Mapping[str, int], place: Origin) -> GraphError:
     message = f"workflow.specification.{where}: '{task}' names the unknown task '{missing}'"
     return GraphError(message, origin=place, hint=did_you_mean(missing, index, likeness=NAME_LIKENESS))
+
+
+def _label(recorded_name: str, execution: _Execution) -> str:
+    """Kind of a task: its program, else its name without its number."""
+    return _program(execution) or _NUMBER.sub("", recorded_name) or recorded_name
+
+
+def _program(execution: _Execution) -> str:
+    """Name of the recorded program; empty if it does not tell the kind: an interpreter, or a whole script."""
+    program = execution.command.get("program") if isinstance(execution.command, dict) else None
+    name = program.rpartition("/")[2] if isinstance(program, str) else ""
+    return name if name.isprintable() and " " not in name and name not in _INTERPRETERS else ""
 
 
 def _sizes(files: Sequence[_RecordedFile], place: Origin) -> dict[str, int]:
