@@ -13,7 +13,7 @@ from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import STARTED_SUFFIX, read_end_record
 from longshore.engine.journal.chain import first_event, lives, read_end_seal
 from longshore.engine.run.members import life_of_tag
-from longshore.errors import FilesError, RunUnreadableError
+from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.checked_document import is_intact
 from longshore.model.lines.checksum import (
@@ -175,7 +175,7 @@ def is_of_this_boot(run: RunPaths, life: int) -> bool:
     path = dict(lives(run.journal)).get(life)
     try:
         own = first_event(path) if path else None
-    except (RunUnreadableError, FilesError):
+    except (RunUnreadableError, OSError):
         return True
     return own is None or own.host != host_name() or own.boot == boot_id()
 
