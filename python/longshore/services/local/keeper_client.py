@@ -16,6 +16,7 @@ from longshore.engine.journal.chain import first_event, life_path
 from longshore.engine.keeper.kernel import become_subreaper
 from longshore.engine.keeper.protocol import MemberOrder, RunOrder
 from longshore.engine.run.members import life_of_tag
+from longshore.errors import RunUnreadableError
 from longshore.model.run.event import Lost
 from longshore.services.local.keeper_file import KeeperFile, keeper_files, received_members, recorded_attempts
 from longshore.services.local.keeper_process import KeeperProcess
@@ -233,6 +234,9 @@ class LocalClient:
         except FileNotFoundError:
             # A life writes its journal before it submits anything.
             return False
+        except RunUnreadableError:
+            # The loss of this life was accepted: when it began is not known.
+            pass
         return not files or not all(file.closed for file in files)
 
     def end(self, attempts: Iterable[AttemptId], *, grace_s: float) -> int:
