@@ -74,6 +74,13 @@ class BatchMember(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     shared: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Values of `environment` that many attempts have in common; the same object each time, so it can be sent once."""
     limits: AttemptLimits | None = None
+    outputs: tuple[str, ...] = ()
+    """Absolute paths of its outputs, which are checked on its host before its end is recorded.
+
+    The findings go into `longshore.model.run.event.Ended.outputs`, and all are reported, however the attempt ended.
+    """
+    fresh_outputs: bool = False
+    """Whether an output that is empty, or as it was before the attempt, makes it fail."""
 
 
 class Urgency(msgspec.Struct, frozen=True, kw_only=True):

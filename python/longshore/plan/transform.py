@@ -8,6 +8,8 @@ from functools import lru_cache
 from itertools import chain
 from typing import Any, TypeAlias
 
+import msgspec
+
 from longshore.config.profile.combine import ClusterProfile, combine_profiles
 from longshore.config.profile.profile import JobProfile
 from longshore.config.select.ordering_rules import OrderingRule
@@ -15,7 +17,9 @@ from longshore.config.values.templates import Field, Template
 from longshore.errors import ConfigError, CycleError, PreparationError
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph, ClusterMember, Composition
 from longshore.model.tasks.dag import Dag
+from longshore.model.tasks.file import is_remote
 from longshore.model.tasks.task import Command, Task
+from longshore.model.workflow.attempt_rules import OutputCheck
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.job_commands import count_placeholders, quote_literal, quote_template
@@ -148,6 +152,8 @@ def make_job(
     settings = profile.settings
     if profile.has_varying_settings:
         settings = _share_settings(settings, profile.settings_of(_values_by_label(cluster, values)), shared)
+    if settings.rules.check_outputs is not OutputCheck.NONE and _replaces_command(cluster, profile):
+        settings = _without_output_check(settings, shared)
     return Job(
         name=cluster.name,
         label=cluster.label,
@@ -160,6 +166,11 @@ def make_job(
         tasks=len(values),
         quanta=kind.tasks if len(values) > 1 else (),
     )
+
+
+def _replaces_command(cluster: Cluster, profile: ClusterProfile) -> bool:
+    """Whether the configuration replaces the command of a task, such as a replay: its outputs are of that command."""
+    return any(task.command is not None and profile.parts[task.label].command is not None for task in cluster.tasks)
 
 
 def _values_by_label(cluster: Cluster, values: Sequence[_Values]) -> list[tuple[str, _Values]]:
@@ -206,6 +217,15 @@ def _share_settings(usual: JobSettings, own: JobSettings, shared: SharedSettings
         repr(own.service_settings) if own.service_settings else "",
     )
     return shared.setdefault(key, own)
+
+
+def _without_output_check(settings: JobSettings, shared: SharedSettings) -> JobSettings:
+    """Settings without the check of outputs; jobs with equal settings share one object."""
+    key = (id(settings), OutputCheck.NONE)
+    if key not in shared:
+        rules = msgspec.structs.replace(settings.rules, check_outputs=OutputCheck.NONE)
+        shared[key] = msgspec.structs.replace(settings, rules=rules)
+    return shared[key]
 
 
 def _command(cluster: Cluster, profile: ClusterProfile, values: Sequence[_Values], directory: str) -> Command:
@@ -282,7 +302,10 @@ def _rebase_paths(
     """Paths as a command in directory `start` names them."""
     if not directory or start == directory:
         return paths
-    return {name: tuple(posixpath.join(directory, path) for path in these) for name, these in paths.items()}
+    return {
+        name: tuple(path if is_remote(path) else posixpath.join(directory, path) for path in these)
+        for name, these in paths.items()
+    }
 
 
 def _words(word: Template, values: Mapping[str, Any]) -> Sequence[str]:

@@ -16,6 +16,7 @@ from longshore.model.workflow.attempt_rules import (
     KeepPolicy,
     LimitRules,
     LogValue,
+    OutputCheck,
     RequestGrowth,
     RetryOn,
     SuccessIf,
@@ -28,7 +29,7 @@ def rules_of(text: str, **options: Any) -> JobRules:
 
 
 def test_nothing_said() -> None:
-    assert rules_of("{}") == JobRules(bounds=LimitRules(memory=True, grace_share=0.1))
+    assert rules_of("{}") == JobRules(bounds=LimitRules(memory=True, grace_share=0.1), check_outputs=OutputCheck.EXISTS)
 
 
 def test_everything_said() -> None:
@@ -47,6 +48,7 @@ def test_everything_said() -> None:
         maxLogSize: 1 GiB
         keepTmp: failed
         keepLogs: failed
+        checkOutputs: fresh
         """
     )
     assert rules == JobRules(
@@ -57,6 +59,7 @@ def test_everything_said() -> None:
         bounds=LimitRules(
             memory=True, grace_b=100 * MIB, log_b=1024 * MIB, tmp=KeepPolicy.FAILED, logs=KeepPolicy.FAILED
         ),
+        check_outputs=OutputCheck.FRESH,
     )
 
 

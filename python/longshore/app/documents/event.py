@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from longshore.app.documents.document import Count, Document, DocumentEntry, Ordinal, Seconds, Time
-from longshore.model.run.event import Event, Seal
+from longshore.model.run.event import Event, OutputFinding, OutputState, Seal
 from longshore.model.run.moment import format_timestamp
 from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import Request
@@ -62,6 +62,15 @@ class MemberEntry(DocumentEntry, frozen=True):
     """Label of the job."""
     attempt: Ordinal | UnsetType = UNSET
     """Number of the attempt, in events about attempts."""
+
+
+class OutputEntry(DocumentEntry, frozen=True):
+    """A declared output that is not as it should be after an attempt."""
+
+    path: str
+    """Path of the output."""
+    state: OutputState
+    """`missing`; `stale`, as it was before the attempt; or `empty`."""
 
 
 class EventDocument(Document, frozen=True, kw_only=True):
@@ -136,6 +145,8 @@ class EventDocument(Document, frozen=True, kw_only=True):
     """Whether another attempt would fail in the same way; none follows."""
     aborts: bool | UnsetType = UNSET
     """Whether the failure ends the run."""
+    outputs: Sequence[OutputEntry] | UnsetType = UNSET
+    """Declared outputs that the attempt left missing, stale or empty."""
     extra: Mapping[str, str] | UnsetType = UNSET
     """Fields of the workload manager."""
     set: Mapping[str, str] | UnsetType = UNSET
@@ -191,13 +202,22 @@ def event_document(event: Event, mark: str, *, run: str, name_of: JobNames) -> E
         elif field in _TIME_FIELDS:
             members[name] = format_timestamp(value, exact=True)
         else:
-            members[name] = request_entry(value) if field == "request" else value
+            members[name] = _ENTRIES[field](value) if field in _ENTRIES else value
     return EventDocument(**members)
 
 
 def request_entry(request: Request) -> RequestEntry:
     """Return a request for a document."""
     return RequestEntry.from_record(request)
+
+
+def output_entries(findings: Sequence[OutputFinding]) -> list[OutputEntry]:
+    """Return findings on outputs for a document."""
+    return [OutputEntry(finding.path, finding.state) for finding in findings]
+
+
+_ENTRIES: Final[Mapping[str, Callable[[Any], object]]] = {"request": request_entry, "outputs": output_entries}
+"""Entry of a document per field that is a record."""
 
 
 @lru_cache

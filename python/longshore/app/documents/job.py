@@ -19,7 +19,14 @@ from longshore.app.documents.document import (
     to_json,
     to_line,
 )
-from longshore.app.documents.event import EventDocument, RequestEntry, event_document, request_entry
+from longshore.app.documents.event import (
+    EventDocument,
+    OutputEntry,
+    RequestEntry,
+    event_document,
+    output_entries,
+    request_entry,
+)
 from longshore.config.lint.secrets import hide_secrets
 from longshore.model.run.damage import Damage
 from longshore.model.run.moment import format_timestamp
@@ -95,6 +102,10 @@ class JobDocument(_JobDocument, frozen=True, kw_only=True):
     """Number of the attempt shown; 1 before the first."""
     attempts: Count
     """Number of attempts so far."""
+    cause: Cause | None
+    """Why the attempt failed; null for a success, and while it runs."""
+    reason: str | None
+    """The cause in words, or what was wrong with an output of a success."""
     command: str
     """The command as a line for a POSIX shell, without values that look like secrets."""
     setup: Sequence[str]
@@ -170,6 +181,8 @@ class AttemptEntry(DocumentEntry, frozen=True):
     """The cause in words."""
     log: str | None
     """Path of its log, which need not exist."""
+    outputs: Sequence[OutputEntry]
+    """Declared outputs that it left missing, stale or empty."""
     extra: Mapping[str, str]
     """Fields of the workload manager."""
 
@@ -360,4 +373,4 @@ def _related_job(other: RelatedJob) -> RelatedJobEntry:
 
 def _attempt_entry(attempt: Attempt, log: str | None) -> AttemptEntry:
     request = request_entry(attempt.requested) if attempt.requested else None
-    return AttemptEntry.from_record(attempt, request=request, log=log)
+    return AttemptEntry.from_record(attempt, request=request, log=log, outputs=output_entries(attempt.outputs))

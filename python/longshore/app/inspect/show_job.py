@@ -18,6 +18,7 @@ from longshore.errors import RunNotFoundError, RunUnreadableError
 from longshore.model.lines.codec import StoredJob
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.event import Event, Retry
+from longshore.model.run.states import Cause
 from longshore.model.tasks.task import Command
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import Request
@@ -38,7 +39,8 @@ class JobFile(msgspec.Struct, frozen=True, kw_only=True):
 class JobDetails(msgspec.Struct, frozen=True, kw_only=True):
     """Job as one of its attempts runs it.
 
-    `attempts` is their number. `command` is that of the workflow with paths of files; `line` is the same for a shell.
+    `attempts` is their number; `cause` and `reason` say what was wrong with the end of this one.
+    `command` is that of the workflow with paths of files; `line` is the same for a shell.
     `setup` holds shell lines that run before. `environment` holds variables that the run sets, ``None`` for hidden
     values. `attributes` are further values for the workload manager. `log` is the attempt's log; `script` runs the
     attempt by hand.
@@ -50,6 +52,8 @@ class JobDetails(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     attempt: int
     attempts: int
+    cause: Cause | None
+    reason: str | None
     command: Command
     line: str
     setup: tuple[str, ...]
@@ -93,6 +97,8 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
         label=settings.label,
         attempt=number,
         attempts=len(attempts),
+        cause=next((each.cause for each in attempts if each.number == number), None),
+        reason=next((each.reason for each in attempts if each.number == number), None),
         command=command,
         line=shell_line(command),
         setup=settings.setup,

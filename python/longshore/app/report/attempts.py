@@ -122,6 +122,7 @@ class AttemptRecords:
             signal=event.signal,
             cause=event.cause,
             reason=event.reason,
+            outputs=event.outputs or (),
             extra=event.extra,
         )
 

@@ -54,7 +54,8 @@ def _ended(event: Ended, _: int) -> str:
     used += [f"peak memory {format_size(event.rss_b)}"] if event.rss_b is not None else []
     details = f" ({', '.join(used)})" if used else ""
     if event.cause is None:
-        return f"attempt {event.a} succeeded{details}"
+        told = f", but {event.reason}" if event.outputs and event.reason else ""
+        return f"attempt {event.a} succeeded{details}{told}"
     outcome = format_signal(event.signal) if event.signal is not None else f"exit code {event.exit}"
     identity = outcome if event.signal is not None or event.exit is not None else "no exit code"
     reason = f": {event.reason}" if event.reason and event.reason != identity else ""

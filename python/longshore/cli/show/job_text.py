@@ -35,6 +35,7 @@ def job_text(job: JobDetails) -> str:
     facts: list[tuple[str, str]] = [
         ("Job", f"{job.name} (number {job.index}, label {job.label}) of run {job.run}"),
         ("Attempt", f"{job.attempt}, {attempts}"),
+        *([("Ended", f"{job.cause or 'succeeded'}: {job.reason}")] if job.reason else []),
         ("Request", request_text(job.request)),
         ("Retries", _retries_text(job.number_of_retries, job.retry_unless_exit)),
         ("Directory", job.working_directory),
@@ -101,7 +102,8 @@ def _why_pending(job: JobExplanation, _: float) -> Iterator[str]:
 
 def _why_succeeded(job: JobExplanation, _: float) -> Iterator[str]:
     for newest in job.attempts[-1:]:
-        yield f"Its attempt {newest.number} succeeded{_after_duration(newest)}."
+        told = f", but {newest.reason}" if newest.outputs else ""
+        yield f"Its attempt {newest.number} succeeded{_after_duration(newest)}{told}."
     if failed_attempts := [attempt for attempt in job.attempts if attempt.cause]:
         outcomes = "; ".join(map(outcome_text, failed_attempts[-_MAX_NAMES:]))
         yield f"Before that, {_attempts_text(len(failed_attempts))} ended badly: {outcomes}."
@@ -243,6 +245,8 @@ def request_text(request: Request) -> str:
 
 def _attempt_lines(attempt: Attempt, log: str | None) -> list[str]:
     outcome = outcome_text(attempt) if attempt.cause else "succeeded" if attempt.ended_at is not None else "not over"
+    if attempt.outputs and not attempt.cause:
+        outcome += f", but {attempt.reason}"
     lines = [f"Attempt {attempt.number}: {outcome}"]
     times = [("handed over", attempt.submitted_at), ("started", attempt.started_at), ("ended", attempt.ended_at)]
     times_text = ", ".join(f"{what} {format_moment(at)}" for what, at in times if at is not None)

@@ -22,6 +22,7 @@ _Value = TypeVar("_Value")
 _COMMON_RULES: Final[Mapping[str, Callable[[JobRules], object]]] = {
     "retryOn": lambda rules: rules.retry_on,
     "successIf": lambda rules: rules.success_if,
+    "checkOutputs": lambda rules: rules.check_outputs,
 }
 """Settings that jobs of several labels must have in common, by their keys."""
 _REQUEST_FIELDS: Final = {

@@ -27,6 +27,7 @@ from longshore.model.workflow.attempt_rules import (
     KeepPolicy,
     LimitRules,
     LogValue,
+    OutputCheck,
     RequestGrowth,
     RetryOn,
     SuccessIf,
@@ -106,6 +107,7 @@ def read_rules(lookup: ProfileLookup, defaulted: Collection[str]) -> JobRules:
         ),
         # `auto`: only where jobs can read the record of finished tasks, which depends on the site.
         resume_tasks=lookup.checked("resumeTasks", parse_resume_tasks, "auto") is not False,
+        check_outputs=lookup.checked("checkOutputs", parse_check_outputs, OutputCheck.EXISTS),
     )
 
 
@@ -303,6 +305,12 @@ def parse_keep_tmp(value: YamlValue, key: str, origin: Origin | None = None) -> 
     )
 
 
+def parse_check_outputs(value: YamlValue, key: str, origin: Origin | None = None) -> OutputCheck:
+    """Parse ``checkOutputs``: the check of declared outputs, ``true``, ``fresh`` or ``false``."""
+    choices = {"true": OutputCheck.EXISTS, "fresh": OutputCheck.FRESH, "false": OutputCheck.NONE}
+    return _parse_choice(value, key, origin, choices)
+
+
 def parse_keep_logs(value: YamlValue, key: str, origin: Origin | None = None) -> KeepPolicy:
     """Parse ``keepLogs``: attempts that keep their logs, ``all`` or ``failed``."""
     return _parse_choice(value, key, origin, {"all": KeepPolicy.ALL, "failed": KeepPolicy.FAILED})
@@ -409,6 +417,7 @@ VALUE_READERS: Final[Mapping[str, ValueReader[object]]] = {
     "keepTmp": parse_keep_tmp,
     "keepLogs": parse_keep_logs,
     "resumeTasks": parse_resume_tasks,
+    "checkOutputs": parse_check_outputs,
     "killSignals": parse_signals,
     "maxFastFailures": parse_count,
     "fastFailureTime": parse_walltime,

@@ -12,6 +12,7 @@ FILES: Final = (
     "environments.py",
     "records.py",
     "keeper_lanes.py",
+    "outputs.py",
     "scratch.py",
     "spawner.py",
     "watchdog.py",

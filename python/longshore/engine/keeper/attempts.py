@@ -17,6 +17,7 @@ if TYPE_CHECKING or __name__ != "attempts":
     from longshore.engine.keeper.environments import Environments
     from longshore.engine.keeper.keeper_lanes import KeeperLanes
     from longshore.engine.keeper.kernel import append_to_log, open_log, peak_memory, signal_group, system
+    from longshore.engine.keeper.outputs import Outputs
     from longshore.engine.keeper.records import Records
     from longshore.engine.keeper.scratch import Scratch
     from longshore.engine.keeper.spawner import Spawner, encode_variable
@@ -25,6 +26,7 @@ else:
     from environments import Environments
     from keeper_lanes import KeeperLanes
     from kernel import append_to_log, open_log, peak_memory, signal_group, system
+    from outputs import Outputs
     from records import Records
     from scratch import Scratch
     from spawner import Spawner, encode_variable
@@ -75,6 +77,7 @@ class AttemptRunner:
         """Attempts that are being started, each with the signal to send once it has started, or 0."""
         self.running: dict[int, tuple[int, int, float, str, str | None]] = {}
         """Job, attempt, start time, temporary directory and lane, by process number."""
+        self.outputs = Outputs(is_local_disk=is_local_disk)
         self.lanes = KeeperLanes()
         self.chosen: list[tuple[str | None, MemberOrder]] = []
         """Lane and attempt to start once the record that says so is written."""
@@ -201,6 +204,8 @@ class AttemptRunner:
             self.is_preparing = True
             self.scratch.make(tmp)
             self.is_preparing = False
+            if "out" in member:
+                self.outputs.begin(member)
             if self.spawner and member["e"] in self.environments.encoded:
                 own_variables = {name: encode_variable(name, value) for name, value in member["v"].items()}
                 environment = {
@@ -286,6 +291,7 @@ class AttemptRunner:
         if getattr(error, "errno", None) == errno.ENOEXEC:
             why += " (its first line must name an interpreter, as in #!/bin/sh)"
         append_to_log(member["log"], why)
+        self.outputs.attempts.pop((member["j"], member["a"]), None)
         self.scratch.clean(tmp)
         number = getattr(error, "errno", None)
         end = {"r": "end", "j": member["j"], "a": member["a"], "t": system.time(), "err": why, "no": number}
@@ -351,6 +357,8 @@ class AttemptRunner:
             notes = self.watchdog.unwatch(pid, status, rss)
             if kept_tmp:
                 notes["tmp"] = kept_tmp
+        if (job, attempt) in self.outputs.attempts and (found := self.outputs.end(job, attempt, status)):
+            notes["out"] = found
         record = '{"r":"end","j":%d,"a":%d,"t":%.6f,"s":%d,"run":%.6f,"cpu":%.6f,"rss":%s%s}'
         peak = json.dumps(notes.pop("rss", rss))
         rest = "," + json.dumps(notes, separators=(",", ":"))[1:-1] if notes else ""

@@ -11,7 +11,8 @@ Orders, by ``o``::
 
     {"o": "env", "id": 1, "on": 0, "env": {...}}        an environment for later orders; extends environment `on`
     {"o": "run", "b": TAG, "m": [{"j": JOB, "a": ATTEMPT, "argv": [...], "e": ID, "v": {more environment},
-                                  "cwd": ..., "log": ..., "lim": {limits, see the watchdog}}],
+                                  "cwd": ..., "log": ..., "lim": {limits, see the watchdog},
+                                  "out": [paths of its outputs]}],
      "l": LANE, "n": SLOTS}                             lane: see below; without one all start at once
     {"o": "kill", "m": [[JOB, ATTEMPT]], "sig": NUMBER}                 a signal to the whole process group
 
@@ -29,7 +30,8 @@ Records, by ``r``::
     {"r": "exit", "j", "a", "t", "s": wait status}   written before the process is reaped; the end follows
     {"r": "end", "j", "a", "t", "s": wait status, "run": seconds, "cpu": seconds, "rss": bytes or null,
      "why": "OOM", "WALLTIME" or "OUTPUT", "say": text,    where a limit ended it
-     "tmp": path}                                          where its temporary directory was kept
+     "tmp": path,                                          where its temporary directory was kept
+     "out": [[number, "missing", "stale" or "empty"]]}     outputs that are not as they should be
     {"r": "end", "j", "a", "t", "err": text, "no": errno, "own": bool}     it could not be started; own: for want of
                                                                          its log or temporary directory
     {"r": "closed"}                             the input is closed and every order read: nothing more will start

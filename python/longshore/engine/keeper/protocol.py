@@ -32,6 +32,7 @@ class MemberOrder(TypedDict):
     cwd: str
     log: str
     lim: NotRequired[LimitsOrder]
+    out: NotRequired[list[str] | tuple[str, ...]]
 
 
 class EnvironmentOrder(TypedDict):
@@ -68,6 +69,7 @@ class EndNotes(TypedDict, total=False):
     say: str
     rss: int
     tmp: str
+    out: Sequence[tuple[int, str]]
 
 
 Order: TypeAlias = EnvironmentOrder | RunOrder | KillOrder

@@ -9,7 +9,7 @@ from __future__ import annotations
 from longshore.model.run.event import Ended, Event, Restarted, Started, Steer
 from longshore.model.run.states import Cause
 
-_HOST_CAUSES = frozenset({Cause.EXIT, Cause.SIGNAL, Cause.SUBMIT, Cause.PREDICATE})
+_HOST_CAUSES = frozenset({Cause.EXIT, Cause.SIGNAL, Cause.SUBMIT, Cause.PREDICATE, Cause.OUTPUT_MISSING})
 """Causes that a broken machine also produces; a job that needs more memory says nothing of its host."""
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+import stat
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -13,6 +14,7 @@ import msgspec
 
 from longshore.config.values.templates import Template, split_fields
 from longshore.contract.context import RunPaths
+from longshore.engine.policy.output_rules import judge_outputs
 from longshore.engine.policy.success_rules import (
     AttemptOutputs,
     SlowSearchError,
@@ -23,9 +25,10 @@ from longshore.engine.policy.success_rules import (
 )
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import ConfigError
-from longshore.model.run.event import Ended
+from longshore.model.run.event import Ended, OutputFinding, OutputState
+from longshore.model.run.states import Cause
 from longshore.model.user_regex import RegexError, compile_regex
-from longshore.model.workflow.attempt_rules import KeepPolicy
+from longshore.model.workflow.attempt_rules import KeepPolicy, OutputCheck
 from longshore.plan.task_script import count_done_tasks, records_tasks, task_record_path
 from longshore.world.cpu_limit import CpuLimitError
 from longshore.world.files.folder import remove_file, sync_folder
@@ -52,6 +55,7 @@ class EndJudge:
         rules = [settings.rules for settings in jobs.header.settings]
         # Most runs have no such rules; their ends then cost one look-up in a list.
         self._has_rules = [rule.success_if is not None or rule.retry_on is not None for rule in rules]
+        self._output_checks = [rule.check_outputs for rule in rules]
         self._resumes_tasks = [rule.resume_tasks for rule in rules]
         self._drops_logs = [rule.bounds.logs is KeepPolicy.FAILED for rule in rules]
 
@@ -60,6 +64,8 @@ class EndJudge:
         profile = self._jobs.profile_of[end.j]
         if self._has_rules[profile]:
             end = self._apply_rules(end)
+        if self._output_checks[profile] is not OutputCheck.NONE:
+            end = self._check_outputs(end, self._output_checks[profile])
         if end.cause is not None and self._resumes_tasks[profile]:
             end = self._add_task_counts(end)
         if self._drops_logs[profile] and end.cause is None:
@@ -84,6 +90,18 @@ class EndJudge:
         outputs = AttemptOutputs(log=log, file=file, file_exists=file_exists, search=self._search_log)
         return apply_success_rules(end, success_rules, rules.retry_on, outputs)
 
+    def _check_outputs(self, end: Ended, check: OutputCheck) -> Ended:
+        """Return the end with the verdict on its outputs, which the engine checks where nobody else did."""
+        if end.cause is not None or end.outputs == ():
+            return end if end.outputs is None else msgspec.structs.replace(end, outputs=None)
+        stored = self._jobs[end.j]
+        paths = self._jobs.checked_outputs(end.j, stored)
+        if not paths:
+            return end
+        if end.outputs is None:
+            end = msgspec.structs.replace(end, outputs=inspect_outputs(paths))
+        return judge_outputs(end, check, paths)
+
     def _search_log(self, regex: str, log: str, which: Which) -> re.Match[str] | None:
         if self._slow_searches.get(regex, 0) >= _MAX_SLOW_SEARCHES:
             raise SlowSearchError(f"it took too long on {_MAX_SLOW_SEARCHES} logs, and is no longer tried")
@@ -103,6 +121,10 @@ class EndJudge:
         stored = self._jobs[end.j]
         tasks = stored.tasks
         if tasks < 2 or not records_tasks(stored.c):
+            return end
+        if end.cause is Cause.OUTPUT_MISSING:
+            # A task that is done may not have made its output: all run again.
+            forget_tasks(self._run, (end.j,))
             return end
         try:
             done = count_done_tasks(read_file(self._run.root / task_record_path(end.j)))
@@ -134,6 +156,20 @@ def forget_tasks(run: RunPaths, jobs: Iterable[int]) -> None:
     paths = (run.root / task_record_path(job) for job in jobs)
     for folder in {path.parent for path in paths if remove_file(path, below=run.root)}:
         sync_folder(folder, below=run.root)
+
+
+def inspect_outputs(paths: Sequence[str]) -> tuple[OutputFinding, ...]:
+    """Look at outputs where nothing is known of the time before the attempt: no output is stale."""
+    findings = []
+    for number, path in enumerate(paths):
+        try:
+            status = os.stat(path)  # noqa: PTH116 - a text is what there is
+        except OSError:
+            findings.append(OutputFinding(number, OutputState.MISSING))
+            continue
+        if stat.S_ISREG(status.st_mode) and not status.st_size:
+            findings.append(OutputFinding(number, OutputState.EMPTY))
+    return tuple(findings)
 
 
 def read_tail(path: Path) -> str:

@@ -6,12 +6,12 @@ import os
 import posixpath
 from collections import ChainMap
 from collections.abc import Mapping
-from functools import cached_property
 
 from longshore.contract.batch import BatchMember
 from longshore.engine.policy.attempt_limits import make_attempt_limits
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.schedule.resource_pool import NO_IDENTITIES, Identities
+from longshore.model.workflow.attempt_rules import OutputCheck
 from longshore.model.workflow.request import Request
 from longshore.plan.job_commands import full_command, substitute_files, substitute_inherited, substitute_variables
 from longshore.plan.job_variables import identity_variables, job_variables, thread_variables
@@ -52,7 +52,9 @@ class MemberBuilder:
         if identities:
             # Here the user's variables do not win: another job has the other GPUs.
             environment |= identity_variables(identities)
-        command = substitute_variables(substitute_files(job_record.c, self._paths), ChainMap(environment, inherited))
+        command = substitute_variables(
+            substitute_files(job_record.c, self._jobs.file_paths), ChainMap(environment, inherited)
+        )
         return BatchMember(
             job=job,
             attempt=attempt,
@@ -63,6 +65,8 @@ class MemberBuilder:
             log=self._jobs.log_path(job, job_record, attempt),
             shared=self._shared_environment(job, request) if request == settings.request else {},
             limits=make_attempt_limits(settings.rules.bounds, request),
+            outputs=tuple(self._jobs.checked_outputs(job, job_record)),
+            fresh_outputs=settings.rules.check_outputs is OutputCheck.FRESH,
         )
 
     def _shared_environment(self, job: int, request: Request) -> Mapping[str, str]:
@@ -74,11 +78,6 @@ class MemberBuilder:
             threads = thread_variables(request.cpus) if settings.limit_threads else {}
             self._shared[profile] = {**threads, **settings.environment, **variables}
         return self._shared[profile]
-
-    @cached_property
-    def _paths(self) -> dict[str, str]:
-        """Path per name of a file; read only for commands that name files."""
-        return {file.name: file.path for file in self._jobs.files()}
 
 
 def tag_prefix(run_token: str, life: int) -> str:

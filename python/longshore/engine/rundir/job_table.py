@@ -21,8 +21,9 @@ from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.codec import StoredJob, WorkflowHeader, decode_file, decode_header, decode_job
 from longshore.model.run.manifest import FileDigest
-from longshore.model.tasks.file import File
+from longshore.model.tasks.file import File, is_remote
 from longshore.model.tasks.task import DataId
+from longshore.model.workflow.attempt_rules import OutputCheck
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.job_groups import Barrier, find_barriers
@@ -231,6 +232,22 @@ class JobTable:
             raise RunUnreadableError(f"'{self.path}' cannot be read: {error.strerror}") from error
         except DECODE_ERRORS as error:
             raise RunUnreadableError(f"'{self.path}' has a line that is no file: {error}") from error
+
+    def checked_outputs(self, job: int, stored: StoredJob) -> list[str]:
+        """Return the absolute paths of a job's outputs that are checked at its end; those at URLs are not."""
+        if not stored.outputs or self.settings(job).rules.check_outputs is OutputCheck.NONE:
+            return []
+        paths = [self.file_paths.get(name, name) for name in stored.outputs]
+        return [path if path.startswith("/") else self._root + path for path in paths if not is_remote(path)]
+
+    @cached_property
+    def file_paths(self) -> dict[str, str]:
+        """Path per name of a file."""
+        return {file.name: file.path for file in self.files()}
+
+    @cached_property
+    def _root(self) -> str:
+        return f"{self.run.root}/"
 
     @cached_property
     def _file(self) -> int:

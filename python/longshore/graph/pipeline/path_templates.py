@@ -13,6 +13,7 @@ from longshore.config.values.templates import Field, Template, format_value, quo
 from longshore.errors import ConfigError
 from longshore.graph.declaration.description import PipelineDeclaration, TaskEntry, unknown_name
 from longshore.graph.dimensions.dimensions import Dimension
+from longshore.model.tasks.file import is_remote
 from longshore.origin import Origin
 
 ExpandTemplate: TypeAlias = Callable[[Node, frozenset[str]], Template]
@@ -81,7 +82,8 @@ def path_template(dataset: str, template: Template, dimensions: Collection[str])
             if "/" in part.spec:
                 raise ConfigError(f"{where} has a slash in the format '{part}'", origin=origin)
     # One path for all ways to spell it, so that two tasks that write one file are seen to.
-    text = posixpath.normpath(unparse_fields(template.parts))
+    written = unparse_fields(template.parts)
+    text = written if is_remote(written) else posixpath.normpath(written)
     parts = split_fields(text[1:] if text.startswith("//") else text)
     fields = tuple(part for part in parts if isinstance(part, Field))
     return PathTemplate(

@@ -26,7 +26,7 @@ from longshore.graph.query.conditions import bind_conditions
 from longshore.graph.query.query import parse_query
 from longshore.graph.query.tables import Table
 from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.file import File
+from longshore.model.tasks.file import File, is_remote
 from longshore.model.tasks.task import Task, TaskGraph
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.origin import Origin
@@ -169,7 +169,7 @@ def _make_pipeline(
         name=settings.name,
         dag=Dag(tasks, edges),
         files={
-            path: File(name=path, path=path if path.startswith("/") else prefix + path)
+            path: File(name=path, path=path if path.startswith("/") or is_remote(path) else prefix + path)
             for path in dict.fromkeys(chain.from_iterable(chain.from_iterable(columns)))
         },
         directory=directory,
@@ -258,7 +258,7 @@ def _refuse_folders(producers: Mapping[str, int], tasks: Sequence[Task]) -> None
 
 def _folders(paths: Iterable[str], prefix: str) -> list[str]:
     """Folders of files, without those that are parents of others."""
-    folders = {path.rpartition("/")[0] for path in paths} - {""}
+    folders = {path.rpartition("/")[0] for path in paths if not is_remote(path)} - {""}
     above = {folder.rpartition("/")[0] for folder in folders}
     return sorted(folder if folder.startswith("/") else prefix + folder for folder in folders - above)
 
@@ -310,7 +310,7 @@ def _external_files(
             readers = found.setdefault(dataset, {})
             for name, paths in zip(names[begins:], column, strict=False):
                 for path in paths:
-                    if path not in producers:
+                    if path not in producers and not is_remote(path):
                         readers.setdefault(path, name)
         begins += len(label_tasks.rows)
     return [

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from longshore.model.run.event import OutputFinding
 from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
 
@@ -43,5 +44,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     """The cause as text."""
     log: str | None = None
     """Path of its log, relative to the run directory."""
+    outputs: tuple[OutputFinding, ...] = ()
+    """Declared outputs that are missing, stale or empty."""
     extra: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Fields specific to the scheduler."""

@@ -8,6 +8,7 @@ attempts by their number (``a``), batches by their id (``b``). ``t`` is the engi
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from typing import TypeAlias
 
 import msgspec
@@ -117,6 +118,25 @@ class Started(_Numbered, frozen=True, kw_only=True, gc=False, tag="started"):
     """Start time, on the clock of the host it runs on."""
 
 
+class OutputState(StrEnum):
+    """What is wrong with a declared output after an attempt."""
+
+    MISSING = "missing"
+    STALE = "stale"
+    """It is as it was before the attempt."""
+    EMPTY = "empty"
+
+
+class OutputFinding(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
+    """A declared output with which something is wrong after an attempt."""
+
+    output: int
+    """Its number among the outputs of the job that are checked, from 0."""
+    state: OutputState
+    path: str = ""
+    """Its path; an executor leaves it out."""
+
+
 class Ended(_Numbered, frozen=True, kw_only=True, gc=False, tag="ended"):
     """An attempt ended with a known outcome; a success when `cause` is absent."""
 
@@ -138,6 +158,8 @@ class Ended(_Numbered, frozen=True, kw_only=True, gc=False, tag="ended"):
     """Whether its log matches the pattern of ``retryOn``."""
     hopeless: bool = False
     """Whether it could not start and never can: it is not retried."""
+    outputs: tuple[OutputFinding, ...] | None = None
+    """What is wrong with its declared outputs; empty if nothing is, ``None`` if they were not checked."""
     extra: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 

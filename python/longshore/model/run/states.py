@@ -64,6 +64,8 @@ class Cause(StrEnum):
     """Cancelled."""
     PREDICATE = "PREDICATE"
     """Success condition not met."""
+    OUTPUT_MISSING = "OUTPUT_MISSING"
+    """A declared output is missing, or with ``checkOutputs: fresh`` is stale or empty."""
 
 
 STATE_EXIT_STATUS: Mapping[JobState, int] = MappingProxyType(

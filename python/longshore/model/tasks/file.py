@@ -27,3 +27,8 @@ class File(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     transfer: bool = False
     shared: bool = True
     size_b: int | None = None
+
+
+def is_remote(path: str) -> bool:
+    """Whether a path is a URL, which names no file that this or a job's host sees."""
+    return "://" in path

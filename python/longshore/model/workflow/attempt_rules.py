@@ -126,6 +126,15 @@ class LimitRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     logs: KeepPolicy = KeepPolicy.ALL
 
 
+class OutputCheck(StrEnum):
+    """What a success must have left of its declared outputs."""
+
+    NONE = "none"
+    EXISTS = "exists"
+    FRESH = "fresh"
+    """They exist, are not empty, and were written by the attempt."""
+
+
 class JobRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All rules of one profile beyond a number of retries."""
 
@@ -137,3 +146,4 @@ class JobRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bounds: LimitRules = LimitRules()
     resume_tasks: bool = True
     """Whether a retried job of several tasks resumes at the failed task."""
+    check_outputs: OutputCheck = OutputCheck.NONE

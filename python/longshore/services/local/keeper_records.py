@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from longshore.engine.keeper.protocol import LimitsOrder
-from longshore.model.run.event import Ended, Started
+from longshore.model.run.event import Ended, OutputFinding, OutputState, Started
 from longshore.model.run.states import Cause
 from longshore.model.signals import signal_name
 
@@ -90,6 +90,8 @@ class ExitRecord(msgspec.Struct, frozen=True, gc=False, tag_field="r", tag="end"
     why: str | None = None
     say: str | None = None
     tmp: str | None = None
+    out: tuple[tuple[int, OutputState], ...] | None = ()
+    """Outputs that are not as they should be; ``None`` if nobody looked."""
     own: bool = False
     """Whether the failure was in creating its log or its temporary directory."""
 
@@ -155,5 +157,6 @@ def end_event(record: ExitRecord, *, host: str) -> Ended:
         run_s=record.run,
         cpu_s=record.cpu,
         rss_b=record.rss,
+        outputs=None if record.out is None else tuple(OutputFinding(*each) for each in record.out),
         extra={"tmp": record.tmp} if record.tmp else {},
     )

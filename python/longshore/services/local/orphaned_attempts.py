@@ -137,7 +137,8 @@ class OrphanedAttempts:
             notes["why"], notes["say"] = end.why, end.say or ""
         if kept_path := keep_temporary_directory(start, file, is_failed=bool(status or "why" in notes)):
             notes["tmp"] = kept_path
-        return end_event(msgspec.structs.replace(end, run=run_s, **notes), host=self._host)
+        # Nobody looked at its outputs: the engine does.
+        return end_event(msgspec.structs.replace(end, run=run_s, out=None, **notes), host=self._host)
 
     def _unobserved_end(self, start: StartRecord, file: KeeperFile) -> MemberEvent:
         """Return the end of an attempt that no parent waited for: lost, unless it was ended here."""

@@ -120,6 +120,8 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
             "cwd": member.working_directory,
             "log": f"{client.root}/{member.log}",
         }
+        if member.outputs:
+            command["out"] = member.outputs
         if member.limits:
             command["lim"] = self._limits_command(member.limits)
         return command

@@ -1,0 +1,56 @@
+"""Rules on declared outputs: which findings fail an attempt, and how they are described."""
+
+from __future__ import annotations
+
+import pytest
+
+from longshore.engine.policy.output_rules import judge_outputs, parse_findings
+from longshore.model.run.event import Ended, OutputFinding, OutputState
+from longshore.model.run.states import Cause
+from longshore.model.workflow.attempt_rules import OutputCheck
+
+PATHS = ("/a", "/b", "/c", "/d", "/e")
+MISSING, STALE, EMPTY = OutputState
+
+
+def ended(*states: OutputState) -> Ended:
+    return Ended(j=0, a=1, exit=0, outputs=tuple(OutputFinding(number, state) for number, state in enumerate(states)))
+
+
+@pytest.mark.parametrize(
+    ("states", "check", "cause", "reason"),
+    [
+        ((), OutputCheck.FRESH, None, None),
+        ((MISSING,), OutputCheck.EXISTS, Cause.OUTPUT_MISSING, "the output '/a' is missing"),
+        ((MISSING,), OutputCheck.NONE, None, None),
+        ((STALE,), OutputCheck.EXISTS, None, "the output '/a' is as it was before the attempt"),
+        ((EMPTY,), OutputCheck.FRESH, Cause.OUTPUT_MISSING, "the output '/a' is empty"),
+        ((EMPTY, MISSING), OutputCheck.EXISTS, Cause.OUTPUT_MISSING, "the output '/b' is missing"),
+        (
+            (MISSING,) * 5,
+            OutputCheck.EXISTS,
+            Cause.OUTPUT_MISSING,
+            "the output '/a' is missing; the output '/b' is missing; the output '/c' is missing; and 2 more outputs",
+        ),
+    ],
+)
+def test_the_verdict_on_outputs(
+    states: tuple[OutputState, ...], check: OutputCheck, cause: Cause | None, reason: str | None
+) -> None:
+    found = judge_outputs(ended(*states), check, PATHS)
+    assert (found.cause, found.reason) == (cause, reason)
+    kept = states if check is not OutputCheck.NONE else ()
+    assert [(each.path, each.state) for each in found.outputs or ()] == list(zip(PATHS, kept, strict=False))
+
+
+def test_findings_of_a_wrapper() -> None:
+    assert parse_findings("0 missing 12 stale") == (OutputFinding(0, MISSING), OutputFinding(12, STALE))
+    assert parse_findings("") == ()
+    for text in ("0", "0 gone", "x missing"):
+        with pytest.raises(ValueError, match=r"."):
+            parse_findings(text)
+
+
+def test_a_finding_beyond_the_outputs_does_not_count() -> None:
+    end = Ended(j=0, a=1, outputs=(OutputFinding(7, MISSING),))
+    assert judge_outputs(end, OutputCheck.EXISTS, PATHS).cause is None
