@@ -91,7 +91,7 @@ class EndJudge:
         return apply_success_rules(end, success_rules, rules.retry_on, outputs)
 
     def _check_outputs(self, end: Ended, check: OutputCheck) -> Ended:
-        """Return the end with the verdict on its outputs, which the engine checks where nobody else did."""
+        """Return the end with the verdict on its outputs, which the engine checks if its host did not."""
         if end.cause is not None or end.outputs == ():
             return end if end.outputs is None else msgspec.structs.replace(end, outputs=None)
         stored = self._jobs[end.j]
