@@ -46,7 +46,17 @@ from longshore.contract.intervention import Intervention, JobSelection, RestartC
 from longshore.engine.state.restart_selection import RestartReason
 from longshore.errors import ConfigError, CycleError, ErrorDetail, GraphCommandError, LongshoreError
 from longshore.model.run.picture import Drawing, DrawingEdge, DrawingNode
-from longshore.model.run.report import Badput, ExitCodes, Failure, JobReport, RunningJob, RunReport, RunSummary
+from longshore.model.run.report import (
+    Badput,
+    ExitCodes,
+    Failure,
+    JobFailure,
+    JobReport,
+    LabelSummary,
+    RunningJob,
+    RunReport,
+    RunSummary,
+)
 from longshore.model.run.states import Cause, JobState
 from longshore.model.run.submission import RunIdentity
 from longshore.origin import Origin
@@ -60,7 +70,10 @@ SCHEMAS: Mapping[str, Any] = {
     kind: json.loads(shipped_path("etc", "schema", f"{kind}.json").read_text("utf-8")) for kind in KINDS
 }
 NOON = 1763640000.1239
-INSIGHT = {"elapsed_s", "left_s", "longest_running", "waits", "digest", "badput", "exit_codes"}
+INSIGHT = {
+    *("elapsed_s", "left_s", "longest_running", "waits", "digest", "badput", "exit_codes"),
+    *("last_failures", "label_summaries"),
+}
 """Members of a run that was asked for by itself."""
 
 
@@ -130,6 +143,14 @@ insights = st.builds(
         max_size=2,
     ).map(tuple),
     waits=st.lists(odd_text, max_size=2).map(tuple),
+    last_failures=st.lists(
+        st.builds(JobFailure, name=odd_text, label=odd_text, reason=st.none() | odd_text, ended_at=times), max_size=2
+    ).map(tuple),
+    labels=st.dictionaries(
+        odd_text,
+        st.builds(LabelSummary, median_s=st.none() | finite, peak_memory_b=st.none() | st.integers(0, 2**60)),
+        max_size=2,
+    ),
     failures=st.lists(failures, max_size=2).map(tuple),
     badput=st.dictionaries(
         st.sampled_from(Cause), st.builds(Badput, attempts=st.integers(1, 99), seconds=finite), max_size=2

@@ -202,7 +202,7 @@ def test_a_run_that_burns_is_paused_and_says_so(cli: Cli, write_run: WriteRun) -
     path = write_run("runQuantumCommand: 'exit 1'\nmaxFastFailures: 6\nresources: {cpus: 2}\n", tasks)
     assert cli("submit", path.name).returncode == 0
     deadline = time.monotonic() + 120
-    while "paused: 6 different jobs failed in a row" not in (said := cli("status", "@last")).stdout + said.stderr:
+    while "PAUSED: 6 different jobs failed in a row" not in (said := cli("status", "@last")).stdout + said.stderr:
         assert time.monotonic() < deadline, said
         time.sleep(0.2)
     report = cli("report", "@last", "--json").json["runs"][0]

@@ -63,9 +63,9 @@ def test_a_paused_run_shows_why_and_starts_nothing(cli: Cli, write_run: WriteRun
     assert event["t"] > 1e9
     (tmp_path / "go").touch()
     eventually(lambda: cli("report", run, "--json"), lambda ran: ran.json["runs"][0]["counts"]["SUCCEEDED"] == 1)
-    status = eventually(lambda: cli("status", run), lambda ran: "paused" in ran.stderr)
+    status = eventually(lambda: cli("status", run), lambda ran: "PAUSED" in ran.stderr)
     assert status.returncode == 15
-    why = "paused: the archive is down; 'longshore unpause' goes on"
+    why = "PAUSED: the archive is down; 'longshore unpause' goes on"
     assert why in status.stderr
     assert why in cli("report", run).stdout
     assert states(cli, run) == {"a": "SUCCEEDED", "b": "READY", "c": "UNREADY"}
@@ -73,7 +73,7 @@ def test_a_paused_run_shows_why_and_starts_nothing(cli: Cli, write_run: WriteRun
     assert went_on.returncode == 0
     assert went_on.stdout.startswith("unpause: ")
     eventually(lambda: cli("status", run), lambda ran: ran.returncode == 0)
-    assert "paused: " not in cli("report", run).stdout
+    assert "PAUSED: " not in cli("report", run).stdout
 
 
 def test_what_is_held_is_held_and_so_is_the_run(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:

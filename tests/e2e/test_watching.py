@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import pty
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from collections.abc import Iterator
+from fcntl import ioctl
 from pathlib import Path
 
 import pytest
@@ -93,16 +97,49 @@ def test_ctrl_c_with_json_still_gives_a_document(cli: Cli, slow_run: Path) -> No
 def test_closing_the_terminal_does_not_stop_a_run(cli: Cli, slow_run: Path) -> None:
     terminal, other_end = pty.openpty()
     child = [sys.executable, "-c", IN_TERMINAL, os.ttyname(other_end), *WATCH]
-    watch = subprocess.Popen(child, cwd=slow_run.parent, start_new_session=True)
+    watch = subprocess.Popen(child, cwd=slow_run.parent, start_new_session=True, env={**os.environ, "TERM": "xterm"})
     shown = b""
-    while b"succeeded" not in shown:
+    while b"Ctrl-C" not in shown:
         shown += os.read(terminal, 4096)
     os.close(other_end)
     eventually(lambda: started(slow_run))
     os.close(terminal)
     assert watch.wait(120) != 0, "the watching command goes with its terminal"
-    assert b"\r\x1b[K" in shown, "progress is one line that is rewritten"
+    assert b"Ctrl-C stops the watching" in shown, "the live view"
     finishes(cli, slow_run)
+
+
+def on_a_terminal(*words: str | Path, folder: Path) -> str:
+    """What a terminal of 70 columns gets from a command."""
+    terminal, other_end = pty.openpty()
+    ioctl(other_end, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 70, 0, 0))
+    env = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "FORCE_COLOR"}}
+    command = [sys.executable, "-m", "longshore", *words]
+    subprocess.run(command, cwd=folder, stdout=other_end, env=env | {"TERM": "xterm"}, check=True, timeout=120)
+    os.close(other_end)
+    text = b""
+    with contextlib.suppress(OSError):  # the end of a terminal
+        while piece := os.read(terminal, 4096):
+            text += piece
+    os.close(terminal)
+    return text.decode().replace("\r\n", "\n")
+
+
+def test_tables_fit_a_terminal_and_are_those_of_bps_elsewhere(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
+    run = cli("submit", write_run("runQuantumCommand: 'true'\n", FOUR).name, "--wait", "--json").json["submit_dir"]
+    piped = cli("report", run, "--bps").stdout
+    assert piped == cli("report", run).stdout
+    assert "UNKNOWN MISFIT UNREADY READY PENDING RUNNING DELETED HELD SUCCEEDED FAILED PRUNED EXPECTED" in piped
+    table = piped.split("\n\n\n")[2]
+    assert table in on_a_terminal("report", run, "--bps", folder=tmp_path)
+    shown = on_a_terminal("report", run, folder=tmp_path)
+    plain = re.sub(r"\x1b\[\d*m", "", shown)
+    assert plain != shown, "a terminal has colours"
+    assert re.search(r"^LABEL +SUCCEEDED +JOBS", plain, re.MULTILINE)
+    assert "MISFIT" not in plain
+    assert [line for line in plain.splitlines() if len(line) > 70 and not line.startswith(("Path", "Engine"))] == []
+    assert "MISFIT" not in on_a_terminal("report", folder=tmp_path)
+    assert on_a_terminal("status", run, folder=tmp_path) == "SUCCEEDED\n"
 
 
 @pytest.mark.parametrize("way", [signal.SIGTERM, signal.SIGKILL])

@@ -86,7 +86,7 @@ def test_a_host_that_fails_every_job_pauses_the_run_until_somebody_lets_it_go_on
     assert totals[JobState.SUCCEEDED] == 20 - totals[JobState.FAILED]
     (note,) = {note for note in notes if note}
     assert note.startswith(
-        "paused: 5 different jobs failed in a row on 'fakehost', each within 10 s, and none succeeded"
+        "PAUSED: 5 different jobs failed in a row on 'fakehost', each within 10 s, and none succeeded"
     )
     assert [(steer.who, steer.act) for steer in sim.of(Steer)] == [
         ("longshore", "pause"),

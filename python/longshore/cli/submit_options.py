@@ -11,7 +11,6 @@ import click
 
 from longshore.app import api
 from longshore.cli.options import INTERRUPTED, SERVICE, Command, print_json, print_notes
-from longshore.cli.run_progress import RunProgress
 
 if TYPE_CHECKING:
     from longshore.app.submit.submit_once import SubmittedRun
@@ -139,9 +138,12 @@ def print_submission_lines(submitted: SubmittedRun) -> None:
 def follow_to_end(submitted: SubmittedRun) -> RunReport | None:
     """Follow the run to its end; ``None`` when the user interrupts."""
     try:
-        with RunProgress() as progress:
-            # Opened inside `try`: a user who has seen the run's id may interrupt at any moment.
-            return api.wait(api.open_run(str(submitted.run.root)), progress.show)
+        # Inside `try`: a user who has seen the run's id may interrupt at any moment.
+        from longshore.cli.live_view import view_run
+
+        opened = api.open_run(str(submitted.run.root))
+        with view_run(opened) as view:
+            return api.wait(opened, view.show)
     except KeyboardInterrupt:
         click.echo(
             f"longshore: no longer watching; the run continues. To cancel it: longshore cancel {submitted.reference}",

@@ -153,6 +153,38 @@ class ExitCodesEntry(DocumentEntry, frozen=True):
     """Number of failed jobs for which neither is known."""
 
 
+class LastFailureEntry(DocumentEntry, frozen=True):
+    """A job that failed, by its newest attempt."""
+
+    name: str
+    """Name of the job."""
+    label: str
+    """Label of the job."""
+    cause: Cause | None
+    """Why it failed; null if not known."""
+    exit_code: int | None
+    """Exit code; null if a signal killed it, or it is not known."""
+    signal: Ordinal | None
+    """Number of the signal that killed it."""
+    reason: str | None
+    """The cause in words."""
+    ended_at: Time | None
+    """End of the attempt; null if not known."""
+
+
+class LabelSummaryEntry(DocumentEntry, frozen=True):
+    """Run times and memory of the jobs of a label."""
+
+    median_s: Seconds | None
+    """Median of the wall times of successful attempts; null before the first of them ended."""
+    p95_s: Seconds | None
+    """Wall time that 95 of 100 successful attempts did not exceed."""
+    peak_memory_b: Count | None
+    """Largest resident memory of an attempt, in bytes; null if not known."""
+    requested_memory_b: Count | None
+    """Largest memory that was requested, in bytes; null if none was."""
+
+
 class RunEntry(DocumentEntry, frozen=True):
     """One run."""
 
@@ -194,6 +226,8 @@ class RunEntry(DocumentEntry, frozen=True):
     """Seconds from `started_at` to `finished_at`; null while either is."""
     percent_succeeded: Annotated[int, Meta(ge=0, le=100)] | None
     """Jobs that succeeded, in whole percent rounded down; null for a run without jobs."""
+    paused: bool
+    """Whether no more jobs start until the run is unpaused."""
     notes: Sequence[str]
     """What a reader must know, a sentence each."""
     damage: Sequence[Damage]
@@ -217,6 +251,10 @@ class RunEntry(DocumentEntry, frozen=True):
     """Failed attempts per cause, those of jobs that succeeded in the end among them."""
     exit_codes: Mapping[str, ExitCodesEntry] | UnsetType = UNSET
     """How failed jobs ended, per label."""
+    last_failures: Sequence[LastFailureEntry] | UnsetType = UNSET
+    """The jobs that failed last, the newest first."""
+    label_summaries: Mapping[str, LabelSummaryEntry] | UnsetType = UNSET
+    """Run times and memory, per label."""
     jobs: Sequence[JobEntry] | UnsetType = UNSET
     """All jobs; only with details."""
 
@@ -298,6 +336,8 @@ def _summary_members(summary: RunSummary) -> dict[str, object]:
         "digest": list(map(_failure_entry, summary.failures)),
         "badput": [SpentEntry.from_record(spent, cause=cause) for cause, spent in summary.badput.items()],
         "exit_codes": {label: _exit_codes_entry(codes) for label, codes in summary.exit_codes.items()},
+        "last_failures": list(map(LastFailureEntry.from_record, summary.last_failures)),
+        "label_summaries": {label: LabelSummaryEntry.from_record(each) for label, each in summary.labels.items()},
     }
 
 

@@ -53,6 +53,8 @@ class _StateDocument(DatedDocument, frozen=True, kw_only=True):
     """Number of jobs in each state. They add up to `expected`, or `state` is UNKNOWN and `notes` says why."""
     expected: Count
     """Number of jobs of the run, the final one included."""
+    paused: bool
+    """Whether no more jobs start until the run is unpaused."""
     notes: Sequence[str]
     """What a reader must know, a sentence each."""
     damage: Sequence[Damage]
@@ -94,6 +96,8 @@ class RunStatusEntry(DocumentEntry, frozen=True):
     """Number of jobs in each state. They add up to `expected`, or `state` is UNKNOWN and `notes` says why."""
     expected: Count
     """Number of jobs of the run, the final one included."""
+    paused: bool
+    """Whether no more jobs start until the run is unpaused."""
     notes: Sequence[str]
     """What a reader must know, a sentence each."""
 

@@ -33,6 +33,7 @@ from longshore.model.run.event import (
     Submitting,
 )
 from longshore.model.run.states import Cause
+from longshore.model.workflow.request import Request
 
 
 class NewestAttempts:
@@ -147,7 +148,8 @@ class AttemptCollector:
     `retry_times` has the earliest time of a job's next attempt, where known. `run_s` has run times of successful
     attempts per label, in order of their ends. `ended_at` has end times, `busy_s` the summed run time up to each.
     `hold_codes` is the workload manager's code for a job's present or last hold. `badput` has number and seconds of
-    failed attempts per cause.
+    failed attempts per cause. `peak_memory_b` and `raised_memory_b` have, per label, the largest memory that an attempt
+    used, and that a retry or an intervention requested; 0 where none is known.
     """
 
     def __init__(
@@ -174,6 +176,8 @@ class AttemptCollector:
         self.ended_at = array("d")
         self.busy_s = array("d")
         self.badput: dict[Cause, list[float]] = {}
+        self.peak_memory_b = array("q", bytes(8 * labels))
+        self.raised_memory_b = array("q", bytes(8 * labels))
         self._members: dict[str, tuple[tuple[int, int], ...]] = {}
         """Attempts of each batch whose submission was not answered yet."""
 
@@ -209,6 +213,8 @@ class AttemptCollector:
         job = event.j
         self.running.pop(job, None)
         seconds = event.run_s or 0.0
+        if event.rss_b and event.rss_b > self.peak_memory_b[self.label_of[job]]:
+            self.peak_memory_b[self.label_of[job]] = event.rss_b
         self.ended_at.append(event.t)
         self.busy_s.append((self.busy_s[-1] if self.busy_s else 0.0) + seconds)
         if event.cause is not None:
@@ -249,7 +255,13 @@ class AttemptCollector:
             elif self.records is not None:
                 self.records.forget(job, attempt)
 
+    def _record_request(self, job: int, request: Request | None) -> None:
+        if request is not None and request.memory_b:
+            label = self.label_of[job]
+            self.raised_memory_b[label] = max(self.raised_memory_b[label], request.memory_b)
+
     def _retry(self, event: Retry) -> None:
+        self._record_request(event.j, event.request)
         if event.not_before is not None:
             self.retry_times[event.j] = event.not_before
 
@@ -272,6 +284,8 @@ class AttemptCollector:
             self.failed_ends.pop(job, None)
 
     def _steer(self, event: Steer) -> None:
+        for job in event.jobs or () if event.request else ():
+            self._record_request(job, event.request)
         if event.act == "cancel" and not event.select:
             self.retry_times.clear()
         elif event.act == "hold" and "code" in event.set:

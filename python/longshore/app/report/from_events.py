@@ -119,6 +119,7 @@ class Replay:
             labels=labels,
             notes=tuple(notes),
             is_live=self.is_watched and not self.state.finish_event,
+            is_paused=bool(self.state.paused) and not self.state.finish_event,
         )
 
     def _shown_row(self, row: Iterable[int]) -> dict[JobState, int]:

@@ -28,7 +28,7 @@ class RunStatus:
     """State of a run, from a snapshot or a replay.
 
     `counts` and `labels` are numbers of jobs per state, in total and per label. `notes` are for the reader. If
-    `is_live` is false, nothing runs or waits, and there is no time left to estimate.
+    `is_live` is false, nothing runs or waits, and there is no time left to estimate. `is_paused`: no more jobs start.
     """
 
     state: JobState
@@ -36,6 +36,7 @@ class RunStatus:
     labels: Mapping[str, Mapping[JobState, int]]
     notes: tuple[str, ...] = ()
     is_live: bool = True
+    is_paused: bool = False
 
 
 def is_current(opened: OpenRun, snapshot: Snapshot, *, alive: bool | Unreachable | None = None) -> bool:
@@ -54,13 +55,15 @@ def is_current(opened: OpenRun, snapshot: Snapshot, *, alive: bool | Unreachable
 
 def status_of_snapshot(opened: OpenRun, snapshot: Snapshot, now: float) -> RunStatus:
     """Return the run's state from its newest snapshot."""
-    note = (snapshot.note,) if snapshot.note else ()
+    # An engine that ends no longer waits for anything, whatever its last note was.
+    note = (snapshot.note,) if snapshot.note and not snapshot.finished else ()
     return RunStatus(
         state=snapshot.state,
         counts=snapshot.counts,
         labels=snapshot.labels,
         notes=(*note, *silence_notes(opened, snapshot, now)),
         is_live=not snapshot.finished,
+        is_paused=snapshot.paused,
     )
 
 
@@ -106,6 +109,7 @@ def report_of_status(opened: OpenRun, status: RunStatus) -> RunReport:
         user=first.user if first else "",
         submitted_at=first.at if first else card.created_at,
         notes=notes,
+        paused=status.is_paused,
     )
 
 

@@ -28,6 +28,7 @@ from longshore.contract.context import Unreachable
 from longshore.engine.run.service_capabilities import status_lines
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.run_state import RunState
+from longshore.engine.state.steering import describe_pause
 from longshore.model.run.damage import Damage, DamagedError
 from longshore.model.run.event import Event, Life
 from longshore.model.run.moment import format_moment
@@ -189,7 +190,7 @@ class ReportBuilder:
             yield f"engine not running since {format_moment(since)}: longshore resume {self._opened.reference}"
             if full := describe_full_disk(self._opened.run.root):
                 yield f"{full}: make room there before the run is resumed"
-        elif snapshot and snapshot.note and not snapshot.note.startswith("paused: "):
+        elif snapshot and snapshot.note and not snapshot.finished and not snapshot.paused:
             # The journal's reader has already noted that the run is paused.
             yield snapshot.note
 
@@ -226,7 +227,7 @@ def _not_started_note(opened: OpenRun) -> str:
 
 def _pause_notes(state: RunState) -> tuple[str, ...]:
     """Return a note that the run is paused, for runs without an engine's own note."""
-    return (f"paused: {state.paused}; 'longshore unpause' goes on",) if state.paused and not state.finish_event else ()
+    return (describe_pause(state.paused),) if state.paused and not state.finish_event else ()
 
 
 def _service_lines(opened: OpenRun, life: Life | None) -> Iterator[str]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Final
 
 from longshore.app.report.attempts import AttemptCollector
@@ -11,12 +13,15 @@ from longshore.app.report.from_snapshot import RunStatus
 from longshore.app.report.time_left import time_left
 from longshore.contract.batch import WaitReasons
 from longshore.engine.rundir.job_table import JobTable
+from longshore.model.run.event import Ended, Lost
 from longshore.model.run.moment import format_moment
-from longshore.model.run.report import Badput, RunningJob, RunSummary
-from longshore.model.run.states import TERMINAL_STATES, JobState
+from longshore.model.run.report import Badput, JobFailure, LabelSummary, RunningJob, RunSummary
+from longshore.model.run.states import TERMINAL_STATES, Cause, JobState
 
 _MAX_RUNNING: Final = 5
 """Running jobs listed by name."""
+_MAX_LAST_FAILURES: Final = 3
+"""Newest failures listed by name."""
 
 
 def summarize_run(
@@ -44,7 +49,26 @@ def summarize_run(
             cause: Badput(attempts=int(spent[0]), seconds=spent[1]) for cause, spent in sorted(attempts.badput.items())
         },
         exit_codes=failed.exit_codes(),
+        last_failures=_last_failures(attempts, jobs),
+        labels={label: _label_summary(jobs, attempts, number) for number, label in enumerate(jobs.labels)},
     )
+
+
+def _label_summary(jobs: JobTable, attempts: AttemptCollector, label: int) -> LabelSummary:
+    times = sorted(attempts.run_s[label])
+    name = jobs.labels[label]
+    requests = (settings.request.memory_b or 0 for settings in jobs.header.settings if settings.label == name)
+    return LabelSummary(
+        median_s=_quantile(times, 0.5),
+        p95_s=_quantile(times, 0.95),
+        peak_memory_b=attempts.peak_memory_b[label] or None,
+        requested_memory_b=max(attempts.raised_memory_b[label], *requests, 0) or None,
+    )
+
+
+def _quantile(ascending: Sequence[float], share: float) -> float | None:
+    """Return the smallest value that at least this share of the values does not exceed; ``None`` of no values."""
+    return ascending[max(0, math.ceil(share * len(ascending)) - 1)] if ascending else None
 
 
 def _time_left(jobs: JobTable, attempts: AttemptCollector, status: RunStatus, now: float) -> tuple[float, float] | None:
@@ -84,6 +108,28 @@ def _longest_running(attempts: AttemptCollector, jobs: JobTable) -> tuple[Runnin
             started_at=start.at or start.t,
         )
         for start in longest
+    )
+
+
+def _last_failures(attempts: AttemptCollector, jobs: JobTable) -> tuple[JobFailure, ...]:
+    newest = list(islice(reversed(attempts.failed), _MAX_LAST_FAILURES))
+    names = jobs.names_of(newest)
+    return tuple(_job_failure(names[job], jobs.label(job), attempts.failed_ends.get(job)) for job in newest)
+
+
+def _job_failure(name: str, label: str, end: Ended | Lost | None) -> JobFailure:
+    if end is None:
+        return JobFailure(name=name, label=label)
+    if isinstance(end, Lost):
+        return JobFailure(name=name, label=label, cause=Cause.LOST, reason=end.why, ended_at=end.t)
+    return JobFailure(
+        name=name,
+        label=label,
+        cause=end.cause,
+        exit_code=end.exit,
+        signal=end.signal,
+        reason=end.reason,
+        ended_at=end.end or end.t,
     )
 
 

@@ -95,7 +95,7 @@ def _steer(run: str, intervention: Intervention, *, as_json: bool) -> None:
 
         print_json(steer_document(report, intervention, as_of=time.time()))
         return
-    click.echo(f"{intervention.act}: {opened.card.id} is {report.state}{_describe_change(intervention)}")
+    click.echo(f"{intervention.act}: {opened.card.id} is {report.state_word}{_describe_change(intervention)}")
     print_notes(report.notes)
 
 

@@ -20,6 +20,7 @@ from longshore.cli.options import (
     print_notes,
     run_option,
 )
+from longshore.cli.terminal import Terminal, is_terminal, measure_terminal
 
 
 class ListOptions(OptionRecord, frozen=True, kw_only=True):
@@ -50,6 +51,7 @@ class DetailOptions(OptionRecord, frozen=True, kw_only=True):
 
     return_exit_codes: bool
     watch: bool
+    bps: bool
     as_json: bool
 
 
@@ -80,6 +82,7 @@ class DetailOptions(OptionRecord, frozen=True, kw_only=True):
 @click.option(
     "--watch", is_flag=True, help="With --id: update the report until the run is over; the exit status is its state's."
 )
+@click.option("--bps", is_flag=True, help="Print BPS's tables with all columns, as where the output is no terminal.")
 @GLOBAL
 @JSON
 @group_options(search=SearchOptions, listing=ListOptions, detail=DetailOptions)
@@ -94,7 +97,12 @@ def command(
         ctx.exit(_print_run(run, search, detail))
     if detail.watch:
         raise click.UsageError("Name the run to watch: --id RUN.")
-    _print_list(search, listing, as_json=detail.as_json)
+    _print_list(search, listing, detail)
+
+
+def _terminal(detail: DetailOptions) -> Terminal | None:
+    """Return the terminal that tables have to fit; ``None`` where BPS's tables are printed."""
+    return measure_terminal(sys.stdout) if is_terminal(sys.stdout) and not detail.bps else None
 
 
 def _print_run(run: str, search: SearchOptions, detail: DetailOptions) -> int:
@@ -119,20 +127,26 @@ def _print_run(run: str, search: SearchOptions, detail: DetailOptions) -> int:
             # Not `click.echo`, which would flush a hundred thousand times.
             sys.stdout.writelines(report_pieces(report, as_of=now))
         return 0
-    text = report_text(report)
+    terminal = _terminal(detail)
+    if terminal:
+        from longshore.cli.show.run_screen import report_screen
+
+        text = report_screen(report, terminal)
+    else:
+        text = report_text(report)
     if detail.return_exit_codes:
         text += f"\n\n\n{exit_codes_table(report)}"
     click.echo(text)
     return 0
 
 
-def _print_list(search: SearchOptions, listing: ListOptions, *, as_json: bool) -> None:
+def _print_list(search: SearchOptions, listing: ListOptions, detail: DetailOptions) -> None:
     from longshore.app.inspect.run_list import RunQuery
     from longshore.cli.show.report_text import fields_table, summary_table
 
     now = time.time()
     has_custom_fields = bool(listing.fields or listing.tsv or listing.no_header)
-    if has_custom_fields and as_json:
+    if has_custom_fields and detail.as_json:
         raise click.UsageError("--format, --tsv and --no-header exclude --json, which always has all fields.")
     fields = api.parse_fields(listing.fields)
     query = RunQuery(
@@ -144,13 +158,17 @@ def _print_list(search: SearchOptions, listing: ListOptions, *, as_json: bool) -
         pass_thru=listing.pass_thru,
     )
     found = api.runs(query)
-    if as_json:
+    if detail.as_json:
         from longshore.app.documents.report import report_document
 
         print_json(report_document(found.reports, as_of=now, details=False, notes=found.notes))
     elif has_custom_fields:
         text = fields_table(found.reports, fields, header=not listing.no_header, tsv=listing.tsv)
         click.echo(text, nl=bool(text))
+    elif terminal := _terminal(detail):
+        from longshore.cli.show.run_list_screen import run_list_screen
+
+        click.echo(run_list_screen(found.reports, terminal, global_ids=search.is_global))
     else:
         click.echo(summary_table(found.reports, global_ids=search.is_global))
     print_notes(found.notes)

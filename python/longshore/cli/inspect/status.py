@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 
 import click
@@ -17,6 +18,7 @@ from longshore.cli.options import (
     print_notes,
     run_option,
 )
+from longshore.cli.terminal import is_terminal
 
 
 @click.command(epilog="Example: longshore status --id @last && echo all done")
@@ -44,6 +46,7 @@ def command(ctx: click.Context, /, *, run: str, search: SearchOptions, as_json: 
 
         print_json(status_document(report, as_of=time.time()))
     else:
-        click.echo(report.state)
+        # Scripts compare the state with BPS's; a person sees whether the run is paused.
+        click.echo(report.state_word if is_terminal(sys.stdout) else report.state)
         print_notes(report.notes)
     ctx.exit(STATE_EXIT_STATUS[report.state])

@@ -62,7 +62,7 @@ def _cell_text(value: str | int | None) -> str:
 
 def report_text(report: RunReport) -> str:
     """Format one run in detail: its row, its place, the states per label, failures, and notes."""
-    lines = [summary_table([report]), *_BLANK_LINES, *_fact_lines(report), *_BLANK_LINES, *_label_table(report)]
+    lines = [summary_table([report]), *_BLANK_LINES, *fact_lines(report), *_BLANK_LINES, *_label_table(report)]
     if report.summary:
         lines += run_summary_lines(report.summary)
     if report.notes:
@@ -180,7 +180,7 @@ def _id_sort_key(run_id: str) -> tuple[bool, tuple[int, ...], str]:
     return True, (), run_id
 
 
-def _fact_lines(report: RunReport) -> list[str]:
+def fact_lines(report: RunReport) -> list[str]:
     """Facts about the whole run, a line each."""
     facts: list[tuple[str, str | None]] = [("Path", report.path), ("Global job id", report.global_id)]
     facts += [("Service", report.service), ("Site", report.site)]

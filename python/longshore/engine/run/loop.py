@@ -54,7 +54,7 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import OVER
 from longshore.engine.state.restart_selection import select_for_restart
 from longshore.engine.state.snapshot_of import make_snapshot
-from longshore.engine.state.steering import describe_throttles
+from longshore.engine.state.steering import describe_pause, describe_throttles
 from longshore.errors import RunUnreadableError
 from longshore.model.run.claim import ResourceClaim
 from longshore.model.run.event import (
@@ -283,7 +283,7 @@ class Engine:
         if self._fast_failures.pause_reason and not self.state.is_over:
             self._record(Steer(who="longshore", act="pause", set={"why": self._fast_failures.pause_reason}))
         if self.state.paused:
-            self._notes.add(f"paused: {self.state.paused}; 'longshore unpause' goes on")
+            self._notes.add(describe_pause(self.state.paused))
         elif not self.state.is_over and (throttles := describe_throttles(self.state.throttles, self._jobs.labels)):
             self._notes.add(throttles)
 

@@ -61,6 +61,11 @@ def _apply_set(state: RunState, event: Steer) -> None:
             state.set_request(job, event)
 
 
+def describe_pause(why: str) -> str:
+    """Describe the pause of a run, and what ends it."""
+    return f"PAUSED: {why}; 'longshore unpause' goes on"
+
+
 def describe_throttles(throttles: Mapping[int, int], labels: Sequence[str]) -> str:
     """Describe a run's throttles, per label and for the whole run; empty without any."""
     if not throttles:

@@ -90,6 +90,18 @@ class RunningJob(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float | None = None
 
 
+class JobFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A job that failed, by its newest attempt."""
+
+    name: str
+    label: str
+    cause: Cause | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    reason: str | None = None
+    ended_at: float | None = None
+
+
 class ExitCodes(msgspec.Struct, frozen=True, kw_only=True):
     """Exit codes of a label's jobs that failed or are held by the workload manager.
 
@@ -98,6 +110,25 @@ class ExitCodes(msgspec.Struct, frozen=True, kw_only=True):
 
     codes: Mapping[int, int] = msgspec.field(default_factory=dict)
     unknown: int = 0
+
+
+class LabelSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Run times and memory of one label's jobs; ``None`` where unknown.
+
+    Attributes
+    ----------
+    median_s, p95_s
+        Median and 95th percentile of the run times of successful attempts.
+    peak_memory_b
+        Largest memory that an attempt used.
+    requested_memory_b
+        Largest memory that an attempt requested.
+    """
+
+    median_s: float | None = None
+    p95_s: float | None = None
+    peak_memory_b: int | None = None
+    requested_memory_b: int | None = None
 
 
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,6 +150,10 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
         Failed attempts per cause, those of jobs that finally succeeded included.
     exit_codes
         Exit codes of failed jobs, per label.
+    last_failures
+        The jobs that failed last, the newest first.
+    labels
+        Run times and memory, per label.
     """
 
     elapsed_s: float | None = None
@@ -128,6 +163,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     failures: tuple[Failure, ...] = ()
     badput: Mapping[Cause, Badput] = msgspec.field(default_factory=dict)
     exit_codes: Mapping[str, ExitCodes] = msgspec.field(default_factory=dict)
+    last_failures: tuple[JobFailure, ...] = ()
+    labels: Mapping[str, LabelSummary] = msgspec.field(default_factory=dict)
 
 
 class RunReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -158,6 +195,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     submitted_at: float | None = None
     started_at: float | None = None
     finished_at: float | None = None
+    paused: bool = False
+    """Whether no more jobs start until a user unpauses the run."""
     notes: tuple[str, ...] = ()
     """Notes for the reader, such as that the engine is not running."""
     damage: tuple[Damage, ...] = ()
@@ -166,6 +205,11 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Every job, where details were requested."""
     summary: RunSummary | None = None
     """Summary, where the run was requested by itself."""
+
+    @property
+    def state_word(self) -> str:
+        """State for people: a run that runs and is paused says so."""
+        return "PAUSED" if self.paused and self.state is JobState.RUNNING else self.state.value
 
     @property
     def percent_succeeded(self) -> int | None:

@@ -39,3 +39,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     labels: Mapping[str, Mapping[JobState, int]]
     finished: bool = False
     note: str = ""
+
+    @property
+    def paused(self) -> bool:
+        """Whether the run is paused; engines before 0.1 wrote the word in small letters."""
+        return not self.finished and any(part.lower().startswith("paused: ") for part in self.note.split("; "))

@@ -1,0 +1,95 @@
+"""Live view of a run on a terminal: each frame is drawn over the one before, and the last one stays."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Protocol, Self, TextIO
+
+from longshore.app import api
+from longshore.cli.run_progress import RunProgress
+from longshore.cli.show.run_screen import frame_lines
+from longshore.cli.show.styled import line_text, plain, width_of
+from longshore.cli.terminal import can_redraw, measure_terminal
+
+if TYPE_CHECKING:
+    from longshore.app.report.report import ReportBuilder
+    from longshore.app.runs.open_run import OpenRun
+    from longshore.model.run.report import RunReport
+
+_INTERVAL_S: Final = 0.5
+"""Time between two frames; a report of a run with a hundred thousand jobs takes a fiftieth of that."""
+
+
+class RunView(Protocol):
+    """What shows a run while a command waits for it."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def show(self, report: RunReport) -> None:
+        """Show the newest report."""
+
+
+def view_run(opened: OpenRun) -> RunView:
+    """Return the live view on a terminal, and lines of progress elsewhere; both write to standard error."""
+    return LiveView(sys.stderr, api.report_builder(opened)) if can_redraw(sys.stderr) else RunProgress()
+
+
+class FrameWriter:
+    """Draws frames on a terminal whose user may change its size between two of them."""
+
+    def __init__(self, stream: TextIO) -> None:
+        # Imported here: slow to import, and only live views need it.
+        from rich.console import Console
+
+        self._stream = stream
+        self._console = Console(file=stream, force_terminal=True, color_system=None, highlight=False, emoji=False)
+        self._widths: list[int] = []
+        """Width of each line of the newest frame."""
+
+    def draw(self, report: RunReport, now: float, *, is_last: bool = False) -> None:
+        """Draw a frame over the one before."""
+        from rich.control import Control
+        from rich.segment import ControlType
+
+        terminal = measure_terminal(self._stream)
+        lines = frame_lines(report, terminal, now=now, is_last=is_last)
+        # A terminal that became narrower has wrapped the lines of the frame before.
+        rows = sum(max(1, -(-width // terminal.width)) for width in self._widths)
+        with self._console:
+            for _ in range(min(rows, terminal.height - 1)):
+                self._console.control(Control((ControlType.CURSOR_UP, 1), (ControlType.ERASE_IN_LINE, 2)))
+            for line in lines:
+                self._console.out(line_text(line, color=terminal.has_color), highlight=False)
+        self._widths = [width_of(plain(line)) for line in lines]
+
+
+class LiveView:
+    """Live view of a run whose end the caller waits for."""
+
+    def __init__(self, stream: TextIO, builder: ReportBuilder) -> None:
+        self._writer = FrameWriter(stream)
+        self._builder = builder
+        self._drawn_at = -_INTERVAL_S
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self._draw(is_last=True)
+
+    def show(self, report: RunReport) -> None:
+        """Draw a frame if it is time for one."""
+        if time.monotonic() - self._drawn_at >= _INTERVAL_S:
+            self._draw()
+
+    def _draw(self, *, is_last: bool = False) -> None:
+        now = time.time()
+        self._writer.draw(self._builder.build(now), now, is_last=is_last)
+        self._drawn_at = time.monotonic()
