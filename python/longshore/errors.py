@@ -7,6 +7,7 @@
     +-- ConfigError                3   the YAML is at fault
     |   +-- UndefinedVariableError 3   ... it uses an undefined variable
     |   +-- ReferenceCycleError    3   ... a variable is defined by itself
+    |   +-- FunctionRefusedError   3   ... it needs a function, and the command calls none
     +-- ServiceError               4   the workload manager cannot be used
     |   +-- UnknownServiceError    4   ... no service has that name
     |   +-- UnreachableError       4   ... it does not answer; a retry may help
@@ -105,6 +106,10 @@ class ReferenceCycleError(ConfigError):
     """A value is defined in terms of itself."""
 
     code = "reference_ring"
+
+
+class FunctionRefusedError(ConfigError):
+    """A value needs a user's function, and the command only looks at the configuration."""
 
 
 class ServiceError(LongshoreError):

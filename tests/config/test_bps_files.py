@@ -6,25 +6,27 @@ from pathlib import Path
 
 import pytest
 
-from longshore.app.configure.lint import lint_file
+from longshore.app.submit.lint_file import lint_file
 from longshore.config.lint.schema_check import Severity
 
 FILES = Path(__file__).resolve().parents[1] / "data" / "bps"
 SERVICE = "no 'wmsServiceClass' is named: BPS would use HTCondor here"
 BUTLER = "the command uses '{butlerConfig}', which nothing defines"
+NO_PAYLOAD = "error: no payload is named"
 LSST = ("CTRL_MPEXEC_DIR", "DAF_BUTLER_DIR", "DRP_PIPE_DIR", "AP_PIPE_DIR")
 """What the set-up of LSST's software puts into the environment."""
 EXPECTED = {
-    "memory.yaml": ["'pipetasks' is read as 'pipetask'"],
-    "variables.yaml": ["nothing uses 'submitRoot'", "nothing uses 'runQuantumExec'"],
-    "init.yaml": [BUTLER],
-    "retries.yaml": [],
-    "quantum_graph.yaml": [BUTLER],
-    "final_job.yaml": [SERVICE, BUTLER],
-    "cluster.yaml": [],
-    "custom.yaml": [],
-    "parsl_sites.yaml": [],
+    "memory.yaml": [NO_PAYLOAD, "'pipetasks' is read as 'pipetask'"],
+    "variables.yaml": [NO_PAYLOAD, "nothing uses 'submitRoot'", "nothing uses 'runQuantumExec'"],
+    "init.yaml": [NO_PAYLOAD, BUTLER],
+    "retries.yaml": [NO_PAYLOAD],
+    "quantum_graph.yaml": [NO_PAYLOAD, BUTLER],
+    "final_job.yaml": [NO_PAYLOAD, SERVICE, BUTLER],
+    "cluster.yaml": [NO_PAYLOAD],
+    "custom.yaml": ["executable '"],
+    "parsl_sites.yaml": ["error: there is no service 'lsst.ctrl.bps.parsl.ParslService'"],
     "packed.yaml": [
+        "'pipelineYaml' names the file '/opt/lsst/pipelines/Demo/ApPipe.yaml', which does not exist",
         "the environment has no variable 'WEEKLY', which is needed when the run is submitted",
         "'2:30' is read as text here, but YAML 1.1, and BPS with it, reads the number 150",
     ],

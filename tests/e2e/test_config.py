@@ -22,6 +22,8 @@ from longshore.config.values.scope import Scope
 from longshore.world.shipped_files import shipped_path
 
 BAD = "wmsServiceClass: local\nrequestMemroy: 5\nrequestCpus: two\nqueue: a\nqueue: b\n"
+TASK = "pipeline: {tasks: {isr: {command: 'true'}}}\n"
+NOT_CHECKED = "Not checked: what the workload manager offers now."
 
 
 def check(kind: str, document: Any) -> None:
@@ -37,7 +39,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_lint_says_all_at_once_with_a_caret(cli: Cli, tmp_path: Path) -> None:
-    write(tmp_path, BAD)
+    write(tmp_path, BAD + TASK)
     ran = cli("config", "lint", "run.yaml")
     assert ran.returncode == 3
     assert ran.stdout.splitlines() == [
@@ -54,6 +56,7 @@ def test_lint_says_all_at_once_with_a_caret(cli: Cli, tmp_path: Path) -> None:
         "    ^",
         "    It was given first at run.yaml:4:1; remove one of the two.",
         "run.yaml: 2 errors, 1 warning, 0 notes",
+        NOT_CHECKED,
     ]
 
 
@@ -72,9 +75,10 @@ def test_lint_of_what_stands_in_no_file(cli: Cli, tmp_path: Path) -> None:
         "--set: warning: nothing knows the key 'pipetask.isr.requestCPUS'",
         "--set: warning: nothing knows the key 'requestMemroy'",
         "--set: warning: nothing uses 'foo'",
+        NOT_CHECKED,
         "run.yaml: 1 error, 6 warnings, 0 notes",
     ]
-    ran = cli("config", "lint", "run.yaml", "--set", "requestMemroy=5", "--format", "github")
+    ran = cli("config", "lint", "run.yaml", "--set", "requestMemroy=5", "--set", "mine=1", "--format", "github")
     assert ran.stdout == "::warning::--set: nothing knows the key 'requestMemroy'. Did you mean 'requestMemory'?\n"
 
 
@@ -109,21 +113,22 @@ def test_sites_of_tasks(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_lint_for_programs(cli: Cli, tmp_path: Path) -> None:
-    write(tmp_path, BAD)
+    write(tmp_path, BAD + TASK)
     ran = cli("config", "lint", "run.yaml", "--format", "json")
     assert ran.returncode == 3
     check("lint", ran.json)
     assert (ran.json["ok"], ran.json["errors"], ran.json["warnings"]) == (False, 2, 1)
     assert ran.json["findings"][1]["source"] == "requestCpus: two"
+    assert ran.json["left_out"] == ["what the workload manager offers now"]
     lines = cli("config", "lint", "run.yaml", "--format", "github").stdout.splitlines()
     assert lines[1] == "::error file=run.yaml,line=3,col=14::'requestCpus' cannot be 'two'. Processors of a job."
 
 
 @pytest.mark.parametrize(("options", "status"), [((), 0), (("--strict",), 3)])
 def test_warnings_count_when_asked(cli: Cli, tmp_path: Path, options: tuple[str, ...], status: int) -> None:
-    write(tmp_path, "mine: 5\n")
+    write(tmp_path, f"mine: 5\n{TASK}")
     assert cli("config", "lint", "run.yaml", *options).returncode == status
-    write(tmp_path, "wmsServiceClass: local\n")
+    write(tmp_path, f"wmsServiceClass: local\n{TASK}")
     assert cli("config", "lint", "run.yaml", *options).returncode == 0
 
 
@@ -373,7 +378,7 @@ def test_a_thousand_includes(cli: Cli, tmp_path: Path) -> None:
     for number in range(1000):
         (tmp_path / f"f{number}.yaml").write_text(f"queue: q{number}\nmine{number}: '{{queue}}'\n", "utf-8")
     names = ", ".join(f"f{number}.yaml" for number in range(1000))
-    write(tmp_path, f"wmsServiceClass: local\nincludeConfigs: [{names}]\n")
+    write(tmp_path, f"wmsServiceClass: local\nincludeConfigs: [{names}]\n{TASK}")
     value = cli("config", "explain", "run.yaml", "queue", "--json").json["values"]["queue"]
     assert value["value"] == "q999"
     assert len(value["overrode"]) == 999

@@ -18,7 +18,7 @@ from tests.fuzz.mutate import SCALARS, alter_tree, mutate_text, mutate_tree
 from longshore.app import api
 from longshore.app.configure.configuration import make_draft
 from longshore.app.configure.layers import Overrides, read_layers
-from longshore.app.configure.lint import lint_file
+from longshore.app.submit.lint_file import lint_file
 from longshore.world.read.set_options import parse_set_options, parse_variables
 
 _QUERIES = (

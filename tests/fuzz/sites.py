@@ -18,7 +18,7 @@ from tests.fuzz.kind import ROOT, Files, Kind, Step
 from tests.fuzz.mutate import alter_tree, mutate_tree
 
 from longshore.app import api
-from longshore.app.configure.lint import lint_file
+from longshore.app.submit.lint_file import lint_file
 
 _NAMES = ("campus", "debug", "family")
 

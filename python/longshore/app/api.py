@@ -804,7 +804,7 @@ def explain_values(
 
 def lint(path: Path, overrides: Overrides | None = None) -> LintResult:
     """Find errors and doubtful values in a configuration or a site profile."""
-    from longshore.app.configure.lint import lint_file
+    from longshore.app.submit.lint_file import lint_file
 
     return lint_file(path, overrides, now=time.time())
 

@@ -16,6 +16,16 @@ class Progress(Protocol):
         """Report the start of a stage that may take a while."""
 
 
+class QuietProgress:
+    """Drops all messages."""
+
+    def note(self, text: str) -> None:
+        """Drop a note."""
+
+    def stage(self, text: str) -> None:
+        """Drop the start of a stage."""
+
+
 @dataclass
 class RecordingProgress:
     """Forwards messages and records the notes."""

@@ -14,7 +14,7 @@ from tests.config.findings import PLAIN, SCHEMA, findings_of
 from tests.depth import examples
 
 from longshore.app.configure.configuration import explain_keys, read_draft
-from longshore.app.configure.lint import lint_file
+from longshore.app.submit.lint_file import lint_file
 from longshore.config.lint.bps_aliases import add_intended_keys
 from longshore.config.lint.schema_check import Severity
 from longshore.config.lint.variable_checks import LintContext
@@ -247,7 +247,9 @@ def test_traps(tmp_path: Path, text: str, hint: str | None) -> None:
 
 def test_a_key_given_twice_is_an_error_beside_others(tmp_path: Path) -> None:
     path = tmp_path / "f.yaml"
-    path.write_text(f"{HERE}queue: a\nqueue: b\nrequestCpus: two\n", "utf-8")
+    path.write_text(
+        f"{HERE}queue: a\nqueue: b\nrequestCpus: two\npipeline: {{tasks: {{a: {{command: x}}}}}}\n", "utf-8"
+    )
     found = lint_file(path, now=0).findings
     assert [(each.origin.line, each.message) for each in found] == [
         (3, "the key 'queue' is given twice"),

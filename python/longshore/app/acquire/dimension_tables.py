@@ -8,33 +8,39 @@ from pathlib import Path
 
 from longshore.app.acquire.named_files import find_file, read_file
 from longshore.app.configure.configuration import Configuration
+from longshore.app.static_check import LeftOutError, StaticCheck
 from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import Node
-from longshore.config.values.templates import Template, parts_text
-from longshore.errors import ConfigError
+from longshore.config.values.templates import Template, parts_text, quote_value
+from longshore.errors import ConfigError, UndefinedVariableError
 from longshore.graph.declaration.description import FileKind, NeededFile
 from longshore.graph.declaration.pipeline_parts import needed_files
 from longshore.graph.query.file_patterns import capture_values, captured_names, glob_pattern
 from longshore.graph.query.tables import Table, parse_table
+from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 
 
-def read_tables(configuration: Configuration, node: Node) -> tuple[dict[str, Table], list[Path]]:
-    """Return the tables that a pipeline needs, and their files."""
+def read_tables(
+    configuration: Configuration, node: Node, static: StaticCheck | None = None
+) -> tuple[dict[str, Table], list[Path]]:
+    """Return the tables that a pipeline needs, and their files; `static` limits a static check."""
     tables: dict[str, Table] = {}
     read: list[Path] = []
     for needed in needed_files(node):
         if needed.kind is FileKind.TABLE:
             path = find_file(configuration, _expand_name(configuration, needed), "a table", needed.origin)
+            if static is not None and path.stat().st_size > static.max_bytes:
+                raise LeftOutError(f"the tasks by the values in '{path}', which is large, and their jobs")
             text = _decode(read_file(path, needed.origin), path, needed.origin)
             tables[needed.name] = parse_table(text, Origin(str(path)))
             read.append(path)
         else:
-            tables[needed.name] = _glob_table(configuration, needed)
+            tables[needed.name] = _glob_table(configuration, needed, static)
     return tables, read
 
 
-def _glob_table(configuration: Configuration, needed: NeededFile) -> Table:
+def _glob_table(configuration: Configuration, needed: NeededFile, static: StaticCheck | None) -> Table:
     pattern = _expand_name(configuration, needed)
     wanted = glob_pattern(pattern)
     for folder in dict.fromkeys(("", str(configuration.path.parent))):
@@ -43,6 +49,8 @@ def _glob_table(configuration: Configuration, needed: NeededFile) -> Table:
         paths = glob.glob(wanted, root_dir=folder or None, recursive=True, include_hidden=True)  # noqa: PTH207
         if paths:
             return capture_values(pattern, paths, needed.origin)
+    if static is not None:
+        raise LeftOutError(f"the tasks by the files that match {quote_value(pattern)}, and their jobs: no file does")
     return capture_values(pattern, (), needed.origin)
 
 
@@ -60,8 +68,20 @@ def _expand_name(configuration: Configuration, needed: NeededFile) -> str:
 
 
 def make_template(configuration: Configuration, text: Node, names: frozenset[str]) -> Template:
-    """Return a template in which only the given names are still variables."""
-    scope = replace(configuration.scope(), free=names)
+    """Return a template in which only the given names are still variables.
+
+    Raises `UndefinedVariableError` for a name that nothing defines: left out, it would give paths nobody meant.
+    """
+
+    def undefined(name: str, origin: Origin | None) -> str:
+        raise UndefinedVariableError(
+            f"{quote_value(str(text.value))} uses '{{{name}}}', which nothing defines",
+            origin=origin,
+            hint=did_you_mean(name, {*names, *configuration.config.names(scope)})
+            or "It may be a dimension of the pipeline, or a key of the configuration.",
+        )
+
+    scope = replace(configuration.scope(), free=names, undefined=undefined)
     return Interpolator(configuration.config, scope).template(str(text.value), text.origin)
 
 

@@ -10,10 +10,12 @@ from longshore.app.acquire.dimension_tables import make_template, read_tables
 from longshore.app.acquire.named_files import find_file
 from longshore.app.configure.configuration import Configuration
 from longshore.app.payload.pipeline_imports import ImportReader, pipeline_node
+from longshore.app.static_check import StaticCheck
 from longshore.config.values.merge import Node
 from longshore.config.values.quantities import parse_count
 from longshore.config.values.templates import parts_text
-from longshore.errors import ConfigError, PreparationError
+from longshore.contract.context import Problem
+from longshore.errors import ConfigError, FilesError, PreparationError
 from longshore.graph.declaration.imports import substitute_parameters
 from longshore.graph.declaration.pipeline_parts import PipelineKind, pipeline_kind, select_tasks
 from longshore.graph.pipeline.pipeline import DEFAULT_LIMIT, Pipeline, PipelineSettings, missing_files, read_pipeline
@@ -23,33 +25,46 @@ from longshore.world.read.yaml_includes import read_yaml
 _INLINE: Final = "pipeline"
 
 
-def read_inline_pipeline(configuration: Configuration) -> tuple[Pipeline, tuple[Path, ...]]:
+def read_inline_pipeline(
+    configuration: Configuration, static: StaticCheck | None = None
+) -> tuple[Pipeline, tuple[Path, ...]]:
     """Return the pipeline written in the configuration itself, and the files of its tables.
+
+    `static` limits a static check.
 
     Raises `ConfigError`, `GraphError` or `FilesError` if the pipeline is wrong or a file is missing.
     """
     node = configuration.config.node_at(_INLINE)
     if node is None:
         raise ConfigError("'pipeline' must stand at the root", origin=configuration.origin(_INLINE))
-    return _read_pipeline(configuration, node, _INLINE, configuration.path)
+    return _read_pipeline(configuration, node, _INLINE, configuration.path, static=static)
 
 
-def read_pipeline_file(configuration: Configuration, key: str = "pipelineYaml") -> tuple[Pipeline, tuple[Path, ...]]:
+def read_pipeline_file(
+    configuration: Configuration, key: str = "pipelineYaml", static: StaticCheck | None = None
+) -> tuple[Pipeline, tuple[Path, ...]]:
     """Return the pipeline in the file that a key names, and all files that were read.
 
-    ``FILE#LABEL,LABEL`` or ``FILE#BEGIN..END`` selects a part of it. Raises `ConfigError`, `GraphError` or
-    `FilesError` if the pipeline is wrong or a file is missing.
+    ``FILE#LABEL,LABEL`` or ``FILE#BEGIN..END`` selects a part of it. `static` limits a static check.
+
+    Raises `ConfigError`, `GraphError` or `FilesError` if the pipeline is wrong or a file is missing.
     """
     origin = configuration.origin(key)
     name, marked, labels = configuration.text(key).partition("#")
     path = find_file(configuration, name, f"'{key}'", origin)
     names = [label.strip() for label in labels.split(",")] if marked else None
-    pipeline, files = _read_pipeline(configuration, pipeline_node(read_yaml(path)), key, path, names)
+    pipeline, files = _read_pipeline(configuration, pipeline_node(read_yaml(path)), key, path, names, static=static)
     return pipeline, (path, *files)
 
 
 def _read_pipeline(
-    configuration: Configuration, node: Node, key: str, path: Path, names: list[str] | None = None
+    configuration: Configuration,
+    node: Node,
+    key: str,
+    path: Path,
+    names: list[str] | None = None,
+    *,
+    static: StaticCheck | None,
 ) -> tuple[Pipeline, tuple[Path, ...]]:
     """Return the pipeline, limited to labels if some are named, and the files it read beside its own."""
     imports = ImportReader(partial(_find_import, configuration))
@@ -63,7 +78,7 @@ def _read_pipeline(
             hint="Put it into one, and name that with 'pipelineYaml'.",
         )
     node = substitute_parameters(node)
-    tables, read = read_tables(configuration, node)
+    tables, read = read_tables(configuration, node, static)
     folder = configuration.env["PWD"]
     limit = configuration.search("maxTasks")
     settings = PipelineSettings(
@@ -72,10 +87,17 @@ def _read_pipeline(
         limit=parse_count(limit, "maxTasks", configuration.origin("maxTasks"), least=1) if limit else DEFAULT_LIMIT,
         name=configuration.text("payloadName"),
         directory=folder,
+        sample=static.max_tasks if static else 0,
         expand=lambda text, names: make_template(configuration, text, names),
     )
     pipeline = read_pipeline(node, tables, settings)
-    _refuse_missing(pipeline, folder)
+    missing = _find_missing(pipeline, folder)
+    if static is not None:
+        static.seen.extend(Problem(message=each.message, hint=each.hint, origin=each.origin) for each in missing)
+        if left_out := pipeline.tasks - len(pipeline.graph.dag):
+            static.left_out.append(f"{left_out:,} of {pipeline.tasks:,} tasks, and files that two of them write")
+    elif missing:
+        raise missing[0]
     return pipeline, (*imports.files, *read)
 
 
@@ -85,8 +107,9 @@ def _find_import(configuration: Configuration, name: Node, folder: Path) -> Path
     return find_file(configuration, written, "an import", name.origin, folder=folder)
 
 
-def _refuse_missing(pipeline: Pipeline, folder: str) -> None:
+def _find_missing(pipeline: Pipeline, folder: str) -> list[FilesError]:
+    """Return the error for external files that do not exist, if any."""
     paths = [path for external in pipeline.external for path in external.paths]
     absent = frozenset(path for path in paths if not can_see(Path(folder, path)))
-    if error := missing_files(pipeline, absent):
-        raise error
+    error = missing_files(pipeline, absent)
+    return [error] if error else []

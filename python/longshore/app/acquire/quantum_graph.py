@@ -13,6 +13,7 @@ from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.configure.secret_values import find_secret_values
 from longshore.app.payload.payload import AcquiredPayload, note_kept_graph
 from longshore.app.progress import Progress
+from longshore.app.static_check import LeftOutError
 from longshore.config.profile.command_lines import read_command_words
 from longshore.config.values.merge import PACKAGED_LAYERS, map_items
 from longshore.config.values.scope import Scope
@@ -73,6 +74,7 @@ def make_graph(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
             origin=configuration.origin("createQuantumGraph"),
             hint="It has a default: leave it out; or name a graph with 'qgraphFile'.",
         )
+    _leave_out(run)
     with apply_umask(configuration.resolved_site.umask):
         create_run_folder(run.paths.root)
         _run_command(run, _CREATE, words, graph, progress)
@@ -103,6 +105,7 @@ def copy_graph(run: ResolvedRun, key: str, progress: Progress) -> AcquiredPayloa
     named = {"inputQgraphFile": original, "qgraphFile": original if is_renamed else copy, _UPDATED_GRAPH_KEY: copy}
     scope = configuration.scope(**{key: str(path) for key, path in named.items()})
     words = read_command_words(configuration.config, _UPDATE.key, scope)
+    _leave_out(run)
     with apply_umask(configuration.resolved_site.umask):
         create_run_folder(run.paths.root)
         target = original if words else copy
@@ -115,6 +118,12 @@ def copy_graph(run: ResolvedRun, key: str, progress: Progress) -> AcquiredPayloa
         if words:
             _run_command(run, _UPDATE, words, copy, progress)
     return _read_graph(run, name, (), (name, *((original.name, _UPDATE.output) if words else ())), progress)
+
+
+def _leave_out(run: ResolvedRun) -> None:
+    """Raise `LeftOutError` in a static check: programs of LSST make and read a quantum graph."""
+    if run.static is not None:
+        raise LeftOutError("the tasks of the quantum graph, and their jobs")
 
 
 def _read_graph(

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -21,6 +22,7 @@ from longshore.app.payload.lsst import is_lsst_pipeline
 from longshore.app.payload.payload import AcquiredPayload
 from longshore.app.payload.payload_format import source_of_file_name
 from longshore.app.progress import Progress
+from longshore.app.static_check import LeftOutError, StaticCheck
 from longshore.config.values.merge import plain_map
 from longshore.contract.source import Payload
 from longshore.errors import ConfigError, GraphError
@@ -115,12 +117,14 @@ def _read_graph_source(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
             origin=configuration.origin(_FILE),
             hint=f"Name the format with 'graphSource': {', '.join(_READERS)}, or the source of a plug-in.",
         )
-    return _call_plugin(configuration)
-
-
-def _call_plugin(configuration: Configuration) -> AcquiredPayload:
-    """Read the payload with a source from another package."""
     source = find_function(configuration, _SOURCE, group=GRAPH_SOURCES, what="source", built_in_names=_READERS)
+    if run.static is not None:
+        raise LeftOutError(f"the tasks of the source '{name}', and their jobs")
+    return _call_plugin(configuration, source)
+
+
+def _call_plugin(configuration: Configuration, source: Callable[..., object]) -> AcquiredPayload:
+    """Read the payload with a source from another package."""
     path = find_payload_file(configuration, _FILE) if configuration.text(_FILE) else None
     payload = Payload(
         name=configuration.text("payloadName"),
@@ -151,17 +155,18 @@ def _key_position(configuration: Configuration, key: str) -> tuple[str, int, int
 def _read_pipeline(run: ResolvedRun, key: str, progress: Progress) -> AcquiredPayload:
     configuration = run.configuration
     if key == _INLINE:
-        pipeline, files = read_inline_pipeline(configuration)
+        pipeline, files = read_inline_pipeline(configuration, run.static)
     elif key == _PIPELINE and is_lsst_pipeline(configuration.text(key).partition("#")[0], configuration.path.parent):
         return make_graph(run, progress)
     else:
-        pipeline, files = read_pipeline_file(configuration, key)
+        pipeline, files = read_pipeline_file(configuration, key, run.static)
     return AcquiredPayload(graph=pipeline.graph, files=files, commands=pipeline.commands)
 
 
 def _read_wfformat(run: ResolvedRun, key: str, _progress: Progress) -> AcquiredPayload:
     configuration = run.configuration
     path = find_payload_file(configuration, key)
+    _leave_out_large(path, run.static)
     replay = configuration.search("replay")
     settings: dict[str, YamlValue] = {
         **(replay if isinstance(replay, dict) else {}),
@@ -182,7 +187,14 @@ def _read_wfformat(run: ResolvedRun, key: str, _progress: Progress) -> AcquiredP
 def _read_graph_file(run: ResolvedRun, key: str, _progress: Progress) -> AcquiredPayload:
     configuration = run.configuration
     path = find_payload_file(configuration, key)
+    _leave_out_large(path, run.static)
     return read_tasks(path, configuration.text("payloadName"), configuration.origin(key))
+
+
+def _leave_out_large(path: Path, static: StaticCheck | None) -> None:
+    """Raise `LeftOutError` if a static check would take long to read a file."""
+    if static is not None and path.stat().st_size > static.max_bytes:
+        raise LeftOutError(f"the tasks in '{path}', which is large, and their jobs")
 
 
 _READERS: Final[dict[str, Callable[[ResolvedRun, str, Progress], AcquiredPayload]]] = {

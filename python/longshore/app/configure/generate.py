@@ -54,6 +54,11 @@ def generate(draft: Draft, warnings: Iterable[Finding]) -> tuple[Draft, list[Fin
         raise
 
 
+def is_generated(configuration: Configuration) -> bool:
+    """Tell whether a function generates parts of a configuration."""
+    return next(_find_calls(configuration.config.root, ()), None) is not None
+
+
 def refuse_late_functions(before: Configuration, after: Configuration) -> None:
     """Refuse generating functions of a site profile that was chosen after functions were called.
 

@@ -1,4 +1,4 @@
-"""Lint of configurations: for a configuration before use, and for a file (`longshore config lint`)."""
+"""Lint of a configuration, before it is used, and the result of lint of a file."""
 
 from __future__ import annotations
 
@@ -6,35 +6,28 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from pathlib import Path
 
 import msgspec
 
-from longshore.app.configure.configuration import Configuration, make_draft
-from longshore.app.configure.layers import Overrides, read_layers
+from longshore.app.configure.configuration import Configuration
 from longshore.app.configure.payload_names import find_payload_names
-from longshore.app.configure.schemas import configuration_schema, profile_schema, schema_fragment, service_plugins
+from longshore.app.configure.schemas import configuration_schema, schema_fragment, service_plugins
 from longshore.app.configure.service_lookup import find_service_plugin
 from longshore.app.configure.site import raise_first_error, unknown_site
 from longshore.config.lint.lint import hide_secret_lines, lint
-from longshore.config.lint.schema_check import Finding, Severity, check_schema
-from longshore.config.lint.secrets import find_secrets
+from longshore.config.lint.schema_check import Finding, Severity
 from longshore.config.lint.section_checks import BpsDefaultService, find_choices
 from longshore.config.lint.variable_checks import LintContext
 from longshore.config.values.merge import map_items, plain_map
 from longshore.errors import ConfigError
-from longshore.model.workflow.collection_pause import collection_paused
 from longshore.origin import Origin
 from longshore.world.plugins import CLUSTERING, built_in_plugins
 from longshore.world.read.yaml_includes import SourceFile, read_yaml
 from longshore.world.read.yaml_text import key_places
 from longshore.world.shipped_files import shipped_path
 
-_PROFILE_KEYS = frozenset({"inherits", "hosts", "limits", "service"})
-"""Root keys that occur only in site profiles."""
 _LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 """Line ends in YAML; Python's `splitlines` splits at more characters."""
-_MAX_SOURCE_BYTES = 16 * 1024 * 1024
 
 
 def check_configuration(configuration: Configuration) -> list[Finding]:
@@ -50,10 +43,14 @@ def check_configuration(configuration: Configuration) -> list[Finding]:
 
 @dataclass(frozen=True, kw_only=True)
 class LintResult:
-    """Findings in a file and its includes, in the order of the files, with the text of each file."""
+    """Findings in a file and its includes, in the order of the files, with the text of each file.
+
+    `left_out` has phrases for what was not checked because it depends on files or the machine.
+    """
 
     findings: tuple[Finding, ...]
     sources: Mapping[str, str]
+    left_out: tuple[str, ...] = ()
 
     @cached_property
     def _lines(self) -> Mapping[str, list[str]]:
@@ -98,14 +95,17 @@ def _plugins_read(configuration: Configuration) -> bool:
     plugin = find_service_plugin(configuration.service)
     if plugin is None or not plugin.is_built_in or "graphSource" in configuration.config:
         return True
-    algorithm = configuration.config.search("clusterAlgorithm", configuration.scope()).value
+    try:
+        algorithm = configuration.search("clusterAlgorithm")
+    except ConfigError:
+        return True  # its own check reports the error
     name = str(algorithm or "").strip().rpartition(".")[2]
     return bool(name) and name not in built_in_plugins(CLUSTERING)
 
 
 def sort_findings(findings: Iterable[Finding], configuration: Configuration) -> list[Finding]:
     """Remove duplicate findings and sort them in the order of the configuration's files."""
-    return _sort_by_position(findings, _file_texts(configuration.layers.files))
+    return sort_by_position(findings, file_texts(configuration.layers.files))
 
 
 def _undefined_sites(configuration: Configuration, labels: frozenset[str] | None) -> Iterator[Finding]:
@@ -126,34 +126,7 @@ def _undefined_sites(configuration: Configuration, labels: frozenset[str] | None
                 yield Finding(message=error.message, origin=origin, hint=error.hint)
 
 
-def lint_file(path: Path, overrides: Overrides | None = None, *, now: float) -> LintResult:
-    """Lint a file and its includes, as if it were used in a run; raises `UsageError` for a malformed ``--set``."""
-    with collection_paused():  # garbage collection would take a third of the time
-        return _lint_file(path, overrides, now=now)
-
-
-def _lint_file(path: Path, overrides: Overrides | None, *, now: float) -> LintResult:
-    try:
-        draft = make_draft(read_layers(path, overrides, now=now))
-    except ConfigError as error:
-        finding = _to_finding(error, path)
-        return LintResult(findings=(finding,), sources=_source_text(finding.origin))
-    sources = _file_texts(draft.read_files())
-    profile = next((layer.root for layer in draft.all_layers if layer.name == str(path)), None)
-    if profile is not None and not _PROFILE_KEYS.isdisjoint(map_items(profile)):
-        notes = [note for read in draft.layers.files for note in read.notes]
-        findings = [*notes, *check_schema(profile, profile_schema()), *find_secrets(profile)]
-        return LintResult(findings=tuple(sort_findings(findings, draft)), sources=sources)
-    found = [*draft.layers.warnings, *(_to_finding(error, path) for error in draft.site_errors)]
-    findings = _sort_by_position([*found, *lint_configuration(draft, thorough=True)], sources)
-    return LintResult(findings=tuple(findings), sources=sources)
-
-
-def _to_finding(error: ConfigError, path: Path) -> Finding:
-    return Finding(message=error.message, origin=error.origin or Origin(str(path)), hint=error.hint)
-
-
-def _sort_by_position(findings: Iterable[Finding], texts: Mapping[str, str]) -> list[Finding]:
+def sort_by_position(findings: Iterable[Finding], texts: Mapping[str, str]) -> list[Finding]:
     """Remove duplicates and sort findings by file and line, each at its key or value."""
     numbers = {file: number for number, file in enumerate(texts)}
     places = cache(lambda file: key_places(texts[file]))
@@ -175,19 +148,9 @@ def _sort_by_position(findings: Iterable[Finding], texts: Mapping[str, str]) -> 
     return sorted(once.values(), key=position)
 
 
-def _file_texts(files: Iterable[SourceFile]) -> dict[str, str]:
+def file_texts(files: Iterable[SourceFile]) -> dict[str, str]:
+    """Return the text of each file by its name."""
     return {str(read.path): read.content.decode("utf-8-sig", "replace") for read in files}
-
-
-def _source_text(origin: Origin) -> dict[str, str]:
-    """Return the text of the file that an error refers to, if any."""
-    try:
-        path = Path(origin.file)
-        if not origin.line or path.stat().st_size > _MAX_SOURCE_BYTES:
-            return {}
-        return {origin.file: path.read_bytes().decode("utf-8-sig", "replace")}
-    except (OSError, ValueError):
-        return {}
 
 
 def _find_bps_default() -> BpsDefaultService | None:

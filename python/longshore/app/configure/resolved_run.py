@@ -19,6 +19,7 @@ from longshore.app.configure.service_lookup import default_site, find_service
 from longshore.app.configure.site import ResolvedSite
 from longshore.app.configure.user_functions import make_caller
 from longshore.app.progress import Progress
+from longshore.app.static_check import StaticCheck
 from longshore.config.lint.schema_check import Finding
 from longshore.config.lint.section_checks import find_choices
 from longshore.config.profile.retry_rules import ValueReader, parse_signals
@@ -53,7 +54,7 @@ class ResolvedRun:
     """Last stage of a configuration: a run whose service was probed.
 
     `id` is the reserved id, empty if the run will not be written; `paths` is the future run directory; `context` is
-    the contract's `Context` with the probe.
+    the contract's `Context` with the probe. `static` limits a static check, in which nothing was probed.
     """
 
     id: str = ""
@@ -61,6 +62,7 @@ class ResolvedRun:
     service: WmsService
     paths: RunPaths
     context: Context
+    static: StaticCheck | None = None
     _by_site: dict[str, ResolvedConfiguration] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def at_site(self, name: str, origin: Origin | None = None) -> ResolvedConfiguration:
@@ -83,7 +85,17 @@ def resolve_run(
     draft = read_draft(path, overrides, now=now)
     draft, warnings = generate(draft, check_configuration(draft))
     note_warnings(warnings, progress)
-    configuration = resolve_configuration(draft)
+    return resolve_draft(draft, progress=progress, run_id=run_id)
+
+
+def resolve_draft(
+    draft: Draft, *, progress: Progress, run_id: str = "", static: StaticCheck | None = None
+) -> ResolvedRun:
+    """Resolve a run from its draft; with `static`, the service is not probed.
+
+    Raises `LongshoreError` if a value is wrong or the service cannot be used.
+    """
+    configuration = resolve_configuration(draft, is_static=static is not None)
     service = find_service(configuration.service, origin=configuration.service_origin)
     configuration = at_default_site(configuration, service)
     for note in (
@@ -94,12 +106,17 @@ def resolve_run(
     ):
         progress.note(note)
     paths = RunPaths(Path(configuration.text("submitPath")).absolute())
-    context = service_context(configuration, service, paths)
-    return ResolvedRun(id=run_id, configuration=configuration, service=service, paths=paths, context=context)
+    context = (service_context if static is None else _make_context)(configuration, service, paths)
+    return ResolvedRun(
+        id=run_id, configuration=configuration, service=service, paths=paths, context=context, static=static
+    )
 
 
-def resolve_configuration(draft: Draft) -> ResolvedConfiguration:
-    """Call user functions and fix the run's name; raises `ConfigError` if name or directory are wrong."""
+def resolve_configuration(draft: Draft, *, is_static: bool = False) -> ResolvedConfiguration:
+    """Call user functions and fix the run's name; raises `ConfigError` if name or directory are wrong.
+
+    A static check accepts a directory with variables that the environment lacks: another machine may set them.
+    """
     resolved = ResolvedConfiguration(
         layers=draft.layers,
         base=draft.base,
@@ -112,7 +129,7 @@ def resolve_configuration(draft: Draft) -> ResolvedConfiguration:
         site_layers=draft.site_layers,
         top_layers=draft.top_layers,
     )
-    name = {"bps_defined": {"uniqProcName": _checked_run_name(resolved).replace("/", "_")}}
+    name = {"bps_defined": {"uniqProcName": _checked_run_name(resolved, is_static=is_static).replace("/", "_")}}
     return resolved.with_top_layer(make_layer(name, "bps_defined", LayerRank.COMMAND_LINE))
 
 
@@ -122,7 +139,7 @@ def note_warnings(warnings: Iterable[Finding], progress: Progress) -> None:
         progress.note(f"{warning.origin}: {warning.message}" + (f". {warning.hint}" if warning.hint else ""))
 
 
-def _checked_run_name(configuration: Configuration) -> str:
+def _checked_run_name(configuration: Configuration, *, is_static: bool) -> str:
     """Return ``outputRun``, after a check that it and ``submitPath`` are valid file names."""
     for key in ("outputRun", "submitPath"):
         if not configuration.text(key):
@@ -136,7 +153,7 @@ def _checked_run_name(configuration: Configuration) -> str:
                 hint="Programs that read the path line by line would not find it.",
             )
     variable = re.search(r"\$\{?[A-Za-z_]\w*\}?", configuration.text("submitPath"))
-    if variable:
+    if variable and not is_static:
         raise ConfigError(
             f"'submitPath' uses '{variable[0]}', which is not in the environment",
             origin=configuration.origin("submitPath"),
@@ -195,6 +212,16 @@ def _backend_option_notes(configuration: Configuration, service: WmsService) -> 
 def service_context(configuration: Configuration, service: WmsService, run: RunPaths) -> Context:
     """Return the contract's `Context` for a service, with its probe."""
     site = configuration.resolved_site
+    scratch = site.settings.get("scratch")
+    if scratch and service.traits.runs_on_submit_host and not can_see_folder(Path(scratch)):
+        raise FilesError(f"'scratch' of the site '{site.name}' is '{scratch}', which is no directory")
+    context = _make_context(configuration, service, run)
+    return msgspec.structs.replace(context, probe=service.ping(context))
+
+
+def _make_context(configuration: Configuration, service: WmsService, run: RunPaths) -> Context:
+    """Return the contract's `Context` for a service, without its probe."""
+    site = configuration.resolved_site
     section = configuration.config.node_at("site", configuration.site)
     # The site's settings and the job values of its section.
     job_defaults = {"account": configuration.text("accountingGroup"), "queue": configuration.text("queue")}
@@ -203,7 +230,7 @@ def service_context(configuration: Configuration, service: WmsService, run: RunP
         **site.settings,
         **{key: value for key, value in job_defaults.items() if value},
     }
-    ctx = Context(
+    return Context(
         settings=service_settings(configuration, service),
         site=Site(name=configuration.site, settings=settings, origin=site.origin),
         paths=run,
@@ -211,7 +238,6 @@ def service_context(configuration: Configuration, service: WmsService, run: RunP
         | {"longshore-job": shipped_path("bin", "longshore-job").read_text("utf-8")}
         | _read_templates(site),
     )
-    return msgspec.structs.replace(ctx, probe=service.ping(ctx))
 
 
 def service_settings(configuration: Configuration, service: WmsService) -> dict[str, Any]:
@@ -281,8 +307,6 @@ def _executor_settings(site: ResolvedSite, service: WmsService) -> dict[str, obj
     if own := site.settings.get(service.traits.settings_key):
         found[service.traits.settings_key] = own
     if scratch := site.settings.get("scratch"):
-        if service.traits.runs_on_submit_host and not can_see_folder(Path(scratch)):
-            raise FilesError(f"'scratch' of the site '{site.name}' is '{scratch}', which is no directory")
         found["scratch"] = scratch
     if limits := executor_limits(site.limits):
         found["limits"] = limits

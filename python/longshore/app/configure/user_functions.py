@@ -12,7 +12,7 @@ from longshore.app.configure.configuration import Configuration
 from longshore.config.values.bps_eval import FunctionCall, FunctionCaller
 from longshore.config.values.merge import Layer, Node, map_items
 from longshore.config.values.templates import quote_value
-from longshore.errors import ConfigError, LongshoreError
+from longshore.errors import ConfigError, FunctionRefusedError, LongshoreError
 from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 from longshore.world.plugins import all_plugins
@@ -39,7 +39,7 @@ def refuse_functions(configuration: Configuration, what: str, origin: Origin | N
     command only looks at the configuration.
     """
     if not configuration.layers.overrides.calls_functions:
-        raise ConfigError(
+        raise FunctionRefusedError(
             f"{what} calls a function, and a command that only looks at a configuration calls none",
             origin=origin,
             hint="Prepare the run, and name its directory instead.",

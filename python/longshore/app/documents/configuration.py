@@ -135,6 +135,8 @@ class LintDocument(Document, frozen=True, kw_only=True):
     """Number of notes."""
     findings: Sequence[FindingEntry]
     """The findings, in the order of the files."""
+    left_out: Sequence[str]
+    """What was not checked, because it depends on files, functions or the machine."""
 
 
 def config_show_document(root: Node, *, origins: bool) -> ConfigShowDocument:
@@ -163,6 +165,7 @@ def lint_document(linted: LintResult, *, ok: bool) -> LintDocument:
             )
             for finding in linted.findings
         ],
+        left_out=linted.left_out,
     )
 
 

@@ -46,7 +46,18 @@ def check_jobs(
     `commands` are the payload's commands per label. Raises `RequestError` or `FilesError` if all problems are
     requests or files, else `PreparationError`.
     """
-    found = group_problems(_find_problems(run, workflow), workflow)
+    jobs = list(workflow)
+    # A pipeline's reader found its missing inputs, and named their place.
+    inputs = () if run.static and run.static.seen else _missing_inputs(jobs, workflow.files)
+    missing = chain(missing_programs(jobs, workflow.files, run.configuration), inputs)
+    problems = _find_problems(run, workflow, jobs)
+    if run.static is not None:
+        # Another machine may have these files.
+        seen = group_problems(missing, workflow)
+        run.static.seen.extend(_add_origin(problem, run, commands) for problem in seen)
+    else:
+        problems = chain(problems, missing if run.service.traits.runs_on_submit_host else map(_as_seen_here, missing))
+    found = group_problems(problems, workflow)
     raise_problems((_add_origin(problem, run, commands) for problem in found), progress)
 
 
@@ -98,20 +109,17 @@ def find_missing_inputs(run: RunPaths) -> Iterator[Problem]:
         yield Problem(message=f"its input '{path}' is not there any more{more}")
 
 
-def _find_problems(run: ResolvedRun, workflow: Workflow) -> Iterator[Problem]:
+def _find_problems(run: ResolvedRun, workflow: Workflow, jobs: Sequence[Job]) -> Iterator[Problem]:
     yield from run.service.check(workflow, run.context)
     yield from exceeded_site_limits(run, workflow)
     yield from capped_memory_notes(workflow)
-    jobs = list(workflow)
     yield from _log_conflicts(jobs, workflow)
     yield from _output_conflicts(jobs, workflow.files)
-    missing = chain(missing_programs(jobs, workflow.files, run.configuration), _missing_inputs(jobs, workflow.files))
-    for problem in missing:
-        if run.service.traits.runs_on_submit_host:
-            yield problem
-        else:  # the hosts of the jobs may have the file
-            message = f"{problem.message}, as seen from this host"
-            yield msgspec.structs.replace(problem, message=message, fatal=False)
+
+
+def _as_seen_here(problem: Problem) -> Problem:
+    """Return a missing file as a note: the hosts of the jobs may have it."""
+    return msgspec.structs.replace(problem, message=f"{problem.message}, as seen from this host", fatal=False)
 
 
 def _add_origin(problem: Problem, run: ResolvedRun, commands: Mapping[str, Node]) -> Problem:

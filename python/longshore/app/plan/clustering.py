@@ -12,6 +12,7 @@ from longshore.app.configure.configuration import Configuration
 from longshore.app.configure.resolved_run import ResolvedRun, payload_identity, read_value
 from longshore.app.configure.user_functions import call_function, find_function
 from longshore.app.payload.payload import AcquiredPayload
+from longshore.app.static_check import LeftOutError, StaticCheck
 from longshore.config.select.cluster_rules import parse_cluster_rules
 from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import plain_map
@@ -47,10 +48,10 @@ def cluster_run(acquired: AcquiredRun) -> ClusteredRun:
     clustered so.
     """
     run, payload = acquired.run, acquired.payload
-    return ClusteredRun(run=run, payload=payload, graph=_cluster_tasks(run.configuration, payload.graph))
+    return ClusteredRun(run=run, payload=payload, graph=_cluster_tasks(run.configuration, payload.graph, run.static))
 
 
-def _cluster_tasks(configuration: Configuration, graph: TaskGraph) -> ClusteredGraph:
+def _cluster_tasks(configuration: Configuration, graph: TaskGraph, static: StaticCheck | None) -> ClusteredGraph:
     """Group tasks into clusters with the configured algorithm."""
     name = configuration.text(_KEY).strip() or "single_quantum_clustering"
     short = found[1] if (found := _BPS.fullmatch(name)) else name
@@ -61,6 +62,8 @@ def _cluster_tasks(configuration: Configuration, graph: TaskGraph) -> ClusteredG
             clustered = algorithm(graph, _settings(configuration, graph, short))
         else:
             function = find_function(configuration, _KEY, group=CLUSTERING, what="clustering algorithm")
+            if static is not None:
+                raise LeftOutError(f"jobs, which '{name}' makes of tasks")
             settings = _settings(configuration, graph, name)
             clustered = call_function(configuration, _KEY, function, graph, settings, returns=ClusteredGraph)
     if built_in_algorithm is None or configuration.flag("validateClusteredQgraph"):

@@ -66,10 +66,14 @@ def _prepare(
     ignored = [key for key in PAYLOAD_KEYS if run.configuration.config.node_at(key)]
     if ignored:
         progress.note("submitcmd runs 'customJob' alone and ignores " + ", ".join(f"'{key}'" for key in ignored))
-    return advance_run(_plan_script(run, progress), PreparedRun, progress)
+    return advance_run(plan_script(run, progress), PreparedRun, progress)
 
 
-def _plan_script(run: ResolvedRun, progress: Progress) -> RunPlan:
+def plan_script(run: ResolvedRun, progress: Progress) -> RunPlan:
+    """Make the job of ``customJob``; a static check makes no folders.
+
+    Raises `ConfigError` if a value is wrong, `FilesError` if a file is missing.
+    """
     script = _read_script(run)
     name = script.executable.name
     files = [File(name=key, path=source.name, transfer=True) for key, source in script.inputs.items()]
@@ -90,7 +94,8 @@ def _plan_script(run: ResolvedRun, progress: Progress) -> RunPlan:
         attributes=run_attributes(run.configuration) | {"bps_iscustom": "True"},
     )
     check_jobs(run, workflow, progress)
-    _make_parents(script.outputs)
+    if run.static is None:
+        _make_parents(script.outputs)
     return RunPlan(
         run=run,
         workflow=workflow,

@@ -19,7 +19,10 @@ def lint_text(linted: LintResult, name: str) -> str:
     """Format each finding with its line and a caret, then the number of findings."""
     shown = [line for finding in linted.findings for line in _finding_lines(finding, linted.source(finding))]
     counts = [f"{linted.count(each)} {each.value}{'' if linted.count(each) == 1 else 's'}" for each in Severity]
-    return "\n".join([*shown, f"{escape_controls(name)}: {', '.join(counts)}"])
+    ending = [f"{escape_controls(name)}: {', '.join(counts)}"]
+    if linted.left_out:
+        ending.append(escape_controls(f"Not checked: {'; '.join(linted.left_out)}."))
+    return "\n".join([*shown, *ending])
 
 
 def _finding_lines(finding: Finding, line: str | None) -> Iterator[str]:

@@ -23,7 +23,7 @@ from longshore.config.values.templates import (
     split_fields,
     wms_placeholder,
 )
-from longshore.errors import ConfigError, ReferenceCycleError
+from longshore.errors import ConfigError, FunctionRefusedError, ReferenceCycleError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
@@ -106,6 +106,8 @@ class Interpolator:
             return join_parts(
                 evaluate_calls(part, origin, self.config.caller) if isinstance(part, str) else part for part in parts
             )
+        except FunctionRefusedError:
+            raise
         except ConfigError:
             if not fields:
                 raise

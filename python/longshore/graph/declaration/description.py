@@ -19,7 +19,8 @@ from longshore.model.suggestions import did_you_mean
 from longshore.model.tasks.dag import adjacency, find_cycle, topological_order
 from longshore.origin import Origin
 
-_PIPELINE_KEYS: Final = ("description", "dimensions", "relations", "datasets", "tasks", "subsets")
+PIPELINE_KEYS: Final = ("description", "dimensions", "relations", "datasets", "tasks", "subsets")
+"""Keys of a pipeline after its imports were joined."""
 _TASK_KEYS: Final = ("description", "dimensions", "command", "inputs", "outputs", "after")
 _JOB_NAMES: Final = frozenset({"label", "jobName", "jobLabel"})
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -111,7 +112,7 @@ def read_declaration(node: Node) -> PipelineDeclaration:
     Raises `ConfigError` if a declaration is malformed or a name unknown, and `CycleError` if labels form a cycle.
     """
     top = map_items(drop_deleted_keys(node), "the pipeline")
-    check_keys(top, _PIPELINE_KEYS, "a pipeline")
+    check_keys(top, PIPELINE_KEYS, "a pipeline")
     dimensions = _dimensions(top.get("dimensions"))
     datasets = {
         name: DatasetEntry(name, _path(name, item)) for name, item in _named_items(top.get("datasets"), "datasets")
@@ -348,13 +349,7 @@ def _task(
     what = f"the task '{label}'"
     if not _LABEL.fullmatch(label):
         raise ConfigError(f"{quote_value(label)} cannot be the label of a task", origin=node.origin)
-    items = map_items(node, what)
-    check_keys(
-        items,
-        _TASK_KEYS,
-        what,
-        f"What its jobs ask for stands outside of the pipeline, under 'pipetask: {{{label}: ...}}'.",
-    )
+    items = check_task_keys(label, node)
     if items.get("command", node).value is None or "command" not in items:
         raise ConfigError(f"{what} has no 'command'", origin=node.origin)
     task = TaskEntry(
@@ -373,6 +368,15 @@ def _task(
     if label in task.after:
         raise ConfigError(f"{what} cannot come after itself", origin=task.after[label])
     return task
+
+
+def check_task_keys(label: str, node: Node) -> dict[str, Node]:
+    """Items of a task; refuse unknown keys."""
+    what = f"the task '{label}'"
+    items = map_items(node, what)
+    hint = f"What its jobs ask for stands outside of the pipeline, under 'pipetask: {{{label}: ...}}'."
+    check_keys(items, _TASK_KEYS, what, hint)
+    return items
 
 
 def _known_names(node: Node | None, kind: str, known: Collection[str], where: str) -> dict[str, Origin]:

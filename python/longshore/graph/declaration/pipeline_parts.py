@@ -8,7 +8,16 @@ from enum import StrEnum
 from longshore.config.values.merge import Node, drop_deleted_keys, plain_value
 from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
-from longshore.graph.declaration.description import NeededFile, map_items, read_declaration, read_names, unknown_name
+from longshore.graph.declaration.description import (
+    PIPELINE_KEYS,
+    NeededFile,
+    check_keys,
+    check_task_keys,
+    map_items,
+    read_declaration,
+    read_names,
+    unknown_name,
+)
 from longshore.graph.declaration.label_range import RANGE_SIGN, range_labels
 from longshore.origin import Origin
 
@@ -39,12 +48,14 @@ def pipeline_kind(node: Node) -> PipelineKind:
         raise ConfigError(message, origin=with_class[one].origin)
     if with_class or (not tasks and ("imports" in top or "instrument" in top)):
         return PipelineKind.LSST
+    if not tasks:
+        check_keys(top, (*PIPELINE_KEYS, "imports", "parameters"), "a pipeline")
+        raise ConfigError("the pipeline has no 'tasks'", origin=node.origin)
     for label, task in tasks.items():
         if label not in with_command:
+            check_task_keys(label, task)
             hint = "Give it the line or the list of words that its jobs run."
             raise ConfigError(f"the task '{label}' has no 'command'", origin=task.origin, hint=hint)
-    if not tasks:
-        raise ConfigError("the pipeline has no 'tasks'", origin=node.origin)
     return PipelineKind.COMMANDS
 
 

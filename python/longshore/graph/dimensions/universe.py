@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import compress, product
+from itertools import compress, islice, product
 from math import prod
 from operator import itemgetter
 
@@ -72,8 +72,10 @@ class Universe:
         """Number of rows of `rows`; a product is counted, not built."""
         return prod(len(part.rows) for part in self._project_components(dimensions))
 
-    def rows(self, dimensions: Sequence[str], what: str) -> list[Row]:
+    def rows(self, dimensions: Sequence[str], what: str, *, sample: int = 0) -> list[Row]:
         """Distinct combinations of values of some dimensions, sorted; `what` names their use in errors.
+
+        `sample` limits their number; 0 does not.
 
         Raises `GraphError` if there are too many.
         """
@@ -81,9 +83,12 @@ class Universe:
         self._check_limit(prod(len(part.rows) for part in parts), what)
         if not parts:
             return [()]
-        rows = parts[0].rows
+        rows = parts[0].rows[:sample] if sample else parts[0].rows
         for part in parts[1:]:
-            rows = [left + right for left in rows for right in part.rows]
+            if sample:
+                rows = list(islice((left + right for left in rows for right in part.rows), sample))
+            else:
+                rows = [left + right for left in rows for right in part.rows]
         rows = list(map(row_projection([name for part in parts for name in part.dimensions], dimensions), rows))
         rows.sort()
         return rows

@@ -14,12 +14,15 @@ from longshore.model.tasks.task import DataId, Task
 
 
 class LabelTasks:
-    """Tasks of one label, column by column."""
+    """Tasks of one label, column by column; `sample` limits their number, 0 does not."""
 
-    def __init__(self, entry: TaskEntry, universe: Universe, templates: Mapping[str, PathTemplate]) -> None:
+    def __init__(
+        self, entry: TaskEntry, universe: Universe, templates: Mapping[str, PathTemplate], *, sample: int = 0
+    ) -> None:
         self.entry = entry
+        self.sample = sample
         self.universe = universe
-        self.rows = universe.rows(entry.dimensions, f"data IDs of the task '{entry.label}'")
+        self.rows = universe.rows(entry.dimensions, f"data IDs of the task '{entry.label}'", sample=sample)
         """Codes of the values of each data ID, sorted."""
         self._codes = _codes_by_dimension(entry.dimensions, self.rows)
         self.inputs = {name: self._paths(templates[name]) for name in entry.inputs}
@@ -34,13 +37,15 @@ class LabelTasks:
         if not further:
             return list(zip(template.paths(texts, self._codes, len(self.rows)), strict=True))
         what = f"files of the dataset '{template.dataset}' for the task '{self.entry.label}'"
-        rows = self.universe.rows([*own, *further], what)
+        rows = self.universe.rows([*own, *further], what, sample=self.sample)
         paths = template.paths(texts, _codes_by_dimension([*own, *further], rows), len(rows))
         found: dict[Row, list[str]] = {row: [] for row in self.rows}
         width = len(own)
         for row, path in zip(rows, paths, strict=True):
-            found[row[:width]].append(path)
-        return [tuple(dict.fromkeys(these)) for these in found.values()]
+            if row[:width] in found:  # in a sample, a task may be missing
+                found[row[:width]].append(path)
+        # In a sample, the files of a task may all be missing, and one stands for them.
+        return [tuple(dict.fromkeys(these or paths[:1])) for these in found.values()]
 
     def names(self) -> list[str]:
         """Names of the tasks: the label and all values."""

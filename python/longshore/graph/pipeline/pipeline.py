@@ -11,7 +11,7 @@ import msgspec
 from longshore.config.values.merge import Node
 from longshore.config.values.templates import quote_value
 from longshore.errors import FilesError, GraphError
-from longshore.graph.declaration.description import PipelineDeclaration, read_declaration
+from longshore.graph.declaration.description import PipelineDeclaration, TaskEntry, read_declaration
 from longshore.graph.dimensions.dimensions import Dimension, Row, column_resolver, read_dimensions, read_relations
 from longshore.graph.dimensions.universe import Universe, row_projection, too_many_combinations
 from longshore.graph.pipeline.label_tasks import LabelTasks
@@ -55,6 +55,8 @@ class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
     commands: Mapping[str, Node]
     """Per label, the command as written: text or a list of texts. `Task.data_id` and `Task.paths` fill in its names."""
     external: Sequence[ExternalFiles]
+    tasks: int
+    """Number of tasks; the graph has fewer if it is a sample."""
 
 
 class PipelineSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +67,8 @@ class PipelineSettings(msgspec.Struct, frozen=True, kw_only=True):
     query_origin: Origin | None = None
     limit: int = DEFAULT_LIMIT
     """Maximum number of tasks."""
+    sample: int = 0
+    """Number of tasks above which only some are made, with tasks of each label; 0 makes all."""
     name: str = "pipeline"
     directory: str = ""
     """Base of relative paths. Without it, paths stay relative and no directories are listed."""
@@ -94,7 +98,7 @@ def read_pipeline(node: Node, tables: Mapping[str, Table], settings: PipelineSet
         check_commands(description, {name: template.dimensions for name, template in templates.items()})
         try:
             universe = _make_universe(description, dimensions, tables, settings)
-            labels = [LabelTasks(task, universe, templates) for task in description.tasks.values()]
+            labels = _label_tasks(description, universe, templates, settings)
             universe.refuse_empty()
         except GraphError as error:
             error.origin = error.origin or description.origin
@@ -115,6 +119,31 @@ def _make_universe(
     universe = Universe(dimensions, relations, conditions, limit=settings.limit * _ROWS_PER_TASK, query_origin=origin)
     _check_count(description, universe, settings.limit)
     return universe
+
+
+def _label_tasks(
+    description: PipelineDeclaration,
+    universe: Universe,
+    templates: Mapping[str, PathTemplate],
+    settings: PipelineSettings,
+) -> list[LabelTasks]:
+    """Tasks of each label; of many, only some if a sample is wanted."""
+    tasks = description.tasks.values()
+    total = sum(universe.count(task.dimensions) for task in tasks)
+    most = max(1, settings.sample // len(tasks)) if 0 < settings.sample < total else 0
+    return [
+        LabelTasks(task, universe, templates, sample=0 if _writes_twice(task, universe, templates) else most)
+        for task in tasks
+    ]
+
+
+def _writes_twice(task: TaskEntry, universe: Universe, templates: Mapping[str, PathTemplate]) -> bool:
+    """Whether tasks of one label write one file, because a path lacks a dimension: no sample may hide that."""
+    count = universe.count(task.dimensions)
+    return any(
+        universe.count([name for name in templates[output].dimensions if name in task.dimensions]) < count
+        for output in task.outputs
+    )
 
 
 def missing_files(pipeline: Pipeline, absent: Collection[str]) -> FilesError | None:
@@ -179,6 +208,7 @@ def _make_pipeline(
         graph=graph,
         commands={label: task.command for label, task in description.tasks.items()},
         external=_external_files(labels, names, producers, templates),
+        tasks=sum(universe.count(label_tasks.entry.dimensions) for label_tasks in labels),
     )
 
 
@@ -288,10 +318,15 @@ def _edges_by_order(labels: Sequence[LabelTasks], universe: Universe) -> Iterato
         child, own = label_tasks.entry.label, label_tasks.entry.dimensions
         for parent in label_tasks.entry.after:
             both = tuple(dict.fromkeys((*own, *dimensions[parent])))
-            rows = universe.rows(both, f"tasks '{child}' after tasks '{parent}'")
-            parents = map(positions[parent].__getitem__, map(row_projection(both, dimensions[parent]), rows))
-            children = map(positions[child].__getitem__, map(row_projection(both, own), rows))
-            yield from zip(parents, children, strict=True)
+            rows = universe.rows(both, f"tasks '{child}' after tasks '{parent}'", sample=label_tasks.sample)
+            parents = map(positions[parent].get, map(row_projection(both, dimensions[parent]), rows))
+            children = map(positions[child].get, map(row_projection(both, own), rows))
+            # In a sample, a task on either side may be missing.
+            yield from (
+                (before, after)
+                for before, after in zip(parents, children, strict=True)
+                if before is not None and after is not None
+            )
 
 
 def _external_files(

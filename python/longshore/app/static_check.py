@@ -1,0 +1,26 @@
+"""Limits of a static check of a run (lint), and what it left out because it depends on files or the machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from longshore.contract.context import Problem
+from longshore.errors import LongshoreError
+
+
+class LeftOutError(LongshoreError):
+    """The rest of a payload cannot be checked statically."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StaticCheck:
+    """A check of a run that asks no workload manager, calls no function of a user, and takes bounded time.
+
+    `max_tasks` and `max_bytes` bound what is read of a large payload. `left_out` collects phrases for what was not
+    checked. `seen` collects the problems of jobs' files and programs on this machine.
+    """
+
+    max_tasks: int = 10_000
+    max_bytes: int = 16 * 1024 * 1024
+    left_out: list[str] = field(default_factory=list)
+    seen: list[Problem] = field(default_factory=list)

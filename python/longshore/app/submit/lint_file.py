@@ -1,0 +1,84 @@
+"""Lint of a file (`longshore config lint`): its configuration, and its payload as far as that can be checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from longshore.app.configure.configuration import Draft, make_draft
+from longshore.app.configure.layers import FILE_NAME, Overrides, read_layers
+from longshore.app.configure.lint import LintResult, file_texts, lint_configuration, sort_by_position, sort_findings
+from longshore.app.configure.schemas import profile_schema
+from longshore.app.submit.lint_payload import lint_payload
+from longshore.config.lint.schema_check import Finding, Severity, check_schema
+from longshore.config.lint.secrets import find_secrets
+from longshore.config.values.merge import map_items
+from longshore.errors import ConfigError
+from longshore.model.workflow.collection_pause import collection_paused
+from longshore.origin import Origin
+from longshore.world.read.site_profiles import system_folders, user_folder
+
+_PROFILE_KEYS: Final = frozenset({"inherits", "hosts", "limits", "service"})
+"""Root keys that occur only in site profiles."""
+_MAX_SOURCE_BYTES: Final = 16 * 1024 * 1024
+
+
+def lint_file(path: Path, overrides: Overrides | None = None, *, now: float) -> LintResult:
+    """Lint a file and its includes, as if it were used in a run; raises `UsageError` for a malformed ``--set``."""
+    with collection_paused():  # garbage collection would take a third of the time
+        return _lint_file(path, overrides, now=now)
+
+
+def _lint_file(path: Path, overrides: Overrides | None, *, now: float) -> LintResult:
+    try:
+        draft = make_draft(read_layers(path, overrides, now=now))
+    except ConfigError as error:
+        finding = _to_finding(error, path)
+        return LintResult(findings=(finding,), sources=_source_text(finding.origin))
+    sources = file_texts(draft.read_files())
+    profile = next((layer.root for layer in draft.all_layers if layer.name == str(path)), None)
+    if profile is not None and not _PROFILE_KEYS.isdisjoint(map_items(profile)):
+        notes = [note for read in draft.layers.files for note in read.notes]
+        findings = [*notes, *check_schema(profile, profile_schema()), *find_secrets(profile)]
+        return LintResult(findings=tuple(sort_findings(findings, draft)), sources=sources)
+    found = [*draft.layers.warnings, *(_to_finding(error, path) for error in draft.site_errors)]
+    found += lint_configuration(draft, thorough=True)
+    left_out: Sequence[str] = ()
+    if not draft.site_errors and not _is_of_machine(draft):
+        payload = lint_payload(draft)
+        found += _news(payload.findings, found)
+        left_out = payload.left_out
+    return LintResult(findings=tuple(sort_by_position(found, sources)), sources=sources, left_out=tuple(left_out))
+
+
+def _is_of_machine(draft: Draft) -> bool:
+    """Whether the file is the machine's or the user's configuration, which holds for runs of any payload."""
+    folders = (*system_folders(draft.env), user_folder(draft.env))
+    return draft.path.resolve() in {(folder / FILE_NAME).resolve() for folder in folders}
+
+
+def _news(findings: Sequence[Finding], known: Sequence[Finding]) -> Iterator[Finding]:
+    """Yield findings of a payload but for errors in lines that have another error: its cause is often the same."""
+    lines = {(each.origin.file, each.origin.line) for each in known if each.severity is Severity.ERROR}
+    equal = {(each.message, each.origin) for each in known}
+    for finding in findings:
+        origin = finding.origin
+        is_somewhere = origin.line or origin.layer
+        if (finding.message, origin) in equal or not is_somewhere or (origin.file, origin.line) not in lines:
+            yield finding
+
+
+def _to_finding(error: ConfigError, path: Path) -> Finding:
+    return Finding(message=error.message, origin=error.origin or Origin(str(path)), hint=error.hint)
+
+
+def _source_text(origin: Origin) -> dict[str, str]:
+    """Return the text of the file that an error refers to, if any."""
+    try:
+        path = Path(origin.file)
+        if not origin.line or path.stat().st_size > _MAX_SOURCE_BYTES:
+            return {}
+        return {origin.file: path.read_bytes().decode("utf-8-sig", "replace")}
+    except (OSError, ValueError):
+        return {}

@@ -1,0 +1,115 @@
+"""Static check of a payload (lint): the stages up to ``transform``, without files, functions and the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from longshore.app.acquire.read_payload import PAYLOAD_KEYS, acquire_run
+from longshore.app.configure.configuration import Draft
+from longshore.app.configure.generate import is_generated
+from longshore.app.configure.resolved_run import ResolvedRun, resolve_draft
+from longshore.app.plan.clustering import cluster_run
+from longshore.app.progress import QuietProgress
+from longshore.app.static_check import LeftOutError, StaticCheck
+from longshore.app.submit.submitcmd import LABEL as SCRIPT_LABEL
+from longshore.app.submit.submitcmd import plan_script
+from longshore.app.submit.transform import plan_run
+from longshore.config.lint.schema_check import Finding, Severity
+from longshore.contract.context import Problem
+from longshore.errors import FilesError, FunctionRefusedError, GraphError, LongshoreError
+from longshore.origin import Origin
+
+_ALWAYS_LEFT_OUT: Final = "what the workload manager offers now"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PayloadCheck:
+    """Result of a static check: its findings, and phrases for what was left out."""
+
+    findings: Sequence[Finding]
+    left_out: Sequence[str]
+
+
+def lint_payload(draft: Draft, static: StaticCheck | None = None) -> PayloadCheck:
+    """Check a payload and its jobs as ``transform`` does, as far as files and machine do not matter."""
+    static = StaticCheck() if static is None else static
+    findings = list(_find_fault(draft, static))
+    findings += [_seen_finding(problem, draft.path) for problem in static.seen]
+    return PayloadCheck(findings=findings, left_out=[*static.left_out, _ALWAYS_LEFT_OUT])
+
+
+def _find_fault(draft: Draft, static: StaticCheck) -> Iterator[Finding]:
+    """Yield what keeps a payload from becoming jobs, as the first stage that fails reports it."""
+    if is_generated(draft):
+        static.left_out.append("tasks and jobs, because a function generates parts of the configuration")
+        return
+    overrides = replace(draft.layers.overrides, calls_functions=False)
+    draft = replace(draft, layers=replace(draft.layers, overrides=overrides))
+    try:
+        _plan(resolve_draft(draft, progress=QuietProgress(), static=static), static)
+    except LeftOutError as error:
+        static.left_out.append(error.message)
+    except FunctionRefusedError as error:
+        place = f" at {error.origin}" if error.origin else ""
+        static.left_out.append(f"tasks and jobs, because a value{place} calls a function")
+    except _UnreadableError as error:
+        static.left_out.append("tasks and jobs, because a file cannot be read")
+        yield from _to_findings(error.fault, draft.path, Severity.WARNING)
+    except LongshoreError as error:
+        yield from _to_findings(error, draft.path, Severity.ERROR)
+
+
+class _UnreadableError(Exception):
+    """A file that the configuration names cannot be read; another machine may have it."""
+
+    def __init__(self, fault: FilesError) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+def _plan(run: ResolvedRun, static: StaticCheck) -> None:
+    """Run the stages up to ``transform``; nothing is written."""
+    progress = QuietProgress()
+    try:
+        if _is_script(run):
+            plan_script(run, progress)
+            return
+        acquired = acquire_run(run, progress)
+    except FilesError as error:
+        raise _UnreadableError(error) from error
+    is_sample = bool(static.left_out)
+    try:
+        clustered = cluster_run(acquired)
+    except GraphError:
+        if not is_sample:
+            raise
+        raise LeftOutError("jobs of several tasks") from None
+    plan_run(clustered, progress)
+
+
+def _is_script(run: ResolvedRun) -> bool:
+    """Whether a configuration is for ``submitcmd`` alone."""
+    configuration = run.configuration
+    return configuration.config.node_at(SCRIPT_LABEL) is not None and not any(
+        map(configuration.search, (*PAYLOAD_KEYS, "graphSource", "createQuantumGraph"))
+    )
+
+
+def _to_findings(error: LongshoreError, path: Path, severity: Severity) -> Iterator[Finding]:
+    """Yield each part of an error as a finding."""
+    for each in error.details or (error,):
+        origin = each.origin or Origin(str(path))
+        yield Finding(message=each.message, origin=origin, hint=each.hint, severity=severity)
+
+
+def _seen_finding(problem: Problem, path: Path) -> Finding:
+    """Return a missing file of jobs as a note: another machine may have it."""
+    return Finding(
+        message=f"{problem.message}, as seen from this host",
+        origin=problem.origin or Origin(str(path)),
+        hint=problem.hint,
+        severity=Severity.NOTE,
+    )

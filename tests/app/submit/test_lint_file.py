@@ -1,0 +1,221 @@
+"""Lint of files: it refuses what `transform` refuses for a static reason, and nothing that `transform` accepts."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.app.progress_notes import ProgressNotes
+
+from longshore.app import api
+from longshore.config.lint.schema_check import Severity
+from longshore.errors import FilesError, LongshoreError
+
+BASE: Final[dict[str, Any]] = yaml.safe_load(
+    """
+    dataQuery: visit > 1
+    scale: 3
+    requestMemory: 100
+    pipeline:
+      dimensions:
+        visit: [1, 2, 3]
+        band: [g, r]
+      relations:
+        seen: {columns: [visit, band], rows: [[1, g], [2, r], [3, g]]}
+      datasets:
+        raw: "raw-{visit}.fits"
+        image: "image-{visit}-{band}.fits"
+      tasks:
+        calibrate:
+          dimensions: [visit, band]
+          command: [cp, "{raw}", "{image}"]
+          inputs: [raw]
+          outputs: [image]
+        stack:
+          dimensions: [band]
+          command: "echo {scale} {image} > {stack}"
+          inputs: [image]
+          outputs: {stack: "stack-{band}.fits"}
+        check: {command: "true", after: [stack]}
+    pipetask:
+      calibrate: {requestCpus: 2, requestWalltime: "1h"}
+      stack: {requestMemory: 200}
+    finalJob: {whenRun: ALWAYS, command1: "echo {scale}"}
+    clusterAlgorithm: dimension_clustering
+    cluster: {all: {pipetasks: "calibrate,stack", dimensions: band}}
+    """
+)
+WORDS: Final = ("visit", "band", "raw", "image", "stack", "calibrate", "nope", "{nope}", "{visit}", "", "true", "local")
+VALUES: Final[tuple[Any, ...]] = (
+    *WORDS,
+    0,
+    -1,
+    1.5,
+    True,
+    None,
+    [],
+    {},
+    ["visit"],
+    ["stack"],
+    {"a": "b"},
+    "{visit",
+    "a b",
+    "1h",
+    "ALWAYS",
+)
+
+
+def spots(tree: Any) -> list[tuple[Any, Any]]:
+    """Every map or list of a tree with each of its keys or indices."""
+    items = list(tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ())
+    return [(tree, key) for key, _ in items] + [spot for _, below in items for spot in spots(below)]
+
+
+def broken(chance: Random) -> Any:
+    """The base with one to three changes: a value replaced, a key renamed, removed or added."""
+    tree = yaml.safe_load(yaml.safe_dump(BASE, sort_keys=False))
+    for _ in range(chance.randint(1, 3)):
+        holder, key = chance.choice(spots(tree) or [({}, "")])
+        kind = chance.choice(("replace", "rename", "remove", "add"))
+        if kind == "replace":
+            holder[key] = chance.choice(VALUES)
+        elif kind == "remove":
+            holder.pop(key, None) if isinstance(holder, dict) else holder.pop(key)
+        elif isinstance(holder, dict):
+            new = chance.choice([*WORDS[:7], str(key)[:-1], f"{key}s", "input", "command", "computeSite"])
+            holder[new] = holder.pop(key, None) if kind == "rename" else chance.choice(VALUES)
+    return tree
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory with the inputs of the base."""
+    monkeypatch.chdir(tmp_path)
+    for visit in (1, 2, 3):
+        (tmp_path / f"raw-{visit}.fits").touch()
+    return tmp_path
+
+
+def transform_error(path: Path) -> LongshoreError | None:
+    """What `transform` raises for a configuration."""
+    try:
+        api.run_stages(path, "transform", progress=ProgressNotes())
+    except LongshoreError as error:
+        return error
+    return None
+
+
+def is_static(error: LongshoreError) -> bool:
+    """Whether a refusal depends on the configuration alone: not on files, programs, or the size of the machine."""
+    details = error.details or (error,)
+    return not (
+        (isinstance(error, FilesError) and "both write" not in error.message)
+        or any(each.code in {"files", "request"} and "both write" not in each.message for each in details)
+    )
+
+
+@given(st.integers(0, 2**32))
+@pytest.mark.usefixtures("folder")
+def test_lint_refuses_what_transform_refuses_and_nothing_else(seed: int) -> None:
+    path = Path("run.yaml")
+    path.write_text(yaml.safe_dump(broken(Random(seed)), sort_keys=False), "utf-8")
+    error = transform_error(path)
+    errors = [each for each in api.lint(path).findings if each.severity is Severity.ERROR]
+    if error is None:
+        assert errors == []
+    elif is_static(error):
+        told = {(each.message, each.origin) for each in errors}
+        assert told, error
+        for each in error.details or (error,):
+            assert (each.message.partition(" (and ")[0], each.origin) in told or each.origin is None
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_right_configuration_has_no_findings() -> None:
+    path = Path("run.yaml")
+    path.write_text(yaml.safe_dump(BASE, sort_keys=False), "utf-8")
+    assert transform_error(path) is None
+    linted = api.lint(path)
+    assert linted.findings == ()
+    assert linted.left_out == ("what the workload manager offers now",)
+
+
+LARGE: Final = """
+maxTasks: 3000000
+pipeline:
+  dimensions: {a: {range: [1, 1000]}, b: {range: [1, 1000]}}
+  tasks:
+    one: {dimensions: [a, b], command: 'echo {a} > {x}', outputs: {x: 'x-{a}-{b}'}}
+    two: {dimensions: [b], command: 'cat {x} > {y}', inputs: [x], outputs: {y: 'y-{b}'}}
+    three: {dimensions: [a, b], command: 'true', after: [two]}
+"""
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_large_payload_takes_bounded_time() -> None:
+    path = Path("run.yaml")
+    path.write_text(LARGE, "utf-8")
+    began = time.process_time()
+    linted = api.lint(path)
+    assert time.process_time() - began < 10, "as long as its dimensions, not as its two million tasks"
+    assert linted.findings == ()
+    assert "tasks, and files that two of them write" in linted.left_out[0]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("x-{a}-{b}", "x-{b}", "the tasks 'one_1_1' and 'one_2_1' both write the file 'x-1'"),
+        ("echo {a}", "echo {nope}", "the command uses '{nope}', which nothing defines"),
+    ],
+)
+@pytest.mark.usefixtures("folder")
+def test_a_fault_of_a_large_payload_is_found(old: str, new: str, message: str) -> None:
+    path = Path("run.yaml")
+    text = LARGE.replace("1000]", "150]").replace("maxTasks: 3000000\n", "").replace(old, new)
+    path.write_text(text, "utf-8")
+    error = transform_error(path)
+    assert error
+    assert error.message == message
+    assert (message, error.origin) in [(each.message, each.origin) for each in api.lint(path).findings]
+
+
+FUNCTIONS: Final = [
+    ("pipetask: {one: {requestMemory: 'bpsEval(mine.memory, 2)'}}\n", "tasks and jobs, because a value"),
+    ("bpsGenerateConfig: 'mine.more()'\n", "a function generates parts"),
+    ("clusterAlgorithm: mine.cluster\n", "tasks and jobs, because a value"),
+]
+
+
+@pytest.mark.parametrize(("text", "left_out"), FUNCTIONS, ids=["value", "section", "clusters"])
+def test_no_function_is_called(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str, left_out: str) -> None:
+    (folder / "mine.py").write_text("raise SystemExit('called')\n", "utf-8")
+    monkeypatch.syspath_prepend(folder)
+    path = Path("run.yaml")
+    path.write_text(f"pipeline: {{tasks: {{one: {{command: 'true'}}}}}}\n{text}", "utf-8")
+    linted = api.lint(path)
+    assert linted.count(Severity.ERROR) == 0
+    assert left_out in linted.left_out[0]
+
+
+def test_the_users_own_configuration_needs_no_payload(own_environment: Path) -> None:
+    path = own_environment / ".config" / "longshore" / "longshore.yaml"
+    path.parent.mkdir(parents=True)
+    path.write_text("requestMemory: 5\n", "utf-8")
+    assert api.lint(path).findings == ()
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_configuration_for_submitcmd_needs_no_payload() -> None:
+    Path("job.sh").write_text("#!/bin/sh\n", "utf-8")
+    path = Path("run.yaml")
+    path.write_text("customJob: {executable: job.sh, arguments: x}\n", "utf-8")
+    assert api.lint(path).findings == ()
+    path.write_text("customJob: {executable: job.sh, inputs: {a: job.sh}, outputs: {a: b}}\n", "utf-8")
+    assert [each.message for each in api.lint(path).findings] == ["'a' is both an input and an output"]
