@@ -97,6 +97,8 @@ class Disk:
         """Content of each snapshot that was put in place."""
         self._device = root.stat().st_dev
         self._open: dict[int, Process | None] = {}
+        self._aside: dict[Path, Path] = {}
+        """Files that are gone, by where they were: whoever has them open writes on."""
         self._left: list[int] = []
         """Files of dead processes, which some object may yet close."""
         self._next = _FIRST_NUMBER
@@ -178,8 +180,11 @@ class Disk:
         folder = self.folders[path.parent.stat().st_ino]
         folder.sync()
         if content is None:
-            path.unlink()
+            self._aside[path] = path.rename(self.root.with_name(f"{self.root.name}.gone{len(self._aside)}"))
             del folder.synced[path.name]
+            return
+        if path in self._aside:
+            folder.synced[path.name] = self._aside.pop(path).rename(path).stat().st_ino
             return
         path.write_bytes(content)
         status = path.stat()

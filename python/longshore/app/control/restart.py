@@ -18,13 +18,21 @@ from longshore.app.submit.submit_once import refuse_if_not_submitted
 from longshore.contract.capabilities import Restartable
 from longshore.contract.context import Unreachable
 from longshore.contract.intervention import RestartChanges
+from longshore.engine.journal.journal import newest_life
 from longshore.engine.run.service_capabilities import recovered_submission, require_capability
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JOB_STATES, OVER, JobCode
 from longshore.engine.state.restart_selection import RestartReason, RestartSelection, select_for_restart
-from longshore.errors import LongshoreError, SubmissionRefusedError, SubmissionUncertainError, UnreachableError
+from longshore.errors import (
+    LongshoreError,
+    RunUnreadableError,
+    SubmissionRefusedError,
+    SubmissionUncertainError,
+    UnreachableError,
+)
 from longshore.model.lines.manifest_codec import encode_manifest
+from longshore.model.run.manifest import Manifest
 from longshore.model.run.states import TERMINAL_STATES, JobState
 from longshore.model.run.submission import RunIdentity, Submission
 from longshore.world.files.links import link_by_id
@@ -124,9 +132,18 @@ def _submit_again(opened: OpenRun, changes: RestartChanges) -> Submission:
     except SubmissionUncertainError:
         raise
     except LongshoreError:
-        if manifest is not None:
+        if manifest is not None and not _is_named(opened, manifest):
             withdraw_submission(opened.run, manifest)
         raise
+
+
+def _is_named(opened: OpenRun, manifest: Manifest) -> bool:
+    """Whether an engine that began meanwhile names a submission in its journal."""
+    try:
+        life = newest_life(opened.run.journal)
+    except (OSError, RunUnreadableError):
+        return True
+    return life is not None and life.s >= manifest.number
 
 
 def _record_submission(opened: OpenRun, submission: Submission) -> RunIdentity:

@@ -94,7 +94,7 @@ def find_keeper_damages(run: RunPaths) -> tuple[Damage, ...]:
     There are none once the run is over, and none of lives before the newest acceptance of a loss. Records of an earlier
     boot of this machine are not told: they were not synced, and the engine takes what they lack as lost.
     """
-    accepted = _newest_acceptance(run)
+    accepted = newest_acceptance(run)
     if accepted is None:
         return ()
     damages: list[Damage] = []
@@ -116,7 +116,7 @@ def find_batch_damages(run: RunPaths) -> tuple[Damage, ...]:
 
     There are none once the run is over, and none of lives before the newest acceptance of a loss.
     """
-    if not (run.batches.is_dir() or run.ends.is_dir()) or (accepted := _newest_acceptance(run)) is None:
+    if not (run.batches.is_dir() or run.ends.is_dir()) or (accepted := newest_acceptance(run)) is None:
         return ()
     damages: list[Damage] = []
     for path in sorted(run.batches.glob("*.json")):
@@ -151,7 +151,7 @@ def _check_file(path: Path, check: Callable[[Path, bytes], list[Damage]]) -> lis
         return [Damage(path=str(path), what=f"it cannot be read: {error.strerror}", unknown=_UNKNOWN)]
 
 
-def _newest_acceptance(run: RunPaths) -> int | None:
+def newest_acceptance(run: RunPaths) -> int | None:
     """Return the newest life that accepts a loss, or 0; ``None`` once the run is over, when no records count."""
     numbered = lives(run.journal)
     newest = max((life for life, _ in numbered), default=0)

@@ -23,6 +23,7 @@ from longshore.services.local.keeper_process import KeeperProcess
 from longshore.services.local.keeper_program import encode_command, run_token
 from longshore.services.local.keeper_records import ExitRecord, NeverStartedRecord, StartRecord, end_event, start_event
 from longshore.services.local.orphaned_attempts import OrphanedAttempts, remove_folder
+from longshore.services.local.reused_attempts import ReusedAttempts
 from longshore.services.local.signals import signal_group, signal_process
 from longshore.sites.inherited_environment import InheritRule, select_inherited
 from longshore.world.files.folder import make_folders
@@ -67,6 +68,7 @@ class LocalClient:
         self._files = keeper_files(run.keeper)
         self._known_files = set(self._files)
         """Names of all files ever read."""
+        self._reused = ReusedAttempts(run)
         self._keeper: KeeperProcess | None = None
         self._keeper_file: KeeperFile | None = None
         self._former_keepers: list[KeeperProcess] = []
@@ -115,6 +117,7 @@ class LocalClient:
                 assert self._keeper_file is not None
                 attempts = [(member["j"], member["a"]) for member in members]
                 self._keeper_file.sent |= dict.fromkeys(attempts, tag)
+                self._reused.add(attempts)
                 if lane is not None:
                     self._lane_of |= dict.fromkeys(attempts, lane)
             except BrokenPipeError:
@@ -142,12 +145,12 @@ class LocalClient:
         for name, file in list(self._files.items()):
             # Checked before the file is read: a keeper that ends in between has written its last record by then.
             is_alive = file.is_keeper_alive() or file is self._live_keeper_file()
-            self._events.extend(self._events_of(file))
+            self._events.extend(self._reused.select_valid(file, self._events_of(file)))
             if file.is_damaged and self._keeper and file is self._keeper_file:
                 # What is not known of its attempts is settled at its end, and another keeper starts further ones.
                 self._retire_keeper()
             if not is_alive:
-                self._events.extend(self._settle_dead_keeper(file))
+                self._events.extend(self._reused.select_valid(file, self._settle_dead_keeper(file)))
                 never_started = sorted(file.sent)
                 self._never_started.extend(never_started)
                 self._forget_attempts(never_started)
@@ -361,7 +364,8 @@ class LocalClient:
         if file.is_damaged:
             doubtful, why = file.unstarted | file.sent.keys(), "the records of its keeper are damaged"
         if doubtful and file.is_of_this_boot():
-            self._kill_processes(doubtful)
+            # Processes are found by the numbers of their attempts.
+            self._kill_processes(doubtful - self._reused.of_older_life(file))
         for job, number in sorted(doubtful):
             file.sent.pop((job, number), None)
             yield Lost(j=job, a=number, why=why)
