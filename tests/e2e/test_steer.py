@@ -57,6 +57,7 @@ def test_a_paused_run_shows_why_and_starts_nothing(cli: Cli, write_run: WriteRun
         "pause",
         "the archive is down",
     )
+    assert (paused.json["state"], paused.json["paused"]) == ("RUNNING", True)
     (event,) = events(run, "steer")
     assert event["act"] == "pause"
     assert event["who"]
@@ -72,6 +73,7 @@ def test_a_paused_run_shows_why_and_starts_nothing(cli: Cli, write_run: WriteRun
     went_on = cli("unpause", run)
     assert went_on.returncode == 0
     assert went_on.stdout.startswith("unpause: ")
+    assert "PAUSED" not in went_on.stdout + went_on.stderr
     eventually(lambda: cli("status", run), lambda ran: ran.returncode == 0)
     assert "PAUSED: " not in cli("report", run).stdout
 

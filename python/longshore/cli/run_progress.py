@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 import click
 
+from longshore.cli.show.styled import Span, line_text
+from longshore.cli.terminal import can_redraw, has_color
 from longshore.model.run.states import JobState
 
 if TYPE_CHECKING:
@@ -27,9 +29,9 @@ class RunProgress:
     """One line, rewritten in place on a terminal; a line per change elsewhere."""
 
     def __init__(self) -> None:
-        self._terminal = sys.stderr.isatty()
+        self._terminal = can_redraw(sys.stderr)
         self._shown = ""
-        self._tenths = -1
+        self._shown_news: tuple[int, bool] = (-1, False)
 
     def __enter__(self) -> Self:
         return self
@@ -43,15 +45,26 @@ class RunProgress:
         line = progress_line(report)
         if line == self._shown:
             return
+        # Not stripped of colours that the user forces on a pipe.
+        styled = line_text((Span(line, _style(report)),), color=has_color(sys.stderr))
         if self._terminal:
-            click.echo(f"\r\x1b[K{line}", nl=False, err=True)
-        elif self._has_new_tenth(report) or report.state is JobState.UNKNOWN:
-            click.echo(line, err=True)
+            click.echo(f"\r\x1b[K{styled}", nl=False, err=True)
+        elif self._has_news(report) or report.state is JobState.UNKNOWN:
+            click.echo(styled, err=True, color=True)
         self._shown = line
 
-    def _has_new_tenth(self, report: RunReport) -> bool:
-        before, self._tenths = self._tenths, 10 * report.counts.get(JobState.SUCCEEDED, 0) // max(report.expected, 1)
-        return self._tenths != before
+    def _has_news(self, report: RunReport) -> bool:
+        """Tell whether another tenth of the jobs succeeded, or the run was paused or unpaused."""
+        tenths = 10 * report.counts.get(JobState.SUCCEEDED, 0) // max(report.expected, 1)
+        before, self._shown_news = self._shown_news, (tenths, report.paused)
+        return self._shown_news != before
+
+
+def _style(report: RunReport) -> str:
+    """Style of a line of progress, where colours are wanted."""
+    if report.paused or report.state is JobState.UNKNOWN:
+        return "warning"
+    return "bad" if report.counts.get(JobState.FAILED) else "active"
 
 
 def progress_line(report: RunReport) -> str:

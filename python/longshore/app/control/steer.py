@@ -15,11 +15,12 @@ from longshore.contract.intervention import Intervention
 from longshore.engine.run.service_capabilities import require_capability
 from longshore.errors import SubmissionRefusedError, UsageError
 from longshore.model.run.report import RunReport
-from longshore.model.run.states import TERMINAL_STATES
+from longshore.model.run.states import TERMINAL_STATES, JobState
 from longshore.model.workflow.request import Request
 from longshore.world.runs.owner import Access, require_access
 
 _MAX_NAMES = 3
+_PAUSES = ("pause", "unpause")
 
 
 def steer(opened: OpenRun, intervention: Intervention) -> RunReport:
@@ -34,6 +35,8 @@ def steer(opened: OpenRun, intervention: Intervention) -> RunReport:
     service = require_capability(opened.service, Steerable, f"{intervention.act} runs")
     taken = service.steer(opened.run, intervention)
     report = status_run(opened)
+    if taken and intervention.act in _PAUSES:
+        report = _with_pause(report, intervention)
     if taken:
         return msgspec.structs.replace(
             report, notes=(*report.notes, *service.unreached_notes(opened.run, intervention))
@@ -42,6 +45,15 @@ def steer(opened: OpenRun, intervention: Intervention) -> RunReport:
     if opened.is_alive() is not True:
         later = f"no engine runs: the next one takes the order, as in 'longshore resume {opened.reference}'"
     return msgspec.structs.replace(report, notes=(*report.notes, later))
+
+
+def _with_pause(report: RunReport, intervention: Intervention) -> RunReport:
+    """Return the report after a pause or its end, which the newest snapshot may not have yet."""
+    paused = intervention.act == "pause" and report.state is JobState.RUNNING
+    if paused == report.paused:
+        return report
+    notes = tuple(note for note in report.notes if paused or not note.startswith("PAUSED: "))
+    return msgspec.structs.replace(report, paused=paused, notes=notes)
 
 
 def parse_changes(pairs: tuple[str, ...]) -> Mapping[str, str]:

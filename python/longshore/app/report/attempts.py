@@ -213,8 +213,7 @@ class AttemptCollector:
         job = event.j
         self.running.pop(job, None)
         seconds = event.run_s or 0.0
-        if event.rss_b and event.rss_b > self.peak_memory_b[self.label_of[job]]:
-            self.peak_memory_b[self.label_of[job]] = event.rss_b
+        self._record_memory(job, event.rss_b)
         self.ended_at.append(event.t)
         self.busy_s.append((self.busy_s[-1] if self.busy_s else 0.0) + seconds)
         if event.cause is not None:
@@ -226,7 +225,12 @@ class AttemptCollector:
         for each in self._collectors:
             each.note_end(event)
 
+    def _record_memory(self, job: int, used_b: int | None) -> None:
+        if used_b and used_b > self.peak_memory_b[label := self.label_of[job]]:
+            self.peak_memory_b[label] = used_b
+
     def _attempt_succeeded(self, event: AttemptSucceeded) -> None:
+        self._record_memory(event.j, event.rss_b)
         self._record_start(event.at)
         self.ended_at.append(event.t)
         self.busy_s.append((self.busy_s[-1] if self.busy_s else 0.0) + event.run_s)

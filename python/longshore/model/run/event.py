@@ -266,6 +266,8 @@ class AttemptSucceeded(msgspec.Struct, frozen=True, gc=False):
         Start and end time.
     run_s
         Run time in seconds.
+    rss_b
+        Peak memory in bytes; ``None`` if unknown.
     """
 
     j: int
@@ -273,6 +275,7 @@ class AttemptSucceeded(msgspec.Struct, frozen=True, gc=False):
     at: float
     t: float
     run_s: float
+    rss_b: int | None = None
 
 
 BriefEvent: TypeAlias = Event | AttemptSucceeded

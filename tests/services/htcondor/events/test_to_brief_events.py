@@ -96,6 +96,7 @@ def left_behind(state: RunState, attempts: AttemptCollector) -> tuple[object, ..
         attempts.run_s,
         attempts.ended_at,
         attempts.busy_s,
+        attempts.peak_memory_b,
     )
 
 
@@ -134,12 +135,12 @@ def test_a_success_is_one_event(tmp_path: Path) -> None:
     run.submit("j0", 7)
     run.write(1, 7, b"Job executing on host: <10.0.0.1:9618>")
     run.write(6, 7, b"Image size of job updated: 1")
-    run.write(5, 7, ENDED)
+    run.write(5, 7, ENDED + b"\n\t   Memory (MB)          :       12      128       128")
     run.submit("j1", 8)
     run.write(1, 8, b"Job executing on host: <10.0.0.1:9618>\n\tSlotName: slot1_1@node8")
     first, *others = assert_same(run, None)
     assert isinstance(first, AttemptSucceeded)
-    assert (first.j, first.a, first.run_s) == (0, 1, 2.0)
+    assert (first.j, first.a, first.run_s, first.rss_b) == (0, 1, 2.0, 12 * 1024 * 1024)
     (start,) = [event for event in others if isinstance(event, Started)]
     assert start.host == "node8"
 

@@ -24,6 +24,7 @@ _ENDING: Final = re.compile(
 _CPU: Final = re.compile(
     rb"Usr (\d{1,9}) (\d{1,9}):(\d\d?):(\d\d?), Sys (\d{1,9}) (\d{1,9}):(\d\d?):(\d\d?)  -  Run Remote Usage"
 )
+_PEAK_MEMORY: Final = re.compile(rb"Memory \(MB\) +: +(\d{1,9}) +\d+ +\d+")
 _CODE: Final = re.compile(rb"Code (\d{1,9}) Subcode (\d{1,9})\b")
 _REASON: Final = re.compile(rb"\n\tReason: ([^\n]*)")
 _SUCCESS: Final = b"\t(1) Normal termination (return value 0)"
@@ -166,6 +167,12 @@ def is_removed_by_rule(why: str) -> bool:
 def is_removed_with_dag(why: str) -> bool:
     """Whether a job was removed because its DAGMan was."""
     return "OtherJobRemoveRequirements" in why or why.startswith("DAG Removed")
+
+
+def parse_peak_memory(body: bytes) -> int | None:
+    """Peak memory of an attempt in bytes; of the whole row, only the usage is parsed."""
+    usage = _PEAK_MEMORY.search(body)
+    return int(usage[1]) * MIB if usage else None
 
 
 def _add_usage(body: bytes, ending: AttemptEnd) -> AttemptEnd:

@@ -72,7 +72,8 @@ class BriefEventBuilder:
         if started is None or ended is None or not (_CLUSTER.fullmatch(cluster) and parse_record.is_success(end)):
             return None
         node = parse_record.parse_node(self._submit_texts[cluster])
-        return self._builder.brief_success(node, int(cluster), started=started, ended=ended)
+        peak = parse_record.parse_peak_memory(end)
+        return self._builder.brief_success(node, int(cluster), started=started, ended=ended, peak_memory_b=peak)
 
     def _convert_delayed(self, clusters: Iterable[bytes]) -> Iterator[Event]:
         """Pass delayed records of these clusters to `EventBuilder`."""

@@ -151,7 +151,9 @@ class EventBuilder:
         events.append(Submitted(b=batch, id=job_id, t=at))
         return events
 
-    def brief_success(self, node: str, cluster: int, *, started: float, ended: float) -> AttemptSucceeded | None:
+    def brief_success(
+        self, node: str, cluster: int, *, started: float, ended: float, peak_memory_b: int | None
+    ) -> AttemptSucceeded | None:
         """The brief event of a job that succeeded at its first attempt; ``None`` if it needs full events.
 
         Granted memory is not recorded: only jobs that run again need it.
@@ -163,7 +165,7 @@ class EventBuilder:
         number = phases.attempts[job] = phases.attempts[job] + 1
         phases.phase[job] = _OVER
         phases.since[job] = started
-        return AttemptSucceeded(job, number, started, ended, max(0.0, ended - started))
+        return AttemptSucceeded(job, number, started, ended, max(0.0, ended - started), peak_memory_b)
 
     def _on_execute(self, job: int, record: Record) -> Iterable[Event]:
         phases, at = self._phases, record.at
