@@ -189,7 +189,8 @@ def _line_ends(text: bytes) -> Iterator[tuple[int, int]]:
     for line in text.splitlines(keepends=True):
         position += len(line)
         found = _NUMBER.search(line)
-        if found is not None:
+        # The number of a torn line may be torn as well.
+        if found is not None and line.endswith(b"\n"):
             yield int(found[1]), position
 
 

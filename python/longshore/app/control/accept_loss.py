@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Sequence
 from typing import Final
@@ -20,6 +19,7 @@ from longshore.model.run.damage import Damage
 from longshore.model.run.event import ACCEPT_LOSS, FORMAT, Life, LossAccepted, Seal, Sealed
 from longshore.world.files.folder import make_folders
 from longshore.world.host import boot_id, host_name, user_name
+from longshore.world.process_system import processes
 from longshore.world.runs.manifests import find_changed_sources, refuse_changed_files, restate_card
 from longshore.world.runs.owner import Access, require_access
 
@@ -89,7 +89,7 @@ def _write_acceptance(opened: OpenRun, survey: JournalSurvey, losses: Sequence[s
         life=number,
         t=now,
         host=host_name(),
-        pid=os.getpid(),
+        pid=processes.getpid(),
         boot=boot_id(),
         by=ACCEPT_LOSS,
         longshore=__version__,

@@ -7,7 +7,6 @@ It is one file because that order can only be checked where all of it is in sigh
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -80,6 +79,7 @@ from longshore.world.clock import Clock
 from longshore.world.files.disk_space import describe_failed_write
 from longshore.world.files.folder import make_folders, remove_file
 from longshore.world.host import boot_id, host_name
+from longshore.world.process_system import processes
 from longshore.world.runs.manifests import newest_submission, read_manifest
 from longshore.world.runs.run_directory import read_card
 
@@ -559,7 +559,7 @@ def _make_life(run: RunPaths, number: int, by: str, clock: Clock) -> Life:
         life=number,
         t=clock.now(),
         host=host_name(),
-        pid=os.getpid(),
+        pid=processes.getpid(),
         boot=boot_id(),
         by=by,
         longshore=__version__,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -19,6 +18,7 @@ from longshore.world.files.atomic import write_atomically
 from longshore.world.files.folder import make_folders, move, remove_file
 from longshore.world.files.read_file import read_with_status
 from longshore.world.files.system import files
+from longshore.world.process_system import processes
 from longshore.world.runs.owner import accepts_order_of, is_own_run, read_owner, user_name_of
 
 _SUFFIX: Final = ".json"
@@ -52,7 +52,7 @@ def write_intervention(run: RunPaths, record: InterventionRecord) -> Path:
     """
     try:
         make_folders(run.steer, below=run.root, durable=True)
-        path = run.steer / f"{_next_number(run):020}-{os.getpid()}{_SUFFIX}"
+        path = run.steer / f"{_next_number(run):020}-{processes.getpid()}{_SUFFIX}"
         write_atomically(path, msgspec.json.encode(record), below=run.root, durable=True)
         if not is_own_run(run.root):
             # The engine of the owner has to read it, whatever this user's umask is.
