@@ -15,7 +15,7 @@ from longshore.engine.run.loop import Engine
 from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
-from longshore.engine.settings import read_settings
+from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Ended, Event

@@ -9,7 +9,7 @@ import pytest
 
 from longshore.engine.journal.read_journal import read_events
 from longshore.engine.run.loop import Engine
-from longshore.engine.settings import read_settings
+from longshore.engine.rundir.run_settings import read_settings
 from longshore.model.run.event import Submitting
 from longshore.model.run.states import JobState
 from longshore.model.workflow.request import Request

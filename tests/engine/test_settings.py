@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from longshore.contract.context import Context, RunPaths, Site
-from longshore.engine.settings import SETTINGS_PATH, EngineSettings, read_settings, render_settings
+from longshore.engine.rundir.run_settings import read_settings
+from longshore.engine.settings import SETTINGS_PATH, EngineSettings, render_settings
 from longshore.errors import RunUnreadableError
 from longshore.world.runs.run_directory import write_rendered
 

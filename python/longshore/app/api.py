@@ -36,6 +36,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import re
 
+    from longshore.app.changes.compare import RunComparison
     from longshore.app.configure.configuration import Configuration
     from longshore.app.configure.layers import Overrides
     from longshore.app.configure.lint import LintResult
@@ -681,8 +682,43 @@ def parse_changes(pairs: tuple[str, ...]) -> Mapping[str, str]:
     return parse_changes(pairs)
 
 
-def plan_restart(run: OpenRun, changes: RestartChanges) -> RestartPlan:
+def split_sets(pairs: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Split ``KEY=VALUE`` pairs of a restart into those of requests, for `parse_changes`, and of the configuration."""
+    from longshore.app.control.steer import split_sets
+
+    return split_sets(pairs)
+
+
+def compare_run(run: OpenRun, sets: tuple[str, ...] = (), *, new_graph: bool = False) -> RunComparison:
+    """Compare what a run was made from with what is there now; only what changes a job counts.
+
+    Parameters
+    ----------
+    sets
+        ``KEY=VALUE`` of the configuration, added to those that the run was submitted with.
+    new_graph
+        Make the quantum graph again, in the run directory.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        The run is live, or a file of it changed.
+    """
+    from longshore.app.changes.compare import compare_run
+    from longshore.app.changes.write_submission import next_folder
+    from longshore.app.control.restart import refuse_restart
+
+    refuse_restart(run)
+    return compare_run(run, sets, graph_folder=next_folder(run.run) if new_graph else None)
+
+
+def plan_restart(run: OpenRun, changes: RestartChanges, comparison: RunComparison | None = None) -> RestartPlan:
     """Return the jobs that a restart with these changes would run.
+
+    Parameters
+    ----------
+    comparison
+        From `compare_run`: the restart takes the changed workflow. By default it runs the jobs as they were.
 
     Raises
     ------
@@ -691,7 +727,7 @@ def plan_restart(run: OpenRun, changes: RestartChanges) -> RestartPlan:
     """
     from longshore.app.control import restart as implementation
 
-    return implementation.plan_restart(run, changes)
+    return implementation.plan_restart(run, changes, comparison)
 
 
 def restart(run: OpenRun, plan: RestartPlan) -> tuple[RunIdentity, list[str]]:
@@ -709,7 +745,7 @@ def restart(run: OpenRun, plan: RestartPlan) -> tuple[RunIdentity, list[str]]:
     """
     from longshore.app.control import restart as implementation
 
-    return implementation.restart(run, plan.changes)
+    return implementation.restart(run, plan.changes, plan.comparison)
 
 
 def accept_loss(run: OpenRun) -> Sequence[str]:

@@ -41,3 +41,13 @@ class RecordingProgress:
     def stage(self, text: str) -> None:
         """Forward the start of a stage."""
         self.progress.stage(text)
+
+
+class SilentProgress:
+    """Drops messages, for a use case whose caller only wants the result."""
+
+    def note(self, text: str) -> None:
+        """Drop a note."""
+
+    def stage(self, text: str) -> None:
+        """Drop the start of a stage."""

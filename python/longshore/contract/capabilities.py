@@ -49,6 +49,18 @@ class Restartable(ABC):
         """
 
 
+class Amendable(ABC):
+    """Restarts runs with a changed workflow (``longshore restart --with-changes``).
+
+    The new workflow, and all that the service rendered for it, is in the folder of the submission; see
+    `longshore.world.runs.manifests.submission_paths`.
+    """
+
+    @abstractmethod
+    def why_not_amended(self, run: RunPaths) -> str:
+        """Return why this run cannot have another workflow, as a sentence without its end; empty if it can."""
+
+
 class Resumable(ABC):
     """Continues runs whose controller died (``longshore resume``)."""
 

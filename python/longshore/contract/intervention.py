@@ -42,11 +42,14 @@ class RestartChanges(msgspec.Struct, frozen=True, kw_only=True):
         Value per key, as for `Intervention`.
     from_labels
         Labels whose jobs run again with all their descendants, even if they succeeded.
+    has_new_workflow
+        Whether the submission has another workflow than the one before it; only for services that are `Amendable`.
     """
 
     selection: JobSelection = JobSelection()
     set: Mapping[str, str] = msgspec.field(default_factory=dict)
     from_labels: tuple[str, ...] = ()
+    has_new_workflow: bool = False
 
 
 class Intervention(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,9 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from longshore.contract.context import Context, RenderedFile, RunPaths
-from longshore.errors import RunUnreadableError
-from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.contract.context import Context, RenderedFile
 
 SETTINGS_PATH: Final = PurePosixPath("wms", "engine.json")
 
@@ -58,21 +56,3 @@ def render_settings(ctx: Context) -> RenderedFile:
     settings = msgspec.convert(ctx.settings, EngineSettings)
     text = msgspec.json.format(msgspec.json.encode(settings, order="sorted"), indent=2).decode() + "\n"
     return RenderedFile.from_text(SETTINGS_PATH, text)
-
-
-def read_settings(run: RunPaths) -> EngineSettings:
-    """Read the settings of a run.
-
-    Raises
-    ------
-    RunUnreadableError
-        The file is missing or damaged.
-    """
-    path = run.root / SETTINGS_PATH
-    if path.exists() and not path.is_file():
-        # Opening a pipe would wait for a writer.
-        raise RunUnreadableError(f"'{path}' cannot be read: it is not a regular file")
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=EngineSettings)
-    except (OSError, *DECODE_ERRORS) as error:
-        raise RunUnreadableError(f"'{path}' cannot be read: {error}") from error

@@ -9,8 +9,8 @@ import pytest
 
 from longshore.engine.run.loop import Engine
 from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.rundir.runtime_history import RuntimeHistory
-from longshore.engine.settings import read_settings
 from longshore.engine.state.apply_event import apply_event
 from longshore.model.run.event import Ended, Submitting
 from longshore.model.run.label_history import AttemptUsage

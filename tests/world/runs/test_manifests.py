@@ -175,5 +175,5 @@ def test_a_newer_manifest_is_refused(run: RunPaths) -> None:
     manifest = read_manifest(run)
     assert manifest is not None
     newer = encode_manifest(msgspec.structs.replace(manifest, v=99))
-    with pytest.raises(RunUnreadableError, match="has format 99; this Longshore reads up to 1"):
+    with pytest.raises(RunUnreadableError, match="has format 99; this Longshore reads up to 2"):
         decode_manifest(newer, path="p")

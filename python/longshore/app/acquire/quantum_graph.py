@@ -126,6 +126,15 @@ def _leave_out(run: ResolvedRun) -> None:
         raise LeftOutError("the tasks of the quantum graph, and their jobs")
 
 
+def read_kept_graph(run: ResolvedRun, name: str, progress: Progress) -> AcquiredPayload:
+    """Read the quantum graph that is in the run directory under a name; nothing is made.
+
+    Raises `ConfigError` if a value is wrong, `FilesError` or `GraphError` if pipeline or graph cannot be read.
+    """
+    pipeline = _pipeline(run.configuration)
+    return _read_graph(run, name, () if pipeline is None else (pipeline,), (), progress)
+
+
 def _read_graph(
     run: ResolvedRun, name: str, files: tuple[Path, ...], kept_files: tuple[str, ...], progress: Progress
 ) -> AcquiredPayload:

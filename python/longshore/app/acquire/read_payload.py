@@ -61,6 +61,14 @@ def acquire_run(run: ResolvedRun, progress: Progress) -> AcquiredRun:
     return AcquiredRun(run=run, payload=_read_payload(run, progress))
 
 
+def takes_quantum_graph(configuration: Configuration) -> bool:
+    """Return whether the payload is a quantum graph, made or given, as far as the configuration tells."""
+    others = (_INLINE, "wfformat", _FILE, _SOURCE)
+    return not any(configuration.search(key) for key in others) and bool(
+        configuration.search(_GRAPH) or configuration.search("createQuantumGraph")
+    )
+
+
 def _read_payload(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
     configuration = run.configuration
     named = sorted(

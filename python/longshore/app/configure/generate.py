@@ -59,6 +59,35 @@ def is_generated(configuration: Configuration) -> bool:
     return next(_find_calls(configuration.config.root, ()), None) is not None
 
 
+def keep_generated(draft: Draft, recorded: Iterable[tuple[str, YamlValue, Origin | None]]) -> Draft:
+    """Return a draft with values that its functions returned before, given by dotted key, without calling them again.
+
+    Functions that returned none of these values, because the call was written since, are called as ever.
+    """
+    values = [
+        (key, value, origin) for key, value, origin in recorded if origin and origin.layer.startswith(GENERATE_KEY)
+    ]
+    known = {origin.layer.removeprefix(GENERATE_KEY).strip().removesuffix("()") for _, _, origin in values}
+    calls = [
+        (steps, written)
+        for steps, _, written in _find_calls(draft.config.root, ())
+        if str(written.value).partition("(")[0].strip() in known
+    ]
+    if not calls:
+        return draft
+    origin = calls[0][1].origin
+    nodes = [_node_at((*steps, GENERATE_KEY), Node(Marker.DELETE, origin)) for steps, _ in calls]
+    nodes += [_node_at(tuple(key.split(".")), to_node(value, origin)) for key, value, origin in values]
+    layers = [Layer(GENERATE_KEY, LayerRank.COMMAND_LINE, node) for node in nodes]
+    return make_draft(draft.layers.with_layers(layers))
+
+
+def _node_at(steps: tuple[str, ...], node: Node) -> Node:
+    for step in reversed(steps):
+        node = Node({step: node}, node.origin)
+    return node
+
+
 def refuse_late_functions(before: Configuration, after: Configuration) -> None:
     """Refuse generating functions of a site profile that was chosen after functions were called.
 
@@ -111,9 +140,7 @@ def _generated_layer(
     origin = msgspec.structs.replace(written.origin, layer=f"{GENERATE_KEY} {call.name}()")
     values = to_node(_to_yaml_value(returned, call.name, written.origin, ()), origin).value
     assert isinstance(values, dict)
-    root = Node({**values, GENERATE_KEY: Node(Marker.DELETE, origin)}, origin)
-    for step in reversed(steps):
-        root = Node({step: root}, origin)
+    root = _node_at(steps, Node({**values, GENERATE_KEY: Node(Marker.DELETE, origin)}, origin))
     return Layer(origin.layer, LayerRank.COMMAND_LINE, root)
 
 

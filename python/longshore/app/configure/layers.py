@@ -217,6 +217,11 @@ def _variable_origin(variable: str) -> Origin:
     return Origin(f"${variable}", layer=LayerRank.ENVIRONMENT.label)
 
 
+def root_keys() -> frozenset[str]:
+    """Return the keys allowed at the root of a configuration."""
+    return frozenset(_root_keys(configuration_schema()))
+
+
 def _root_keys(schema: JsonSchema) -> Iterator[str]:
     """Iterate over keys allowed at the root."""
     for each in (schema, *(schema["$defs"][part["$ref"].rpartition("/")[2]] for part in schema.get("allOf", ()))):

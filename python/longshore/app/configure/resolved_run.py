@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from longshore.app.configure.configuration import Configuration, Draft, ResolvedConfiguration, read_draft
-from longshore.app.configure.generate import generate
+from longshore.app.configure.generate import generate, keep_generated
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.lint import check_configuration
 from longshore.app.configure.service_lookup import default_site, find_service
@@ -74,8 +74,34 @@ class ResolvedRun:
         return self._by_site[name]
 
 
+@dataclass(frozen=True, kw_only=True)
+class ExistingRun:
+    """A run whose configuration is read anew: its name and directory, and what its functions generated, stay.
+
+    `generated` has the recorded values with key and origin.
+    """
+
+    name: str
+    root: Path
+    generated: Sequence[tuple[str, YamlValue, Origin | None]] = ()
+
+    def keep_values(self, configuration: ResolvedConfiguration) -> ResolvedConfiguration:
+        """Return the configuration with the run's name and directory."""
+        values: dict[str, YamlValue] = {"bps_defined": {"uniqProcName": self.name}}
+        if Path(configuration.text("submitPath")).absolute() != self.root:
+            # Else it stays as written: commands have the text of its variables.
+            values["submitPath"] = str(self.root)
+        return configuration.with_top_layer(make_layer(values, "run directory", LayerRank.COMMAND_LINE))
+
+
 def resolve_run(
-    path: Path, overrides: Overrides | None = None, *, now: float, progress: Progress, run_id: str = ""
+    path: Path,
+    overrides: Overrides | None = None,
+    *,
+    now: float,
+    progress: Progress,
+    run_id: str = "",
+    existing: ExistingRun | None = None,
 ) -> ResolvedRun:
     """Resolve a run from its configuration file; `path`, `overrides` and `now` are those of `Layers`.
 
@@ -83,19 +109,28 @@ def resolve_run(
     the service cannot be used.
     """
     draft = read_draft(path, overrides, now=now)
+    if existing is not None:
+        draft = keep_generated(draft, existing.generated)
     draft, warnings = generate(draft, check_configuration(draft))
     note_warnings(warnings, progress)
-    return resolve_draft(draft, progress=progress, run_id=run_id)
+    return resolve_draft(draft, progress=progress, run_id=run_id, existing=existing)
 
 
 def resolve_draft(
-    draft: Draft, *, progress: Progress, run_id: str = "", static: StaticCheck | None = None
+    draft: Draft,
+    *,
+    progress: Progress,
+    run_id: str = "",
+    static: StaticCheck | None = None,
+    existing: ExistingRun | None = None,
 ) -> ResolvedRun:
     """Resolve a run from its draft; with `static`, the service is not probed.
 
     Raises `LongshoreError` if a value is wrong or the service cannot be used.
     """
     configuration = resolve_configuration(draft, is_static=static is not None)
+    if existing is not None:
+        configuration = existing.keep_values(configuration)
     service = find_service(configuration.service, origin=configuration.service_origin)
     configuration = at_default_site(configuration, service)
     for note in (

@@ -9,13 +9,16 @@ from pathlib import Path
 
 import msgspec
 
+from longshore.app.changes.compare import RunComparison
+from longshore.app.changes.count_jobs import count_changed_jobs
+from longshore.app.changes.write_submission import write_submission
 from longshore.app.control.accept_loss import note_changed_sources, refuse_damage
 from longshore.app.inspect.find_jobs import find_job, find_jobs_of_labels, first_names
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.event_source import all_events
 from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_errors
 from longshore.app.submit.submit_once import refuse_if_not_submitted
-from longshore.contract.capabilities import Restartable
+from longshore.contract.capabilities import Amendable, Restartable
 from longshore.contract.context import Unreachable
 from longshore.contract.intervention import RestartChanges
 from longshore.engine.journal.journal import newest_life
@@ -50,7 +53,7 @@ class RestartPlan:
 
     `labels` and `reasons` count these jobs per label and state, and per label and reason. `unfinished` counts jobs
     that go on in any case because the engine died. `changed` counts jobs with changed settings. `changes` holds full
-    names of jobs.
+    names of jobs. `comparison` has the changed workflow, if the restart has one.
     """
 
     labels: Mapping[str, Mapping[JobState, int]]
@@ -58,6 +61,7 @@ class RestartPlan:
     unfinished: int
     changed: int
     changes: RestartChanges
+    comparison: RunComparison | None = None
 
     @property
     def total(self) -> int:
@@ -65,17 +69,15 @@ class RestartPlan:
         return sum(sum(counts.values()) for counts in self.labels.values())
 
 
-def plan_restart(opened: OpenRun, changes: RestartChanges) -> RestartPlan:
-    """Compute which jobs a restart would run, without running them.
+def plan_restart(opened: OpenRun, changes: RestartChanges, comparison: RunComparison | None = None) -> RestartPlan:
+    """Compute which jobs a restart would run, without running them; with a comparison, those of its changed workflow.
 
     Raises `RunNotFoundError` if a named job or label does not exist, `SubmissionRefusedError` if the run is live, a
     file of it changed, or no named job would run again.
     """
-    require_capability(opened.service, Restartable, "restart runs")
-    refuse_if_not_submitted(opened.run, opened.card)
-    refuse_changed_files(opened.run)
-    _refuse_if_live(opened)
-    refuse_damage(opened)
+    refuse_restart(opened)
+    if comparison is not None:
+        return _plan_with_changes(opened, changes, comparison)
     jobs = JobTable(opened.run, "parents")
     changes, selected = _resolve_selection(opened, jobs, changes)
     with map_index_errors(opened.run):
@@ -101,8 +103,39 @@ def plan_restart(opened: OpenRun, changes: RestartChanges) -> RestartPlan:
     )
 
 
-def restart(opened: OpenRun, changes: RestartChanges) -> tuple[RunIdentity, list[str]]:
-    """Restart a run; `changes` are those of `RestartPlan.changes`.
+def refuse_restart(opened: OpenRun) -> None:
+    """Refuse the restart of a run that is live, damaged or not submitted; raises as `plan_restart`."""
+    require_capability(opened.service, Restartable, "restart runs")
+    refuse_if_not_submitted(opened.run, opened.card)
+    refuse_changed_files(opened.run)
+    _refuse_if_live(opened)
+    refuse_damage(opened)
+
+
+def _plan_with_changes(opened: OpenRun, changes: RestartChanges, comparison: RunComparison) -> RestartPlan:
+    """Compute which jobs of a changed workflow a restart would run."""
+    service = require_capability(opened.service, Amendable, "restart runs with another workflow")
+    if why := service.why_not_amended(opened.run):
+        raise SubmissionRefusedError(
+            f"run '{opened.card.id}' cannot have another workflow: {why}",
+            hint="Run it as it was with --as-it-was, or submit a new run that keeps its results: "
+            f"longshore submit FILE --reuse {opened.reference}",
+        )
+    counted = count_changed_jobs(opened, changes, comparison)
+    return RestartPlan(
+        labels=counted.labels,
+        reasons=counted.reasons,
+        unfinished=counted.unfinished,
+        changed=counted.set_for,
+        changes=msgspec.structs.replace(changes, has_new_workflow=True),
+        comparison=comparison,
+    )
+
+
+def restart(
+    opened: OpenRun, changes: RestartChanges, comparison: RunComparison | None = None
+) -> tuple[RunIdentity, list[str]]:
+    """Restart a run; the parameters are `RestartPlan.changes` and `RestartPlan.comparison`.
 
     Returns the run's card with the new submission, and notes for the user. Raises `SubmissionRefusedError` if the run
     is live, a file of it changed, it has nothing to run again, or is refused by the service.
@@ -112,7 +145,7 @@ def restart(opened: OpenRun, changes: RestartChanges) -> tuple[RunIdentity, list
         # An earlier restart may have been killed halfway.
         if (missed := recovered_submission(opened.service, opened.run)) is not None:
             _record_submission(opened, missed)
-        submission = _submit_again(opened, changes)
+        submission = _submit_again(opened, changes, comparison)
         card = _record_submission(opened, submission)
     if card.other_ids and registered_path(card.id) == str(opened.run.root):
         write_entry(RegistryEntry.of(card, str(opened.run.root)))
@@ -122,9 +155,9 @@ def restart(opened: OpenRun, changes: RestartChanges) -> tuple[RunIdentity, list
     return card, notes
 
 
-def _submit_again(opened: OpenRun, changes: RestartChanges) -> Submission:
+def _submit_again(opened: OpenRun, changes: RestartChanges, comparison: RunComparison | None) -> Submission:
     service = require_capability(opened.service, Restartable, "restart runs")
-    manifest = begin_submission(opened.run)
+    manifest = _begin_submission(opened, comparison)
     if manifest is not None:
         trust_own_manifest(opened.run, encode_manifest(manifest))
     try:
@@ -144,6 +177,12 @@ def _is_named(opened: OpenRun, manifest: Manifest) -> bool:
     except (OSError, RunUnreadableError):
         return True
     return life is not None and life.s >= manifest.number
+
+
+def _begin_submission(opened: OpenRun, comparison: RunComparison | None) -> Manifest | None:
+    if comparison is None or comparison.plan is None or comparison.match is None:
+        return begin_submission(opened.run)
+    return write_submission(opened, comparison.plan, comparison.match)
 
 
 def _record_submission(opened: OpenRun, submission: Submission) -> RunIdentity:

@@ -74,6 +74,23 @@ def parse_changes(pairs: tuple[str, ...]) -> Mapping[str, str]:
     return values
 
 
+def split_sets(pairs: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Split ``KEY=VALUE`` pairs into those of requests, and those of other keys of the configuration.
+
+    A key of neither is among the first, so that `parse_changes` refuses it.
+    """
+    from longshore.app.configure.layers import root_keys
+    from longshore.engine.policy.change_request import is_settable
+
+    known = root_keys()
+
+    def is_configuration(pair: str) -> bool:
+        key = pair.partition("=")[0].strip()
+        return not is_settable(key) and key.partition(".")[0] in known
+
+    return tuple(each for each in pairs if not is_configuration(each)), tuple(filter(is_configuration, pairs))
+
+
 def _refuse_if_over(opened: OpenRun, intervention: Intervention) -> None:
     report = check_names(opened, intervention.selection)
     if intervention.act == "throttle":

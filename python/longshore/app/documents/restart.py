@@ -9,8 +9,10 @@ from longshore.app.documents.document import Count, DocumentEntry, Ordinal
 from longshore.app.documents.run import SubmissionDocument
 from longshore.engine.state.restart_selection import RestartReason
 from longshore.model.run.states import JobState
+from longshore.plan.workflow_match import MatchReason
 
 if TYPE_CHECKING:
+    from longshore.app.changes.compare import RunComparison
     from longshore.app.control.restart import RestartPlan
     from longshore.app.runs.open_run import OpenRun
 
@@ -24,6 +26,29 @@ class SelectionEntry(DocumentEntry, frozen=True):
     """Names of labels."""
 
 
+class JobVerdictEntry(DocumentEntry, frozen=True):
+    """What becomes of a job with the changes."""
+
+    name: str
+    """Name of the job."""
+    runs: bool
+    """Whether it runs; else its result is kept."""
+    reason: MatchReason
+    """kept, new, unfinished (it did not succeed), command (it changed), inputs (files or parents changed), outputs
+    (what it made is gone), reads (it waits for a job that runs) or final (the final job)."""
+    because: str
+    """The reason for people."""
+
+
+def verdict_entries(comparison: RunComparison) -> list[JobVerdictEntry]:
+    """Return what becomes of each job."""
+    matches = comparison.match.jobs if comparison.match else ()
+    return [
+        JobVerdictEntry(name=name, runs=not match.is_kept, reason=match.reason, because=match.detail)
+        for name, match in zip(comparison.names, matches, strict=True)
+    ]
+
+
 class RestartDocument(SubmissionDocument, frozen=True, kw_only=True, rename={"from_labels": "from"}):
     """Jobs that a restart runs again: `longshore restart --json`."""
 
@@ -35,8 +60,9 @@ class RestartDocument(SubmissionDocument, frozen=True, kw_only=True, rename={"fr
     for one of these) or SUCCEEDED (with --from, and the final job)."""
     reasons: Mapping[str, Mapping[RestartReason, Ordinal]]
     """Number of the same jobs per label and reason: failed, cancelled, pruned (waited for one of these), named (it
-    succeeded, and its label is in `from`), descends (it succeeded, and descends from one that is named) or final (the
-    final job, which gathers what the others make)."""
+    succeeded, and its label is in `from`), descends (it succeeded, and descends from one that is named), final (the
+    final job, which gathers what the others make), changed (its command or its files changed, or it waits for such a
+    job) or new (with --with-changes)."""
     unfinished: Count
     """Number of jobs that were never over because the engine died; they go on in any case."""
     from_labels: Sequence[str]
@@ -47,14 +73,29 @@ class RestartDocument(SubmissionDocument, frozen=True, kw_only=True, rename={"fr
     """The jobs and labels for which it is set."""
     set_of: Count
     """Number of jobs for which it is set."""
+    with_changes: bool
+    """Whether the run takes what changed since it was made."""
+    changes: Sequence[str]
+    """What changed since the run was made, a sentence each; empty if that changes no job, or was not compared."""
+    jobs: Sequence[JobVerdictEntry]
+    """What becomes of each job, with --dry-run and changes; else empty."""
+    gone: Sequence[str]
+    """Names of jobs that the changed workflow lacks."""
     notes: Sequence[str]
     """What a reader must know, a sentence each."""
 
 
 def restart_document(
-    opened: OpenRun, plan: RestartPlan, *, submitted: bool, notes: Sequence[str], as_of: float
+    opened: OpenRun,
+    plan: RestartPlan,
+    *,
+    submitted: bool,
+    comparison: RunComparison | None = None,
+    change_lines: Sequence[str] = (),
+    notes: Sequence[str],
+    as_of: float,
 ) -> RestartDocument:
-    """Return what a restart runs as ``restart --json`` prints it."""
+    """Return what a restart runs as ``restart --json`` prints it; a comparison is given if it differs."""
     changes = plan.changes
     return RestartDocument.from_record(
         plan,
@@ -67,6 +108,10 @@ def restart_document(
         set=changes.set,
         set_for=SelectionEntry.from_record(changes.selection),
         set_of=plan.changed,
+        with_changes=plan.comparison is not None,
+        changes=change_lines,
+        jobs=verdict_entries(comparison) if comparison and not submitted else [],
+        gone=comparison.gone if comparison else (),
         notes=notes,
         as_of=as_of,
     )

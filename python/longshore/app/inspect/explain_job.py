@@ -19,6 +19,7 @@ from longshore.contract.executor import ResourceProbe
 from longshore.engine.journal.survey import find_unknown_jobs
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
+from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.state.job_codes import ACTIVE, JOB_STATES, OVER, JobCode
 from longshore.engine.state.steering import WHOLE_RUN
@@ -362,13 +363,12 @@ class _ExplanationBuilder:
 
     def _room(self, request: Request) -> PoolUsage | None:
         """Return the free resources of this machine; ``None`` for other workload managers, which do not report them."""
-        from longshore.engine import settings as engine_settings
         from longshore.engine.run.engine_service import EngineService
 
         service = self._opened.service
         if not isinstance(service, EngineService) or not service.traits.runs_on_submit_host:
             return None
-        executor = service.executor(engine_settings.read_settings(self._opened.run).executor)
+        executor = service.executor(read_settings(self._opened.run).executor)
         capacity = executor.probe().capacity if isinstance(executor, ResourceProbe) else None
         if capacity is None:
             return None

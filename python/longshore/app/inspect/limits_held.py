@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from longshore.contract.context import RunPaths
-from longshore.engine import settings as engine_settings
+from longshore.engine.rundir.run_settings import read_settings
 from longshore.errors import LongshoreError
 from longshore.model.workflow.job import JobSettings
 from longshore.world.clock import SystemClock
@@ -32,7 +32,7 @@ def limit_usage(run: RunPaths, settings: JobSettings) -> tuple[LimitUsage, ...]:
     if not settings.concurrency:
         return ()
     try:
-        maxima = engine_settings.read_settings(run).concurrency_limits
+        maxima = read_settings(run).concurrency_limits
         claims = read_other_claims(limits_folder(), "", now=SystemClock().elapsed())
     except (OSError, LongshoreError):
         # Runs of other services have none; without any named limit the host has no folder of claims.

@@ -14,6 +14,7 @@ from longshore.contract.context import RunPaths
 from longshore.contract.search import RemoteRuns, RunSearch
 from longshore.errors import LongshoreError, RunNotFoundError, ServiceError
 from longshore.model.run.report import RunReport
+from longshore.world.runs.manifests import with_newest_counts
 from longshore.world.runs.run_directory import read_card
 
 LEAST_DAYS: Final = 2.0
@@ -109,6 +110,6 @@ def _local_report(report: RunReport) -> RunReport | None:
         card = read_card(run)
         if report.global_id not in card.other_ids:
             return None
-        return status_run(OpenRun(run=run, card=card))
+        return status_run(OpenRun(run=run, card=with_newest_counts(run, card)))
     except (LongshoreError, OSError):
         return None

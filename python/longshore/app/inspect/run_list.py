@@ -18,6 +18,7 @@ from longshore.contract.context import RunPaths
 from longshore.contract.search import RemoteRuns, RunSearch
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
+from longshore.world.runs.manifests import with_newest_counts
 from longshore.world.runs.registry import RegistryEntry, journal_stamp, read_registry, store_report
 from longshore.world.runs.run_directory import read_card
 
@@ -131,7 +132,7 @@ def registered_report(entry: RegistryEntry) -> RunReport | None:
     card = read_card(run)
     if card.id != entry.id:
         return None
-    report = status_run(OpenRun(run=run, card=card))
+    report = status_run(OpenRun(run=run, card=with_newest_counts(run, card)))
     if stamp and report.state in END_STATES and report.finished_at is not None:
         kept = replace(
             report,

@@ -12,8 +12,8 @@ from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.job_events import events_of_jobs
 from longshore.app.runs.open_run import OpenRun
 from longshore.config.lint.secrets import looks_secret
-from longshore.engine import settings as engine_settings
 from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.run_settings import read_settings
 from longshore.errors import RunNotFoundError, RunUnreadableError
 from longshore.model.lines.codec import StoredJob
 from longshore.model.run.attempt import Attempt
@@ -164,7 +164,7 @@ def _job_files(names: Sequence[str], paths: Mapping[str, str]) -> tuple[JobFile,
 
 def _umask(opened: OpenRun) -> int | None:
     try:
-        umask = engine_settings.read_settings(opened.run).umask
+        umask = read_settings(opened.run).umask
     except RunUnreadableError:
         # Runs of other services have no such file.
         return None

@@ -22,6 +22,7 @@ from longshore.model.run.event import BriefEvent, Event
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import RunIdentity
 from longshore.world.runs.find_run import find_run
+from longshore.world.runs.manifests import with_newest_counts
 from longshore.world.runs.owner import is_own_run
 from longshore.world.runs.registry import RegistryEntry, registered_path, write_entry
 from longshore.world.runs.run_directory import read_card
@@ -178,7 +179,7 @@ def open_run(
     if is_unknown and card.submissions and is_own_run(run.root):
         # The run was moved or the registry was lost: registering it makes its id known again.
         write_entry(RegistryEntry.of(card, str(run.root), is_found=True))
-    return OpenRun(run=run, card=card)
+    return OpenRun(run=run, card=with_newest_counts(run, card))
 
 
 def is_manager_id(reference: str) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import chdir
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import msgspec
 import yaml
@@ -37,7 +37,16 @@ from longshore.world.runs.run_directory import MADE_FROM_FORMAT
 _MOST_PROGRAMS: Final = 1000
 _RUN_SECTION: Final = "bps_defined"
 """Section whose values differ for each run and follow from the others."""
-_Values: TypeAlias = dict[str, tuple[YamlValue, Origin | None]]
+ConfigurationValues: TypeAlias = dict[str, tuple[YamlValue, Origin | None]]
+"""Value and origin per dotted key."""
+
+
+class ChangedValue(NamedTuple):
+    """A key of the configuration whose value is another one now, with a message and the origin of the new value."""
+
+    key: str
+    message: str
+    origin: Origin | None = None
 
 
 def take_fingerprint(plan: RunPlan) -> Fingerprint:
@@ -97,7 +106,7 @@ def _configuration_changes(run: RunPaths, card: RunIdentity, fingerprint: Finger
     """Yield problems for changed configuration keys, read again as then, from the same folder."""
     path = merged_config_path(run, card.name)
     try:
-        before = _recorded_values(path, run.origins)
+        before = read_recorded_values(path, run.origins)
         with chdir(fingerprint.folder):
             configuration = _reread_configuration(fingerprint, card.created_at)
             limits = _limits(configuration)
@@ -108,15 +117,19 @@ def _configuration_changes(run: RunPaths, card: RunIdentity, fingerprint: Finger
         what = f"'{error.filename}': {error.strerror}" if isinstance(error, OSError) else str(error)
         yield _change(f"the configuration of then and of now cannot be compared: {what}")
         return
-    now = _values(configuration)
-    yield from _value_changes(before, now, same_version=card.longshore == __version__)
+    now = configuration_values(configuration)
+    for change in find_changed_values(before, now, same_version=card.longshore == __version__):
+        yield _change(change.message, change.origin)
     for name in sorted({*limits, *fingerprint.limits}):
         then, here = (quote_value(each[name]) if name in each else "not set" for each in (fingerprint.limits, limits))
         if then != here:
             yield _change(f"'limits.{name}' of the site '{fingerprint.site}' is {here} now, and was {then}")
 
 
-def _value_changes(before: _Values, now: _Values, *, same_version: bool) -> Iterator[Problem]:
+def find_changed_values(
+    before: ConfigurationValues, now: ConfigurationValues, *, same_version: bool
+) -> Iterator[ChangedValue]:
+    """Yield the keys whose values differ; those of another Longshore version's defaults, and generated ones, do not."""
     generated = any(_layer_of(origin).startswith(GENERATE_KEY) for _, origin in before.values())
     for key in dict.fromkeys([*now, *before]):
         value, origin = now.get(key, (None, None))
@@ -127,11 +140,11 @@ def _value_changes(before: _Values, now: _Values, *, same_version: bool) -> Iter
         if (not same_version and layers <= PACKAGED_LAYERS) or (generated and _is_generated(key, old_origin, layers)):
             continue
         if key not in now:
-            yield _change(f"'{key}' is not set now, and was {_shown(key, was)}")
+            yield ChangedValue(key, f"'{key}' is not set now, and was {_shown(key, was)}")
         elif key not in before:
-            yield _change(f"'{key}' is {_shown(key, value)} now, and was not set", origin)
+            yield ChangedValue(key, f"'{key}' is {_shown(key, value)} now, and was not set", origin)
         else:
-            yield _change(f"'{key}' is {_shown(key, value)} now, and was {_shown(key, was)}", origin)
+            yield ChangedValue(key, f"'{key}' is {_shown(key, value)} now, and was {_shown(key, was)}", origin)
 
 
 def _shown(key: str, value: YamlValue) -> str:
@@ -147,7 +160,7 @@ def _is_generated(key: str, old_origin: Origin | None, layers: set[str]) -> bool
     return by_function or not layers & {"file", "command line"}
 
 
-def _recorded_values(path: Path, origins: Path) -> _Values:
+def read_recorded_values(path: Path, origins: Path) -> ConfigurationValues:
     """Return the values at preparation by key."""
     places = msgspec.json.decode(read_file(origins), type=dict[str, Origin])
     return {key: (value, places.get(key)) for key, value in _flatten(yaml.safe_load(path.read_text("utf-8")))}
@@ -159,7 +172,8 @@ def _reread_configuration(fingerprint: Fingerprint, now: float) -> Configuration
     return at_default_site(draft, find_service(draft.service, origin=draft.service_origin))
 
 
-def _values(configuration: Configuration) -> _Values:
+def configuration_values(configuration: Configuration) -> ConfigurationValues:
+    """Return the values of a configuration by key."""
     root = configuration.config.root
     places = dict(origins_of(root))
     return {key: (value, places.get(key)) for key, value in _flatten(plain_value(root))}

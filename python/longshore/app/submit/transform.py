@@ -35,7 +35,8 @@ class RunPlan:
 
     `payload` files are kept with the user's YAML. `directories` are folders to make. `programs` has texts of programs
     for jobs, `copies` files to copy, both per path; `executables` says which of these are executable. `kept_files`
-    are already in the run directory. `saved` are the requested intermediate graphs.
+    are already in the run directory. `saved` are the requested intermediate graphs. `hashes_inputs` says that the
+    content of input files is recorded, beside their size and time.
     """
 
     run: ResolvedRun
@@ -47,6 +48,7 @@ class RunPlan:
     executables: frozenset[str] = frozenset()
     kept_files: tuple[str, ...] = ()
     saved: SavedGraphs = field(default_factory=dict)
+    hashes_inputs: bool = False
 
 
 def plan_run(clustered: ClusteredRun, progress: Progress) -> RunPlan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -23,6 +24,7 @@ from longshore.model.run.submission import RunIdentity
 from longshore.world.files.atomic import copy_file, create_file, make_executable
 from longshore.world.files.folder import make_folders
 from longshore.world.files.permissions import apply_umask, set_group
+from longshore.world.runs.input_files import look_at_inputs, write_input_files
 from longshore.world.runs.known_services import remember_service
 from longshore.world.runs.manifests import create_manifest, take_manifest
 from longshore.world.runs.run_directory import (
@@ -64,7 +66,6 @@ def write_run(plan: RunPlan) -> PreparedRun:
         if group := site.settings.get("group"):
             set_group(draft.root, group)
         mutable = _write_files(draft, plan, card.run_token)
-        write_made_from(draft, take_fingerprint(plan))
         write_card(draft, card, durable=False)
         manifest = take_manifest(
             draft,
@@ -88,13 +89,7 @@ def write_run(plan: RunPlan) -> PreparedRun:
 def _write_files(draft: RunPaths, plan: RunPlan, run_token: str) -> set[str]:
     """Write the files of a run except its records, and return the names of those that the service may change."""
     run, workflow = plan.run, plan.workflow
-    configuration = run.configuration
-    _write_inputs(draft, plan)
-    merged = plain_value(configuration.config.root)
-    text: str = yaml.safe_dump(merged, sort_keys=False, allow_unicode=True, width=120)
-    create_file(merged_config_path(draft, workflow.name), [text.encode()], below=draft.root)
-    origins = {key: msgspec.to_builtins(origin) for key, origin in origins_of(configuration.config.root)}
-    create_file(draft.origins, [msgspec.json.format(msgspec.json.encode(origins), indent=1), b"\n"], below=draft.root)
+    write_sources(draft, plan)
     create_file(draft.workflow, workflow_lines(workflow), below=draft.root)
     write_saved(draft.root, plan.saved)
     for directory in (*plan.directories, *log_directories(run.service, workflow)):
@@ -112,8 +107,32 @@ def _write_files(draft: RunPaths, plan: RunPlan, run_token: str) -> set[str]:
     make_folders(draft.journal, below=draft.root)
     # Made here with the permissions of the run: members of its group leave orders in it.
     make_folders(draft.steer, below=draft.root)
-    context = msgspec.structs.replace(run.context, run_token=run_token)
-    rendered = write_rendered(draft, run.service.render(workflow, context))
+    return write_service_files(draft, plan, run_token)
+
+
+def write_sources(draft: RunPaths, plan: RunPlan) -> None:
+    """Write what a run is made from: the user's files, the merged configuration, and the state of inputs."""
+    configuration = plan.run.configuration
+    _write_inputs(draft, plan)
+    text: str = yaml.safe_dump(plain_value(configuration.config.root), sort_keys=False, allow_unicode=True, width=120)
+    create_file(merged_config_path(draft, plan.workflow.name), [text.encode()], below=draft.root)
+    origins = {key: msgspec.to_builtins(origin) for key, origin in origins_of(configuration.config.root)}
+    create_file(draft.origins, [msgspec.json.format(msgspec.json.encode(origins), indent=1), b"\n"], below=draft.root)
+    write_made_from(draft, take_fingerprint(plan))
+    write_input_files(draft, look_at_inputs(_external_inputs(plan), with_content=plan.hashes_inputs))
+
+
+def _external_inputs(plan: RunPlan) -> Iterator[str]:
+    """Yield the paths of files that jobs read and none makes."""
+    files = plan.workflow.files
+    made = {files[name].path for job in plan.workflow for name in job.outputs} if files else set()
+    return (file.path for file in files.values() if file.path.startswith("/") and file.path not in made)
+
+
+def write_service_files(draft: RunPaths, plan: RunPlan, run_token: str) -> set[str]:
+    """Write the files that the service renders, and return the names of those that it may change."""
+    context = msgspec.structs.replace(plan.run.context, run_token=run_token)
+    rendered = write_rendered(draft, plan.run.service.render(plan.workflow, context))
     return {str(file.path) for file in rendered if file.is_mutable}
 
 

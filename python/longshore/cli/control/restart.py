@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -19,9 +20,12 @@ from longshore.cli.options import (
     print_notes,
     run_option,
 )
+from longshore.errors import SubmissionRefusedError
 
 if TYPE_CHECKING:
+    from longshore.app.changes.compare import RunComparison
     from longshore.app.control.restart import RestartPlan
+    from longshore.app.runs.open_run import OpenRun
 
 
 class ChangeOptions(OptionRecord, frozen=True, kw_only=True):
@@ -32,11 +36,22 @@ class ChangeOptions(OptionRecord, frozen=True, kw_only=True):
     labels: tuple[str, ...]
     jobs: tuple[str, ...]
     accept_loss: bool
+    choice: str | None
+    new_graph: bool
+
+
+class RunOptions(OptionRecord, frozen=True, kw_only=True):
+    """Options: the service, and what the command prints or does."""
+
+    wms_service_class: str | None
+    dry_run: bool
+    as_json: bool
 
 
 @click.command(
     epilog="Example: longshore restart --id @last --dry-run    or: longshore restart @last --set requestMemory=8G "
-    "--label coadd    or: longshore restart @last --from coadd"
+    "--label coadd    or: longshore restart @last --from coadd    or: longshore restart @last --with-changes "
+    "--set pipetask.coadd.runQuantumCommand='coadd {tract}'"
 )
 @run_option()
 @SERVICE
@@ -59,41 +74,133 @@ class ChangeOptions(OptionRecord, frozen=True, kw_only=True):
     multiple=True,
     metavar="KEY=VALUE",
     help="Change the requests of these jobs: requestMemory, requestCpus, requestDisk, requestWalltime, "
-    "requestResources.NAME or numberOfRetries. Can be repeated.",
+    "requestResources.NAME or numberOfRetries. Another key of the configuration changes the run, as --with-changes "
+    "does. Can be repeated.",
 )
 @click.option("--label", "labels", multiple=True, metavar="LABEL", help="Change only requests of jobs of that label.")
 @click.option("--job", "jobs", multiple=True, metavar="NAME", help="Change only the request of that job.")
-@click.option("--dry-run", is_flag=True, help="Only print which jobs would run again, and why.")
+@click.option(
+    "--with-changes",
+    "choice",
+    flag_value="with",
+    help="Take what changed since the run was made: its configuration, pipeline and inputs are read anew.",
+)
+@click.option("--as-it-was", "choice", flag_value="as-it-was", help="Ignore what changed since the run was made.")
+@click.option("--new-graph", is_flag=True, help="With --with-changes: make the quantum graph again.")
+@click.option("--dry-run", is_flag=True, help="Only print which jobs would run again or are kept, and why.")
 @ACCEPT_LOSS
 @JSON
-@group_options(options=ChangeOptions)
-def command(*, run: str, wms_service_class: str | None, options: ChangeOptions, dry_run: bool, as_json: bool) -> None:
-    """Submit the jobs that did not succeed again, in the same run directory; with --from also others."""
-    from longshore.app.documents.restart import restart_document
+@group_options(options=ChangeOptions, run_options=RunOptions)
+def command(*, run: str, options: ChangeOptions, run_options: RunOptions) -> None:
+    """Submit the jobs that did not succeed again, in the same run directory; with --from also others.
+
+    If what the run was made from has changed since, so that jobs would change, the command asks at a terminal whether
+    to take the changes, and elsewhere refuses without --with-changes or --as-it-was. With changes, what succeeded and
+    is made by the same command from the same inputs is kept; what changed, and all that reads it, runs again.
+    """
     from longshore.contract.intervention import JobSelection, RestartChanges
 
+    requests, sets = api.split_sets(options.pairs)
     changes = RestartChanges(
         selection=JobSelection(jobs=options.jobs, labels=options.labels),
-        set=api.parse_changes(options.pairs),
+        set=api.parse_changes(requests),
         from_labels=tuple(dict.fromkeys(options.from_labels)),
     )
-    if not changes.selection.everything and not options.pairs:
+    if not changes.selection.everything and not requests:
         raise click.UsageError(
             "--label and --job limit --set: add --set KEY=VALUE, as in --set requestMemory=8G. "
             "To run a label again, use --from LABEL."
         )
-    opened = api.open_run(run, service=wms_service_class)
-    if options.accept_loss and not dry_run:
+    _refuse_contradictions(options, sets, dry_run=run_options.dry_run)
+    opened = api.open_run(run, service=run_options.wms_service_class)
+    if options.accept_loss and not run_options.dry_run:
         print_notes(f"lost, as accepted: {each}" for each in api.accept_loss(opened))
-    plan = api.plan_restart(opened, changes)
+    comparison = None
+    if options.choice != "as-it-was":
+        comparison = api.compare_run(opened, sets, new_graph=options.new_graph)
+    takes_changes = comparison is not None and _decide(opened, comparison, options, run_options)
+    plan = api.plan_restart(opened, changes, comparison if takes_changes else None)
+    _restart(opened, plan, comparison, run_options)
+
+
+def _refuse_contradictions(options: ChangeOptions, sets: tuple[str, ...], *, dry_run: bool) -> None:
+    """Refuse options that contradict each other."""
+    if options.choice == "as-it-was" and (sets or options.new_graph):
+        what = f"--set {sets[0]}" if sets else "--new-graph"
+        raise click.UsageError(f"'{what}' changes the run, and --as-it-was ignores changes: leave one of them out.")
+    if options.new_graph and (options.choice != "with" or dry_run):
+        raise click.UsageError(
+            "--new-graph makes the quantum graph again: use it with --with-changes, without --dry-run."
+        )
+
+
+def _decide(opened: OpenRun, comparison: RunComparison, options: ChangeOptions, run_options: RunOptions) -> bool:
+    """Decide whether the restart takes the changes; ask at a terminal, and refuse elsewhere."""
+    from longshore.cli.show.changes_text import change_lines
+
+    if comparison.note:
+        if options.choice == "with" or comparison.sets:
+            raise SubmissionRefusedError(
+                f"run '{opened.card.id}' cannot take changes: {comparison.note}",
+                hint="Run it as it was with --as-it-was, or submit its configuration as a new run.",
+            )
+        return False
+    if comparison.error is not None and (options.choice == "with" or run_options.dry_run or comparison.sets):
+        raise comparison.error
+    if not comparison.differs:
+        if options.choice == "with" and not run_options.as_json:
+            print_notes(["nothing changed that changes a job: the run goes on as it was"])
+        return False
+    if options.choice == "with" or run_options.dry_run or comparison.asked_only:
+        return True
+    lines = list(change_lines(comparison))
+    if run_options.as_json or not (sys.stdin.isatty() and sys.stderr.isatty()) or comparison.error is not None:
+        others = "".join(f"\n  {line}" for line in lines)
+        raise SubmissionRefusedError(
+            f"what run '{opened.card.id}' was made from has changed:{others}",
+            hint=f"To run with the changes: longshore restart {opened.reference} --with-changes\n"
+            f"To run as it was: longshore restart {opened.reference} --as-it-was\n"
+            "Add --dry-run to see what becomes of each job.",
+        )
+    click.echo(f"longshore: what run '{opened.card.id}' was made from has changed:", err=True)
+    for line in lines:
+        click.echo(f"longshore:   {line}", err=True)
+    answer = click.prompt(
+        "Run it with the changes, or as it was?", type=click.Choice(["with-changes", "as-it-was", "abort"]), err=True
+    )
+    if answer == "abort":
+        raise click.Abort
+    return bool(answer == "with-changes")
+
+
+def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | None, options: RunOptions) -> None:
+    """Carry out a restart, unless it is only to be shown, and print it."""
+    from longshore.app.documents.restart import restart_document
+    from longshore.cli.show.changes_text import change_lines, verdict_lines
+
+    shown = comparison if comparison is not None and comparison.differs else None
     notes: list[str] = []
-    submitted = bool(plan.total or plan.unfinished) and not dry_run
-    if not as_json:
+    submitted = bool(plan.total or plan.unfinished) and not options.dry_run
+    if not options.as_json:
+        if plan.comparison is not None:
+            print_notes(change_lines(plan.comparison))
+        if plan.comparison is not None and options.dry_run:
+            for line in verdict_lines(plan.comparison):
+                click.echo(line)
         _print_plan(plan, opened.card.id)
     if submitted:
         opened_card, notes = api.restart(opened, plan)
-    if as_json:
-        print_json(restart_document(opened, plan, submitted=submitted, notes=notes, as_of=time.time()))
+    if options.as_json:
+        document = restart_document(
+            opened,
+            plan,
+            submitted=submitted,
+            comparison=shown,
+            change_lines=list(change_lines(shown)) if shown else [],
+            notes=notes,
+            as_of=time.time(),
+        )
+        print_json(document)
     elif submitted:
         print_notes(notes)
         click.echo(f"Submit dir: {opened.run.root}")
@@ -131,4 +238,6 @@ def _reason_texts(plan: RestartPlan) -> Mapping[str, str]:
         "named": "succeeded, named by --from",
         "descends": f"succeeded, descends from {named}",
         "final": "final job",
+        "changed": "changed, or waits for one that changed or is new",
+        "new": "new",
     }

@@ -15,7 +15,7 @@ from zlib import crc32
 
 from longshore.contract.context import Mark, RunPaths
 from longshore.contract.service import StaleMarkError
-from longshore.engine.journal.chain import LATER_UNKNOWN, LifeExtent, first_event, measure_lives
+from longshore.engine.journal.chain import LATER_UNKNOWN, LifeExtent, first_event, lives, measure_lives
 from longshore.errors import RunUnreadableError
 from longshore.model.lines.checksum import (
     CHECKSUM_B,
@@ -31,7 +31,7 @@ from longshore.model.run.damage import Damage, DamagedError
 from longshore.model.run.event import Event, Life, Seal
 from longshore.model.run.job_map import JobMap, translate_events
 from longshore.world.files.read_file import open_stream, open_to_read
-from longshore.world.runs.job_maps import read_job_maps
+from longshore.world.runs.job_maps import newest_changed_submission, read_job_maps
 
 _BLOCK_B: Final = 1 << 18
 
@@ -89,6 +89,16 @@ def read_blocks(folder: Path, mark: Mark = "", *, seal: Seal | None = None) -> t
     if maps := read_job_maps(RunPaths(folder.parent)):
         blocks = _translate(blocks, maps)
     return blocks, f"{extents[-1].life}:{extents[-1].end}" if extents else ""
+
+
+def first_life_of_workflow(run: RunPaths) -> int:
+    """Return the first life with the job numbers of the newest submission; records of earlier ones have others."""
+    changed = newest_changed_submission(run)
+    if not changed:
+        return 0
+    numbered = lives(run.journal)
+    following = numbered[-1][0] + 1 if numbered else 0
+    return next((life for life, path in numbered if first_event(path).s >= changed), following)
 
 
 def _translate(blocks: Iterable[Block], maps: Mapping[int, JobMap]) -> Iterator[Block]:

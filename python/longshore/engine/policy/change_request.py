@@ -29,6 +29,11 @@ SETTABLE_KEYS: Final = (*_FIELDS, f"{_OTHERS}NAME", _RETRIES)
 """Keys that can be changed for jobs that have not started."""
 
 
+def is_settable(key: str) -> bool:
+    """Return whether a key can be changed for jobs that have not started."""
+    return key in _FIELDS or key == _RETRIES or key.startswith(_OTHERS)
+
+
 def change_request(request: Request, changes: Mapping[str, str]) -> Request:
     """Return a request with a user's changes: text per key, where 0 removes a limit, as in a configuration.
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from longshore.contract.capabilities import (
+    Amendable,
     Cancellable,
     LivenessProbe,
     LogLocating,
@@ -43,6 +44,7 @@ from longshore.engine.rundir.interventions import (
     write_intervention,
 )
 from longshore.engine.rundir.liveness import find_stall_start, is_engine_alive, last_log_line
+from longshore.engine.rundir.run_settings import read_settings
 from longshore.errors import RequestError, SubmissionRefusedError
 from longshore.model.run.event import Event, Finished, Life
 from longshore.model.run.states import JobState
@@ -67,7 +69,7 @@ MOST_FRUITLESS: Final = 3
 
 
 class EngineService(
-    WmsService, EventSource, LivenessProbe, Cancellable, Restartable, Resumable, Steerable, LogLocating
+    WmsService, EventSource, LivenessProbe, Cancellable, Restartable, Amendable, Resumable, Steerable, LogLocating
 ):
     """A service for a workload manager that knows only single jobs; a subclass has a name and an executor.
 
@@ -129,7 +131,8 @@ class EngineService(
         self._refuse_if_alive(run)
         refuse_if_lives_lost(run)
         end = self._finished(run)
-        if end and end.state == JobState.SUCCEEDED and not changes.from_labels:
+        anyway = changes.from_labels or changes.has_new_workflow
+        if end and end.state == JobState.SUCCEEDED and not anyway:
             raise SubmissionRefusedError(f"'{run.root}' has nothing to run again: every job succeeded")
         self._refuse_if_elsewhere(run)
         if changes.set:
@@ -152,6 +155,10 @@ class EngineService(
             # It was refused, and must not happen later without the user's knowledge.
             remove_file(path, below=run.root)
             raise
+
+    def why_not_amended(self, run: RunPaths) -> str:
+        """Return no reason: each engine reads the workflow of the newest submission."""
+        return ""
 
     def cancel(self, run: RunPaths, selection: JobSelection) -> CancelOutcome:
         """Write a cancel intervention, and ensure that an engine takes it."""
@@ -240,7 +247,7 @@ class EngineService(
         with lock_run(run, anew=by == "take-over"):
             # The engine compares the workflow while it reads it.
             refuse_changed_files(run, with_workflow=False)
-            settings = engine_settings.read_settings(run)
+            settings = read_settings(run)
             if settings.umask is not None:
                 # Of this process, and so of its keepers and their jobs.
                 os.umask(bounded_umask(settings.umask))
@@ -297,7 +304,7 @@ class EngineService(
         return f"the engine runs {detached.description}"
 
     def _refuse_if_elsewhere(self, run: RunPaths) -> None:
-        executor = self.executor(engine_settings.read_settings(run).executor)
+        executor = self.executor(read_settings(run).executor)
         if isinstance(executor, HostBound) and (left := executor.unseen_processes(run)):
             raise SubmissionRefusedError(
                 f"'{run.root}' may still have {left}, which cannot be seen from '{host_name()}'",
@@ -313,7 +320,7 @@ class EngineService(
             # The resources elsewhere are not known here.
             return
         source = " ".join(f"{key}={value}" for key, value in values.items())
-        settings = engine_settings.read_settings(run).executor
+        settings = read_settings(run).executor
         for problem in self.request_problems(change_request(Request(), values), source, settings):
             raise RequestError(problem.message, hint=problem.hint)
 

@@ -127,7 +127,7 @@ class EndJudge:
             forget_tasks(self._run, (end.j,))
             return end
         try:
-            done = count_done_tasks(read_file(self._run.root / task_record_path(end.j)))
+            done = count_done_tasks(read_file(self._run.root / task_record_path(self._jobs.file_number(end.j, stored))))
         except OSError:
             done = 0
         note = f"{done} of {tasks} tasks are done, and are not run again"
@@ -151,9 +151,9 @@ class EndJudge:
         return os.path.join(settings.working_directory or str(self._run.root), path)  # noqa: PTH118 - a text is wanted
 
 
-def forget_tasks(run: RunPaths, jobs: Iterable[int]) -> None:
-    """Make jobs begin with their first task when they run again, whichever tasks were done; durably."""
-    paths = (run.root / task_record_path(job) for job in jobs)
+def forget_tasks(run: RunPaths, numbers: Iterable[int]) -> None:
+    """Make jobs, given by file number, begin with their first task, whichever tasks were done; durably."""
+    paths = (run.root / task_record_path(number) for number in numbers)
     for folder in {path.parent for path in paths if remove_file(path, below=run.root)}:
         sync_folder(folder, below=run.root)
 

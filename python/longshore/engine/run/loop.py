@@ -7,7 +7,7 @@ It is one file because that order can only be checked where all of it is in sigh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -65,6 +65,7 @@ from longshore.model.run.event import (
     Finished,
     Life,
     Lost,
+    Restarted,
     Started,
     Steer,
     Submitted,
@@ -80,6 +81,7 @@ from longshore.world.files.disk_space import describe_failed_write
 from longshore.world.files.folder import make_folders, remove_file
 from longshore.world.host import boot_id, host_name
 from longshore.world.process_system import processes
+from longshore.world.runs.job_maps import read_changed_jobs
 from longshore.world.runs.manifests import newest_submission, read_manifest
 from longshore.world.runs.run_directory import read_card
 
@@ -208,10 +210,11 @@ class Engine:
         return 0 if path.name in self.state.orders else self._restart(intervention, path.name)
 
     def _restart(self, intervention: InterventionRecord, order: str) -> int:
+        changed = self._void_changed_jobs(intervention)
         named = {number for number, label in enumerate(self._jobs.labels) if label in intervention.from_labels}
         chosen = select_for_restart(self.state, named)
         # Before the restart is recorded: if this life dies in between, the next one only repeats it.
-        forget_tasks(self._run, chosen.restarted_jobs)
+        self._forget_tasks(chosen.restarted_jobs)
         if chosen.jobs:
             event = make_restart_event(intervention, chosen.jobs, order="" if intervention.set else order)
             self._log_line(f"{intervention.who or 'a user'} orders: restart, {len(event.jobs)} jobs run again")
@@ -221,7 +224,23 @@ class Engine:
             if chosen.jobs and order and order not in self.state.orders:
                 # No job took the values: an event without jobs completes the order.
                 self._record(Steer(who=intervention.who, act="set", set=intervention.set, jobs=(), order=order))
-        return len(chosen.jobs)
+        return changed + len(chosen.jobs)
+
+    def _void_changed_jobs(self, intervention: InterventionRecord) -> int:
+        """Record that jobs run again whose results a changed workflow voids, once per submission; return how many."""
+        voided = 0
+        for order, jobs in read_changed_jobs(self._run).items():
+            if order in self.state.orders:
+                continue
+            self._forget_tasks(jobs)
+            over = [job for job in jobs if self.state.code[job] in OVER]
+            self._log_line(f"the workflow changed: the results of {len(over)} jobs are void")
+            self._record(Restarted(jobs=tuple(over), who=intervention.who, order=order))
+            voided += len(over)
+        return voided
+
+    def _forget_tasks(self, jobs: Iterable[int]) -> None:
+        forget_tasks(self._run, map(self._jobs.file_number, jobs))
 
     def _round(self) -> bool:
         """Do one round; return whether it was the last."""

@@ -48,7 +48,8 @@ class MemberBuilder:
             # Variables that the user sets win; those that happened to be set where the run was submitted do not.
             environment = thread_variables(request.cpus) | environment
         if job_record.tasks > 1 and settings.rules.resume_tasks:
-            environment[TASKS_DONE_VARIABLE] = f"{self._run_dir}/{task_record_path(job)}"
+            number = self._jobs.file_number(job, job_record)
+            environment[TASKS_DONE_VARIABLE] = f"{self._run_dir}/{task_record_path(number)}"
         if identities:
             # Here the user's variables do not win: another job has the other GPUs.
             environment |= identity_variables(identities)

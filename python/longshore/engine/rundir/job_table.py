@@ -30,7 +30,7 @@ from longshore.model.workflow.job_groups import Barrier, find_barriers
 from longshore.world.files.read_file import open_stream, open_to_read
 from longshore.world.runs.manifests import workflow_path
 
-Column: TypeAlias = Literal["names", "outputs", "parents", "tags"]
+Column: TypeAlias = Literal["names", "numbers", "outputs", "parents", "tags"]
 
 
 class _Row(Protocol):
@@ -45,6 +45,7 @@ _BLOCK_B: Final = 1 << 18
 """Bytes decoded together: several times as fast as line by line."""
 _FIELDS: Final[Mapping[Column, tuple[str, object] | tuple[str, object, object]]] = {
     "names": ("name", str),
+    "numbers": ("n", int, 0),
     "outputs": ("outputs", tuple[str, ...], ()),
     "parents": ("p", tuple[int, ...], ()),
     "tags": ("tags", DataId, msgspec.field(default_factory=dict)),
@@ -158,7 +159,16 @@ class JobTable:
         # Imported here: most readers of a run do without, and templates take a while to import.
         from longshore.plan.log_folders import attempt_log_path
 
-        return attempt_log_path(self.header.log_folders, job, stored.name, self.label(job), attempt, tags=stored.tags)
+        number = self.file_number(job, stored)
+        return attempt_log_path(
+            self.header.log_folders, number, stored.name, self.label(job), attempt, tags=stored.tags
+        )
+
+    def file_number(self, job: int, stored: StoredJob | None = None) -> int:
+        """Return the number of a job in names of files, which stays when a later submission has other indices."""
+        if not self.header.numbers:
+            return job
+        return self._column("numbers")[job] if stored is None else stored.n
 
     def names_of(self, jobs: Iterable[int]) -> dict[int, str]:
         """Return names of some jobs by index, without reading those of all."""

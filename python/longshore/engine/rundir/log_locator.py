@@ -23,7 +23,7 @@ def make_log_locator(run: RunPaths) -> EngineLogLocator | None:
     except RunUnreadableError:
         # Other readers of the run report the error.
         return None
-    return EngineLogLocator(run, header.log_folders) if header.log_folders else None
+    return EngineLogLocator(run, header.log_folders) if header.log_folders or header.numbers else None
 
 
 class EngineLogLocator(LogLocator):
@@ -35,11 +35,12 @@ class EngineLogLocator(LogLocator):
 
     @cached_property
     def _jobs(self) -> JobTable:
-        return JobTable(self._run, "names", "tags")
+        return JobTable(self._run, "names", "numbers", "tags")
 
     def path(self, index: int, name: str, label: str, attempt: int) -> str:
         """Return the path of an attempt's log, relative to the run directory."""
-        return attempt_log_path(self._template, index, name, label, attempt, tags=self._jobs.tags[index])
+        number = self._jobs.file_number(index)
+        return attempt_log_path(self._template, number, name, label, attempt, tags=self._jobs.tags[index])
 
     def attempts(self, index: int) -> int:
         """Return the number of a job's newest attempt with a log; 0 before the first."""

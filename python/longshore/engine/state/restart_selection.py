@@ -23,6 +23,10 @@ class RestartReason(StrEnum):
     """It succeeded, and descends from a job whose label was named."""
     FINAL = "final"
     """It is the final job, which gathers what the others make."""
+    CHANGED = "changed"
+    """Its command, its inputs or outputs changed, or it waits for a job that changed or is new."""
+    NEW = "new"
+    """It is in no earlier workflow of the run."""
 
 
 _BAD_ENDS: Final[Mapping[int, RestartReason]] = {

@@ -6,7 +6,7 @@ Everywhere else a job is identified by the number of its line, counted from 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -22,8 +22,8 @@ from longshore.model.workflow.job_groups import StoredOrdering, number_jobs
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
 
-FORMAT: Final = 2
-"""Version of ``workflow.jsonl``; a file without orderings and log folders has version 1."""
+FORMAT: Final = 3
+"""Version of ``workflow.jsonl``; a file without file numbers has version 2, without orderings and log folders 1."""
 
 
 class WorkflowHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -42,6 +42,8 @@ class WorkflowHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     """Groups of jobs that run one after another."""
     log_folders: str = ""
     """Folder of a job's logs below the run's log folder, with dimensions in braces; empty for the default."""
+    numbers: int = 0
+    """One more than the largest file number of any submission; 0 if the file number of each job is its index."""
 
 
 class StoredJob(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -58,6 +60,8 @@ class StoredJob(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaul
     outputs: tuple[str, ...] = ()
     env: Mapping[str, str] = msgspec.field(default_factory=dict)
     tasks: int = 1
+    n: int = 0
+    """File number: names files of the job in all submissions; only if the header counts them."""
 
 
 _encode = msgspec.json.Encoder(enc_hook=dict).encode
@@ -99,8 +103,11 @@ def encode_line(record: object) -> bytes:
     return _encode(record) + b"\n"
 
 
-def workflow_lines(workflow: Workflow) -> Iterator[bytes]:
-    """Encode ``workflow.jsonl``; the same workflow always gives the same bytes."""
+def workflow_lines(workflow: Workflow, *, numbers: Sequence[int] = (), next_number: int = 0) -> Iterator[bytes]:
+    """Encode ``workflow.jsonl``; the same workflow always gives the same bytes.
+
+    `numbers` has the file number per job if these are not the indices; `next_number` is larger than all used so far.
+    """
     jobs = list(workflow)
     settings: dict[int, int] = {}
     distinct: list[JobSettings] = []
@@ -111,7 +118,7 @@ def workflow_lines(workflow: Workflow) -> Iterator[bytes]:
     index = {job.name: number for number, job in enumerate(jobs)} if workflow.orderings else {}
     yield encode_line(
         WorkflowHeader(
-            v=FORMAT if workflow.orderings or workflow.log_folders else 1,
+            v=FORMAT if next_number else 2 if workflow.orderings or workflow.log_folders else 1,
             name=workflow.name,
             jobs=len(jobs),
             files=len(workflow.files),
@@ -120,9 +127,10 @@ def workflow_lines(workflow: Workflow) -> Iterator[bytes]:
             attributes=workflow.attributes,
             orderings=tuple(number_jobs(each, index) for each in workflow.orderings),
             log_folders=workflow.log_folders,
+            numbers=next_number,
         )
     )
-    for job, parents in zip(jobs, workflow.links(), strict=True):
+    for number, (job, parents) in enumerate(zip(jobs, workflow.links(), strict=True)):
         yield encode_line(
             StoredJob(
                 name=job.name,
@@ -134,6 +142,7 @@ def workflow_lines(workflow: Workflow) -> Iterator[bytes]:
                 outputs=job.outputs,
                 env=job.environment,
                 tasks=job.tasks,
+                n=numbers[number] if next_number else 0,
             )
         )
     yield from map(encode_line, workflow.files.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -9,8 +10,14 @@ import msgspec
 
 from longshore.model.run.submission import RunIdentity
 
-MANIFEST_FORMAT: Final = 1
-"""Version of the format of a manifest."""
+MANIFEST_FORMAT: Final = 2
+"""Version of the format of a manifest; one without a folder of its own has version 1."""
+PLAIN_MANIFEST_FORMAT: Final = 1
+"""Version of a manifest whose files have their usual places in the run directory."""
+
+
+_FOLDER: Final = re.compile(r"submissions/[0-9]+/")
+_SOURCES: Final = frozenset({"origins.json", "made-from.json", "input-files.json"})
 
 
 class FileDigest(msgspec.Struct, frozen=True, gc=False):
@@ -35,6 +42,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """File with the jobs."""
     job_map: str | None = None
     """File with pairs of job numbers, in the submission before and in this one; ``None`` if the numbers are equal."""
+    folder: str = ""
+    """Folder of a submission with another workflow: it has the files that `prepare` writes into a run directory."""
+    expected: int | None = None
+    """Number of jobs, if the submission has another workflow than the first."""
+    labels: Mapping[str, int] = msgspec.field(default_factory=dict)
+    """Number of jobs per label, likewise."""
     files: Mapping[str, FileDigest]
     """Files that never change: compared before each use."""
     inputs: Mapping[str, FileDigest] = msgspec.field(default_factory=dict)
@@ -52,8 +65,10 @@ class FileChange(msgspec.Struct, frozen=True):
 
 def is_source(name: str) -> bool:
     """Return whether a file tells people what the run was made from, and neither an engine nor a service reads it."""
+    # A later submission has them in a folder of its own.
+    name = _FOLDER.sub("", name)
     is_configuration = "/" not in name and name.endswith("_config.yaml")
-    return name.startswith("inputs/") or name in {"origins.json", "made-from.json"} or is_configuration
+    return name.startswith("inputs/") or name in _SOURCES or is_configuration
 
 
 def hash_identity(card: RunIdentity) -> str:

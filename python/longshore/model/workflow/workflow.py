@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from longshore.errors import CycleError, GraphError
 from longshore.model.tasks.dag import Dag, find_cycle, topological_order
 from longshore.model.tasks.file import File
+from longshore.model.tasks.task import Command
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.job import Job
 from longshore.model.workflow.job_groups import Ordering, find_barriers, number_jobs
@@ -100,6 +103,19 @@ class Workflow:
             return self[name]
         except KeyError:
             return None
+
+    def with_commands(self, change: Callable[[Command], Command]) -> Workflow:
+        """Return the workflow with changed commands."""
+        final = self.final and msgspec.structs.replace(self.final, command=change(self.final.command))
+        return Workflow(
+            self.name,
+            self._dag.alike(msgspec.structs.replace(job, command=change(job.command)) for job in self._dag.nodes),
+            final=final,
+            files=self.files,
+            attributes=self.attributes,
+            orderings=self.orderings,
+            log_folders=self.log_folders,
+        )
 
     def parents(self, name: str) -> list[str]:
         """Names of a job's parents (none for the final job, which waits for all)."""

@@ -13,6 +13,7 @@ from typing import Final
 from longshore.contract.batch import AttemptId, MemberEvent
 from longshore.contract.context import RunPaths
 from longshore.engine.journal.chain import first_event, life_path
+from longshore.engine.journal.read_journal import first_life_of_workflow
 from longshore.engine.keeper.kernel import become_subreaper
 from longshore.engine.keeper.protocol import MemberOrder, RunOrder
 from longshore.engine.run.members import life_of_tag
@@ -65,7 +66,9 @@ class LocalClient:
         self._host = host_name()
         self._run_token = run_token(run)
         make_folders(run.keeper, below=run.root)
-        self._files = keeper_files(run.keeper)
+        # Records of earlier workflows have other job numbers, and all of their attempts are over.
+        self._first_life = first_life_of_workflow(run)
+        self._files = keeper_files(run.keeper, since=self._first_life)
         self._known_files = set(self._files)
         """Names of all files ever read."""
         self._reused = ReusedAttempts(run)
@@ -168,7 +171,7 @@ class LocalClient:
         # Waited for once: an engine suspended elsewhere may keep its keeper busy without limit.
         self._drain_deadline = deadline = self._drain_deadline or processes.monotonic() + _DRAIN_LIMIT_S
         while True:
-            by_name = keeper_files(self._run.keeper)
+            by_name = keeper_files(self._run.keeper, since=self._first_life)
             # A keeper may have started since, of an engine that was wrongly thought dead.
             new = by_name.keys() - self._known_files
             self._files |= {name: KeeperFile(by_name[name].path) for name in sorted(new)}
@@ -210,7 +213,7 @@ class LocalClient:
         if any(file.path in live for file in doubtful):
             return True
         known = {attempt for file in self._files.values() for attempt in file.attempts()}
-        for file in keeper_files(self._run.keeper).values():
+        for file in keeper_files(self._run.keeper, since=self._first_life).values():
             known |= recorded_attempts(file)
         names = {f"{job}.{number}" for job, number in known}
         running = processes_with_variable(_RUN_VARIABLE, self._run_token)

@@ -135,9 +135,10 @@ class KeeperFile:
         return self.keeper_record.boot == boot_id()
 
 
-def keeper_files(folder: Path) -> dict[str, KeeperFile]:
-    """Find the records of all keepers of a run, by name, oldest first."""
-    return {path.name: KeeperFile(path) for path in sorted(folder.glob("*.jsonl"))}
+def keeper_files(folder: Path, *, since: int = 0) -> dict[str, KeeperFile]:
+    """Find the records of the keepers of a run since a life, by name, oldest first."""
+    found = (KeeperFile(path) for path in sorted(folder.glob("*.jsonl")))
+    return {file.path.name: file for file in found if file.life >= since}
 
 
 def keepers_elsewhere(folder: Path) -> str:

@@ -14,10 +14,10 @@ from longshore.contract.context import Context, Mark, PingReport, Problem, Rende
 from longshore.contract.executor import Executor
 from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
 from longshore.contract.service import ServiceTraits, StaleMarkError
-from longshore.engine import settings as engine_settings
 from longshore.engine.job_wrapper import wrapper_file
 from longshore.engine.run.engine_service import EngineService, engine_command
 from longshore.engine.rundir.engine_lock import lock_run
+from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.schedule.concurrency_limits import find_missing_limits
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.lines.codec import encode_line
@@ -102,7 +102,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
 
     def start_engine(self, run: RunPaths, by: str) -> str:
         """Start an engine here or as a Slurm job, or submit the whole graph, as the site's settings say."""
-        settings = engine_settings.read_settings(run).executor
+        settings = read_settings(run).executor
         if by == "submit" and wants_native(settings):
             return NativeRun(run, _client(settings), settings).submit(engine_command(run))
         # A run that is being cancelled must not wait in a queue for an engine.
@@ -115,7 +115,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
 
         A run with an engine needs no recovery: the engine reports its own state.
         """
-        settings = engine_settings.read_settings(run).executor
+        settings = read_settings(run).executor
         card = read_card(run)
         if card.submissions or not wants_native(settings):
             return None
@@ -179,6 +179,12 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
             self._collect(run, native)
         return super().restart(run, changes)
 
+    def why_not_amended(self, run: RunPaths) -> str:
+        """Return why a run without an engine cannot have another workflow before its outcome is in the journal."""
+        if self._native(run):
+            return f"Slurm keeps what became of its jobs until it is collected: longshore resume {run.root}"
+        return ""
+
     def steer(self, run: RunPaths, intervention: Intervention) -> bool:
         """Steer a live run; refused for a run without an engine."""
         if self._native(run):
@@ -225,7 +231,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
     def _native(self, run: RunPaths) -> NativeRun | None:
         """The run's native graph; ``None`` with an engine, or once the journal records the run's end."""
         try:
-            settings = engine_settings.read_settings(run).executor
+            settings = read_settings(run).executor
         except RunUnreadableError:
             return None
         native = NativeRun(run, _client(settings), settings)
@@ -233,7 +239,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
 
     def _engine_job(self, run: RunPaths) -> EngineJob | None:
         try:
-            settings = engine_settings.read_settings(run).executor
+            settings = read_settings(run).executor
         except RunUnreadableError:
             return None
         return EngineJob(run, _client(settings)) if wants_engine_job(settings) else None

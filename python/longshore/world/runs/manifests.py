@@ -15,7 +15,7 @@ from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.lines.checked_document import is_intact
 from longshore.model.lines.manifest_codec import decode_manifest, encode_manifest
 from longshore.model.run.manifest import (
-    MANIFEST_FORMAT,
+    PLAIN_MANIFEST_FORMAT,
     FileChange,
     FileDigest,
     Manifest,
@@ -25,7 +25,7 @@ from longshore.model.run.manifest import (
 )
 from longshore.model.run.submission import RunIdentity
 from longshore.world.files.atomic import create_atomically, write_atomically
-from longshore.world.files.folder import make_folders, remove_file
+from longshore.world.files.folder import make_folders, remove_file, remove_tree
 from longshore.world.files.read_file import open_stream, read_file
 from longshore.world.runs.run_directory import MANIFESTS_SINCE, read_card, write_card
 
@@ -57,7 +57,7 @@ def take_manifest(
     digests = {name: hash_file(run.root / name) for name in _file_names(run) if name not in left_out}
     digests |= {path.name: hash_file(path) for path in moved}
     return Manifest(
-        v=MANIFEST_FORMAT,
+        v=PLAIN_MANIFEST_FORMAT,
         number=1,
         run=card.run_token,
         card=hash_identity(card),
@@ -106,9 +106,10 @@ def begin_submission(run: RunPaths) -> Manifest | None:
 
 
 def withdraw_submission(run: RunPaths, manifest: Manifest) -> None:
-    """Remove the manifest of a submission that was refused, so that nothing relies on it."""
+    """Remove the manifest of a submission that was refused, so that nothing relies on it, and its own files."""
     with suppress(OSError):
-        remove_file(manifest_path(run, manifest.number), below=run.root)
+        remove_file(manifest_path(run, manifest.number), below=run.root, durable=True)
+        remove_tree(run.submissions / f"{manifest.number:04}", below=run.root)
 
 
 def newest_submission(run: RunPaths) -> tuple[int, str]:
@@ -121,9 +122,32 @@ def newest_submission(run: RunPaths) -> tuple[int, str]:
 
 def workflow_path(run: RunPaths) -> Path:
     """Return the workflow of the newest submission; the first one has the file of every run."""
-    numbers = manifest_numbers(run)
-    manifest = read_manifest(run, numbers[-1]) if numbers and numbers[-1] > 1 else None
+    manifest = _later_manifest(run)
     return run.root / manifest.workflow if manifest else run.workflow
+
+
+def submission_paths(run: RunPaths) -> RunPaths:
+    """Return the paths of the files that the newest submission was prepared with: its folder, or the run directory."""
+    manifest = _later_manifest(run)
+    return RunPaths(run.root / manifest.folder) if manifest else run
+
+
+def with_newest_counts(run: RunPaths, card: RunIdentity) -> RunIdentity:
+    """Return the identity of a run with the numbers of jobs of its newest submission."""
+    try:
+        manifest = _later_manifest(run)
+    except RunUnreadableError:
+        # Whoever relies on the manifest reports the error.
+        return card
+    if manifest is None or manifest.expected is None:
+        return card
+    return msgspec.structs.replace(card, expected=manifest.expected, labels=manifest.labels)
+
+
+def _later_manifest(run: RunPaths) -> Manifest | None:
+    """Read the manifest of the newest submission if that is not the first."""
+    numbers = manifest_numbers(run)
+    return read_manifest(run, numbers[-1]) if numbers and numbers[-1] > 1 else None
 
 
 def manifest_path(run: RunPaths, number: int) -> Path:

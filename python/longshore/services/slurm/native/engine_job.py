@@ -35,6 +35,7 @@ from longshore.services.slurm.render.templates import Script, job_name, rendered
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.read_file import read_file
 from longshore.world.processes.query_cache import seconds_since_boot
+from longshore.world.runs.manifests import submission_paths
 from longshore.world.runs.run_directory import read_card, read_snapshot
 
 TEMPLATE: Final = PurePosixPath("wms", "engine.sh.j2")
@@ -131,7 +132,7 @@ class EngineJob:
         removed.
         """
         before = len(lives(self._run.journal))
-        template = (self._run.root / TEMPLATE).read_text("utf-8")
+        template = (submission_paths(self._run).root / TEMPLATE).read_text("utf-8")
         try:
             script = engine_script(
                 self._run, settings, template, run_token=read_card(self._run).run_token, by=by, command=command

@@ -30,6 +30,7 @@ from longshore.services.slurm.render.sbatch_options import (
     raw_options,
     slurm_map,
 )
+from longshore.world.runs.manifests import submission_paths
 
 TEMPLATE: Final = PurePosixPath("wms", "batch.sh.j2")
 
@@ -46,7 +47,7 @@ class ScriptWriter:
         self._slurm = slurm_map(settings)
         self._licences = facts.licences if facts else ()
         self._priorities = facts.priority_parameters if facts else ""
-        self._template = (run.root / TEMPLATE).read_text("utf-8")
+        self._template = (submission_paths(run).root / TEMPLATE).read_text("utf-8")
 
     def text(self, batch: Batch) -> str:
         """Render the script of a batch; see `batch_script`."""

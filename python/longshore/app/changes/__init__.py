@@ -1,0 +1,1 @@
+"""What changed since a run was prepared, and what becomes of its jobs."""

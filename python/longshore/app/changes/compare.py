@@ -1,0 +1,158 @@
+"""Compares what a run was made from with what is there now; only what changes a job counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from longshore import __version__
+from longshore.app.changes.match_run import match_run, read_state, settings_differ
+from longshore.app.changes.replan import RecordedSources, read_sources, replan
+from longshore.app.progress import Progress, SilentProgress
+from longshore.app.runs.open_run import OpenRun
+from longshore.app.submit.fingerprint import ChangedValue, configuration_values, find_changed_values
+from longshore.app.submit.transform import RunPlan
+from longshore.errors import LongshoreError
+from longshore.origin import Origin
+from longshore.plan.workflow_match import MatchReason, WorkflowMatch
+from longshore.world.files.file_fingerprint import describe_change
+from longshore.world.files.presence import can_see_file, can_see_folder
+from longshore.world.runs.owner import is_own_run
+
+_PINNED: Final = frozenset({"submitPath"})
+"""Keys whose value is the run's own, whatever is written."""
+_SCRIPT: Final = "bps_iscustom"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunComparison:
+    """What changed since the newest submission of a run was made.
+
+    `keys` are the keys of the configuration with another value, `files` sentences about files of the payload. `plan`
+    and `match` are absent if the run could not be prepared now, because of `error`. `settings` has the numbers of jobs
+    of the plan that would run with other settings, such as requests. `note` says why nothing was compared.
+    """
+
+    keys: Sequence[ChangedValue] = ()
+    files: Sequence[str] = ()
+    plan: RunPlan | None = None
+    match: WorkflowMatch | None = None
+    error: LongshoreError | None = None
+    settings: Sequence[int] = ()
+    names: Sequence[str] = ()
+    """Names of the jobs of the plan."""
+    gone: Sequence[str] = ()
+    """Names of the jobs that the plan lacks."""
+    sets: tuple[str, ...] = ()
+    note: str = ""
+    reasons: Mapping[str, Mapping[MatchReason, int]] = field(default_factory=dict)
+    """Number of jobs per label and reason."""
+
+    @property
+    def differs(self) -> bool:
+        """Whether a restart with these changes would run other jobs than one without."""
+        if self.match is None:
+            return self.error is not None
+        return bool(self.gone or self.settings) or any(each.reason in _CHANGES for each in self.match.jobs)
+
+    @property
+    def asked_only(self) -> bool:
+        """Whether every change comes from ``--set`` of this command, so that the user asked for it."""
+        return bool(self.sets) and not self.files and all(_is_set(change.origin) for change in self.keys)
+
+
+_CHANGES: Final = frozenset({MatchReason.NEW, MatchReason.COMMAND, MatchReason.INPUTS})
+
+
+def compare_run(
+    opened: OpenRun, sets: tuple[str, ...] = (), *, graph_folder: Path | None = None, progress: Progress | None = None
+) -> RunComparison:
+    """Compare what the newest submission of a run was made from with what is there.
+
+    `sets` are the ``KEY=VALUE`` of this command. With `graph_folder`, a quantum graph is made again there. An error of
+    the present configuration is in the result.
+    """
+    sources = read_sources(opened)
+    if why := _why_not_compared(opened, sources):
+        return RunComparison(note=why, sets=sets)
+    assert sources is not None
+    files = list(_changed_files(opened, sources))
+    try:
+        plan = replan(opened, sources, progress or SilentProgress(), sets=sets, graph_folder=graph_folder)
+    except LongshoreError as error:
+        if sets or files or _is_file_changed(sources):
+            return RunComparison(files=files, error=error, sets=sets)
+        # Nothing that the user wrote changed: the run goes on as it would have.
+        return RunComparison(note=f"what changed since the run was made cannot be told: {error.message}", sets=sets)
+    return _compare_plan(opened, sources, plan, files, sets)
+
+
+def _compare_plan(
+    opened: OpenRun, sources: RecordedSources, plan: RunPlan, files: list[str], sets: tuple[str, ...]
+) -> RunComparison:
+    same_version = opened.card.longshore == __version__
+    now = configuration_values(plan.run.configuration)
+    keys = [
+        change
+        for change in find_changed_values(sources.values, now, same_version=same_version)
+        if change.key not in _PINNED
+    ]
+    match = match_run(opened, plan)
+    names = [job.name for job in plan.workflow]
+    jobs, _ = read_state(opened)
+    gone = [jobs.names[job] for job in match.gone]
+    if not same_version and not keys and not files and not gone and len(match.pairs) == len(names):
+        return RunComparison(sets=sets, plan=plan)
+    settings = [
+        number
+        for number, (job, each) in enumerate(zip(plan.workflow, match.jobs, strict=True))
+        if each.earlier is not None and not each.is_kept and settings_differ(jobs.settings(each.earlier), job.settings)
+    ]
+    reasons: dict[str, dict[MatchReason, int]] = {}
+    for job, each in zip(plan.workflow, match.jobs, strict=True):
+        counts = reasons.setdefault(job.label, {})
+        counts[each.reason] = counts.get(each.reason, 0) + 1
+    return RunComparison(
+        keys=keys,
+        files=files,
+        plan=plan,
+        match=match,
+        settings=settings,
+        names=names,
+        gone=gone,
+        sets=sets,
+        reasons=reasons,
+    )
+
+
+def _why_not_compared(opened: OpenRun, sources: RecordedSources | None) -> str:
+    """Return why a run cannot be compared with its sources; the restart then runs it as it was."""
+    if not is_own_run(opened.run.root):
+        return "the run belongs to another user, so its configuration is not read anew"
+    if sources is None:
+        return "what the run was made from is not recorded, or its record cannot be read"
+    if opened.card.attributes.get(_SCRIPT):
+        return "a script runs again from the copy in its run directory; 'longshore submitcmd' takes a changed one"
+    if not can_see_folder(Path(sources.fingerprint.folder)) or not can_see_file(sources.file):
+        return f"'{sources.file}', which the run was made from, is not there any more"
+    return ""
+
+
+def _changed_files(opened: OpenRun, sources: RecordedSources) -> Iterator[str]:
+    for file in sources.fingerprint.payload:
+        if what := describe_change(file, opened.run.root):
+            yield f"'{file.path}' {what}"
+
+
+def _is_file_changed(sources: RecordedSources) -> bool:
+    """Return whether the user's file has another content than when it was read."""
+    try:
+        return (sources.paths.inputs / sources.file.name).read_bytes() != sources.file.read_bytes()
+    except OSError:
+        return True
+
+
+def _is_set(origin: Origin | None) -> bool:
+    return origin is not None and origin.layer == "command line"

@@ -1,0 +1,114 @@
+"""Plans a run anew: its configuration and payload as they are now, with the run's own name, time and directory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import chdir
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+import yaml
+
+from longshore.app.acquire.quantum_graph import read_kept_graph
+from longshore.app.acquire.read_payload import AcquiredRun, takes_quantum_graph
+from longshore.app.configure.layers import Overrides
+from longshore.app.configure.resolved_run import ExistingRun, ResolvedRun, resolve_run
+from longshore.app.progress import Progress, RecordingProgress
+from longshore.app.runs.open_run import OpenRun
+from longshore.app.submit.fingerprint import ConfigurationValues, merged_config_path, read_recorded_values
+from longshore.app.submit.stages import advance_run
+from longshore.app.submit.transform import RunPlan
+from longshore.contract.context import RunPaths
+from longshore.engine.rundir.job_table import JobTable
+from longshore.errors import LongshoreError
+from longshore.graph.formats.quantum_graph import RUN_GRAPH
+from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.model.run.fingerprint import Fingerprint
+from longshore.world.runs.manifests import submission_paths
+from longshore.world.runs.run_directory import read_made_from
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordedSources:
+    """What the newest submission of a run was made from.
+
+    `paths` has the recorded files. `values` are those of the merged configuration.
+    """
+
+    paths: RunPaths
+    fingerprint: Fingerprint
+    values: ConfigurationValues
+
+    @property
+    def file(self) -> Path:
+        """The user's file."""
+        return Path(self.fingerprint.folder, self.fingerprint.file)
+
+
+def read_sources(opened: OpenRun) -> RecordedSources | None:
+    """Read what the newest submission was made from; ``None`` if that is not recorded, or no longer readable."""
+    paths = submission_paths(opened.run)
+    try:
+        fingerprint = read_made_from(paths)
+        if fingerprint is None:
+            return None
+        values = read_recorded_values(merged_config_path(paths, opened.card.name), paths.origins)
+    except (LongshoreError, OSError, yaml.YAMLError, *DECODE_ERRORS):
+        return None
+    return RecordedSources(paths=paths, fingerprint=fingerprint, values=values)
+
+
+def replan(
+    opened: OpenRun,
+    sources: RecordedSources,
+    progress: Progress,
+    *,
+    sets: Sequence[str] = (),
+    graph_folder: Path | None = None,
+) -> RunPlan:
+    """Plan a run as if it were prepared now; `sets` are added to those of its first submission.
+
+    A quantum graph is not made again, except with `graph_folder`, a folder of the run that is created for it. Raises
+    `LongshoreError` if the run could not be prepared now.
+    """
+    made = sources.fingerprint
+    existing = ExistingRun(
+        name=opened.card.name,
+        root=opened.run.root,
+        generated=[(key, value, origin) for key, (value, origin) in sources.values.items()],
+    )
+    with chdir(made.folder):
+        run = resolve_run(
+            Path(made.file),
+            Overrides(made.options, (*made.sets, *sets)),
+            now=opened.card.created_at,
+            progress=progress,
+            run_id=opened.card.id,
+            existing=existing,
+        )
+        recording = RecordingProgress(progress)
+        record: ResolvedRun | AcquiredRun = run
+        if takes_quantum_graph(run.configuration) and (name := _find_graph(opened.run)):
+            if graph_folder is None:
+                record = AcquiredRun(run=run, payload=read_kept_graph(run, name, progress))
+            else:
+                record = _make_graph(run, graph_folder, recording)
+        return advance_run(record, RunPlan, recording)
+
+
+def _make_graph(run: ResolvedRun, folder: Path, progress: RecordingProgress) -> AcquiredRun:
+    """Make the quantum graph of a run in another folder of its directory."""
+    made = advance_run(replace(run, paths=RunPaths(folder)), AcquiredRun, progress).payload
+    below = folder.relative_to(run.paths.root).as_posix()
+    files = {
+        name: msgspec.structs.replace(file, path=f"{below}/{file.path}") if name == RUN_GRAPH else file
+        for name, file in made.graph.files.items()
+    }
+    graph = msgspec.structs.replace(made.graph, files=files)
+    return AcquiredRun(run=run, payload=replace(made, graph=graph))
+
+
+def _find_graph(run: RunPaths) -> str | None:
+    """Return the path of the run's quantum graph, relative to the run directory."""
+    return next((file.path for file in JobTable(run).files() if file.name == RUN_GRAPH), None)

@@ -1,0 +1,159 @@
+"""Writes a submission with a changed workflow into a run directory: a folder of its own, and last its manifest.
+
+Nothing that an earlier submission relies on is touched. The manifest comes last and is written at once, so the run has
+either the old workflow or the new one, whenever this process dies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import chdir
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+
+from longshore.app.changes.match_run import RUN_FOLDER
+from longshore.app.configure.secret_values import find_secret_values
+from longshore.app.runs.open_run import OpenRun
+from longshore.app.submit.private_files import keep_private
+from longshore.app.submit.transform import RunPlan
+from longshore.app.submit.write_run import write_service_files, write_sources
+from longshore.contract.context import RunPaths
+from longshore.engine.rundir.job_table import JobTable
+from longshore.errors import SubmissionRefusedError
+from longshore.model.lines.codec import workflow_lines
+from longshore.model.run.manifest import MANIFEST_FORMAT, Manifest
+from longshore.model.tasks.task import Command
+from longshore.plan.workflow_match import WorkflowMatch
+from longshore.world.files.atomic import create_file
+from longshore.world.files.durable import sync_names, sync_tree
+from longshore.world.files.folder import make_folders, remove_tree
+from longshore.world.files.permissions import apply_umask
+from longshore.world.runs.job_maps import write_job_map
+from longshore.world.runs.manifests import (
+    create_manifest,
+    hash_file,
+    newest_submission,
+    refuse_changed_files,
+    submission_paths,
+)
+from longshore.world.runs.run_directory import read_made_from
+
+
+def next_folder(run: RunPaths) -> Path:
+    """Return the folder of the next submission with a changed workflow."""
+    number, _ = newest_submission(run)
+    return run.submissions / f"{number + 1:04}"
+
+
+def write_submission(opened: OpenRun, plan: RunPlan, match: WorkflowMatch) -> Manifest:
+    """Write the next submission of a run, with another workflow, and return its manifest.
+
+    Raises `SubmissionRefusedError` if a file of the run changed, or an older Longshore prepared it.
+    """
+    run = opened.run
+    last = refuse_changed_files(run)
+    made_from = read_made_from(submission_paths(run))
+    if last is None or made_from is None:
+        raise SubmissionRefusedError(
+            f"'{run.root}' was prepared by an older Longshore, which cannot have another workflow",
+            hint="Run it as it was with --as-it-was, or submit its configuration as a new run.",
+        )
+    folder = next_folder(run)
+    draft = RunPaths(folder)
+    plan = _move_programs(run, plan, folder)
+    with apply_umask(plan.run.configuration.resolved_site.umask), chdir(made_from.folder):
+        if not plan.kept_files:
+            # What is left of a restart that was killed before it wrote the manifest.
+            remove_tree(folder, below=run.root)
+        make_folders(folder, below=run.root)
+        with keep_private(draft, find_secret_values(plan.run.configuration)):
+            write_sources(draft, plan)
+            mutable = _write_workflow(opened, draft, plan, match)
+        sync_tree(folder)
+        sync_names(folder)
+        manifest = _manifest(run, last, plan, folder, left_out=mutable)
+        create_manifest(run, manifest)
+    return manifest
+
+
+def _write_workflow(opened: OpenRun, draft: RunPaths, plan: RunPlan, match: WorkflowMatch) -> set[str]:
+    """Write the workflow, its job map and the service's files; return the names of those that the service changes."""
+    run = opened.run
+    numbers, next_number = _file_numbers(JobTable(run, "numbers"), match)
+    create_file(draft.workflow, workflow_lines(plan.workflow, numbers=numbers, next_number=next_number), below=run.root)
+    write_job_map(run, int(draft.root.name), match.pairs, match.changed)
+    for directory in plan.directories:
+        path = run.root / directory
+        is_inside = path.is_relative_to(run.root) and ".." not in path.parts
+        make_folders(path, below=run.root if is_inside else None)
+    for name, text in plan.programs.items():
+        path = draft.root / name
+        make_folders(path.parent, below=run.root)
+        create_file(path, [text.encode()], below=run.root)
+    return write_service_files(draft, plan, opened.card.run_token)
+
+
+def _file_numbers(jobs: JobTable, match: WorkflowMatch) -> tuple[list[int], int]:
+    """Return the file number per job, and the next free one: jobs keep theirs, new jobs get numbers never used."""
+    following = jobs.header.numbers or len(jobs)
+    numbers: list[int] = []
+    for each in match.jobs:
+        if each.earlier is None:
+            numbers.append(following)
+            following += 1
+        else:
+            numbers.append(jobs.file_number(each.earlier))
+    return numbers, following
+
+
+def _move_programs(run: RunPaths, plan: RunPlan, folder: Path) -> RunPlan:
+    """Return the plan with the programs that changed in the folder of the submission; the others stay."""
+    changed = {name: text for name, text in plan.programs.items() if _content(run.root / name) != text.encode()}
+    if not changed:
+        return replace(plan, programs={})
+    below = folder.relative_to(run.root).as_posix()
+    paths = [(f"{RUN_FOLDER}/{name}", f"{RUN_FOLDER}/{below}/{name}") for name in changed]
+
+    def rename(command: Command) -> Command:
+        if isinstance(command, str):
+            return _replace_all(command, paths)
+        return tuple(_replace_all(word, paths) for word in command)
+
+    return replace(plan, workflow=plan.workflow.with_commands(rename), programs=changed)
+
+
+def _replace_all(text: str, pairs: Sequence[tuple[str, str]]) -> str:
+    for before, after in pairs:
+        text = text.replace(before, after)
+    return text
+
+
+def _content(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def _manifest(run: RunPaths, last: Manifest, plan: RunPlan, folder: Path, *, left_out: set[str]) -> Manifest:
+    """Return the manifest: the files of all earlier submissions, whose events stay, and those of this one."""
+    below = folder.relative_to(run.root).as_posix()
+    own = {
+        path.relative_to(run.root).as_posix(): hash_file(path)
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.relative_to(folder).as_posix() not in left_out
+    }
+    return msgspec.structs.replace(
+        last,
+        v=MANIFEST_FORMAT,
+        number=int(folder.name),
+        workflow=f"{below}/workflow.jsonl",
+        job_map=f"{below}/jobs.json",
+        folder=below,
+        expected=len(plan.workflow),
+        labels=plan.workflow.counts(),
+        files={**last.files, **own},
+        inputs={name: hash_file(run.root / name) for name in last.inputs if (run.root / name).is_file()},
+    )

@@ -1,0 +1,67 @@
+"""Text of what changed since a run was made, and of what becomes of its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+from longshore.cli.show.format import format_count
+
+if TYPE_CHECKING:
+    from longshore.app.changes.compare import RunComparison
+
+_MAX_KEYS: Final = 10
+_MAX_JOBS: Final = 3
+"""Jobs that are named per reason, where not all are."""
+
+
+def change_lines(comparison: RunComparison) -> Iterator[str]:
+    """Yield a line per change of the configuration and of files, and per kind of changed job."""
+    for change in comparison.keys[:_MAX_KEYS]:
+        place = f"{change.origin}: " if change.origin else ""
+        yield f"{place}{change.message}"
+    if (more := len(comparison.keys) - _MAX_KEYS) > 0:
+        yield f"and {format_count(more, 'more key')}"
+    yield from comparison.files
+    if comparison.error is not None:
+        place = f"{comparison.error.origin}: " if comparison.error.origin else ""
+        yield f"the run could not be prepared now: {place}{comparison.error.message}"
+    yield from _job_lines(comparison)
+
+
+def verdict_lines(comparison: RunComparison) -> Iterator[str]:
+    """Yield a line per job: why it runs, or why its result is kept."""
+    if comparison.match is None:
+        return
+    for name, match in zip(comparison.names, comparison.match.jobs, strict=True):
+        yield f"{name}: {'kept' if match.is_kept else 'runs'} because {match.detail}"
+    for name in comparison.gone:
+        yield f"{name}: gone, because the workflow no longer has it"
+
+
+def _job_lines(comparison: RunComparison) -> Iterator[str]:
+    if comparison.match is None:
+        return
+    found: dict[str, list[str]] = {}
+    for name, match in zip(comparison.names, comparison.match.jobs, strict=True):
+        if not match.is_kept and match.reason.value in _KINDS:
+            found.setdefault(_KINDS[match.reason.value], []).append(name)
+    if comparison.gone:
+        found["gone"] = list(comparison.gone)
+    if comparison.settings:
+        found["run with other settings"] = [comparison.names[number] for number in comparison.settings]
+    for kind, names in found.items():
+        shown = ", ".join(names[:_MAX_JOBS])
+        others = f" and {len(names) - _MAX_JOBS} more" if len(names) > _MAX_JOBS else ""
+        yield f"jobs {kind}: {shown}{others}"
+
+
+_KINDS: Final = {
+    "new": "new",
+    "command": "with another command",
+    "inputs": "with other inputs or outputs",
+    "outputs": "whose output is gone",
+    "reads": "that wait for these",
+    "final": "that gather the results",
+}
+"""Words per reason of a match."""

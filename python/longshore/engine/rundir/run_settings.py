@@ -1,0 +1,29 @@
+"""Reads the engine settings of a run, those of its newest submission."""
+
+from __future__ import annotations
+
+import msgspec
+
+from longshore.contract.context import RunPaths
+from longshore.engine.settings import SETTINGS_PATH, EngineSettings
+from longshore.errors import RunUnreadableError
+from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.world.runs.manifests import submission_paths
+
+
+def read_settings(run: RunPaths) -> EngineSettings:
+    """Read the settings of a run.
+
+    Raises
+    ------
+    RunUnreadableError
+        The file is missing or damaged.
+    """
+    path = submission_paths(run).root / SETTINGS_PATH
+    if path.exists() and not path.is_file():
+        # Opening a pipe would wait for a writer.
+        raise RunUnreadableError(f"'{path}' cannot be read: it is not a regular file")
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=EngineSettings)
+    except (OSError, *DECODE_ERRORS) as error:
+        raise RunUnreadableError(f"'{path}' cannot be read: {error}") from error

@@ -1,0 +1,157 @@
+"""A restart whose submission has another workflow, and whose engine may die at any moment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.doors import replace_calls
+from tests.engine.simulation import Crash, Simulation, fails
+
+from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
+from longshore.engine.rundir.job_table import JobTable
+from longshore.model.lines.codec import workflow_lines
+from longshore.model.run.event import Restarted
+from longshore.model.run.states import JobState
+from longshore.model.tasks.dag import Dag
+from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow.workflow import Workflow
+from longshore.testing.fakes import AttemptOutcome, FakeManager
+from longshore.world.files.atomic import create_file
+from longshore.world.files.folder import make_folders
+from longshore.world.files.system import files
+from longshore.world.runs.job_maps import write_job_map
+from longshore.world.runs.manifests import create_manifest, hash_file, read_manifest
+
+CHAINS = {"a_0": (), "b_0": (), "a_1": ("a_0",), "b_1": ("b_0",)}
+NEW = {"n_0": (), "b_0": (), "a_0": (), "b_1": ("b_0",), "a_1": ("a_0", "n_0")}
+
+
+class DyingFiles:
+    """Calls on files, of which the given one kills the engine, before or after it."""
+
+    def __init__(self, at: int, *, after: bool) -> None:
+        self.calls = 0
+        self._at = at
+        self._after = after
+        self.write = partial(self._call, os.write)
+        self.fdatasync = partial(self._call, os.fdatasync)
+        self.unlink = partial(self._call, os.unlink)
+
+    def _call(self, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        self.calls += 1
+        if self.calls == self._at and not self._after:
+            raise Crash
+        result = call(*arguments, **named)
+        if self.calls == self._at:
+            raise Crash
+        return result
+
+
+def change_workflow(sim: Simulation) -> None:
+    """Begin a submission in which `n_0` is new, `a_1` waits for it as well, and the command of `b_0` is another."""
+    run = sim.run
+    # The manager knows members by number, and the numbers are others now.
+    sim.manager = FakeManager(sim.clock, lambda _job, _attempt: AttemptOutcome())
+    old = JobTable(run).names
+    settings = JobSettings(label="a")
+    jobs = [Job(name=name, label="a", command=("true", name), settings=settings) for name in NEW]
+    workflow = Workflow("w", Dag.by_name(jobs, [(before, name) for name, these in NEW.items() for before in these]))
+    names = [job.name for job in workflow]
+    folder = run.submissions / "0002"
+    make_folders(folder / "wms", below=run.root)
+    create_file(folder / "wms" / "engine.json", [(run.wms / "engine.json").read_bytes()], below=run.root)
+    numbers = [old.index(name) if name in old else len(old) for name in names]
+    lines = workflow_lines(workflow, numbers=numbers, next_number=len(old) + 1)
+    create_file(folder / "workflow.jsonl", lines, below=run.root)
+    pairs = {old.index(name): number for number, name in enumerate(names) if name in old}
+    job_map = write_job_map(run, 2, pairs, [names.index(name) for name in ("b_0", "b_1", "a_1")])
+    last = read_manifest(run)
+    assert last is not None
+    own = ("submissions/0002/workflow.jsonl", "submissions/0002/wms/engine.json", job_map)
+    second = msgspec.structs.replace(
+        last,
+        v=2,
+        number=2,
+        workflow=own[0],
+        job_map=job_map,
+        folder="submissions/0002",
+        expected=len(jobs),
+        labels={"a": len(jobs)},
+        files={**last.files, **{name: hash_file(run.root / name) for name in own}},
+    )
+    create_manifest(run, second)
+
+
+def attempts(sim: Simulation) -> dict[str, int]:
+    return dict(zip(JobTable(sim.run).names, sim.state().attempts, strict=True))
+
+
+WANTED = {"n_0": 1, "a_0": 1, "b_0": 2, "a_1": 2, "b_1": 2}
+
+
+def test_a_changed_workflow_keeps_what_is_up_to_date_and_runs_the_rest(tmp_path: Path) -> None:
+    sim = Simulation(tmp_path, CHAINS)
+    assert sim.engine().run() is JobState.SUCCEEDED
+    change_workflow(sim)
+    engine = sim.engine("restart")
+    engine.restart()
+    assert engine.run() is JobState.SUCCEEDED
+    assert attempts(sim) == WANTED
+    assert [event.order for event in sim.of(Restarted)] == ["submission-0002"]
+    # Another restart, with the same workflow, voids nothing again.
+    again = sim.engine("restart")
+    assert again.restart() == 0
+    assert again.run() is JobState.SUCCEEDED
+    assert attempts(sim) == WANTED
+
+
+def test_a_failed_job_that_changed_has_its_attempts_counted_on(tmp_path: Path) -> None:
+    sim = Simulation(tmp_path, CHAINS, outcome=fails(1, until=2))
+    assert sim.engine().run() is JobState.FAILED
+    change_workflow(sim)
+    engine = sim.engine("restart")
+    engine.restart()
+    assert engine.run() is JobState.SUCCEEDED
+    assert sum(sim.state().count_states().values()) == len(NEW)
+
+
+def test_files_of_jobs_keep_their_numbers(tmp_path: Path) -> None:
+    sim = Simulation(tmp_path, CHAINS)
+    before = {name: JobTable(sim.run).file_number(job) for job, name in enumerate(JobTable(sim.run).names)}
+    sim.engine().run()
+    change_workflow(sim)
+    jobs = JobTable(sim.run)
+    after = {name: jobs.file_number(job) for job, name in enumerate(jobs.names)}
+    assert after == {**before, "n_0": 4}
+    assert [jobs.file_number(job, jobs[job]) for job in range(len(jobs))] == list(after.values())
+
+
+@pytest.mark.parametrize("after", [False, True])
+def test_results_are_voided_once_whenever_the_engine_dies(tmp_path: Path, after: bool) -> None:
+    for moment in range(1, 1000):
+        sim = Simulation(tmp_path / str(moment), CHAINS)
+        sim.engine().run()
+        change_workflow(sim)
+        write_intervention(sim.run, InterventionRecord(who="me", act="restart"))
+        disk = DyingFiles(moment, after=after)
+        try:
+            with replace_calls(files, disk):
+                engine = sim.engine("restart")
+                engine.restart()
+                engine.run()
+        except Crash:
+            # The user repeats the command: there is nothing else to do for a run that seems to be over.
+            again = sim.engine("restart")
+            again.restart()
+            assert again.run() is JobState.SUCCEEDED
+        assert attempts(sim) == WANTED, moment
+        assert len([event for event in sim.of(Restarted) if event.order == "submission-0002"]) == 1
+        if disk.calls < moment:
+            break
+    assert moment > 10
