@@ -96,7 +96,7 @@ def command(*, run: str, options: ChangeOptions, run_options: RunOptions) -> Non
 
     If what the run was made from has changed since, so that jobs would change, the command asks at a terminal whether
     to take the changes, and elsewhere refuses without --with-changes or --as-it-was. With changes, what succeeded and
-    is made by the same command from the same inputs is kept; what changed, and all that reads it, runs again.
+    is made by the same command from the same inputs is kept; changed jobs and their descendants run again.
     """
     from longshore.contract.intervention import JobSelection, RestartChanges
 
