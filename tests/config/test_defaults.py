@@ -117,7 +117,8 @@ def test_what_a_job_gets_by_default() -> None:
     assert settings.request == Request(cpus=1, memory_b=2048 * MIB)
     assert settings.defaulted == ("requestCpus", "requestMemory")
     assert settings.number_of_retries == 5
-    assert settings.retry_unless_exit == (1, 2)
+    assert settings.retry_unless_exit == ()
+    assert not settings.rules.retry_unstartable
     assert settings.attributes == {"memoryMultiplier": 2.0, "preemptible": True}
     assert settings.working_directory == "/here"
     assert not config.search("memoryLimit").is_found

@@ -13,6 +13,12 @@ LeftBehind = Callable[[], list[str]]
 """Names of run directories, drafts and registry entries."""
 
 
+@pytest.fixture(autouse=True)
+def _common_failures_are_final(own_environment: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Jobs that fail by exit code 1 or 2 are not retried unless a test says so: each retry waits."""
+    monkeypatch.setenv("LONGSHORE_RETRY_UNLESS_EXIT", "[1, 2]")
+
+
 @pytest.fixture
 def write_run(tmp_path: Path) -> WriteRun:
     """Write a run of tasks (default: one) into `tmp_path`; `text` is additional YAML."""

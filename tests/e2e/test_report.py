@@ -192,3 +192,33 @@ def test_whoever_reads_may_stop(cli: Cli, write_run: WriteRun, tmp_path: Path) -
     line = f"{sys.executable} -m longshore report @last --json | head -1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(["bash", "-c", line], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("{\n0\n", "")
+
+
+def test_every_exit_code_is_retried_but_those_of_a_command_that_cannot_be_started(
+    cli: Cli, write_run: WriteRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LONGSHORE_RETRY_UNLESS_EXIT")
+    tasks: Tasks = {"raises_1": ("raises", []), "typo_1": ("typo", []), "binary_1": ("binary", [])}
+    path = write_run(
+        "numberOfRetries: 1\nretryDelay: 0.01\npipetask:\n"
+        "  raises: {runQuantumCommand: 'exit 1'}\n"
+        "  typo: {runQuantumCommand: 'echo oops; no-such-program'}\n"
+        "  binary: {runQuantumCommand: ['${PWD}/binary']}\n",
+        tasks,
+    )
+    (path.parent / "binary").write_bytes(b"\x7fELF nothing")
+    (path.parent / "binary").chmod(0o755)
+    ran = cli("submit", path.name, "--wait", "--json")
+    (run,) = cli("report", str(ran.json["submit_dir"]), "--json").json["runs"]
+    jobs = {job["label"]: (job["attempts"], job["exit_code"], job["not_retried"]) for job in run["jobs"]}
+    assert jobs["raises"] == (2, 1, "no attempt left: numberOfRetries is 1")
+    assert jobs["typo"] == (1, 127, "the command was not found (exit code 127), and a retry would end alike")
+    assert jobs["binary"][:2] == (1, 126)
+    assert jobs["binary"][2].startswith(
+        "the command is no program of this machine, and a retry would end alike: cannot"
+    )
+    assert {each["example"]["not_retried"] for each in run["digest"]} == {job[2] for job in jobs.values()}
+    shown = cli("report", str(ran.json["submit_dir"])).stdout
+    assert "  not tried again: no attempt left: numberOfRetries is 1\n" in shown
+    explained = cli("explain", str(ran.json["submit_dir"]), "typo_1")
+    assert "It was not tried again: the command was not found (exit code 127)" in explained.stdout

@@ -20,10 +20,10 @@ from longshore.services.htcondor.render.settings import DAGMAN_SETTINGS, JOB_KEY
 GIB = 1024 * MIB
 OF_JOBS = {
     *(*REQUEST_KEYS, *ATTRIBUTE_KEYS, *JOB_KEYS, *(name.partition(".")[0] for name in JOB_MAPS)),
-    *("environment", "numberOfRetries", "retryUnlessExit", "retryOn", "retryDelay", "retryDelayMax", "retryOnLost"),
+    *("environment", "numberOfRetries", "retryUnlessExit", "retryUnstartable", "retryOn"),
     *("retryOnPreempted", "memoryMultiplier", "memoryGrowth", "memoryLimit", "requestMemoryMax", "walltimeMultiplier"),
     *("requestWalltimeMax", "enforceMemory", "memoryGrace", "maxLogSize", "successIf", "keepTmp", "keepLogs"),
-    *("nodeCount",),
+    *("nodeCount", "retryDelay", "retryDelayMax", "retryOnLost"),
     *("resumeTasks", "killGrace", "killSignals", "maxFastFailures", "fastFailureTime", "limitThreads", "directives"),
     *("workingDirectory", "container", "inheritEnvironment", "fileSystem", "setup", "htcondor", "subDirTemplate"),
 }
@@ -233,7 +233,7 @@ def test_notification_needs_an_address() -> None:
 
 def test_a_job_that_ends_the_run_is_not_tried_again_first() -> None:
     text = _description(attributes={"abortOnValue": 9}, number_of_retries=3)
-    assert "member(ExitCode, {9})" in text
+    assert "member(ExitCode, {9,126,127})" in text
     assert "ABORT-DAG-ON j0 9\n" in text
 
 

@@ -65,6 +65,8 @@ class JobEntry(DocumentEntry, frozen=True):
     """Largest resident memory of the newest attempt, in bytes."""
     log: str | None
     """Path of the newest attempt's log; a relative one starts at the `path` of the run."""
+    not_retried: str | None
+    """Why a failed job was not tried again; null for other jobs, and if not known."""
 
 
 class RangeEntry(DocumentEntry, frozen=True):
@@ -106,6 +108,8 @@ class ExampleEntry(DocumentEntry, frozen=True):
     """The last lines of that log."""
     by_hand: str | None
     """Command that runs the job again by hand; null if there is none."""
+    not_retried: str | None
+    """Why the job was not tried again; null if not known."""
 
 
 class FailureEntry(DocumentEntry, frozen=True):

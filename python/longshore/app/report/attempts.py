@@ -144,12 +144,12 @@ class AttemptCollector:
 
     `life` is the newest engine; `finished` is the event that ended the run, unless it was resumed or restarted since.
     `first_start` is the first attempt's start (seconds since the epoch). `running` has the newest start per running
-    job, `failed` the jobs that failed for good, `failed_ends` the end of each job's newest attempt if that failed.
-    `retry_times` has the earliest time of a job's next attempt, where known. `run_s` has run times of successful
-    attempts per label, in order of their ends. `ended_at` has end times, `busy_s` the summed run time up to each.
-    `hold_codes` is the workload manager's code for a job's present or last hold. `badput` has number and seconds of
-    failed attempts per cause. `peak_memory_b` and `raised_memory_b` have, per label, the largest memory that an attempt
-    used, and that a retry or an intervention requested; 0 where none is known.
+    job, `failed` why each job that failed for good was not tried again, `failed_ends` the end of each job's newest
+    attempt if that failed. `retry_times` has the earliest time of a job's next attempt, where known. `run_s` has run
+    times of successful attempts per label, in order of their ends. `ended_at` has end times, `busy_s` the summed run
+    time up to each. `hold_codes` is the workload manager's code for a job's present or last hold. `badput` has number
+    and seconds of failed attempts per cause. `peak_memory_b` and `raised_memory_b` have, per label, the largest memory
+    that an attempt used, and that a retry or an intervention requested; 0 where none is known.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class AttemptCollector:
         self.finished: Finished | None = None
         self.first_start: float | None = None
         self.running: dict[int, Started] = {}
-        self.failed: dict[int, None] = {}
+        self.failed: dict[int, str] = {}
         self.failed_ends: dict[int, Ended | Lost] = {}
         self.retry_times: dict[int, float] = {}
         self.hold_codes: dict[int, int] = {}
@@ -270,7 +270,7 @@ class AttemptCollector:
             self.retry_times[event.j] = event.not_before
 
     def _failed(self, event: Failed) -> None:
-        self.failed[event.j] = None
+        self.failed[event.j] = event.why
 
     def _finished(self, event: Finished) -> None:
         self.finished = event

@@ -55,6 +55,8 @@ class FailedJobs:
     user_hold_codes: Collection[int] = ()
     read: ReadLogs = field(default_factory=dict)
     """Signatures of logs read before: a watched run fails a little at a time."""
+    not_retried: Mapping[int, str] = field(default_factory=dict)
+    """Why each failed job was not tried again."""
 
     def groups(self) -> tuple[Failure, ...]:
         """Return the failure groups, the largest first."""
@@ -123,6 +125,7 @@ class FailedJobs:
             log=self._log(job, name),
             tail=group.lines,
             by_hand=self._by_hand(job, name),
+            not_retried=self.not_retried.get(job) or None,
         )
 
     def _message(self, job: int, name: str) -> tuple[str, tuple[str, ...]]:

@@ -155,6 +155,7 @@ class Replay:
             held=self.held,
             unknown=self.unknown,
             log_of=self._opened.log_of if self._opened.log_locator else log_path,
+            not_retried=self.attempts.failed,
         )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import overload
 
 from longshore.app.report.attempts import NewestAttempts
@@ -20,8 +20,8 @@ class JobReports(Sequence[JobReport]):
 
     `state` and `attempts` hold states and newest attempts; `shown` maps a state code to the state to show. `held` are
     jobs that the workload manager holds until a person releases them; `unknown` are those whose state damage of the
-    journal hides. `log_of` returns an attempt's log path relative
-    to the run directory.
+    journal hides. `log_of` returns an attempt's log path relative to the run directory. `not_retried` says why a job
+    that failed was not tried again.
     """
 
     state: RunState
@@ -32,6 +32,7 @@ class JobReports(Sequence[JobReport]):
     held: Collection[int] = ()
     unknown: Collection[int] = ()
     log_of: Callable[[int, str, str, int], str] = log_path
+    not_retried: Mapping[int, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         """Return the number of jobs."""
@@ -65,6 +66,7 @@ class JobReports(Sequence[JobReport]):
         log = self.log_of(job, name, label, number)
         if end is None:
             return JobReport(name=name, label=label, state=shown, attempts=number, host=host, started_at=began, log=log)
+        not_retried = self.not_retried.get(job) or None
         if isinstance(end, Lost):
             return JobReport(
                 name=name,
@@ -76,6 +78,7 @@ class JobReports(Sequence[JobReport]):
                 host=host,
                 started_at=began,
                 log=log,
+                not_retried=not_retried,
             )
         return JobReport(
             name=name,
@@ -94,4 +97,5 @@ class JobReports(Sequence[JobReport]):
             peak_memory_b=end.rss_b,
             # A job that was never started has no log.
             log=None if end.cause is Cause.SUBMIT else log,
+            not_retried=not_retried,
         )

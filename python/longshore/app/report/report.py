@@ -154,6 +154,7 @@ class ReportBuilder:
             user_hold_codes=self._opened.service.traits.user_hold_codes if attempts.hold_codes else (),
             names_of=jobs.names_of,
             read=self._read_logs,
+            not_retried=attempts.failed,
         )
         waiting = read_waiting(self._opened.run)
         return structs.replace(

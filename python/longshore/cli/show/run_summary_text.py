@@ -88,6 +88,10 @@ def _example_lines(number: int, failure: Failure) -> Iterator[str]:
     yield escape_controls(
         f"{number}. {failure.label}, for example {failure.job}, attempt {failure.attempt}{where}{reason}"
     )
+    if failure.not_retried:
+        # The reason stands on the line above.
+        rule = failure.not_retried.removesuffix(f": {failure.reason}")
+        yield f"{INDENT}not tried again: {escape_controls(rule)}"
     if failure.log:
         # The absolute path, to be copied to a pager.
         yield f"{INDENT}log: {escape_controls(failure.log)}"

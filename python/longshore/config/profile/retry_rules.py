@@ -86,6 +86,7 @@ def read_rules(lookup: ProfileLookup, defaulted: Collection[str]) -> JobRules:
     return JobRules(
         retry_on=_read_section(lookup, "retryOn", read_retry_on),
         retries_on_preempted=lookup.checked("retryOnPreempted", parse_count, 20),
+        retry_unstartable=lookup.checked("retryUnstartable", parse_bool, default=False),
         growth=RequestGrowth(
             of_usage=lookup.checked("memoryGrowth", _parse_memory_growth, "request") == "usage",
             memory_limit_b=lookup.checked("memoryLimit", parse_memory, 0) or None,

@@ -1,7 +1,7 @@
 """Retry policy: decides after a bad end whether and when a job is retried, with which request and back-off; pure.
 
-Each cause has its own rule: memory, time, loss and preemption come first, then ``retryOn``, then ``retryUnlessExit``,
-and at last the number of retries.
+Each cause has its own rule: memory, time, loss and preemption come first, then ``retryOn``, then ``retryUnlessExit``
+and commands that cannot be started, and at last the number of retries.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ from longshore.model.workflow.request import MIB, Request
 COUNTED_CAUSES: Final = frozenset({Cause.OOM, Cause.WALLTIME, Cause.PREEMPTED})
 """Causes whose ends are counted per job, for a rule of their own."""
 _SIGNALLED: Final = 128
+UNSTARTABLE: Final[Mapping[int, str]] = {126: "the command cannot be executed", 127: "the command was not found"}
+"""Exit codes by which shells tell that a command cannot be started, and what they mean."""
+_NO_PROGRAM: Final = "exec format error"
+"""The kernel's words for a file that is no program of this machine."""
 
 
 class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +37,8 @@ class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
         Attempts after the first.
     unless_exit
         Exit codes after which a retry is useless.
+    unstartable
+        Whether it is retried although its command cannot be started.
     retries_on_lost, retries_on_preempted
         Attempts after one that was lost, or preempted; budgets of their own.
     on
@@ -49,6 +55,7 @@ class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
 
     retries: int = 0
     unless_exit: tuple[int, ...] = ()
+    unstartable: bool = False
     retries_on_lost: int = 1
     retries_on_preempted: int = 20
     abort_on: int | None = None
@@ -101,6 +108,7 @@ def make_retry_rules(settings: JobSettings, *, retries_on_lost: int, capacity: M
     return RetryRules(
         retries=settings.number_of_retries,
         unless_exit=settings.retry_unless_exit,
+        unstartable=rules.retry_unstartable,
         retries_on_lost=retries_on_lost,
         retries_on_preempted=rules.retries_on_preempted,
         abort_on=_exit_code(settings.attributes.get("abortOnValue")),
@@ -223,9 +231,21 @@ def _after_other_end(end: Ended, bad_ends: BadEnds, rules: RetryRules) -> Retry 
             return Failed(j=end.j, why=f"{_describe_end(end)} is not listed in retryOn{_reason(end)}")
         if end.exit is not None and end.exit in rules.unless_exit:
             return Failed(j=end.j, why=f"exit code {end.exit} is in retryUnlessExit")
+        if not rules.unstartable and (fault := _start_fault(end)):
+            return Failed(j=end.j, why=f"{fault}, and a retry would end alike{_reason(end)}")
         if end.cause is Cause.OUTPUT:
             return Failed(j=end.j, why=f"a retry would write as large a log{_reason(end)}")
     return _retry_within_budget(end, bad_ends, rules, has_backoff=True)
+
+
+def _start_fault(end: Ended) -> str:
+    """Return why the command cannot be started; empty if it was, or nothing tells."""
+    if end.cause not in {Cause.EXIT, Cause.PREDICATE}:
+        return ""
+    if end.reason and _NO_PROGRAM in end.reason.lower():
+        return "the command is no program of this machine"
+    meaning = UNSTARTABLE.get(end.exit) if end.exit is not None else None
+    return f"{meaning} (exit code {end.exit})" if meaning else ""
 
 
 def _matches(on: RetryOn, end: Ended) -> bool:

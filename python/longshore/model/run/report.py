@@ -32,6 +32,8 @@ class JobReport(msgspec.Struct, frozen=True, kw_only=True):
     peak_memory_b: int | None = None
     log: str | None = None
     """Path of the newest attempt's log."""
+    not_retried: str | None = None
+    """Why a failed job was not tried again."""
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -56,6 +58,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         The last lines of that log.
     by_hand
         The command that runs the job again by hand; ``None`` without one.
+    not_retried
+        Why the example was not tried again; ``None`` if unknown.
     """
 
     label: str
@@ -72,6 +76,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     log: str | None = None
     tail: tuple[str, ...] = ()
     by_hand: str | None = None
+    not_retried: str | None = None
 
 
 class Badput(msgspec.Struct, frozen=True, kw_only=True):

@@ -147,3 +147,5 @@ class JobRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     resume_tasks: bool = True
     """Whether a retried job of several tasks resumes at the failed task."""
     check_outputs: OutputCheck = OutputCheck.NONE
+    retry_unstartable: bool = False
+    """Whether an end that tells that the command cannot be started is retried."""

@@ -65,6 +65,7 @@ KEY_EFFECTS: Final = {
     "retryDelayMax": "periodic_release, for holds",
     "retryOn": "retry_until, for exit codes and signals",
     "retryUnlessExit": "retry_until",
+    "retryUnstartable": "retry_until, periodic_release and periodic_remove",
     "setup": "lines before the command",
     "walltimeMultiplier": "allowed_execute_duration",
     "whenToMail": "notification",

@@ -279,7 +279,7 @@ def groups(run: RunPaths, *exits: int) -> list[str]:
             "SUCCEEDED FAILED DELETED PRUNED",
             "DAGMan ended with exit code 1: ERROR: two",
         ),
-        ((0, 1), "", "SUCCEEDED FAILED DELETED PRUNED", "exit code 1"),
+        ((0, 1), "", "SUCCEEDED FAILED DELETED PRUNED", "no attempt left: numberOfRetries is 0: exit code 1"),
     ],
 )
 def test_an_error_of_dagman_is_no_cancel(

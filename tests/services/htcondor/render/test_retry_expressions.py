@@ -21,7 +21,14 @@ from longshore.services.htcondor.render.retry_expressions import (
 
 classad2 = pytest.importorskip("classad2", reason="HTCondor's bindings are not installed")
 
-REASONS = {1: "UserRequest", 3: "JobPolicy", 13: "TransferInputError", 21: "StartdHeldJob", 34: "JobOutOfResources"}
+REASONS = {
+    1: "UserRequest",
+    3: "JobPolicy",
+    6: "FailedToCreateProcess",
+    13: "TransferInputError",
+    21: "StartdHeldJob",
+    34: "JobOutOfResources",
+}
 OOM_HOLDS = [(34, 0), (3, 34), (21, 102)]
 
 
@@ -160,11 +167,12 @@ def test_without_growth_memory_is_what_was_asked_for() -> None:
 
 
 def test_exit_codes_without_retry() -> None:
-    # One code, several, or none.
+    # Several codes, one, or none; beside them those of a command that cannot be started, unless these are retried.
     until = dict(retry_commands(retry_inputs(unless_exit=(1, 2))))["retry_until"]
-    assert "member(ExitCode, {1,2})" in until
-    assert "member(ExitCode, {1})" in dict(retry_commands(retry_inputs(unless_exit=(1,))))["retry_until"]
-    assert "member" not in dict(retry_commands(retry_inputs()))["retry_until"]
+    assert "member(ExitCode, {1,2,126,127})" in until
+    until = dict(retry_commands(retry_inputs(unless_exit=(1,), unstartable=True)))["retry_until"]
+    assert "member(ExitCode, {1})" in until
+    assert "member" not in dict(retry_commands(retry_inputs(unstartable=True)))["retry_until"]
     job = Job(retry_inputs(unless_exit=(1, 2)))
     job.starts()
     assert job.exits(3) == "again"
@@ -178,6 +186,18 @@ def test_exit_codes_without_retry() -> None:
     assert only.exits(signal=7) == "again"
     assert only.exits(3) == "over"
     assert Job(retry_inputs(memory_factor=None, on=RetryOn(exit=(75,), only=True))).exits(signal=7) == "over"
+
+
+def test_a_command_that_cannot_be_started_is_not_tried_again() -> None:
+    unstartable = Job(retry_inputs())
+    unstartable.starts()
+    assert unstartable.exits(1) == "again"
+    assert unstartable.exits(127) == "over"
+    assert Job(retry_inputs()).is_held(6, 8) == "removed", "its file is no program of the machine"
+    assert Job(retry_inputs()).is_held(6, 2) != "removed"
+    assert Job(retry_inputs(on=RetryOn(exit=(127,)))).exits(127) == "again"
+    assert Job(retry_inputs(unstartable=True)).exits(126) == "again"
+    assert Job(retry_inputs(unstartable=True)).is_held(6, 8) != "removed"
 
 
 def test_an_exit_code_that_looks_like_a_signal_and_is_final_is_final() -> None:

@@ -42,6 +42,7 @@ from longshore.services.htcondor.events.cache import (
 from longshore.services.htcondor.events.dagman_end import DagmanEnd, read_dagman_end
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.events.log_reader import LogPosition, UserLog
+from longshore.services.htcondor.events.no_retry import NoRetryReasons
 from longshore.services.htcondor.events.to_brief_events import BriefEventBuilder
 from longshore.services.htcondor.events.to_events import EventBuilder
 from longshore.services.htcondor.events.unsubmitted_jobs import explain_unsubmitted
@@ -333,6 +334,7 @@ class LogEventSource:
                 retries=submissions[number - 1].retries,
                 requests=_requests_in(submissions[:number]),
                 unconfirmed_cancel=self._unconfirmed_cancel(number),
+                no_retry=NoRetryReasons(self._run).of,
             )
             if number > state.submissions:
                 yield from self._begin_submission(builder, submissions[number - 1])

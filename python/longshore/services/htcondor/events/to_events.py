@@ -64,6 +64,8 @@ class EventBuilder:
         Requests of jobs that differ from their label's.
     unconfirmed_cancel
         A cancel that HTCondor has not confirmed: if the run was removed, the cancel succeeded.
+    no_retry
+        Gives the rule by which a job was not tried again, from the end and number of its last attempt.
     """
 
     def __init__(
@@ -74,6 +76,7 @@ class EventBuilder:
         retries: Mapping[int, int] | None = None,
         requests: Mapping[int, Request] | None = None,
         unconfirmed_cancel: Steer | None = None,
+        no_retry: Callable[[int, AttemptEnd, int], str] = lambda _job, _end, _attempts: "",
     ) -> None:
         self._phases = phases
         self._size = len(phases.phase)
@@ -81,6 +84,7 @@ class EventBuilder:
         self._retries = retries or {}
         self._requests = requests or {}
         self._unconfirmed_cancel = unconfirmed_cancel
+        self._no_retry = no_retry
 
     def convert(self, record: Record) -> Iterable[Event]:
         """Events that follow from a record, often none."""
@@ -223,7 +227,8 @@ class EventBuilder:
         phases.phase[job] = _OVER
         phases.job_of_cluster.pop(record.cluster, None)
         if ending.cause is not None:
-            events += self._fail_node(job, ending.cause, ending.reason or "", at)
+            rule = self._no_retry(job, ending, phases.attempts[job])
+            events += self._fail_node(job, ending.cause, rule or ending.reason or "", at)
         return events
 
     def _fail_node(self, job: int, cause: Cause, why: str, at: float) -> list[Event]:

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.engine.policy.retry import RetryRules
+from longshore.engine.policy.retry import UNSTARTABLE, RetryRules
 from longshore.model.workflow.request import MIB
 from longshore.services.htcondor.event_codes import BY_HAND
 
@@ -45,6 +45,8 @@ _SIGNAL_REASON: Final = (
 )
 OVERTIME: Final = 47
 """Hold code of a job that exceeded its walltime."""
+_NO_PROGRAM: Final = "(HoldReasonCode =?= 6 && HoldReasonSubCode =?= 8)"
+"""A hold because the machine cannot execute the program ("exec format error")."""
 _BY_HAND: Final = f"{{{', '.join(map(str, BY_HAND))}}}"
 
 
@@ -133,7 +135,8 @@ def retry_commands(inputs: RetryInputs) -> list[tuple[str, str]]:
 
 def _no_retry_codes(inputs: RetryInputs) -> str:
     retried_codes = set(inputs.rules.on.exit) if inputs.rules.on else set()
-    codes = [code for code in inputs.rules.unless_exit if code not in retried_codes]
+    excluded = [*inputs.rules.unless_exit, *(() if inputs.rules.unstartable else UNSTARTABLE)]
+    codes = [code for code in dict.fromkeys(excluded) if code not in retried_codes]
     return f"(ExitBySignal =!= true && member(ExitCode, {{{','.join(map(str, codes))}}}))" if codes else ""
 
 
@@ -166,6 +169,8 @@ def _release(inputs: RetryInputs) -> str:
     if inputs.rules.walltime_factor is not None:
         reasons.append(f"HoldReasonCode =?= {OVERTIME}")
     by_hand += f" && HoldReasonCode =!= {OVERTIME}"
+    if not inputs.rules.unstartable:
+        by_hand += f" && !{_NO_PROGRAM}"
     if inputs.release:
         reasons.append(f"(HoldReasonCode =!= 1 && ({inputs.release}))")
     initial = inputs.rules.backoff.first_s if inputs.rules.backoff else 0.0
@@ -182,6 +187,8 @@ def _remove(inputs: RetryInputs) -> str:
         reasons.append(f"({HELD_FOR_MEMORY} && {at_maximum})")
     if inputs.rules.walltime_factor is None:
         reasons.append(f"HoldReasonCode =?= {OVERTIME}")
+    if not inputs.rules.unstartable:
+        reasons.append(_NO_PROGRAM)
     return f"JobStatus == 5 && !member(HoldReasonCode, {_BY_HAND}) && ({' || '.join(reasons)})"
 
 

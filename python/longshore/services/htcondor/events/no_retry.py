@@ -1,0 +1,34 @@
+"""Says by which rule of its submit description HTCondor did not try a job again."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from longshore.contract.context import RunPaths
+from longshore.engine.policy.retry import BadEnds, RetryRules, decide_retry, make_retry_rules
+from longshore.engine.rundir.job_table import JobTable
+from longshore.model.run.event import Ended, Failed
+from longshore.services.htcondor.events.parse_record import AttemptEnd
+
+
+class NoRetryReasons:
+    """Reasons why jobs of a run were not tried again; the first use reads its jobs."""
+
+    def __init__(self, run: RunPaths) -> None:
+        self._run = run
+
+    @cached_property
+    def _jobs(self) -> JobTable:
+        return JobTable(self._run)
+
+    def of(self, job: int, end: AttemptEnd, attempts: int) -> str:
+        """Return the rule; empty if the rules of the run would have had it tried again."""
+        rules = make_retry_rules(self._jobs.settings(job), retries_on_lost=0, capacity=None)
+        return explain_no_retry(end, attempts, rules)
+
+
+def explain_no_retry(end: AttemptEnd, attempts: int, rules: RetryRules) -> str:
+    """Return the rule by which a job is not tried again after an end; empty if it would be."""
+    ended = Ended(j=0, a=attempts, exit=end.exit, signal=end.signal, cause=end.cause, reason=end.reason)
+    decision = decide_retry(ended, bad_ends=BadEnds(tries=attempts), rules=rules)
+    return decision.why if isinstance(decision, Failed) else ""
