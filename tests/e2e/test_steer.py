@@ -70,6 +70,13 @@ def test_a_paused_run_shows_why_and_starts_nothing(cli: Cli, write_run: WriteRun
     assert why in status.stderr
     assert why in cli("report", run).stdout
     assert states(cli, run) == {"a": "SUCCEEDED", "b": "READY", "c": "UNREADY"}
+    listed = cli("report")
+    assert "is PAUSED" in listed.stderr
+    assert "PAUSED" not in listed.stdout, "BPS's table"
+    for job in ("b", "c"):
+        explained = cli("explain", run, job).stdout
+        assert "The run is PAUSED: the archive is down; to continue it: longshore unpause " in explained
+        assert "There is room" not in explained
     went_on = cli("unpause", run)
     assert went_on.returncode == 0
     assert went_on.stdout.startswith("unpause: ")

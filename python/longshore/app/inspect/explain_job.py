@@ -103,7 +103,8 @@ class JobExplanation:
     reset. `not_before` is the earliest time of the next attempt. `note` says why the engine waits. `counts` are
     jobs per state, `throttles` bound similar jobs, both at the engine's last report. `is_engine_alive` is ``None`` if
     that is unknown; `stopped_at` is a dead engine's last sign of life. `limits` are given while the
-    job is ready. `manager_reason` is the workload manager's own reason.
+    job is ready. `manager_reason` is the workload manager's own reason. `pause` says why the run is
+    paused, and is empty if it is not.
     """
 
     run: str
@@ -134,6 +135,7 @@ class JobExplanation:
     manager_reason: str = ""
     blocking_groups: tuple[BlockingGroup, ...] = ()
     limits: tuple[LimitUsage, ...] = ()
+    pause: str = ""
 
     @property
     def why_failed(self) -> str | None:
@@ -247,6 +249,7 @@ class _ExplanationBuilder:
             stopped_at=self._stopped_at(snapshot) if has_stopped and JOB_STATES[code] not in TERMINAL_STATES else None,
             is_run_finished=finished,
             manager_reason=manager_reason,
+            pause="" if finished else state.paused,
             limits=limit_usage(self._opened.run, settings) if code == JobCode.READY and not finished else (),
         )
 

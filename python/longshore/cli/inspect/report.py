@@ -170,5 +170,6 @@ def _print_list(search: SearchOptions, listing: ListOptions, detail: DetailOptio
 
         click.echo(run_list_screen(found.reports, terminal, global_ids=search.is_global))
     else:
+        print_notes(f"run '{report.id}' is PAUSED" for report in found.reports if report.state_word == "PAUSED")
         click.echo(summary_table(found.reports, global_ids=search.is_global))
     print_notes(found.notes)

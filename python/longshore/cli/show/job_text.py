@@ -86,6 +86,8 @@ def state_reasons(job: JobExplanation, *, now: float) -> list[str]:
 
 
 def _reasons(job: JobExplanation, now: float) -> Iterator[str]:
+    if job.pause and job.state in {JobState.READY, JobState.UNREADY}:
+        yield f"The run is PAUSED: {job.pause}; to continue it: longshore unpause {job.run}"
     yield from _REASONS.get(job.state, _why_other)(job, now)
     if job.stopped_at is not None:
         yield f"The engine is not running since {format_moment(job.stopped_at)}: longshore resume {job.run}"
@@ -163,14 +165,14 @@ def _why_ready(job: JobExplanation, now: float) -> Iterator[str]:
         if limit.is_reached:
             who = ", ".join(f"{amount} by run {run}" for run, amount in limit.used_by_run.items())
             yield f"It waits for the limit '{limit.name}', of which {limit.maximum} may be taken at once: {who}."
-    if job.note:
+    if job.note and not job.pause:
         yield f"The engine waits: {job.note}."
     if job.room and not job.room.fits:
         short = [name for name, amount in job.room.requested.items() if amount > job.room.free[name]]
         shortages = ", ".join(_shortage(job.room, name) for name in short)
         yield f"There is not enough room: {shortages}; {_active_jobs(job.room)}."
     elif job.room and not (
-        job.is_undecided or job.stopped_at is not None or any(limit.is_reached for limit in job.limits)
+        job.pause or job.is_undecided or job.stopped_at is not None or any(limit.is_reached for limit in job.limits)
     ):
         ready = job.counts.get(JobState.READY, 0)
         rest = f"; {ready} jobs were ready when the engine last said" if ready > 1 else ""
