@@ -72,7 +72,9 @@ _CANCEL_WAIT_S = 60.0
 # ------------------------------------------------------------------------------------------------------------- submit
 
 
-def submit(path: Path, overrides: Overrides | None = None, *, force: bool = False, progress: Progress) -> SubmittedRun:
+def submit(
+    path: Path, overrides: Overrides | None = None, *, force: bool = False, strict: bool = False, progress: Progress
+) -> SubmittedRun:
     """Prepare a run from a configuration and submit it, or submit a prepared run.
 
     Parameters
@@ -81,17 +83,19 @@ def submit(path: Path, overrides: Overrides | None = None, *, force: bool = Fals
         A configuration file, or a run directory that `run_stages` prepared.
     force
         Submit a prepared run even if its inputs changed.
+    strict
+        Refuse a configuration with any warning.
 
     Raises
     ------
     UsageError
-        `overrides` are given for a prepared run, or `force` for a configuration.
+        `overrides` or `strict` are given for a prepared run, or `force` for a configuration.
     LongshoreError
         The run cannot be prepared, or is refused; nothing is left behind.
     """
     from longshore.app.submit import submit as implementation
 
-    return implementation.submit(path, overrides, force=force, progress=progress)
+    return implementation.submit(path, overrides, force=force, strict=strict, progress=progress)
 
 
 def submit_script(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> SubmittedRun:
@@ -285,11 +289,11 @@ def runs_of_user(
 
 
 def known_runs() -> list[tuple[str, str]]:
-    """Return id and name of every registered run, newest first."""
+    """Return id and name of every registered run: those submitted from this directory first, each newest first."""
+    from longshore.world.runs.find_run import newest_runs
     from longshore.world.runs.registry import read_entries
 
-    known = sorted(read_entries(), key=lambda entry: (entry.created_at, entry.id), reverse=True)
-    return [(entry.id, entry.name) for entry in known]
+    return [(entry.id, entry.name) for entry in newest_runs(read_entries())]
 
 
 def adopt(paths: Iterable[Path]) -> list[AdoptResult]:

@@ -25,6 +25,14 @@ def host_name() -> str:
     return os.uname().nodename
 
 
+def working_directory() -> str:
+    """Return the working directory without symbolic links; empty if it was removed."""
+    try:
+        return os.getcwd()  # noqa: PTH109 - text is wanted
+    except OSError:
+        return ""
+
+
 def boot_id() -> str:
     """Return the kernel's id of this boot; empty where it has none."""
     try:

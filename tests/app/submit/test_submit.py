@@ -129,3 +129,55 @@ def test_nothing_is_left_of_a_run_that_cannot_be_prepared(path: Path, told: Prog
         submitted(path, told, Accepting, submitPath="taken")
     assert not list(read_entries())
     assert sorted(each.name for each in tmp_path.iterdir()) == ["graph.json", "run.yaml", "taken"]
+
+
+def test_strict_refuses_all_warnings_at_once_and_leaves_nothing(
+    path: Path, told: ProgressNotes, tmp_path: Path
+) -> None:
+    with path.open("a") as file:
+        file.write("mine: 1\npipetask: {B: {requestCpus: 1}}\n")
+    overrides = Overrides({"wmsServiceClass": f"{__name__}.Accepting", "submitPath": "run"})
+    with pytest.raises(SubmissionRefusedError) as caught:
+        submit(path, overrides, strict=True, progress=told)
+    warnings = [each.message.removeprefix("'--strict' refuses this: ") for each in caught.value.details]
+    assert [warning.partition(". ")[0] for warning in warnings] == [
+        "run.yaml:3:1: nothing uses 'mine'",
+        "run.yaml:4:12: 'pipetask.B' matches nothing: no task has the label 'B'",
+    ]
+    assert caught.value.exit_status == 6
+    assert not told.notes, "each warning is told once"
+    assert not (tmp_path / "run").exists()
+    assert not list(read_entries())
+    assert submit(path, overrides, progress=told).notes == tuple(told.notes) != ()
+
+
+def test_strict_names_a_single_warning_and_takes_a_run_without_any(path: Path, told: ProgressNotes) -> None:
+    overrides = Overrides({"wmsServiceClass": f"{__name__}.Accepting"})
+    assert submit(path, overrides, strict=True, progress=told).card.submissions
+    with path.open("a") as file:
+        file.write("mine: 1\n")
+    with pytest.raises(
+        SubmissionRefusedError, match=r"refuses a run with a warning: run\.yaml:3:1: nothing uses 'mine'"
+    ):
+        submit(path, overrides, strict=True, progress=told)
+
+
+def test_facts_about_the_environment_are_no_warnings(
+    path: Path, told: ProgressNotes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_API_TOKEN", "x")
+    done = submit(path, Overrides({"wmsServiceClass": f"{__name__}.Accepting"}), strict=True, progress=told)
+    assert [note for note in done.notes if "MY_API_TOKEN" in note] == told.notes != []
+
+
+def test_strict_tells_the_warnings_before_an_error(path: Path, told: ProgressNotes) -> None:
+    path.write_text(path.read_text().replace("graph.json", "none.json") + "mine: 1\n", "utf-8")
+    with pytest.raises(FilesError):
+        submit(path, Overrides({"wmsServiceClass": f"{__name__}.Accepting"}), strict=True, progress=told)
+    assert len(told.notes) == 1
+
+
+def test_a_run_remembers_where_it_was_submitted(path: Path, told: ProgressNotes, tmp_path: Path) -> None:
+    done = submitted(path, told, Accepting)
+    (entry,) = read_entries()
+    assert entry.submitted_from == done.card.submitted_from == str(tmp_path.resolve())

@@ -10,6 +10,7 @@ from tests.world.runs.conftest import AddRun
 
 from longshore.errors import RunNotFoundError
 from longshore.world.runs.find_run import LAST_RUN, find_run
+from longshore.world.runs.registry import state_folder
 
 NOW = 1_795_166_820.0
 
@@ -81,3 +82,34 @@ def test_a_path_that_leads_nowhere_is_for_others_to_refuse(tmp_path: Path, name:
     if name == "loop":
         (tmp_path / name).symlink_to(tmp_path / name)
     assert find_run(f"{tmp_path}/{name}").root == Path(os.path.abspath(tmp_path / name))  # noqa: PTH100
+
+
+def test_the_last_run_is_the_newest_from_here_and_else_the_newest_of_all(
+    add_run: AddRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    here, there, nowhere = (tmp_path / name for name in ("here", "there", "nowhere"))
+    for folder in (here, there, nowhere):
+        folder.mkdir()
+    (tmp_path / "link").symlink_to(here)
+    add_run("k00001", at=NOW, submitted_from=str(here))
+    one = add_run("k00002", at=NOW + 1, submitted_from=str(here))
+    other = add_run("k00003", at=NOW + 2, submitted_from=str(there))
+    for folder, run in ((here, one), (tmp_path / "link", one), (there, other)):
+        monkeypatch.chdir(folder)
+        assert find_run(LAST_RUN).root == run
+        assert not caplog.messages
+    monkeypatch.chdir(nowhere)
+    assert find_run(LAST_RUN).root == find_run(LAST_RUN).root == other
+    assert caplog.messages == [
+        f"no run was submitted from this directory: '@last' is 'k00003', the newest of all, submitted from '{there}'"
+    ]
+
+
+def test_a_run_that_an_older_version_registered_may_be_the_last(
+    add_run: AddRun, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    old = add_run("k10001", at=NOW)
+    (registered,) = state_folder().glob("runs/*.json")
+    assert b"submitted_from" not in registered.read_bytes()
+    assert find_run(LAST_RUN).root == old
+    assert caplog.messages == ["no run was submitted from this directory: '@last' is 'k10001', the newest of all"]

@@ -18,7 +18,7 @@ from longshore.app.configure.lint import check_configuration
 from longshore.app.configure.service_lookup import default_site, find_service
 from longshore.app.configure.site import ResolvedSite
 from longshore.app.configure.user_functions import make_caller
-from longshore.app.progress import Progress
+from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.static_check import StaticCheck
 from longshore.config.lint.schema_check import Finding
 from longshore.config.lint.section_checks import find_choices
@@ -136,10 +136,12 @@ def resolve_draft(
     for note in (
         *configuration.resolved_site.notes,
         *_unused_site_notes(configuration),
-        *_inheritance_notes(configuration, service),
         *_backend_option_notes(configuration, service),
     ):
         progress.note(note)
+    for fact in _inheritance_notes(configuration, service):
+        # The environment is not the user's configuration, and a variable left out does no harm by itself.
+        progress.inform(fact) if isinstance(progress, RecordingProgress) else progress.note(fact)
     paths = RunPaths(Path(configuration.text("submitPath")).absolute())
     context = (service_context if static is None else _make_context)(configuration, service, paths)
     return ResolvedRun(

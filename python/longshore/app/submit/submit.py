@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import resolve_run
-from longshore.app.progress import Progress, RecordingProgress
-from longshore.app.submit.stages import advance_run, reserved_id
+from longshore.app.progress import HeldNotes, Progress, RecordingProgress
+from longshore.app.submit.stages import advance_run, noting_kept_graph, reserved_id
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
 from longshore.app.submit.submit_prepared import submit_prepared
-from longshore.errors import UsageError
+from longshore.app.submit.transform import RunPlan
+from longshore.errors import ErrorDetail, SubmissionRefusedError, UsageError
+
+_HINT: Final = "Mend what it says, or submit without '--strict'."
 
 
-def submit(path: Path, overrides: Overrides | None = None, *, force: bool = False, progress: Progress) -> SubmittedRun:
-    """Submit a run; `path` is a configuration file or a prepared run directory."""
+def submit(
+    path: Path, overrides: Overrides | None = None, *, force: bool = False, strict: bool = False, progress: Progress
+) -> SubmittedRun:
+    """Submit a run; `path` is a configuration file or a prepared run directory.
+
+    With `strict`, any warning refuses a configuration before anything is written.
+    """
     # `os.path`, unlike `Path`, returns false for names that are too long and for unreadable directories.
     if os.path.isdir(path):  # noqa: PTH112
         if overrides:
@@ -25,11 +35,50 @@ def submit(path: Path, overrides: Overrides | None = None, *, force: bool = Fals
                 f"'{path}' is prepared already, and {names} would have no effect",
                 hint="Prepare the run again with these options, or leave them out.",
             )
+        if strict:
+            raise UsageError(
+                f"'{path}' is prepared already, and '--strict' would have no effect",
+                hint="Submit its configuration with '--strict'.",
+            )
         return submit_prepared(path, force=force, progress=progress)
     if force:
         raise UsageError("'--force' is for a directory that was prepared", hint="Leave it out.")
-    recording = RecordingProgress(progress)
+    held = HeldNotes(progress)
+    if not strict:
+        held.release()
+    recording = RecordingProgress(held)
     with reserved_id() as (run_id, now):
-        run = resolve_run(path, overrides, now=now, progress=recording, run_id=run_id)
-        prepared = advance_run(run, PreparedRun, recording)
+        plan = _plan(path, overrides, now=now, run_id=run_id, held=held, recording=recording)
+        if strict:
+            with noting_kept_graph(plan, held):
+                _refuse_warnings(recording.warnings)
+            held.release()
+        prepared = advance_run(plan, PreparedRun, recording)
     return advance_run(prepared, SubmittedRun, recording)
+
+
+def _plan(
+    path: Path, overrides: Overrides | None, *, now: float, run_id: str, held: HeldNotes, recording: RecordingProgress
+) -> RunPlan:
+    """Plan a run; an error releases the notes, which may explain it."""
+    try:
+        run = resolve_run(path, overrides, now=now, progress=recording, run_id=run_id)
+        return advance_run(run, RunPlan, recording)
+    except BaseException:
+        held.release()
+        raise
+
+
+def _refuse_warnings(warnings: Sequence[str]) -> None:
+    """Refuse a run with warnings, and list them all."""
+    if not warnings:
+        return
+    error = SubmissionRefusedError(
+        f"'--strict' refuses a run with {'a warning' if len(warnings) == 1 else 'warnings'}: {warnings[0]}", hint=_HINT
+    )
+    if warnings[1:]:
+        error.details = tuple(
+            ErrorDetail(code=SubmissionRefusedError.code, message=f"'--strict' refuses this: {warning}", hint=_HINT)
+            for warning in warnings
+        )
+    raise error

@@ -27,7 +27,7 @@ from longshore.world.files.folder import remove_file
 from longshore.world.files.links import link_by_id
 from longshore.world.files.locks import lock_folder
 from longshore.world.files.permissions import apply_umask
-from longshore.world.host import host_name, user_name
+from longshore.world.host import host_name, user_name, working_directory
 from longshore.world.runs.manifests import refuse_changed_files
 from longshore.world.runs.registry import RegistryEntry, read_entry, remove_entry, state_folder, write_entry
 from longshore.world.runs.run_directory import (
@@ -79,7 +79,7 @@ def submit_once(prepared: PreparedRun, progress: RecordingProgress) -> Submitted
     # Printed before waiting for the lock: another process may be submitting a hundred thousand jobs.
     progress.stage("submitting the run")
     with lock_folder(run.root):
-        card = read_card(run)
+        card = msgspec.structs.replace(read_card(run), submitted_from=working_directory())
         submission = recover_submission(run, card, prepared.service, progress)
         if submission is None:
             refuse_if_submitted(run, card, prepared.service)

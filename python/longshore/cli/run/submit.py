@@ -17,16 +17,25 @@ if TYPE_CHECKING:
 
 @click.command(
     epilog="Examples: longshore submit montage.yaml --set requestMemory=4096 --wait; "
-    "longshore submit submit/u/me/montage/20260102T030405Z",
+    "longshore submit montage.yaml --strict; longshore submit submit/u/me/montage/20260102T030405Z",
 )
 @click.argument("config_file", metavar="FILE|RUN_DIR", type=FILE_TYPE)
 @submission_options
 @click.option("--force", is_flag=True, help="Submit RUN_DIR even if its input files have changed.")
+@click.option("--strict", is_flag=True, help="Refuse a run with any warning, and list all warnings.")
 @click.option("--wait", is_flag=True, help="Follow the run to its end; exit as 'status' does.")
 @JSON
 @click.pass_context
 def command(
-    ctx: click.Context, /, *, config_file: Path, overrides: Overrides, force: bool, wait: bool, as_json: bool
+    ctx: click.Context,
+    /,
+    *,
+    config_file: Path,
+    overrides: Overrides,
+    force: bool,
+    strict: bool,
+    wait: bool,
+    as_json: bool,
 ) -> None:
     """Prepare the run that FILE describes and submit it to a workload manager.
 
@@ -35,5 +44,5 @@ def command(
     from longshore.cli.logging_setup import LogProgress
 
     with LogProgress() as progress:
-        submitted = api.submit(config_file, overrides, force=force, progress=progress)
+        submitted = api.submit(config_file, overrides, force=force, strict=strict, progress=progress)
     ctx.exit(report_submission(submitted, wait=wait, as_json=as_json))

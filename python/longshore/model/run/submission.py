@@ -42,6 +42,8 @@ class RunIdentity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     key: str = ""
     """Distinguishes it from other runs with the same id: ids are unique per state directory only."""
     submissions: tuple[Submission, ...] = ()
+    submitted_from: str = ""
+    """Working directory of the command that submitted it, without symbolic links; empty if unknown."""
     id_links: str | None = None
     """Directory with a link named by the id of each submission."""
 

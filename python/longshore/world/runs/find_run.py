@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import logging
 import os
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from longshore.contract.context import RunPaths
 from longshore.errors import RunNotFoundError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
-from longshore.world.runs.registry import read_entries, read_entry
+from longshore.world.host import working_directory
+from longshore.world.runs.registry import RegistryEntry, read_entries, read_entry
 
+LOG: Final = logging.getLogger(__name__)
 LAST_RUN: Final = "@last"
-"""Reference to the last submitted run."""
+"""Reference to the last run that was submitted from the working directory, else to the last of all."""
 _REFERENCE_HINT: Final = (
     "A run is named by its id, the beginning of its id, the path of its submit directory, or @last."
 )
+
+
+def newest_runs(entries: Iterable[RegistryEntry]) -> list[RegistryEntry]:
+    """Return the runs that `LAST_RUN` may mean, the best first: those submitted from here, then all, newest first."""
+    here = working_directory()
+    return sorted(entries, key=lambda entry: (_is_from(entry, here), entry.created_at, entry.id), reverse=True)
 
 
 def find_run(reference: str) -> RunPaths:
@@ -31,9 +42,7 @@ def find_run(reference: str) -> RunPaths:
         return RunPaths(Path(os.path.realpath(reference)))
     known = list(read_entries())
     if reference == LAST_RUN:
-        if known:
-            return RunPaths(Path(max(known, key=lambda entry: (entry.created_at, entry.id)).path))
-        raise RunNotFoundError("there is no last run: the registry is empty", hint=_REFERENCE_HINT)
+        return _find_last(known)
     if by_other_id := [entry for entry in known if not {reference, f"{reference}.0"}.isdisjoint(entry.other_ids)]:
         # A workload manager that was reinstalled counts its ids from the beginning again.
         return RunPaths(Path(max(by_other_id, key=lambda entry: (entry.created_at, entry.id)).path))
@@ -47,3 +56,23 @@ def find_run(reference: str) -> RunPaths:
         )
     hint = did_you_mean(reference, (entry.id for entry in known), likeness=NAME_LIKENESS) or _REFERENCE_HINT
     raise RunNotFoundError(f"no run '{reference}' is known", hint=hint)
+
+
+def _find_last(known: Sequence[RegistryEntry]) -> RunPaths:
+    if not known:
+        raise RunNotFoundError("there is no last run: the registry is empty", hint=_REFERENCE_HINT)
+    last = newest_runs(known)[0]
+    if not _is_from(last, working_directory()):
+        _tell_elsewhere(last.id, last.submitted_from)
+    return RunPaths(Path(last.path))
+
+
+def _is_from(entry: RegistryEntry, folder: str) -> bool:
+    return bool(folder) and entry.submitted_from == folder
+
+
+@lru_cache(maxsize=64)
+def _tell_elsewhere(run: str, folder: str) -> None:
+    """Log that `LAST_RUN` is a run of another directory, once."""
+    place = f", submitted from '{folder}'" if folder else ""
+    LOG.warning("no run was submitted from this directory: '%s' is '%s', the newest of all%s", LAST_RUN, run, place)

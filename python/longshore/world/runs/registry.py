@@ -40,6 +40,8 @@ class RegistryEntry(
     """The workload manager's ids of the run."""
     stamp: int = 0
     """Stamp of the journal when the report was stored; another stamp means that the run was restarted or resumed."""
+    submitted_from: str = ""
+    """Working directory of the command that submitted the run; empty if unknown."""
     is_found: bool = False
     """Whether a command that named the directory registered the run, rather than `submit` or `adopt`."""
 
@@ -53,6 +55,7 @@ class RegistryEntry(
             service=card.service,
             created_at=card.created_at,
             other_ids=card.other_ids,
+            submitted_from=card.submitted_from,
             is_found=is_found,
         )
 
