@@ -339,7 +339,7 @@ USAGE_ERRORS = [
     (["report", "--log-level", "DEBUG"], "no option '--log-level'", "before the command"),
     (["--wait", "submit"], "no option '--wait'", "follow its name"),
     (["sumbit"], "no command 'sumbit'", "Did you mean 'submit'?"),
-    (["xyz"], "no command 'xyz'", "submit, report"),
+    (["xyz"], "no command 'xyz'", "submit, submitcmd"),
     (["report", "--id"], "'--id' requires an argument", "-h"),
     (["report", "a", "--id", "b"], "two runs are named: 'a' and --id 'b'", "-h"),
     (["report", ""], "the name of the run is empty", "-h"),

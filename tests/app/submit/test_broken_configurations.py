@@ -32,6 +32,28 @@ BROKEN: Final = [
     ("an alias of nothing", "a: *b\n", "run.yaml:1:4: this is not YAML"),
     ("a key given twice", f"{ONE}queue: a\nqueue: b\n", "run.yaml:5:1: the key 'queue' is given twice"),
     ("an include that is missing", "includeConfigs: nope.yaml\n", "run.yaml:1:17: the included file 'nope.yaml' does"),
+    (
+        "indentation",
+        f"{ONE}   two: {{command: x}}\n",
+        "run.yaml:4:4: this is not YAML: 'two' has 3 spaces before it, and 'one' in line 3 has 4",
+    ),
+    ("a bracket that is never closed", "a: [1, 2\n", "run.yaml:1:4: this is not YAML: the bracket '[' that opens here"),
+    (
+        "a word that is a truth value",
+        f"{TASKS}    one: {{command: [echo, yes]}}\n",
+        "run.yaml:3:27: the command of the task 'one' must be text or a list of texts, not 'yes'",
+    ),
+    ("a number that is a truth value", f"{ONE}requestCpus: yes\n", "run.yaml:4:14: 'requestCpus' must be"),
+    (
+        "a dataset that is not quoted",
+        f"{TASKS}    one: {{command: [cat, {{out}}], outputs: {{out: x}}}}\n",
+        "run.yaml:3:26: the command of the task 'one' must be text or a list of texts, not '{out}'",
+    ),
+    (
+        "a path that is not quoted",
+        f"{TASKS}    one: {{command: x, outputs: {{out: {{n}}}}}}\n",
+        "run.yaml:3:38: the path of the dataset 'out' must be text, not '{n}'",
+    ),
     ("no command", f"{TASKS}    one: {{outputs: {{a: a.txt}}}}\n", "run.yaml:3:10: the task 'one' has no 'command'"),
     ("an empty command", f"{TASKS}    one: {{command: ''}}\n", "run.yaml:3:20: the command of the task 'one' names no"),
     ("a command that is a map", f"{TASKS}    one: {{command: {{a: 1}}}}\n", "run.yaml:3:20: the command of the task"),
@@ -232,6 +254,20 @@ def test_submit_and_lint_refuse_with_one_message_and_place(name: str, text: str,
     found = [each for each in api.lint(Path("run.yaml")).findings if each.severity is Severity.ERROR]
     assert (message, error.origin) in [(each.message, each.origin) for each in found]
     assert others or len(found) == 1, "a fault is told once"
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        (f"{TASKS}    one: {{command: [echo, yes]}}\n", "Quote it if the word is meant: 'yes'."),
+        (f"{TASKS}    one: {{command: [echo, {{a}}], inputs: {{a: x}}}}\n", "Quote it: '{a}'."),
+        (f"{TASKS}    one: {{command: x, outputs: {{a: {{n}}}}}}\n", "Quote it: '{n}'."),
+        ("pipeline:\n  taks:\n    one: {command: x}\n", "Did you mean 'tasks'?"),
+        (f"{ONE}requestMemory: Yes\n", 'Quote it if the word is meant: "Yes".'),
+    ],
+)
+def test_the_way_out_names_what_was_written(text: str, hint: str) -> None:
+    assert hint in refusal_of(text).hint
 
 
 @pytest.mark.parametrize(("name", "text", "words", "severity"), DEPENDS, ids=[each[0] for each in DEPENDS])

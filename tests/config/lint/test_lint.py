@@ -261,7 +261,7 @@ def test_what_cannot_be_read_is_one_finding(tmp_path: Path) -> None:
     path = tmp_path / "f.yaml"
     path.write_text("a: [1\nb: 2\n", "utf-8")
     linted = lint_file(path, now=0)
-    assert [each.origin.line for each in linted.findings] == [2]
+    assert [each.origin.line for each in linted.findings] == [1]
     assert list(linted.sources) == [str(path)]
     assert lint_file(tmp_path / "none.yaml", now=0).findings[0].message.startswith("there is no file")
 

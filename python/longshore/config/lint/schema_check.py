@@ -85,8 +85,9 @@ def _find_schema_errors(root: Node, schema: JsonSchema) -> Iterator[Finding]:
         if error.validator == "additionalProperties":
             yield from _find_forbidden_keys(error, root, path)
             continue
-        hint = _hint(error, schema)
-        yield Finding(message=_message(error, path), origin=_origin_at(root, path), hint=hint, path=path)
+        node = _node_at(root, path)
+        hint = _hint(error, schema, node.written)
+        yield Finding(message=_message(error, path, node.written), origin=node.origin, hint=hint, path=path)
 
 
 def _find_forbidden_keys(error: ValidationError, root: Node, path: tuple[str, ...]) -> Iterator[Finding]:
@@ -96,18 +97,20 @@ def _find_forbidden_keys(error: ValidationError, root: Node, path: tuple[str, ..
         if key not in known:
             yield Finding(
                 message=f"nothing knows the key '{key_name((*path, key))}'",
-                origin=_origin_at(root, (*path, key)),
+                origin=_node_at(root, (*path, key)).origin,
                 hint=did_you_mean(key, known) or f"Known are {', '.join(known)}.",
                 path=(*path, key),
                 at_key=True,
             )
 
 
-def _message(error: ValidationError, path: Sequence[str]) -> str:
-    """Message for a validation error: Longshore's, or else the validator's."""
+def _message(error: ValidationError, path: Sequence[str], written: str) -> str:
+    """Message for a validation error: Longshore's, or else the validator's; `written` is a truth value's word."""
     key = key_name(path)
     rule: Any = error.validator_value
-    found = quote_value(str(error.instance).lower() if isinstance(error.instance, bool) else error.instance)
+    found = quote_value(
+        (written or str(error.instance).lower()) if isinstance(error.instance, bool) else error.instance
+    )
     match error.validator:
         case "type":
             return f"'{key}' must be {_type_names(rule)}, not {found}"
@@ -140,11 +143,11 @@ def _type_names(types: str | Sequence[str]) -> str:
     return " or ".join(_TYPE_NAMES[name] for name in ([types] if isinstance(types, str) else types) if name != "null")
 
 
-def _hint(error: ValidationError, schema: JsonSchema) -> str:
+def _hint(error: ValidationError, schema: JsonSchema, written: str) -> str:
     """The schema's description of the key, or of the nearest key above it."""
     types: Any = error.validator_value
     if isinstance(error.instance, bool) and error.validator == "type" and "string" in types:
-        return f'Quote it if the word is meant: "{str(error.instance).lower()}".'
+        return f'Quote it if the word is meant: "{written or str(error.instance).lower()}".'
     described = ""
     subschema: Any = schema
     for step in error.absolute_schema_path:
@@ -157,13 +160,13 @@ def _hint(error: ValidationError, schema: JsonSchema) -> str:
     return str(described)
 
 
-def _origin_at(root: Node, path: Iterable[str]) -> Origin:
-    """Where the value at a path was written."""
+def _node_at(root: Node, path: Iterable[str]) -> Node:
+    """The value at a path."""
     node = root
     for step in path:
         # A path leads through maps and lists only.
         node = node.value[step] if isinstance(node.value, dict) else cast("list[Node]", node.value)[int(step)]
-    return node.origin
+    return node
 
 
 # --------------------------------------------------------------------------------------- checks beyond the schema

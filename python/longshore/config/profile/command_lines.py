@@ -10,8 +10,9 @@ from functools import partial
 from typing import Final, TypeAlias
 
 from longshore.config.values.interpolate import Interpolator
-from longshore.config.values.merge import Node, plain_value, to_node
+from longshore.config.values.merge import Node, to_node
 from longshore.config.values.quantities import parse_bool
+from longshore.config.values.quoting import quote_node, quoting_hint
 from longshore.config.values.scope import RawValue, Scope, empty_text
 from longshore.config.values.search import Config
 from longshore.config.values.templates import Template, expand_env, quote_value, undelay_env
@@ -52,9 +53,9 @@ def read_command_template(config: Config, scope: Scope, default: Node | None) ->
     for node in nodes:
         if isinstance(node.value, bool) or not isinstance(node.value, str | int | float):
             raise ConfigError(
-                f"'{key}' must be text or a list of texts, not {quote_value(plain_value(node))}",
+                f"'{key}' must be text or a list of texts, not {quote_node(node)}",
                 origin=node.origin,
-                hint="Words such as true and no must be quoted in YAML to be text.",
+                hint=quoting_hint(node),
             )
     if not str(nodes[0].value).strip():
         raise ConfigError(f"'{key}' names no program", origin=hit.origin)

@@ -56,11 +56,14 @@ class Node(msgspec.Struct, frozen=True, gc=False):
         Where it was written.
     replaced_node
         The value it replaced, which may have replaced another.
+    written
+        The word that a truth value was written as, such as ``yes``; empty for other values.
     """
 
     value: NodeValue
     origin: Origin
     replaced_node: Node | None = None
+    written: str = ""
 
 
 class Layer(msgspec.Struct, frozen=True):
@@ -150,7 +153,8 @@ def overlay(base: Node, over: Node) -> Node:
         return Node(merged, over.origin, base.replaced_node)
     # A value that replaced another has a history, to which the base is prepended; a map that replaced a scalar or a
     # deleted key takes nothing from a map below.
-    return Node(over.value, over.origin, base if over.replaced_node is None else overlay(base, over.replaced_node))
+    replaced = base if over.replaced_node is None else overlay(base, over.replaced_node)
+    return Node(over.value, over.origin, replaced, over.written)
 
 
 def drop_deleted_keys(node: Node) -> Node:
@@ -193,7 +197,7 @@ def with_origin(node: Node, origin: Origin) -> Node:
         return Node({key: with_origin(item, origin) for key, item in node.value.items()}, origin)
     if isinstance(node.value, list):
         return Node([with_origin(item, origin) for item in node.value], origin)
-    return Node(node.value, origin)
+    return Node(node.value, origin, written=node.written)
 
 
 def to_node(value: object, origin: Origin) -> Node:

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from longshore.config.values.merge import Node, drop_deleted_keys, plain_value
+from longshore.config.values.quoting import is_placeholder, quote_node, quoting_hint
 from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError, CycleError
 from longshore.graph.query.file_patterns import captured_names
@@ -158,7 +159,7 @@ def read_names(node: Node | None, what: str) -> dict[str, Origin]:
     for item in node.value if isinstance(node.value, list) else [node]:
         if not isinstance(item.value, str) or not item.value:
             raise ConfigError(
-                f"{what} must be a list of names, not {quote_value(plain_value(item))}", origin=item.origin
+                f"{what} must be a list of names, not {quote_node(item)}", origin=item.origin, hint=quoting_hint(item)
             )
         if item.value in found:
             raise ConfigError(f"{what} names '{item.value}' twice", origin=item.origin)
@@ -169,7 +170,7 @@ def read_names(node: Node | None, what: str) -> dict[str, Origin]:
 def read_text(node: Node, what: str) -> str:
     """Text that is not blank."""
     if not isinstance(node.value, str) or not node.value.strip() or "\0" in node.value:
-        raise ConfigError(f"{what} must be text, not {quote_value(plain_value(node))}", origin=node.origin)
+        raise ConfigError(f"{what} must be text, not {quote_node(node)}", origin=node.origin, hint=quoting_hint(node))
     return node.value
 
 
@@ -312,7 +313,7 @@ def _columns(node: Node | None, what: str, dimensions: Collection[str]) -> dict[
 
 
 def _path(name: str, node: Node) -> Node:
-    items = node.value if isinstance(node.value, dict) else {"path": node}
+    items = node.value if isinstance(node.value, dict) and not is_placeholder(node) else {"path": node}
     check_keys(items, ("path",), f"the dataset '{name}'")
     if "path" not in items:
         raise ConfigError(f"the dataset '{name}' has no 'path'", origin=node.origin)

@@ -7,7 +7,8 @@ from functools import partial
 
 import msgspec
 
-from longshore.config.values.merge import Node, plain_value
+from longshore.config.values.merge import Node
+from longshore.config.values.quoting import quote_node, quoting_hint
 from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError, GraphError
 from longshore.graph.declaration.description import (
@@ -130,9 +131,8 @@ def _listed_values(entry: DimensionEntry, what: str) -> list[Value]:
 def node_value(node: Node, what: str) -> Value:
     """Value of a YAML node."""
     if not is_value(node.value):
-        hint = "Words such as true, no and null must be quoted in YAML to be text."
-        message = f"{what} cannot have the value {quote_value(plain_value(node))}: values are numbers or text"
-        raise ConfigError(message, origin=node.origin, hint=hint)
+        message = f"{what} cannot have the value {quote_node(node)}: values are numbers or text"
+        raise ConfigError(message, origin=node.origin, hint=quoting_hint(node))
     assert isinstance(node.value, str | int | float)
     return node.value
 

@@ -8,7 +8,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from longshore.config.values.merge import Node, plain_value
+from longshore.config.values.merge import Node
+from longshore.config.values.quoting import quote_node, quoting_hint
 from longshore.config.values.templates import Field, Template, format_value, quote_value, split_fields, unparse_fields
 from longshore.errors import ConfigError
 from longshore.graph.declaration.description import PipelineDeclaration, TaskEntry, unknown_name
@@ -114,12 +115,8 @@ def _command_words(task: TaskEntry) -> Sequence[Node]:
         raise ConfigError(f"the command of the task '{task.label}' names no program", origin=task.command.origin)
     for word in words:
         if isinstance(word.value, bool) or not isinstance(word.value, str | int | float):
-            message = (
-                f"the command of the task '{task.label}' must be text or a list of texts, not "
-                f"{quote_value(plain_value(word))}"
-            )
-            hint = "Words such as true and no must be quoted in YAML to be text."
-            raise ConfigError(message, origin=word.origin, hint=hint)
+            message = f"the command of the task '{task.label}' must be text or a list of texts, not {quote_node(word)}"
+            raise ConfigError(message, origin=word.origin, hint=quoting_hint(word))
     return words
 
 

@@ -15,6 +15,7 @@ from longshore.config.values.merge import LayerRank, Marker, Node, YamlScalar
 from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.origin import Origin
+from longshore.world.read.yaml_errors import explain_syntax_error
 
 try:
     from yaml import CSafeLoader as _SafeLoader
@@ -160,7 +161,7 @@ class _TreeBuilder:
             value = self._parse_scalar(node)
             if self.notes is not None and not node.style and (trap := check_unquoted_word(node.value, value)):
                 self.notes.append(msgspec.structs.replace(trap, origin=self.origin(node)))
-            return SizedTree(Node(value, self.origin(node)))
+            return SizedTree(Node(value, self.origin(node), written=node.value if isinstance(value, bool) else ""))
         # PyYAML reuses the node for each alias: it is built once, but counted at each use.
         if id(node) in self._built:
             return self._check_depth(self._built[id(node)], node, depth)
@@ -292,25 +293,9 @@ def _parse_float(text: str) -> float | str:
 
 
 def _syntax_error(error: yaml.MarkedYAMLError, text: str, place: Origin) -> ConfigError:
-    mark = error.problem_mark or error.context_mark
-    problem = (error.problem or "it has an error")[:200]
-    message = f"this is not YAML: {problem}" + (f" ({error.context[:100]})" if error.context else "")
-    # Counts lines as libyaml does, unlike Python's splitlines. libyaml reports the end of a text one line too late.
-    lines = re.split("\r\n|[\r\n\x85\u2028\u2029]", text)
-    at, column = (mark.line, mark.column) if mark else (0, 0)
-    if at >= len(lines):
-        at, column = len(lines) - 1, len(lines[-1])
-    origin = Origin(place.file, at + 1, column + 1, place.layer)
-    hint = ""
-    if "\t" in lines[at][: column + 1]:
-        hint = "Indent with spaces; YAML does not allow tabs there."
-    elif "mapping values are not allowed" in problem:
-        hint = "Text with ': ' in it must be quoted, and keys of one map must begin in one column."
-    elif error.context == "while scanning a tag":
-        hint = "There must be a space behind a tag such as '!delete'."
-    elif "cannot start any token" in problem:
-        hint = "Text that begins with '%', '@' or '`' must be quoted."
-    return ConfigError(message, origin=origin, hint=hint)
+    found = explain_syntax_error(error, text)
+    origin = Origin(place.file, found.line + 1, found.column + 1, place.layer)
+    return ConfigError(f"this is not YAML: {found.message}", origin=origin, hint=found.hint)
 
 
 def _character_error(error: yaml.reader.ReaderError, text: str, place: Origin) -> ConfigError:
