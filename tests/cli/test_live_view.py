@@ -12,11 +12,12 @@ from fcntl import ioctl
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.app.written_run import NOW, WrittenRun, course
 
 from longshore.app.report.report import ReportBuilder
 from longshore.cli.live_view import FrameWriter, LiveView
-from longshore.model.run.report import RunReport
+from longshore.model.run.report import RunReport, RunSummary
 from longshore.model.run.states import JobState
 
 _SEQUENCE = re.compile(r"\x1b\[(\d*)([AKm])|(\r?\n)|([^\x1b\r\n])")
@@ -135,6 +136,17 @@ def test_the_last_frame_stays_and_offers_no_key(tmp_path: Path, screen: Screen) 
     assert "k7f3aa FAILED  4 of 6 jobs succeeded" in rows[0]
     assert any(row.split()[:1] == ["j2"] and "exit code 4" in row for row in rows), "the last failure"
     assert not any("Ctrl-C" in row for row in rows)
+
+
+def test_a_report_that_has_a_summary_is_drawn_as_it_is(tmp_path: Path, screen: Screen) -> None:
+    written = WrittenRun(tmp_path / "run")
+    written.begin()
+    LiveView(screen.stream, ReportBuilder(written.opened)).show(
+        replace(report(3), summary=RunSummary(elapsed_s=7200.0))
+    )
+    rows = screen.update()
+    assert "3 of 4 jobs succeeded" in rows[0]
+    assert rows[2] == "Elapsed 2 h 0 min"
 
 
 def test_an_interrupted_view_leaves_its_frame(tmp_path: Path, screen: Screen) -> None:

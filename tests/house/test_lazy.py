@@ -28,7 +28,17 @@ sys.exit(status)
 
 
 @pytest.mark.parametrize(
-    "args", [["--help"], ["--version"], ["submit", "--help"], ["status", "--help"], ["explain", "--help"]], ids=" ".join
+    "args",
+    [
+        ["--help"],
+        ["--version"],
+        ["submit", "--help"],
+        ["status", "--help"],
+        ["report", "--help"],
+        ["report", "--bps"],
+        ["explain", "--help"],
+    ],
+    ids=" ".join,
 )
 def test_help_imports_nothing_heavy(args: list[str], tmp_path: Path) -> None:
     done = subprocess.run(

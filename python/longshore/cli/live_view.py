@@ -82,14 +82,14 @@ class LiveView:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if kind is None:
-            self._draw(is_last=True)
+            now = time.time()
+            self._writer.draw(self._builder.build(now), now, is_last=True)
 
     def show(self, report: RunReport) -> None:
         """Draw a frame if it is time for one."""
-        if time.monotonic() - self._drawn_at >= _INTERVAL_S:
-            self._draw()
-
-    def _draw(self, *, is_last: bool = False) -> None:
+        if time.monotonic() - self._drawn_at < _INTERVAL_S:
+            return
         now = time.time()
-        self._writer.draw(self._builder.build(now), now, is_last=is_last)
+        # A brief report has no summary; one from a workload manager's events has, and is slow to make.
+        self._writer.draw(report if report.summary else self._builder.build(now), now)
         self._drawn_at = time.monotonic()
