@@ -19,7 +19,9 @@ if TYPE_CHECKING:
     from longshore.model.run.report import RunReport
 
 _INTERVAL_S: Final = 0.5
-"""Time between two frames; a report of a run with a hundred thousand jobs takes a fiftieth of that."""
+"""Shortest time between two frames."""
+_PAUSE_RATIO: Final = 9.0
+"""Time to the next frame in multiples of the time that one took: a large run leaves the processor to its jobs."""
 
 
 class RunView(Protocol):
@@ -73,7 +75,7 @@ class LiveView:
     def __init__(self, stream: TextIO, builder: ReportBuilder) -> None:
         self._writer = FrameWriter(stream)
         self._builder = builder
-        self._drawn_at = -_INTERVAL_S
+        self._next_at = 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -87,9 +89,10 @@ class LiveView:
 
     def show(self, report: RunReport) -> None:
         """Draw a frame if it is time for one."""
-        if time.monotonic() - self._drawn_at < _INTERVAL_S:
+        if time.monotonic() < self._next_at:
             return
         now = time.time()
         # A brief report has no summary; one from a workload manager's events has, and is slow to make.
         self._writer.draw(report if report.summary else self._builder.build(now), now)
-        self._drawn_at = time.monotonic()
+        took = time.time() - now
+        self._next_at = time.monotonic() + max(_INTERVAL_S, _PAUSE_RATIO * took)

@@ -133,6 +133,17 @@ def test_many_labels_are_folded_with_what_failed_first() -> None:
     assert "78" in last, "the folded row has the sum of the rest"
 
 
+def test_labels_without_order_or_counts_are_told() -> None:
+    unordered = replace(run({"b": {JobState.SUCCEEDED: 1}, "a": {JobState.SUCCEEDED: 1}}), expected_labels=None)
+    assert [row.split()[0] for row in table(unordered)[1:]] == ["TOTAL", "a", "b"]
+    assert "instead sorted alphabetically" in report_screen(unordered, Terminal())
+    uncounted = replace(run({"a": {JobState.SUCCEEDED: 1}}), expected_labels={"a": 1, "b": 3}, expected=4)
+    header, *_, last = table(uncounted)
+    assert dict(zip(header.split()[1:4], last.split()[2:5], strict=True))["UNKNOWN"] == "3"
+    nothing = replace(run({}), expected_labels=None)
+    assert "Job summary for run 'k7f3aa' not available" in report_screen(nothing, Terminal())
+
+
 def test_a_paused_run_says_so() -> None:
     terminal = Terminal(width=100, height=50)
     assert "k7f3aa PAUSED" in plain(frame_lines(run(paused=True), terminal, now=NOON)[0])

@@ -117,8 +117,11 @@ def _total(report: RunReport) -> _Row:
 def _rows(report: RunReport) -> Iterator[_Row]:
     expected = report.expected_labels or {}
     summaries = report.summary.labels if report.summary else {}
-    for label in dict.fromkeys((*expected, *report.labels)):
-        counts = report.labels.get(label, {})
+    known = report.labels if report.expected_labels is not None else sorted(report.labels)
+    for label in dict.fromkeys((*expected, *known)):
+        counts = report.labels.get(label)
+        if counts is None:
+            counts = {JobState.UNKNOWN: expected[label]}
         number = expected.get(label, sum(counts.values()))
         yield _Row(label, _with_uncounted(counts, number), number, summaries.get(label, LabelSummary()))
 

@@ -205,14 +205,19 @@ def _label_table(report: RunReport) -> list[str]:
         rows.append(_label_row(label, report.labels.get(label), number))
     lines = format_table(_DETAIL_COLUMNS, rows, first_left=True)
     lines.insert(3, lines[1])
+    return [*lines, *label_warnings(report)]
+
+
+def label_warnings(report: RunReport) -> list[str]:
+    """Return what a reader must know of the table of labels, as BPS words it."""
     if not report.labels:
-        lines += [
+        return [
             "",
             f"WARNING: Job summary for run '{escape_controls(report.id)}' not available, report may be incomplete.",
         ]
-    elif expected is None:
-        lines += ["", "WARNING: Could not determine order of pipeline, instead sorted alphabetically."]
-    return lines
+    if report.expected_labels is None:
+        return ["", "WARNING: Could not determine order of pipeline, instead sorted alphabetically."]
+    return []
 
 
 def _label_row(label: str, counts: Mapping[JobState, int] | None, expected: int) -> tuple[str, ...]:

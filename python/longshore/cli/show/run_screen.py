@@ -14,7 +14,7 @@ from longshore.cli.show.format import (
     indent_paragraph,
 )
 from longshore.cli.show.label_table import MAX_LABELS, bar_spans, label_lines
-from longshore.cli.show.report_text import fact_lines
+from longshore.cli.show.report_text import fact_lines, label_warnings
 from longshore.cli.show.run_summary_text import run_summary_lines
 from longshore.cli.show.styled import STATE_STYLES, Line, Span, cut, cut_line, lines_text, pad, width_of
 from longshore.cli.terminal import Terminal
@@ -54,7 +54,7 @@ def report_screen(report: RunReport, terminal: Terminal) -> str:
     parts = [lines_text(lines, color=terminal.has_color), *fact_lines(report), ""]
     table = label_lines(report, terminal.width, has_unicode=terminal.has_unicode)
     cut_table = [cut_line(line, terminal.width, _ellipsis(terminal)) for line in table]
-    parts.append(lines_text(cut_table, color=terminal.has_color))
+    parts += [lines_text(cut_table, color=terminal.has_color), *label_warnings(report)]
     if report.summary:
         parts += run_summary_lines(report.summary)
     if report.notes:
