@@ -55,6 +55,21 @@ def test_filters(text: str, kept: bool) -> None:
     assert parse_filters([text])(run()) is kept
 
 
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("state=paused", True),
+        ("state=RUNNING", True),
+        ("state!=PAUSED", False),
+        ("state~PAU", True),
+        ("x=PAUSED", False),
+    ],
+)
+def test_a_paused_run_is_found_by_that_word(text: str, kept: bool) -> None:
+    assert parse_filters([text])(run(state=JobState.RUNNING, paused=True)) is kept
+    assert not parse_filters(["state=PAUSED"])(run(state=JobState.FAILED, paused=True))
+
+
 def test_a_run_must_meet_all_filters() -> None:
     assert parse_filters(["state=FAILED", "payload=survey"])(run())
     assert not parse_filters(["state=FAILED", "payload=other"])(run())

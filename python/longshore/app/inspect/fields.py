@@ -58,6 +58,7 @@ FIELDS: Final[Mapping[str, Callable[[RunReport], FieldValue]]] = {
 """Fields of a run in a list, by user-visible name."""
 
 _LABEL_FIELD: Final = "label"
+_STATE_FIELD: Final = "state"
 _MATCH_S: Final = 1.0
 """Processor time in which a value must be matched."""
 _FILTER: Final = re.compile(r"\s*([^=~<>!\s]+)\s*(!=|=|~|<|>)(.*)", re.DOTALL)
@@ -99,11 +100,16 @@ def _parse_filter(text: str) -> RunFilter:
     test = _parse_comparison(sign, value, text)
 
     def keeps(report: RunReport) -> bool:
-        values: Iterable[FieldValue] = report.labels if name == _LABEL_FIELD else (FIELDS[name](report),)
+        values: Iterable[FieldValue] = report.labels if name == _LABEL_FIELD else _values(report, name)
         # A run has many labels: `label!=isr` selects runs without it.
         return all(map(test, values)) if sign == "!=" else any(map(test, values))
 
     return keeps
+
+
+def _values(report: RunReport, name: str) -> set[FieldValue]:
+    """Return the values of a field that filters know: a paused run is RUNNING, and PAUSED as lists show it."""
+    return {FIELDS[name](report), report.state_word} if name == _STATE_FIELD else {FIELDS[name](report)}
 
 
 def _parse_comparison(sign: str, value: str, text: str) -> Callable[[FieldValue], bool]:
