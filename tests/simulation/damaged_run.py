@@ -7,6 +7,7 @@ manager knows attempts by their numbers, and those of lost attempts come again.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
 from tests.simulation.commands import Commands
@@ -17,6 +18,7 @@ from tests.simulation.universe import Universe
 
 from longshore.app.verify.verify import Check
 from longshore.contract.context import RunPaths
+from longshore.engine.journal.chain import first_event, lives
 from longshore.errors import LongshoreError
 from longshore.model.run.manifest import is_source
 
@@ -49,7 +51,10 @@ class DamagedRun:
         told = self._find_damage()
         if not told:
             # Only the end of a file that grows may be gone: it is what a crash leaves.
-            if not (name.startswith(("journal/", "keeper/")) and before.startswith(after or b"")):
+            grows = name.startswith(("journal/", "keeper/")) and before.startswith(after or b"")
+            # A restart was killed before anything began: without its manifest, it is as if it had not been.
+            is_unused = after is None and name.startswith("submissions/") and not self._is_named(name)
+            if not grows and not is_unused:
                 raise UntoldDamageError(f"verify tells no damage after the {plan.kind} of '{name}'")
             self._disk.replace_content(path, before)
             return
@@ -66,6 +71,11 @@ class DamagedRun:
         else:
             self._universe.note("the loss is accepted")
             self._truth.accepted_s = accepted_s
+
+    def _is_named(self, manifest: str) -> bool:
+        """Whether a life names a submission."""
+        number = int(Path(manifest).stem)
+        return any(first_event(path).s >= number for _, path in lives(self._run.journal))
 
     def _find_damage(self) -> str:
         """Return the first damage that `verify` tells; a run that cannot be opened is told as well."""

@@ -72,11 +72,11 @@ def is_source(name: str) -> bool:
 
 
 def hash_identity(card: RunIdentity) -> str:
-    """Return the SHA-256 of a run's identity; submissions, which are added later, do not count."""
+    """Return the SHA-256 of a run's identity; what its submission adds does not count."""
     # Commands that look hash nothing.
     from hashlib import sha256
 
-    return sha256(msgspec.json.encode(msgspec.structs.replace(card, submissions=()))).hexdigest()
+    return sha256(msgspec.json.encode(msgspec.structs.replace(card, submissions=(), submitted_from=""))).hexdigest()
 
 
 def describe_difference(size: int, before: FileDigest) -> str:
