@@ -51,7 +51,7 @@ def test_the_table_has_a_line_a_member(name: str, command: str, tmp_path_factory
     files.write_table([member(3, command, name=name), member(4, ("printf", "%s", command), attempt=2, name=name)])
     lines = files.table.read_bytes().split(b"\n")
     assert lines.pop() == b""
-    assert [line.count(b"\t") for line in lines] == [7, 7]
+    assert [line.count(b"\t") for line in lines] == [8, 8]
     assert files.read_members() == ((3, 1), (4, 2))
 
 

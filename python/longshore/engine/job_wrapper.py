@@ -12,7 +12,7 @@ import os
 import re
 import shlex
 import signal
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path, PurePosixPath
@@ -22,8 +22,9 @@ import msgspec
 
 from longshore.contract.batch import AttemptId, BatchMember
 from longshore.contract.context import Context, RenderedFile, RunPaths
+from longshore.engine.policy.output_rules import parse_findings
 from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.run.event import Ended
+from longshore.model.run.event import Ended, OutputFinding
 from longshore.model.run.states import Cause
 from longshore.model.signals import signal_name
 from longshore.plan.job_commands import exact_shell_line
@@ -40,7 +41,7 @@ STARTED_SUFFIX: Final = ".began"
 _KILLED_STATUS: Final = 128
 """A shell adds this to the number of a signal (POSIX 2.8.2 says: more than 128)."""
 _VALUES: Final = rb'"j":\d+,"a":\d+,"status":\d+,"run":-?\d+\.-?\d+,"host":"[^"\\]*"'
-_REFUSED: Final = rb'(?:,"refused":true)?'
+_REFUSED: Final = rb'(?:,"refused":true)?(?:,"out":"[0-9a-z ]*")?'
 _RECORD_FORM: Final = re.compile(
     rb'\{(?P<values>%b,"batch":"[^"\\]*"%b),"again":\{(?P=values)\}\}' % (_VALUES, _REFUSED)
     # Wrappers of older versions write the values once, so that only a cut is found.
@@ -87,6 +88,8 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         When the record was written, by the clock of the file system.
     refused
         Whether it was not run, because it had been run before.
+    out
+        Numbers and states of outputs that are not as they should be.
     """
 
     j: int
@@ -97,6 +100,7 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     batch: str = ""
     end: float = 0.0
     refused: bool = False
+    out: str = ""
 
     @property
     def start(self) -> float:
@@ -118,7 +122,16 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             start=self.start,
             end=self.end,
             run_s=self.run,
+            outputs=self.findings,
         )
+
+    @property
+    def findings(self) -> tuple[OutputFinding, ...] | None:
+        """What is wrong with its outputs; ``None`` if they were not checked."""
+        try:
+            return None if self.refused else parse_findings(self.out)
+        except ValueError:
+            return None
 
 
 RUN_ONCE: Final = "the job was requeued and started a second time; an attempt runs once"
@@ -237,8 +250,14 @@ class BatchFiles(msgspec.Struct, frozen=True):
                 words,
                 exact_shell_line(member.command),
                 "" if isinstance(member.command, str) else "words",
+                output_words(member.outputs, is_fresh=member.fresh_outputs),
             )
             yield "\t".join(map(_one_line, fields)) + "\n"
+
+
+def output_words(paths: Sequence[str], *, is_fresh: bool) -> str:
+    """Return the wrapper's words for outputs to check; empty without any."""
+    return " ".join(["fresh" if is_fresh else "exists", *map(shlex.quote, paths)]) if paths else ""
 
 
 def _one_line(field: str) -> str:

@@ -12,9 +12,13 @@ from pathlib import Path
 from shlex import quote
 from typing import ClassVar, TypeAlias
 
+import msgspec
+
 from longshore.contract.context import RunPaths
 from longshore.contract.executor import Executor
 from longshore.engine.run.executor_capabilities import wait_for_news
+from longshore.model.run.event import OutputState
+from longshore.model.run.states import Cause
 from longshore.model.workflow.request import MIB
 from longshore.testing.conformance.capability import assert_capabilities_are_covered
 from longshore.testing.conformance.executor_driver import (
@@ -93,6 +97,25 @@ class ExecutorConformance(ExecutorTestCase):
             events = driver.run_members(*[driver.member(("/bin/sh", "-c", f"exit {code}")) for code in codes])
             assert tuple(event.exit for event in events) == codes
             assert [event.cause is None for event in events] == [code == 0 for code in codes]
+
+    def test_declared_outputs_are_checked_or_left_to_the_engine(
+        self, make_executor: MakeExecutor, run: RunPaths
+    ) -> None:
+        paths = tuple(str(run.root / name) for name in ("it's there", "not there", "empty", "stale"))
+        (run.root / "stale").write_text("as before", "utf-8")
+        with self.open_driver(make_executor, run) as driver:
+            command = f"echo x > {quote(paths[0])}; : > {quote(paths[2])}"
+            members = [
+                msgspec.structs.replace(driver.member(line), outputs=these)
+                for line, these in ((command, paths), (command, paths[:1]), ("exit 3", paths[1:2]))
+            ]
+            first, second, third = (driver.run_members(member)[0] for member in members)
+            assert third.cause is Cause.EXIT
+            assert (first.exit, second.exit, third.exit) == (0, 0, 3)
+            if first.outputs is not None:
+                states = [(finding.output, finding.state) for finding in first.outputs]
+                assert states == [(1, OutputState.MISSING), (2, OutputState.EMPTY), (3, OutputState.STALE)]
+                assert [finding.state for finding in second.outputs or ()] == []
 
     def test_signals_are_reported(self, make_executor: MakeExecutor, run: RunPaths) -> None:
         with self.open_driver(make_executor, run) as driver:

@@ -43,6 +43,7 @@ from longshore.services.htcondor.events.dagman_end import DagmanEnd, read_dagman
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.events.log_reader import LogPosition, UserLog
 from longshore.services.htcondor.events.no_retry import NoRetryReasons
+from longshore.services.htcondor.events.output_verdicts import OutputVerdicts
 from longshore.services.htcondor.events.to_brief_events import BriefEventBuilder
 from longshore.services.htcondor.events.to_events import EventBuilder
 from longshore.services.htcondor.events.unsubmitted_jobs import explain_unsubmitted
@@ -102,6 +103,7 @@ class LogEventSource:
         self._has_final_job = False
         self._ends: dict[int, DagmanEnd | None] = {}
         """Ends of submissions, by number, where already determined."""
+        self._output_verdicts = OutputVerdicts(run)
         self._leftovers: Event | None = None
         """The event that deletes the jobs left when DAGMan ended."""
 
@@ -335,6 +337,7 @@ class LogEventSource:
                 requests=_requests_in(submissions[:number]),
                 unconfirmed_cancel=self._unconfirmed_cancel(number),
                 no_retry=NoRetryReasons(self._run).of,
+                judge_end=self._output_verdicts.judge,
             )
             if number > state.submissions:
                 yield from self._begin_submission(builder, submissions[number - 1])

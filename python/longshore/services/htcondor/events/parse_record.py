@@ -14,6 +14,8 @@ from longshore.services.htcondor.event_codes import cause_of_hold
 _MAX_DIGITS: Final = 9
 """Digits of the largest amount of memory in MiB."""
 _MAX_USAGE: Final = 1e12
+UNMET_OUTPUT: Final = 73
+"""Exit code of the wrapper for a job that succeeded and left an output not as it must be; a job may have it as well."""
 _NODE_NAME: Final = b'DAGNodeName = "'
 _NODE: Final = re.compile(rb"DAG Node: (\S+)")
 _SLOT: Final = re.compile(rb"alias=([^&>\s]+)|<([^:>]+)")

@@ -66,6 +66,8 @@ class EventBuilder:
         A cancel that HTCondor has not confirmed: if the run was removed, the cancel succeeded.
     no_retry
         Gives the rule by which a job was not tried again, from the end and number of its last attempt.
+    judge_end
+        Judges the end of an attempt by what it left behind.
     """
 
     def __init__(
@@ -77,6 +79,7 @@ class EventBuilder:
         requests: Mapping[int, Request] | None = None,
         unconfirmed_cancel: Steer | None = None,
         no_retry: Callable[[int, AttemptEnd, int], str] = lambda _job, _end, _attempts: "",
+        judge_end: Callable[[Ended, JobPhases], Ended] | None = None,
     ) -> None:
         self._phases = phases
         self._size = len(phases.phase)
@@ -85,6 +88,7 @@ class EventBuilder:
         self._requests = requests or {}
         self._unconfirmed_cancel = unconfirmed_cancel
         self._no_retry = no_retry
+        self._judge_end = judge_end
 
     def convert(self, record: Record) -> Iterable[Event]:
         """Events that follow from a record, often none."""
@@ -195,7 +199,7 @@ class EventBuilder:
         phases = self._phases
         start = phases.since[job] if phases.phase[job] == _RUNNING else None
         granted = phases.memory[job] = ending.granted_mb or phases.memory[job]
-        return Ended(
+        end = Ended(
             j=job,
             a=phases.attempts[job],
             exit=ending.exit,
@@ -211,6 +215,7 @@ class EventBuilder:
             extra={"MemoryProvisioned": str(granted)} if granted else {},
             t=at,
         )
+        return end if self._judge_end is None else self._judge_end(end, phases)
 
     def _on_terminate(self, job: int, record: Record) -> Iterable[Event]:
         phases, at = self._phases, record.at
@@ -223,12 +228,14 @@ class EventBuilder:
             # It was started again, without a record.
             events += self._queue_attempt(job, at)
         ending = parse_record.parse_termination(record.body)
-        events.append(self._end_attempt(job, ending, at))
+        end = self._end_attempt(job, ending, at)
+        events.append(end)
         phases.phase[job] = _OVER
         phases.job_of_cluster.pop(record.cluster, None)
-        if ending.cause is not None:
-            rule = self._no_retry(job, ending, phases.attempts[job])
-            events += self._fail_node(job, ending.cause, rule or ending.reason or "", at)
+        if end.cause is not None:
+            judged = msgspec.structs.replace(ending, exit=end.exit, cause=end.cause, reason=end.reason)
+            rule = self._no_retry(job, judged, phases.attempts[job])
+            events += self._fail_node(job, end.cause, rule or end.reason or "", at)
         return events
 
     def _fail_node(self, job: int, cause: Cause, why: str, at: float) -> list[Event]:
@@ -252,7 +259,7 @@ class EventBuilder:
             # A requeued job was no success, even with exit code 0.
             ending = msgspec.structs.replace(ending, cause=Cause.PREDICATE, reason="its own rule has it run again")
         event = self._end_attempt(job, ending, record.at)
-        phases.causes[job] = ending.cause or Cause.PREDICATE
+        phases.causes[job] = event.cause or Cause.PREDICATE
         phases.phase[job] = _UNDECIDED
         return [event, *self._queue_attempt(job, record.at)] if ending.is_requeued else [event]
 

@@ -88,6 +88,7 @@ def _group_lines(
         unset=group.unset,
         exported=group.exported,
         quanta=SharedText.of(group.quanta),
+        checked=SharedText.of(group.outputs) if group.outputs else None,
         transfers={
             submit_description.INPUTS: SharedText.of([files.inputs for files in group.transfers]),
             submit_description.OUTPUTS: SharedText.of([files.outputs for files in group.transfers]),
@@ -137,6 +138,8 @@ def _own_variables(group: DescriptionGroup, description: SubmitDescription, ctx:
         submit_description.QUANTA: description.quanta,
         **description.transfers,
     }
+    if description.checked is not None:
+        texts[submit_description.CHECKED] = description.checked
     for macro, text in texts.items():
         if text.own_parts:
             job_variables = [

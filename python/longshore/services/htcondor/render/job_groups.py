@@ -24,6 +24,7 @@ from longshore.plan.job_commands import (
 )
 from longshore.plan.task_script import TASKS_DONE_VARIABLE, task_record_path
 from longshore.services.htcondor.render import log_names, quoting, transfer
+from longshore.services.htcondor.render.output_words import OutputWords
 from longshore.services.htcondor.render.transfer import TransferLists
 
 if TYPE_CHECKING:
@@ -81,6 +82,8 @@ class DescriptionGroup(msgspec.Struct, kw_only=True):
     requests: list[Request] = msgspec.field(default_factory=list)
     quanta: list[str] = msgspec.field(default_factory=list)
     """Number of tasks per label of each job, as BPS writes it."""
+    outputs: list[str] = msgspec.field(default_factory=list)
+    """Words of the wrapper for each job's outputs, in HTCondor's syntax; empty where none are checked."""
     transfers: list[TransferLists] = msgspec.field(default_factory=list)
     """Files that HTCondor transfers for each job; empty where jobs see the run directory."""
 
@@ -129,6 +132,7 @@ class JobGrouper:
         last = len(self._workflow) - 1 if self._workflow.final else -1
         frames, is_plain = self._frames, log_names.is_plain
         transfers, transfer_kinds = transfer.NO_TRANSFER, (False, False)
+        checker = OutputWords(self._workflow, self._root)
         for index, job in enumerate(self._workflow):
             settings, command = job.settings, job.command
             frame = frames.get(id(settings)) or self._frame(settings)
@@ -138,7 +142,9 @@ class JobGrouper:
             if self._is_transfer:
                 transfers = transfer.transfer_lists(job, self._workflow.files, self._root)
                 transfer_kinds = (bool(transfers.inputs), bool(transfers.outputs))
+            outputs = "" if self._is_transfer else checker.words(job)
             key = (
+                bool(outputs),
                 frame.group,
                 is_plain(job.name),
                 command.__class__ is str,
@@ -150,7 +156,7 @@ class JobGrouper:
             group = groups.get(key)
             if group is None:
                 group = DescriptionGroup(
-                    settings=settings, frame=frame, is_plain=key[1], unset=unset, exported=exported
+                    settings=settings, frame=frame, is_plain=is_plain(job.name), unset=unset, exported=exported
                 )
                 groups[key] = group
             group.indices.append(index)
@@ -159,6 +165,8 @@ class JobGrouper:
             group.variables.append(variables)
             group.requests.append(settings.request)
             group.quanta.append(_quanta(job))
+            if outputs:
+                group.outputs.append(outputs)
             if self._is_transfer:
                 group.transfers.append(transfers)
         return list(groups.values())

@@ -10,9 +10,11 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from longshore.contract.context import Context, RenderedFile
+from longshore.engine.job_wrapper import wrapper_file
 from longshore.model.workflow.collection_pause import collection_paused
-from longshore.services.htcondor.render import dag, log_names, provisioning
+from longshore.services.htcondor.render import dag, log_names, provisioning, transfer
 from longshore.services.htcondor.render.dag_edges import BARRIER_SCRIPT, has_barrier_scripts
+from longshore.services.htcondor.render.output_words import has_checked_outputs
 from longshore.services.htcondor.render.settings import dagman_settings
 from longshore.services.htcondor.submission_record import DAG, OVERRIDES
 
@@ -45,6 +47,8 @@ def render(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
     yield RenderedFile(path=CONFIG, chunks=lambda: dag.config_text(dagman_settings(ctx)))
     if workflow.final is not None:
         yield RenderedFile.from_text(FINAL_SCRIPT, _FINAL_TEXT, mode=0o755)
+    if has_checked_outputs(workflow) and not transfer.is_enabled(ctx):
+        yield wrapper_file(ctx)
     if has_barrier_scripts(workflow):
         yield RenderedFile.from_text(FOLDER / BARRIER_SCRIPT, _BARRIER_PROGRAM.read_text("utf-8"), mode=0o755)
     if provisioned := provisioning.provisioning(ctx):

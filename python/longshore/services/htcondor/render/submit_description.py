@@ -9,9 +9,11 @@ from typing import Final
 import msgspec
 
 from longshore.contract.context import Context
+from longshore.engine.job_wrapper import WRAPPER
 from longshore.engine.policy.retry import RetryRules, make_retry_rules
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
+from longshore.plan.job_commands import SHELL
 from longshore.plan.job_variables import GPU_RESOURCES, job_variables, thread_variables
 from longshore.services.htcondor.render import log_names, quoting
 from longshore.services.htcondor.render.job_groups import SharedText
@@ -37,6 +39,8 @@ INPUTS: Final = "ti"
 OUTPUTS: Final = "to"
 REMAPS: Final = "tr"
 """Macros of a node with file transfer: inputs, outputs, and the outputs' destinations."""
+CHECKED: Final = "w"
+"""Macro of a node whose outputs the wrapper checks: its words for them."""
 IN_PATHS: Final = "f"
 IN_VARIABLES: Final = "v"
 """Macros of a node whose name has special characters: the name in paths, and in the environment."""
@@ -68,6 +72,8 @@ class SubmitDescription(msgspec.Struct, frozen=True, kw_only=True):
     """Variables that the command itself exports."""
     quanta: SharedText
     """Number of tasks per label."""
+    checked: SharedText | None = None
+    """Words of the wrapper for the outputs; ``None`` where it does not run."""
     transfers: Mapping[str, SharedText] = msgspec.field(default_factory=dict)
     """Lists of transferred files per macro; empty where jobs see the run directory."""
 
@@ -76,8 +82,9 @@ def description_lines(description: SubmitDescription, ctx: Context, attributes: 
     """The lines of a submit description, without the enclosing ones; `attributes` are those of the run."""
     settings = description.settings
     own_settings = CondorJobSettings.of(settings)
-    lines = [("universe", "vanilla"), ("executable", description.executable), ("transfer_executable", "false")]
-    if text := _macro_text(description.arguments, ARGUMENTS):
+    executable = SHELL if description.checked else description.executable
+    lines = [("universe", "vanilla"), ("executable", executable), ("transfer_executable", "false")]
+    if text := _arguments_text(description, ctx):
         lines.append(("arguments", f'"{text}"'))
     lines.append(("environment", f'"{_environment_text(description, ctx)}"'))
     if names := getenv(ctx):
@@ -88,6 +95,15 @@ def description_lines(description: SubmitDescription, ctx: Context, attributes: 
     lines += [(f"My.{name}", value) for name, value in _job_attributes(description, ctx, attributes)]
     yield from (f"{name} = {value}" for name, value in lines)
     yield from own_settings.lines
+
+
+def _arguments_text(description: SubmitDescription, ctx: Context) -> str:
+    arguments = _macro_text(description.arguments, ARGUMENTS)
+    if description.checked is None:
+        return arguments
+    wrapper = quoting.escape_description(quoting.quote_word(str(ctx.paths.root / WRAPPER)))
+    words = _macro_text(description.checked, CHECKED)
+    return " ".join(filter(None, (wrapper, "-o", words, "--", description.executable, arguments)))
 
 
 def _macro_text(text: SharedText, macro: str) -> str:

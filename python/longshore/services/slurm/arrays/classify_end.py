@@ -74,6 +74,7 @@ def classify_end(
         cpu_s=account.cpu_s if account else None,
         rss_b=peak,
         queue_s=account.queue_s if account else None,
+        outputs=record.findings if record else None,
         extra=account.gathered if account else {},
     )
 

@@ -19,11 +19,12 @@ from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.journal.chain import lives
 from longshore.engine.journal.journal import Journal, next_life
 from longshore.engine.journal.read_journal import read_events
+from longshore.engine.policy.output_rules import judge_outputs
 from longshore.engine.run.members import MemberBuilder
 from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.engine.rundir.replay import replay
 from longshore.errors import ConfigError, SubmissionRefusedError, UnreachableError
-from longshore.model.run.event import FORMAT, Event, Finished, Life
+from longshore.model.run.event import FORMAT, Ended, Event, Finished, Life
 from longshore.services.slurm.batch_records import BatchRecord, BatchRecords
 from longshore.services.slurm.commands.client import SlurmClient
 from longshore.services.slurm.commands.parse import (
@@ -33,7 +34,13 @@ from longshore.services.slurm.commands.parse import (
 )
 from longshore.services.slurm.commands.states import QueuePhase, queue_phase
 from longshore.services.slurm.native import engine_job
-from longshore.services.slurm.native.derive_events import Cancellation, dependency_value, derive_events, group_arrays
+from longshore.services.slurm.native.derive_events import (
+    Cancellation,
+    ObservedJob,
+    dependency_value,
+    derive_events,
+    group_arrays,
+)
 from longshore.services.slurm.native.observe import NativeObserver, NativeRecord
 from longshore.services.slurm.render.batch_script import ScriptWriter, choice, is_heterogeneous
 from longshore.services.slurm.render.sbatch_options import SlurmMap, slurm_map
@@ -224,6 +231,7 @@ class NativeRun:
         )
         if isinstance(seen, Unreachable):
             return seen
+        seen = {job: _with_output_verdict(job, observed, jobs) for job, observed in seen.items()}
         final = -1 if jobs.final is None else jobs.final
         life = self._life_event(1, "submit", at=batch_record.at)
         events: list[Event] = [life, *derive_events(jobs.parents, final, seen, self._cancellation())]
@@ -338,6 +346,18 @@ class NativeRun:
             s=submission,
             manifest=digest,
         )
+
+
+def _with_output_verdict(job: int, observed: ObservedJob, jobs: JobTable) -> ObservedJob:
+    """Return an observed job whose end has the verdict on its outputs, which the wrapper checked."""
+    end = observed.end
+    if not isinstance(end, Ended) or end.outputs is None:
+        return observed
+    if end.cause is None and end.outputs:
+        end = judge_outputs(end, jobs.settings(job).rules.check_outputs, jobs.checked_outputs(job, jobs[job]))
+    else:
+        end = msgspec.structs.replace(end, outputs=None)
+    return msgspec.structs.replace(observed, end=end)
 
 
 def _collector_name(run_token: str) -> str:
