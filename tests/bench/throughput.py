@@ -72,6 +72,11 @@ def prepare_run(
         f"resources: {{cpus: {slots}}}\nrequestMemory: 0\nworkingDirectory: {folder}\n",
         "utf-8",
     )
+    return prepare(folder)
+
+
+def prepare(folder: Path) -> Path:
+    """Prepare the run of ``run.yaml``, and return its directory."""
     answer = subprocess.run(
         [sys.executable, "-m", "longshore", "prepare", "run.yaml", "--json"],
         cwd=folder,
@@ -120,7 +125,11 @@ def _keeper_of(run: Path) -> int | None:
 
 def run_round(folder: Path, size: int, slots: int, command: str) -> Round:
     """Run the graph once."""
-    run = prepare_run(folder, size, slots, command)
+    return run_prepared(folder, prepare_run(folder, size, slots, command), size)
+
+
+def run_prepared(folder: Path, run: Path, size: int) -> Round:
+    """Run a prepared run of so many jobs to its end."""
     process, used = start_engine(folder, run)
     engine, keeper = used
     if process.returncode:

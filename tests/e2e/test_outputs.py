@@ -113,3 +113,15 @@ def test_a_retry_may_still_make_the_output(cli: Cli, tmp_path: Path) -> None:
     assert cli("submit", path, "--wait", "--set", "numberOfRetries=1").returncode == 0
     assert jobs_of(cli)["one_A"]["attempts"] == 2
     assert "because of OUTPUT_MISSING" in cli("explain", "@last", "one_A").stdout
+
+
+def test_success_may_require_the_file_of_a_dataset(cli: Cli, tmp_path: Path) -> None:
+    rule = "checkOutputs: false\npipetask: {one: {successIf: {file: '{out}'}}}\n"
+    assert cli("submit", write(tmp_path, "echo x > {out}", more=rule), "--wait").returncode == 0
+    output = tmp_path / "A.out"
+    output.unlink()
+    path = write(tmp_path, "true", more=rule)
+    assert cli("config", "lint", path).returncode == 0
+    assert cli("submit", path, "--wait").returncode == 19
+    job = jobs_of(cli)["one_A"]
+    assert (job["cause"], job["reason"]) == ("PREDICATE", f"there is no file '{output}' (successIf.file)")

@@ -46,3 +46,19 @@ def test_slurm_without_an_engine(slurm_site: SlurmSite) -> None:
 
 def test_htcondor(condor_site: CondorSite) -> None:
     check(condor_site)
+
+
+def test_htcondor_with_file_transfer(condor_site: CondorSite) -> None:
+    lines = (
+        {"kind": "longshore-graph", "version": 1, "name": "g", "tasks": 1, "files": 1},
+        {"name": "never", "path": "never.txt"},
+        {"name": "boil", "label": "boil", "command": "echo hot", "outputs": [0]},
+    )
+    (condor_site.folder / "g.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), "utf-8")
+    path = condor_site.folder / "transfer.yaml"
+    settings = "requestMemory: 50\nnumberOfRetries: 0\nfileSystem: transfer\ngraphFile: g.jsonl\n"
+    path.write_text(f"{condor_site.head}{settings}", "utf-8")
+    ran = condor_site.cli("submit", path, "--wait", "--json", timeout=400)
+    (attempt,) = condor_site.attempts(Path(ran.json["submit_dir"]), "boil")
+    assert attempt["cause"] == "OUTPUT_MISSING"
+    assert "/never.txt" in attempt["reason"]

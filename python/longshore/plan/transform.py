@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, product
 from typing import Any, TypeAlias
 
 import msgspec
@@ -13,7 +13,7 @@ import msgspec
 from longshore.config.profile.combine import ClusterProfile, combine_profiles
 from longshore.config.profile.profile import JobProfile
 from longshore.config.select.ordering_rules import OrderingRule
-from longshore.config.values.templates import Field, Template
+from longshore.config.values.templates import Field, Template, split_fields
 from longshore.errors import ConfigError, CycleError, PreparationError
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph, ClusterMember, Composition
 from longshore.model.tasks.dag import Dag
@@ -165,7 +165,22 @@ def make_job(
         environment=_environment(cluster, profile, values, directory) if profile.varying_variables else {},
         tasks=len(values),
         quanta=kind.tasks if len(values) > 1 else (),
+        success_files=tuple(_success_files(cluster, settings, values, directory)),
     )
+
+
+def _success_files(cluster: Cluster, settings: JobSettings, values: Sequence[_Values], directory: str) -> Iterator[str]:
+    """Paths for ``successIf.file`` where that names datasets: one per file of each task that has these."""
+    success_if = settings.rules.success_if
+    if success_if is None or success_if.file is None:
+        return
+    template = Template(split_fields(success_if.file))
+    for task, own in zip(cluster.tasks, values, strict=True):
+        datasets = sorted(template.names & task.paths.keys())
+        if datasets and template.names <= {*own, *datasets}:
+            paths = _rebase_paths(task.paths, directory, settings.working_directory)
+            for these in product(*(paths[dataset] for dataset in datasets)):
+                yield template.render({**own, **dict(zip(datasets, these, strict=True))})
 
 
 def _replaces_command(cluster: Cluster, profile: ClusterProfile) -> bool:

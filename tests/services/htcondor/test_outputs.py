@@ -19,6 +19,7 @@ from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.workflow import Workflow
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.events.output_verdicts import OutputVerdicts
+from longshore.services.htcondor.events.parse_record import parse_eviction, parse_hold
 from longshore.services.htcondor.render.dag import dag_text
 from longshore.services.htcondor.render.render import render
 
@@ -85,3 +86,23 @@ def test_the_wrapper_tells_the_verdict_by_exit_code_and_log(run: RunPaths, log: 
     assert end.outputs == (OutputFinding(0, OutputState.EMPTY, f"{run.root}/b.fits"),)
     other = msgspec.structs.replace(END, exit=72)
     assert verdicts.judge(other, phases) == other
+
+
+TRANSFER = "Transfer output files failure at execution point s@n while sending files to access point a. Details: 1"
+
+
+@pytest.mark.parametrize(
+    ("details", "cause"),
+    [
+        ("reading from file /x/never.txt: (errno 2) No such file or directory\n\tCode 12 Subcode 2", "OUTPUT_MISSING"),
+        ("reading from file /x/closed.txt: (errno 13) Permission denied\n\tCode 12 Subcode 13", "OUTPUT"),
+        ("writing to file /x/a.txt: (errno 2) No such file or directory\n\tCode 13 Subcode 2", "OUTPUT"),
+    ],
+)
+def test_a_file_that_was_not_transferred_back(details: str, cause: str) -> None:
+    hold = parse_hold(f"Job was held.\n\t{TRANSFER} total failures: first failure: {details}".encode())
+    assert hold.cause == cause
+    end = parse_eviction(
+        f"Job was evicted. Code {hold.code} Subcode {hold.subcode}\n\tReason: {TRANSFER} total failures: {details}".encode()
+    )
+    assert end.cause == cause

@@ -83,11 +83,13 @@ class EndJudge:
         rules = self._jobs.settings(end.j).rules
         success_rules = rules.success_if
         log = read_tail(self._log_path(end)) if needs_log(end, success_rules, rules.retry_on) else ""
-        file = None
+        files: Sequence[str] = ()
         if success_rules is not None and success_rules.file is not None and may_succeed(end, success_rules):
-            file = self._render_path(end.j, success_rules.file)
-        file_exists = file is not None and os.path.lexists(file)
-        outputs = AttemptOutputs(log=log, file=file, file_exists=file_exists, search=self._search_log)
+            files = self._required_files(end.j, success_rules.file)
+        missing = next((file for file in files if not os.path.lexists(file)), None)
+        outputs = AttemptOutputs(
+            log=log, file=missing, file_exists=bool(files) and missing is None, search=self._search_log
+        )
         return apply_success_rules(end, success_rules, rules.retry_on, outputs)
 
     def _check_outputs(self, end: Ended, check: OutputCheck) -> Ended:
@@ -140,15 +142,18 @@ class EndJudge:
     def _log_path(self, end: Ended) -> Path:
         return self._run.root / self._jobs.log_path(end.j, self._jobs[end.j], end.a)
 
-    def _render_path(self, job: int, text: str) -> str | None:
+    def _required_files(self, job: int, text: str) -> Sequence[str]:
+        """Return the absolute paths that ``successIf.file`` requires; none where it cannot be filled in."""
         stored, settings = self._jobs[job], self._jobs.settings(job)
-        values = {**stored.tags, "label": settings.label, "jobName": stored.name, "jobLabel": settings.label}
-        try:
-            path = Template(split_fields(text)).render(values)
-        except ConfigError as error:
-            self._log_line(f"successIf.file of '{stored.name}': {error.message}")
-            return None
-        return os.path.join(settings.working_directory or str(self._run.root), path)  # noqa: PTH118 - a text is wanted
+        paths = stored.success_files
+        if not paths:
+            values = {**stored.tags, "label": settings.label, "jobName": stored.name, "jobLabel": settings.label}
+            try:
+                paths = (Template(split_fields(text)).render(values),)
+            except ConfigError as error:
+                self._log_line(f"successIf.file of '{stored.name}': {error.message}")
+        folder = settings.working_directory or str(self._run.root)
+        return [os.path.join(folder, path) for path in paths]  # noqa: PTH118 - a text is wanted
 
 
 def forget_tasks(run: RunPaths, numbers: Iterable[int]) -> None:

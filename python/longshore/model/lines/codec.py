@@ -62,6 +62,7 @@ class StoredJob(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaul
     tasks: int = 1
     n: int = 0
     """File number: names files of the job in all submissions; only if the header counts them."""
+    success_files: tuple[str, ...] = ()
 
 
 _encode = msgspec.json.Encoder(enc_hook=dict).encode
@@ -143,6 +144,7 @@ def workflow_lines(workflow: Workflow, *, numbers: Sequence[int] = (), next_numb
                 env=job.environment,
                 tasks=job.tasks,
                 n=numbers[number] if next_number else 0,
+                success_files=job.success_files,
             )
         )
     yield from map(encode_line, workflow.files.values())

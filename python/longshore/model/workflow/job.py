@@ -125,6 +125,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Number of tasks it runs."""
     quanta: tuple[tuple[str, int], ...] | None = ()
     """Number of its tasks per label, where it has several labels; ``None`` for a job without tasks."""
+    success_files: tuple[str, ...] = ()
+    """Paths for ``successIf.file`` where that names datasets, relative to the command's working directory."""
 
     @property
     def quanta_counts(self) -> dict[str, int]:

@@ -31,6 +31,7 @@ KEY_EFFECTS: Final = {
     "accountingGroup": "accounting_group",
     "accountingUser": "accounting_group_user",
     "attrs": "an attribute each, My.NAME",
+    "checkOutputs": "a program around the command, which checks the outputs",
     "category": "the line CATEGORY of the node; htcondor.maxJobs is the limit",
     "concurrencyLimit": "concurrency_limits",
     "container": "a prefix to the command",

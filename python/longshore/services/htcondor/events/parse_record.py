@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 from typing import Final
 
@@ -16,6 +17,9 @@ _MAX_DIGITS: Final = 9
 _MAX_USAGE: Final = 1e12
 UNMET_OUTPUT: Final = 73
 """Exit code of the wrapper for a job that succeeded and left an output not as it must be; a job may have it as well."""
+_OUTPUT_TRANSFER: Final = "Transfer output files failure"
+_READING: Final = "reading from file"
+"""Words in the reason of a hold: a file could not be sent back; the machine could not read it."""
 _NODE_NAME: Final = b'DAGNodeName = "'
 _NODE: Final = re.compile(rb"DAG Node: (\S+)")
 _SLOT: Final = re.compile(rb"alias=([^&>\s]+)|<([^:>]+)")
@@ -67,7 +71,15 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def cause(self) -> Cause:
         """Cause by the codes."""
-        return cause_of_hold(self.code, self.subcode)
+        return _cause_of_hold(self.code, self.subcode, self.reason)
+
+
+def _cause_of_hold(code: int, subcode: int, reason: str) -> Cause:
+    """The cause of an end by hold or eviction; failed transfers of inputs and outputs share their codes."""
+    if reason.startswith(_OUTPUT_TRANSFER):
+        is_missing = subcode == errno.ENOENT and _READING in reason
+        return Cause.OUTPUT_MISSING if is_missing else Cause.OUTPUT
+    return cause_of_hold(code, subcode)
 
 
 def parse_node(body: bytes) -> str:
@@ -129,7 +141,7 @@ def parse_eviction(body: bytes) -> AttemptEnd:
     code = _CODE.search(body, 0, body.find(b"\n") if b"\n" in body else len(body))
     said = _REASON.search(body)
     reason = said[1].decode("utf-8", "replace").strip() if said else "it was evicted"
-    cause = cause_of_hold(int(code[1]), int(code[2])) if code else Cause.PREEMPTED
+    cause = _cause_of_hold(int(code[1]), int(code[2]), reason) if code else Cause.PREEMPTED
     if cause is Cause.CANCELLED and is_removed_by_rule(reason):
         cause = (
             Cause.WALLTIME
