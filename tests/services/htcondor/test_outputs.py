@@ -102,7 +102,6 @@ TRANSFER = "Transfer output files failure at execution point s@n while sending f
 def test_a_file_that_was_not_transferred_back(details: str, cause: str) -> None:
     hold = parse_hold(f"Job was held.\n\t{TRANSFER} total failures: first failure: {details}".encode())
     assert hold.cause == cause
-    end = parse_eviction(
-        f"Job was evicted. Code {hold.code} Subcode {hold.subcode}\n\tReason: {TRANSFER} total failures: {details}".encode()
-    )
+    code = f"Code {hold.code} Subcode {hold.subcode}"
+    end = parse_eviction(f"Job was evicted. {code}\n\tReason: {TRANSFER} total failures: {details}".encode())
     assert end.cause == cause

@@ -126,7 +126,7 @@ class EndJudge:
             return end
         if end.cause is Cause.OUTPUT_MISSING:
             # A task that is done may not have made its output: all run again.
-            forget_tasks(self._run, (end.j,))
+            forget_tasks(self._run, (self._jobs.file_number(end.j, stored),))
             return end
         try:
             done = count_done_tasks(read_file(self._run.root / task_record_path(self._jobs.file_number(end.j, stored))))
