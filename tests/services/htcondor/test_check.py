@@ -24,7 +24,16 @@ OF_JOBS = {
     *("retryOnPreempted", "memoryMultiplier", "memoryGrowth", "memoryLimit", "requestMemoryMax", "walltimeMultiplier"),
     *("requestWalltimeMax", "enforceMemory", "memoryGrace", "maxLogSize", "successIf", "keepTmp", "keepLogs"),
     *("nodeCount", "retryDelay", "retryDelayMax", "retryOnLost"),
-    *("resumeTasks", "killGrace", "killSignals", "maxFastFailures", "fastFailureTime", "limitThreads", "directives"),
+    *(
+        "resumeTasks",
+        "checkOutputs",
+        "killGrace",
+        "killSignals",
+        "maxFastFailures",
+        "fastFailureTime",
+        "limitThreads",
+        "directives",
+    ),
     *("workingDirectory", "container", "inheritEnvironment", "fileSystem", "setup", "htcondor", "subDirTemplate"),
 }
 
