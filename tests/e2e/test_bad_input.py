@@ -340,6 +340,17 @@ USAGE_ERRORS = [
     (["--wait", "submit"], "no option '--wait'", "follow its name"),
     (["sumbit"], "no command 'sumbit'", "Did you mean 'submit'?"),
     (["xyz"], "no command 'xyz'", "submit, submitcmd"),
+    (["run", "x.yaml"], "no command 'run'", "Did you mean 'submit'?"),
+    (["ls"], "no command 'ls'", "Did you mean 'report'?"),
+    (["lint", "x.yaml"], "no command 'lint'", "Did you mean 'config lint'?"),
+    (["run.yaml"], "no command 'run.yaml'", "Did you mean 'submit run.yaml'?"),
+    (["@last"], "no command '@last'", "longshore report @last"),
+    (["config", "lnit", "run.yaml"], "no such command 'lnit'", "longshore config -h"),
+    (["report", "--jsn"], "no option '--jsn'", "Did you mean '--json'?"),
+    (["submit", "run.yaml", "--site", "x"], "no option '--site'", "Did you mean '--compute-site'?"),
+    (["restart", "@last", "--dryrun"], "no option '--dryrun'", "Did you mean '--dry-run'?"),
+    (["report", "--filter", "state=BAD"], "there is no state 'BAD'", "SUCCEEDED"),
+    (["report", "--filter", "state=FAILD"], "there is no state 'FAILD'", "Did you mean 'FAILED'?"),
     (["report", "--id"], "'--id' requires an argument", "-h"),
     (["report", "a", "--id", "b"], "two runs are named: 'a' and --id 'b'", "-h"),
     (["report", ""], "the name of the run is empty", "-h"),
@@ -352,6 +363,22 @@ USAGE_ERRORS = [
     (["--log-file", "/no/such/file", "report"], "log file '/no/such/file'", None),
     (["--log-label", "x", "report"], "'x' is not KEY=VALUE", "--log-label"),
 ]
+
+
+RUNS = [
+    ("@lst", "no run '@lst' is known", "Did you mean '@last'?"),
+    ("nosuch", "no run 'nosuch' is known", "A run is named by its id"),
+    ("123", "no run '123' is known", None),
+]
+
+
+@pytest.mark.parametrize(("run", "error", "way_out"), RUNS, ids=[each[0] for each in RUNS])
+def test_an_unknown_run(run: str, error: str, way_out: str | None, cli: Cli) -> None:
+    ran = cli("report", run)
+    assert ran.returncode in {SERVICE, NOT_FOUND}
+    lines = errors_of(ran)
+    assert lines[0].startswith(f"longshore: error: {error}")
+    assert way_out is None or way_out in lines[1]
 
 
 @pytest.mark.parametrize(("words", "error", "way_out"), USAGE_ERRORS, ids=[" ".join(each[0]) for each in USAGE_ERRORS])

@@ -173,7 +173,8 @@ def test_explain_goes_on_behind_what_cannot_be_worked_out(cli: Cli, tmp_path: Pa
     write(tmp_path, "a: 'x{b}'\nb: '{queue}{a}'\nqueue: q\nc: '{queue:d}'\n")
     ran = cli("config", "explain", "run.yaml", "a", "queue", "c", "nope")
     assert ran.returncode == 3
-    assert ran.stdout.splitlines() == [
+    *lines, listed = ran.stdout.splitlines()
+    assert lines == [
         "a: cannot be worked out",
         "  error: run.yaml:1:4: a value is defined by itself: 'a' -> 'b' -> 'a'",
         "  from run.yaml:1:4 (file)",
@@ -190,7 +191,13 @@ def test_explain_goes_on_behind_what_cannot_be_worked_out(cli: Cli, tmp_path: Pa
         '  written "{queue:d}"',
         '    {queue} is "q", from run.yaml:3:8 (file)',
         "nope: not found",
+        "  error: nothing defines 'nope', and Longshore has no key of that name",
     ]
+    assert listed.startswith("    Keys are, among others: a, abortOnValue")
+    ran = cli("config", "explain", "run.yaml", "requestMemroy", "memoryLimit")
+    assert ran.returncode == 3
+    assert "    Did you mean 'requestMemory'?" in ran.stdout.splitlines()
+    assert ran.stdout.endswith("memoryLimit: not set\n")
     ran = cli("config", "explain", "run.yaml", "a", "queue", "--json")
     assert ran.returncode == 3
     check("explain", ran.json)
@@ -288,7 +295,7 @@ def test_options_mean_what_they_mean_to_submit(cli: Cli, tmp_path: Path) -> None
 
 
 def test_the_commands_have_every_option_of_submit() -> None:
-    names = {option.name for option in submit.params} - {"wait", "as_json", "force"}
+    names = {option.name for option in submit.params} - {"wait", "as_json", "force", "strict"}
     for command in (config.show, config.explain, config.lint):
         assert names <= {option.name for option in command.params}
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from longshore import __version__
+from longshore.cli.near_names import command_advice, option_advice
 from longshore.cli.options import INTERRUPTED, print_json
 from longshore.errors import LongshoreError, OptionHelpRequest, UsageError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -143,8 +143,7 @@ class LazyGroup(click.Group):
         if args and args[0] not in COMMANDS and args[0] not in HIDDEN:
             if ctx.resilient_parsing:
                 return None, None, args
-            hint = did_you_mean(args[0], COMMANDS, likeness=NAME_LIKENESS) or f"There are {', '.join(COMMANDS)}."
-            raise UsageError(f"there is no command '{args[0]}'", hint=hint)
+            raise UsageError(f"there is no command '{args[0]}'", hint=command_advice(args[0], COMMANDS))
         return super().resolve_command(ctx, args)
 
 
@@ -275,7 +274,8 @@ def _usage_error(error: click.ClickException) -> LongshoreError:
     if not isinstance(error, click.NoSuchOption):
         text = error.format_message().removesuffix(".")
         return UsageError(text[:1].lower() + text[1:], hint=help_hint)
-    advice = did_you_mean(error.option_name, error.possibilities or (), likeness=0.75)
+    known = [name for each in ctx.command.params for name in each.opts] if ctx else []
+    advice = option_advice(error.option_name, (ctx.info_name or "") if ctx else "", known)
     if not advice and ctx and ctx.parent is None:
         advice = "Options of a command follow its name."
     elif ctx and ctx.parent and any(error.option_name in each.opts for each in ctx.parent.command.params):

@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -226,3 +227,9 @@ def _root_keys(schema: JsonSchema) -> Iterator[str]:
     """Iterate over keys allowed at the root."""
     for each in (schema, *(schema["$defs"][part["$ref"].rpartition("/")[2]] for part in schema.get("allOf", ()))):
         yield from (key for key in each.get("properties", ()) if key not in _COMPUTED_SECTIONS)
+
+
+def schema_keys() -> frozenset[str]:
+    """Return the keys that Longshore and its services know, in any section."""
+    definitions = configuration_schema()["$defs"].values()
+    return frozenset(chain(_root_keys(configuration_schema()), *(each.get("properties", ()) for each in definitions)))

@@ -97,6 +97,8 @@ def _parse_filter(text: str) -> RunFilter:
     name, sign, value = match[1].lower(), match[2], match[3].strip()
     if name != _LABEL_FIELD and name not in FIELDS:
         raise _unknown_field_error("--filter", name, [*FIELDS, _LABEL_FIELD])
+    if name == _STATE_FIELD and sign in {"=", "!="}:
+        _check_states(value)
     test = _parse_comparison(sign, value, text)
 
     def keeps(report: RunReport) -> bool:
@@ -110,6 +112,15 @@ def _parse_filter(text: str) -> RunFilter:
 def _values(report: RunReport, name: str) -> set[FieldValue]:
     """Return the values of a field that filters know: a paused run is RUNNING, and PAUSED as lists show it."""
     return {FIELDS[name](report), report.state_word} if name == _STATE_FIELD else {FIELDS[name](report)}
+
+
+def _check_states(value: str) -> None:
+    """Refuse names that no state has: the list would always be empty, or whole."""
+    states = [*(state.value for state in JobState), "PAUSED"]
+    for name in filter(None, map(str.strip, value.split(","))):
+        if name.upper() not in states:
+            hint = f"{did_you_mean(name, states, likeness=NAME_LIKENESS)} There are {', '.join(states)}.".lstrip()
+            raise UsageError(f"--filter: there is no state '{name}'", hint=hint)
 
 
 def _parse_comparison(sign: str, value: str, text: str) -> Callable[[FieldValue], bool]:

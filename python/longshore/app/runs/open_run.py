@@ -201,7 +201,12 @@ def _find(reference: str, service: str | None, *, everywhere: bool, show_host: b
 
         services = list(queryable_services(service or os.environ.get(SERVICE_VARIABLE)))
         for manager in services:
-            path = manager.find_run(reference, everywhere=everywhere)
+            try:
+                path = manager.find_run(reference, everywhere=everywhere)
+            except ServiceError as error:
+                # Begins with what is certain: most often the id is mistyped, and the service is not used.
+                error.message = f"no run '{reference}' is known here, and {error.message}"
+                raise
             if path is not None:
                 return RunPaths(path)
         for manager in services if show_host else ():

@@ -47,15 +47,17 @@ def explain_text(values: Mapping[str, KeyExplanation]) -> str:
 
 
 def _explained_lines(key: str, explained: KeyExplanation) -> Iterator[str]:
-    if not explained.is_found:
-        yield f"{escape_controls(key)}: not found"
+    if not explained.is_found and explained.error is None:
+        yield f"{escape_controls(key)}: not set"
         return
     if explained.error:
         place = f"{explained.error.origin}: " if explained.error.origin else ""
-        yield f"{escape_controls(key)}: cannot be worked out"
+        yield f"{escape_controls(key)}: {'cannot be worked out' if explained.is_found else 'not found'}"
         yield escape_controls(f"  error: {place}{explained.error.message}")
         if explained.error.hint:
             yield escape_controls(f"    {explained.error.hint}")
+        if not explained.is_found:
+            return
     else:
         yield f"{escape_controls(key)}: {_value_text(explained.value)}"
     yield f"  from {_origin_text(explained.origin)}"

@@ -56,7 +56,7 @@ def _badput_text(badput: Mapping[Cause, Badput]) -> str:
     attempts = sum(spent.attempts for spent in badput.values())
     seconds = sum(spent.seconds for spent in badput.values())
     causes = ", ".join(
-        f"{cause} {spent.attempts} ({format_duration(spent.seconds)})" for cause, spent in badput.items()
+        f"{spent.attempts} with cause {cause} ({format_duration(spent.seconds)})" for cause, spent in badput.items()
     )
     return f"{format_count(attempts, 'attempt')}, {format_duration(seconds)}: {causes}"
 

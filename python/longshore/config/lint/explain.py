@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from enum import StrEnum
 from typing import Final
@@ -16,11 +16,14 @@ from longshore.config.values.scope import RawValue, Scope
 from longshore.config.values.search import SECTIONS, Config, is_delimited
 from longshore.config.values.templates import Field, expand_env, rewrite_angled_env, split_angled, split_fields
 from longshore.errors import ConfigError
+from longshore.model.suggestions import did_you_mean
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
 _MAX_DEPTH: Final = 100
 _MAX_STEPS: Final = 1000
+_MAX_LISTED: Final = 12
+"""Keys in a hint."""
 
 
 class StepKind(StrEnum):
@@ -105,11 +108,15 @@ class KeyExplanation(msgspec.Struct, frozen=True, kw_only=True):
     error: ConfigError | None = None
 
 
-def explain_key(config: Config, key: str, scope: Scope) -> KeyExplanation:
-    """Explain the result of a search for a key; with an error, up to that error."""
+def explain_key(config: Config, key: str, scope: Scope, known: Collection[str] = ()) -> KeyExplanation:
+    """Explain the result of a search for a key; with an error, up to that error.
+
+    `known` are keys that may have no value; any other key without a value is an error.
+    """
     hit = config.lookup(key, scope)
     if hit is None:
-        return KeyExplanation(is_found=False, value="")
+        unknown = None if key in known else _unknown_key(key, {*known, *config.names(scope)})
+        return KeyExplanation(is_found=False, value="", error=unknown)
     value: YamlValue = None
     error: ConfigError | None = None
     steps: list[InterpolationStep] = []
@@ -133,6 +140,12 @@ def explain_key(config: Config, key: str, scope: Scope) -> KeyExplanation:
         steps=tuple(steps),
         error=error,
     )
+
+
+def _unknown_key(key: str, known: Collection[str]) -> ConfigError:
+    listed = sorted((name for name in known if not name.startswith("bps")), key=str.casefold)
+    hint = did_you_mean(key, listed) or f"Keys are, among others: {', '.join(listed[:_MAX_LISTED])}."
+    return ConfigError(f"nothing defines '{key}', and Longshore has no key of that name", hint=hint)
 
 
 def _overridden_values(node: Node | None) -> Iterator[OverriddenValue]:

@@ -64,4 +64,4 @@ def _unknown(key: str) -> UsageError:
     hint = (
         f"{did_you_mean(key, SETTABLE_KEYS, likeness=NAME_LIKENESS)} What can be: {', '.join(SETTABLE_KEYS)}.".lstrip()
     )
-    return UsageError(f"'{key}' cannot be set of a live run", hint=hint)
+    return UsageError(f"'{key}' cannot be changed after a run was submitted", hint=hint)

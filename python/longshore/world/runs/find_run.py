@@ -54,7 +54,8 @@ def find_run(reference: str) -> RunPaths:
         raise RunNotFoundError(
             f"'{reference}' is the beginning of {len(by_prefix)} run ids: {ids}", hint="Give more of the id."
         )
-    hint = did_you_mean(reference, (entry.id for entry in known), likeness=NAME_LIKENESS) or _REFERENCE_HINT
+    names = [LAST_RUN, *(entry.id for entry in known)]
+    hint = did_you_mean(reference, names, likeness=NAME_LIKENESS) or _REFERENCE_HINT
     raise RunNotFoundError(f"no run '{reference}' is known", hint=hint)
 
 

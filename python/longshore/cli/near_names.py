@@ -1,0 +1,55 @@
+"""Advice for unknown commands and options: the nearest name, or the name that Longshore has for the same thing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+
+_COMMAND_SYNONYMS: Final = {
+    **dict.fromkeys(("run", "start", "launch", "qsub", "sbatch", "condor_submit"), "submit"),
+    **dict.fromkeys(("list", "ls", "ps", "runs", "queue", "top", "show", "qstat", "squeue", "condor_q"), "report"),
+    **dict.fromkeys(("kill", "stop", "abort", "delete", "qdel", "scancel", "condor_rm"), "cancel"),
+    **dict.fromkeys(("retry", "rerun", "again"), "restart"),
+    **dict.fromkeys(("lint", "check", "validate"), "config lint"),
+    **dict.fromkeys(("graph", "plot", "dag"), "draw"),
+    **dict.fromkeys(("log", "tail", "output"), "logs"),
+    **dict.fromkeys(("why", "diagnose"), "explain"),
+    **dict.fromkeys(("continue", "recover"), "resume"),
+    **dict.fromkeys(("dry-run", "dryrun", "plan"), "transform"),
+    **dict.fromkeys(("rm", "remove"), "forget"),
+    "sites": "site list",
+    "job": "show-job",
+    "new": "init",
+}
+"""Command per word that other programs have for it."""
+_DRY_RUN: Final = "'longshore transform FILE' makes the jobs and submits none."
+_OPTION_ADVICE: Final = {
+    "--dry-run": _DRY_RUN,
+    "--dryrun": _DRY_RUN,
+    "--watch": "'--wait' follows the run to its end.",
+    "--follow": "'--wait' follows the run to its end.",
+    "--config": "The configuration is named without an option: longshore submit FILE.",
+    "--site": "Did you mean '--compute-site'?",
+    "--service": "Did you mean '--wms-service-class'?",
+}
+"""Advice per option that `submit` does not have."""
+
+
+def command_advice(word: str, commands: Collection[str]) -> str:
+    """Return the command that an unknown word may mean, or all commands."""
+    if word in _COMMAND_SYNONYMS:
+        return f"Did you mean '{_COMMAND_SYNONYMS[word]}'?"
+    if word.endswith((".yaml", ".yml")):
+        return f"Did you mean 'submit {word}'?"
+    if word.startswith("@"):
+        return "A run is named after a command: longshore report @last."
+    return did_you_mean(word, commands, likeness=NAME_LIKENESS) or f"There are {', '.join(commands)}."
+
+
+def option_advice(option: str, command: str, known: Collection[str]) -> str:
+    """Return the option that an unknown one may mean; empty where none is near."""
+    if command == "submit" and option in _OPTION_ADVICE and option not in known:
+        return _OPTION_ADVICE[option]
+    return did_you_mean(option, known, likeness=0.75)
