@@ -66,6 +66,9 @@ def test_a_stale_output_is_told_and_fails_where_it_must_be_fresh(cli: Cli, tmp_p
     assert cli("submit", write(tmp_path, "true"), "--wait").returncode == 0
     told = f"the output '{output}' is as it was before the attempt"
     assert jobs_of(cli)["one_A"]["reason"] == told
+    note = f"a job succeeded with an output that is stale or empty, 'one_A': {told}"
+    assert note in " ".join(cli("report", "@last").stdout.split())
+    assert cli("report", "@last", "--json").json["runs"][0]["notes"] == [note]
     assert f"Attempt 1: succeeded, but {told}" in cli("explain", "@last", "one_A").stdout
     assert told in cli("show-job", "@last", "one_A").stdout
     assert f'"outputs":[{{"path":"{output}","state":"stale"}}]' in cli("events", "@last").stdout

@@ -170,6 +170,8 @@ class AttemptCollector:
         self.running: dict[int, Started] = {}
         self.failed: dict[int, str] = {}
         self.failed_ends: dict[int, Ended | Lost] = {}
+        self.doubtful_ends: dict[int, Ended] = {}
+        """Ends of jobs that succeeded and left an output stale or empty."""
         self.retry_times: dict[int, float] = {}
         self.hold_codes: dict[int, int] = {}
         self.run_s = [array("d") for _ in range(labels)]
@@ -220,6 +222,10 @@ class AttemptCollector:
             self._record_failure(event, event.cause, seconds)
             return
         self.failed_ends.pop(job, None)
+        if event.outputs:
+            self.doubtful_ends[job] = event
+        elif self.doubtful_ends:
+            self.doubtful_ends.pop(job, None)
         if event.run_s is not None:
             self.run_s[self.label_of[job]].append(event.run_s)
         for each in self._collectors:

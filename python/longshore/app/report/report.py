@@ -157,8 +157,10 @@ class ReportBuilder:
             not_retried=attempts.failed,
         )
         waiting = read_waiting(self._opened.run)
+        report = report_of_status(self._opened, status)
         return structs.replace(
-            report_of_status(self._opened, status),
+            report,
+            notes=(*report.notes, *_output_notes(jobs, attempts)),
             started_at=attempts.first_start,
             finished_at=attempts.finished.t if attempts.finished else None,
             specifics=tuple(_service_lines(self._opened, attempts.life)),
@@ -212,6 +214,18 @@ class ReportBuilder:
             f"{snapshot.life}.{snapshot.n}: the reports of single jobs are incomplete"
         )
         return [words]
+
+
+def _output_notes(jobs: JobTable, attempts: AttemptCollector) -> Iterator[str]:
+    """Yield a note on jobs that succeeded and left an output stale or empty."""
+    ends = attempts.doubtful_ends
+    if not ends:
+        return
+    first = min(ends)
+    count = "a job" if len(ends) == 1 else f"{len(ends)} jobs"
+    (name,) = jobs.names_of([first]).values()
+    example = f"'{name}': {ends[first].reason}" if len(ends) == 1 else f"such as '{name}': {ends[first].reason}"
+    yield f"{count} succeeded with an output that is stale or empty, {example}"
 
 
 def _not_started_note(opened: OpenRun) -> str:
