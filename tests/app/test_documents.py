@@ -467,6 +467,7 @@ def test_a_report_in_full() -> None:
             "cpu_s": None,
             "peak_memory_b": None,
             "log": "logs/isr/00/isr_2.2.log",
+            "not_retried": None,
         }
     ]
 
