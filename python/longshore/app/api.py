@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     import re
 
     from longshore.app.changes.compare import RunComparison
+    from longshore.app.changes.reuse import ReusePlan
     from longshore.app.configure.configuration import Configuration
     from longshore.app.configure.layers import Overrides
     from longshore.app.configure.lint import LintResult
@@ -96,6 +97,36 @@ def submit(
     from longshore.app.submit import submit as implementation
 
     return implementation.submit(path, overrides, force=force, strict=strict, progress=progress)
+
+
+def submit_reusing(
+    path: Path,
+    overrides: Overrides | None,
+    reference: str,
+    *,
+    by_content: bool = False,
+    dry_run: bool = False,
+    progress: Progress,
+) -> ReusePlan:
+    """Submit a configuration as a new run that takes over the results of an earlier one, where they are up to date.
+
+    Parameters
+    ----------
+    by_content
+        Compare input files by their content, and record it, instead of size and time.
+    dry_run
+        Only match the jobs.
+
+    Raises
+    ------
+    LongshoreError
+        The run cannot be prepared, or is refused; nothing is left behind.
+    """
+    from longshore.app.changes import reuse as implementation
+
+    return implementation.submit_reusing(
+        path, overrides, reference, by_content=by_content, dry_run=dry_run, progress=progress
+    )
 
 
 def submit_script(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> SubmittedRun:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from longshore.contract.context import Mark, RunPaths, Unreachable
+from longshore.contract.context import Context, Mark, RunPaths, Unreachable
 from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
 from longshore.contract.search import RemoteRuns, RunSearch
 from longshore.model.run.event import BriefEvent
@@ -59,6 +59,10 @@ class Amendable(ABC):
     @abstractmethod
     def why_not_amended(self, run: RunPaths) -> str:
         """Return why this run cannot have another workflow, as a sentence without its end; empty if it can."""
+
+    def why_not_reused(self, ctx: Context) -> str:
+        """Return why a run cannot begin with results of another (``longshore submit --reuse``); empty if it can."""
+        return ""
 
 
 class Resumable(ABC):

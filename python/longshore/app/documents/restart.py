@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from longshore.app.documents.document import Count, DocumentEntry, Ordinal
+from longshore.app.documents.document import Count, DatedDocument, DocumentEntry, Ordinal
 from longshore.app.documents.run import SubmissionDocument
 from longshore.engine.state.restart_selection import RestartReason
 from longshore.model.run.states import JobState
-from longshore.plan.workflow_match import MatchReason
+from longshore.plan.workflow_match import MatchReason, WorkflowMatch
 
 if TYPE_CHECKING:
     from longshore.app.changes.compare import RunComparison
+    from longshore.app.changes.reuse import ReusePlan
     from longshore.app.control.restart import RestartPlan
     from longshore.app.runs.open_run import OpenRun
 
@@ -40,13 +41,39 @@ class JobVerdictEntry(DocumentEntry, frozen=True):
     """The reason for people."""
 
 
-def verdict_entries(comparison: RunComparison) -> list[JobVerdictEntry]:
+def verdict_entries(names: Sequence[str], match: WorkflowMatch | None) -> list[JobVerdictEntry]:
     """Return what becomes of each job."""
-    matches = comparison.match.jobs if comparison.match else ()
+    if match is None:
+        return []
     return [
-        JobVerdictEntry(name=name, runs=not match.is_kept, reason=match.reason, because=match.detail)
-        for name, match in zip(comparison.names, matches, strict=True)
+        JobVerdictEntry(name=name, runs=not each.is_kept, reason=each.reason, because=each.detail)
+        for name, each in zip(names, match.jobs, strict=True)
     ]
+
+
+class ReuseDocument(DatedDocument, frozen=True, kw_only=True):
+    """What a new run would keep of an earlier one: `longshore submit --reuse RUN --dry-run --json`."""
+
+    kind: Literal["reuse"] = "reuse"
+    earlier: str
+    """Id of the earlier run."""
+    earlier_dir: str
+    """Its directory."""
+    jobs: Sequence[JobVerdictEntry]
+    """What becomes of each job of the new run."""
+    gone: Sequence[str]
+    """Names of jobs that only the earlier run has."""
+
+
+def reuse_document(plan: ReusePlan, *, as_of: float) -> ReuseDocument:
+    """Return what a new run would keep as ``submit --reuse --dry-run --json`` prints it."""
+    return ReuseDocument.from_record(
+        plan,
+        earlier=plan.earlier.card.id,
+        earlier_dir=str(plan.earlier.run.root),
+        jobs=verdict_entries(plan.names, plan.match),
+        as_of=as_of,
+    )
 
 
 class RestartDocument(SubmissionDocument, frozen=True, kw_only=True, rename={"from_labels": "from"}):
@@ -110,7 +137,7 @@ def restart_document(
         set_of=plan.changed,
         with_changes=plan.comparison is not None,
         changes=change_lines,
-        jobs=verdict_entries(comparison) if comparison and not submitted else [],
+        jobs=verdict_entries(comparison.names, comparison.match) if comparison and not submitted else [],
         gone=comparison.gone if comparison else (),
         notes=notes,
         as_of=as_of,

@@ -21,6 +21,7 @@ from longshore.config.select.ordering_rules import parse_ordering_rules
 from longshore.config.values.merge import Node
 from longshore.config.values.search import INIT_LABEL
 from longshore.graph.formats.quantum_graph import RUN_GRAPH
+from longshore.model.run.input_files import ReusedJobs
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.job import Job
 from longshore.model.workflow.workflow import Workflow
@@ -49,6 +50,10 @@ class RunPlan:
     kept_files: tuple[str, ...] = ()
     saved: SavedGraphs = field(default_factory=dict)
     hashes_inputs: bool = False
+    reused: ReusedJobs | None = None
+    """Results of an earlier run that it begins with."""
+    links: Mapping[str, Path] = field(default_factory=dict)
+    """Files to link, per path in the run directory."""
 
 
 def plan_run(clustered: ClusteredRun, progress: Progress) -> RunPlan:

@@ -20,9 +20,11 @@ from longshore.config.values.merge import plain_value
 from longshore.contract.context import RunPaths
 from longshore.engine.run.service_capabilities import log_directories
 from longshore.model.lines.codec import workflow_lines
+from longshore.model.run.input_files import REUSED_JOBS
 from longshore.model.run.submission import RunIdentity
 from longshore.world.files.atomic import copy_file, create_file, make_executable
 from longshore.world.files.folder import make_folders
+from longshore.world.files.links import link_file
 from longshore.world.files.permissions import apply_umask, set_group
 from longshore.world.runs.input_files import look_at_inputs, write_input_files
 from longshore.world.runs.known_services import remember_service
@@ -71,7 +73,7 @@ def write_run(plan: RunPlan) -> PreparedRun:
             draft,
             card,
             moved=[run.paths.root / name for name in plan.kept_files],
-            left_out={*mutable, *plan.saved},
+            left_out={*mutable, *plan.saved, *plan.links},
             inputs=plan.copies.keys() - plan.executables,
         )
         create_manifest(draft, manifest)
@@ -104,6 +106,10 @@ def _write_files(draft: RunPaths, plan: RunPlan, run_token: str) -> set[str]:
         copy_file(source, _with_parent_folder(draft, name), below=draft.root)
     for name in plan.executables:
         make_executable(draft.root / name, below=draft.root)
+    for name, source in plan.links.items():
+        link_file(source, _with_parent_folder(draft, name), below=draft.root)
+    if plan.reused is not None:
+        create_file(draft.root / REUSED_JOBS, [msgspec.json.encode(plan.reused) + b"\n"], below=draft.root)
     make_folders(draft.journal, below=draft.root)
     # Made here with the permissions of the run: members of its group leave orders in it.
     make_folders(draft.steer, below=draft.root)

@@ -184,8 +184,8 @@ def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | Non
     if not options.as_json:
         if plan.comparison is not None:
             print_notes(change_lines(plan.comparison))
-        if plan.comparison is not None and options.dry_run:
-            for line in verdict_lines(plan.comparison):
+        if plan.comparison is not None and plan.comparison.match is not None and options.dry_run:
+            for line in verdict_lines(plan.comparison.names, plan.comparison.match, plan.comparison.gone):
                 click.echo(line)
         _print_plan(plan, opened.card.id)
     if submitted:

@@ -2,38 +2,59 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from longshore.app import api
-from longshore.cli.options import JSON
+from longshore.cli.options import JSON, OptionRecord, group_options, print_json
 from longshore.cli.submit_options import FILE_TYPE, report_submission, submission_options
 
 if TYPE_CHECKING:
+    from longshore.app.changes.reuse import ReusePlan
     from longshore.app.configure.layers import Overrides
+    from longshore.cli.logging_setup import LogProgress
+
+
+class SubmitOptions(OptionRecord, frozen=True, kw_only=True):
+    """Options: what is refused, and the earlier run whose results are kept."""
+
+    force: bool
+    strict: bool
+    reuse: str | None
+    by_content: bool
+    dry_run: bool
 
 
 @click.command(
     epilog="Examples: longshore submit montage.yaml --set requestMemory=4096 --wait; "
-    "longshore submit montage.yaml --strict; longshore submit submit/u/me/montage/20260102T030405Z",
+    "longshore submit montage.yaml --strict; longshore submit submit/u/me/montage/20260102T030405Z; "
+    "longshore submit montage.yaml --reuse @last --dry-run",
 )
 @click.argument("config_file", metavar="FILE|RUN_DIR", type=FILE_TYPE)
 @submission_options
 @click.option("--force", is_flag=True, help="Submit RUN_DIR even if its input files have changed.")
 @click.option("--strict", is_flag=True, help="Refuse a run with any warning, and list all warnings.")
+@click.option(
+    "--reuse",
+    metavar="RUN",
+    help="Keep results of that earlier run (id, directory or @last) that the same commands would make again.",
+)
+@click.option("--by-content", is_flag=True, help="With --reuse: compare input files by content, not by size and time.")
+@click.option("--dry-run", is_flag=True, help="With --reuse: only print of each job why it runs or is kept.")
 @click.option("--wait", is_flag=True, help="Follow the run to its end; exit as 'status' does.")
 @JSON
 @click.pass_context
+@group_options(submit_options=SubmitOptions)
 def command(
     ctx: click.Context,
     /,
     *,
     config_file: Path,
     overrides: Overrides,
-    force: bool,
-    strict: bool,
+    submit_options: SubmitOptions,
     wait: bool,
     as_json: bool,
 ) -> None:
@@ -43,6 +64,53 @@ def command(
     """
     from longshore.cli.logging_setup import LogProgress
 
+    options = submit_options
+    if options.reuse is None and (options.by_content or options.dry_run):
+        raise click.UsageError("--by-content and --dry-run are for --reuse RUN: name the run whose results are kept.")
     with LogProgress() as progress:
-        submitted = api.submit(config_file, overrides, force=force, strict=strict, progress=progress)
+        if options.reuse is None:
+            submitted = api.submit(
+                config_file, overrides, force=options.force, strict=options.strict, progress=progress
+            )
+        else:
+            plan = _submit_reusing(config_file, overrides, options, progress)
+            if plan.submitted is None:
+                _print_verdicts(plan, as_json=as_json)
+                return
+            submitted = plan.submitted
     ctx.exit(report_submission(submitted, wait=wait, as_json=as_json))
+
+
+def _submit_reusing(
+    config_file: Path, overrides: Overrides, options: SubmitOptions, progress: LogProgress
+) -> ReusePlan:
+    assert options.reuse is not None
+    if options.strict or options.force:
+        raise click.UsageError("--strict and --force have no effect with --reuse: leave them out.")
+    if config_file.is_dir():
+        raise click.UsageError("--reuse is for a configuration: a directory that was prepared is submitted as it is.")
+    plan = api.submit_reusing(
+        config_file,
+        overrides,
+        options.reuse,
+        by_content=options.by_content,
+        dry_run=options.dry_run,
+        progress=progress,
+    )
+    kept = len(plan.match.kept)
+    progress.note(f"{kept} of {len(plan.names)} jobs keep their results of run '{plan.earlier.card.id}'")
+    if plan.gone:
+        progress.note(f"{len(plan.gone)} jobs of that run are gone, such as '{plan.gone[0]}'")
+    return plan
+
+
+def _print_verdicts(plan: ReusePlan, *, as_json: bool) -> None:
+    """Print of each job why it runs or is kept."""
+    from longshore.app.documents.restart import reuse_document
+    from longshore.cli.show.changes_text import verdict_lines
+
+    if as_json:
+        print_json(reuse_document(plan, as_of=time.time()))
+        return
+    for line in verdict_lines(plan.names, plan.match, plan.gone):
+        click.echo(line)

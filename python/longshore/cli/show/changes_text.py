@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from longshore.cli.show.format import format_count
 
 if TYPE_CHECKING:
     from longshore.app.changes.compare import RunComparison
+    from longshore.plan.workflow_match import WorkflowMatch
 
 _MAX_KEYS: Final = 10
 _MAX_JOBS: Final = 3
@@ -29,13 +30,11 @@ def change_lines(comparison: RunComparison) -> Iterator[str]:
     yield from _job_lines(comparison)
 
 
-def verdict_lines(comparison: RunComparison) -> Iterator[str]:
+def verdict_lines(names: Sequence[str], match: WorkflowMatch, gone: Sequence[str]) -> Iterator[str]:
     """Yield a line per job: why it runs, or why its result is kept."""
-    if comparison.match is None:
-        return
-    for name, match in zip(comparison.names, comparison.match.jobs, strict=True):
-        yield f"{name}: {'kept' if match.is_kept else 'runs'} because {match.detail}"
-    for name in comparison.gone:
+    for name, each in zip(names, match.jobs, strict=True):
+        yield f"{name}: {'kept' if each.is_kept else 'runs'} because {each.detail}"
+    for name in gone:
         yield f"{name}: gone, because the workflow no longer has it"
 
 

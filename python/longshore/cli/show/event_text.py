@@ -53,6 +53,8 @@ def _ended(event: Ended, _: int) -> str:
     used = [f"after {format_duration(event.run_s)}"] if event.run_s is not None else []
     used += [f"peak memory {format_size(event.rss_b)}"] if event.rss_b is not None else []
     details = f" ({', '.join(used)})" if used else ""
+    if event.cause is None and (run := event.extra.get("reused_from")):
+        return f"its result was kept from run '{run}'"
     if event.cause is None:
         told = f", but {event.reason}" if event.outputs and event.reason else ""
         return f"attempt {event.a} succeeded{details}{told}"

@@ -37,6 +37,7 @@ from longshore.engine.run.intervention_events import (
 from longshore.engine.run.judge_end import EndJudge, forget_tasks
 from longshore.engine.run.make_scheduler import make_scheduler
 from longshore.engine.run.members import MemberBuilder, tag_prefix
+from longshore.engine.run.reused_results import make_reuse_events
 from longshore.engine.rundir.interventions import InterventionRecord, read_interventions
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state
@@ -151,6 +152,7 @@ class Engine:
             # An engine that was thought dead wrote this, and perhaps acted on it, while this one was beginning.
             apply_event(self.state, event)
         apply_event(self.state, self.life)
+        tag = self._take_over_results()
         self._mark: Mark = ""
         self._notes = WaitNotes(clock, log_line)
         self._wait_reasons = WaitReasonsWriter(run, self.state)
@@ -167,13 +169,19 @@ class Engine:
         self._history = history = RuntimeHistory(settings.history, jobs, clock=clock, log_line=log_line)
         limits = ConcurrencyLimits(settings, jobs.header.settings)
         claim = ResourceClaim(run=read_card(run).run_token, keeper=str(run.keeper))
-        tag = tag_prefix(claim.run, number)
         self._scheduler = scheduler = make_scheduler(
             self.state, jobs, limits, settings, executor=executor, estimates=history.estimates, tag=tag
         )
         self._urgencies = BatchUrgencies(self.state, scheduler.pressure_of, self._rest_s)
         machine = settings.share_machine
         self._sharing = RunShares(claim, scheduler, limits, history, machine=machine, clock=clock, log_line=log_line)
+
+    def _take_over_results(self) -> str:
+        """Record the results of another run that this one begins with; return the prefix of the tags of batches."""
+        tag = tag_prefix(read_card(self._run).run_token, self.life.life)
+        for event in list(make_reuse_events(self._run, self.state, tag=tag)):
+            apply_event(self.state, self._journal.append(event, now=self._clock.now()))
+        return tag
 
     def run(self) -> JobState:
         """Work until nothing of the run can move any more, and return the run's state.

@@ -1,4 +1,4 @@
-"""Size and time of the files that jobs of a run read and none of them makes, as they were when it was prepared."""
+"""What a run begins with: the state of input files when it was prepared, and results of another run."""
 
 from __future__ import annotations
 
@@ -38,3 +38,22 @@ def describe_input_change(path: str, before: InputFile | None, now: InputFile | 
     if before.sha256 and now.sha256:
         return "" if now.sha256 == before.sha256 else f"'{path}' has another content now"
     return "" if now.mtime_ns == before.mtime_ns else f"'{path}' was written since"
+
+
+REUSED_JOBS: Final = "reused-jobs.json"
+REUSED_JOBS_FORMAT: Final = 1
+"""Version of the file's format."""
+
+
+class ReusedJobs(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs whose results an earlier run made."""
+
+    v: int = REUSED_JOBS_FORMAT
+    run: str
+    """Id of the earlier run."""
+    path: str
+    """Its directory."""
+    jobs: tuple[int, ...]
+    """Numbers of the jobs in the workflow of the first submission."""
+    links: tuple[str, ...] = ()
+    """Outputs that are links to those of the earlier run, relative to the run directory."""

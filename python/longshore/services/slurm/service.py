@@ -185,6 +185,11 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
             return f"Slurm keeps what became of its jobs until it is collected: longshore resume {run.root}"
         return ""
 
+    def why_not_reused(self, ctx: Context) -> str:
+        """Return why a run without an engine cannot begin with results: Slurm gets all of its jobs."""
+        is_native = wants_native(ctx.settings.get("executor", {}))
+        return "with 'mode: native', Slurm gets all jobs of a run" if is_native else ""
+
     def steer(self, run: RunPaths, intervention: Intervention) -> bool:
         """Steer a live run; refused for a run without an engine."""
         if self._native(run):

@@ -1,11 +1,11 @@
-"""Links named by run ids, for users who know only a run's id."""
+"""Links named by run ids, for users who know only a run's id, and second names of files."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-from longshore.world.files.folder import make_folders
+from longshore.world.files.folder import make_folders, open_parent
 from longshore.world.files.system import files
 
 
@@ -26,3 +26,9 @@ def link_by_id(folder: Path, run_id: str, target: Path) -> str:
     except OSError as error:
         return f"could not make the id softlink '{link}': {error.strerror}"
     return f"Made id softlink: {link}"
+
+
+def link_file(source: Path, target: Path, *, below: Path) -> None:
+    """Give a file a second name, a hard link; raises `OSError` if its file system cannot."""
+    with open_parent(target, below) as (folder, name):
+        files.link(source, name, dst_dir_fd=folder)

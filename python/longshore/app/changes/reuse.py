@@ -1,0 +1,137 @@
+"""Submits a run that takes over the results of an earlier one, where they are up to date."""
+
+from __future__ import annotations
+
+import stat
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from longshore.app.changes.match_run import match_run
+from longshore.app.configure.layers import Overrides
+from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
+from longshore.app.payload.payload import note_kept_graph
+from longshore.app.progress import Progress, RecordingProgress
+from longshore.app.runs.open_run import OpenRun, open_run
+from longshore.app.submit.stages import advance_run, reserved_id
+from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
+from longshore.app.submit.transform import RunPlan
+from longshore.contract.capabilities import Amendable
+from longshore.engine.rundir.job_table import JobTable
+from longshore.errors import SubmissionRefusedError
+from longshore.model.run.input_files import ReusedJobs
+from longshore.plan.workflow_match import WorkflowMatch
+from longshore.world.runs.registry import remove_entry
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReusePlan:
+    """Jobs of a new run, and which of them keep the results of an earlier one.
+
+    `names` are those of the jobs, `gone` those that only the earlier run has. `submitted` is the new run, if it was
+    submitted.
+    """
+
+    earlier: OpenRun
+    names: tuple[str, ...]
+    gone: tuple[str, ...]
+    match: WorkflowMatch
+    submitted: SubmittedRun | None = None
+
+
+def submit_reusing(
+    path: Path,
+    overrides: Overrides | None,
+    reference: str,
+    *,
+    by_content: bool = False,
+    dry_run: bool = False,
+    progress: Progress,
+) -> ReusePlan:
+    """Submit a configuration as a new run that takes over the results of another.
+
+    `by_content` compares input files by their content, and records it. With `dry_run` nothing is written. Raises
+    `SubmissionRefusedError` if the service cannot begin a run with results, other errors as `submit`.
+    """
+    earlier = open_run(reference)
+    recording = RecordingProgress(progress)
+    with reserved_id() as (run_id, now):
+        run = resolve_run(path, overrides, now=now, progress=recording, run_id=run_id)
+        _refuse_service(run)
+        plan = replace(advance_run(run, RunPlan, recording), hashes_inputs=by_content)
+        links = _OutputLinks(earlier, plan)
+        match = match_run(earlier, plan, lost_outputs=links.why_lost, by_content=by_content)
+        result = ReusePlan(
+            earlier=earlier,
+            names=tuple(job.name for job in plan.workflow),
+            gone=tuple(links.jobs.names[job] for job in match.gone),
+            match=match,
+        )
+        if not dry_run:
+            prepared = advance_run(links.add_to(plan, match), PreparedRun, recording)
+    if dry_run:
+        remove_entry(run_id)
+        if plan.kept_files:
+            note_kept_graph(run.paths.root / plan.kept_files[0], progress)
+        return result
+    return replace(result, submitted=advance_run(prepared, SubmittedRun, recording))
+
+
+def _refuse_service(run: ResolvedRun) -> None:
+    """Refuse a service that cannot begin a run with results."""
+    why = "it submits all jobs of a run to its workload manager"
+    if isinstance(run.service, Amendable):
+        why = run.service.why_not_reused(run.context)
+    if why:
+        raise SubmissionRefusedError(
+            f"the service '{run.configuration.service}' cannot take over results of another run: {why}",
+            hint="Submit without --reuse, or restart the earlier run with its changes: longshore restart RUN "
+            "--with-changes",
+        )
+
+
+class _OutputLinks:
+    """Outputs inside the directory of the earlier run, which the new run gets as links."""
+
+    def __init__(self, earlier: OpenRun, plan: RunPlan) -> None:
+        self.jobs = JobTable(earlier.run, "names")
+        self._earlier = earlier
+        self._target = plan.run.paths.root
+        self._paths = {file.name: file.path for file in self.jobs.files()}
+
+    def why_lost(self, path: str) -> str:
+        """Return why the file of an output cannot be used; empty if it can."""
+        try:
+            status = Path(path).lstat()
+            if not Path(path).is_relative_to(self._earlier.run.root):
+                return "" if Path(path).exists() else f"its output '{path}' is not there any more"
+        except OSError as error:
+            return f"its output '{path}' cannot be used: {error.strerror}"
+        if not stat.S_ISREG(status.st_mode):
+            return f"its output '{path}' lies inside the earlier run, and is no regular file that could be linked"
+        if status.st_dev != _existing_folder(self._target).stat().st_dev:
+            return f"its output '{path}' lies inside the earlier run, on another file system than the new run"
+        return ""
+
+    def add_to(self, plan: RunPlan, match: WorkflowMatch) -> RunPlan:
+        """Return the plan with the results that are kept, and links to their outputs."""
+        files = plan.workflow.files
+        links: dict[str, Path] = {}
+        for job, each in zip(plan.workflow, match.jobs, strict=True):
+            if not each.is_kept or each.earlier is None:
+                continue
+            for name, old_name in zip(job.outputs, self.jobs[each.earlier].outputs, strict=True):
+                target = self._target / files[name].path
+                if target.is_relative_to(self._target):
+                    source = self._earlier.run.root / self._paths[old_name]
+                    links[target.relative_to(self._target).as_posix()] = source
+        card = self._earlier.card
+        reused = ReusedJobs(
+            run=card.id, path=str(self._earlier.run.root), jobs=tuple(match.kept), links=tuple(sorted(links))
+        )
+        return replace(plan, reused=reused, links=links)
+
+
+def _existing_folder(path: Path) -> Path:
+    while not path.exists():
+        path = path.parent
+    return path

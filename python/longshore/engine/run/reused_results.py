@@ -1,0 +1,53 @@
+"""Events by which a run takes over the results of another: each such job has an attempt that succeeded elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from longshore.contract.context import RunPaths
+from longshore.engine.journal.read_journal import first_life_of_workflow
+from longshore.engine.state.job_codes import JobCode
+from longshore.engine.state.run_state import RunState
+from longshore.errors import RunUnreadableError
+from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.model.run.event import Ended, Event, Submitted, Submitting
+from longshore.model.run.input_files import REUSED_JOBS, ReusedJobs
+from longshore.world.files.read_file import read_file
+
+REUSED_BATCH: Final = "reused"
+"""Id of the batch of all attempts that another run made."""
+
+
+def make_reuse_events(run: RunPaths, state: RunState, *, tag: str) -> Iterator[Event]:
+    """Yield the events that are missing so far; `tag` is the prefix of this life's batches.
+
+    An engine may die after any of them, so the next one yields the rest. Raises `RunUnreadableError` if the record of
+    the results cannot be read.
+    """
+    record = _read_record(run)
+    # With a changed workflow the events are in the journal, and jobs have other numbers.
+    if record is None or first_life_of_workflow(run):
+        return
+    new = [
+        job for job in record.jobs if state.code[job] in (JobCode.UNREADY, JobCode.READY) and not state.attempts[job]
+    ]
+    begun = [job for job, batch in state.active.items() if batch == REUSED_BATCH]
+    if new:
+        yield Submitting(b=REUSED_BATCH, tag=f"{tag}-0", jobs=tuple((job, 1) for job in new))
+    if new or begun:
+        yield Submitted(b=REUSED_BATCH, id=record.run)
+    for job in sorted({*new, *begun}):
+        yield Ended(j=job, a=1, exit=0, reason=f"kept from run '{record.run}'", extra={"reused_from": record.run})
+
+
+def _read_record(run: RunPaths) -> ReusedJobs | None:
+    path = run.root / REUSED_JOBS
+    try:
+        return msgspec.json.decode(read_file(path), type=ReusedJobs)
+    except FileNotFoundError:
+        return None
+    except (OSError, *DECODE_ERRORS) as error:
+        raise RunUnreadableError(f"'{path}' cannot be read: {error}") from error
