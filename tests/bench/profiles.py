@@ -111,7 +111,9 @@ def resolve_values(clustered: ClusteredGraph, config: Config) -> None:
     shared: SharedSettings = {}
     nodes = clustered.dag.nodes
     each = zip(nodes, compositions(nodes), strict=True)
-    collections.deque((make_job(cluster, kind, kinds[kind], shared, "") for cluster, kind in each), maxlen=0)
+    collections.deque(
+        (make_job(cluster, kind, kinds[kind], shared, clustered.source) for cluster, kind in each), maxlen=0
+    )
 
 
 def build_workflow(clustered: ClusteredGraph, config: Config) -> None:

@@ -26,6 +26,7 @@ EXCEPTIONS = {
     "cli/setup/site.py": "an example in the help, which users can run anywhere",
     "config/profile/buildtest_status.py": "buildtest's keys name Slurm, and belong to the configuration language",
     "config/profile/retry_rules.py": "buildtest's keys name Slurm, and belong to the configuration language",
+    "graph/pipeline/placeholders.py": "`local` is a keyword of the shell",
     "plan/job_commands.py": "`local` is a keyword of the shell",
     "sites/inherited_environment.py": "variables that schedulers set, also those that have no service here",
     "world/read/set_options.py": "an example of `--set` in a hint, where `local` is a site",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from longshore.errors import ConfigError, PreparationError
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph, ClusterMember
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import File
-from longshore.model.tasks.task import Task, TaskGraph
+from longshore.model.tasks.task import Scalar, Task, TaskGraph
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.request import MIB
 from longshore.origin import Origin
@@ -283,3 +284,68 @@ def test_tasks_are_counted_per_label() -> None:
     assert packed["v1"].quanta_counts == {"cal": 1, "isr": 1}
     assert packed.quanta_counts() == {"cal": 2, "isr": 2}
     assert packed["last"].quanta_counts == {}
+
+
+SIZES: Mapping[str, Mapping[Scalar, Scalar]] = {"sample.size_mb": {1: 100, 2: 250.5}}
+
+
+def by_size(settings: dict[str, Any], *, clustered: bool = False, size: int = 2) -> list[JobSettings]:
+    """Settings of the jobs of samples of two sizes; with `clustered`, one job of all."""
+    graph = TaskGraph(
+        name="g",
+        dag=Dag(
+            [
+                Task(name=f"t{number}", label="t", data_id={"sample": number % 2 + 1}, command="run")
+                for number in range(size)
+            ],
+            [],
+        ),
+        columns=SIZES,
+    )
+    clusters = cluster_single_tasks(graph, ClusteringSettings())
+    if clustered:
+        tasks = tuple(graph.dag.nodes)
+        clusters = ClusteredGraph(
+            name="g", dag=Dag([Cluster(name="c", label="c", tags={}, tasks=tasks)], []), source=graph
+        )
+    return [job.settings for job in workflow_of(clusters, settings)]
+
+
+def test_requests_may_differ_by_a_column_of_a_table() -> None:
+    one, two = by_size(
+        {"requestMemory": "{sample.size_mb} * 3", "requestCpus": "max(1, round({sample.size_mb} / 100))"}
+    )
+    assert [each.request.memory_b for each in (one, two)] == [300 * MIB, int(751.5 * MIB)]
+    assert [each.request.cpus for each in (one, two)] == [1, 3]
+    (both,) = by_size({"requestMemory": "{sample.size_mb} * 3", "requestDisk": "{sample.size_mb} GB"}, clustered=True)
+    assert (both.request.memory_b, both.request.disk_b) == (int(751.5 * MIB), int(350.5 * 1024 * MIB))
+    settings = {
+        "requestWalltime": "bpsEval(max, [120, {sample.size_mb}])",
+        "requestResources": {"gpu": "{gpus}"},
+        "gpus": "int({sample.size_mb} / 100)",
+    }
+    by_call = by_size(settings)
+    assert [(each.request.walltime_s, each.request.resources["gpu"]) for each in by_call] == [(120, 1), (250.5, 2)]
+
+
+def test_a_request_is_evaluated_once_per_value() -> None:
+    settings = by_size({"requestMemory": "{sample.size_mb} * 3"}, size=50)
+    assert len({id(each) for each in settings}) == 2
+
+
+def test_an_amount_that_is_no_number_is_an_error_at_its_place() -> None:
+    with pytest.raises(ConfigError, match=r"'100 \* x' is no arithmetic") as caught:
+        by_size({"requestMemory": "{sample.size_mb} * x"})
+    assert caught.value.origin == HERE
+
+
+def test_commands_and_variables_may_use_a_column() -> None:
+    graph = TaskGraph(
+        name="g", dag=Dag([Task(name="t", label="t", data_id={"sample": 2}, command="run")], []), columns=SIZES
+    )
+    settings = {
+        "runQuantumCommand": "run {sample.size_mb} {{sample.size_mb}}",
+        "environment": {"S": "{sample.size_mb}"},
+    }
+    (job,) = workflow_of(cluster_single_tasks(graph, ClusteringSettings()), settings)
+    assert (job.command, job.environment) == ("run 250.5 {sample.size_mb}", {"S": "250.5"})

@@ -18,7 +18,7 @@ from longshore.errors import ConfigError, CycleError, PreparationError
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph, ClusterMember, Composition
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import is_remote
-from longshore.model.tasks.task import Command, Task
+from longshore.model.tasks.task import Command, Scalar, Task, TaskGraph
 from longshore.model.workflow.attempt_rules import OutputCheck
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.workflow import Workflow
@@ -40,6 +40,9 @@ MAX_NODE_IDS = 2000
 
 def free_names(clustered: ClusteredGraph) -> dict[ClusterMember, frozenset[str]]:
     """Names with a value per task, for each label of tasks in each kind of cluster."""
+    columns: dict[str, list[str]] = {}
+    for column in clustered.source.columns:
+        columns.setdefault(column.partition(".")[0], []).append(column)
     # Plain tuples, and no update that adds nothing: this is done for every task there is.
     names: dict[tuple[str, str, str], set[str]] = {}
     for cluster in clustered.dag.nodes:
@@ -56,7 +59,10 @@ def free_names(clustered: ClusteredGraph) -> dict[ClusterMember, frozenset[str]]
                 these.update(task.paths)
             if task.node_id:
                 these.add(NODE_ID)
-    return {ClusterMember(*key): frozenset(these) for key, these in names.items()}
+    return {
+        ClusterMember(*key): frozenset(these).union(*(columns[each] for each in columns if each in these))
+        for key, these in names.items()
+    }
 
 
 def compositions(clusters: Iterable[Cluster]) -> Iterator[Composition]:
@@ -110,11 +116,9 @@ def transform(
     """
     shared: SharedSettings = {}
     nodes = clustered.dag.nodes
-    directory = clustered.source.directory
+    source = clustered.source
     kinds = compositions(nodes)
-    jobs = (
-        make_job(cluster, kind, profiles[kind], shared, directory) for cluster, kind in zip(nodes, kinds, strict=True)
-    )
+    jobs = (make_job(cluster, kind, profiles[kind], shared, source) for cluster, kind in zip(nodes, kinds, strict=True))
     ordered = make_orderings(orderings, clustered.dag) if orderings else ()
     try:
         return Workflow(
@@ -145,10 +149,13 @@ def _graph(clusters: Dag[Cluster], jobs: Iterable[Job], special: SpecialJobs) ->
 
 
 def make_job(
-    cluster: Cluster, kind: Composition, profile: ClusterProfile, shared: SharedSettings, directory: str
+    cluster: Cluster, kind: Composition, profile: ClusterProfile, shared: SharedSettings, source: TaskGraph
 ) -> Job:
-    """Job of a cluster; `shared` holds the settings that jobs share, `directory` is the base of the tasks' paths."""
+    """Job of a cluster; `shared` holds the settings that jobs share, `source` is the graph of the tasks."""
     values = [_task_values(cluster, task) for task in cluster.tasks]
+    if source.columns:
+        _add_columns(values, source.columns)
+    directory = source.directory
     settings = profile.settings
     if profile.has_varying_settings:
         settings = _share_settings(settings, profile.settings_of(_values_by_label(cluster, values)), shared)
@@ -199,6 +206,15 @@ def _task_values(cluster: Cluster, task: Task) -> _Values:
     if task.node_id:
         values[NODE_ID] = task.node_id
     return values
+
+
+def _add_columns(values: Sequence[_Values], columns: Mapping[str, Mapping[Scalar, Scalar]]) -> None:
+    """Add the cells of the tables that brought the dimensions of tasks."""
+    for name, cells in columns.items():
+        dimension = name.partition(".")[0]
+        for own in values:
+            if own.get(dimension) in cells:
+                own[name] = cells[own[dimension]]
 
 
 def _file_names(cluster: Cluster, side: str) -> tuple[str, ...]:

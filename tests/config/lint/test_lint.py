@@ -293,3 +293,13 @@ def test_anything_is_linted_and_explained_or_refused_by_us(tmp_path_factory: pyt
         for key in ("x", *tree):
             with suppress(LongshoreError):
                 explain_keys(configuration, [key], current={"curr_pipetask": "x"}, given=["a=1"])
+
+
+def test_a_placeholder_of_another_system_is_an_error_at_its_command(tmp_path: Path) -> None:
+    path = tmp_path / "f.yaml"
+    tasks = "tasks: {align: {dimensions: [sample], command: 'bwa {wildcards.sample}'}}"
+    path.write_text(f"{HERE}pipeline:\n  dimensions: {{sample: [A, B]}}\n  {tasks}\n", "utf-8")
+    (found,) = [each for each in lint_file(path, now=0).findings if each.severity is Severity.ERROR]
+    assert found.message == "the command of the task 'align' uses '{wildcards.sample}', which nothing replaces"
+    assert found.hint.startswith("Did you mean '{sample}'?")
+    assert (found.origin.line, found.origin.column) == (4, 50)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -11,9 +12,9 @@ from longshore.app.acquire.named_files import find_file
 from longshore.app.configure.configuration import Configuration
 from longshore.app.payload.pipeline_imports import ImportReader, pipeline_node
 from longshore.app.static_check import StaticCheck
-from longshore.config.values.merge import Node
+from longshore.config.values.merge import Node, map_items
 from longshore.config.values.quantities import parse_count
-from longshore.config.values.templates import parts_text
+from longshore.config.values.templates import column_names, parts_text
 from longshore.contract.context import Problem
 from longshore.errors import ConfigError, FilesError, PreparationError
 from longshore.graph.declaration.imports import substitute_parameters
@@ -89,6 +90,8 @@ def _read_pipeline(
         directory=folder,
         sample=static.max_tasks if static else 0,
         expand=lambda text, names: make_template(configuration, text, names),
+        columns=frozenset(_find_columns(configuration.config.root)),
+        shell_variables=frozenset(_environment_names(configuration.config.root)),
     )
     pipeline = read_pipeline(node, tables, settings)
     missing = _find_missing(pipeline, folder)
@@ -113,3 +116,18 @@ def _find_missing(pipeline: Pipeline, folder: str) -> list[FilesError]:
     absent = frozenset(path for path in paths if not can_see(Path(folder, path)))
     error = missing_files(pipeline, absent)
     return [error] if error else []
+
+
+def _find_columns(node: Node) -> Iterator[str]:
+    """Yield the names in texts of the configuration that may be columns of tables."""
+    if isinstance(node.value, str):
+        yield from column_names(node.value)
+    elif isinstance(node.value, dict | list):
+        for below in node.value.values() if isinstance(node.value, dict) else node.value:
+            yield from _find_columns(below)
+
+
+def _environment_names(node: Node) -> Iterator[str]:
+    """Yield the variables of every map ``environment``."""
+    for key, below in map_items(node).items():
+        yield from map_items(below) if key == "environment" else _environment_names(below)

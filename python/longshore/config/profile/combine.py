@@ -102,6 +102,21 @@ class ClusterProfile:
         """
         if not self.has_varying_settings:
             return self.settings
+        tasks = list(tasks)
+        if len(tasks) > 1 or any(part.service_settings for part in self.parts.values()):
+            return self._combine(tasks)
+        # One task a job, by far the most jobs: those with equal values share their settings.
+        label, values = tasks[0]
+        key = (label, *(values.get(name) for name in self.parts[label].request_names))
+        if key not in self._settings_of_one:
+            self._settings_of_one[key] = self._combine(tasks)
+        return self._settings_of_one[key]
+
+    @cached_property
+    def _settings_of_one(self) -> dict[tuple[object, ...], JobSettings]:
+        return {}
+
+    def _combine(self, tasks: Iterable[tuple[str, Mapping[str, object]]]) -> JobSettings:
         groups: dict[tuple[object, ...], tuple[str, JobSettings, int]] = {}
         for label, values in tasks:
             profile = self.parts[label]

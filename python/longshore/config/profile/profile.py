@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Final, TypeAlias, TypeVar
 
 import msgspec
@@ -18,6 +19,7 @@ from longshore.config.profile.service_settings import (
     render_settings,
     varies_per_job,
 )
+from longshore.config.values.arithmetic import evaluate_amount
 from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import PACKAGED_LAYERS, Node, map_items, plain_value
 from longshore.config.values.quantities import (
@@ -25,8 +27,8 @@ from longshore.config.values.quantities import (
     parse_count,
     parse_exit_codes,
     parse_memory,
+    parse_request_field,
     parse_resource_request,
-    parse_walltime,
 )
 from longshore.config.values.scope import DEFAULT_SCOPE, RawValue, Scope
 from longshore.config.values.search import Config
@@ -113,16 +115,33 @@ class JobProfile:
         """
         if not self.request:
             return self.settings.request
+        key = tuple(values.get(name) for name in self.request_names)
+        found = self._requests.get(key)
+        if found is None:
+            found = self._requests[key] = self._make_request(values)
+        return found
+
+    @cached_property
+    def request_names(self) -> tuple[str, ...]:
+        """Names of the free variables that the request uses."""
+        return tuple(sorted({name for template in self.request.values() for name in template.names}))
+
+    @cached_property
+    def _requests(self) -> dict[tuple[object, ...], Request]:
+        """Requests so far, by the values that they use: many jobs share theirs."""
+        return {}
+
+    def _make_request(self, values: Mapping[str, object]) -> Request:
         base = self.settings.request
         amounts: dict[str, object] = {}
         resources = dict(base.resources)
         for key, template in self.request.items():
-            text = template.render(values)
+            text = evaluate_amount(template.render(values), template.origin)
             name, _, resource = key.partition(".")
             if resource:
                 resources[resource] = parse_count(text, key, template.origin)
             else:
-                amounts |= _request_field(name, text, template.origin)
+                amounts |= parse_request_field(name, text, template.origin)
         return msgspec.structs.replace(base, resources=resources, **amounts)
 
 
@@ -185,6 +204,7 @@ class _Compiler:
     def _set_scope(self, scope: Scope) -> None:
         self.scope = scope
         self._interpolator = Interpolator(self.config, scope)
+        self._request_interpolator = Interpolator(self.config, scope, defers_calls=True)
         # A shared value cannot wait for the values of one job, but the jobs' label is known.
         label_values = {name: value for name, value in self._names.items() if name in scope.free}
         shared = replace(
@@ -352,11 +372,11 @@ class _Compiler:
             if key == "requestResources":
                 amounts["resources"] = self._resources(key, hit, per_job)
                 continue
-            value = self._interpolate(key, hit.plain_value(), hit.origin)
+            value = self._interpolate(key, hit.plain_value(), hit.origin, self._request_interpolator)
             if isinstance(value, Template):
                 per_job[key] = value
             else:
-                amounts |= _request_field(key, value, hit.origin)
+                amounts |= parse_request_field(key, value, hit.origin)
         return msgspec.structs.replace(Request(), **amounts), tuple(defaulted), per_job
 
     def _interpolate(
@@ -377,7 +397,7 @@ class _Compiler:
             )
         amounts: dict[str, int] = {}
         for name, node in hit.node.value.items():
-            value = self._interpolate(f"{key}.{name}", plain_value(node), node.origin)
+            value = self._interpolate(f"{key}.{name}", plain_value(node), node.origin, self._request_interpolator)
             if isinstance(value, Template):
                 parse_resource_request({name: 0}, key, node.origin)
                 per_job[f"{key}.{name}"] = value
@@ -419,15 +439,6 @@ class _Compiler:
             parts.insert(0, self.scope.searchobj.value)
         nodes = (part.get("environment") for part in reversed(parts))
         return (node for node in nodes if node is not None and node.value is not None)
-
-
-def _request_field(key: str, value: YamlValue, origin: Origin | None) -> dict[str, object]:
-    """One field of a request; an amount of 0 requests nothing, as in BPS."""
-    if key == "requestCpus":
-        return {"cpus": parse_count(value, key, origin, least=1)}
-    if key == "requestWalltime":
-        return {"walltime_s": parse_walltime(value, key, origin) or None}
-    return {"memory_b" if key == "requestMemory" else "disk_b": parse_memory(value, key, origin) or None}
 
 
 def _check_variable(name: str, value: Template | YamlValue, origin: Origin | None) -> None:

@@ -12,6 +12,7 @@ import msgspec
 
 from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
+from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 
 BPS_EVAL: Final = "bpsEval"
@@ -104,7 +105,7 @@ def _evaluated_pieces(text: str, origin: Origin | None, caller: FunctionCaller |
             yield call_text
         else:
             call = _make_call(name, inner, call_text, origin)
-            yield str(_call_pure_function(call) if name in PURE_FUNCTIONS else caller(call) if caller else call_text)
+            yield str(call_pure_function(call) if name in PURE_FUNCTIONS else caller(call) if caller else call_text)
         at = end
     yield text[at:]
 
@@ -204,7 +205,21 @@ def _parse_literals(arguments: str) -> tuple[tuple[object, ...], dict[str, objec
     return positional, {str(name): value for name, value in options.items()}
 
 
-def _call_pure_function(call: FunctionCall) -> object:
+def call_pure_function(call: FunctionCall) -> object:
+    """Call a pure function.
+
+    Raises
+    ------
+    ConfigError
+        There is no such function, or it refuses its arguments.
+    """
+    if call.name not in PURE_FUNCTIONS:
+        known = ", ".join(PURE_FUNCTIONS)
+        raise ConfigError(
+            f"{quote_value(call.text)} calls the unknown function '{call.name}'",
+            origin=call.origin,
+            hint=did_you_mean(call.name, PURE_FUNCTIONS) or f"There are {known}.",
+        )
     if call.name == "round" and any(
         isinstance(digits, int) and abs(digits) > _MAX_DIGITS
         for digits in (*call.arguments[1:], *call.options.values())

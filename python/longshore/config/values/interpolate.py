@@ -42,11 +42,16 @@ class KeyLookup(Protocol):
 
 
 class Interpolator:
-    """Interpolates variables, each of them once per interpolator."""
+    """Interpolates variables, each of them once per interpolator.
 
-    def __init__(self, config: KeyLookup, scope: Scope) -> None:
+    With `defers_calls`, a function call with free variables in its arguments stays as written, for later.
+    """
+
+    def __init__(self, config: KeyLookup, scope: Scope, *, defers_calls: bool = False) -> None:
         self.config = config
         self.scope = scope
+        self._defers_calls = defers_calls
+        self._columns = frozenset(name for name in scope.free if "." in name)
         self._parts_by_name: dict[str, Parts | RawValue | None] = {}
         self._active_names: dict[str, Origin | None] = {}
 
@@ -88,7 +93,7 @@ class Interpolator:
 
     def _pieces(self, text: str) -> Iterator[Part]:
         """Literals and fields of a text; ``<name>`` is a field where that variable exists."""
-        for piece in split_fields(text):
+        for piece in split_fields(text, self._columns):
             if isinstance(piece, str) and "<" in piece:
                 yield from split_angled(piece, self._is_variable)
             else:
@@ -102,6 +107,8 @@ class Interpolator:
         if not any(isinstance(part, str) and BPS_EVAL in part for part in parts):
             return parts
         fields = ", ".join(f"'{part.name}'" for part in parts if isinstance(part, Field))
+        if fields and self._defers_calls:
+            return parts
         try:
             return join_parts(
                 evaluate_calls(part, origin, self.config.caller) if isinstance(part, str) else part for part in parts

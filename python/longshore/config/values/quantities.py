@@ -268,3 +268,12 @@ def parse_resource_request(values: Mapping[str, YamlValue], key: str, origin: Or
         for name, amount in values.items()
         if amount is not None
     }
+
+
+def parse_request_field(key: str, value: YamlValue, origin: Origin | None) -> dict[str, object]:
+    """Parse one field of a request; an amount of 0 requests nothing, as in BPS."""
+    if key == "requestCpus":
+        return {"cpus": parse_count(value, key, origin, least=1)}
+    if key == "requestWalltime":
+        return {"walltime_s": parse_walltime(value, key, origin) or None}
+    return {"memory_b" if key == "requestMemory" else "disk_b": parse_memory(value, key, origin) or None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeAlias
@@ -20,7 +20,7 @@ class Field(msgspec.Struct, frozen=True, gc=False):
     Attributes
     ----------
     name
-        An identifier, or a dotted key with a dot in front.
+        An identifier, a dotted key with a dot in front, or a column of a dimension's table (``sample.size``).
     spec
         Python's format specification for the value.
     """
@@ -39,7 +39,7 @@ _TOKEN = re.compile(
     r"\{\{|\}\}"
     # `${` belongs to the environment or the shell, unless the brace is doubled.
     r"|\$\{(?!\{)"
-    r"|\{(?P<name>[^\W\d]\w*|\.[^\W\d][\w+-]*(?:\.[\w+-]+)*)(?::(?P<spec>[^{}]*))?\}"
+    r"|\{(?P<name>[^\W\d]\w*(?P<column>\.[^\W\d]\w*)?|\.[^\W\d][\w+-]*(?:\.[\w+-]+)*)(?::(?P<spec>[^{}]*))?\}"
     r"|[{}]"
 )
 _VARIABLE = re.compile(r"\$\$|\$(?:(?P<bare>[A-Za-z_]\w*)|\{(?P<braced>[A-Za-z_]\w*)\})", re.ASCII)
@@ -50,15 +50,26 @@ _PLACEHOLDER = re.compile(r"wms([A-Z])(\w*)")
 _LONG_NUMBER = re.compile(r"\d{5}")
 
 
-def split_fields(text: str) -> Parts:
+def split_fields(text: str, columns: Collection[str] = ()) -> Parts:
     """Split a text into literals and fields.
 
-    ``{{`` and ``}}`` are braces. Braces around other text than a name stay as they are (``awk '{print $1}'``, ``{}``),
-    and so does an unbalanced brace; the same holds for ``${...}``.
+    `columns` are the names with a dot inside that are fields. ``{{`` and ``}}`` are braces. Braces around other text
+    than a name stay as they are (``awk '{print $1}'``, ``{}``), and so does an unbalanced brace; the same holds for
+    ``${...}``.
     """
     if "{" not in text and "}" not in text:
         return (text,) if text else ()
-    return join_parts(part for part, _ in _pieces(text))
+    return join_parts(part for part, _ in _pieces(text, columns))
+
+
+def column_names(text: str) -> Iterator[str]:
+    """Each name of a text that could be a column: ``sample.size`` of ``{sample.size}``, outside of doubled braces."""
+    if "{" in text and "." in text:
+        at = 0
+        while token := _TOKEN.search(text, at):
+            at = token.end()
+            if token["column"]:
+                yield token["name"]
 
 
 def substitute_values(text: str, values: Mapping[str, object], origin: Origin | None = None) -> str:
@@ -71,7 +82,7 @@ def substitute_values(text: str, values: Mapping[str, object], origin: Origin | 
     )
 
 
-def _pieces(text: str) -> Iterator[tuple[Part, str]]:
+def _pieces(text: str, columns: Collection[str] = ()) -> Iterator[tuple[Part, str]]:
     """Literals and fields, each with its text as written."""
     at = 0
     # Open braces that are text: their closing braces are text as well, even two together, as in
@@ -81,7 +92,11 @@ def _pieces(text: str) -> Iterator[tuple[Part, str]]:
         yield (literal := text[at : token.start()]), literal
         at = token.end()
         found = token.group()
-        if token["name"]:
+        if token["column"] and token["name"] not in columns:
+            at = token.start() + 1
+            open_braces += 1
+            yield "{", "{"
+        elif token["name"]:
             yield Field(token["name"], token["spec"] or ""), found
         elif found == "{{":
             yield "{", found

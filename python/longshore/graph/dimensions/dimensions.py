@@ -294,16 +294,58 @@ def resolve_column(column: Column, *, dimensions: Mapping[str, Dimension], origi
 def _attribute_values(
     column: Column, dimension: Dimension, table: Table, attribute: str, origin: Origin | None
 ) -> ColumnValues:
-    cells = table.column(attribute, origin)
+    try:
+        values = _column_values(dimension, table, attribute, origin)
+    except AmbiguousColumnError as error:
+        raise query_error(error.message, column.at, origin, error.hint) from None
+    return ColumnValues(dimension.name, values, value_kind(values[0]))
+
+
+class AmbiguousColumnError(ConfigError):
+    """A value of a dimension has several values in a column of its table."""
+
+
+def read_column(name: str, dimensions: Mapping[str, Dimension], origin: Origin | None, where: str) -> list[Value]:
+    """Value of a column (``sample.size``) for each value of its dimension.
+
+    `where` names its use in errors. Raises `ConfigError` if there is no such column, or it has several values for one
+    of the dimension.
+    """
+    base, _, attribute = name.partition(".")
+    dimension = dimensions[base]
+    table = dimension.table
+    if table is None:
+        raise ConfigError(
+            f"{where} uses '{{{name}}}', but the dimension '{base}' comes from no table",
+            origin=origin,
+            hint=f"Did you mean '{{{base}}}'? If the text is meant, double the braces: '{{{{{name}}}}}'.",
+        )
+    if attribute not in table.columns:
+        hint = did_you_mean(attribute, table.columns) or (
+            "It has " + ", ".join(f"'{each}'" for each in table.columns) + "."
+        )
+        raise ConfigError(
+            f"{where} uses '{{{name}}}', but '{table.name}' has no column '{attribute}'", origin=origin, hint=hint
+        )
+    try:
+        return _column_values(dimension, table, attribute, origin)
+    except AmbiguousColumnError as error:
+        error.message = f"{where} uses '{{{name}}}', but {error.message}"
+        raise
+
+
+def _column_values(dimension: Dimension, table: Table, attribute: str, origin: Origin | None) -> list[Value]:
     found: dict[Value, Value] = {}
-    for row, (value, cell) in enumerate(zip(table.column(dimension.column, origin), cells, strict=True)):
+    rows = zip(table.column(dimension.column, origin), table.column(attribute, origin), strict=True)
+    for row, (value, cell) in enumerate(rows):
         if found.setdefault(value, cell) != cell:
-            message = (
-                f"'{column.name}' is not one value: {quote_value(value)} has {quote_value(found[value])} and "
-                f"{quote_value(cell)}"
+            raise AmbiguousColumnError(
+                f"'{dimension.name}.{attribute}' is not one value: {quote_value(value)} has "
+                f"{quote_value(found[value])} and {quote_value(cell)}",
+                origin=origin,
+                hint=f"The second is at {table.place(row)}.",
             )
-            raise query_error(message, column.at, origin, f"The second is at {table.place(row)}.")
-    return ColumnValues(dimension.name, [found[value] for value in dimension.values], value_kind(cells[0]))
+    return [found[value] for value in dimension.values]
 
 
 def column_resolver(dimensions: Mapping[str, Dimension], origin: Origin | None) -> partial[ColumnValues]:

@@ -92,6 +92,7 @@ def read_graph_file(lines: Iterable[bytes], origin: Origin) -> GraphFile:
             directory=header.directory,
             directories=header.directories,
             programs=programs,
+            columns={name: dict(cells) for name, cells in header.columns.items()},
         )
     return GraphFile(graph=graph, commands=header.commands, values=header.values)
 

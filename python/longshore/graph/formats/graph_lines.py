@@ -10,7 +10,7 @@ import msgspec
 
 from longshore.errors import GraphError
 from longshore.model.tasks.file import File
-from longshore.model.tasks.task import Command, DataId, Task, TaskGraph
+from longshore.model.tasks.task import Command, DataId, Scalar, Task, TaskGraph
 
 GRAPH_KIND: Final = "longshore-graph"
 """Kind of the file, as its header states it."""
@@ -41,6 +41,8 @@ class GraphHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     """Per label, the command of tasks without one of their own, with names in braces."""
     values: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Values of further names in commands."""
+    columns: Mapping[str, list[tuple[Scalar, Scalar]]] = msgspec.field(default_factory=dict)
+    """Per name such as ``sample.size``, pairs of a value of the dimension and the value of the name."""
 
 
 class FileLine(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, forbid_unknown_fields=True):
@@ -111,6 +113,7 @@ def graph_lines(
         directories=tuple(graph.directories),
         commands=commands or {},
         values=values or {},
+        columns={name: list(cells.items()) for name, cells in graph.columns.items()},
     )
     for what, record in _records(graph, header):
         try:

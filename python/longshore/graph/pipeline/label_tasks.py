@@ -35,7 +35,9 @@ class LabelTasks:
         texts = template.texts(self.universe.dimensions, self.universe.codes)
         further = [name for name in template.dimensions if name not in own]
         if not further:
-            return list(zip(template.paths(texts, self._codes, len(self.rows)), strict=True))
+            whole = template.paths(texts, self._codes, len(self.rows))
+            # An empty cell of a column is no file.
+            return [(path,) if path else () for path in whole] if template.is_column else list(zip(whole, strict=True))
         what = f"files of the dataset '{template.dataset}' for the task '{self.entry.label}'"
         rows = self.universe.rows([*own, *further], what, sample=self.sample)
         paths = template.paths(texts, _codes_by_dimension([*own, *further], rows), len(rows))
@@ -45,7 +47,7 @@ class LabelTasks:
             if row[:width] in found:  # in a sample, a task may be missing
                 found[row[:width]].append(path)
         # In a sample, the files of a task may all be missing, and one stands for them.
-        return [tuple(dict.fromkeys(these or paths[:1])) for these in found.values()]
+        return [tuple(filter(None, dict.fromkeys(these or paths[:1]))) for these in found.values()]
 
     def names(self) -> list[str]:
         """Names of the tasks: the label and all values."""

@@ -10,10 +10,20 @@ import msgspec
 
 from longshore.config.values.merge import Node
 from longshore.config.values.quoting import quote_node, quoting_hint
-from longshore.config.values.templates import Field, Template, format_value, quote_value, split_fields, unparse_fields
+from longshore.config.values.templates import (
+    Field,
+    Template,
+    column_names,
+    format_value,
+    quote_value,
+    split_fields,
+    unparse_fields,
+)
 from longshore.errors import ConfigError
 from longshore.graph.declaration.description import PipelineDeclaration, TaskEntry, unknown_name
-from longshore.graph.dimensions.dimensions import Dimension
+from longshore.graph.dimensions.dimensions import Dimension, read_column
+from longshore.graph.pipeline.placeholders import refuse_foreign_placeholders
+from longshore.graph.query.tables import Value
 from longshore.model.tasks.file import is_remote
 from longshore.origin import Origin
 
@@ -21,9 +31,9 @@ ExpandTemplate: TypeAlias = Callable[[Node, frozenset[str]], Template]
 """Parses a text into a template; the given names stay fields, all others are filled in."""
 
 
-def parse_template(node: Node, _names: frozenset[str]) -> Template:
+def parse_template(node: Node, names: frozenset[str]) -> Template:
     """Parse a text into a template without filling anything in."""
-    return Template(split_fields(str(node.value)), node.origin)
+    return Template(split_fields(str(node.value), names), node.origin)
 
 
 class PathTemplate(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +52,36 @@ class PathTemplate(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises `ConfigError` if a value does not fit its format, or cannot be part of a file name.
         """
-        return [self._texts(field, dimensions[field.name], wanted[field.name]) for field in self.fields]
+        return [
+            self._column_texts(field, dimensions, wanted[dimension_of(field.name)])
+            if "." in field.name
+            else self._texts(field, dimensions[field.name], wanted[field.name])
+            for field in self.fields
+        ]
+
+    def _column_texts(self, field: Field, dimensions: Mapping[str, Dimension], wanted: Collection[int]) -> list[str]:
+        """Texts of a column: unlike the value of a dimension, each may be a path, and a whole path may be empty."""
+        where = f"the path of the dataset '{self.dataset}'"
+        values = read_column(field.name, dimensions, self.origin, where)
+        texts = [""] * len(values)
+        for code in wanted:
+            text = texts[code] = format_value(values[code], field, self.origin)
+            if "\0" in text or (not text and not self.is_column):
+                sample = dimensions[dimension_of(field.name)].values[code]
+                raise ConfigError(
+                    f"{where} cannot have the value {quote_value(repr(text))}, which '{field.name}' has for "
+                    f"{quote_value(sample)}",
+                    origin=self.origin,
+                    hint="A column may be empty only where it is the whole path: there is no such file then.",
+                )
+            if text and self.is_column and not is_remote(text):
+                texts[code] = posixpath.normpath(text)
+        return texts
+
+    @property
+    def is_column(self) -> bool:
+        """Whether the whole path is a column of a table."""
+        return self.pattern == "%s" and "." in self.fields[0].name
 
     def _texts(self, field: Field, dimension: Dimension, wanted: Collection[int]) -> list[str]:
         texts = [""] * len(dimension.values)
@@ -65,8 +104,16 @@ class PathTemplate(msgspec.Struct, frozen=True, kw_only=True):
         """Path per row."""
         if not self.fields:
             return [self.pattern % ()] * rows
-        columns = [map(these.__getitem__, codes[field.name]) for field, these in zip(self.fields, texts, strict=True)]
+        columns = [
+            map(these.__getitem__, codes[dimension_of(field.name)])
+            for field, these in zip(self.fields, texts, strict=True)
+        ]
         return list(map(self.pattern.__mod__, zip(*columns, strict=True)))
+
+
+def dimension_of(name: str) -> str:
+    """Dimension of a field: that of a column is before the dot."""
+    return name.partition(".")[0]
 
 
 def path_template(dataset: str, template: Template, dimensions: Collection[str]) -> PathTemplate:
@@ -78,35 +125,65 @@ def path_template(dataset: str, template: Template, dimensions: Collection[str])
     for part in template.parts:
         if isinstance(part, Field):
             where = f"the path of the dataset '{dataset}'"
-            if part.name not in dimensions:
+            if dimension_of(part.name) not in dimensions:
                 raise unknown_name("dimension", part.name, dimensions, origin, where)
             if "/" in part.spec:
                 raise ConfigError(f"{where} has a slash in the format '{part}'", origin=origin)
     # One path for all ways to spell it, so that two tasks that write one file are seen to.
     written = unparse_fields(template.parts)
     text = written if is_remote(written) else posixpath.normpath(written)
-    parts = split_fields(text[1:] if text.startswith("//") else text)
+    parts = split_fields(text[1:] if text.startswith("//") else text, template.names)
     fields = tuple(part for part in parts if isinstance(part, Field))
     return PathTemplate(
         dataset=dataset,
         pattern="".join("%s" if isinstance(part, Field) else part.replace("%", "%%") for part in parts),
         fields=fields,
-        dimensions=tuple(dict.fromkeys(field.name for field in fields)),
+        dimensions=tuple(dict.fromkeys(dimension_of(field.name) for field in fields)),
         origin=origin,
     )
 
 
-def check_commands(description: PipelineDeclaration, uses: Mapping[str, Collection[str]]) -> None:
-    """Refuse commands that name a dimension or dataset which their task does not have.
+def check_commands(
+    description: PipelineDeclaration, uses: Mapping[str, Collection[str]], shell_variables: Collection[str] = ()
+) -> None:
+    """Refuse commands that name a dimension or dataset which their task does not have, and foreign placeholders.
 
     `uses` holds the dimensions in the path of each dataset. Names that the pipeline does not know are left to the
-    configuration.
+    configuration. `shell_variables` are variables that the environment of jobs has.
     """
     for task in description.tasks.values():
         for word in _command_words(task):
+            refuse_foreign_placeholders(str(word.value), word.origin, task, description, shell_variables)
             for part in split_fields(str(word.value)):
                 if isinstance(part, Field):
                     _check_field(description, task, word, part, uses)
+
+
+def read_columns(
+    description: PipelineDeclaration, dimensions: Mapping[str, Dimension], others: Collection[str]
+) -> dict[str, dict[Value, Value]]:
+    """Read the columns that commands use, and those of `others` that there are: a cell per value of the dimension.
+
+    Raises
+    ------
+    ConfigError
+        A command uses a column that its table lacks, or one with several values for one of the dimension.
+    """
+    found: dict[str, dict[Value, Value]] = {}
+    for task in description.tasks.values():
+        for word in _command_words(task):
+            for name in column_names(str(word.value)):
+                if name not in found and dimension_of(name) in task.dimensions:
+                    where = f"the command of the task '{task.label}'"
+                    cells = read_column(name, dimensions, word.origin, where)
+                    found[name] = dict(zip(dimensions[dimension_of(name)].values, cells, strict=True))
+    for name in sorted(others):
+        base, _, column = name.partition(".")
+        table = dimensions[base].table if base in dimensions else None
+        if name not in found and table is not None and column in table.columns:
+            cells = read_column(name, dimensions, dimensions[base].origin, "the configuration")
+            found[name] = dict(zip(dimensions[base].values, cells, strict=True))
+    return found
 
 
 def _command_words(task: TaskEntry) -> Sequence[Node]:

@@ -7,11 +7,12 @@ from itertools import chain
 from typing import Final
 
 import msgspec
+from msgspec import structs
 
 from longshore.config.values.merge import Node
-from longshore.config.values.templates import quote_value
+from longshore.config.values.templates import column_names, quote_value
 from longshore.errors import FilesError, GraphError
-from longshore.graph.declaration.description import PipelineDeclaration, TaskEntry, read_declaration
+from longshore.graph.declaration.description import DatasetEntry, PipelineDeclaration, TaskEntry, read_declaration
 from longshore.graph.dimensions.dimensions import Dimension, Row, column_resolver, read_dimensions, read_relations
 from longshore.graph.dimensions.universe import Universe, row_projection, too_many_combinations
 from longshore.graph.pipeline.label_tasks import LabelTasks
@@ -19,8 +20,10 @@ from longshore.graph.pipeline.path_templates import (
     ExpandTemplate,
     PathTemplate,
     check_commands,
+    dimension_of,
     parse_template,
     path_template,
+    read_columns,
 )
 from longshore.graph.query.conditions import bind_conditions
 from longshore.graph.query.query import parse_query
@@ -74,6 +77,10 @@ class PipelineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Base of relative paths. Without it, paths stay relative and no directories are listed."""
     expand: ExpandTemplate = parse_template
     """Parses templates of paths; fills in variables that are not dimensions."""
+    columns: frozenset[str] = frozenset()
+    """Names beside those in commands that may be columns of tables, such as ``sample.size``."""
+    shell_variables: frozenset[str] = frozenset()
+    """Variables that the environment of jobs has, by the configuration."""
 
 
 def read_pipeline(node: Node, tables: Mapping[str, Table], settings: PipelineSettings | None = None) -> Pipeline:
@@ -90,12 +97,15 @@ def read_pipeline(node: Node, tables: Mapping[str, Table], settings: PipelineSet
     # time (measured: 1.6 s, not 1.0 s, for 100,000 tasks).
     with collection_paused():
         dimensions = read_dimensions(description, tables, limit=settings.limit * _ROWS_PER_TASK)
-        names = frozenset(dimensions)
         templates = {
-            entry.name: path_template(entry.name, settings.expand(entry.path, names), dimensions)
+            entry.name: path_template(
+                entry.name, settings.expand(entry.path, _path_names(entry, dimensions)), dimensions
+            )
             for entry in description.datasets.values()
         }
-        check_commands(description, {name: template.dimensions for name, template in templates.items()})
+        uses = {name: template.dimensions for name, template in templates.items()}
+        check_commands(description, uses, settings.shell_variables)
+        columns = read_columns(description, dimensions, settings.columns)
         try:
             universe = _make_universe(description, dimensions, tables, settings)
             labels = _label_tasks(description, universe, templates, settings)
@@ -103,7 +113,16 @@ def read_pipeline(node: Node, tables: Mapping[str, Table], settings: PipelineSet
         except GraphError as error:
             error.origin = error.origin or description.origin
             raise
-        return _make_pipeline(description, universe, labels, templates, settings)
+        pipeline = _make_pipeline(description, universe, labels, templates, settings)
+        return (
+            structs.replace(pipeline, graph=structs.replace(pipeline.graph, columns=columns)) if columns else pipeline
+        )
+
+
+def _path_names(entry: DatasetEntry, dimensions: Mapping[str, Dimension]) -> frozenset[str]:
+    """Names that stay fields in the path of a dataset: dimensions, and columns of their tables."""
+    columns = (name for name in column_names(str(entry.path.value)) if dimension_of(name) in dimensions)
+    return frozenset((*dimensions, *columns))
 
 
 def _make_universe(

@@ -48,5 +48,7 @@ class TaskGraph(msgspec.Struct, frozen=True, kw_only=True):
     """Absolute base directory of relative paths in `Task.paths`; empty where there are none."""
     directories: Sequence[str] = ()
     """Directories that tasks need, made when the run is prepared; relative to the run directory."""
+    columns: Mapping[str, Mapping[Scalar, Scalar]] = msgspec.field(default_factory=dict)
+    """Further values for commands and requests, by a name such as ``sample.size``: one per value of the dimension."""
     programs: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Text of programs that tasks run, per path relative to the run directory."""

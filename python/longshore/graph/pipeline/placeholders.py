@@ -1,0 +1,127 @@
+"""Refuses placeholders of other workflow systems in commands of a pipeline, with the right spelling."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from longshore.errors import ConfigError
+from longshore.graph.declaration.description import FileKind, PipelineDeclaration, TaskEntry
+from longshore.model.suggestions import did_you_mean
+from longshore.origin import Origin
+
+_PART: Final = r"\.[A-Za-z_]\w*|\[(?:-?\d+|[A-Za-z_]\w*|'[^'\[\]]*'|\"[^\"\[\]]*\")\]"
+_FOREIGN: Final = re.compile(
+    # Doubled braces are text, and `${` belongs to the shell.
+    r"(?<![{$])\{(?P<name>[A-Za-z_]\w*)(?P<parts>(?:" + _PART + r")+)(?::[^{}]*)?\}",
+    re.ASCII,
+)
+_NUMBERED: Final = re.compile(r"\[-?\d+\]", re.ASCII)
+_SHELL_VARIABLE: Final = re.compile(r"(?<!\$)\$\{(?P<name>[A-Za-z_]\w*)\}", re.ASCII)
+_KEY: Final = re.compile(r"-?\w+", re.ASCII)
+_ASSIGNMENTS: Final = (
+    re.compile(r"(?:^|[\s;&|(`{])(\w+)(?:\[[^\]]*\])?\+?=", re.ASCII),
+    re.compile(r"\b(?:for|select)\s+(\w+)", re.ASCII),
+    re.compile(r"\bprintf\s+-v\s+(\w+)", re.ASCII),
+    re.compile(r"\$\{(\w+):?=", re.ASCII),
+    re.compile(r"\(\(\s*(?:\+\+|--)?(\w+)", re.ASCII),
+)
+"""Forms that give the variable in their group a value."""
+_NAMING: Final = re.compile(
+    r"\b(?:read|mapfile|readarray|getopts|local|declare|typeset|export|unset)\b([^;&|\n]*)", re.ASCII
+)
+"""Commands of the shell that give values to the variables that follow."""
+_BASES: Final = frozenset({"wildcards", "input", "output", "params", "resources", "config", "log", "meta", "task"})
+"""Names before a dot or a bracket in commands of other systems."""
+_PROVIDED: Final = {
+    "cpus": "LONGSHORE_JOB_CPUS",
+    "threads": "LONGSHORE_JOB_CPUS",
+    "mem_mb": "LONGSHORE_JOB_MEMORY_MB",
+    "memory": "LONGSHORE_JOB_MEMORY_MB",
+    "disk_mb": "LONGSHORE_JOB_DISK_MB",
+    "tmpdir": "TMPDIR",
+    "attempt": "LONGSHORE_JOB_ATTEMPT",
+}
+"""Variable of a job's environment that has the value of a foreign name."""
+
+
+def refuse_foreign_placeholders(
+    text: str,
+    origin: Origin,
+    task: TaskEntry,
+    description: PipelineDeclaration,
+    shell_variables: Collection[str] = (),
+) -> None:
+    """Refuse a command with a placeholder that no value would replace.
+
+    `shell_variables` are variables that the environment of jobs has.
+
+    Raises
+    ------
+    ConfigError
+        There is such a placeholder.
+    """
+    what = f"the command of the task '{task.label}' uses"
+    for found in _foreign_placeholders(text, task, description):
+        written = found.group()
+        guess = _right_spelling(found["name"], _KEY.findall(found["parts"]), task)
+        raise ConfigError(
+            f"{what} '{written}', which nothing replaces",
+            origin=origin,
+            hint=f"{guess} If the text is meant, double the braces: '{{{written}}}'.".strip(),
+        )
+    for found in _SHELL_VARIABLE.finditer(text):
+        name = found["name"]
+        known = name in description.dimensions or name in description.datasets
+        if known and name not in shell_variables and name not in _set_variables(text):
+            raise ConfigError(
+                f"{what} '{found.group()}', a variable of the shell that nothing sets",
+                origin=origin,
+                hint=f"Did you mean '{{{name}}}'? Else set the variable in the command, or give it another name.",
+            )
+
+
+def _foreign_placeholders(text: str, task: TaskEntry, description: PipelineDeclaration) -> Iterator[re.Match[str]]:
+    known = _BASES | {*description.dimensions, *description.datasets}
+    for found in _FOREIGN.finditer(text):
+        name, parts = found["name"], found["parts"]
+        # An array of awk has elements such as {n[NR]}.
+        is_element = "." not in parts and not _NUMBERED.fullmatch(parts) and name not in known
+        if not is_element and not _is_column(name, parts, task, description):
+            yield found
+
+
+def _is_column(name: str, parts: str, task: TaskEntry, description: PipelineDeclaration) -> bool:
+    """Whether a placeholder is a column of the table that brought a dimension of the task."""
+    entry = description.dimensions.get(name)
+    from_table = entry is not None and entry.file is not None and entry.file.kind is FileKind.TABLE
+    return from_table and name in task.dimensions and parts.count(".") == 1 and "[" not in parts
+
+
+def _right_spelling(name: str, keys: list[str], task: TaskEntry) -> str:
+    """Hint with the spelling that may have been meant."""
+    known = (*task.dimensions, *task.inputs, *task.outputs)
+    files = list({"input": task.inputs, "output": task.outputs}.get(name, ()))
+    last = keys[-1]
+    meant = ""
+    if last in known:
+        meant = last
+    elif files and last.lstrip("-").isdigit() and -len(files) <= int(last) < len(files):
+        meant = files[int(last)]
+    elif len(files) == 1:
+        meant = files[0]
+    elif name in known:
+        meant = name
+    if meant:
+        return f"Did you mean '{{{meant}}}'?"
+    if variable := _PROVIDED.get(last):
+        return f"Did you mean '${variable}'?"
+    names = ", ".join(f"'{{{each}}}'" for each in known)
+    return did_you_mean(last, known) or (f"The task has {names}." if known else "")
+
+
+def _set_variables(text: str) -> set[str]:
+    """Variables to which a line of shell gives a value."""
+    names = {found[1] for pattern in _ASSIGNMENTS for found in pattern.finditer(text)}
+    return names.union(*(_KEY.findall(found[1]) for found in _NAMING.finditer(text)))

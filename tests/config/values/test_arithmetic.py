@@ -1,0 +1,66 @@
+"""Amounts may be arithmetic with numbers and pure functions; any other text stays as it is."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longshore.config.values.arithmetic import evaluate_amount
+from longshore.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("100 * 3", "300"),
+        ("250.5 * 2", "501"),
+        ("1 / 3 * 3 + 0.5", "1.5"),
+        ("(1 + 2) * 4 GB", "12 GB"),
+        ("10 - 4", "6"),
+        ("7 // 2 + 7 % 4", "6"),
+        ("-2 * -3", "6"),
+        ("max(200, 100 * 3)", "300"),
+        ("round(2.6) + int(3.9) MiB", "6 MiB"),
+        ("sum([1, 2, 3])", "6"),
+        ("bpsEval(max, [1, 5]) * 2", "10"),
+        ("0.0000001 * 1", "0.0000001"),
+        # Not arithmetic:
+        ("2048", "2048"),
+        ("1.5 GiB", "1.5 GiB"),
+        ("1:30:00", "1:30:00"),
+        ("2-03:00:00", "2-03:00:00"),
+        ("1h30m", "1h30m"),
+        ("", ""),
+    ],
+)
+def test_arithmetic_is_evaluated_and_other_text_is_kept(text: str, value: str) -> None:
+    assert evaluate_amount(text) == value
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("1 / 0", "divides by zero"),
+        ("x * 3", "is no arithmetic with numbers"),
+        ("2 ** 9", "is no arithmetic with numbers"),
+        ("(1, 2)", "is no arithmetic with numbers"),
+        ("open(1)", "calls the unknown function 'open'"),
+        ("rund(1.5)", "calls the unknown function 'rund'"),
+        ("int()() * 2", "is no arithmetic with numbers"),
+        ("str(1) + 1", "is no arithmetic with numbers"),
+        ("round(1, 999)", "asks for more than 100 digits"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_an_error(text: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        evaluate_amount(text)
+    assert problem in caught.value.message
+
+
+@given(st.text("0123456789.+-*/%()[], aemxinrud_KMGiB:", max_size=30))
+def test_any_text_is_evaluated_kept_or_refused(text: str) -> None:
+    with suppress(ConfigError):
+        assert isinstance(evaluate_amount(text), str)
