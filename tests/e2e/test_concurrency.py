@@ -92,7 +92,7 @@ def test_a_category_bounds_the_jobs_of_one_run(cli: Cli, write_run: WriteRun, tm
     ran = cli("submit", run_of(write_run, "only", text), "--wait")
     assert ran.returncode == 0, ran.stderr
     assert most_at_once(tmp_path / "signs") == 1
-    assert "1 of 1 jobs of the category 'heavy' run" in ran.stderr
+    assert "1 of 1 job of the category 'heavy' run" in ran.stderr
     assert "should be limited" not in ran.stderr
 
 

@@ -53,7 +53,7 @@ def test_an_end_that_only_the_keeper_recorded_is_noted_and_used(cli: Cli, dead: 
     cut_before(dead, "started")
     found = cli("verify", dead)
     assert found.returncode == 0
-    assert f"lacks the ends of 1 attempts that '{dead}/keeper' has" in found.stdout
+    assert f"lacks the ends of 1 attempt that '{dead}/keeper' has" in found.stdout
     assert cli("resume", dead).returncode == 0
     assert cli("report", "--id", dead, "--watch").returncode == 0
     assert (tmp_path / "ran").read_text("utf-8") == "x\n", "its job is not run again"
@@ -67,7 +67,7 @@ def test_an_end_that_only_an_end_record_tells_is_noted(cli: Cli, dead: Path) -> 
     leave_end(dead, tag)
     found = cli("verify", dead, "--list")
     assert found.returncode == 0
-    assert f"lacks the ends of 1 attempts that '{dead}/ends' has" in found.stdout
+    assert f"lacks the ends of 1 attempt that '{dead}/ends' has" in found.stdout
     assert f"checked      ends/{tag}/0.1: checksum" in found.stdout
 
 

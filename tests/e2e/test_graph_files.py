@@ -219,6 +219,6 @@ def test_the_ending_of_a_name_tells_the_source(cli: Cli, write: Write, tmp_path:
     (tmp_path / "p.yaml").write_bytes(msgspec.json.encode(PIPELINE))
     found = cli("acquire", write(graphFile="p.yaml#say"))
     assert found.returncode == 0, found.stderr
-    assert "4 tasks of 1 labels" in found.stdout
+    assert "4 tasks of 1 label," in found.stdout
     (tmp_path / "p").write_bytes(msgspec.json.encode(PIPELINE))
     assert "7 tasks of 3 labels" in cli("acquire", write(graphFile="p", graphSource="pipeline")).stdout

@@ -124,7 +124,7 @@ def test_counts_that_do_not_add_up_are_unknown_with_a_note(written: WrittenRun) 
     opened = OpenRun(run=written.run, card=card)
     for report in (status_run(opened), report_run(opened, details=False), report_run(opened, details=True)):
         assert report.state is JobState.UNKNOWN
-        assert "the states of 6 jobs are known, and the run has 9" in report.notes
+        assert "states are known of 6 jobs, and the run has 9" in report.notes
 
 
 def test_a_dead_engine_is_never_running(written: WrittenRun) -> None:

@@ -109,7 +109,7 @@ def test_a_job_may_take_more_than_one_and_a_category_counts_jobs_of_the_run() ->
     assert sorted(started(made)) == [0, 2]
     assert set(bounds.describe_full(made.blocked_amounts())) == {
         "the limit 'db_limit' lets 3 run at once: 3 of this run do",
-        "1 of 1 jobs of the category 'heavy' run",
+        "1 of 1 job of the category 'heavy' run",
     }
     end(made, 2)
     assert started(made) == [3]

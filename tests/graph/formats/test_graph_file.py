@@ -230,7 +230,7 @@ def test_parents_far_down_in_the_file() -> None:
 def test_lines_beyond_the_count_are_refused() -> None:
     error = refused(lines_of(A, B, tasks=1))
     assert str(error) == (
-        "g.jsonl:3:1: there is more in the file than the 0 files, 1 tasks and 0 programs that its first line counts"
+        "g.jsonl:3:1: there is more in the file than the 0 files, 1 task and 0 programs that its first line counts"
     )
 
 

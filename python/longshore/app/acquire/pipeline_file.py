@@ -20,6 +20,7 @@ from longshore.errors import ConfigError, FilesError, PreparationError
 from longshore.graph.declaration.imports import substitute_parameters
 from longshore.graph.declaration.pipeline_parts import PipelineKind, pipeline_kind, select_tasks
 from longshore.graph.pipeline.pipeline import DEFAULT_LIMIT, Pipeline, PipelineSettings, missing_files, read_pipeline
+from longshore.model.wording import count_noun
 from longshore.world.files.presence import can_see
 from longshore.world.read.yaml_includes import read_yaml
 
@@ -98,7 +99,9 @@ def _read_pipeline(
     if static is not None:
         static.seen.extend(Problem(message=each.message, hint=each.hint, origin=each.origin) for each in missing)
         if left_out := pipeline.tasks - len(pipeline.graph.dag):
-            static.left_out.append(f"{left_out:,} of {pipeline.tasks:,} tasks, and files that two of them write")
+            static.left_out.append(
+                f"{left_out:,} of {count_noun(pipeline.tasks, 'task')}, and files that two of them write"
+            )
     elif missing:
         raise missing[0]
     return pipeline, (*imports.files, *read)

@@ -16,6 +16,7 @@ from longshore.model.run.moment import format_moment
 from longshore.model.run.report import RunReport
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import JobState
+from longshore.model.wording import count_noun
 from longshore.world.files.disk_space import describe_full_disk
 from longshore.world.runs.job_maps import read_job_maps
 
@@ -86,7 +87,7 @@ def report_of_status(opened: OpenRun, status: RunStatus) -> RunReport:
     state, notes = status.state, status.notes
     counted = sum(status.counts.values())
     if counted != card.expected:
-        notes = (*notes, f"the states of {counted} jobs are known, and the run has {card.expected}")
+        notes = (*notes, f"states are known of {count_noun(counted, 'job')}, and the run has {card.expected}")
         state = JobState.UNKNOWN
     attributes = card.attributes
     first = card.submissions[0] if card.submissions else None

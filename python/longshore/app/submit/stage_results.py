@@ -21,6 +21,7 @@ from longshore.app.submit.saved_graphs import graphs_to_save, write_graphs_only
 from longshore.app.submit.stages import Stage, StageRecord, advance_run, noting_kept_graph, reserved_id
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
 from longshore.app.submit.transform import RunPlan
+from longshore.model.wording import count_noun
 
 _RECORDS: Final = {
     Stage.ACQUIRE: AcquiredRun,
@@ -107,7 +108,9 @@ def _describe_stage(record: StageRecord) -> tuple[Stage, str, dict[str, int], di
             graph = record.payload.graph
             counts = {"tasks": len(graph.dag), "edges": sum(map(len, graph.dag.children)), "files": len(graph.files)}
             labels = dict(Counter(task.label for task in graph.dag.nodes))
-            made = f"{counts['tasks']} tasks of {len(labels)} labels, {counts['edges']} edges, {counts['files']} files"
+            sizes = {"task": counts["tasks"], "edge": counts["edges"], "file": counts["files"]}
+            tasks, edges, files = (count_noun(number, noun) for noun, number in sizes.items())
+            made = f"{tasks} of {count_noun(len(labels), 'label')}, {edges}, {files}"
             return Stage.ACQUIRE, made, counts, labels
         case ClusteredRun():
             dag = record.graph.dag

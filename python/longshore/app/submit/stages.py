@@ -16,6 +16,7 @@ from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun, submit_once
 from longshore.app.submit.transform import RunPlan, plan_run
 from longshore.app.submit.write_run import write_run
+from longshore.model.wording import count_noun
 from longshore.world.runs.registry import remove_entry, reserve_id
 
 _MOST_NAMED: Final = 5
@@ -63,13 +64,13 @@ def _run_next_stage(record: StageRecord, progress: RecordingProgress) -> StageRe
             progress.stage("reading the payload")
             return acquire_run(record, progress)
         case AcquiredRun():
-            progress.stage(f"clustering {_count_text(len(record.payload.graph.dag), 'task')}")
+            progress.stage(f"clustering {count_noun(len(record.payload.graph.dag), 'task')}")
             return cluster_run(record)
         case ClusteredRun():
-            progress.stage(f"making jobs of {_count_text(len(record.graph.dag), 'cluster')}")
+            progress.stage(f"making jobs of {count_noun(len(record.graph.dag), 'cluster')}")
             return plan_run(record, progress)
         case RunPlan():
-            progress.stage(f"writing {_count_text(len(record.workflow), 'job')} to '{record.run.paths.root}'")
+            progress.stage(f"writing {count_noun(len(record.workflow), 'job')} to '{record.run.paths.root}'")
             prepared = write_run(record)
             _note_private_files(record, prepared, progress)
             return prepared
@@ -85,7 +86,7 @@ def _note_private_files(plan: RunPlan, prepared: PreparedRun, progress: Progress
     if group and prepared.private_files:
         shown = ", ".join(f"'{name}'" for name in prepared.private_files[:_MOST_NAMED])
         others = len(prepared.private_files) - _MOST_NAMED
-        more = f" and {_count_text(others, 'more file')}" if others > 0 else ""
+        more = f" and {count_noun(others, 'more file')}" if others > 0 else ""
         progress.note(
             f"only you can read {shown}{more}, not the group '{group}', because of secrets in the configuration; "
             "name environment variables instead to share all files"
@@ -116,7 +117,3 @@ def reserved_id() -> Iterator[tuple[str, float]]:
     except BaseException:
         remove_entry(run_id)
         raise
-
-
-def _count_text(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" + ("" if number == 1 else "s")

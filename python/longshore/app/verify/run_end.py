@@ -20,6 +20,7 @@ from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.codec import decode_events
 from longshore.model.run.damage import Damage
 from longshore.model.run.event import Ended, Event, Finished, Lost, Started, Submitting
+from longshore.model.wording import count_noun
 from longshore.world.files.read_file import read_file
 from longshore.world.host import boot_id
 
@@ -134,8 +135,8 @@ def note_missing_ends(run: RunPaths, extents: Sequence[LifeExtent]) -> Iterator[
     for folder, ends in ended.items():
         if missing := ends - known:
             yield (
-                f"the journal of life {life} lacks the ends of {len(missing)} attempts that '{folder}' has, as after "
-                "a crash or a cut: 'resume' takes them from there"
+                f"the journal of life {life} lacks the ends of {count_noun(len(missing), 'attempt')} that '{folder}' "
+                "has, as after a crash or a cut: 'resume' takes them from there"
             )
 
 

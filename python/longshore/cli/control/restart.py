@@ -21,6 +21,7 @@ from longshore.cli.options import (
     run_option,
 )
 from longshore.errors import SubmissionRefusedError
+from longshore.model.wording import count_noun
 
 if TYPE_CHECKING:
     from longshore.app.changes.compare import RunComparison
@@ -217,12 +218,14 @@ def _print_plan(plan: RestartPlan, run: str) -> None:
         )
         return
     texts = _reason_texts(plan)
-    click.echo(f"longshore: {plan.total} jobs of '{run}' run again", err=True)
+    click.echo(
+        f"longshore: {count_noun(plan.total, 'job')} of '{run}' {'runs' if plan.total == 1 else 'run'} again", err=True
+    )
     for label, counts in plan.reasons.items():
         reasons = ", ".join(f"{count} {texts[why]}" for why, count in counts.items())
         click.echo(f"longshore:   {label}: {reasons}", err=True)
     if plan.unfinished:
-        click.echo(f"longshore: {plan.unfinished} jobs that were not over continue", err=True)
+        click.echo(f"longshore: not over, and continued: {count_noun(plan.unfinished, 'job')}", err=True)
     if plan.changes.set:
         values = ", ".join(f"{key}={value}" for key, value in plan.changes.set.items())
         click.echo(f"longshore: {values} is set for {plan.changed} of them", err=True)

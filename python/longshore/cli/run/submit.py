@@ -11,6 +11,7 @@ import click
 from longshore.app import api
 from longshore.cli.options import JSON, OptionRecord, group_options, print_json
 from longshore.cli.submit_options import FILE_TYPE, report_submission, submission_options
+from longshore.model.wording import count_noun
 
 if TYPE_CHECKING:
     from longshore.app.changes.reuse import ReusePlan
@@ -98,9 +99,9 @@ def _submit_reusing(
         progress=progress,
     )
     kept = len(plan.match.kept)
-    progress.note(f"{kept} of {len(plan.names)} jobs keep their results of run '{plan.earlier.card.id}'")
+    progress.note(f"{kept} of {count_noun(len(plan.names), 'job')} keep their results of run '{plan.earlier.card.id}'")
     if plan.gone:
-        progress.note(f"{len(plan.gone)} jobs of that run are gone, such as '{plan.gone[0]}'")
+        progress.note(f"gone since that run: {count_noun(len(plan.gone), 'job')}, such as '{plan.gone[0]}'")
     return plan
 
 

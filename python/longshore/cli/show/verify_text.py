@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from longshore.model.wording import count_noun
+
 if TYPE_CHECKING:
     from longshore.app.verify.verify import VerifyResult
 
@@ -28,13 +30,13 @@ def _lines(result: VerifyResult, *, lists: bool) -> Iterator[str]:
     for note in result.notes:
         yield f"note         {note}"
     run = result.opened
-    files = f"{len(result.covered):,} files and {sum(result.events.values()):,} events"
+    files = f"{count_noun(len(result.covered), 'file')} and {count_noun(sum(result.events.values()), 'event')}"
     if result.is_intact:
         yield f"intact       run '{run.card.id}': {files}"
         return
     number = len(result.damages) - len(closed)
     if closed:
-        yield f"run '{run.card.id}': {len(closed)} of {len(result.covered):,} files are not readable for you"
+        yield f"run '{run.card.id}': {len(closed)} of {count_noun(len(result.covered), 'file')} cannot be read by you"
         yield "Their owner can check them: longshore verify " + str(run.run.root)
     if number:
         yield f"run '{run.card.id}' has {number} damaged {'place' if number == 1 else 'places'}; {files} were checked"

@@ -77,6 +77,7 @@ from longshore.model.run.event import (
 )
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import Cause, JobState
+from longshore.model.wording import count_noun
 from longshore.world.clock import Clock
 from longshore.world.files.disk_space import describe_failed_write
 from longshore.world.files.folder import make_folders, remove_file
@@ -225,7 +226,7 @@ class Engine:
         self._forget_tasks(chosen.restarted_jobs)
         if chosen.jobs:
             event = make_restart_event(intervention, chosen.jobs, order="" if intervention.set else order)
-            self._log_line(f"{intervention.who or 'a user'} orders: restart, {len(event.jobs)} jobs run again")
+            self._log_line(f"{intervention.who or 'a user'} orders: restart of {count_noun(len(event.jobs), 'job')}")
             self._record(event)
         if intervention.set:
             self._apply_intervention(msgspec.structs.replace(intervention, act="set"), order)
@@ -242,7 +243,7 @@ class Engine:
                 continue
             self._forget_tasks(jobs)
             over = [job for job in jobs if self.state.code[job] in OVER]
-            self._log_line(f"the workflow changed: the results of {len(over)} jobs are void")
+            self._log_line(f"the workflow changed: the results of {count_noun(len(over), 'job')} are void")
             self._record(Restarted(jobs=tuple(over), who=intervention.who, order=order))
             voided += len(over)
         return voided

@@ -23,6 +23,7 @@ from longshore.model.lines.codec import StoredJob, WorkflowHeader, decode_file, 
 from longshore.model.run.manifest import FileDigest
 from longshore.model.tasks.file import File, is_remote
 from longshore.model.tasks.task import DataId
+from longshore.model.wording import count_noun
 from longshore.model.workflow.attempt_rules import OutputCheck
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.job import JobSettings
@@ -337,7 +338,7 @@ def _blocks(
         if not lines or not lines[-1].endswith(b"\n"):
             complete = header.jobs - remaining + len(lines[:-1])
             raise RunUnreadableError(
-                f"the workflow '{header.name}' is torn: it has {complete} of its {header.jobs} jobs"
+                f"the workflow '{header.name}' is torn: it has {complete} of its {count_noun(header.jobs, 'job')}"
             )
         text = b"".join(lines)
         if check:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from longshore.contract.context import Problem
 from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.settings import EngineSettings
+from longshore.model.wording import count_noun
 from longshore.model.workflow.job import JobSettings
 from longshore.plan.special_jobs import FINAL_LABEL
 
@@ -85,6 +86,6 @@ class ConcurrencyLimits:
     def _describe(self, pool: Pool, name: str) -> str:
         most, taken = pool.capacity[name], pool.amounts_in_use[name]
         if pool is self.categories:
-            return f"{taken} of {most} jobs of the category '{name.removeprefix(_CATEGORY)}' run"
+            return f"{taken} of {count_noun(most, 'job')} of the category '{name.removeprefix(_CATEGORY)}' run"
         others = "" if taken >= most else ", and your other runs use the rest"
         return f"the limit '{name}' lets {most} run at once: {taken} of this run do{others}"

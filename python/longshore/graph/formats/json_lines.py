@@ -13,6 +13,7 @@ from longshore.errors import GraphError
 from longshore.graph.formats.graph_lines import LINE_KEYS, GraphHeader
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.suggestions import did_you_mean
+from longshore.model.wording import count_noun
 from longshore.origin import Origin
 
 _BATCH: Final = 4096
@@ -111,7 +112,9 @@ class LineReader:
         self.line = self.next
         for line in self.lines:
             if line.strip():
-                counted = f"{header.files:,} files, {header.tasks:,} tasks and {header.programs:,} programs"
+                sizes = {"file": header.files, "task": header.tasks, "program": header.programs}
+                files, tasks, programs = (count_noun(number, noun) for noun, number in sizes.items())
+                counted = f"{files}, {tasks} and {programs}"
                 raise GraphError(
                     f"there is more in the file than the {counted} that its first line counts",
                     origin=Origin(self.file, self.line, 1),

@@ -9,6 +9,7 @@ from pathlib import Path
 from longshore.contract.batch import AttemptId
 from longshore.engine.run.members import life_of_tag
 from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.model.wording import count_noun
 from longshore.services.local.guard_file import GuardFile
 from longshore.services.local.keeper_records import (
     ClosedRecord,
@@ -152,7 +153,7 @@ def keepers_elsewhere(folder: Path) -> str:
         over = file.closed and not jobs and not file.is_damaged
         if began is not None and began.host != host_name() and began.boot != boot_id() and not over:
             jobs_by_host[began.host] = jobs_by_host.get(began.host, 0) + jobs
-    return " and ".join(f"a keeper on '{host}', with {jobs} jobs" for host, jobs in jobs_by_host.items())
+    return " and ".join(f"a keeper on '{host}', with {count_noun(jobs, 'job')}" for host, jobs in jobs_by_host.items())
 
 
 def received_members(file: KeeperFile, wanted: AbstractSet[str]) -> dict[str, set[AttemptId]]:

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from longshore.model.wording import count_noun
 from longshore.model.workflow.request import MIB
 from longshore.services.slurm.commands.parse import ClusterFacts, parse_bytes
 
@@ -159,7 +160,7 @@ def describe_limits(
     if facts.max_array:
         found.append(f"arrays of {facts.max_array - 1}")
     if facts.max_jobs:
-        found.append(f"{facts.max_jobs} jobs of all users")
+        found.append(f"{count_noun(facts.max_jobs, 'job')} of all users")
     for each in associations_of_user:
         found += _describe_limit(f"account '{each.account}'", each.max_jobs, each.max_submitted, each.max_time)
     for name in names.qos or existing:

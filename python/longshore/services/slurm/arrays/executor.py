@@ -26,6 +26,7 @@ from longshore.contract.executor import (
 from longshore.contract.intervention import CancelOutcome
 from longshore.errors import ConfigError
 from longshore.model.run.event import Ended, Lost
+from longshore.model.wording import count_noun
 from longshore.services.slurm.arrays.batch_monitor import BatchMonitor
 from longshore.services.slurm.arrays.classify_end import classify_end
 from longshore.services.slurm.arrays.gather_ends import EndGatherer
@@ -256,7 +257,9 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         self._schedule.request_query(seconds_since_boot())
         if self._commands.is_pending(command):
             # Repeated until they are gone.
-            return CancelOutcome(ended=0, alive=(f"{len(wanted)} jobs that scancel has not confirmed yet",))
+            return CancelOutcome(
+                ended=0, alive=(f"{count_noun(len(wanted), 'job')} that scancel has not confirmed yet",)
+            )
         return CancelOutcome(ended=len(wanted))
 
     def discard_ends(self, attempts: Iterable[AttemptId]) -> None:

@@ -1,0 +1,8 @@
+"""Numbers with nouns in messages."""
+
+from __future__ import annotations
+
+
+def count_noun(number: int, noun: str) -> str:
+    """Return a number and a noun, such as ``1 job`` and ``2,000 jobs``."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

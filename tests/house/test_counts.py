@@ -1,0 +1,50 @@
+"""Messages count in the right number: nowhere ``1 jobs``."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import longshore
+
+_ROOT: Final = Path(longshore.__file__).parent
+_PLURAL: Final = re.compile(
+    r" (?:more )?(jobs|tasks|attempts|runs|files|labels|clusters|errors|failures|batches|events)\b"
+)
+_ALWAYS_MANY: Final = {
+    # Module and noun: the number is never one there, or is no count.
+    ("app/control/restart.py", "runs"),
+    ("app/control/steer.py", "runs"),
+    ("cli/control/cancel.py", "runs"),
+    ("cli/show/job_text.py", "runs"),
+    ("engine/run/judge_end.py", "tasks"),
+    ("plan/transform.py", "files"),
+    ("services/slurm/native/native_run.py", "jobs"),
+    ("world/read/yaml_includes.py", "files"),
+}
+
+
+def plural_counts(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and plural noun of each number in an f-string that is followed by the noun, but for a choice of texts."""
+    chosen = {id(child) for node in ast.walk(tree) if isinstance(node, ast.IfExp) for child in ast.walk(node)}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.JoinedStr) or id(node) in chosen:
+            continue
+        for value, text in zip(node.values, node.values[1:], strict=False):
+            if isinstance(value, ast.FormattedValue) and isinstance(text, ast.Constant):
+                found = _PLURAL.match(str(text.value))
+                if found and "count_noun" not in ast.unparse(value):
+                    yield node.lineno, found[1]
+
+
+def test_no_message_says_one_jobs() -> None:
+    found = [
+        f"{path.relative_to(_ROOT)}:{line}: {noun}"
+        for path in sorted(_ROOT.rglob("*.py"))
+        for line, noun in plural_counts(ast.parse(path.read_text("utf-8")))
+        if (str(path.relative_to(_ROOT)), noun) not in _ALWAYS_MANY
+    ]
+    assert found == [], "use count_noun(number, noun)"
