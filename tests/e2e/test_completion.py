@@ -62,7 +62,7 @@ def test_what_belongs_to_the_run_that_was_named(cli: Cli, runs: tuple[str, str])
 
 
 def test_the_rest(cli: Cli) -> None:
-    assert offered(cli, "longshore re") == ["report", "resume", "restart", "release"]
+    assert offered(cli, "longshore re") == ["report", "release", "restart", "resume"]
     assert "local" in offered(cli, "longshore submit x.yaml --compute-site ")
     assert "local" in offered(cli, "longshore site show l")
     assert offered(cli, "longshore ping --wms-service-class lo") == ["local"]

@@ -10,12 +10,16 @@ from tests.command import Cli
 
 @pytest.mark.parametrize("kind", ["pipeline", "script", "lsst", "site"])
 def test_a_start_lints_clean(cli: Cli, tmp_path: Path, kind: str) -> None:
-    ran = cli("init", "--kind", kind, "new")
+    ran = cli("init", "--kind", kind)
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.splitlines()[0] == f"Wrote new/{kind}.yaml"
+    assert ran.stdout.splitlines()[0] == f"Wrote {kind}.yaml"
     # What LSST's set-up puts into the environment.
-    lint = cli("config", "lint", f"new/{kind}.yaml", "--strict", env={"DRP_PIPE_DIR": "/opt/lsst/drp_pipe"})
-    assert (lint.returncode, lint.stdout) == (0, f"new/{kind}.yaml: 0 errors, 0 warnings, 0 notes\n")
+    pipelines = tmp_path / "drp_pipe" / "pipelines" / "INSTRUMENT"
+    pipelines.mkdir(parents=True)
+    (pipelines / "PIPELINE.yaml").write_text("description: d\ntasks: {}\nsubsets: {STEP: {subset: []}}\n", "utf-8")
+    lint = cli("config", "lint", f"{kind}.yaml", "--strict", env={"DRP_PIPE_DIR": str(tmp_path / "drp_pipe")})
+    assert lint.returncode == 0, lint.stdout
+    assert lint.stdout.startswith(f"{kind}.yaml: 0 errors, 0 warnings, 0 notes\n")
 
 
 @pytest.mark.parametrize(("kind", "command"), [("pipeline", "submit"), ("script", "submitcmd")])

@@ -89,6 +89,7 @@ def test_what_every_command_prints_is_what_its_schema_says(cli: Cli, write_run: 
     ask("report", run)
     ask("status", run, status=19)
     ask("restart", run, "--dry-run")
+    ask("submit", path, "--reuse", run, "--dry-run")
     ask("cancel", run)
     ask("resume", run)
     ask("resume", "--all")

@@ -21,6 +21,7 @@ SYSTEM = re.compile("|".join(sorted(SYSTEMS)), re.IGNORECASE)
 LOCAL = re.compile(rf"\b({'|'.join(sorted(ENGLISH))})\b")
 
 EXCEPTIONS = {
+    "cli/near_names.py": "commands of other programs, which users type by habit",
     "cli/setup/completion.py": "`local` is a keyword of the shell",
     "cli/setup/ping.py": "an example in the help, which users can run anywhere",
     "cli/setup/site.py": "an example in the help, which users can run anywhere",

@@ -338,7 +338,7 @@ class TestCommand:
             ("runQuantumCommand: {a: 1}", "1:20: 'runQuantumCommand' must be text or a list of texts"),
             ("runQuantumCommand: [echo, [1]]", "1:27: 'runQuantumCommand' must be text or a list of texts"),
             ("runQuantumCommand: [echo, null]", "must be text"),
-            ("runQuantumCommand: true", "must be text or a list of texts, not 'True'"),
+            ("runQuantumCommand: true", "must be text or a list of texts, not 'true'"),
         ],
     )
     def test_wrong_values(self, text: str, message: str) -> None:

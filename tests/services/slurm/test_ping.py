@@ -87,7 +87,7 @@ def test_all_is_well() -> None:
         "partitions": "main (default): up, 4 nodes, any time; short: drain, 1 nodes, at most 00:10:00",
         "accounts": "root, test",
         "qos": "high, low, normal",
-        "limits": "arrays of 10000; 50000 jobs of all users; "
+        "limits": "arrays of 10000; 50,000 jobs of all users; "
         "account 'test': at most 10 running, 200 submitted, 1-00:00:00 long; "
         "QOS 'high': at most 50 running, 100 submitted",
         "records": "left by each job in the run directory, which its nodes must see",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from longshore.testing.conformance.service import ServiceConformance
 from longshore.testing.conformance.service_capabilities import (
+    AmendableConformance,
     CancellableConformance,
     LivenessProbeConformance,
     LogLocatingConformance,
@@ -18,6 +19,7 @@ class EngineServiceConformance(
     LivenessProbeConformance,
     CancellableConformance,
     RestartableConformance,
+    AmendableConformance,
     ResumableConformance,
     SteerableConformance,
     LogLocatingConformance,

@@ -13,6 +13,7 @@ from shlex import quote
 from typing import ClassVar
 
 from longshore.contract.capabilities import (
+    Amendable,
     BackendOptions,
     BriefEvents,
     Cancellable,
@@ -160,6 +161,21 @@ class RestartableConformance(ServiceTestCase):
             service.restart(run, RestartChanges())
         go.touch()
         assert_state(self.wait_for_end(service, run), JobState.SUCCEEDED)
+
+
+class AmendableConformance(ServiceTestCase):
+    """Services that restart runs with a changed workflow."""
+
+    capability: ClassVar[type] = Amendable
+
+    def test_a_reason_against_another_workflow_is_a_clause(self, service: WmsService, scratch: Path) -> None:
+        assert isinstance(service, Amendable)
+        run = self.start(service, make_workflow({"job_1": "true"}), scratch / "run")
+        self.wait_for_end(service, run)
+        before = list_files(run.root)
+        reason = service.why_not_amended(run)
+        assert reason == reason.strip().rstrip("."), "the caller ends the sentence"
+        assert list_files(run.root) == before, "a question changed the run"
 
 
 class ResumableConformance(ServiceTestCase):
