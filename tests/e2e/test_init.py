@@ -16,7 +16,7 @@ def test_a_start_lints_clean(cli: Cli, tmp_path: Path, kind: str) -> None:
     # What LSST's set-up puts into the environment.
     pipelines = tmp_path / "drp_pipe" / "pipelines" / "INSTRUMENT"
     pipelines.mkdir(parents=True)
-    (pipelines / "PIPELINE.yaml").write_text("description: d\ntasks: {}\nsubsets: {STEP: {subset: []}}\n", "utf-8")
+    (pipelines / "PIPELINE.yaml").write_text("description: d\ntasks: {STEP: a.Task}\n", "utf-8")
     lint = cli("config", "lint", f"{kind}.yaml", "--strict", env={"DRP_PIPE_DIR": str(tmp_path / "drp_pipe")})
     assert lint.returncode == 0, lint.stdout
     assert lint.stdout.startswith(f"{kind}.yaml: 0 errors, 0 warnings, 0 notes\n")
