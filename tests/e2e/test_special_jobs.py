@@ -186,3 +186,13 @@ def test_a_gap_at_the_beginning_is_no_final_job_but_an_error(cli: Cli, write_run
         ran = cli(stage, write_run(COMMON + "finalJob: {command2: 'echo x'}\n"))
         assert ran.returncode == 7
         assert "run.yaml:6:22: the final job has 'command2' and no 'command1'" in ran.stderr
+
+
+@pytest.mark.parametrize("service", ["htcondor", "slurm"])
+def test_defaults_of_a_service_for_a_final_job_are_no_section_without_effect(
+    cli: Cli, write_run: WriteRun, service: str
+) -> None:
+    written = write_run("runQuantumCommand: 'true'\nsite: {here: {}}\n")
+    ran = cli("prepare", written, "--wms-service-class", service, "--compute-site", "here")
+    assert ran.returncode == 0, ran.stderr
+    assert "has an effect" not in ran.stderr

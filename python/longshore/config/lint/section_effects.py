@@ -66,12 +66,15 @@ def _find_double_command(items: Mapping[str, Node], root: Node) -> Iterator[Find
 
 def _check_final_job(section: Node | None) -> Iterator[Finding]:
     items = map_items(section)
-    if section is None or not items or not _is_unset(items.get("whenRun")):
+    written = [item for item in items.values() if _is_user_written(item)]
+    # Defaults of a service may have keys for a final job that there is not.
+    if section is None or not written or not _is_unset(items.get("whenRun")):
         return
     if not any(_NUMBERED_COMMAND.fullmatch(key) for key in items):
         other = items.get("runQuantumCommand")
         hint = "Give it a 'command'." if other is None else "Write 'command' instead of 'runQuantumCommand'."
-        yield _no_effect(("finalJob",), section.origin, "it has no command", hint)
+        origin = section.origin if _is_user_written(section) else written[0].origin
+        yield _no_effect(("finalJob",), origin, "it has no command", hint)
 
 
 def _are_rivals(command: Node, first: Node) -> bool:
