@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from longshore.app.progress import HeldNotes, RecordingProgress, warn
 from longshore.cli import logging_setup
 
 
@@ -29,6 +30,25 @@ def test_notes_are_logged_immediately(caplog: pytest.LogCaptureFixture) -> None:
         progress.note("look here")
         assert messages(caplog) == ["look here"]
         assert caplog.records[0].levelno == logging.WARNING
+
+
+def test_a_warning_is_printed_as_loud_as_by_lint(capsys: pytest.CaptureFixture[str]) -> None:
+    handlers = list(logging.getLogger().handlers)
+    logging_setup.set_up_logging(levels=(), long_lines=False, files=(), terminal=True, labels=())
+    try:
+        with logging_setup.LogProgress() as progress:
+            held = HeldNotes(RecordingProgress(progress))
+            held.note("a fact")
+            warn(held, "f.yaml:1:1: unknown key 'requestMemroy'")
+            held.release()
+            warn(held, "late")
+    finally:
+        logging.getLogger().handlers[:] = handlers
+    assert capsys.readouterr().err.splitlines() == [
+        "longshore: note: a fact",
+        "longshore: warning: f.yaml:1:1: unknown key 'requestMemroy'",
+        "longshore: warning: late",
+    ]
 
 
 def test_short_stages_are_not_logged(caplog: pytest.LogCaptureFixture) -> None:

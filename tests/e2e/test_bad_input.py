@@ -21,9 +21,9 @@ LeftBehind = Callable[[], list[str]]
 
 
 def errors_of(ran: CommandResult) -> list[str]:
-    """The lines of an error, which must be all that is said beside notes."""
+    """The lines of an error, which must be all that is printed beside notes and warnings."""
     assert "Traceback" not in ran.stderr
-    lines = [line for line in ran.said if not line.startswith("longshore: note: ")]
+    lines = [line for line in ran.said if not line.startswith(("longshore: note: ", "longshore: warning: "))]
     assert 1 <= len(lines) <= 2, ran.stderr
     assert lines[0].startswith("longshore: error: "), ran.stderr
     assert not ran.stdout
@@ -448,8 +448,16 @@ def test_output_that_cannot_be_written(words: list[str], cli: Cli) -> None:
 TWO: Tasks = {"a": ("A", []), "b": ("B", ["a"])}
 
 
-def test_a_misspelled_key_is_only_a_note(cli: Cli, write_run: WriteRun) -> None:
+def test_a_misspelled_key_is_only_a_warning(cli: Cli, write_run: WriteRun) -> None:
     ran = cli("submit", write_run("requestMemroy: 5\nrunQuantumCommand: 'true'\n", TWO).name, "--wait")
     assert ran.returncode == 0
-    note = "note: run.yaml:2:1: nothing knows the key 'requestMemroy'. Did you mean 'requestMemory'?"
+    note = "warning: run.yaml:2:1: nothing knows the key 'requestMemroy'. Did you mean 'requestMemory'?"
     assert note in ran.stderr
+
+
+def test_a_misspelled_section_is_a_warning_with_the_words_of_lint(cli: Cli, write_run: WriteRun) -> None:
+    path = write_run("runQuantumCommand: 'true'\nfinaljob: {command: 'true'}\n", ONE)
+    linted = cli("config", "lint", path).stdout.splitlines()[0]
+    assert ": warning: " in linted
+    warning = linted.replace(": warning: ", ": ")
+    assert f"longshore: warning: {warning}" in cli("transform", path).stderr

@@ -56,6 +56,8 @@ def test_after_a_failure(cli: Cli, write_run: WriteRun, tmp_path: Path, when: st
     ran = submit(cli, path, "--set", f".finalJob.whenRun={when}")
     assert ran.returncode == 19
     assert ("final" in said(tmp_path)) is runs
+    note = "the final job ran although 2 jobs did not succeed; to run it only after success"
+    assert (note in ran.stderr) is runs
 
 
 def test_the_final_script_is_that_of_bps(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:

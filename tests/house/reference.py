@@ -25,6 +25,9 @@ _FILES = {
     "lsst.yaml": " (quantum graphs only)",
 }
 
+_IMPLIED = {("finalJob", "whenRun"): '`"ALWAYS"` (with a command)'}
+"""Defaults that no file of defaults has, because they depend on another key."""
+
 _HEAD = """# Configuration keys
 
 <!-- Made by `python -m tests.house.reference` from the schema and the defaults; do not edit. -->
@@ -97,6 +100,8 @@ def _type(value: dict[str, Any]) -> str:
 
 
 def _default(key: str, defaults: dict[str, Any], path: tuple[str, ...]) -> str:
+    if implied := _IMPLIED.get((*path, key)):
+        return implied
     for file, note in _FILES.items():
         for place in (defaults[file], *(defaults[file].get(name) for name in path)):
             if isinstance(place, dict) and place.get(key) is not None and not isinstance(place[key], dict):

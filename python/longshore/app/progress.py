@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -33,12 +34,18 @@ class RecordingProgress:
     progress: Progress
     notes: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    """The notes that are warnings: all but facts about the surroundings."""
+    """The notes that `--strict` refuses: all but facts about the surroundings."""
 
     def note(self, text: str) -> None:
-        """Forward a warning and record it."""
+        """Forward a note and record it."""
         self.warnings.append(text)
         self.inform(text)
+
+    def warn(self, text: str) -> None:
+        """Forward a warning and record it."""
+        self.warnings.append(text)
+        self.notes.append(text)
+        warn(self.progress, text)
 
     def inform(self, text: str) -> None:
         """Forward and record a fact that is no warning."""
@@ -48,6 +55,11 @@ class RecordingProgress:
     def stage(self, text: str) -> None:
         """Forward the start of a stage."""
         self.progress.stage(text)
+
+
+def warn(progress: Progress, text: str) -> None:
+    """Report a warning about the user's files; a note where the receiver does not tell them apart."""
+    getattr(progress, "warn", progress.note)(text)
 
 
 class SilentProgress:
@@ -65,14 +77,21 @@ class HeldNotes:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._notes: list[str] | None = []
+        self._notes: list[Callable[[], None]] | None = []
 
     def note(self, text: str) -> None:
         """Keep a note, or forward it after the release."""
+        self._keep(lambda: self._progress.note(text))
+
+    def warn(self, text: str) -> None:
+        """Keep a warning, or forward it after the release."""
+        self._keep(lambda: warn(self._progress, text))
+
+    def _keep(self, forward: Callable[[], None]) -> None:
         if self._notes is None:
-            self._progress.note(text)
+            forward()
         else:
-            self._notes.append(text)
+            self._notes.append(forward)
 
     def stage(self, text: str) -> None:
         """Forward the start of a stage."""
@@ -81,5 +100,5 @@ class HeldNotes:
     def release(self) -> None:
         """Forward the notes so far, and all later ones at once."""
         notes, self._notes = self._notes or (), None
-        for note in notes:
-            self._progress.note(note)
+        for forward in notes:
+            forward()

@@ -14,6 +14,8 @@ from longshore.errors import UsageError
 LOGGER: Final = logging.getLogger("longshore")
 _ANNOUNCE_AFTER_S: Final = 1.0
 """Seconds after which a stage is announced; shorter stages stay silent."""
+_LEVEL_WORD: Final = "level_word"
+"""Attribute of a record with its level as printed."""
 _LSST_LEVELS: Final = {"TRACE": 5, "VERBOSE": 15}
 """LSST's log levels beyond Python's own."""
 
@@ -34,6 +36,10 @@ class LogProgress:
         """Log a note for the user."""
         LOGGER.warning(text)
 
+    def warn(self, text: str) -> None:
+        """Log a warning about the user's files."""
+        LOGGER.warning(text, extra={_LEVEL_WORD: "warning"})
+
     def stage(self, text: str) -> None:
         """Begin a stage that may take a while."""
         self._cancel_timer()
@@ -53,8 +59,9 @@ class _ShortFormatter(logging.Formatter):
     """Formats ``longshore: message``, with the level if it is unusual."""
 
     def format(self, record: logging.LogRecord) -> str:
-        level = {logging.WARNING: "note: ", logging.ERROR: "error: "}.get(record.levelno, "")
-        return f"longshore: {level}{record.getMessage()}"
+        word = {logging.WARNING: "note", logging.ERROR: "error"}.get(record.levelno, "")
+        word = getattr(record, _LEVEL_WORD, word)
+        return f"longshore: {word}: {record.getMessage()}" if word else f"longshore: {record.getMessage()}"
 
 
 class _JsonFormatter(logging.Formatter):

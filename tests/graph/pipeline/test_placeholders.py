@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import string
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from longshore.config.values.merge import to_node
@@ -47,6 +48,13 @@ def read(command: Any, **settings: Any) -> Pipeline:
         ("bwa ${sample}", "${sample}", "Did you mean '{sample}'?"),
         ("bwa ${bam} x", "${bam}", "Did you mean '{bam}'?"),
         ("sampler=1; bwa ${sample}", "${sample}", "Did you mean '{sample}'?"),
+        ("cat $fastq {index} | wc", "$fastq", "Did you mean '{fastq}'?"),
+        ('echo "$sample" > {bam}', "$sample", "Did you mean '{sample}'?"),
+        ("cp x_$sample.txt {bam}", "$sample", "Did you mean '{sample}'?"),
+        ("bash -o pipefail -c 'cat $fastq | wc'", "$fastq", "Did you mean '{fastq}'?"),
+        (["bash", "-c", "cat $fastq | wc"], "$fastq", "Did you mean '{fastq}'?"),
+        ("[ $sample = A ] || true", "$sample", "Did you mean '{sample}'?"),
+        ("bwa !{fastq} > {bam}", "!{fastq}", "Did you mean '{fastq}'?"),
     ],
 )
 def test_a_foreign_placeholder_is_an_error_with_the_right_spelling(command: Any, written: str, guess: str) -> None:
@@ -70,24 +78,37 @@ def test_a_foreign_placeholder_is_an_error_with_the_right_spelling(command: Any,
         "export bam=1; echo ${bam}",
         "printf -v sample %s x; echo ${sample}",
         "echo ${sample:=x} ${sample}",
+        "sample=A; for lane in 1 2; do echo $sample $lane; done",
+        "echo x | while read -r fastq; do echo $fastq $bamboo; done",
+        "awk -F, '{sample = NF; bam++; print $sample, $bam}' {fastq}",
+        "awk -v lane=3 '{print $lane}' {fastq}",
+        "perl -ne 'my ($sample, $lane) = split; $bam .= $sample; print $lane, $bam' {fastq}",
+        "Rscript -e 't <- read.csv(commandArgs(T)[1]); print(t$sample); print(t[[1]]$lane)' {fastq}",
+        "jq --arg sample {sample} '.[$sample] as $lane | $lane' {fastq}",
+        ["awk", "{sample = 1; print $sample}", "{fastq}"],
+        ["jq", "--arg", "lane", "1", ".[$lane]", "{fastq}"],
+        r'echo "\$sample"',
+        'echo done!{sample} "!"{lane} {{!{lane}}}',
         "echo {{wildcards.sample}} {{a[0]}} $${{sample}}",
         "jq '{a: .b}' {fastq} | python -c 'print({1: 2}[1])'",
         "find . -exec ls {} +; echo {1..3} {a,b}.txt",
         "echo {sample.fastq_1} {sample} {lane:03}",
     ],
 )
-def test_shell_and_awk_stay_legal(command: str) -> None:
+def test_shell_and_scripts_stay_legal(command: Any) -> None:
     assert len(read(command).graph.dag) == 4
 
 
 def test_a_variable_of_the_environment_of_jobs_is_legal() -> None:
-    assert len(read("bwa ${sample}", shell_variables=frozenset({"sample"})).graph.dag) == 4
+    for command in ("bwa ${sample}", "bwa $sample"):
+        assert len(read(command, shell_variables=frozenset({"sample"})).graph.dag) == 4
     with pytest.raises(ConfigError, match="nothing sets"):
         read("bwa ${sample}", shell_variables=frozenset({"lane"}))
 
 
 @given(st.text(string.ascii_letters + string.digits + " $;|&<>()'\"/-_=*?#%:\n" + ".,", max_size=40))
-def test_a_command_without_braces_is_never_refused(text: str) -> None:
+def test_a_command_without_names_of_the_pipeline_is_never_refused(text: str) -> None:
+    assume(not re.search(r"\$(sample|lane|other|fastq|index|bam)", text))
     assert len(read("run " + text).graph.dag) == 4
 
 

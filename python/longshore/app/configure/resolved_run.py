@@ -18,7 +18,7 @@ from longshore.app.configure.lint import check_configuration
 from longshore.app.configure.service_lookup import default_site, find_service
 from longshore.app.configure.site import ResolvedSite
 from longshore.app.configure.user_functions import make_caller
-from longshore.app.progress import Progress, RecordingProgress
+from longshore.app.progress import Progress, RecordingProgress, warn
 from longshore.app.static_check import StaticCheck
 from longshore.config.lint.schema_check import Finding
 from longshore.config.lint.section_checks import find_choices
@@ -173,7 +173,7 @@ def resolve_configuration(draft: Draft, *, is_static: bool = False) -> ResolvedC
 def note_warnings(warnings: Iterable[Finding], progress: Progress) -> None:
     """Print warnings of lint, each with its origin and remedy."""
     for warning in warnings:
-        progress.note(f"{warning.origin}: {warning.message}" + (f". {warning.hint}" if warning.hint else ""))
+        warn(progress, f"{warning.origin}: {warning.message}" + (f". {warning.hint}" if warning.hint else ""))
 
 
 def _checked_run_name(configuration: Configuration, *, is_static: bool) -> str:

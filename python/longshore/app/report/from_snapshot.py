@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,11 +17,15 @@ from longshore.model.run.report import RunReport
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import JobState
 from longshore.model.wording import count_noun
+from longshore.plan.special_jobs import FINAL_LABEL
 from longshore.world.files.disk_space import describe_full_disk
 from longshore.world.runs.job_maps import read_job_maps
 
 END_STATES: Final = frozenset({JobState.DELETED, JobState.FAILED, JobState.SUCCEEDED, JobState.HELD})
 """Possible job states of a finished run."""
+_LOST: Final = (JobState.FAILED, JobState.PRUNED, JobState.DELETED)
+_FINAL_VERBS: Final = {JobState.RUNNING: "runs", JobState.SUCCEEDED: "ran", JobState.FAILED: "ran"}
+"""Per state of a final job that was started, what it does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +93,7 @@ def report_of_status(opened: OpenRun, status: RunStatus) -> RunReport:
     if counted != card.expected:
         notes = (*notes, f"states are known of {count_noun(counted, 'job')}, and the run has {card.expected}")
         state = JobState.UNKNOWN
+    notes = (*notes, *_final_job_notes(status.labels))
     attributes = card.attributes
     first = card.submissions[0] if card.submissions else None
     return RunReport(
@@ -112,6 +117,18 @@ def report_of_status(opened: OpenRun, status: RunStatus) -> RunReport:
         notes=notes,
         paused=status.is_paused,
     )
+
+
+def _final_job_notes(labels: Mapping[str, Mapping[JobState, int]]) -> Iterator[str]:
+    """Note that the final job runs or ran although others did not succeed: its inputs may be of an earlier run."""
+    final = labels.get(FINAL_LABEL, {})
+    verb = next((verb for state, verb in _FINAL_VERBS.items() if final.get(state)), "")
+    lost = sum(counts.get(state, 0) for label, counts in labels.items() if label != FINAL_LABEL for state in _LOST)
+    if verb and lost:
+        yield (
+            f"the final job {verb} although {count_noun(lost, 'job')} did not succeed; to run it only after success: "
+            "finalJob: {whenRun: SUCCESS}"
+        )
 
 
 def report_of_snapshot(opened: OpenRun, snapshot: Snapshot, now: float) -> RunReport:

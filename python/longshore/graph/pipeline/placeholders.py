@@ -18,7 +18,12 @@ _FOREIGN: Final = re.compile(
     re.ASCII,
 )
 _NUMBERED: Final = re.compile(r"\[-?\d+\]", re.ASCII)
-_SHELL_VARIABLE: Final = re.compile(r"(?<!\$)\$\{(?P<name>[A-Za-z_]\w*)\}", re.ASCII)
+_SHELL_VARIABLE: Final = re.compile(
+    r"(?<!\$)\$\{(?P<braced>[A-Za-z_]\w*)\}|(?<![\\$])\$(?P<plain>[A-Za-z_]\w*)", re.ASCII
+)
+_MARKED: Final = re.compile(r"(?<![\w\\!{])!\{(?P<name>[A-Za-z_]\w*)\}(?!\})", re.ASCII)
+"""A placeholder of Nextflow in a block for the shell."""
+_QUOTED: Final = re.compile(r"'[^']*'")
 _KEY: Final = re.compile(r"-?\w+", re.ASCII)
 _ASSIGNMENTS: Final = (
     re.compile(r"(?:^|[\s;&|(`{])(\w+)(?:\[[^\]]*\])?\+?=", re.ASCII),
@@ -26,10 +31,16 @@ _ASSIGNMENTS: Final = (
     re.compile(r"\bprintf\s+-v\s+(\w+)", re.ASCII),
     re.compile(r"\$\{(\w+):?=", re.ASCII),
     re.compile(r"\(\(\s*(?:\+\+|--)?(\w+)", re.ASCII),
+    re.compile(r"--(?:argjson|arg|slurpfile|rawfile)\s+(\w+)", re.ASCII),
 )
 """Forms that give the variable in their group a value."""
+_SCRIPT_ASSIGNMENTS: Final = (
+    re.compile(r"\b(\w+)\b\s*(?:\+\+|--|[-+*/.]?=(?![=~]))", re.ASCII),
+    re.compile(r"\b(?:as|foreach)\s+\$(\w+)", re.ASCII),
+)
+"""The same in scripts of other languages, such as awk, Perl and jq, which single quotes keep from the shell."""
 _NAMING: Final = re.compile(
-    r"\b(?:read|mapfile|readarray|getopts|local|declare|typeset|export|unset)\b([^;&|\n]*)", re.ASCII
+    r"\b(?:read|mapfile|readarray|getopts|local|declare|typeset|export|unset|my|our)\b([^;&|\n]*)", re.ASCII
 )
 """Commands of the shell that give values to the variables that follow."""
 _BASES: Final = frozenset({"wildcards", "input", "output", "params", "resources", "config", "log", "meta", "task"})
@@ -71,15 +82,41 @@ def refuse_foreign_placeholders(
             origin=origin,
             hint=f"{guess} If the text is meant, double the braces: '{{{written}}}'.".strip(),
         )
-    for found in _SHELL_VARIABLE.finditer(text):
-        name = found["name"]
-        known = name in description.dimensions or name in description.datasets
-        if known and name not in shell_variables and name not in _set_variables(text):
+    names = {*description.dimensions, *description.datasets}
+    for found in _unset_variables(text, task, names - {*shell_variables}):
+        raise ConfigError(
+            f"{what} '{found.group()}', a variable of the shell that nothing sets",
+            origin=origin,
+            hint=f"Did you mean '{{{_variable_name(found)}}}'? Else set the variable in the command, or give it "
+            "another name.",
+        )
+    for found in () if isinstance(task.command.value, list) else _MARKED.finditer(text):
+        if found["name"] in names:
             raise ConfigError(
-                f"{what} '{found.group()}', a variable of the shell that nothing sets",
+                f"{what} '{found.group()}', of which the exclamation mark stays",
                 origin=origin,
-                hint=f"Did you mean '{{{name}}}'? Else set the variable in the command, or give it another name.",
+                hint=f"Did you mean '{{{found['name']}}}'? If the mark is meant, quote it alone: '\"!\"'.",
             )
+
+
+def _unset_variables(text: str, task: TaskEntry, names: Collection[str]) -> Iterator[re.Match[str]]:
+    """Variables of the shell with one of the names to which no part of the command gives a value."""
+    words = task.command.value
+    is_list = isinstance(words, list)
+    whole = " ".join(str(word.value) for word in words) if isinstance(words, list) else text
+    scripts = [(0, len(text))] if is_list else [found.span() for found in _QUOTED.finditer(text)]
+    for found in _SHELL_VARIABLE.finditer(text):
+        if _variable_name(found) not in names:
+            continue
+        # In R, `table$sample` is a column.
+        is_member = text[: found.start()][-1:].isalnum() or text[: found.start()].endswith(("_", ")", "]"))
+        in_script = any(start < found.start() < end for start, end in scripts)
+        if not (is_member and in_script) and _variable_name(found) not in _set_variables(whole, is_script=is_list):
+            yield found
+
+
+def _variable_name(found: re.Match[str]) -> str:
+    return found["braced"] or found["plain"]
 
 
 def _foreign_placeholders(text: str, task: TaskEntry, description: PipelineDeclaration) -> Iterator[re.Match[str]]:
@@ -121,7 +158,9 @@ def _right_spelling(name: str, keys: list[str], task: TaskEntry) -> str:
     return did_you_mean(last, known) or (f"The task has {names}." if known else "")
 
 
-def _set_variables(text: str) -> set[str]:
-    """Variables to which a line of shell gives a value."""
+def _set_variables(text: str, *, is_script: bool) -> set[str]:
+    """Variables to which a command gives a value; in a script, the forms of other languages count everywhere."""
     names = {found[1] for pattern in _ASSIGNMENTS for found in pattern.finditer(text)}
+    scripts = [text] if is_script else _QUOTED.findall(text)
+    names |= {found[1] for script in scripts for pattern in _SCRIPT_ASSIGNMENTS for found in pattern.finditer(script)}
     return names.union(*(_KEY.findall(found[1]) for found in _NAMING.finditer(text)))

@@ -37,7 +37,10 @@ def describe_input_change(path: str, before: InputFile | None, now: InputFile | 
         return f"'{path}' has another size now: {now.size:,} bytes, and {before.size:,} then"
     if before.sha256 and now.sha256:
         return "" if now.sha256 == before.sha256 else f"'{path}' has another content now"
-    return "" if now.mtime_ns == before.mtime_ns else f"'{path}' was written since"
+    if now.mtime_ns == before.mtime_ns:
+        return ""
+    unknown = ", and the earlier run recorded no hash of its content" if now.sha256 else ""
+    return f"'{path}' was written since{unknown}"
 
 
 REUSED_JOBS: Final = "reused-jobs.json"
