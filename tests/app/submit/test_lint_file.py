@@ -146,6 +146,22 @@ def test_a_right_configuration_has_no_findings() -> None:
     assert linted.left_out == ("what the workload manager offers now",)
 
 
+@pytest.mark.parametrize(("values", "number"), [("[A, B, C, D]", "4"), ("{range: [1, 20000]}", "several")])
+@pytest.mark.usefixtures("folder")
+def test_a_task_that_writes_several_files_is_noted_as_its_dimensions_may_be_forgotten(values: str, number: str) -> None:
+    path = Path("run.yaml")
+    tasks = "tasks: {count: {command: 'wc > {n}', outputs: {n: 'n-{s}'}}, DIMENSIONS}"
+    text = f"pipeline:\n  dimensions: {{s: {values}}}\n  {tasks}\n"
+    path.write_text(text.replace("DIMENSIONS", "one: {dimensions: [s], command: 'true'}"), "utf-8")
+    (note,) = api.lint(path).findings
+    assert note.severity is Severity.NOTE
+    assert note.message == f"the task 'count' writes {number} files of 'n' in one job"
+    assert note.hint == "For one job per file, add s to the task's 'dimensions'."
+    assert str(note.origin).startswith("run.yaml:3:")
+    path.write_text(text.replace("wc > {n}'", "wc > {n}', dimensions: [s]").replace(", DIMENSIONS", ""), "utf-8")
+    assert api.lint(path).findings == ()
+
+
 LARGE: Final = """
 maxTasks: 3000000
 pipeline:

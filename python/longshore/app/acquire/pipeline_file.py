@@ -19,7 +19,14 @@ from longshore.contract.context import Problem
 from longshore.errors import ConfigError, FilesError, PreparationError
 from longshore.graph.declaration.imports import substitute_parameters
 from longshore.graph.declaration.pipeline_parts import PipelineKind, pipeline_kind, select_tasks
-from longshore.graph.pipeline.pipeline import DEFAULT_LIMIT, Pipeline, PipelineSettings, missing_files, read_pipeline
+from longshore.graph.pipeline.pipeline import (
+    DEFAULT_LIMIT,
+    Pipeline,
+    PipelineSettings,
+    SpreadOutput,
+    missing_files,
+    read_pipeline,
+)
 from longshore.model.wording import count_noun
 from longshore.world.files.presence import can_see
 from longshore.world.read.yaml_includes import read_yaml
@@ -98,6 +105,7 @@ def _read_pipeline(
     missing = _find_missing(pipeline, folder)
     if static is not None:
         static.seen.extend(Problem(message=each.message, hint=each.hint, origin=each.origin) for each in missing)
+        static.notes.extend(map(_note_spread_output, pipeline.spread))
         if left_out := pipeline.tasks - len(pipeline.graph.dag):
             static.left_out.append(
                 f"{left_out:,} of {count_noun(pipeline.tasks, 'task')}, and files that two of them write"
@@ -119,6 +127,17 @@ def _find_missing(pipeline: Pipeline, folder: str) -> list[FilesError]:
     absent = frozenset(path for path in paths if not can_see(Path(folder, path)))
     error = missing_files(pipeline, absent)
     return [error] if error else []
+
+
+def _note_spread_output(output: SpreadOutput) -> Problem:
+    """Return a note: the dimensions of the task may be forgotten."""
+    number = f"{output.files:,}" if output.files else "several"
+    return Problem(
+        message=f"the task '{output.label}' writes {number} files of '{output.dataset}' in one job",
+        origin=output.origin,
+        hint=f"For one job per file, add {', '.join(output.dimensions)} to the task's 'dimensions'.",
+        fatal=False,
+    )
 
 
 def _find_columns(node: Node) -> Iterator[str]:

@@ -37,7 +37,8 @@ def lint_payload(draft: Draft, static: StaticCheck | None = None) -> PayloadChec
     """Check a payload and its jobs as ``transform`` does, as far as files and machine do not matter."""
     static = StaticCheck() if static is None else static
     findings = list(_find_fault(draft, static))
-    findings += [_seen_finding(problem, draft.path) for problem in static.seen]
+    findings += [_to_note(problem, draft.path) for problem in static.notes]
+    findings += [_to_note(problem, draft.path, ", as seen from this host") for problem in static.seen]
     return PayloadCheck(findings=findings, left_out=[*static.left_out, _ALWAYS_LEFT_OUT])
 
 
@@ -105,10 +106,10 @@ def _to_findings(error: LongshoreError, path: Path, severity: Severity) -> Itera
         yield Finding(message=each.message, origin=origin, hint=each.hint, severity=severity)
 
 
-def _seen_finding(problem: Problem, path: Path) -> Finding:
-    """Return a missing file of jobs as a note: another machine may have it."""
+def _to_note(problem: Problem, path: Path, restriction: str = "") -> Finding:
+    """Return a problem as a note; a file that is missing here may be on another machine."""
     return Finding(
-        message=f"{problem.message}, as seen from this host",
+        message=problem.message + restriction,
         origin=problem.origin or Origin(str(path)),
         hint=problem.hint,
         severity=Severity.NOTE,

@@ -321,12 +321,8 @@ def read_column(name: str, dimensions: Mapping[str, Dimension], origin: Origin |
             hint=f"Did you mean '{{{base}}}'? If the text is meant, double the braces: '{{{{{name}}}}}'.",
         )
     if attribute not in table.columns:
-        hint = did_you_mean(attribute, table.columns) or (
-            "It has " + ", ".join(f"'{each}'" for each in table.columns) + "."
-        )
-        raise ConfigError(
-            f"{where} uses '{{{name}}}', but '{table.name}' has no column '{attribute}'", origin=origin, hint=hint
-        )
+        message = f"{where} uses '{{{name}}}', but '{table.name}' has no column '{attribute}'"
+        raise ConfigError(message, origin=origin, hint=table.column_hint(attribute))
     try:
         return _column_values(dimension, table, attribute, origin)
     except AmbiguousColumnError as error:
@@ -343,9 +339,25 @@ def _column_values(dimension: Dimension, table: Table, attribute: str, origin: O
                 f"'{dimension.name}.{attribute}' is not one value: {quote_value(value)} has "
                 f"{quote_value(found[value])} and {quote_value(cell)}",
                 origin=origin,
-                hint=f"The second is at {table.place(row)}.",
+                hint=f"The second is at {table.place(row)}. For several rows per value, add a dimension for the rows, "
+                f"such as 'row: {{table: {table.name}, column: {_row_column(table, attribute)}}}', and a relation of "
+                f"'{dimension.name}' and 'row'.",
             )
     return [found[value] for value in dimension.values]
+
+
+def _row_column(table: Table, column: str) -> str:
+    """The column if it tells the rows of a table apart, else a placeholder."""
+    cells = table.columns[column]
+    return column if len(set(map(str, cells))) == len(cells) else "COLUMN"
+
+
+def place_of(value: Value, dimension: Dimension) -> Origin | None:
+    """The row of a table that has a value of a dimension, if a table has it."""
+    table = dimension.table
+    if table is None or not table.lines:
+        return None
+    return table.place(table.column(dimension.column, dimension.origin).index(value))
 
 
 def column_resolver(dimensions: Mapping[str, Dimension], origin: Origin | None) -> partial[ColumnValues]:

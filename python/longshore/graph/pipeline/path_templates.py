@@ -21,7 +21,7 @@ from longshore.config.values.templates import (
 )
 from longshore.errors import ConfigError
 from longshore.graph.declaration.description import PipelineDeclaration, TaskEntry, unknown_name
-from longshore.graph.dimensions.dimensions import Dimension, read_column
+from longshore.graph.dimensions.dimensions import Dimension, place_of, read_column
 from longshore.graph.pipeline.placeholders import refuse_foreign_placeholders
 from longshore.graph.query.tables import Value
 from longshore.model.tasks.file import is_remote
@@ -69,7 +69,7 @@ class PathTemplate(msgspec.Struct, frozen=True, kw_only=True):
             if "\0" in text or (not text and not self.is_column):
                 sample = dimensions[dimension_of(field.name)].values[code]
                 raise ConfigError(
-                    f"{where} cannot have the value {quote_value(repr(text))}, which '{field.name}' has for "
+                    f"{where} cannot have the value {_quote_text(text)}, which '{field.name}' has for "
                     f"{quote_value(sample)}",
                     origin=self.origin,
                     hint="A column may be empty only where it is the whole path: there is no such file then.",
@@ -90,13 +90,14 @@ class PathTemplate(msgspec.Struct, frozen=True, kw_only=True):
             text = texts[code] = format_value(value, field, self.origin)
             if "/" in text or text in {"", ".", ".."} or "\0" in text:
                 message = (
-                    f"the value {quote_value(repr(value))} of the dimension '{dimension.name}' cannot be a part "
-                    "of a path"
+                    f"the value {_quote_text(value)} of the dimension '{dimension.name}' cannot be a part of a path"
                 )
+                place = place_of(value, dimension)
                 raise ConfigError(
                     f"{message}, as the dataset '{self.dataset}' wants it",
                     origin=self.origin,
-                    hint="In the name of a file a value must not be empty, '.' or '..', or have a slash in it.",
+                    hint="In the name of a file a value must not be empty, '.' or '..', or have a slash in it."
+                    + (f" It is at {place}." if place else ""),
                 )
         return texts
 
@@ -109,6 +110,11 @@ class PathTemplate(msgspec.Struct, frozen=True, kw_only=True):
             for field, these in zip(self.fields, texts, strict=True)
         ]
         return list(map(self.pattern.__mod__, zip(*columns, strict=True)))
+
+
+def _quote_text(value: Value) -> str:
+    """The value in quotes, with escapes for control characters."""
+    return quote_value(repr(str(value))[1:-1])
 
 
 def dimension_of(name: str) -> str:
@@ -157,6 +163,17 @@ def check_commands(
             for part in split_fields(str(word.value)):
                 if isinstance(part, Field):
                     _check_field(description, task, word, part, uses)
+
+
+def check_path_columns(
+    description: PipelineDeclaration, templates: Mapping[str, PathTemplate], dimensions: Mapping[str, Dimension]
+) -> None:
+    """Refuse paths of used datasets with columns that have no value; the error has the place of the path."""
+    used = dict.fromkeys(name for task in description.tasks.values() for name in (*task.inputs, *task.outputs))
+    for template in map(templates.__getitem__, used):
+        for field in template.fields:
+            if "." in field.name:
+                read_column(field.name, dimensions, template.origin, f"the path of the dataset '{template.dataset}'")
 
 
 def read_columns(

@@ -20,6 +20,7 @@ from longshore.graph.pipeline.path_templates import (
     ExpandTemplate,
     PathTemplate,
     check_commands,
+    check_path_columns,
     dimension_of,
     parse_template,
     path_template,
@@ -50,6 +51,18 @@ class ExternalFiles(msgspec.Struct, frozen=True, kw_only=True):
     """Origin of the dataset's path."""
 
 
+class SpreadOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """A dataset of which one task writes several files, because the task lacks dimensions of the path."""
+
+    label: str
+    dataset: str
+    dimensions: Sequence[str]
+    """The dimensions that the task lacks."""
+    files: int
+    """Number of files of one task; 0 if only a sample of the tasks was made."""
+    origin: Origin
+
+
 class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
     """Tasks of a pipeline, their commands and their external files."""
 
@@ -60,6 +73,7 @@ class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
     external: Sequence[ExternalFiles]
     tasks: int
     """Number of tasks; the graph has fewer if it is a sample."""
+    spread: Sequence[SpreadOutput] = ()
 
 
 class PipelineSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +119,7 @@ def read_pipeline(node: Node, tables: Mapping[str, Table], settings: PipelineSet
         }
         uses = {name: template.dimensions for name, template in templates.items()}
         check_commands(description, uses, settings.shell_variables)
+        check_path_columns(description, templates, dimensions)
         columns = read_columns(description, dimensions, settings.columns)
         try:
             universe = _make_universe(description, dimensions, tables, settings)
@@ -170,13 +185,21 @@ def missing_files(pipeline: Pipeline, absent: Collection[str]) -> FilesError | N
     for external in pipeline.external:
         gone = [path for path in external.paths if path in absent]
         if gone:
+            looked = _where_looked(gone[0], pipeline.graph.directory)
             others = f" (and {len(gone) - 1:,} more of '{external.dataset}')" if gone[1:] else ""
             return FilesError(
                 f"the file {quote_value(gone[0], 200)} does not exist{others}; '{external.paths[gone[0]]}' reads it",
                 origin=external.origin,
-                hint=f"No task makes the dataset '{external.dataset}'.",
+                hint=f"No task makes the dataset '{external.dataset}'.{looked}",
             )
     return None
+
+
+def _where_looked(path: str, directory: str) -> str:
+    if path.startswith("/") or not directory:
+        return ""
+    looked = quote_value(f"{directory.rstrip('/')}/{path}", 300)
+    return f" Looked for {looked}: relative paths start at the directory in which you submit."
 
 
 def _check_count(description: PipelineDeclaration, universe: Universe, limit: int) -> None:
@@ -228,7 +251,24 @@ def _make_pipeline(
         commands={label: task.command for label, task in description.tasks.items()},
         external=_external_files(labels, names, producers, templates),
         tasks=sum(universe.count(label_tasks.entry.dimensions) for label_tasks in labels),
+        spread=list(_spread_outputs(labels, templates)),
     )
+
+
+def _spread_outputs(labels: Sequence[LabelTasks], templates: Mapping[str, PathTemplate]) -> Iterator[SpreadOutput]:
+    for label_tasks in labels:
+        entry = label_tasks.entry
+        for dataset, column in label_tasks.outputs.items():
+            lacking = [name for name in templates[dataset].dimensions if name not in entry.dimensions]
+            files = max(map(len, column), default=0) if lacking else 0
+            if files > 1:
+                yield SpreadOutput(
+                    label=entry.label,
+                    dataset=dataset,
+                    dimensions=lacking,
+                    files=0 if label_tasks.sample else files,
+                    origin=templates[dataset].origin,
+                )
 
 
 def _unique_names(names: list[str]) -> list[str]:

@@ -27,6 +27,8 @@ class ValueKind(StrEnum):
 
 
 _TOO_LARGE: Final = 10**300
+_SEPARATORS: Final = {";": "semicolons", "\t": "tabs", "|": "bars"}
+"""Signs that separate columns in files that are not CSV."""
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,18 +69,21 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
             kind = value_kind(cell)
         return cells
 
+    def column_hint(self, name: str) -> str:
+        """The remedy for a column that the table lacks."""
+        header = next(iter(self.columns), "") if self.untyped and len(self.columns) == 1 else ""
+        separator = next((word for sign, word in _SEPARATORS.items() if sign in header), "")
+        if separator:
+            return f"Its columns seem to be separated by {separator}. A table has commas, or is JSON Lines ('.jsonl')."
+        return did_you_mean(name, self.columns) or "It has " + ", ".join(f"'{each}'" for each in self.columns) + "."
+
     def cells(self, name: str, origin: Origin | None) -> list[Value]:
         """Cells of a column, each text or a number; numbers and text may be mixed.
 
         Raises `ConfigError` if the column is unknown or has a cell that is neither.
         """
         if name not in self.columns:
-            raise ConfigError(
-                f"'{self.name}' has no column '{name}'",
-                origin=origin,
-                hint=did_you_mean(name, self.columns)
-                or "It has " + ", ".join(f"'{each}'" for each in self.columns) + ".",
-            )
+            raise ConfigError(f"'{self.name}' has no column '{name}'", origin=origin, hint=self.column_hint(name))
         cells = list(self.columns[name])
         if not self.untyped:
             for row, cell in enumerate(cells):
