@@ -120,16 +120,22 @@ def test_only_columns_that_are_used_are_kept_once_per_value() -> None:
             {"command": "run {sample.lane}"},
             "sample,lane\nA,1\nA,2\n",
             ALIGN + "'{sample.lane}', but 'sample.lane' is not one value: 'A' has '1' and '2'",
-            "The second is at sheet.csv:3:1. For several rows per value, add a dimension for the rows, such as 'row: "
-            "{table: sheet.csv, column: lane}', and a relation of 'sample' and 'row'.",
+            (
+                "The second is at sheet.csv:3:1. For several rows per value, add a dimension for the rows, such as "
+                "'row: {table: sheet.csv, column: lane}', and a relation of 'sample' and 'row'."
+            ),
         ),
         (
             {"inputs": {"r1": "{sample.fastq_1}"}},
             "sample,fastq_1\nA,a\nA,b\nB,b\n",
-            "the path of the dataset 'r1' uses '{sample.fastq_1}', but 'sample.fastq_1' is not one value: 'A' has 'a' "
-            "and 'b'",
-            "The second is at sheet.csv:3:1. For several rows per value, add a dimension for the rows, such as 'row: "
-            "{table: sheet.csv, column: COLUMN}'",
+            (
+                "the path of the dataset 'r1' uses '{sample.fastq_1}', but 'sample.fastq_1' is not one value: 'A' has "
+                "'a' and 'b'"
+            ),
+            (
+                "The second is at sheet.csv:3:1. For several rows per value, add a dimension for the rows, such as "
+                "'row: {table: sheet.csv, column: COLUMN}'"
+            ),
         ),
         (
             {"inputs": {"r1": "{sample.fastq_1}"}},
@@ -147,15 +153,19 @@ def test_only_columns_that_are_used_are_kept_once_per_value() -> None:
             {"outputs": {"bam": "out/{sample}.bam"}},
             "sample,fastq_1\nA,a\nA/1,b\n",
             "the value 'A/1' of the dimension 'sample' cannot be a part of a path, as the dataset 'bam' wants it",
-            "In the name of a file a value must not be empty, '.' or '..', or have a slash in it. It is at "
-            "sheet.csv:3:1.",
+            (
+                "In the name of a file a value must not be empty, '.' or '..', or have a slash in it. It is at "
+                "sheet.csv:3:1."
+            ),
         ),
         (
             {"outputs": {"bam": "out/{sample}.bam"}},
             'sample,fastq_1\n"",a\nA,b\n',
             "the value '' of the dimension 'sample' cannot be a part of a path, as the dataset 'bam' wants it",
-            "In the name of a file a value must not be empty, '.' or '..', or have a slash in it. It is at "
-            "sheet.csv:2:1.",
+            (
+                "In the name of a file a value must not be empty, '.' or '..', or have a slash in it. It is at "
+                "sheet.csv:2:1."
+            ),
         ),
     ],
 )

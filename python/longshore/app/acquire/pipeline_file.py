@@ -131,9 +131,9 @@ def _find_missing(pipeline: Pipeline, folder: str) -> list[FilesError]:
 
 def _note_spread_output(output: SpreadOutput) -> Problem:
     """Return a note: the dimensions of the task may be forgotten."""
-    number = f"{output.files:,}" if output.files else "several"
+    files = count_noun(output.files, "file") if output.files else "several files"
     return Problem(
-        message=f"the task '{output.label}' writes {number} files of '{output.dataset}' in one job",
+        message=f"the task '{output.label}' writes {files} of '{output.dataset}' in one job",
         origin=output.origin,
         hint=f"For one job per file, add {', '.join(output.dimensions)} to the task's 'dimensions'.",
         fatal=False,
