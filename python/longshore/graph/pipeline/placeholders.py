@@ -83,20 +83,22 @@ def refuse_foreign_placeholders(
             hint=f"{guess} If the text is meant, double the braces: '{{{written}}}'.".strip(),
         )
     names = {*description.dimensions, *description.datasets}
-    for found in _unset_variables(text, task, names - {*shell_variables}):
-        raise ConfigError(
-            f"{what} '{found.group()}', a variable of the shell that nothing sets",
-            origin=origin,
-            hint=f"Did you mean '{{{_variable_name(found)}}}'? Else set the variable in the command, or give it "
-            "another name.",
-        )
+    for found, fault, hint in _find_shell_faults(text, task, names, shell_variables):
+        raise ConfigError(f"{what} '{found.group()}', {fault}", origin=origin, hint=hint)
+
+
+def _find_shell_faults(
+    text: str, task: TaskEntry, names: Collection[str], shell_variables: Collection[str]
+) -> Iterator[tuple[re.Match[str], str, str]]:
+    """Yield each name of the pipeline that is written as a variable of a shell, with the fault and the remedy."""
+    for found in _unset_variables(text, task, frozenset(names) - frozenset(shell_variables)):
+        name = _variable_name(found)
+        hint = f"Did you mean '{{{name}}}'? Else set the variable in the command, or give it another name."
+        yield found, "a variable of the shell that nothing sets", hint
     for found in () if isinstance(task.command.value, list) else _MARKED.finditer(text):
         if found["name"] in names:
-            raise ConfigError(
-                f"{what} '{found.group()}', of which the exclamation mark stays",
-                origin=origin,
-                hint=f"Did you mean '{{{found['name']}}}'? If the mark is meant, quote it alone: '\"!\"'.",
-            )
+            hint = f"Did you mean '{{{found['name']}}}'? If the mark is meant, quote it alone: '\"!\"'."
+            yield found, "of which the exclamation mark stays", hint
 
 
 def _unset_variables(text: str, task: TaskEntry, names: Collection[str]) -> Iterator[re.Match[str]]:
