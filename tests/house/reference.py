@@ -25,7 +25,7 @@ _FILES = {
     "lsst.yaml": " (quantum graphs only)",
 }
 
-_IMPLIED = {("finalJob", "whenRun"): '`"ALWAYS"` (with a command)'}
+_IMPLIED: dict[tuple[str, ...], str] = {("finalJob", "whenRun"): '`"ALWAYS"` (with a command)'}
 """Defaults that no file of defaults has, because they depend on another key."""
 
 _HEAD = """# Configuration keys
