@@ -43,6 +43,8 @@ class ErrorDetail(NamedTuple):
         Label of the jobs concerned; empty without jobs.
     jobs
         Number of these jobs.
+    part
+        As for `LongshoreError`.
     """
 
     code: str
@@ -51,6 +53,7 @@ class ErrorDetail(NamedTuple):
     hint: str = ""
     label: str = ""
     jobs: int = 0
+    part: str | int | None = None
 
 
 class LongshoreError(Exception):
@@ -70,6 +73,8 @@ class LongshoreError(Exception):
     code: ClassVar[str] = "unexpected"
     details: tuple[ErrorDetail, ...] = ()
     """Every error of a check that finds several; the message is that of the first."""
+    part: str | int | None = None
+    """Part of the value at the origin that the error is about: its key, or the index of a character of its text."""
 
     def __init__(self, message: str, *, origin: Origin | None = None, hint: str = "") -> None:
         super().__init__(message)

@@ -100,17 +100,27 @@ BROKEN: Final = [
     (
         "'tasks' misspelled",
         "pipeline:\n  taks:\n    one: {command: 'true'}\n",
-        "run.yaml:3:5: a pipeline has no key 'taks'",
+        "run.yaml:2:3: a pipeline has no key 'taks'",
     ),
     (
         "'inputs' misspelled",
         f"{TASKS}    one: {{command: 'true', input: a}}\n",
-        "run.yaml:3:35: the task 'one' has no key",
+        "run.yaml:3:28: the task 'one' has no key",
     ),
     (
         "'command' misspelled",
         f"{TASKS}    one: {{comand: 'true'}}\n",
-        "run.yaml:3:19: the task 'one' has no key 'comand'",
+        "run.yaml:3:11: the task 'one' has no key 'comand'",
+    ),
+    (
+        "a placeholder of another system",
+        f"{TASKS}    one:\n      command: |\n        true\n        cat {{input.bam}}\n",
+        "run.yaml:6:13: the command of the task 'one' uses '{input.bam}'",
+    ),
+    (
+        "a placeholder in a quoted word",
+        f"{TASKS}    one: {{command: [cat, 'a{{input[0]}}']}}\n",
+        "run.yaml:3:28: the command of the task 'one' uses '{input[0]}'",
     ),
     ("no tasks", "pipeline: {tasks: {}}\n", "run.yaml:1:11: the pipeline has no 'tasks'"),
     ("tasks as a list", "pipeline: {tasks: [one]}\n", "run.yaml:1:19: 'tasks' must be a map"),
@@ -254,6 +264,20 @@ def test_submit_and_lint_refuse_with_one_message_and_place(name: str, text: str,
     found = [each for each in api.lint(Path("run.yaml")).findings if each.severity is Severity.ERROR]
     assert (message, error.origin) in [(each.message, each.origin) for each in found]
     assert others or len(found) == 1, "a fault is told once"
+
+
+def test_all_placeholders_of_another_system_are_told_each_at_its_place() -> None:
+    command = "{input.a} ${n} {output[0]} {input.a}"
+    error = refusal_of(f"{HEAD_N}\n  tasks:\n    one: {{command: 'cat {command}', {BY_N}}}\n")
+    assert error.message.endswith(" (and 2 more)")
+    assert [str(each.origin) for each in error.details] == ["run.yaml:4:25", "run.yaml:4:35", "run.yaml:4:40"]
+    found = api.lint(Path("run.yaml")).findings
+    assert [(each.message, each.origin) for each in found] == [(each.message, each.origin) for each in error.details]
+
+
+def test_a_key_in_an_imported_pipeline_is_told_at_its_place(folder: Path) -> None:
+    (folder / "p.yaml").write_text("tasks:\n  one:\n    comand: 'true'\n", "utf-8")
+    assert str(refusal_of("pipelineYaml: p.yaml\n").origin).endswith("p.yaml:3:5")
 
 
 @pytest.mark.parametrize(

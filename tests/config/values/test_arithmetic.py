@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -64,3 +65,17 @@ def test_what_cannot_be_evaluated_is_an_error(text: str, problem: str) -> None:
 def test_any_text_is_evaluated_kept_or_refused(text: str) -> None:
     with suppress(ConfigError):
         assert isinstance(evaluate_amount(text), str)
+
+
+@given(st.integers(0, 10**18), st.decimals(0, 10**6, places=2), st.sampled_from(["", " GB", "MiB"]))
+def test_texts_that_differ_in_numbers_only_have_values_of_their_own(whole: int, part: Decimal, unit: str) -> None:
+    text = f"max({whole}, 7) + {whole} // 3 - ({part} + 0){unit}"
+    value = Decimal(evaluate_amount(text).removesuffix(unit.strip()))
+    assert value == Decimal(repr(max(whole, 7) + whole // 3 - (float(part) + 0)))
+
+
+@pytest.mark.parametrize("text", ["012 * 3", "1.5.2 * 3", "1 2 * 3"])
+def test_a_malformed_number_is_an_error_after_a_good_one_of_its_form(text: str) -> None:
+    assert evaluate_amount("12 * 3") == "36"
+    with pytest.raises(ConfigError, match="is no arithmetic"):
+        evaluate_amount(text)

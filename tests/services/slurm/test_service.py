@@ -164,6 +164,31 @@ def test_jobs_of_one_profile_are_judged_once() -> None:
     assert [problem.key for problem in found] == ["slurm", "requestCpus"]
 
 
+def workflow_with_requests(count: int, distinct: int, **more: Any) -> Workflow:
+    usual = JobSettings(label="a", **more)
+    settings = [
+        msgspec.structs.replace(usual, request=Request(memory_b=(1 + number) * MIB)) for number in range(distinct)
+    ]
+    jobs = [
+        Job(name=f"job_{number}", label="a", command="true", settings=settings[number % distinct])
+        for number in range(count)
+    ]
+    return Workflow("w", Dag(jobs, parents=[() for _ in jobs]))
+
+
+def test_settings_that_differ_in_amounts_are_judged_once_for_all_their_jobs() -> None:
+    workflow = workflow_with_requests(50, 20, service_settings={"qoss": "x"})
+    (found,) = SlurmService().check(workflow, context())
+    assert (found.job, found.key, found.jobs) == ("job_0", "slurm", 50)
+
+
+def test_requests_of_nearly_every_job_are_noted_for_they_make_arrays_of_one() -> None:
+    (found,) = SlurmService().check(workflow_with_requests(3000, 1500), context())
+    assert not found.fatal
+    assert "the 3,000 jobs of 'a' have 1,500 different requests" in found.message
+    assert SlurmService().check(workflow_with_requests(3000, 200), context()) == []
+
+
 def test_more_than_the_largest_node_has() -> None:
     probe = PingReport(service="slurm", ok=True, message="", capacity={"cpus": 4, "memory": 4000 * MIB})
     ctx = msgspec.structs.replace(context(), probe=probe)

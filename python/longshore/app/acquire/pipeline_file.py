@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -29,6 +30,8 @@ from longshore.graph.pipeline.pipeline import (
 )
 from longshore.model.wording import count_noun
 from longshore.world.files.presence import can_see
+from longshore.world.files.read_file import read_file
+from longshore.world.read.value_places import locate_error
 from longshore.world.read.yaml_includes import read_yaml
 
 _INLINE: Final = "pipeline"
@@ -76,6 +79,34 @@ def _read_pipeline(
     static: StaticCheck | None,
 ) -> tuple[Pipeline, tuple[Path, ...]]:
     """Return the pipeline, limited to labels if some are named, and the files it read beside its own."""
+    try:
+        return _build_pipeline(configuration, node, key, path, names, static=static)
+    except ConfigError as error:
+        for origin in {each.origin for each in (error, *error.details) if each.part is not None and each.origin}:
+            if text := _text_of_file(configuration, origin.file):
+                locate_error(error, text, origin.file)
+        raise
+
+
+def _text_of_file(configuration: Configuration, name: str) -> str:
+    """Return the text of a file of the configuration or of a pipeline; empty if it cannot be read again."""
+    content = next((read.content for read in configuration.layers.files if str(read.path) == name), b"")
+    path = Path(configuration.env["PWD"], name)
+    if not content and path.is_file():
+        with suppress(OSError):
+            content = read_file(path)
+    return content.decode("utf-8-sig", "replace")
+
+
+def _build_pipeline(
+    configuration: Configuration,
+    node: Node,
+    key: str,
+    path: Path,
+    names: list[str] | None = None,
+    *,
+    static: StaticCheck | None,
+) -> tuple[Pipeline, tuple[Path, ...]]:
     imports = ImportReader(partial(_find_import, configuration))
     node = imports.join(node, path)
     if names is not None:

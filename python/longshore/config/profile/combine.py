@@ -85,14 +85,18 @@ class ClusterProfile:
     @cached_property
     def has_varying_settings(self) -> bool:
         """Whether any settings differ per job."""
-        return bool(self.varying_request_keys) or any(part.service_settings for part in self.parts.values())
+        return bool(self.varying_request_keys) or self._varies_service_settings
+
+    @cached_property
+    def _varies_service_settings(self) -> bool:
+        return any(part.service_settings for part in self.parts.values())
 
     @cached_property
     def varying_variables(self) -> tuple[str, ...]:
         """Names of the environment variables whose values differ per job."""
         return tuple(dict.fromkeys(name for part in self.parts.values() for name in part.environment))
 
-    def settings_of(self, tasks: Iterable[tuple[str, Mapping[str, object]]]) -> JobSettings:
+    def settings_of(self, tasks: Sequence[tuple[str, Mapping[str, object]]]) -> JobSettings:
         """Settings of one job, from the label of each task and the values of its free variables.
 
         Raises
@@ -102,15 +106,17 @@ class ClusterProfile:
         """
         if not self.has_varying_settings:
             return self.settings
-        tasks = list(tasks)
-        if len(tasks) > 1 or any(part.service_settings for part in self.parts.values()):
+        if len(tasks) > 1 or self._varies_service_settings:
             return self._combine(tasks)
         # One task a job, by far the most jobs: those with equal values share their settings.
-        label, values = tasks[0]
-        key = (label, *(values.get(name) for name in self.parts[label].request_names))
-        if key not in self._settings_of_one:
-            self._settings_of_one[key] = self._combine(tasks)
-        return self._settings_of_one[key]
+        ((label, values),) = tasks
+        part = self.parts[label]
+        key = (label, *part.request_key(values))
+        found = self._settings_of_one.get(key)
+        if found is None:
+            request = msgspec.structs.replace(self.settings.request, **part.amounts_of(values))
+            found = self._settings_of_one[key] = msgspec.structs.replace(self.settings, request=request)
+        return found
 
     @cached_property
     def _settings_of_one(self) -> dict[tuple[object, ...], JobSettings]:

@@ -115,11 +115,16 @@ class JobProfile:
         """
         if not self.request:
             return self.settings.request
-        key = tuple(values.get(name) for name in self.request_names)
+        key = self.request_key(values)
         found = self._requests.get(key)
         if found is None:
-            found = self._requests[key] = self._make_request(values)
+            found = msgspec.structs.replace(self.settings.request, **self.amounts_of(values))
+            self._requests[key] = found
         return found
+
+    def request_key(self, values: Mapping[str, object]) -> tuple[object, ...]:
+        """Values that the request of a job uses: jobs with equal ones have equal requests."""
+        return tuple([values.get(name) for name in self.request_names])
 
     @cached_property
     def request_names(self) -> tuple[str, ...]:
@@ -131,10 +136,16 @@ class JobProfile:
         """Requests so far, by the values that they use: many jobs share theirs."""
         return {}
 
-    def _make_request(self, values: Mapping[str, object]) -> Request:
-        base = self.settings.request
+    def amounts_of(self, values: Mapping[str, object]) -> dict[str, object]:
+        """Fields of the request that differ per job, from the values of a job's free variables.
+
+        Raises
+        ------
+        ConfigError
+            With these values, an amount is invalid.
+        """
         amounts: dict[str, object] = {}
-        resources = dict(base.resources)
+        resources: dict[str, int] = {}
         for key, template in self.request.items():
             text = evaluate_amount(template.render(values), template.origin)
             name, _, resource = key.partition(".")
@@ -142,7 +153,9 @@ class JobProfile:
                 resources[resource] = parse_count(text, key, template.origin)
             else:
                 amounts |= parse_request_field(name, text, template.origin)
-        return msgspec.structs.replace(base, resources=resources, **amounts)
+        if resources:
+            amounts["resources"] = {**self.settings.request.resources, **resources}
+        return amounts
 
 
 def compile_profile(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
-from typing import Final
+from functools import lru_cache
+from typing import Final, NamedTuple, TypeAlias
 
 from longshore.config.values.bps_eval import FunctionCall, call_pure_function, evaluate_calls
 from longshore.config.values.templates import quote_value
@@ -19,6 +20,8 @@ _EXPRESSION: Final = re.compile(
 )
 """Arithmetic, and perhaps a unit of memory behind it."""
 _OPERATOR: Final = re.compile(r"[*/%+(]|[\w.]\s+-|-\s+\w", re.ASCII)
+_NUMBER: Final = re.compile(r"(?<![\w.])(?:0|[1-9]\d*)(?:\.\d+)?(?![\w.])", re.ASCII)
+"""Number as Python writes it, without an exponent."""
 _MAX_LENGTH: Final = 1000
 _OPERATORS: Final[Mapping[type[ast.operator], Callable[[float, float], float]]] = {
     ast.Add: operator.add,
@@ -39,12 +42,15 @@ def evaluate_amount(text: str, origin: Origin | None = None) -> str:
         The text is arithmetic, and cannot be evaluated.
     """
     text = evaluate_calls(text, origin, None)
-    found = _EXPRESSION.fullmatch(text) if len(text) <= _MAX_LENGTH and _OPERATOR.search(text) else None
-    if found is None:
+    if len(text) > _MAX_LENGTH:
         return text
     try:
-        tree = ast.parse(found["numbers"].strip(), mode="eval").body
-        value = _number(_evaluate(tree, text, origin))
+        # Texts of one label differ in their numbers only, and parsing takes longest.
+        formula = _parse_formula(_NUMBER.sub("0", text))
+        if formula is None:
+            return text
+        values = [float(each) if "." in each else int(each) for each in _NUMBER.findall(text)]
+        value = _number(formula.evaluate(_Numbers(values, text, origin)))
         written = str(value) if isinstance(value, int) else format(Decimal(repr(value)).normalize(), "f")
     except (SyntaxError, TypeError, ValueError, ArithmeticError, RecursionError, MemoryError) as error:
         problem = "divides by zero" if isinstance(error, ZeroDivisionError) else "is no arithmetic with numbers"
@@ -53,24 +59,62 @@ def evaluate_amount(text: str, origin: Origin | None = None) -> str:
             origin=origin,
             hint="For example '{sample.size_mb} * 3' or 'round({sample.size_mb} / 2) GB'.",
         ) from None
-    return f"{written} {found['unit']}" if found["unit"] else written
+    return f"{written} {formula.unit}" if formula.unit else written
 
 
-def _evaluate(node: ast.expr, text: str, origin: Origin | None) -> object:
+class _Numbers(NamedTuple):
+    """Numbers of one text, which take the places of the zeros of its formula."""
+
+    values: Sequence[int | float]
+    text: str
+    origin: Origin | None
+
+
+_Evaluator: TypeAlias = Callable[[_Numbers], object]
+
+
+class _Formula(NamedTuple):
+    """Arithmetic whose numbers are zeros, and the unit of memory behind it."""
+
+    evaluate: _Evaluator
+    unit: str
+
+
+@lru_cache(maxsize=256)
+def _parse_formula(text: str) -> _Formula | None:
+    """Parse a text whose numbers are zeros; ``None`` if it is no arithmetic."""
+    found = _EXPRESSION.fullmatch(text) if _OPERATOR.search(text) else None
+    if found is None:
+        return None
+    numbers = found["numbers"].strip()
+    places = {each.start(): index for index, each in enumerate(_NUMBER.finditer(numbers))}
+    return _Formula(_compile(ast.parse(numbers, mode="eval").body, places), found["unit"] or "")
+
+
+def _compile(node: ast.expr, places: Mapping[int, int]) -> _Evaluator:
+    """Compile a node; `places` has the index of each number by its place in the text.
+
+    Raises `TypeError` if it is no arithmetic.
+    """
     match node:
         case ast.Constant(value=int() | float() as number):
-            return number
+            index = places.get(node.col_offset)
+            return (lambda _: number) if index is None else (lambda numbers: numbers.values[index])
         case ast.List(elts=items) | ast.Tuple(elts=items):
-            return [_evaluate(item, text, origin) for item in items]
+            members = [_compile(item, places) for item in items]
+            return lambda numbers: [member(numbers) for member in members]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_number(_evaluate(operand, text, origin))
-        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATORS:
-            one, other = (_number(_evaluate(each, text, origin)) for each in (left, right))
-            return _OPERATORS[type(sign)](one, other)
+            positive = _compile(operand, places)
+            return lambda numbers: -_number(positive(numbers))
+        case ast.BinOp(left=left, op=sign, right=right) if operate := _OPERATORS.get(type(sign)):
+            one, other = _compile(left, places), _compile(right, places)
+            return lambda numbers: operate(_number(one(numbers)), _number(other(numbers)))
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
-            values = tuple(_evaluate(argument, text, origin) for argument in arguments)
-            return call_pure_function(FunctionCall(name, values, {}, text, origin))
-    raise TypeError(text)
+            values = [_compile(argument, places) for argument in arguments]
+            return lambda numbers: call_pure_function(
+                FunctionCall(name, tuple([value(numbers) for value in values]), {}, numbers.text, numbers.origin)
+            )
+    raise TypeError(node)
 
 
 def _number(value: object) -> int | float:

@@ -55,8 +55,9 @@ def parse_memory(value: YamlValue, key: str, origin: Origin | None = None, *, ro
         text = format(Decimal(repr(value)), "f")
     if found := _AMOUNT.fullmatch(text):
         factor = 1024 ** _PREFIXES.index((found["prefix"] or " ").lower()) if found["unit"] else MIB
+        number = found["number"]
         # A Fraction: a float would be off by bytes, and exact amounts would be rounded up.
-        amount = Fraction(found["number"]) * factor
+        amount = int(number) * factor if number.isdecimal() else Fraction(number) * factor
         if amount <= _MAX_AMOUNT:
             return math.floor(amount) if round_down else math.ceil(amount)
     raise ConfigError(

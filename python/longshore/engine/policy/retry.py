@@ -102,9 +102,7 @@ def make_retry_rules(settings: JobSettings, *, retries_on_lost: int, capacity: M
     """
     rules = settings.rules
     growth = rules.growth
-    factor, most = settings.attributes.get("memoryMultiplier"), settings.attributes.get("requestMemoryMax")
-    own_limit_b = int(most) if isinstance(most, int | float) else None
-    limits_b = (own_limit_b, growth.memory_limit_b, (capacity or {}).get("memory"))
+    factor = settings.attributes.get("memoryMultiplier")
     return RetryRules(
         retries=settings.number_of_retries,
         unless_exit=settings.retry_unless_exit,
@@ -114,12 +112,19 @@ def make_retry_rules(settings: JobSettings, *, retries_on_lost: int, capacity: M
         abort_on=_exit_code(settings.attributes.get("abortOnValue")),
         on=rules.retry_on,
         memory_factor=float(factor) if isinstance(factor, int | float) and factor > 1 else None,
-        memory_most_b=min((each for each in limits_b if each is not None), default=None),
+        memory_most_b=_memory_limit_b(settings, capacity),
         memory_of_usage=growth.of_usage,
         walltime_factor=growth.walltime,
         walltime_most_s=growth.walltime_most_s,
         backoff=rules.backoff if rules.backoff.first_s else None,
     )
+
+
+def _memory_limit_b(settings: JobSettings, capacity: Mapping[str, int] | None) -> int | None:
+    most = settings.attributes.get("requestMemoryMax")
+    own_limit_b = int(most) if isinstance(most, int | float) else None
+    limits_b = (own_limit_b, settings.rules.growth.memory_limit_b, (capacity or {}).get("memory"))
+    return min((each for each in limits_b if each is not None), default=None)
 
 
 def _exit_code(value: Scalar | None) -> int | None:
@@ -135,6 +140,9 @@ def limit_first_request(request: Request, rules: RetryRules) -> Request:
 
 def lowered_first_memory(settings: JobSettings) -> int | None:
     """Return the bytes of a first request that `memory_most_b` lowers on any service; ``None`` if unchanged."""
+    limit_b = _memory_limit_b(settings, None)
+    if limit_b is None or (settings.request.memory_b or 0) <= limit_b:
+        return None
     rules = make_retry_rules(settings, retries_on_lost=0, capacity=None)
     first_request = limit_first_request(settings.request, rules).memory_b
     return None if first_request == settings.request.memory_b else first_request

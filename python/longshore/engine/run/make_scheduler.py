@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import partial
+
+import msgspec
 
 from longshore.contract.executor import Executor
 from longshore.engine.policy.retry import limit_first_request, make_retry_rules
@@ -15,6 +18,7 @@ from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
 from longshore.engine.schedule.scheduler import Scheduler, SchedulerProfile
 from longshore.engine.settings import EngineSettings
 from longshore.engine.state.run_state import RunState
+from longshore.model.workflow.job import JobSettings, shared_parts_key
 
 
 def make_scheduler(
@@ -30,24 +34,22 @@ def make_scheduler(
     """Make the scheduler; its batches have tags that begin with `tag`."""
     probe = probe_resources(executor)
     has_batches = executor.limits.max_batch > 1
+    shared: dict[tuple[object, ...], SchedulerProfile] = {}
     profiles = []
     for profile, limit_amounts in zip(jobs.header.settings, limits.limit_amounts, strict=True):
-        rules = make_retry_rules(profile, retries_on_lost=settings.retries_on_lost, capacity=probe.capacity)
-        # All jobs of a batch share the values that the manager gets beside the request.
-        attributes = (
-            tuple(sorted((name, str(value)) for name, value in profile.attributes.items())),
-            repr(profile.service_settings),
-        )
-        profiles.append(
-            SchedulerProfile(
-                request=limit_first_request(profile.request, rules),
+        key = shared_parts_key(profile)
+        usual = shared.get(key)
+        if usual is None:
+            rules = make_retry_rules(profile, retries_on_lost=settings.retries_on_lost, capacity=probe.capacity)
+            usual = shared[key] = SchedulerProfile(
                 rules=rules,
                 priority=profile.priority,
-                kind=attributes if has_batches else None,
+                kind=_batch_kind(profile) if has_batches else None,
                 limit_amounts=limit_amounts,
                 max_batch=partial(max_batch_for, executor, profile.service_settings),
             )
-        )
+        request = limit_first_request(profile.request, usual.rules)
+        profiles.append(msgspec.structs.replace(usual, request=request))
     pool = None if probe.capacity is None else Pool(probe.capacity, probe.identities)
     return Scheduler(
         state,
@@ -58,3 +60,9 @@ def make_scheduler(
         tag=tag,
         estimates=estimates,
     )
+
+
+def _batch_kind(profile: JobSettings) -> Hashable:
+    """Return the values that the manager gets beside the request, which all jobs of a batch share."""
+    attributes = sorted((name, str(value)) for name, value in profile.attributes.items())
+    return tuple(attributes), repr(profile.service_settings)

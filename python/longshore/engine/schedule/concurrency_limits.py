@@ -63,11 +63,14 @@ class ConcurrencyLimits:
     """
 
     def __init__(self, settings: EngineSettings, profiles: Sequence[JobSettings]) -> None:
-        self.limit_amounts: list[Mapping[str, int]] = [
-            dict(profile.concurrency) | ({f"{_CATEGORY}{profile.category}": 1} if profile.category else {})
-            for profile in profiles
-        ]
-        named = {name for amounts in self.limit_amounts for name in amounts}
+        # Profiles that differ in their requests have the same attributes.
+        amounts_by_attributes: dict[int, Mapping[str, int]] = {}
+        for profile in profiles:
+            if id(profile.attributes) not in amounts_by_attributes:
+                category = {f"{_CATEGORY}{profile.category}": 1} if profile.category else {}
+                amounts_by_attributes[id(profile.attributes)] = {**profile.concurrency, **category}
+        self.limit_amounts = [amounts_by_attributes[id(profile.attributes)] for profile in profiles]
+        named = {name for amounts in amounts_by_attributes.values() for name in amounts}
         self.limits = Pool({name: most for name, most in settings.concurrency_limits.items() if name in named})
         categories = {f"{_CATEGORY}{name}": most for name, most in settings.max_jobs.items()}
         self.categories = Pool({name: most for name, most in categories.items() if name in named})

@@ -38,6 +38,8 @@ class Lane:
         Amounts that each member takes from other pools.
     """
 
+    __slots__ = ("amounts", "expected_s", "is_ahead_allowed", "limits", "members", "name", "slots")
+
     def __init__(
         self,
         number: int,

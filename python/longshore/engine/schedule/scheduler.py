@@ -109,6 +109,8 @@ class Scheduler:
         self._throttle = Throttle(state, state.labels)
         self._lanes = lanes
         self._requests: dict[Hashable, _RegisteredRequest] = {}
+        self._buckets: dict[Hashable, Hashable] = {}
+        """Equal buckets as one object: there may be as many requests as jobs, and few buckets."""
         self._request_per_profile = [self._register(profile.request, profile) for profile in profiles]
         self._pending_per_bucket: Counter[Hashable] = Counter()
         """As `_pending`, per bucket; counted only where it is limited."""
@@ -409,7 +411,7 @@ class Scheduler:
 
     def _register(self, request: Request, profile: SchedulerProfile) -> _RegisteredRequest:
         lane = self._lanes.learn(request, profile.limit_amounts)
-        key = (request.key(), profile.kind, lane.name)
+        key = (lane.name, profile.kind)
         if (registered := self._requests.get(key)) is not None:
             return registered
         # Jobs that wait for a limit must not hide others behind them.
@@ -422,5 +424,6 @@ class Scheduler:
             # A manager that counts resources takes arrays of jobs, which share one run time as well.
             rounded_amounts = ((name, round_up(amount)) for name, amount in lane.amounts.items())
             bucket = (profile.kind, *rounded_amounts, request.walltime_s, *limit_names)
+        bucket = self._buckets.setdefault(bucket, bucket)
         self._requests[key] = registered = _RegisteredRequest(request, bucket, lane)
         return registered

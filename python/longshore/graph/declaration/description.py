@@ -179,9 +179,11 @@ def check_keys(items: Mapping[str, Node], known: Collection[str], what: str, hin
     for key, item in items.items():
         if key not in known:
             otherwise = hint or f"Known are {', '.join(known)}."
-            raise ConfigError(
+            error = ConfigError(
                 f"{what} has no key '{key}'", origin=item.origin, hint=did_you_mean(key, known) or otherwise
             )
+            error.part = key
+            raise error
 
 
 def _named_items(node: Node | None, section: str) -> Iterator[tuple[str, Node]]:

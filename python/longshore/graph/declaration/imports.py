@@ -210,6 +210,8 @@ def _substitute(node: Node, parameters: Mapping[str, Node]) -> Node:
         return node
     parts = split_fields(value)
     used = {part.name for part in parts if not isinstance(part, str)} & parameters.keys()
+    if not used:
+        return node
     if len(parts) == 1 and used and value == f"{{{(name := next(iter(used)))}}}":
         return Node(parameters[name].value, node.origin)
     return Node(

@@ -157,12 +157,12 @@ def check_commands(
     `uses` holds the dimensions in the path of each dataset. Names that the pipeline does not know are left to the
     configuration. `shell_variables` are variables that the environment of jobs has.
     """
-    for task in description.tasks.values():
-        for word in _command_words(task):
-            refuse_foreign_placeholders(str(word.value), word.origin, task, description, shell_variables)
-            for part in split_fields(str(word.value)):
-                if isinstance(part, Field):
-                    _check_field(description, task, word, part, uses)
+    words = [(task, word) for task in description.tasks.values() for word in _command_words(task)]
+    refuse_foreign_placeholders(words, description, shell_variables)
+    for task, word in words:
+        for part in split_fields(str(word.value)):
+            if isinstance(part, Field):
+                _check_field(description, task, word, part, uses)
 
 
 def check_path_columns(

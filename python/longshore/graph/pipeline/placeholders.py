@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
-from longshore.errors import ConfigError
+from longshore.config.values.merge import Node
+from longshore.errors import ConfigError, ErrorDetail
 from longshore.graph.declaration.description import FileKind, PipelineDeclaration, TaskEntry
 from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
@@ -58,33 +59,51 @@ _PROVIDED: Final = {
 
 
 def refuse_foreign_placeholders(
-    text: str,
-    origin: Origin,
-    task: TaskEntry,
-    description: PipelineDeclaration,
-    shell_variables: Collection[str] = (),
+    commands: Iterable[tuple[TaskEntry, Node]], description: PipelineDeclaration, shell_variables: Collection[str] = ()
 ) -> None:
-    """Refuse a command with a placeholder that no value would replace.
+    """Refuse commands with placeholders that no value would replace; all of them are told.
 
-    `shell_variables` are variables that the environment of jobs has.
+    `commands` has the words of commands, with their tasks. `shell_variables` are variables that the environment of jobs
+    has.
 
     Raises
     ------
     ConfigError
         There is such a placeholder.
     """
+    found = [
+        fault
+        for task, word in commands
+        for fault in _find_faults(str(word.value), word.origin, task, description, shell_variables)
+    ]
+    if not found:
+        return
+    others = f" (and {len(found) - 1} more)" if found[1:] else ""
+    error = ConfigError(found[0].message + others, origin=found[0].origin, hint=found[0].hint)
+    error.part = found[0].part
+    error.details = tuple(found) if found[1:] else ()
+    raise error
+
+
+def _find_faults(
+    text: str, origin: Origin, task: TaskEntry, description: PipelineDeclaration, shell_variables: Collection[str]
+) -> Iterator[ErrorDetail]:
+    """Yield each different placeholder of a text that nothing replaces, where it stands first."""
     what = f"the command of the task '{task.label}' uses"
+    faults: dict[str, tuple[int, ErrorDetail]] = {}
     for found in _foreign_placeholders(text, task, description):
         written = found.group()
         guess = _right_spelling(found["name"], _KEY.findall(found["parts"]), task)
-        raise ConfigError(
-            f"{what} '{written}', which nothing replaces",
-            origin=origin,
-            hint=f"{guess} If the text is meant, double the braces: '{{{written}}}'.".strip(),
-        )
+        hint = f"{guess} If the text is meant, double the braces: '{{{written}}}'.".strip()
+        message = f"{what} '{written}', which nothing replaces"
+        fault = ErrorDetail(ConfigError.code, message, origin, hint, part=found.start())
+        faults.setdefault(written, (found.start(), fault))
     names = {*description.dimensions, *description.datasets}
-    for found, fault, hint in _find_shell_faults(text, task, names, shell_variables):
-        raise ConfigError(f"{what} '{found.group()}', {fault}", origin=origin, hint=hint)
+    for found, why, hint in _find_shell_faults(text, task, names, shell_variables):
+        written = found.group()
+        fault = ErrorDetail(ConfigError.code, f"{what} '{written}', {why}", origin, hint, part=found.start())
+        faults.setdefault(written, (found.start(), fault))
+    yield from (fault for _, fault in sorted(faults.values()))
 
 
 def _find_shell_faults(

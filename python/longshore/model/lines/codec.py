@@ -16,14 +16,24 @@ from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.event import Event
 from longshore.model.tasks.file import File
 from longshore.model.tasks.task import Command
-from longshore.model.workflow.job import JobSettings
+from longshore.model.workflow.job import JobSettings, shared_parts_key
 from longshore.model.workflow.job_groups import StoredOrdering, number_jobs
+from longshore.model.workflow.request import Request
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
 
-FORMAT: Final = 3
-"""Version of ``workflow.jsonl``; a file without file numbers has version 2, without orderings and log folders 1."""
+FORMAT: Final = 4
+"""Version of ``workflow.jsonl``; without variants 3, without file numbers 2, without orderings and log folders 1."""
+_NO_REQUEST: Final = Request()
+
+
+class Variant(msgspec.Struct, frozen=True, gc=False):
+    """Settings that differ from others in the request only."""
+
+    base: int
+    """Index of the others."""
+    request: Request
 
 
 class WorkflowHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -36,7 +46,9 @@ class WorkflowHeader(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     final: bool
     """Whether the last job is the final one."""
     settings: tuple[JobSettings, ...]
-    """Settings that jobs share; each job refers to its entry by index."""
+    """Settings that jobs share; each job refers to its entry by index. Once decoded, the variants are the last."""
+    variants: tuple[Variant, ...] = ()
+    """Further settings, counted on after `settings`."""
     attributes: Mapping[str, str]
     orderings: tuple[StoredOrdering, ...] = ()
     """Groups of jobs that run one after another."""
@@ -110,21 +122,18 @@ def workflow_lines(workflow: Workflow, *, numbers: Sequence[int] = (), next_numb
     `numbers` has the file number per job if these are not the indices; `next_number` is larger than all used so far.
     """
     jobs = list(workflow)
-    settings: dict[int, int] = {}
-    distinct: list[JobSettings] = []
-    for job in jobs:
-        # Jobs of one profile share one object, so compare by identity and avoid hashing its maps.
-        if settings.setdefault(id(job.settings), len(distinct)) == len(distinct):
-            distinct.append(job.settings)
+    settings = _SettingsTable()
+    entries = [settings.add(job.settings) for job in jobs]
     index = {job.name: number for number, job in enumerate(jobs)} if workflow.orderings else {}
     yield encode_line(
         WorkflowHeader(
-            v=FORMAT if next_number else 2 if workflow.orderings or workflow.log_folders else 1,
+            v=_version(workflow, settings.variants, next_number),
             name=workflow.name,
             jobs=len(jobs),
             files=len(workflow.files),
             final=workflow.final is not None,
-            settings=tuple(distinct),
+            settings=tuple(settings.distinct),
+            variants=tuple(settings.variants),
             attributes=workflow.attributes,
             orderings=tuple(number_jobs(each, index) for each in workflow.orderings),
             log_folders=workflow.log_folders,
@@ -135,7 +144,7 @@ def workflow_lines(workflow: Workflow, *, numbers: Sequence[int] = (), next_numb
         yield encode_line(
             StoredJob(
                 name=job.name,
-                s=settings[id(job.settings)],
+                s=settings.index(entries[number]),
                 p=parents,
                 c=job.command,
                 tags=job.tags,
@@ -148,6 +157,50 @@ def workflow_lines(workflow: Workflow, *, numbers: Sequence[int] = (), next_numb
             )
         )
     yield from map(encode_line, workflow.files.values())
+
+
+def _version(workflow: Workflow, variants: Sequence[Variant], next_number: int) -> int:
+    """Lowest version of the format that has what a workflow needs, so that earlier versions read it if they can."""
+    if variants:
+        return FORMAT
+    return 3 if next_number else 2 if workflow.orderings or workflow.log_folders else 1
+
+
+class _SettingsTable:
+    """Settings of jobs, as the header has them."""
+
+    def __init__(self) -> None:
+        self.distinct: list[JobSettings] = []
+        self.variants: list[Variant] = []
+        self._entries: dict[int, int] = {}
+        """Entry per identity of settings; variants count from -1 downwards."""
+        self._bases: dict[tuple[int, ...], int] = {}
+        self._bases_by_text: dict[bytes, int] = {}
+
+    def add(self, settings: JobSettings) -> int:
+        """Return the entry of settings, added if new."""
+        # Jobs of one profile share one object, so compare by identity and avoid hashing its maps.
+        entry = self._entries.get(id(settings))
+        if entry is None:
+            entry = self._entries[id(settings)] = self._add_new(settings)
+        return entry
+
+    def index(self, entry: int) -> int:
+        """Return the index of an entry in the decoded header."""
+        return entry if entry >= 0 else len(self.distinct) - 1 - entry
+
+    def _add_new(self, settings: JobSettings) -> int:
+        # Those of one label with other requests have all else in common, and most often as the same objects.
+        key = shared_parts_key(settings)
+        base = self._bases.get(key)
+        if base is None:
+            text = _encode(msgspec.structs.replace(settings, request=_NO_REQUEST))
+            base = self._bases[key] = self._bases_by_text.setdefault(text, len(self.distinct))
+            if base == len(self.distinct):
+                self.distinct.append(settings)
+                return base
+        self.variants.append(Variant(base, settings.request))
+        return -len(self.variants)
 
 
 def decode_header(line: bytes, *, path: str) -> WorkflowHeader:
@@ -167,4 +220,10 @@ def decode_header(line: bytes, *, path: str) -> WorkflowHeader:
             f"'{path}' has format {header.v}; this Longshore reads up to {FORMAT}",
             hint="Use the version that wrote it, or a newer one.",
         )
-    return header
+    if not header.variants:
+        return header
+    bases = header.settings
+    if not all(0 <= variant.base < len(bases) for variant in header.variants):
+        raise RunUnreadableError(f"'{path}' has settings that vary others which are not in its header")
+    variants = (msgspec.structs.replace(bases[each.base], request=each.request) for each in header.variants)
+    return msgspec.structs.replace(header, settings=(*bases, *variants), variants=())

@@ -108,6 +108,17 @@ class JobSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return str(self.attributes.get("category", ""))
 
 
+_SHARED_FIELDS: Final = tuple(name for name in JobSettings.__struct_fields__ if name != "request")
+
+
+def shared_parts_key(settings: JobSettings) -> tuple[int, ...]:
+    """Identities of all parts but the request, equal for settings that differ there only, as a profile makes them.
+
+    It holds while the settings are alive. Equal parts may be different objects.
+    """
+    return tuple([id(getattr(settings, name)) for name in _SHARED_FIELDS])
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """One job of a workflow."""
 

@@ -10,7 +10,7 @@ MIB = 1024 * 1024
 """Bytes in the unit BPS calls MB."""
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """An amount of each resource; ``None`` means not requested, and unknown.
 
     Attributes
@@ -38,11 +38,14 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             amounts["memory"] = self.memory_b
         if self.disk_b is not None:
             amounts["disk"] = self.disk_b
-        return amounts | {name: self.resources[name] for name in sorted(self.resources)}
+        if self.resources:
+            amounts |= {name: self.resources[name] for name in sorted(self.resources)}
+        return amounts
 
     def key(self) -> tuple[object, ...]:
         """A hashable value, equal for equal requests."""
-        return (self.cpus, self.memory_b, self.disk_b, self.walltime_s, tuple(sorted(self.resources.items())))
+        resources = tuple(sorted(self.resources.items())) if self.resources else ()
+        return (self.cpus, self.memory_b, self.disk_b, self.walltime_s, resources)
 
 
 def round_up(amount: int) -> int:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from jinja2 import TemplateError
 
 from longshore.contract.batch import Batch
 from longshore.contract.context import Context, Problem, Site
 from longshore.errors import ConfigError
+from longshore.model.workflow.job import Job, shared_parts_key
 from longshore.model.workflow.request import MIB
 from longshore.services.slurm.commands.poll_interval import poll_schedule
 from longshore.services.slurm.native.derive_events import NATIVE_WARNING
@@ -29,6 +31,9 @@ _SITE_KEYS: Final = ("slurm", "account", "qos", "directives", "partitions")
 """Keys of a site's description that the executor reads."""
 IGNORED_SETTINGS: Final = ("accountingUser", "abortReturnValue")
 """Settings of a job without an equivalent in Slurm."""
+_MANY_REQUESTS: Final = 1000
+_SMALL_ARRAY: Final = 10
+"""Mean number of jobs per request below which arrays are of little use."""
 _REQUEST_KEYS: Final = {"cpus": "requestCpus", "memory": "requestMemory"}
 
 
@@ -83,11 +88,13 @@ def check_job_settings(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
     """Find jobs' settings that cannot be written into a script, by rendering one for each distinct map."""
     settings = executor_settings(ctx)
     template = ctx.templates[TEMPLATE.name.removesuffix(".j2")]
-    checked_settings: set[int] = set()
+    kinds: dict[tuple[object, ...], list[Job]] = {}
     for job in workflow:
-        if id(job.settings) in checked_settings:
-            continue
-        checked_settings.add(id(job.settings))
+        request = job.settings.request
+        # An amount is a number in the script, whichever it is: there may be as many as jobs.
+        key = (*shared_parts_key(job.settings), *request.amounts(), request.walltime_s is None)
+        kinds.setdefault(key, []).append(job)
+    for job, *others in kinds.values():
         batch = Batch(
             id="0",
             tag="longshore-0",
@@ -96,18 +103,34 @@ def check_job_settings(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
             attributes=job.settings.attributes,
             settings=job.settings.service_settings,
         )
+        found = Problem(message="", job=job.name, key=SETTINGS_KEY, jobs=1 + len(others))
         if problem := _cluster_problem(job.settings.service_settings, ctx.site):
-            yield Problem(message=f"job '{job.name}': {problem}", job=job.name, key=SETTINGS_KEY)
+            yield msgspec.structs.replace(found, message=f"job '{job.name}': {problem}")
             continue
         try:
             check_names(job.settings.service_settings)
             max_wait_s(job.settings.service_settings)
             batch_script(batch, settings, ctx.paths, template)
         except ConfigError as error:
-            yield Problem(message=f"job '{job.name}': {error.message}", hint=error.hint, job=job.name, key=SETTINGS_KEY)
+            yield msgspec.structs.replace(found, message=f"job '{job.name}': {error.message}", hint=error.hint)
         except TemplateError as error:
             yield Problem(message=f"the template 'batch.sh' cannot be used: {error}", origin=ctx.site.origin)
             return
+
+
+def note_small_arrays(workflow: Workflow) -> Iterator[Problem]:
+    """Note labels whose jobs nearly all have requests of their own: an array has jobs of one request."""
+    requests: dict[str, set[int]] = {}
+    for job in workflow:
+        requests.setdefault(job.label, set()).add(id(job.settings))
+    for label, jobs in workflow.counts().items():
+        different = len(requests.get(label, ()))
+        if different >= _MANY_REQUESTS and jobs < _SMALL_ARRAY * different:
+            yield Problem(
+                message=f"the {jobs:,} jobs of '{label}' have {different:,} different requests, and so are at least "
+                f"as many submissions: round the amounts, as in 'round({{size_mb}} * 3, -2)'",
+                fatal=False,
+            )
 
 
 def _cluster_problem(own: SlurmMap, site: Site) -> str:

@@ -34,6 +34,7 @@ from longshore.services.slurm.check import (
     check_site,
     check_sizes,
     executor_settings,
+    note_small_arrays,
 )
 from longshore.services.slurm.commands.client import REQUIRED_VARIABLES, SlurmClient
 from longshore.services.slurm.commands.states import QueuePhase
@@ -84,6 +85,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
         problems += check_native_mode(workflow, ctx)
         problems += ignored_requests(workflow, IGNORED_SETTINGS, "Slurm")
         problems += find_missing_limits(workflow, ctx.settings)
+        problems += note_small_arrays(workflow)
         problems += check_sizes(workflow, (ctx.probe.capacity if ctx.probe else None) or {})
         return problems
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import Final, TypeAlias
 
 import msgspec
@@ -91,23 +91,29 @@ KeyPlaces: TypeAlias = dict[tuple[int, int, str], tuple[int, int]]
 def key_places(text: str) -> KeyPlaces:
     """Find the position of each key in a valid document; anchors, tags and comments may separate it from its value."""
     places: KeyPlaces = {}
-    seen: set[int] = set()
-    stack = [yaml.compose(text, Loader=_Loader)]
-    while stack:
-        node = stack.pop()
-        if not isinstance(node, yaml.CollectionNode) or id(node) in seen:
-            continue
-        seen.add(id(node))
-        if isinstance(node, yaml.SequenceNode):
-            stack += node.value
-            continue
-        for key, value in node.value:
-            stack.append(value)
+    for node in compose_nodes(text):
+        for key, value in node.value if isinstance(node, yaml.MappingNode) else ():
             if isinstance(key, yaml.ScalarNode):
                 mark = value.start_mark
                 place = (key.start_mark.line + 1, key.start_mark.column + 1)
                 places.setdefault((mark.line + 1, mark.column + 1, key.value), place)
     return places
+
+
+def compose_nodes(text: str) -> Iterator[yaml.Node]:
+    """Compose a valid document, and yield each of its values once, with its marks; keys are left out."""
+    seen: set[int] = set()
+    stack = [yaml.compose(text, Loader=_Loader)]
+    while stack:
+        node = stack.pop()
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        yield node
+        if isinstance(node, yaml.SequenceNode):
+            stack += node.value
+        elif isinstance(node, yaml.MappingNode):
+            stack += [value for _, value in node.value]
 
 
 class _LimitError(Exception):

@@ -10,7 +10,7 @@ import msgspec
 
 from longshore.contract.context import Context
 from longshore.model.tasks.task import Command
-from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow.job import Job, JobSettings, shared_parts_key
 from longshore.model.workflow.request import Request
 from longshore.plan.job_commands import (
     add_launcher,
@@ -122,6 +122,8 @@ class JobGrouper:
             else {name: file.path for name, file in workflow.files.items()}
         )
         self._frames: dict[int, CommandFrame] = {}
+        """Frame per identity of settings, and below per identities of their parts: requests may be as many as jobs."""
+        self._frames_by_parts: dict[tuple[object, ...], CommandFrame] = {}
         self._groups: dict[bytes, int] = {}
         self._settings: list[JobSettings] = []
         """Keeps settings alive, because their ids are keys."""
@@ -174,8 +176,13 @@ class JobGrouper:
     def _frame(self, settings: JobSettings) -> CommandFrame:
         """The shared text in front of all commands of a job profile."""
         self._settings.append(settings)
+        request = _without_amounts(settings.request)
+        parts = (*shared_parts_key(settings), request.key())
+        if parts in self._frames_by_parts:
+            frame = self._frames[id(settings)] = self._frames_by_parts[parts]
+            return frame
         inexpressible = {name: value for name, value in settings.environment.items() if not _is_expressible(value)}
-        comparable = msgspec.structs.replace(settings, request=_without_amounts(settings.request))
+        comparable = msgspec.structs.replace(settings, request=request)
         key = msgspec.json.encode(comparable, order="sorted")
         frame = CommandFrame(
             group=self._groups.setdefault(key, len(self._groups)),
@@ -186,7 +193,7 @@ class JobGrouper:
             exported=frozenset(inexpressible),
             tasks=settings.rules.resume_tasks,
         )
-        self._frames[id(settings)] = frame
+        self._frames[id(settings)] = self._frames_by_parts[parts] = frame
         return frame
 
     def _exports(self, variables: Mapping[str, str]) -> list[str]:
