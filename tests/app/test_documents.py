@@ -153,7 +153,15 @@ insights = st.builds(
     ),
     failures=st.lists(failures, max_size=2).map(tuple),
     badput=st.dictionaries(
-        st.sampled_from(Cause), st.builds(Badput, attempts=st.integers(1, 99), seconds=finite), max_size=2
+        st.sampled_from(Cause),
+        st.builds(
+            Badput,
+            attempts=st.integers(1, 99),
+            seconds=finite,
+            exit_codes=st.dictionaries(st.integers(1, 255), st.integers(1, 9), max_size=2),
+            signals=st.dictionaries(st.integers(1, 64), st.integers(1, 9), max_size=2),
+        ),
+        max_size=2,
     ),
     exit_codes=st.dictionaries(
         odd_text,

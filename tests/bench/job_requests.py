@@ -37,7 +37,7 @@ from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
 from longshore.engine.settings import EngineSettings
 from longshore.model.lines.codec import workflow_lines
 from longshore.model.tasks.dag import Dag
-from longshore.model.tasks.task import Task, TaskGraph
+from longshore.model.tasks.task import Scalar, Task, TaskGraph
 from longshore.testing.fakes import FakeClock, FakeExecutor, FakeManager
 from longshore.testing.runs import write_run
 
@@ -62,7 +62,7 @@ class _Quiet:
 def build_graph(jobs: int, values: int) -> TaskGraph:
     """Build tasks of one label, whose samples have this many distinct sizes."""
     tasks = [Task(name=f"work_{number}", label="work", data_id={"sample": number}) for number in range(jobs)]
-    sizes = {number: 300_000 + number % values for number in range(jobs)} if values else {}
+    sizes: dict[Scalar, Scalar] = {number: 300_000 + number % values for number in range(jobs)} if values else {}
     return TaskGraph(name="bench", dag=Dag.by_name(tasks, []), columns={COLUMN: sizes} if values else {})
 
 
@@ -88,7 +88,6 @@ def measure(jobs: int, values: int, folder: str) -> str:
     size_mb = paths.workflow.stat().st_size / 1e6
     with paths.workflow.open("rb") as file:
         header_mb = len(file.readline()) / 1e6
-    plan = clustered = None  # type: ignore[assignment]
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
         engine = pool.submit(measure_engine, paths).result()
     planned = f"{plan_s:>7.2f} {plan_mb:>8.0f}"

@@ -17,7 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from longshore.config.profile.combine import ClusterProfile
-from longshore.config.profile.profile import JobProfile, compile_profile
+from longshore.config.profile.job_profile import JobProfile
+from longshore.config.profile.profile import compile_profile
 from longshore.config.values.merge import Layer, LayerRank, merge_layers
 from longshore.config.values.scope import Scope
 from longshore.config.values.search import Config

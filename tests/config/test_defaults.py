@@ -10,7 +10,8 @@ from jsonschema import Draft202012Validator
 from tests.config.documented_keys import ALL_FILES, DOCUMENTED, FILES, SCHEMA, SERVICES, file_of, layer
 
 from longshore.config.lint.schema_check import check_schema
-from longshore.config.profile.profile import JobProfile, compile_profile
+from longshore.config.profile.job_profile import JobProfile
+from longshore.config.profile.profile import compile_profile
 from longshore.config.values.merge import Layer, LayerRank, Node, merge_layers, plain_value
 from longshore.config.values.quantities import parse_pool
 from longshore.config.values.scope import Scope

@@ -94,11 +94,21 @@ def test_a_live_run_is_not_resumed_but_can_be_cancelled(cli: Cli, write_run: Wri
     assert cli("cancel", run_id).returncode == 0, "twice is no error"
 
 
+def test_resume_of_a_failed_run_names_restart(cli: Cli, write_run: WriteRun) -> None:
+    assert cli("submit", write_run("runQuantumCommand: 'false'\nnumberOfRetries: 0\n").name, "--wait").returncode == 19
+    run_id = cli("status", "@last", "--json").json["id"]
+    ran = cli("resume", "@last")
+    assert ran.returncode == 0
+    assert f"nothing to resume: every job of the run is over; to run again what failed: longshore restart {run_id}" in (
+        ran.stderr
+    )
+
+
 def test_a_finished_run_has_nothing_to_resume(cli: Cli, write_run: WriteRun) -> None:
     cli("submit", write_run().name, "--wait")
     ran = cli("resume", "@last")
     assert ran.returncode == 0
-    assert "nothing to resume" in ran.stderr
+    assert "nothing to resume: every job of the run is over\n" in ran.stderr
     document = cli("resume", "@last", "--json").json
     assert document["kind"] == "resume"
     assert "nothing to resume" in document["notes"][0]

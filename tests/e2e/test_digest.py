@@ -89,7 +89,8 @@ def test_tried_again_and_succeeded_is_no_failure_but_badput(cli: Cli, write_run:
     assert [(spent["cause"], spent["attempts"]) for spent in run["badput"]] == [("EXIT", 1)]
     text = cli("report", "@last").stdout
     assert "Failed:" not in text
-    assert "Ended badly: 1 attempt" in text
+    assert re.search(r"^Ended badly: 1 attempt, .*: 1 with cause EXIT \(exit code 3; .* s\)$", text, re.MULTILINE)
+    assert run["badput"][0]["exit_codes"] == {"3": 1}
 
 
 @pytest.fixture

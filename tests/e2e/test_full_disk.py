@@ -70,7 +70,7 @@ def test_an_engine_that_died_on_a_full_disk_is_told_with_the_way_out(
     refused = cli("resume", run)
     assert refused.returncode == 6
     assert f"'{small_disk}' is full" in refused.stderr
-    assert f"longshore resume {run}" in refused.stderr
+    assert f"longshore resume {api.open_run(str(run)).card.id}" in refused.stderr
     (small_disk / "filling").unlink()
     (tmp_path / "go").touch()
     assert cli("resume", run).returncode == 0

@@ -77,6 +77,7 @@ def test_a_paused_run_shows_why_and_starts_nothing(cli: Cli, write_run: WriteRun
         explained = cli("explain", run, job).stdout
         assert "The run is PAUSED: the archive is down; to continue it: longshore unpause " in explained
         assert "There is room" not in explained
+    assert cli("explain", run, "b", "--json").json["paused"] is True
     went_on = cli("unpause", run)
     assert went_on.returncode == 0
     assert went_on.stdout.startswith("unpause: ")

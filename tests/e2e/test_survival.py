@@ -333,7 +333,7 @@ def test_what_may_live_on_another_host_is_not_started_again_without_being_told(c
         refused = cli(*command)
         assert refused.returncode == 6, command
         assert "a keeper on 'elsewhere', with" in refused.stderr
-        assert f"longshore resume {run} --take-over" in refused.stderr
+        assert f"longshore resume {read_card(RunPaths(run)).id} --take-over" in refused.stderr
     assert not list((run / "steer").glob("*.json")), "what was refused is not obeyed later"
     assert cli("resume", run, "--take-over").returncode == 0
     report = finish(cli, run)
@@ -357,7 +357,7 @@ def test_engines_that_achieve_nothing_are_not_begun_for_ever(cli: Cli, run_yaml:
     assert refused.returncode == 6
     assert "engines of" in refused.stderr
     assert "died without achieving anything" in refused.stderr
-    assert f"longshore resume {run} --force" in refused.stderr
+    assert f"longshore resume {read_card(RunPaths(run)).id} --force" in refused.stderr
     assert cli("resume", "--all").returncode == 6
     assert cli("resume", "--all", "--force").returncode == 2
     assert cli("resume", run, "--force").returncode == 0

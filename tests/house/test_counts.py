@@ -12,8 +12,9 @@ import longshore
 
 _ROOT: Final = Path(longshore.__file__).parent
 _PLURAL: Final = re.compile(
-    r" (?:more )?(jobs|tasks|attempts|runs|files|labels|clusters|errors|failures|batches|events)\b"
+    r" (?:more )?(jobs|tasks|attempts|runs|files|labels|clusters|errors|failures|batches|events|nodes|others)\b"
 )
+_PLURAL_VERB: Final = re.compile(r"\bthere are $")
 _ALWAYS_MANY: Final = {
     # Module and noun: the number is never one there, or is no count.
     ("app/control/restart.py", "runs"),
@@ -21,18 +22,23 @@ _ALWAYS_MANY: Final = {
     ("cli/control/cancel.py", "runs"),
     ("cli/show/job_text.py", "runs"),
     ("engine/run/judge_end.py", "tasks"),
+    ("model/tasks/dag.py", "nodes"),
     ("plan/transform.py", "files"),
+    ("services/slurm/check.py", "jobs"),
     ("services/slurm/native/native_run.py", "jobs"),
     ("world/read/yaml_includes.py", "files"),
 }
 
 
 def plural_counts(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Line and plural noun of each number in an f-string that is followed by the noun, but for a choice of texts."""
+    """Line and plural word of each number in an f-string with a plural noun or verb, but for a choice of texts."""
     chosen = {id(child) for node in ast.walk(tree) if isinstance(node, ast.IfExp) for child in ast.walk(node)}
     for node in ast.walk(tree):
         if not isinstance(node, ast.JoinedStr) or id(node) in chosen:
             continue
+        for text, value in zip(node.values, node.values[1:], strict=False):
+            if isinstance(text, ast.Constant) and "count_noun" in ast.unparse(value):
+                yield from ((node.lineno, found[0]) for found in _PLURAL_VERB.finditer(str(text.value)))
         for value, text in zip(node.values, node.values[1:], strict=False):
             if isinstance(value, ast.FormattedValue) and isinstance(text, ast.Constant):
                 found = _PLURAL.match(str(text.value))
@@ -47,4 +53,4 @@ def test_no_message_says_one_jobs() -> None:
         for line, noun in plural_counts(ast.parse(path.read_text("utf-8")))
         if (str(path.relative_to(_ROOT)), noun) not in _ALWAYS_MANY
     ]
-    assert found == [], "use count_noun(number, noun)"
+    assert found == [], "use count_noun(number, noun) or there_are(number, noun)"

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from itertools import product
 from typing import Any
 
-from longshore.config.profile.profile import JobProfile, compile_profile
+from longshore.config.profile.job_profile import JobProfile
+from longshore.config.profile.profile import compile_profile
 from longshore.config.select.ordering_rules import OrderingRule
 from longshore.config.values.merge import to_node
 from longshore.config.values.scope import Scope

@@ -6,7 +6,7 @@ import pytest
 from tests.plan.graphs import graph, workflow_of
 
 from longshore.config.profile.final_job import WhenRun, read_final_commands, read_when_run
-from longshore.config.profile.profile import JobProfile
+from longshore.config.profile.job_profile import JobProfile
 from longshore.config.values.merge import LayerRank, make_layer, merge_layers
 from longshore.config.values.scope import DEFAULT_SCOPE
 from longshore.config.values.search import INIT_LABEL, Config

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from tests.plan.graphs import workflow_of
 
-from longshore.config.profile.profile import JobProfile, compile_profile
+from longshore.config.profile.job_profile import JobProfile
+from longshore.config.profile.profile import compile_profile
 from longshore.config.values.merge import to_node
 from longshore.config.values.scope import Scope
 from longshore.config.values.search import Config

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from longshore.config.profile.profile import JobProfile
+from longshore.config.profile.job_profile import JobProfile
 from longshore.config.values.search import INIT_LABEL
 from longshore.errors import PreparationError
 from longshore.model.workflow.job import Job

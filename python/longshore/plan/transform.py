@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from longshore.config.profile.combine import ClusterProfile, combine_profiles
-from longshore.config.profile.profile import JobProfile
+from longshore.config.profile.job_profile import JobProfile
 from longshore.config.select.ordering_rules import OrderingRule
 from longshore.config.values.templates import Field, Template, split_fields
 from longshore.errors import ConfigError, CycleError, PreparationError

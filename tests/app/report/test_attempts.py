@@ -95,7 +95,7 @@ def test_the_collector_agrees_with_the_states(steps: list[tuple[str, int]]) -> N
         assert all(each in attempts.failed_ends for each in attempts.failed)
         assert set(attempts.running) == {each for each in range(6) if state.code[each] == JobCode.RUNNING}
         assert sum(map(len, attempts.run_s)) == fine
-        assert sum(count for count, _ in attempts.badput.values()) == bad
+        assert sum(spent.number for spent in attempts.badput.values()) == bad
     assert list(attempts.ended_at) == sorted(attempts.ended_at)
 
 

@@ -117,7 +117,7 @@ def tore_it(run: WrittenRun) -> None:
 
 
 def is_of_another_version(run: WrittenRun) -> None:
-    kept(run).write_bytes(kept(run).read_bytes().replace(b'"format":4,', b'"format":1,', 1))
+    kept(run).write_bytes(kept(run).read_bytes().replace(b'"format":5,', b'"format":1,', 1))
 
 
 @pytest.mark.parametrize(

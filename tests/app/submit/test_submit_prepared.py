@@ -244,8 +244,9 @@ def test_a_run_that_was_submitted(folder: Path) -> None:
     for force in (False, True):
         with pytest.raises(SubmissionRefusedError, match=r"was submitted already, .* by 'me' on 'here'") as caught:
             submit_prepared(run, force=force, progress=ProgressNotes())
-        assert f"longshore restart {run}" in caught.value.hint
-        assert f"longshore resume {run}" in caught.value.hint
+        run_id = read_card(RunPaths(run)).id
+        assert f"longshore restart {run_id}" in caught.value.hint
+        assert f"longshore resume {run_id}" in caught.value.hint
     assert Taking.taken == [run]
     assert folder in run.parents
 

@@ -202,7 +202,11 @@ def failed_run() -> RunReport:
         summary=RunSummary(
             elapsed_s=3725.0,
             failures=failures(),
-            badput={Cause.EXIT: Badput(attempts=7, seconds=70.25), Cause.LOST: Badput(attempts=1, seconds=0.0)},
+            badput={
+                Cause.EXIT: Badput(attempts=7, seconds=70.25, exit_codes={1: 2, 5: 4}, signals={9: 1}),
+                Cause.LOST: Badput(attempts=1, seconds=0.0),
+                Cause.OOM: Badput(attempts=2, seconds=1.0, signals={9: 2}),
+            },
         ),
         submitted_at=NOON,
         started_at=NOON + 1,

@@ -8,7 +8,8 @@ import time
 import pytest
 from tests.config.profiles import config_of, profile_of, scope_of
 
-from longshore.config.profile.profile import JobProfile, compile_profile
+from longshore.config.profile.job_profile import JobProfile
+from longshore.config.profile.profile import compile_profile
 from longshore.config.values.scope import Scope
 from longshore.config.values.templates import Field, Template
 from longshore.errors import ConfigError, ReferenceCycleError, UndefinedVariableError

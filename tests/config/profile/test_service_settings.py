@@ -8,7 +8,8 @@ import pytest
 from tests.config.profiles import scope_of
 
 from longshore.config.profile.combine import combine_profiles
-from longshore.config.profile.profile import JobProfile, compile_profile
+from longshore.config.profile.job_profile import JobProfile
+from longshore.config.profile.profile import compile_profile
 from longshore.config.profile.service_settings import ServiceKeys
 from longshore.config.values.merge import LayerRank
 from longshore.config.values.scope import Scope

@@ -86,4 +86,4 @@ def test_a_bit_that_flips_later_is_found_before_its_job_is_started(run: RunPaths
 def test_the_message_names_file_difference_and_way_out(run: RunPaths) -> None:
     with pytest.raises(RunUnreadableError, match=r"workflow\.jsonl' has another content now: .* and 3 then") as caught:
         JobTable(run, expected=FileDigest(3, "0"))
-    assert "longshore verify RUN" in caught.value.hint
+    assert f"'longshore verify {run.root}'" in caught.value.hint

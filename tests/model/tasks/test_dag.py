@@ -161,7 +161,7 @@ def test_parents_make_the_same_graph_as_edges(drawn: tuple[int, list[tuple[int, 
 
 
 def test_a_parent_that_is_no_node() -> None:
-    with pytest.raises(GraphError, match="the edge 1 -> 0 leads to nowhere: there are 1 nodes"):
+    with pytest.raises(GraphError, match="the edge 1 -> 0 leads to nowhere: there is 1 node, counted from 0"):
         Dag(nodes("a"), parents=[[1]])
 
 

@@ -89,7 +89,7 @@ def test_two_tasks_that_a_template_does_not_tell_apart_are_refused() -> None:
 @pytest.mark.parametrize(
     ("clusters", "edges", "words"),
     [
-        ([["a1"]], [], "the task 'b1' is in no cluster, and so are 1 others"),
+        ([["a1"]], [], "the task 'b1' is in no cluster (and 1 more)"),
         ([["a1", "b1", "c1"], ["b1"]], [(0, 1)], "the task 'b1' is in the clusters more than once"),
         ([["a1", "b1", "c1", "x1"]], [], "the task 'x1' is in a cluster, but is no task of the graph"),
         ([["b1", "a1"], ["c1"]], [(0, 1)], "in the cluster 'b1', the task 'b1' comes before 'a1', for which it waits"),

@@ -84,7 +84,7 @@ def test_all_is_well() -> None:
     assert report.details == {
         "version": "22.05.8",
         "cluster": "testclu",
-        "partitions": "main (default): up, 4 nodes, any time; short: drain, 1 nodes, at most 00:10:00",
+        "partitions": "main (default): up, 4 nodes, any time; short: drain, 1 node, at most 00:10:00",
         "accounts": "root, test",
         "qos": "high, low, normal",
         "limits": "arrays of 10000; 50,000 jobs of all users; "

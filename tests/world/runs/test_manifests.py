@@ -67,7 +67,7 @@ def changed(run: RunPaths, *, with_inputs: bool = False) -> list[str]:
 
 @given(manifest=manifests)
 def test_a_manifest_comes_back_as_it_was(manifest: Manifest) -> None:
-    assert decode_manifest(encode_manifest(manifest), path="p") == manifest
+    assert decode_manifest(encode_manifest(manifest), path="p", run="r") == manifest
 
 
 @given(manifest=manifests, data=st.data())
@@ -76,7 +76,7 @@ def test_no_changed_byte_of_a_manifest_is_accepted(manifest: Manifest, data: st.
     place = data.draw(st.integers(0, len(text) - 1))
     other = data.draw(st.integers(0, 255).filter(lambda byte: byte != text[place]))
     with pytest.raises(RunUnreadableError):
-        decode_manifest(text[:place] + bytes([other]) + text[place + 1 :], path="p")
+        decode_manifest(text[:place] + bytes([other]) + text[place + 1 :], path="p", run="r")
 
 
 @given(manifest=manifests, data=st.data())
@@ -85,7 +85,15 @@ def test_no_cut_of_a_manifest_is_accepted(manifest: Manifest, data: st.DataObjec
     begin = data.draw(st.integers(0, len(text) - 1))
     end = data.draw(st.integers(begin + 1, len(text)))
     with pytest.raises(RunUnreadableError):
-        decode_manifest(text[:begin] + text[end:], path="p")
+        decode_manifest(text[:begin] + text[end:], path="p", run="r")
+
+
+def test_a_damaged_manifest_is_told_with_the_directory_of_its_run(run: RunPaths) -> None:
+    path = next(run.submissions.iterdir())
+    path.write_bytes(path.read_bytes().replace(b'"', b"'", 1))
+    with pytest.raises(RunUnreadableError) as caught:
+        read_manifest(run)
+    assert f"'longshore verify {run.root}' names what else" in caught.value.hint
 
 
 def test_all_files_are_listed_except_those_left_out(run: RunPaths, tmp_path: Path) -> None:
@@ -176,4 +184,4 @@ def test_a_newer_manifest_is_refused(run: RunPaths) -> None:
     assert manifest is not None
     newer = encode_manifest(msgspec.structs.replace(manifest, v=99))
     with pytest.raises(RunUnreadableError, match="has format 99; this Longshore reads up to 2"):
-        decode_manifest(newer, path="p")
+        decode_manifest(newer, path="p", run="r")

@@ -56,7 +56,7 @@ def submit_reusing(
     recording = RecordingProgress(progress)
     with reserved_id() as (run_id, now):
         run = resolve_run(path, overrides, now=now, progress=recording, run_id=run_id)
-        _refuse_service(run)
+        _refuse_service(run, earlier)
         plan = replace(advance_run(run, RunPlan, recording), hashes_inputs=by_content)
         links = _OutputLinks(earlier, plan)
         match = match_run(earlier, plan, lost_outputs=links.why_lost, by_content=by_content)
@@ -76,7 +76,7 @@ def submit_reusing(
     return replace(result, submitted=advance_run(prepared, SubmittedRun, recording))
 
 
-def _refuse_service(run: ResolvedRun) -> None:
+def _refuse_service(run: ResolvedRun, earlier: OpenRun) -> None:
     """Refuse a service that cannot begin a run with results."""
     why = "it submits all jobs of a run to its workload manager"
     if isinstance(run.service, Amendable):
@@ -84,8 +84,8 @@ def _refuse_service(run: ResolvedRun) -> None:
     if why:
         raise SubmissionRefusedError(
             f"the service '{run.configuration.service}' cannot take over results of another run: {why}",
-            hint="Submit without --reuse, or restart the earlier run with its changes: longshore restart RUN "
-            "--with-changes",
+            hint="Submit without --reuse, or restart the earlier run with its changes: "
+            f"longshore restart {earlier.reference} --with-changes",
         )
 
 

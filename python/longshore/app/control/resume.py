@@ -48,8 +48,13 @@ def resume(
     submission = service.resume(opened.run, take_over=take_over, force=force)
     notes = (*(f"lost, as accepted: {each}" for each in lost), *note_changed_sources(opened.run))
     if submission is None:
-        return ResumeResult(notes=(*notes, "nothing to resume: every job of the run is over"))
+        again = f"; to run again what failed: longshore restart {opened.reference}" if _has_failed(opened) else ""
+        return ResumeResult(notes=(*notes, f"nothing to resume: every job of the run is over{again}"))
     return ResumeResult(notes=(*notes, *_copy_notes(opened), *submission.notes), has_started=True)
+
+
+def _has_failed(opened: OpenRun) -> bool:
+    return status_run(opened).state in {JobState.FAILED, JobState.DELETED}
 
 
 def _copy_notes(opened: OpenRun) -> Iterator[str]:

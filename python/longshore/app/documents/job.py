@@ -278,6 +278,8 @@ class ExplainJobDocument(_JobDocument, frozen=True, kw_only=True):
     """Earliest start of the next attempt."""
     note: str
     """Why the engine waits; empty if it does not."""
+    paused: bool
+    """Whether no more jobs of the run start until it is unpaused."""
     waits_at_manager: str | None
     """Why the workload manager does not start the job, in its own words."""
     attempts: Sequence[AttemptEntry]
@@ -352,6 +354,7 @@ def explain_job_document(
         room=RoomEntry.from_record(job.room, asked=job.room.requested) if job.room else None,
         throttles=[ThrottleEntry.from_record(throttle, max=throttle.maximum) for throttle in job.throttles],
         limits=[LimitEntry.from_record(limit, max=limit.maximum, taken=limit.used_by_run) for limit in job.limits],
+        paused=bool(job.pause),
         waits_at_manager=job.manager_reason or None,
         attempts=[_attempt_entry(attempt, job.logs.get(attempt.number)) for attempt in job.attempts],
         history=[_with_one_job(event, job.index) for event in history],

@@ -24,7 +24,7 @@ from longshore.app.documents.document import (
 from longshore.app.documents.run import CountsEntry, counts_entry
 from longshore.model.run.damage import Damage
 from longshore.model.run.moment import format_timestamp
-from longshore.model.run.report import PAYLOAD_CODES, ExitCodes, Failure, JobReport, RunReport, RunSummary
+from longshore.model.run.report import PAYLOAD_CODES, Badput, ExitCodes, Failure, JobReport, RunReport, RunSummary
 from longshore.model.run.states import Cause, JobState
 
 _CHUNK: Final = 1000
@@ -144,6 +144,10 @@ class SpentEntry(DocumentEntry, frozen=True):
     """Number of attempts."""
     seconds: Seconds
     """Sum of their wall times."""
+    exit_codes: Mapping[str, Count]
+    """Number of those that ended with an exit code, per code."""
+    signals: Mapping[str, Count]
+    """Number of those that a signal ended, per signal."""
 
 
 class ExitCodesEntry(DocumentEntry, frozen=True):
@@ -338,11 +342,17 @@ def _summary_members(summary: RunSummary) -> dict[str, object]:
         "longest_running": list(map(RunningEntry.from_record, summary.running)),
         "waits": summary.waits,
         "digest": list(map(_failure_entry, summary.failures)),
-        "badput": [SpentEntry.from_record(spent, cause=cause) for cause, spent in summary.badput.items()],
+        "badput": [_spent_entry(cause, spent) for cause, spent in summary.badput.items()],
         "exit_codes": {label: _exit_codes_entry(codes) for label, codes in summary.exit_codes.items()},
         "last_failures": list(map(LastFailureEntry.from_record, summary.last_failures)),
         "label_summaries": {label: LabelSummaryEntry.from_record(each) for label, each in summary.labels.items()},
     }
+
+
+def _spent_entry(cause: Cause, spent: Badput) -> SpentEntry:
+    codes = {str(code): number for code, number in spent.exit_codes.items()}
+    signals = {str(signal): number for signal, number in spent.signals.items()}
+    return SpentEntry.from_record(spent, cause=cause, exit_codes=codes, signals=signals)
 
 
 def _failure_entry(failure: Failure) -> FailureEntry:

@@ -15,7 +15,8 @@ from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.configure.service_lookup import short_name
 from longshore.app.progress import Progress
 from longshore.config.profile.combine import ClusterProfile
-from longshore.config.profile.profile import REQUEST_KEYS, JobProfile, compile_profile
+from longshore.config.profile.job_profile import JobProfile
+from longshore.config.profile.profile import REQUEST_KEYS, compile_profile
 from longshore.config.profile.service_settings import CONTAINER, ServiceKeys, varies_per_job
 from longshore.config.values.merge import Node
 from longshore.config.values.scope import Scope

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 from array import array
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from msgspec.structs import replace
@@ -136,6 +138,16 @@ class AttemptRecords:
         attempts[number] = replace(attempts.get(number) or Attempt(job=job, number=number), **fields)
 
 
+@dataclass
+class SpentAttempts:
+    """Sum of failed attempts."""
+
+    number: int = 0
+    seconds: float = 0.0
+    exit_codes: Counter[int] = field(default_factory=Counter)
+    signals: Counter[int] = field(default_factory=Counter)
+
+
 class AttemptCollector:
     """Collector of a run's attempts, in a few bytes per job.
 
@@ -147,8 +159,8 @@ class AttemptCollector:
     job, `failed` why each job that failed for good was not tried again, `failed_ends` the end of each job's newest
     attempt if that failed. `retry_times` has the earliest time of a job's next attempt, where known. `run_s` has run
     times of successful attempts per label, in order of their ends. `ended_at` has end times, `busy_s` the summed run
-    time up to each. `hold_codes` is the workload manager's code for a job's present or last hold. `badput` has number
-    and seconds of failed attempts per cause. `peak_memory_b` and `raised_memory_b` have, per label, the largest memory
+    time up to each. `hold_codes` is the workload manager's code for a job's present or last hold. `badput` sums up the
+    failed attempts per cause. `peak_memory_b` and `raised_memory_b` have, per label, the largest memory
     that an attempt used, and that a retry or an intervention requested; 0 where none is known.
     """
 
@@ -177,7 +189,7 @@ class AttemptCollector:
         self.run_s = [array("d") for _ in range(labels)]
         self.ended_at = array("d")
         self.busy_s = array("d")
-        self.badput: dict[Cause, list[float]] = {}
+        self.badput: dict[Cause, SpentAttempts] = {}
         self.peak_memory_b = array("q", bytes(8 * labels))
         self.raised_memory_b = array("q", bytes(8 * labels))
         self._members: dict[str, tuple[tuple[int, int], ...]] = {}
@@ -245,9 +257,13 @@ class AttemptCollector:
 
     def _record_failure(self, event: Ended | Lost, cause: Cause, seconds: float) -> None:
         self.failed_ends[event.j] = event
-        spent = self.badput.setdefault(cause, [0, 0.0])
-        spent[0] += 1
-        spent[1] += seconds
+        spent = self.badput.setdefault(cause, SpentAttempts())
+        spent.number += 1
+        spent.seconds += seconds
+        if isinstance(event, Ended) and event.signal is not None:
+            spent.signals[event.signal] += 1
+        elif isinstance(event, Ended) and event.exit is not None:
+            spent.exit_codes[event.exit] += 1
         for each in self._collectors:
             each.note_end(event)
 

@@ -46,7 +46,10 @@ def summarize_run(
         waits=(*_wait_notes(attempts, status.counts, now), *_manager_notes(status.counts, waiting)) if is_live else (),
         failures=failed.groups(),
         badput={
-            cause: Badput(attempts=int(spent[0]), seconds=spent[1]) for cause, spent in sorted(attempts.badput.items())
+            cause: Badput(
+                attempts=spent.number, seconds=spent.seconds, exit_codes=spent.exit_codes, signals=spent.signals
+            )
+            for cause, spent in sorted(attempts.badput.items(), key=lambda item: item[0])
         },
         exit_codes=failed.exit_codes(),
         last_failures=_last_failures(attempts, jobs),

@@ -21,7 +21,7 @@ from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.event import BriefEvent, Event
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import RunIdentity
-from longshore.world.runs.find_run import find_run
+from longshore.world.runs.find_run import find_run, run_reference
 from longshore.world.runs.manifests import with_newest_counts
 from longshore.world.runs.owner import is_own_run
 from longshore.world.runs.registry import RegistryEntry, registered_path, write_entry
@@ -52,9 +52,8 @@ class OpenRun:
 
     @property
     def reference(self) -> str:
-        """How a command names this very directory: the id, or the path if the id is unknown or leads to another one."""
-        path = str(self.run.root)
-        return self.card.id if registered_path(self.card.id) == path else path
+        """How a command names this very directory."""
+        return run_reference(self.run, self.card)
 
     def find_original(self) -> str | None:
         """Return the directory that the run's id leads to, if this one is a copy of it."""

@@ -28,6 +28,7 @@ from longshore.world.files.links import link_by_id
 from longshore.world.files.locks import lock_folder
 from longshore.world.files.permissions import apply_umask
 from longshore.world.host import host_name, user_name, working_directory
+from longshore.world.runs.find_run import hint_reference
 from longshore.world.runs.manifests import refuse_changed_files
 from longshore.world.runs.registry import RegistryEntry, read_entry, remove_entry, state_folder, write_entry
 from longshore.world.runs.run_directory import (
@@ -146,9 +147,10 @@ def refuse_if_submitted(run: RunPaths, card: RunIdentity, service: WmsService) -
     Raises `SubmissionRefusedError` if it was submitted, `UnreachableError` if that is possible and the service cannot
     tell.
     """
+    name = hint_reference(run)
     hint = (
-        f"To see its state: longshore report {run.root}; to run failed jobs again: longshore restart {run.root}; "
-        f"to start a new engine after one died: longshore resume {run.root}"
+        f"To see its state: longshore report {name}; to run failed jobs again: longshore restart {name}; "
+        f"to start a new engine after one died: longshore resume {name}"
     )
     if card.submissions:
         last = card.submissions[-1]

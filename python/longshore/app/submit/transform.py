@@ -16,7 +16,7 @@ from longshore.app.plan.profiles import ProfileCompiler
 from longshore.app.progress import Progress
 from longshore.app.submit.saved_graphs import SavedGraphs, graphs_to_save
 from longshore.config.profile.final_job import WhenRun, ignored_setup_notes, read_final_commands, read_when_run
-from longshore.config.profile.profile import JobProfile
+from longshore.config.profile.job_profile import JobProfile
 from longshore.config.select.ordering_rules import parse_ordering_rules
 from longshore.config.values.merge import Node
 from longshore.config.values.search import INIT_LABEL

@@ -55,7 +55,7 @@ class SelectionOptions(OptionRecord, frozen=True, kw_only=True):
 @click.command(epilog="Example: longshore cancel --id @last    or: longshore cancel @last --label coadd")
 @run_option(required=False)
 @SERVICE
-@click.option("--user", metavar="NAME", help="All live runs of a user.")
+@click.option("--user", metavar="NAME", help="All runs of a user that are not over.")
 @click.option("--yes", is_flag=True, help="Do not ask before the runs of a user are cancelled.")
 @click.option(
     "--job", "jobs", multiple=True, metavar="NAME", help="Only that job; its descendants are PRUNED. Can be repeated."
@@ -76,7 +76,7 @@ def command(
     from longshore.errors import RunNotFoundError
 
     if bool(run) == bool(options.user):
-        raise click.UsageError("Name one run, as in 'longshore cancel RUN', or a user with --user.")
+        raise click.UsageError("Name one run, as in 'longshore cancel @last', or a user with --user.")
     selection = JobSelection(
         jobs=selection_options.jobs,
         labels=selection_options.labels,

@@ -34,7 +34,7 @@ def command(ctx: click.Context, /, *, run: str | None, everything: bool, options
     from longshore.app.documents.run import resume_all_document, resume_document
 
     if bool(run) == everything:
-        raise click.UsageError("Name the run, as in 'longshore resume RUN', or use --all.")
+        raise click.UsageError("Name the run, as in 'longshore resume @last', or use --all.")
     if everything and (options.take_over or options.force or options.accept_loss):
         raise click.UsageError("--take-over, --force and --accept-loss require one run, whose state you have checked.")
     if run:

@@ -90,7 +90,9 @@ def logs(ctx: click.Context, /, *, run: str, job: str | None, options: LogOption
 
 def _check_options(job: str | None, options: LogOptions) -> None:
     if bool(job) == options.is_for_several_jobs:
-        raise click.UsageError("Name one job, as in 'longshore logs RUN JOB', or use --label LABEL, --failed or both.")
+        raise click.UsageError(
+            "Name one job, as in 'longshore logs @last JOB', or use --label LABEL, --failed or both."
+        )
     if options.follow and (options.is_for_several_jobs or options.attempt or options.paths or options.as_json):
         raise click.UsageError("--follow requires one JOB, and excludes --attempt, --paths and --json.")
     if options.paths and (options.as_json or options.tail is not None or options.grep is not None):

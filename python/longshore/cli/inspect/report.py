@@ -90,13 +90,13 @@ class DetailOptions(OptionRecord, frozen=True, kw_only=True):
 def command(
     ctx: click.Context, /, *, run: str | None, search: SearchOptions, listing: ListOptions, detail: DetailOptions
 ) -> None:
-    """List the live runs (without any: the last five), or report one run in detail."""
+    """List the runs that are not over (without any: the last five), or report one run in detail."""
     if run:
         if listing.list_only_option:
             raise click.UsageError(f"{listing.list_only_option} is for the list of runs, not for a single run.")
         ctx.exit(_print_run(run, search, detail))
     if detail.watch:
-        raise click.UsageError("Name the run to watch: --id RUN.")
+        raise click.UsageError("Name the run to watch, as in 'longshore report --watch @last'.")
     _print_list(search, listing, detail)
 
 

@@ -11,6 +11,7 @@ from longshore.cli.show.format import escape_controls, failure_text, format_coun
 from longshore.config.lint.secrets import hide_secrets
 from longshore.model.run.moment import format_moment
 from longshore.model.run.states import Cause, JobState
+from longshore.model.wording import count_noun
 
 if TYPE_CHECKING:
     from longshore.app.inspect.explain_job import BlockingGroup, JobExplanation, PoolUsage, RelatedJob, ThrottleUsage
@@ -135,7 +136,9 @@ def _why_other(job: JobExplanation, _: float) -> Iterator[str]:
 
 def _why_unready(job: JobExplanation, _: float) -> Iterator[str]:
     if job.is_final:
-        yield f"It is the final job: {len(job.waits_for)} others are not over yet{_example_jobs(job.waits_for)}."
+        number = len(job.waits_for)
+        others = f"{count_noun(number, 'other')} {'is' if number == 1 else 'are'}"
+        yield f"It is the final job: {others} not over yet{_example_jobs(job.waits_for)}."
         return
     if job.waits_for or not job.blocking_groups:
         parents = "parent has" if job.parents == 1 else "parents have"

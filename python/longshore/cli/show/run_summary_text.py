@@ -9,6 +9,8 @@ from longshore.cli.show.format import INDENT, escape_controls, failure_text, for
 from longshore.model.run.report import Badput, Failure, RunSummary
 from longshore.model.run.states import Cause
 
+_MAX_CODES: Final = 4
+"""Maximum number of exit codes and signals shown per cause; programs get all."""
 _MAX_GROUPS: Final = 5
 """Maximum number of failure groups shown with an example; programs get all."""
 
@@ -56,9 +58,25 @@ def _badput_text(badput: Mapping[Cause, Badput]) -> str:
     attempts = sum(spent.attempts for spent in badput.values())
     seconds = sum(spent.seconds for spent in badput.values())
     causes = ", ".join(
-        f"{spent.attempts} with cause {cause} ({format_duration(spent.seconds)})" for cause, spent in badput.items()
+        f"{spent.attempts} with cause {cause} ({'; '.join(_spent_parts(spent))})" for cause, spent in badput.items()
     )
     return f"{format_count(attempts, 'attempt')}, {format_duration(seconds)}: {causes}"
+
+
+def _spent_parts(spent: Badput) -> Iterator[str]:
+    """How attempts of one cause ended, the most frequent first, and their time."""
+    ends = [(number, f"exit code {code}") for code, number in sorted(spent.exit_codes.items())]
+    ends += [(number, f"signal {signal}") for signal, number in sorted(spent.signals.items())]
+    ends.sort(key=lambda end: -end[0])
+    named = [f"{number} with {what}" for number, what in ends[:_MAX_CODES]]
+    if ends[_MAX_CODES:]:
+        named.append(f"{sum(number for number, _ in ends[_MAX_CODES:])} with others")
+    # One attempt, or all of them, need no number.
+    if len(ends) == 1 and ends[0][0] == spent.attempts:
+        named = [ends[0][1]]
+    if named:
+        yield ", ".join(named)
+    yield format_duration(spent.seconds)
 
 
 def _group_lines(failures: Sequence[Failure]) -> Iterator[str]:

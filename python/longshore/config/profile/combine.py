@@ -9,7 +9,8 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from longshore.config.profile.profile import ATTRIBUTE_KEYS, AttributeValue, JobProfile
+from longshore.config.profile.job_profile import JobProfile
+from longshore.config.profile.profile import ATTRIBUTE_KEYS, AttributeValue
 from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.model.workflow.attempt_rules import JobRules

@@ -86,7 +86,8 @@ def _parse_formula(text: str) -> _Formula | None:
     found = _EXPRESSION.fullmatch(text) if _OPERATOR.search(text) else None
     if found is None:
         return None
-    numbers = found["numbers"].strip()
+    # On one line, each number has a place of its own.
+    numbers = " ".join(found["numbers"].split())
     places = {each.start(): index for index, each in enumerate(_NUMBER.finditer(numbers))}
     return _Formula(_compile(ast.parse(numbers, mode="eval").body, places), found["unit"] or "")
 
@@ -98,16 +99,18 @@ def _compile(node: ast.expr, places: Mapping[int, int]) -> _Evaluator:
     """
     match node:
         case ast.Constant(value=int() | float() as number):
-            index = places.get(node.col_offset)
-            return (lambda _: number) if index is None else (lambda numbers: numbers.values[index])
+            if node.col_offset not in places:
+                return lambda _: number
+            index = places[node.col_offset]
+            return lambda numbers: numbers.values[index]
         case ast.List(elts=items) | ast.Tuple(elts=items):
             members = [_compile(item, places) for item in items]
             return lambda numbers: [member(numbers) for member in members]
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             positive = _compile(operand, places)
             return lambda numbers: -_number(positive(numbers))
-        case ast.BinOp(left=left, op=sign, right=right) if operate := _OPERATORS.get(type(sign)):
-            one, other = _compile(left, places), _compile(right, places)
+        case ast.BinOp(left=left, op=sign, right=right) if type(sign) in _OPERATORS:
+            operate, one, other = _OPERATORS[type(sign)], _compile(left, places), _compile(right, places)
             return lambda numbers: operate(_number(one(numbers)), _number(other(numbers)))
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
             values = [_compile(argument, places) for argument in arguments]

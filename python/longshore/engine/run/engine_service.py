@@ -57,6 +57,7 @@ from longshore.world.files.folder import remove_file, sync_folder
 from longshore.world.files.permissions import bounded_umask
 from longshore.world.host import host_name, user_name
 from longshore.world.processes.detach import start_detached
+from longshore.world.runs.find_run import hint_reference
 from longshore.world.runs.manifests import refuse_changed_files
 from longshore.world.runs.owner import Access, require_access
 from longshore.world.runs.run_directory import read_card, read_snapshot
@@ -298,7 +299,8 @@ class EngineService(
         except OSError as error:
             raise SubmissionRefusedError(
                 f"the engine of '{run.root}' cannot be started: {describe_failed_write(error, run.root)}",
-                hint=f"Make room there, then: longshore resume {run.root}" if error.errno in FULL_ERRORS else "",
+                hint=f"{'Make room there' if error.errno in FULL_ERRORS else 'Remove the cause'}, then: "
+                f"longshore resume {hint_reference(run)}",
             ) from error
         wait_for_life(run, process, known_lives, log_size)
         return f"the engine runs {detached.description}"
@@ -308,7 +310,8 @@ class EngineService(
         if isinstance(executor, HostBound) and (left := executor.unseen_processes(run)):
             raise SubmissionRefusedError(
                 f"'{run.root}' may still have {left}, which cannot be seen from '{host_name()}'",
-                hint=f"Continue there. If that host is gone for good: longshore resume {run.root} --take-over",
+                hint=f"Continue there. If that host is gone for good: longshore resume {hint_reference(run)} "
+                "--take-over",
             )
 
     def _refuse_impossible_request(self, run: RunPaths, values: Mapping[str, str]) -> None:
@@ -332,11 +335,12 @@ class EngineService(
                 raise SubmissionRefusedError(
                     f"'{run.root}' is {state}: its engine on '{snapshot.host}' wrote a snapshot a moment ago",
                     hint="Wait for it, or cancel the run. If that host is gone for good: longshore resume "
-                    f"{run.root} --take-over",
+                    f"{hint_reference(run)} --take-over",
                 )
             hint = "Wait for it, or cancel the run first."
             if find_stall_start(run, snapshot, time.time()):
-                hint = f"It has written nothing for a while. If it hangs: longshore resume {run.root} --take-over"
+                reference = hint_reference(run)
+                hint = f"It has written nothing for a while. If it hangs: longshore resume {reference} --take-over"
             life = newest_life(run.journal)
             engine = f": {describe_engine(run, life)}" if life else ""
             raise SubmissionRefusedError(f"'{run.root}' is {state}: its engine is alive{engine}", hint=hint)
@@ -395,7 +399,8 @@ def _refuse_if_fruitless(run: RunPaths) -> None:
         raise SubmissionRefusedError(
             f"the last {number} engines of '{run.root}' died without achieving anything"
             + (f": {words}" if words else ""),
-            hint=f"See '{run.engine_log}'. To try once more all the same: longshore resume {run.root} --force",
+            hint=f"See '{run.engine_log}'. To try once more all the same: longshore resume {hint_reference(run)} "
+            "--force",
         )
 
 

@@ -7,6 +7,7 @@ from longshore.engine.journal.chain import measure_lives
 from longshore.errors import SubmissionRefusedError
 from longshore.model.run.damage import Damage
 from longshore.model.run.moment import format_timestamp
+from longshore.world.runs.find_run import hint_reference
 from longshore.world.runs.run_directory import read_card, read_snapshot
 
 
@@ -23,7 +24,7 @@ def refuse_if_lives_lost(run: RunPaths) -> None:
             f"the journal of '{run.root}' is incomplete: {lost}; which jobs succeeded is not known, and a new engine "
             "would run them again",
             hint=f"Bring the files of '{run.journal}' back, from a backup or a copy of the run. "
-            f"To continue without them: longshore resume {run.root} --accept-loss",
+            f"To continue without them: longshore resume {hint_reference(run)} --accept-loss",
         )
 
 

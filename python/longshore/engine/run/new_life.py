@@ -13,6 +13,7 @@ from longshore.model.run.event import Life
 from longshore.world.files.disk_space import describe_full_disk
 from longshore.world.files.read_file import open_stream
 from longshore.world.host import host_name
+from longshore.world.runs.find_run import hint_reference
 from longshore.world.runs.owner import user_name_of
 
 _START_TIMEOUT_S: Final = 60.0
@@ -81,7 +82,7 @@ def _not_begun_error(run: RunPaths, log_size: int) -> SubmissionRefusedError:
     full = describe_full_disk(run.root)
     said = words[-1] if words else "" if full else "it wrote nothing"
     why = f"{said} ({full})" if said and full else full or said
-    hint = f"Its words are in '{run.engine_log}'." if words[1:] else ""
-    if full:
-        hint = f"Make room there, then: longshore resume {run.root}"
+    again = f"longshore resume {hint_reference(run)}"
+    where = f"Its words are in '{run.engine_log}'. " if words[1:] else ""
+    hint = f"Make room there, then: {again}" if full else f"{where}To try once more: {again}"
     return SubmissionRefusedError(f"the engine of '{run.root}' did not begin: {why}", hint=hint)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import weakref
 from array import array
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -69,7 +70,7 @@ class JobTable:
     def __init__(self, run: RunPaths, *columns: Column, expected: FileDigest | None = None) -> None:
         self.run = run
         self.path = workflow_path(run)
-        self._check = WorkflowCheck(self.path, expected) if expected else None
+        self._check = WorkflowCheck(self.path, expected, shlex.quote(str(run.root))) if expected else None
         self.profile_of = array("i")
         """Index of the profile per job."""
         self._offsets = array("q")

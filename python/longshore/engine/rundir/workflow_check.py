@@ -17,7 +17,6 @@ from longshore.errors import RunUnreadableError
 from longshore.model.run.manifest import FileDigest, describe_difference
 
 _CHUNK_B: Final = 1 << 20
-_HINT: Final = "No job is started from it. 'longshore verify RUN' shows all that is damaged; restore it from a copy."
 
 
 class WorkflowCheck:
@@ -29,10 +28,15 @@ class WorkflowCheck:
         The file, for messages.
     expected
         Its digest in the manifest.
+    run
+        How a command names the run.
     """
 
-    def __init__(self, path: Path, expected: FileDigest) -> None:
+    def __init__(self, path: Path, expected: FileDigest, run: str) -> None:
         self._path = path
+        self._hint = (
+            f"No job is started from it. 'longshore verify {run}' shows all that is damaged; restore it from a copy."
+        )
         self._expected = expected
         self._digest = sha256()
         self._size = 0
@@ -66,7 +70,7 @@ class WorkflowCheck:
             self.add_rest(chunk)
         if FileDigest(self._size, self._digest.hexdigest()) != self._expected:
             what = describe_difference(self._size, self._expected)
-            raise RunUnreadableError(f"'{self._path}' {what}", hint=_HINT)
+            raise RunUnreadableError(f"'{self._path}' {what}", hint=self._hint)
 
     def refuse_changed_job(self, job: int, line: bytes) -> None:
         """Check the line of a job that was read again.
@@ -77,12 +81,12 @@ class WorkflowCheck:
             It is not the line that was checked.
         """
         if crc32(line) != self._jobs[job]:
-            raise RunUnreadableError(f"'{self._path}' changed after it was checked, in line {job + 2}", hint=_HINT)
+            raise RunUnreadableError(f"'{self._path}' changed after it was checked, in line {job + 2}", hint=self._hint)
 
     def refuse_changed_rest(self, text: bytes) -> None:
         """Check what follows the jobs, read again; raises `RunUnreadableError` as `refuse_changed_job`."""
         if crc32(text) != self._rest:
-            raise RunUnreadableError(f"'{self._path}' changed after it was checked, behind its jobs", hint=_HINT)
+            raise RunUnreadableError(f"'{self._path}' changed after it was checked, behind its jobs", hint=self._hint)
 
     def _add(self, text: bytes) -> None:
         self._size += len(text)

@@ -15,7 +15,7 @@ from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import File
 from longshore.model.tasks.task import Command, DataId, Scalar, Task, TaskGraph
-from longshore.model.wording import count_noun
+from longshore.model.wording import there_are
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.origin import Origin
 
@@ -183,8 +183,8 @@ class _TaskBuilder:
             found = parents
             if (nowhere := max(parents)) >= self._count:
                 raise GraphError(
-                    f"the task '{stored.name}' waits for the task {nowhere}, but there "
-                    f"are {count_noun(self._count, 'task')}, counted from 0"
+                    f"the task '{stored.name}' waits for the task {nowhere}, but "
+                    f"{there_are(self._count, 'task')}, counted from 0"
                 ) from None
         return found if len(found) == 1 or len(set(found)) == len(found) else list(dict.fromkeys(found))
 
@@ -226,8 +226,8 @@ class _TaskBuilder:
             return self._files[number]
         except IndexError:
             raise GraphError(
-                f"the task '{stored.name}' names the file {number}, but there "
-                f"are {count_noun(len(self._files), 'file')}, counted from 0"
+                f"the task '{stored.name}' names the file {number}, but "
+                f"{there_are(len(self._files), 'file')}, counted from 0"
             ) from None
 
 

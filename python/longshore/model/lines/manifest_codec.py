@@ -15,8 +15,8 @@ def encode_manifest(manifest: Manifest) -> bytes:
     return encode_document(manifest)
 
 
-def decode_manifest(text: bytes, *, path: str) -> Manifest:
-    """Decode a manifest.
+def decode_manifest(text: bytes, *, path: str, run: str) -> Manifest:
+    """Decode a manifest; `run` is how a command names the run.
 
     Raises
     ------
@@ -26,7 +26,7 @@ def decode_manifest(text: bytes, *, path: str) -> Manifest:
     if not is_intact(text):
         raise RunUnreadableError(
             f"'{path}' is damaged: its content does not fit its checksum",
-            hint="Restore the file from a copy; 'longshore verify RUN' names what else is damaged.",
+            hint=f"Restore the file from a copy; 'longshore verify {run}' names what else is damaged.",
         )
     try:
         version = _decode_format(text).v

@@ -84,6 +84,10 @@ class Badput(msgspec.Struct, frozen=True, kw_only=True):
 
     attempts: int
     seconds: float
+    exit_codes: Mapping[int, int] = msgspec.field(default_factory=dict)
+    """Number of those that ended with an exit code, per code."""
+    signals: Mapping[int, int] = msgspec.field(default_factory=dict)
+    """Number of those that a signal ended, per signal."""
 
 
 class RunningJob(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,6 +8,7 @@ from typing import Generic, Protocol, TypeVar
 
 from longshore.errors import CycleError, GraphError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.wording import there_are
 
 
 class Named(Protocol):
@@ -181,7 +182,7 @@ def sparse_children(parents: Sequence[Sequence[int]]) -> list[list[int]]:
 
 
 def _unknown_node_error(parent: int, child: int, size: int) -> GraphError:
-    return GraphError(f"the edge {parent} -> {child} leads to nowhere: there are {size} nodes, counted from 0")
+    return GraphError(f"the edge {parent} -> {child} leads to nowhere: {there_are(size, 'node')}, counted from 0")
 
 
 def topological_order(parents: Sequence[Sequence[int]], children: Sequence[Sequence[int]]) -> list[int]:

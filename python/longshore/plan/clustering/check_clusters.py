@@ -24,7 +24,7 @@ def check_clusters(clustered: ClusteredGraph) -> None:
         ("is in a cluster, but is no task of the graph", [name for name in held if name not in source.index]),
     ):
         if names:
-            more = f", and so are {len(names) - 1} others" if len(names) > 1 else ""
+            more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
             raise GraphError(f"the task '{names[0]}' {what}{more}", hint="The fault is in 'clusterAlgorithm'.")
     place: dict[str, tuple[int, int]] = {}
     for number, cluster in enumerate(clustered.dag.nodes):

@@ -49,6 +49,7 @@ from longshore.services.slurm.render.sbatch_options import component_count
 from longshore.world.clock import Clock
 from longshore.world.files.locks import lock_folder
 from longshore.world.host import host_name, user_name
+from longshore.world.runs.find_run import hint_reference
 from longshore.world.runs.run_directory import read_card, read_submitting
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
     def why_not_amended(self, run: RunPaths) -> str:
         """Return why a run without an engine cannot have another workflow before its outcome is in the journal."""
         if self._native(run):
-            return f"Slurm keeps what became of its jobs until it is collected: longshore resume {run.root}"
+            return f"Slurm keeps what became of its jobs until it is collected: longshore resume {hint_reference(run)}"
         return ""
 
     def why_not_reused(self, ctx: Context) -> str:

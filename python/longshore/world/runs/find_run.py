@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import logging
 import os
+import shlex
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
 from longshore.contract.context import RunPaths
-from longshore.errors import RunNotFoundError
+from longshore.errors import LongshoreError, RunNotFoundError
+from longshore.model.run.submission import RunIdentity
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.world.host import working_directory
-from longshore.world.runs.registry import RegistryEntry, read_entries, read_entry
+from longshore.world.runs.registry import RegistryEntry, read_entries, read_entry, registered_path
+from longshore.world.runs.run_directory import read_card
 
 LOG: Final = logging.getLogger(__name__)
 LAST_RUN: Final = "@last"
@@ -27,6 +30,20 @@ def newest_runs(entries: Iterable[RegistryEntry]) -> list[RegistryEntry]:
     """Return the runs that `LAST_RUN` may mean, the best first: those submitted from here, then all, newest first."""
     here = working_directory()
     return sorted(entries, key=lambda entry: (_is_from(entry, here), entry.created_at, entry.id), reverse=True)
+
+
+def run_reference(run: RunPaths, card: RunIdentity) -> str:
+    """Return how a command names this very directory: the id, or the path if the id is unknown or leads elsewhere."""
+    path = str(run.root)
+    return card.id if registered_path(card.id) == path else path
+
+
+def hint_reference(run: RunPaths) -> str:
+    """Return how a hint names a run in a command for the shell."""
+    try:
+        return shlex.quote(run_reference(run, read_card(run)))
+    except (LongshoreError, OSError):
+        return shlex.quote(str(run.root))
 
 
 def find_run(reference: str) -> RunPaths:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
@@ -182,7 +183,7 @@ def read_manifest(run: RunPaths, number: int | None = None) -> Manifest | None:
         raise RunUnreadableError(
             f"'{path}' cannot be read: {error.strerror}", hint=_DAMAGED_HINT.format(run=run.root)
         ) from error
-    return decode_manifest(text, path=str(path))
+    return decode_manifest(text, path=str(path), run=shlex.quote(str(run.root)))
 
 
 def find_changed_files(

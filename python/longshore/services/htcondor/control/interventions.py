@@ -148,8 +148,8 @@ def unreached_notes(run: RunPaths, intervention: Intervention) -> tuple[str, ...
 def _unsupported_error(act: str) -> SubmissionRefusedError:
     if act == "set":
         return SubmissionRefusedError(
-            "jobs of a live run on HTCondor cannot be changed: DAGMan has their submit descriptions already",
-            hint="'restart --set' changes the requests of jobs that run again, once the run is over or cancelled.",
+            "jobs on HTCondor cannot be changed before the run is over: DAGMan has their submit descriptions already",
+            hint="'restart --set' changes the requests of jobs that run again, once it is over or cancelled.",
         )
     return SubmissionRefusedError(
         f"DAGMan cannot {act} single labels or jobs of a run",
