@@ -24,7 +24,7 @@ def workflow_of(*settings: JobSettings) -> Workflow:
     jobs = [
         Job(name=f"j{number}", label=each.label, command="true", settings=each) for number, each in enumerate(settings)
     ]
-    return Workflow("w", Dag(jobs, parents=[() for _ in jobs]))
+    return Workflow("w", Dag(jobs, parents=[[] for _ in jobs]))
 
 
 def read_lines(workflow: Workflow) -> tuple[WorkflowHeader, list[JobSettings], bytes]:

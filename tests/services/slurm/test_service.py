@@ -173,7 +173,7 @@ def workflow_with_requests(count: int, distinct: int, **more: Any) -> Workflow:
         Job(name=f"job_{number}", label="a", command="true", settings=settings[number % distinct])
         for number in range(count)
     ]
-    return Workflow("w", Dag(jobs, parents=[() for _ in jobs]))
+    return Workflow("w", Dag(jobs, parents=[[] for _ in jobs]))
 
 
 def test_settings_that_differ_in_amounts_are_judged_once_for_all_their_jobs() -> None:

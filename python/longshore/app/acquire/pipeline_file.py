@@ -82,9 +82,10 @@ def _read_pipeline(
     try:
         return _build_pipeline(configuration, node, key, path, names, static=static)
     except ConfigError as error:
-        for origin in {each.origin for each in (error, *error.details) if each.part is not None and each.origin}:
-            if text := _text_of_file(configuration, origin.file):
-                locate_error(error, text, origin.file)
+        places = [(error.origin, error.part), *((each.origin, each.part) for each in error.details)]
+        for file in {origin.file for origin, part in places if origin is not None and part is not None}:
+            if text := _text_of_file(configuration, file):
+                locate_error(error, text, file)
         raise
 
 

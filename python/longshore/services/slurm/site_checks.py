@@ -143,7 +143,8 @@ def account_errors(
 def describe_partitions(existing: Iterable[PartitionState]) -> str:
     """List the partitions in a line."""
     return "; ".join(
-        f"{each.name}{' (default)' if each.default else ''}: {each.state.lower()}, {count_noun(each.nodes, 'node')}, "
+        f"{each.name}{' (default)' if each.default else ''}: {each.state.lower()}, "
+        f"{each.nodes} {'node' if each.nodes == '1' else 'nodes'}, "
         + ("any time" if each.limit == "UNLIMITED" else f"at most {each.limit}")
         for each in sorted(existing, key=lambda each: each.name)
     )
