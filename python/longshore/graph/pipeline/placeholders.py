@@ -103,7 +103,7 @@ def _find_faults(
         written = found.group()
         fault = ErrorDetail(ConfigError.code, f"{what} '{written}', {why}", origin, hint, part=found.start())
         faults.setdefault(written, (found.start(), fault))
-    yield from (fault for _, fault in sorted(faults.values()))
+    yield from (fault for _, fault in sorted(faults.values(), key=lambda each: each[0]))
 
 
 def _find_shell_faults(
