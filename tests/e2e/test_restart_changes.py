@@ -3,6 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -194,7 +200,16 @@ def test_a_run_whose_configuration_is_gone_goes_on_as_it_was(cli: Cli, write_con
     refused = cli("restart", failed, "--with-changes")
     assert refused.returncode == 6
     assert "is not there any more" in refused.stderr
-    assert cli("restart", failed).returncode == 0
+    why = "the run goes on as it was: "
+    planned = cli("restart", failed, "--dry-run", "--json").json["notes"]
+    assert len(planned) == 1
+    assert planned[0].startswith(why)
+    assert "run.yaml', which the run was made from, is not there any more" in planned[0]
+    ran = cli("restart", failed)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stderr.count(why) == 1
+    eventually(lambda: states(cli, failed)["two_1"] == ("FAILED", 2))
+    assert why not in cli("restart", failed, "--as-it-was").stderr, "that is what was asked for"
 
 
 def test_what_failed_can_be_mended_by_an_input_file(cli: Cli, tmp_path: Path) -> None:
@@ -230,3 +245,164 @@ def test_a_killed_restart_leaves_the_old_workflow_or_the_new_one(
     manifest = json.loads((failed / "submissions" / "0002.json").read_text("utf-8"))
     assert manifest["folder"] == "submissions/0002"
     assert notes(tmp_path).count("one 1") == 1
+
+
+VARIABLE = "LONGSHORE_REQUEST_MEMORY"
+
+
+def test_a_variable_of_the_environment_counts_if_it_changes_a_job(
+    cli: Cli, write_config: WriteConfig, failed: Path, tmp_path: Path
+) -> None:
+    assert cli("restart", failed, "--dry-run", "--json", env={"LONGSHORE_PROJECT": "another"}).json["changes"] == []
+    refused = cli("restart", failed, env={VARIABLE: "77"})
+    assert refused.returncode == 6
+    assert f"${VARIABLE}: 'requestMemory' is '77' now" in refused.stderr
+    assert "run with other settings: two_1, two_2" in refused.stderr
+    wrong = cli("restart", failed, "--dry-run", env={VARIABLE: "much"})
+    assert wrong.returncode == 0, wrong.stderr
+    assert "the run goes on as it was: the run could not be prepared now: 'requestMemory'" in wrong.stderr
+    command = "pipetask.two.runQuantumCommand=echo set {sample} >> " + str(tmp_path / "notes")
+    asked = ("restart", failed, "--set", command)
+    assert cli(*asked, env={VARIABLE: "77"}).returncode == 6, "nobody asked for other requests"
+    ran = cli(*asked, env={"LONGSHORE_PROJECT": "another"})
+    assert ran.returncode == 0, ran.stderr
+    wait_for_end(cli, failed)
+    assert notes(tmp_path).count("set 1") == 1
+
+
+def test_a_run_keeps_its_service(cli: Cli, write_config: WriteConfig, failed: Path) -> None:
+    looked = cli("restart", failed, "--dry-run", env={"LONGSHORE_WMS_SERVICE_CLASS": "slurm"})
+    assert looked.returncode == 0
+    assert "belongs to the service 'local', and 'slurm' is chosen now" in looked.stderr
+    write_config(more="wmsServiceClass: slurm")
+    refused = cli("restart", failed)
+    assert refused.returncode == 6
+    assert "belongs to the service 'local', and 'slurm' is chosen now" in refused.stderr
+    changed = cli("restart", failed, "--with-changes")
+    assert (changed.returncode, (failed / "submissions" / "0002.json").exists()) == (6, False)
+    assert "run.yaml:14:18: " in changed.stderr
+
+
+def at_terminal(*words: str | Path, answer: str, folder: Path) -> tuple[int, str]:
+    """Run a command at a terminal, answer its question, and return its exit status and all that was shown."""
+    ours, theirs = pty.openpty()
+    command = subprocess.Popen(
+        [sys.executable, "-m", "longshore", *words],
+        cwd=folder,
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env={**os.environ, "TERM": "xterm", "NO_COLOR": "1"},
+        start_new_session=True,
+    )
+    os.close(theirs)
+    shown, answered = b"", False
+    while select.select([ours], [], [], 60)[0]:
+        try:
+            shown += os.read(ours, 65536)
+        except OSError:  # the end of a terminal
+            break
+        if b"or as it was?" in shown and not answered:
+            os.write(ours, f"{answer}\n".encode())
+            answered = True
+    os.close(ours)
+    return command.wait(60), shown.decode().replace("\r\n", "\n")
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "ends"),
+    [("with-changes", 0, ("SUCCEEDED", 2)), ("as-it-was", 0, ("FAILED", 2)), ("abort", 130, ("FAILED", 1))],
+)
+def test_at_a_terminal_it_asks(
+    cli: Cli, write_config: WriteConfig, failed: Path, answer: str, status: int, ends: tuple[str, int]
+) -> None:
+    write_config(program="cat")
+    ended, shown = at_terminal("restart", failed, answer=answer, folder=failed.parent)
+    assert ended == status, shown
+    assert "what run '" in shown
+    assert "jobs with another command: two_1, two_2" in shown
+    assert "Run it with the changes, or as it was? (with-changes, as-it-was, abort)" in shown
+    eventually(lambda: states(cli, failed)["two_1"] == ends)
+    assert (failed / "submissions" / "0002").is_dir() is (answer == "with-changes")
+
+
+def test_at_a_terminal_it_does_not_ask_where_the_user_has_said_so(
+    cli: Cli, write_config: WriteConfig, failed: Path
+) -> None:
+    write_config(program="cat")
+    ended, shown = at_terminal("restart", failed, "--with-changes", answer="abort", folder=failed.parent)
+    assert (ended, "or as it was?" in shown) == (0, False)
+    wait_for_end(cli, failed)
+
+
+def test_what_functions_generated_is_kept(
+    cli: Cli, write_config: WriteConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = tmp_path / "calls"
+    (tmp_path / "chosen.py").write_text(
+        f"def values():\n"
+        f"    with open('{calls}', 'a') as file:\n"
+        f"        file.write('called\\n')\n"
+        f"        return {{'tag': f'call-{{file.tell()}}'}}\n",
+        "utf-8",
+    )
+    more = (
+        "bpsGenerateConfig: chosen.values()\nfinalJob: {whenRun: ALWAYS, command1: 'echo {tag} >> "
+        + str(tmp_path / "notes")
+        + "'}"
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    run = Path(cli("submit", write_config(more=more), "--wait", "--json").json["submit_dir"])
+    tag = next(line for line in notes(tmp_path) if line.startswith("call-"))
+    write_config(program="cat", more=more)
+    assert cli("restart", run, "--with-changes").returncode == 0
+    wait_for_end(cli, run)
+    assert notes(tmp_path).count(tag) == 2
+    assert calls.read_text("utf-8").splitlines() == ["called"], "a function may choose anew, or take long"
+
+
+def test_a_run_that_was_moved_takes_changes(cli: Cli, write_config: WriteConfig, failed: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    failed.rename(elsewhere)
+    assert cli("adopt", elsewhere).returncode == 0
+    same = cli("restart", elsewhere, "--dry-run", "--json").json
+    assert (same["changes"], same["with_changes"]) == ([], False), "the place of a run is no change"
+    write_config(program="cat")
+    refused = cli("restart", elsewhere)
+    assert refused.returncode == 6
+    assert "submitPath" not in refused.stderr
+    assert cli("restart", elsewhere, "--with-changes").returncode == 0
+    wait_for_end(cli, elsewhere)
+    assert notes(tmp_path).count("one 1") == 1
+    assert not failed.exists()
+    assert cli("verify", elsewhere).returncode == 0
+
+
+KILLED = """
+import os, signal
+from longshore.services.local.service import LocalService
+
+
+class Killed(LocalService):
+    def restart(self, run, changes):
+        if os.environ.get("KILL"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().restart(run, changes)
+"""
+
+
+def test_a_restart_that_was_killed_before_its_engine_is_repeated(
+    cli: Cli, write_config: WriteConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "killed.py").write_text(KILLED, "utf-8")
+    service = "wmsServiceClass: killed.Killed"
+    run = Path(cli("submit", write_config(more=service), "--wait", "--json").json["submit_dir"])
+    write_config(program="cat", more=service)
+    assert cli("restart", run, "--with-changes", env={"KILL": "1"}).returncode == -signal.SIGKILL
+    assert (run / "submissions" / "0002.json").exists(), "the run has the new workflow"
+    again = cli("restart", run)
+    assert again.returncode == 0, again.stderr
+    wait_for_end(cli, run)
+    assert notes(tmp_path) == ["one 1", "one 2", "two 1", "two 1", "two 2", "two 2"]
+    assert cli("verify", run).returncode == 0

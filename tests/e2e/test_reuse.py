@@ -136,3 +136,16 @@ def test_options_of_reuse_need_a_run(project: Project) -> None:
         refused = project.submit(option)
         assert refused.returncode == 2
     assert project.submit("--reuse", "nosuchrun").returncode == 5
+
+
+def test_strict_refuses_a_warning_before_anything_is_written(project: Project, tmp_path: Path) -> None:
+    memory = "100\npipetask: {tow: {requestMemory: 5}}"
+    refused = project.submit("--reuse", "@last", "--strict", memory=memory)
+    assert refused.returncode == 6
+    assert "'--strict' refuses a run with a warning" in refused.stderr
+    assert "tow" in refused.stderr
+    assert not (tmp_path / "runs" / "2").exists()
+    ran = project.submit("--reuse", "@last", "--strict", "--wait")
+    assert ran.returncode == 0, ran.stderr
+    assert "4 of 4 jobs keep their results" in ran.stderr
+    assert project.submit("--reuse", "@last", "--force").returncode == 2

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 from tests.doors import replace_calls
+from tests.engine.dying_files import DyingFiles
 from tests.engine.simulation import Crash, Simulation, fails
 
 from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
@@ -30,27 +27,6 @@ from longshore.world.runs.manifests import create_manifest, hash_file, read_mani
 
 CHAINS = {"a_0": (), "b_0": (), "a_1": ("a_0",), "b_1": ("b_0",)}
 NEW = {"n_0": (), "b_0": (), "a_0": (), "b_1": ("b_0",), "a_1": ("a_0", "n_0")}
-
-
-class DyingFiles:
-    """Calls on files, of which the given one kills the engine, before or after it."""
-
-    def __init__(self, at: int, *, after: bool) -> None:
-        self.calls = 0
-        self._at = at
-        self._after = after
-        self.write = partial(self._call, os.write)
-        self.fdatasync = partial(self._call, os.fdatasync)
-        self.unlink = partial(self._call, os.unlink)
-
-    def _call(self, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        self.calls += 1
-        if self.calls == self._at and not self._after:
-            raise Crash
-        result = call(*arguments, **named)
-        if self.calls == self._at:
-            raise Crash
-        return result
 
 
 def change_workflow(sim: Simulation) -> None:

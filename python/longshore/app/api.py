@@ -106,6 +106,7 @@ def submit_reusing(
     *,
     by_content: bool = False,
     dry_run: bool = False,
+    strict: bool = False,
     progress: Progress,
 ) -> ReusePlan:
     """Submit a configuration as a new run that takes over the results of an earlier one, where they are up to date.
@@ -116,6 +117,8 @@ def submit_reusing(
         Compare input files by their content, and record it, instead of size and time.
     dry_run
         Only match the jobs.
+    strict
+        Refuse a configuration with any warning.
 
     Raises
     ------
@@ -125,7 +128,7 @@ def submit_reusing(
     from longshore.app.changes import reuse as implementation
 
     return implementation.submit_reusing(
-        path, overrides, reference, by_content=by_content, dry_run=dry_run, progress=progress
+        path, overrides, reference, by_content=by_content, dry_run=dry_run, strict=strict, progress=progress
     )
 
 

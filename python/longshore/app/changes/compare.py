@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
 from longshore import __version__
-from longshore.app.changes.match_run import match_run, read_state, settings_differ
+from longshore.app.changes.match_run import match_run, newest_file, read_state, settings_differ
 from longshore.app.changes.replan import RecordedSources, read_sources, replan
 from longshore.app.progress import Progress, SilentProgress
 from longshore.app.runs.open_run import OpenRun
@@ -17,13 +17,12 @@ from longshore.app.submit.transform import RunPlan
 from longshore.errors import LongshoreError
 from longshore.origin import Origin
 from longshore.plan.workflow_match import MatchReason, WorkflowMatch
-from longshore.world.files.file_fingerprint import describe_change
+from longshore.world.files.file_fingerprint import describe_change, have_same_content
 from longshore.world.files.presence import can_see_file, can_see_folder
 from longshore.world.runs.owner import is_own_run
 
 _PINNED: Final = frozenset({"submitPath"})
 """Keys whose value is the run's own, whatever is written."""
-_SCRIPT: Final = "bps_iscustom"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +45,8 @@ class RunComparison:
     gone: Sequence[str] = ()
     """Names of the jobs that the plan lacks."""
     sets: tuple[str, ...] = ()
+    asked_only: bool = False
+    """Whether only ``--set`` of this command changes jobs, so that the user asked for all of it."""
     note: str = ""
     reasons: Mapping[str, Mapping[MatchReason, int]] = field(default_factory=dict)
     """Number of jobs per label and reason."""
@@ -56,11 +57,6 @@ class RunComparison:
         if self.match is None:
             return self.error is not None
         return bool(self.gone or self.settings) or any(each.reason in _CHANGES for each in self.match.jobs)
-
-    @property
-    def asked_only(self) -> bool:
-        """Whether every change comes from ``--set`` of this command, so that the user asked for it."""
-        return bool(self.sets) and not self.files and all(_is_set(change.origin) for change in self.keys)
 
 
 _CHANGES: Final = frozenset({MatchReason.NEW, MatchReason.COMMAND, MatchReason.INPUTS})
@@ -85,8 +81,18 @@ def compare_run(
         if sets or files or _is_file_changed(sources):
             return RunComparison(files=files, error=error, sets=sets)
         # Nothing that the user wrote changed: the run goes on as it would have.
-        return RunComparison(note=f"what changed since the run was made cannot be told: {error.message}", sets=sets)
-    return _compare_plan(opened, sources, plan, files, sets)
+        return RunComparison(note=f"the run could not be prepared now: {error.message}", sets=sets)
+    comparison = _compare_plan(opened, sources, plan, [*files, *_changed_copies(opened, plan)], sets)
+    is_asked = bool(sets) and comparison.differs and graph_folder is None and _is_asked_only(opened, comparison)
+    return replace(comparison, asked_only=is_asked)
+
+
+def _is_asked_only(opened: OpenRun, comparison: RunComparison) -> bool:
+    if not comparison.files and all(_is_set(change.origin) for change in comparison.keys):
+        return True
+    # What else changed, such as a variable of the environment, may change no job.
+    others = compare_run(opened)
+    return not others.differs and not others.note
 
 
 def _compare_plan(
@@ -133,8 +139,6 @@ def _why_not_compared(opened: OpenRun, sources: RecordedSources | None) -> str:
         return "the run belongs to another user, so its configuration is not read anew"
     if sources is None:
         return "what the run was made from is not recorded, or its record cannot be read"
-    if opened.card.attributes.get(_SCRIPT):
-        return "a script runs again from the copy in its run directory; 'longshore submitcmd' takes a changed one"
     if not can_see_folder(Path(sources.fingerprint.folder)) or not can_see_file(sources.file):
         return f"'{sources.file}', which the run was made from, is not there any more"
     return ""
@@ -144,6 +148,12 @@ def _changed_files(opened: OpenRun, sources: RecordedSources) -> Iterator[str]:
     for file in sources.fingerprint.payload:
         if what := describe_change(file, opened.run.root):
             yield f"'{file.path}' {what}"
+
+
+def _changed_copies(opened: OpenRun, plan: RunPlan) -> Iterator[str]:
+    for name, source in plan.copies.items():
+        if not have_same_content(newest_file(opened.run, name), source):
+            yield f"'{source}' has another content than its copy in the run"
 
 
 def _is_file_changed(sources: RecordedSources) -> bool:

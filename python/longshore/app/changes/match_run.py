@@ -27,8 +27,9 @@ from longshore.plan.workflow_match import (
     result_command,
 )
 from longshore.world.clock import timestamp
+from longshore.world.files.file_fingerprint import have_same_content
 from longshore.world.runs.input_files import look_at_inputs, read_input_files
-from longshore.world.runs.manifests import submission_paths
+from longshore.world.runs.manifests import hash_file, submission_paths
 from longshore.world.runs.run_directory import read_made_from
 
 RUN_FOLDER: Final = "<ENV:LONGSHORE_JOB_RUN_DIR>"
@@ -67,7 +68,7 @@ def match_run(
     earlier = EarlierJobs(
         jobs=list(old.jobs()),
         ends=ends,
-        changed_inputs=old.changed_inputs(by_content=by_content),
+        changed_inputs=old.changed_inputs(plan.copies, by_content=by_content),
         lost_outputs=old.lost_outputs(lost_outputs or _why_lost, prepared_root, without=ends),
     )
     final = len(plan.workflow) - 1 if plan.workflow.final else None
@@ -93,18 +94,19 @@ class _EarlierReader:
         self._jobs = jobs
         self._values = values
         self._paths = {file.name: file.path for file in jobs.files()}
+        submission = submission_paths(opened.run).root
+        self._folder = "" if submission == opened.run.root else f"{submission.relative_to(opened.run.root).as_posix()}/"
+        """Folder of the newest submission, as paths and commands name it."""
         self._stored = [jobs[job] for job in range(len(jobs))]
         self._made = {self._paths[name] for stored in self._stored for name in stored.outputs}
 
     def jobs(self) -> Iterator[MatchJob]:
         """Yield the jobs in order."""
-        submission = submission_paths(self._opened.run)
-        folder = submission.root.relative_to(self._opened.run.root).as_posix()
-        add_programs = _ProgramTexts(lambda name: _read_program(self._opened.run, submission, name))
-        paths = {name: self._values.name_values(path) for name, path in self._paths.items()}
+        add_programs = _ProgramTexts(lambda name: _content(newest_file(self._opened.run, name)))
+        paths = {name: self._values.name_values(path.removeprefix(self._folder)) for name, path in self._paths.items()}
         for job, stored in enumerate(self._stored):
             settings = self._jobs.settings(job)
-            command = _without_folder(stored.c, folder) if folder != "." else stored.c
+            command = _without_folder(stored.c, self._folder) if self._folder else stored.c
             yield MatchJob(
                 name=stored.name,
                 label=settings.label,
@@ -114,8 +116,8 @@ class _EarlierReader:
                 outputs=tuple(paths[name] for name in stored.outputs),
             )
 
-    def changed_inputs(self, *, by_content: bool) -> dict[int, str]:
-        """Return the change of an input file that no job makes, by job."""
+    def changed_inputs(self, copies: Mapping[str, Path], *, by_content: bool) -> dict[int, str]:
+        """Return the change of an input file that no job makes, by job; `copies` has those that the run copies."""
         recorded = read_input_files(submission_paths(self._opened.run)).files
         external = {
             path
@@ -129,6 +131,11 @@ class _EarlierReader:
             for path in external
             if (change := describe_input_change(path, recorded.get(path), now.get(path)))
         }
+        for name, source in copies.items():
+            file = newest_file(self._opened.run, name)
+            if not have_same_content(file, source):
+                path = file.relative_to(self._opened.run.root).as_posix()
+                changes[path] = f"'{source}' has another content now"
         return self._first(changes, lambda stored: stored.inputs) if changes else {}
 
     def lost_outputs(
@@ -160,7 +167,8 @@ class _EarlierReader:
 def _planned_jobs(plan: RunPlan, values: RunValues) -> Iterator[MatchJob]:
     """Yield the jobs of a plan in order."""
     workflow: Workflow = plan.workflow
-    add_programs = _ProgramTexts(plan.programs.get)
+    copies = plan.copies
+    add_programs = _ProgramTexts(lambda name: _content(copies[name]) if name in copies else plan.programs.get(name))
     paths = {name: values.name_values(file.path) for name, file in workflow.files.items()}
     for job, parents in zip(workflow, workflow.links(), strict=True):
         text = result_command(job.command, job.settings, job.environment, values)
@@ -194,18 +202,25 @@ class _ProgramTexts:
         return text
 
 
-def _read_program(run: RunPaths, submission: RunPaths, name: str) -> str | None:
-    for folder in (submission.root, run.root):
-        try:
-            return (folder / name).read_text("utf-8", "replace")
-        except OSError:
-            continue
-    return None
+def newest_file(run: RunPaths, name: str) -> Path:
+    """Return the path of a program or copied file: the newest submission has its own where it changed."""
+    path = submission_paths(run).root / name
+    return path if path.exists() else run.root / name
+
+
+def _content(path: Path) -> str | None:
+    """Return the text of a program, or a digest of one that is no text; ``None`` if it cannot be read."""
+    try:
+        return path.read_text("utf-8")
+    except UnicodeDecodeError:
+        return hash_file(path).sha256
+    except OSError:
+        return None
 
 
 def _without_folder(command: Command, folder: str) -> Command:
     """Return a command that names programs as if they were in the run directory itself."""
-    inner, plain = f"{RUN_FOLDER}/{folder}/", f"{RUN_FOLDER}/"
+    inner, plain = f"{RUN_FOLDER}/{folder}", f"{RUN_FOLDER}/"
     if isinstance(command, str):
         return command.replace(inner, plain)
     return tuple(word.replace(inner, plain) for word in command)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import chdir
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import yaml
@@ -18,6 +19,7 @@ from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.submit.fingerprint import ConfigurationValues, merged_config_path, read_recorded_values
 from longshore.app.submit.stages import advance_run
+from longshore.app.submit.submitcmd import plan_script
 from longshore.app.submit.transform import RunPlan
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.job_table import JobTable
@@ -27,6 +29,9 @@ from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.fingerprint import Fingerprint
 from longshore.world.runs.manifests import submission_paths
 from longshore.world.runs.run_directory import read_made_from
+
+_SCRIPT: Final = "bps_iscustom"
+"""Attribute of runs of one script."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +81,7 @@ def replan(
     existing = ExistingRun(
         name=opened.card.name,
         root=opened.run.root,
+        service=opened.card.service,
         generated=[(key, value, origin) for key, (value, origin) in sources.values.items()],
     )
     with chdir(made.folder):
@@ -88,6 +94,8 @@ def replan(
             existing=existing,
         )
         recording = RecordingProgress(progress)
+        if is_script_run(opened):
+            return plan_script(run, recording)
         record: ResolvedRun | AcquiredRun = run
         if takes_quantum_graph(run.configuration) and (name := _find_graph(opened.run)):
             if graph_folder is None:
@@ -95,6 +103,11 @@ def replan(
             else:
                 record = _make_graph(run, graph_folder, recording)
         return advance_run(record, RunPlan, recording)
+
+
+def is_script_run(opened: OpenRun) -> bool:
+    """Return whether a run has one job of a user's script (``longshore submitcmd``)."""
+    return bool(opened.card.attributes.get(_SCRIPT))
 
 
 def _make_graph(run: ResolvedRun, folder: Path, progress: RecordingProgress) -> AcquiredRun:

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from longshore.app.changes.match_run import match_run
 from longshore.app.configure.layers import Overrides
-from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
+from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.payload.payload import note_kept_graph
-from longshore.app.progress import Progress, RecordingProgress
+from longshore.app.progress import Progress
 from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.app.submit.stages import advance_run, reserved_id
+from longshore.app.submit.submit import plan_new_run
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
 from longshore.app.submit.transform import RunPlan
 from longshore.contract.capabilities import Amendable
@@ -45,19 +46,27 @@ def submit_reusing(
     *,
     by_content: bool = False,
     dry_run: bool = False,
+    strict: bool = False,
     progress: Progress,
 ) -> ReusePlan:
     """Submit a configuration as a new run that takes over the results of another.
 
-    `by_content` compares input files by their content, and records it. With `dry_run` nothing is written. Raises
-    `SubmissionRefusedError` if the service cannot begin a run with results, other errors as `submit`.
+    `by_content` compares input files by their content, and records it. With `dry_run` nothing is written. With
+    `strict` any warning refuses the run. Raises `SubmissionRefusedError` if the service cannot begin a run with
+    results, other errors as `submit`.
     """
     earlier = open_run(reference)
-    recording = RecordingProgress(progress)
     with reserved_id() as (run_id, now):
-        run = resolve_run(path, overrides, now=now, progress=recording, run_id=run_id)
-        _refuse_service(run, earlier)
-        plan = replace(advance_run(run, RunPlan, recording), hashes_inputs=by_content)
+        plan, recording = plan_new_run(
+            path,
+            overrides,
+            run_id=run_id,
+            now=now,
+            strict=strict,
+            progress=progress,
+            check=lambda run: _refuse_service(run, earlier),
+        )
+        plan = replace(plan, hashes_inputs=by_content)
         links = _OutputLinks(earlier, plan)
         match = match_run(earlier, plan, lost_outputs=links.why_lost, by_content=by_content)
         result = ReusePlan(
@@ -71,7 +80,7 @@ def submit_reusing(
     if dry_run:
         remove_entry(run_id)
         if plan.kept_files:
-            note_kept_graph(run.paths.root / plan.kept_files[0], progress)
+            note_kept_graph(plan.run.paths.root / plan.kept_files[0], progress)
         return result
     return replace(result, submitted=advance_run(prepared, SubmittedRun, recording))
 

@@ -26,8 +26,9 @@ from longshore.model.lines.codec import workflow_lines
 from longshore.model.run.manifest import MANIFEST_FORMAT, Manifest
 from longshore.model.tasks.task import Command
 from longshore.plan.workflow_match import WorkflowMatch
-from longshore.world.files.atomic import create_file
+from longshore.world.files.atomic import copy_file, create_file, make_executable
 from longshore.world.files.durable import sync_names, sync_tree
+from longshore.world.files.file_fingerprint import have_same_content
 from longshore.world.files.folder import make_folders, remove_tree
 from longshore.world.files.permissions import apply_umask
 from longshore.world.runs.job_maps import write_job_map
@@ -62,7 +63,7 @@ def write_submission(opened: OpenRun, plan: RunPlan, match: WorkflowMatch) -> Ma
         )
     folder = next_folder(run)
     draft = RunPaths(folder)
-    plan = _move_programs(run, plan, folder)
+    plan = _move_changed_files(run, plan, folder)
     with apply_umask(plan.run.configuration.resolved_site.umask), chdir(made_from.folder):
         if not plan.kept_files:
             # What is left of a restart that was killed before it wrote the manifest.
@@ -70,10 +71,10 @@ def write_submission(opened: OpenRun, plan: RunPlan, match: WorkflowMatch) -> Ma
         make_folders(folder, below=run.root)
         with keep_private(draft, find_secret_values(plan.run.configuration)):
             write_sources(draft, plan)
-            mutable = _write_workflow(opened, draft, plan, match)
+            left_out = _write_workflow(opened, draft, plan, match)
         sync_tree(folder)
         sync_names(folder)
-        manifest = _manifest(run, last, plan, folder, left_out=mutable)
+        manifest = _manifest(run, last, plan, folder, left_out=left_out)
         create_manifest(run, manifest)
     return manifest
 
@@ -92,6 +93,10 @@ def _write_workflow(opened: OpenRun, draft: RunPaths, plan: RunPlan, match: Work
         path = draft.root / name
         make_folders(path.parent, below=run.root)
         create_file(path, [text.encode()], below=run.root)
+    for name, source in plan.copies.items():
+        copy_file(source, draft.root / name, below=run.root)
+        if name in plan.executables:
+            make_executable(draft.root / name, below=run.root)
     return write_service_files(draft, plan, opened.card.run_token)
 
 
@@ -108,20 +113,26 @@ def _file_numbers(jobs: JobTable, match: WorkflowMatch) -> tuple[list[int], int]
     return numbers, following
 
 
-def _move_programs(run: RunPaths, plan: RunPlan, folder: Path) -> RunPlan:
-    """Return the plan with the programs that changed in the folder of the submission; the others stay."""
-    changed = {name: text for name, text in plan.programs.items() if _content(run.root / name) != text.encode()}
-    if not changed:
-        return replace(plan, programs={})
+def _move_changed_files(run: RunPaths, plan: RunPlan, folder: Path) -> RunPlan:
+    """Return the plan with the programs and copies that changed in the folder of the submission; the others stay."""
+    programs = {name: text for name, text in plan.programs.items() if _content(run.root / name) != text.encode()}
+    copies = {name: path for name, path in plan.copies.items() if not have_same_content(run.root / name, path)}
+    plan = replace(plan, programs=programs, copies=copies)
+    if not programs and not copies:
+        return plan
     below = folder.relative_to(run.root).as_posix()
-    paths = [(f"{RUN_FOLDER}/{name}", f"{RUN_FOLDER}/{below}/{name}") for name in changed]
+    paths = [(f"{RUN_FOLDER}/{name}", f"{RUN_FOLDER}/{below}/{name}") for name in (*programs, *copies)]
 
     def rename(command: Command) -> Command:
         if isinstance(command, str):
             return _replace_all(command, paths)
         return tuple(_replace_all(word, paths) for word in command)
 
-    return replace(plan, workflow=plan.workflow.with_commands(rename), programs=changed)
+    files = {
+        name: msgspec.structs.replace(file, path=f"{below}/{file.path}") if file.path in copies else file
+        for name, file in plan.workflow.files.items()
+    }
+    return replace(plan, workflow=plan.workflow.with_commands(rename).with_files(files))
 
 
 def _replace_all(text: str, pairs: Sequence[tuple[str, str]]) -> str:
@@ -138,13 +149,17 @@ def _content(path: Path) -> bytes:
 
 
 def _manifest(run: RunPaths, last: Manifest, plan: RunPlan, folder: Path, *, left_out: set[str]) -> Manifest:
-    """Return the manifest: the files of all earlier submissions, whose events stay, and those of this one."""
+    """Return the manifest: the files of all earlier submissions, whose events stay, and those of this one.
+
+    Copies that are no programs are listed as inputs, which jobs may change.
+    """
     below = folder.relative_to(run.root).as_posix()
     own = {
         path.relative_to(run.root).as_posix(): hash_file(path)
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.relative_to(folder).as_posix() not in left_out
     }
+    copied = {f"{below}/{name}": own.pop(f"{below}/{name}") for name in plan.copies.keys() - plan.executables}
     return msgspec.structs.replace(
         last,
         v=MANIFEST_FORMAT,
@@ -155,5 +170,5 @@ def _manifest(run: RunPaths, last: Manifest, plan: RunPlan, folder: Path, *, lef
         expected=len(plan.workflow),
         labels=plan.workflow.counts(),
         files={**last.files, **own},
-        inputs={name: hash_file(run.root / name) for name in last.inputs if (run.root / name).is_file()},
+        inputs={name: hash_file(run.root / name) for name in last.inputs if (run.root / name).is_file()} | copied,
     )

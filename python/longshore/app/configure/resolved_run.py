@@ -15,7 +15,7 @@ from longshore.app.configure.configuration import Configuration, Draft, Resolved
 from longshore.app.configure.generate import generate, keep_generated
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.lint import check_configuration
-from longshore.app.configure.service_lookup import default_site, find_service
+from longshore.app.configure.service_lookup import default_site, find_service, short_name
 from longshore.app.configure.site import ResolvedSite
 from longshore.app.configure.user_functions import make_caller
 from longshore.app.progress import Progress, RecordingProgress, warn
@@ -28,7 +28,7 @@ from longshore.config.values.quantities import parse_concurrency_maximums, parse
 from longshore.config.values.search import Config
 from longshore.contract.context import Context, RunPaths, Site
 from longshore.contract.service import WmsService
-from longshore.errors import ConfigError, FilesError
+from longshore.errors import ConfigError, FilesError, SubmissionRefusedError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.sites.inherited_environment import select_inherited
@@ -76,17 +76,27 @@ class ResolvedRun:
 
 @dataclass(frozen=True, kw_only=True)
 class ExistingRun:
-    """A run whose configuration is read anew: its name and directory, and what its functions generated, stay.
+    """A run whose configuration is read anew: its name, directory, service and generated values stay.
 
     `generated` has the recorded values with key and origin.
     """
 
     name: str
     root: Path
+    service: str
     generated: Sequence[tuple[str, YamlValue, Origin | None]] = ()
 
     def keep_values(self, configuration: ResolvedConfiguration) -> ResolvedConfiguration:
-        """Return the configuration with the run's name and directory."""
+        """Return the configuration with the run's name and directory.
+
+        Raises `SubmissionRefusedError` if it names another service: a run keeps its own.
+        """
+        if short_name(configuration.service) != short_name(self.service):
+            raise SubmissionRefusedError(
+                f"the run belongs to the service '{self.service}', and '{configuration.service}' is chosen now",
+                origin=configuration.service_origin,
+                hint="Submit a new run to another service.",
+            )
         values: dict[str, YamlValue] = {"bps_defined": {"uniqProcName": self.name}}
         if Path(configuration.text("submitPath")).absolute() != self.root:
             # Else it stays as written: commands have the text of its variables.

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
 from longshore.app.configure.layers import Overrides
-from longshore.app.configure.resolved_run import resolve_run
+from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.progress import HeldNotes, Progress, RecordingProgress
 from longshore.app.submit.stages import advance_run, noting_kept_graph, reserved_id
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
@@ -43,30 +43,43 @@ def submit(
         return submit_prepared(path, force=force, progress=progress)
     if force:
         raise UsageError("'--force' is for a directory that was prepared", hint="Leave it out.")
-    held = HeldNotes(progress)
-    if not strict:
-        held.release()
-    recording = RecordingProgress(held)
     with reserved_id() as (run_id, now):
-        plan = _plan(path, overrides, now=now, run_id=run_id, held=held, recording=recording)
-        if strict:
-            with noting_kept_graph(plan, held):
-                _refuse_warnings(recording.warnings)
-            held.release()
+        plan, recording = plan_new_run(path, overrides, run_id=run_id, now=now, strict=strict, progress=progress)
         prepared = advance_run(plan, PreparedRun, recording)
     return advance_run(prepared, SubmittedRun, recording)
 
 
-def _plan(
-    path: Path, overrides: Overrides | None, *, now: float, run_id: str, held: HeldNotes, recording: RecordingProgress
-) -> RunPlan:
-    """Plan a run; an error releases the notes, which may explain it."""
+def plan_new_run(
+    path: Path,
+    overrides: Overrides | None,
+    *,
+    run_id: str,
+    now: float,
+    strict: bool,
+    progress: Progress,
+    check: Callable[[ResolvedRun], None] = lambda _run: None,
+) -> tuple[RunPlan, RecordingProgress]:
+    """Plan a run of a configuration; also return the progress of its further stages.
+
+    `check` may refuse the run before its payload is read. With `strict`, any warning refuses it.
+    """
+    held = HeldNotes(progress)
+    if not strict:
+        held.release()
+    recording = RecordingProgress(held)
     try:
         run = resolve_run(path, overrides, now=now, progress=recording, run_id=run_id)
-        return advance_run(run, RunPlan, recording)
+        check(run)
+        plan = advance_run(run, RunPlan, recording)
     except BaseException:
+        # The notes may explain the error.
         held.release()
         raise
+    if strict:
+        with noting_kept_graph(plan, held):
+            _refuse_warnings(recording.warnings)
+        held.release()
+    return plan, recording
 
 
 def _refuse_warnings(warnings: Sequence[str]) -> None:

@@ -25,7 +25,6 @@ from longshore.model.tasks.file import File
 from longshore.model.workflow.job import Job
 from longshore.model.workflow.workflow import Workflow
 from longshore.origin import Origin
-from longshore.world.files.folder import make_folders
 from longshore.world.files.presence import can_see, can_see_file, can_see_folder
 from longshore.world.runs.registry import remove_entry
 
@@ -70,7 +69,7 @@ def _prepare(
 
 
 def plan_script(run: ResolvedRun, progress: Progress) -> RunPlan:
-    """Make the job of ``customJob``; a static check makes no folders.
+    """Make the job of ``customJob``; nothing is written.
 
     Raises `ConfigError` if a value is wrong, `FilesError` if a file is missing.
     """
@@ -94,13 +93,11 @@ def plan_script(run: ResolvedRun, progress: Progress) -> RunPlan:
         attributes=run_attributes(run.configuration) | {"bps_iscustom": "True"},
     )
     check_jobs(run, workflow, progress)
-    if run.static is None:
-        _make_parents(script.outputs)
     return RunPlan(
         run=run,
         workflow=workflow,
-        directories=[str(Path(target).parent) for target in script.outputs.values() if not target.startswith("/")],
-        copies={name: script.executable} | {source.name: source for source in script.inputs.values()},
+        directories=[str(Path(target).parent) for target in script.outputs.values()],
+        copies={path.name: path.absolute() for path in (script.executable, *script.inputs.values())},
         executables=frozenset({name}),
     )
 
@@ -204,12 +201,3 @@ def _refuse_equal_names(paths: list[Path], origin: Origin) -> None:
                 hint="Rename one of them.",
             )
         seen[path.name] = path
-
-
-def _make_parents(outputs: Mapping[str, str]) -> None:
-    for target in outputs.values():
-        if target.startswith("/"):
-            try:
-                make_folders(Path(target).parent)
-            except OSError as error:
-                raise FilesError(f"the directory of the output '{target}' cannot be made: {error.strerror}") from error

@@ -180,9 +180,10 @@ def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | Non
     from longshore.cli.show.changes_text import change_lines, verdict_lines
 
     shown = comparison if comparison is not None and comparison.differs else None
-    notes: list[str] = []
+    notes = [f"the run goes on as it was: {comparison.note}"] if comparison is not None and comparison.note else []
     submitted = bool(plan.total or plan.unfinished) and not options.dry_run
     if not options.as_json:
+        print_notes(notes)
         if plan.comparison is not None:
             print_notes(change_lines(plan.comparison))
         if plan.comparison is not None and plan.comparison.match is not None and options.dry_run:
@@ -190,7 +191,8 @@ def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | Non
                 click.echo(line)
         _print_plan(plan, opened.card.id)
     if submitted:
-        opened_card, notes = api.restart(opened, plan)
+        opened_card, later_notes = api.restart(opened, plan)
+        notes += later_notes
     if options.as_json:
         document = restart_document(
             opened,
@@ -203,7 +205,7 @@ def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | Non
         )
         print_json(document)
     elif submitted:
-        print_notes(notes)
+        print_notes(later_notes)
         click.echo(f"Submit dir: {opened.run.root}")
         click.echo(f"Run Id: {opened_card.submissions[-1].id}")
         click.echo(f"Run Name: {opened_card.name}")

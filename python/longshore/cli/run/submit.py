@@ -86,8 +86,8 @@ def _submit_reusing(
     config_file: Path, overrides: Overrides, options: SubmitOptions, progress: LogProgress
 ) -> ReusePlan:
     assert options.reuse is not None
-    if options.strict or options.force:
-        raise click.UsageError("--strict and --force have no effect with --reuse: leave them out.")
+    if options.force:
+        raise click.UsageError("--force is for a directory that was prepared: leave it out with --reuse.")
     if config_file.is_dir():
         raise click.UsageError("--reuse is for a configuration: a directory that was prepared is submitted as it is.")
     plan = api.submit_reusing(
@@ -96,6 +96,7 @@ def _submit_reusing(
         options.reuse,
         by_content=options.by_content,
         dry_run=options.dry_run,
+        strict=options.strict,
         progress=progress,
     )
     kept = len(plan.match.kept)

@@ -117,6 +117,18 @@ class Workflow:
             log_folders=self.log_folders,
         )
 
+    def with_files(self, files: Mapping[str, File]) -> Workflow:
+        """Return the workflow with other files of the same names."""
+        return Workflow(
+            self.name,
+            self._dag,
+            final=self.final,
+            files=files,
+            attributes=self.attributes,
+            orderings=self.orderings,
+            log_folders=self.log_folders,
+        )
+
     def parents(self, name: str) -> list[str]:
         """Names of a job's parents (none for the final job, which waits for all)."""
         dag = self._dag

@@ -42,3 +42,9 @@ def describe_change(before: FileFingerprint, root: Path) -> str:
     if now is None:
         return "can no longer be read"
     return "" if now.sha256 == before.sha256 else "has another content now, as long as before"
+
+
+def have_same_content(path: Path, other: Path) -> bool:
+    """Return whether two files have the same content; false if one is missing or unreadable."""
+    before, now = fingerprint_file(path), fingerprint_file(other)
+    return before is not None and now is not None and before.sha256 == now.sha256
