@@ -100,6 +100,32 @@ def test_quanta_that_fail_are_tried_again_and_what_needs_them_is_pruned_until_a_
     assert len(demo.datasets("demo_coadd", collection)) == 2
 
 
+@pytest.mark.timeout(END_S)
+def test_a_quantum_graph_is_made_again_if_the_restart_says_so(demo: Demo) -> None:
+    more = f"numberOfRetries: 0\n{CLUSTERS}"
+    said = demo.submitted(f"extraQgraphOptions: '-c isr:failVisit=2'\n{more}")
+    run, root = said["id"], Path(said["submit_dir"])
+    assert said["state"] == "FAILED"
+    stays = "the quantum graph stays, although 'createQuantumGraph' has other words now"
+    assert stays not in demo("restart", run, "--dry-run").stderr
+    (demo.folder / "run.yaml").write_text(COMMON + more, "utf-8")
+    looked = demo("restart", run, "--dry-run", "--json")
+    assert looked.returncode == 0, looked.stderr
+    assert looked.json["with_changes"] is False, "the jobs of the graph that stays are the same"
+    assert any(stays in note for note in looked.json["notes"])
+
+    # The output collection exists; what it has is not made again.
+    options = "extraQgraphOptions='--extend-run --skip-existing --clobber-outputs'"
+    ran = demo("restart", run, "--with-changes", "--new-graph", "--set", options)
+    assert ran.returncode == 0, ran.stderr
+    assert [path.parent.name for path in root.glob("submissions/*/*.qg")] == ["0002"]
+    assert ended(demo, run)["state"] == "SUCCEEDED"
+    collection = demo("report", "--id", run, "--json").json["runs"][0]["name"].replace("_", "/")
+    assert len(demo.datasets("demo_calexp", collection)) == 12
+    assert demo("verify", run).returncode == 0
+    assert stays not in demo("restart", run, "--dry-run").stderr
+
+
 def test_a_pipeline_that_lssts_packages_refuse(demo: Demo) -> None:
     (demo.folder / "run.yaml").write_text(COMMON.replace("DemoCam/raw/all", "No/such/collection"), "utf-8")
     ran = demo("submit", "run.yaml")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,13 +10,18 @@ from typing import Any
 from longshore import __version__
 from longshore.contract.context import Context, RenderedFile, RunPaths, Site
 from longshore.engine import settings as engine_settings
+from longshore.engine.journal.journal import Journal
 from longshore.model.lines.codec import workflow_lines
+from longshore.model.run.event import FORMAT, Life
+from longshore.model.run.manifest import MANIFEST_FORMAT, Manifest
 from longshore.model.run.submission import RunIdentity
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.workflow import Workflow
 from longshore.world.files.atomic import create_file
 from longshore.world.files.folder import make_folders
+from longshore.world.host import boot_id, host_name
+from longshore.world.runs.job_maps import write_job_map
 from longshore.world.runs.manifests import create_manifest, take_manifest
 from longshore.world.runs.run_directory import RUN_FORMAT, create_run_directory, write_card, write_rendered
 
@@ -94,3 +100,17 @@ def write_run(
     ctx = Context(settings=engine or {}, site=Site(name="fake"), paths=RunPaths(root), templates={})
     identity = new_identity(workflow, run_id="fake1", service="fake")
     return write_run_directory(root, workflow, identity, [engine_settings.render_settings(ctx)])
+
+
+def begin_changed_workflow(run: RunPaths, life: int) -> None:
+    """Begin a submission in which jobs have other numbers, after some lives that `life` is the last of."""
+    make_folders(run.journal, below=run.root)
+    for number in range(1, life + 1):
+        begun = Life(v=FORMAT, life=number, t=0.0, host=host_name(), pid=os.getpid(), boot=boot_id(), by="submit", s=1)
+        Journal(run.journal, begun).close()
+    for number in (1, 2):
+        job_map = write_job_map(run, number, {}) if number == 2 else None
+        manifest = Manifest(
+            v=MANIFEST_FORMAT, number=number, run="", card="", workflow=run.workflow.name, job_map=job_map, files={}
+        )
+        create_manifest(run, manifest)

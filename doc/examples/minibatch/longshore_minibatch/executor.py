@@ -25,6 +25,7 @@ from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.executor import EndRetention, Executor
 from longshore.contract.intervention import CancelOutcome
 from longshore.engine.job_wrapper import BatchFiles
+from longshore.engine.run.members import tags_of_workflow
 from longshore.model.run.event import Ended, Lost, Started
 from longshore.model.run.states import Cause
 from longshore_minibatch.client import MinibatchClient
@@ -64,8 +65,8 @@ class MinibatchExecutor(Executor, EndRetention):
         """Follow the batches of earlier lives."""
         self._run = run
         self._template = jinja2.Template((run.root / TEMPLATE).read_text("utf-8"), keep_trailing_newline=True)
-        for path in run.batches.glob("*.id"):
-            self._follow(BatchFiles(run, path.stem))
+        for tag in tags_of_workflow(run, (path.stem for path in run.batches.glob("*.id"))):
+            self._follow(BatchFiles(run, tag))
 
     def submit(self, batch: Batch) -> SubmitResult:
         """Write the files of a batch, and submit its script."""

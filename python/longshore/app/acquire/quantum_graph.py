@@ -135,6 +135,24 @@ def read_kept_graph(run: ResolvedRun, name: str, progress: Progress) -> Acquired
     return _read_graph(run, name, () if pipeline is None else (pipeline,), (), progress)
 
 
+def has_other_command(run: ResolvedRun, graph: Path, *, made_in: Path) -> bool:
+    """Return whether ``createQuantumGraph`` has other words now than when it made a graph; false if it made none.
+
+    `made_in` is the run directory of then, if the run has moved since.
+    """
+    root = run.paths.root
+    try:
+        with (graph.parent / _CREATE.output).open(encoding="utf-8", errors="replace") as output:
+            before = output.readline().rstrip("\n")
+        scope = run.configuration.scope(qgraphFile=str(graph))
+        words = read_command_words(run.configuration.config, _CREATE.key, scope)
+    except OSError:
+        return False
+    except ConfigError:
+        return True
+    return before != shlex.join(words).replace(str(root), str(made_in))
+
+
 def _read_graph(
     run: ResolvedRun, name: str, files: tuple[Path, ...], kept_files: tuple[str, ...], progress: Progress
 ) -> AcquiredPayload:

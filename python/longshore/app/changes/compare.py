@@ -9,7 +9,7 @@ from typing import Final
 
 from longshore import __version__
 from longshore.app.changes.match_run import match_run, newest_file, read_state, settings_differ
-from longshore.app.changes.replan import RecordedSources, read_sources, replan
+from longshore.app.changes.replan import RecordedSources, describe_stale_graph, read_sources, replan
 from longshore.app.progress import Progress, SilentProgress
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.submit.fingerprint import ChangedValue, configuration_values, find_changed_values
@@ -48,6 +48,8 @@ class RunComparison:
     asked_only: bool = False
     """Whether only ``--set`` of this command changes jobs, so that the user asked for all of it."""
     note: str = ""
+    stale_graph: str = ""
+    """Why the quantum graph, which stays, may not be what would be made now; a sentence without its end."""
     reasons: Mapping[str, Mapping[MatchReason, int]] = field(default_factory=dict)
     """Number of jobs per label and reason."""
 
@@ -82,9 +84,10 @@ def compare_run(
             return RunComparison(files=files, error=error, sets=sets)
         # Nothing that the user wrote changed: the run goes on as it would have.
         return RunComparison(note=f"the run could not be prepared now: {error.message}", sets=sets)
+    stale_graph = "" if graph_folder else describe_stale_graph(opened, sources, plan.run, files)
     comparison = _compare_plan(opened, sources, plan, [*files, *_changed_copies(opened, plan)], sets)
     is_asked = bool(sets) and comparison.differs and graph_folder is None and _is_asked_only(opened, comparison)
-    return replace(comparison, asked_only=is_asked)
+    return replace(comparison, asked_only=is_asked, stale_graph=stale_graph)
 
 
 def _is_asked_only(opened: OpenRun, comparison: RunComparison) -> bool:

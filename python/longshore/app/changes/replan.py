@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 import yaml
 
-from longshore.app.acquire.quantum_graph import read_kept_graph
+from longshore.app.acquire.quantum_graph import has_other_command, read_kept_graph
 from longshore.app.acquire.read_payload import AcquiredRun, takes_quantum_graph
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import ExistingRun, ResolvedRun, resolve_run
@@ -103,6 +103,22 @@ def replan(
             else:
                 record = _make_graph(run, graph_folder, recording)
         return advance_run(record, RunPlan, recording)
+
+
+def describe_stale_graph(opened: OpenRun, sources: RecordedSources, run: ResolvedRun, files: Sequence[str]) -> str:
+    """Describe why the quantum graph of a run may not be what would be made now; empty if it is, or there is none.
+
+    `files` are sentences about changed files of the payload.
+    """
+    if not takes_quantum_graph(run.configuration) or not (name := _find_graph(opened.run)):
+        return ""
+    made_in = Path(sources.fingerprint.root)
+    why = (
+        "'createQuantumGraph' has other words now"
+        if has_other_command(run, opened.run.root / name, made_in=made_in)
+        else next(iter(files), "")
+    )
+    return f"the quantum graph stays, although {why}: --with-changes --new-graph makes it again" if why else ""
 
 
 def is_script_run(opened: OpenRun) -> bool:

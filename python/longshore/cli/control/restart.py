@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -180,7 +180,7 @@ def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | Non
     from longshore.cli.show.changes_text import change_lines, verdict_lines
 
     shown = comparison if comparison is not None and comparison.differs else None
-    notes = [f"the run goes on as it was: {comparison.note}"] if comparison is not None and comparison.note else []
+    notes = list(_comparison_notes(comparison))
     submitted = bool(plan.total or plan.unfinished) and not options.dry_run
     if not options.as_json:
         print_notes(notes)
@@ -209,6 +209,16 @@ def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | Non
         click.echo(f"Submit dir: {opened.run.root}")
         click.echo(f"Run Id: {opened_card.submissions[-1].id}")
         click.echo(f"Run Name: {opened_card.name}")
+
+
+def _comparison_notes(comparison: RunComparison | None) -> Iterator[str]:
+    """Yield what a comparison without a difference says for all that."""
+    if comparison is None or comparison.differs:
+        return
+    if comparison.note:
+        yield f"the run goes on as it was: {comparison.note}"
+    if comparison.stale_graph:
+        yield comparison.stale_graph
 
 
 def _print_plan(plan: RestartPlan, run: str) -> None:

@@ -24,6 +24,8 @@ def change_lines(comparison: RunComparison) -> Iterator[str]:
     if (more := len(comparison.keys) - _MAX_KEYS) > 0:
         yield f"and {format_count(more, 'more key')}"
     yield from comparison.files
+    if comparison.stale_graph:
+        yield comparison.stale_graph
     if comparison.error is not None:
         place = f"{comparison.error.origin}: " if comparison.error.origin else ""
         yield f"the run could not be prepared now: {place}{comparison.error.message}"

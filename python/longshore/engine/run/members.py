@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import posixpath
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from longshore.contract.batch import BatchMember
+from longshore.contract.context import RunPaths
+from longshore.engine.journal.read_journal import first_life_of_workflow
 from longshore.engine.policy.attempt_limits import make_attempt_limits
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.schedule.resource_pool import NO_IDENTITIES, Identities
@@ -92,3 +94,12 @@ def life_of_tag(tag: str) -> int | None:
         case [_, life, _] if life.isdecimal():
             return int(life)
     return None
+
+
+def tags_of_workflow(run: RunPaths, tags: Iterable[str]) -> Iterator[str]:
+    """Yield the tags of batches that name jobs by the numbers of the newest submission.
+
+    Before a submission with another workflow all attempts are over, and their numbers may mean other jobs now.
+    """
+    first = first_life_of_workflow(run)
+    return (tag for tag in tags if (life_of_tag(tag) or 0) >= first)

@@ -28,6 +28,7 @@ from longshore.testing.conformance.executor_driver import (
     heartbeat_line,
     read_record,
 )
+from longshore.testing.runs import begin_changed_workflow
 
 MakeExecutor: TypeAlias = Callable[[], Executor]
 
@@ -241,6 +242,15 @@ class ExecutorConformance(ExecutorTestCase):
             assert [driver.wait_for_end(member).exit for member in members] == [1, 2, 4]
             assert all(len(ends) == 1 for ends in driver.ends.values())
             assert [note.read_text("utf-8") for note in notes] == ["begun\ndone\n"] * 3
+
+    def test_attempts_of_an_earlier_workflow_are_forgotten(self, make_executor: MakeExecutor, run: RunPaths) -> None:
+        with self.open_driver(make_executor, run) as driver:
+            member = driver.member("exit 3")
+            driver.run_members(member)
+        begin_changed_workflow(run, life=1)
+        with self.open_driver(make_executor, run, 2) as driver:
+            assert driver.run_members(driver.member("true"))[0].exit == 0
+            assert (member.job, member.attempt) not in driver.ends, "its number means another job now"
 
     def test_a_cancelled_job_receives_term_first(self, make_executor: MakeExecutor, run: RunPaths) -> None:
         with self.open_driver(make_executor, run) as driver:

@@ -24,6 +24,7 @@ from longshore.contract.executor import (
     SubmitWindow,
 )
 from longshore.contract.intervention import CancelOutcome
+from longshore.engine.run.members import tags_of_workflow
 from longshore.errors import ConfigError
 from longshore.model.run.event import Ended, Lost
 from longshore.model.wording import count_noun
@@ -117,7 +118,8 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
             scripts=scripts,
             ends=EndGatherer(self._client, records, facts, schedule=self._schedule, gathers=self._gathers),
         )
-        for batch_record in records.all():
+        known = {each.tag: each for each in records.all()}
+        for batch_record in map(known.__getitem__, tags_of_workflow(run, known)):
             # A batch without an id waits until it is looked up.
             if batch_record.id is not None:
                 monitor.add_batch(batch_record, 0.0)
