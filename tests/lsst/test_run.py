@@ -102,21 +102,20 @@ def test_quanta_that_fail_are_tried_again_and_what_needs_them_is_pruned_until_a_
 
 @pytest.mark.timeout(END_S)
 def test_a_quantum_graph_is_made_again_if_the_restart_says_so(demo: Demo) -> None:
-    more = f"numberOfRetries: 0\n{CLUSTERS}"
-    said = demo.submitted(f"extraQgraphOptions: '-c isr:failVisit=2'\n{more}")
+    said = demo.submitted(CLUSTERS, "--set", "payload.dataQuery=skymap='demosky' AND visit IN (1, 2)")
     run, root = said["id"], Path(said["submit_dir"])
-    assert said["state"] == "FAILED"
+    assert said["state"] == "SUCCEEDED"
     stays = "the quantum graph stays, although 'createQuantumGraph' has other words now"
     assert stays not in demo("restart", run, "--dry-run").stderr
-    (demo.folder / "run.yaml").write_text(COMMON + more, "utf-8")
-    looked = demo("restart", run, "--dry-run", "--json")
+    options = "extraQgraphOptions='--extend-run --skip-existing --clobber-outputs'"
+    more = ("--set", "payload.dataQuery=skymap='demosky'", "--set", options)
+    looked = demo("restart", run, "--dry-run", "--json", *more)
     assert looked.returncode == 0, looked.stderr
     assert looked.json["with_changes"] is False, "the jobs of the graph that stays are the same"
     assert any(stays in note for note in looked.json["notes"])
 
     # The output collection exists; what it has is not made again.
-    options = "extraQgraphOptions='--extend-run --skip-existing --clobber-outputs'"
-    ran = demo("restart", run, "--with-changes", "--new-graph", "--set", options)
+    ran = demo("restart", run, "--with-changes", "--new-graph", *more)
     assert ran.returncode == 0, ran.stderr
     assert [path.parent.name for path in root.glob("submissions/*/*.qg")] == ["0002"]
     assert ended(demo, run)["state"] == "SUCCEEDED"

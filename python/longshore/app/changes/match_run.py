@@ -211,11 +211,11 @@ def newest_file(run: RunPaths, name: str) -> Path:
 def _content(path: Path) -> str | None:
     """Return the text of a program, or a digest of one that is no text; ``None`` if it cannot be read."""
     try:
-        return path.read_text("utf-8")
-    except UnicodeDecodeError:
-        return hash_file(path).sha256
+        content = path.read_bytes()
     except OSError:
         return None
+    text = content.decode(errors="replace")
+    return text if text.encode() == content else hash_file(path).sha256
 
 
 def _without_folder(command: Command, folder: str) -> Command:

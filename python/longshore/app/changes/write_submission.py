@@ -18,7 +18,7 @@ from longshore.app.configure.secret_values import find_secret_values
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.submit.private_files import keep_private
 from longshore.app.submit.transform import RunPlan
-from longshore.app.submit.write_run import write_service_files, write_sources
+from longshore.app.submit.write_run import make_output_folder, write_service_files, write_sources
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import SubmissionRefusedError
@@ -86,9 +86,7 @@ def _write_workflow(opened: OpenRun, draft: RunPaths, plan: RunPlan, match: Work
     create_file(draft.workflow, workflow_lines(plan.workflow, numbers=numbers, next_number=next_number), below=run.root)
     write_job_map(run, int(draft.root.name), match.pairs, match.changed)
     for directory in plan.directories:
-        path = run.root / directory
-        is_inside = path.is_relative_to(run.root) and ".." not in path.parts
-        make_folders(path, below=run.root if is_inside else None)
+        make_output_folder(run.root / directory, run.root)
     for name, text in plan.programs.items():
         path = draft.root / name
         make_folders(path.parent, below=run.root)

@@ -19,6 +19,7 @@ from longshore.app.submit.transform import RunPlan
 from longshore.config.values.merge import plain_value
 from longshore.contract.context import RunPaths
 from longshore.engine.run.service_capabilities import log_directories
+from longshore.errors import FilesError
 from longshore.model.lines.codec import workflow_lines
 from longshore.model.run.input_files import REUSED_JOBS
 from longshore.model.run.submission import RunIdentity
@@ -98,8 +99,7 @@ def _write_files(draft: RunPaths, plan: RunPlan, run_token: str) -> set[str]:
         target = Path(directory)
         # Those of outputs may be anywhere, and below `submitPath` they are named by the place of the finished run.
         path = draft.root / (target.relative_to(run.paths.root) if target.is_relative_to(run.paths.root) else target)
-        is_inside = path.is_relative_to(draft.root) and ".." not in path.parts
-        make_folders(path, below=draft.root if is_inside else None)
+        make_output_folder(path, draft.root)
     for name, program in plan.programs.items():
         create_file(_with_parent_folder(draft, name), [program.encode()], below=draft.root)
     for name, source in plan.copies.items():
@@ -114,6 +114,17 @@ def _write_files(draft: RunPaths, plan: RunPlan, run_token: str) -> set[str]:
     # Made here with the permissions of the run: members of its group leave orders in it.
     make_folders(draft.steer, below=draft.root)
     return write_service_files(draft, plan, run_token)
+
+
+def make_output_folder(path: Path, root: Path) -> None:
+    """Create a folder of outputs, inside the run directory `root` or elsewhere; raises `FilesError` for one elsewhere."""
+    is_inside = path.is_relative_to(root) and ".." not in path.parts
+    try:
+        make_folders(path, below=root if is_inside else None)
+    except OSError as error:
+        if is_inside:
+            raise
+        raise FilesError(f"the folder '{path}' for outputs cannot be made: {error.strerror}") from error
 
 
 def write_sources(draft: RunPaths, plan: RunPlan) -> None:
