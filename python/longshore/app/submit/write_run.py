@@ -117,7 +117,7 @@ def _write_files(draft: RunPaths, plan: RunPlan, run_token: str) -> set[str]:
 
 
 def make_output_folder(path: Path, root: Path) -> None:
-    """Create a folder of outputs, inside the run directory `root` or elsewhere; raises `FilesError` for one elsewhere."""
+    """Create a folder of outputs, inside the run directory `root` or elsewhere; there an error is a `FilesError`."""
     is_inside = path.is_relative_to(root) and ".." not in path.parts
     try:
         make_folders(path, below=root if is_inside else None)
