@@ -117,3 +117,10 @@ def test_requests_and_retries_make_no_other_result_and_secrets_are_not_shown() -
     old, new = (A._replace(command=result_command("run", each, {}, values)) for each in (settings, other))
     match = match_workflows(EarlierJobs((old,), {}), (new,))
     assert match.jobs[0].detail == "the variable 'TOKEN' of its environment has another value now, or is new"
+
+
+def test_another_working_directory_is_named() -> None:
+    settings = (JobSettings(label="A", working_directory=folder) for folder in ("/then", "/now"))
+    old, new = (A._replace(command=result_command("cd /x; run", each, {}, RunValues.of({}))) for each in settings)
+    match = match_workflows(EarlierJobs((old,), {}), (new,))
+    assert match.jobs[0].detail == "it runs in '/now' now, and ran in '/then'"

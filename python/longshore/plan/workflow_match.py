@@ -16,6 +16,8 @@ from longshore.model.workflow.job import JobSettings
 from longshore.plan.job_commands import full_command
 
 _PARTS: Final = "\0"
+_DIRECTORY: Final = "\1"
+"""Begins the part of a command's text that is its working directory."""
 
 
 class MatchReason(StrEnum):
@@ -132,7 +134,8 @@ def result_command(command: Command, settings: JobSettings, environment: Mapping
     full = full_command(command, settings)
     words = (full,) if isinstance(full, str) else full
     variables = sorted({**settings.environment, **environment}.items())
-    parts = [*words, *(f"${name}={value}" for name, value in variables), settings.working_directory or ""]
+    parts = [*words, *(f"${name}={value}" for name, value in variables)]
+    parts.append(f"{_DIRECTORY}{settings.working_directory or ''}")
     return values.name_values(_PARTS.join(parts))
 
 
@@ -197,6 +200,8 @@ def describe_command_change(before: str, now: str) -> str:
         if was != part and (variable := _VARIABLE.match(part)):
             # Its value may be a secret.
             return f"the variable '{variable[1]}' of its environment has another value now, or is new"
+        if was.startswith(_DIRECTORY) and part.startswith(_DIRECTORY) and was != part:
+            return f"it runs in '{part[1:]}' now, and ran in '{was[1:]}'"
         if was != part:
             return f"its command has {_excerpt(part, was)} now, and had {_excerpt(was, part)}"
     return "its command has other words or variables now"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -119,6 +120,9 @@ class _OutputLinks:
             return f"its output '{path}' lies inside the earlier run, and is no regular file that could be linked"
         if status.st_dev != _existing_folder(self._target).stat().st_dev:
             return f"its output '{path}' lies inside the earlier run, on another file system than the new run"
+        # The system protects files of others from hard links, see proc(5): protected_hardlinks.
+        if os.geteuid() not in {0, status.st_uid} and not os.access(path, os.R_OK | os.W_OK):
+            return f"its output '{path}' lies inside the earlier run, belongs to another user, and cannot be linked"
         return ""
 
     def add_to(self, plan: RunPlan, match: WorkflowMatch) -> RunPlan:
