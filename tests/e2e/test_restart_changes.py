@@ -283,6 +283,9 @@ def test_a_run_keeps_its_service(cli: Cli, write_config: WriteConfig, failed: Pa
     assert "run.yaml:14:18: " in changed.stderr
 
 
+QUESTION = "Run it with the changes, or as it was"
+
+
 def at_terminal(*words: str | Path, answer: str, folder: Path) -> tuple[int, str]:
     """Run a command at a terminal, answer its question, and return its exit status and all that was shown."""
     ours, theirs = pty.openpty()
@@ -302,7 +305,7 @@ def at_terminal(*words: str | Path, answer: str, folder: Path) -> tuple[int, str
             shown += os.read(ours, 65536)
         except OSError:  # the end of a terminal
             break
-        if b"or as it was?" in shown and not answered:
+        if QUESTION.encode() in shown and not answered:
             os.write(ours, f"{answer}\n".encode())
             answered = True
     os.close(ours)
@@ -321,7 +324,8 @@ def test_at_a_terminal_it_asks(
     assert ended == status, shown
     assert "what run '" in shown
     assert "jobs with another command: two_1, two_2" in shown
-    assert "Run it with the changes, or as it was? (with-changes, as-it-was, abort)" in shown
+    assert QUESTION in shown
+    assert "(with-changes, as-it-was, abort)" in shown
     eventually(lambda: states(cli, failed)["two_1"] == ends)
     assert (failed / "submissions" / "0002").is_dir() is (answer == "with-changes")
 
@@ -331,7 +335,7 @@ def test_at_a_terminal_it_does_not_ask_where_the_user_has_said_so(
 ) -> None:
     write_config(program="cat")
     ended, shown = at_terminal("restart", failed, "--with-changes", answer="abort", folder=failed.parent)
-    assert (ended, "or as it was?" in shown) == (0, False)
+    assert (ended, QUESTION in shown) == (0, False)
     wait_for_end(cli, failed)
 
 
