@@ -25,7 +25,8 @@ has. [How to use an HTCondor pool](../how-to/use-htcondor.md) shows the service 
 
 ## Files
 
-All files are in `wms/` of the run directory. Their number does not depend on the number of jobs:
+All files are in `wms/` of the run directory, and those of a changed workflow in `submissions/NNNN/wms/`. Their number
+does not depend on the number of jobs:
 
 | file | |
 |---|---|

@@ -10,6 +10,7 @@ from tests.live.condor_pools import CondorPool
 from longshore.services.htcondor.service import HTCondorService
 from longshore.testing.conformance.service import ServiceConformance
 from longshore.testing.conformance.service_capabilities import (
+    AmendableConformance,
     BriefEventsConformance,
     CancellableConformance,
     HoldRulesConformance,
@@ -29,6 +30,7 @@ pytestmark = pytest.mark.live
 
 class TestHTCondorService(
     ServiceConformance,
+    AmendableConformance,
     BriefEventsConformance,
     CancellableConformance,
     HoldRulesConformance,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, Self, TypeAlias
 
@@ -207,6 +207,19 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     probe: PingReport | None = None
     run_token: str = ""
     """Unique name of the run, in the names of its batches; see `RunCard.run_token`. Empty before there is a run."""
+    folder: str = ""
+    """Folder of the rendered files, relative to the run directory: a changed workflow has one of its own."""
+    file_numbers: Sequence[int] = ()
+    """Number of each job in names of files, for a changed workflow; empty where it is the job's index."""
+
+    @property
+    def rendered_paths(self) -> RunPaths:
+        """Paths of the rendered files."""
+        return RunPaths(self.paths.root / self.folder)
+
+    def file_number(self, index: int) -> int:
+        """Return the number of a job in names of files."""
+        return self.file_numbers[index] if self.file_numbers else index
 
 
 Mark: TypeAlias = str

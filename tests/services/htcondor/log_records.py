@@ -8,6 +8,7 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JOB_STATES
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Event
+from longshore.services.htcondor.events.dag_jobs import DagNodes
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.events.log_reader import Record
 from longshore.services.htcondor.events.to_events import EventBuilder
@@ -27,7 +28,9 @@ class RecordedRun:
     def __init__(self, size: int = 2, *, final: bool = False, chain: bool = True, retries: int = 0) -> None:
         self.phases = JobPhases(size)
         self.builder = EventBuilder(
-            self.phases, final=final, retries=dict.fromkeys(range(size), retries) if retries else {}
+            self.phases,
+            nodes=DagNodes(size, final=final),
+            retries=dict.fromkeys(range(size), retries) if retries else {},
         )
         last = size - 1 if final else size
         parents = [(job - 1,) if chain and 0 < job < last else () for job in range(size)]

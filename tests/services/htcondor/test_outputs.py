@@ -9,6 +9,7 @@ import pytest
 from tests.services.htcondor.rendering import ROOT, context
 
 from longshore.contract.context import RunPaths
+from longshore.engine.rundir.job_table import read_header
 from longshore.model.lines.codec import workflow_lines
 from longshore.model.run.event import Ended, OutputFinding, OutputState
 from longshore.model.run.states import Cause
@@ -17,6 +18,7 @@ from longshore.model.tasks.file import File
 from longshore.model.workflow.attempt_rules import JobRules, OutputCheck
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.workflow import Workflow
+from longshore.services.htcondor.events.dag_jobs import DagJobs
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.events.output_verdicts import OutputVerdicts
 from longshore.services.htcondor.events.parse_record import parse_eviction, parse_hold
@@ -74,7 +76,7 @@ END = Ended(j=1, a=1, exit=73, cause=Cause.EXIT, reason="exit code 73")
 def test_the_wrapper_tells_the_verdict_by_exit_code_and_log(run: RunPaths, log: str) -> None:
     phases = JobPhases(2)
     phases.add_cluster(1, 7)
-    verdicts = OutputVerdicts(run)
+    verdicts = OutputVerdicts(DagJobs(run, read_header(run)))
     assert verdicts.judge(END, phases) == END, "there is no log"
     path = run.root / "logs" / "l" / "00" / log
     path.write_text("longshore: outputs: 0 missing\nand more of the job\n", "utf-8")

@@ -95,6 +95,9 @@ def _write_workflow(opened: OpenRun, draft: RunPaths, plan: RunPlan, match: Work
         copy_file(source, draft.root / name, below=run.root)
         if name in plan.executables:
             make_executable(draft.root / name, below=run.root)
+    below = draft.root.relative_to(run.root).as_posix()
+    context = msgspec.structs.replace(plan.run.context, folder=below, file_numbers=numbers)
+    plan = replace(plan, run=replace(plan.run, context=context))
     return write_service_files(draft, plan, opened.card.run_token)
 
 

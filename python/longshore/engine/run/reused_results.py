@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -27,7 +27,7 @@ def make_reuse_events(run: RunPaths, state: RunState, *, tag: str) -> Iterator[E
     An engine may die after any of them, so the next one yields the rest. Raises `RunUnreadableError` if the record of
     the results cannot be read.
     """
-    record = _read_record(run)
+    record = read_reused_jobs(run)
     # With a changed workflow the events are in the journal, and jobs have other numbers.
     if record is None or first_life_of_workflow(run):
         return
@@ -35,15 +35,30 @@ def make_reuse_events(run: RunPaths, state: RunState, *, tag: str) -> Iterator[E
         job for job in record.jobs if state.code[job] in (JobCode.UNREADY, JobCode.READY) and not state.attempts[job]
     ]
     begun = [job for job, batch in state.active.items() if batch == REUSED_BATCH]
+    yield from list_reuse_events(record.run, new, begun, tag=f"{tag}-0")
+
+
+def list_reuse_events(
+    earlier_run: str, new: Sequence[int], begun: Sequence[int] = (), *, tag: str, t: float = 0.0
+) -> Iterator[Event]:
+    """Yield the events of jobs that take over results of an earlier run, at a time `t`.
+
+    The attempts of jobs in `begun` are submitted already.
+    """
     if new:
-        yield Submitting(b=REUSED_BATCH, tag=f"{tag}-0", jobs=tuple((job, 1) for job in new))
+        yield Submitting(b=REUSED_BATCH, tag=tag, jobs=tuple((job, 1) for job in new), t=t)
     if new or begun:
-        yield Submitted(b=REUSED_BATCH, id=record.run)
+        yield Submitted(b=REUSED_BATCH, id=earlier_run, t=t)
     for job in sorted({*new, *begun}):
-        yield Ended(j=job, a=1, exit=0, reason=f"kept from run '{record.run}'", extra={"reused_from": record.run})
+        why = f"kept from run '{earlier_run}'"
+        yield Ended(j=job, a=1, exit=0, reason=why, extra={"reused_from": earlier_run}, t=t)
 
 
-def _read_record(run: RunPaths) -> ReusedJobs | None:
+def read_reused_jobs(run: RunPaths) -> ReusedJobs | None:
+    """Return the record of the results that a run begins with; ``None`` without any.
+
+    Raises `RunUnreadableError` if it cannot be read.
+    """
     path = run.root / REUSED_JOBS
     try:
         return msgspec.json.decode(read_file(path), type=ReusedJobs)

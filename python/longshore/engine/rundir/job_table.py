@@ -60,6 +60,7 @@ class JobTable:
 
     Columns in `columns` are read at once with the profiles, any other when it is first used. With `expected`, the
     digest of the workflow, all that is read must fit it, also later: an engine starts no job from a changed record.
+    `workflow` is the file of an earlier submission; by default that of the newest.
 
     Raises
     ------
@@ -67,9 +68,11 @@ class JobTable:
         The workflow is missing, torn, of a newer format, or not the expected one.
     """
 
-    def __init__(self, run: RunPaths, *columns: Column, expected: FileDigest | None = None) -> None:
+    def __init__(
+        self, run: RunPaths, *columns: Column, expected: FileDigest | None = None, workflow: Path | None = None
+    ) -> None:
         self.run = run
-        self.path = workflow_path(run)
+        self.path = workflow or workflow_path(run)
         self._check = WorkflowCheck(self.path, expected, shlex.quote(str(run.root))) if expected else None
         self.profile_of = array("i")
         """Index of the profile per job."""
@@ -278,15 +281,17 @@ class JobTable:
             return [value for rows, _ in _blocks(file, header, (column,)) for value in _values(rows, column)]
 
 
-def read_header(run: RunPaths) -> WorkflowHeader:
+def read_header(run: RunPaths, *, workflow: Path | None = None) -> WorkflowHeader:
     """Read the first line of ``workflow.jsonl``: profiles, labels and other data that jobs share.
+
+    `workflow` is the file of an earlier submission; by default that of the newest.
 
     Raises
     ------
     RunUnreadableError
         The workflow is missing, torn or of a newer format.
     """
-    with _open_workflow(workflow_path(run)) as (header, _):
+    with _open_workflow(workflow or workflow_path(run)) as (header, _):
         return header
 
 

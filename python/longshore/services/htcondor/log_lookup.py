@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cached_property
 from typing import Final
 
 from longshore.contract.capabilities import LogLocator
 from longshore.contract.context import RunPaths
+from longshore.engine.rundir.job_table import JobTable
 from longshore.services.htcondor.events.job_phases import JobPhase, JobPhases
 from longshore.services.htcondor.render import log_names
+from longshore.services.htcondor.submission_record import newest_folder
 
 _MAX_MISSING: Final = 20
 """Missing logs of a label, after which its attempts are assumed not to share logs."""
@@ -25,10 +28,16 @@ class CondorLogLocator(LogLocator):
         self._missing: Counter[str] = Counter()
         """Per label, the number of jobs without any log."""
 
+    @cached_property
+    def _jobs(self) -> JobTable | None:
+        """Jobs of the run, if they have file numbers that differ from their own."""
+        return JobTable(self._run, "numbers") if newest_folder(self._run) else None
+
     def path(self, index: int, name: str, label: str, attempt: int) -> str:
         """Path of an attempt's log, relative to the run directory."""
         cluster, start = self._phases.cluster_and_start(index, attempt)
-        own_path, shared_path = log_names.log_paths(index, name, label, cluster, start)
+        number = self._jobs.file_number(index) if self._jobs is not None else index
+        own_path, shared_path = log_names.log_paths(number, name, label, cluster, start)
         is_shared = self._is_shared.get(label)
         # Checking files for each of a hundred thousand jobs would be slow.
         if is_shared is None and self._missing[label] < _MAX_MISSING:

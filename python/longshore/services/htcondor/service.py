@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 import msgspec
 
 from longshore.contract.capabilities import (
+    Amendable,
     BriefEvents,
     Cancellable,
     HoldRules,
@@ -79,6 +80,7 @@ class HTCondorService(
     LivenessProbe,
     Cancellable,
     Restartable,
+    Amendable,
     Resumable,
     Recoverable,
     Steerable,
@@ -134,10 +136,15 @@ class HTCondorService(
     def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
         """Submit the DAG again with the jobs that did not succeed, and those that the changes name."""
         self._refuse_if_alive(run)
+        reading = self._event_source(run)
         plan = restart.plan_restart(
-            run, list(self._event_source(run).events()[0]), changes, self._event_source(run).job_phases()
+            run, list(reading.events()[0]), changes, reading.job_phases(), read_submissions(run).last_submission
         )
         return self._make_submission(run, submit_run(run, _client(run), by="restart", plan=plan).cluster, "restart")
+
+    def why_not_amended(self, run: RunPaths) -> str:
+        """Return no reason: a changed workflow has a DAG of its own."""
+        return ""
 
     def recover(self, run: RunPaths) -> Submission | None:
         """Find a submission that was interrupted before its result was recorded; ``None`` if there is nothing new."""
@@ -222,7 +229,7 @@ class HTCondorService(
         if last is None:
             return False
         number = len(record.submissions)
-        end = read_dagman_end(dagman_log(run, number, newest=number), last.cluster)
+        end = read_dagman_end(dagman_log(run, record, number), last.cluster)
         if end is not None and not end.is_removed:
             return False
         # A watched run asks several times a second; the schedd is not asked as often.
@@ -278,7 +285,7 @@ class HTCondorService(
             return ()
         number = len(record.submissions)
         found = None
-        end = read_dagman_end(dagman_log(run, number, newest=number), last.cluster)
+        end = read_dagman_end(dagman_log(run, record, number), last.cluster)
         if end is None:
             found = self._query_jobs(run, _dagman(run, last.cluster), status_lines.DAGMAN_ATTRIBUTES)
         return tuple(status_lines.lines(run, record, found, end, partial(self._job_phases, run)))

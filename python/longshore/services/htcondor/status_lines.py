@@ -49,43 +49,46 @@ def lines(
         f"DAGMan: job {ids.format_id(last.cluster)} of the schedd '{last.schedd}', "
         f"submitted {format_moment(last.life.t)} by {last.life.by}"
     )
-    number = len(record.submissions)
+    number, files = len(record.submissions), last.files(run)
     try:
-        written = nodes_log(run, number, newest=number).stat().st_mtime
+        written = nodes_log(run, record, number).stat().st_mtime
     except OSError:
         yield "Its log does not exist yet: DAGMan has submitted nothing"
     else:
         yield f"Its log was last written {format_moment(written)}"
     if end is not None:
-        yield from _ended(run, number, end)
+        yield from _ended(dagman_out(run, record, number), end)
     if found is not None:
-        yield from _in_queue(run, last.cluster, number, found)
+        yield from _in_queue(run, record, found)
         yield from _not_submitted(run, record)
-    if (run.wms / BARRIER_SCRIPT).exists():
-        for said in barrier_failures(dagman_out(run, number, newest=number)):
-            script = f"'wms/{BARRIER_SCRIPT}' needs python3"
+    if (files.wms / BARRIER_SCRIPT).exists():
+        for said in barrier_failures(dagman_out(run, record, number)):
+            script = f"'{(files.wms / BARRIER_SCRIPT).relative_to(run.root)}' needs python3"
             yield f"The barrier of a group failed, so the group never runs: {said} ({script})"
-    if (run.wms / SCRIPT).exists():
+    if (files.wms / SCRIPT).exists():
         yield provisioner.status_line(job_phases().provisioner)
 
 
-def _in_queue(run: RunPaths, cluster: int, number: int, found: list[Ad] | Unreachable) -> Iterator[str]:
+def _in_queue(run: RunPaths, record: SubmissionRecord, found: list[Ad] | Unreachable) -> Iterator[str]:
     """Lines on DAGMan's job in the queue: unreachable schedd, hold, or cool-down."""
+    last = record.last_submission
+    assert last is not None
     if isinstance(found, Unreachable):
         yield f"The schedd does not answer; the state is that of the log: {found.why}"
     elif found and found[0].get("JobStatus") == JobStatusCode.HELD:
         reason = found[0].get("HoldReason") or "no reason is given"
-        yield f"DAGMan itself is held: {reason}; to release it: longshore resume {ids.format_id(cluster)}"
+        yield f"DAGMan itself is held: {reason}; to release it: longshore resume {ids.format_id(last.cluster)}"
     elif found and found[0].get("JobStatus") == JobStatusCode.IDLE and found[0].get("JobCoolDownExpiration"):
         # A cool-down: the schedd starts it again after some minutes.
         yield f"DAGMan itself waits: HTCondor starts it again {format_moment(float(found[0]['JobCoolDownExpiration']))}"
-        if not dagman_out(run, number, newest=number).exists():
-            yield f"It could not start in '{run.wms}': the directory must exist on the schedd's host and be open to you"
+        if not dagman_out(run, record, len(record.submissions)).exists():
+            folder = last.files(run).wms
+            yield f"It could not start in '{folder}': the directory must exist on the schedd's host and be open to you"
 
 
 def _not_submitted(run: RunPaths, record: SubmissionRecord) -> Iterator[str]:
     """Line on the nodes that a running DAGMan gave up submitting; no event says so yet."""
-    said = dagman_out(run, len(record.submissions), newest=len(record.submissions))
+    said = dagman_out(run, record, len(record.submissions))
     if not submit_failures(said, sys.maxsize):
         return
     jobs = JobTable(run)
@@ -96,9 +99,8 @@ def _not_submitted(run: RunPaths, record: SubmissionRecord) -> Iterator[str]:
     yield f"For {which}: {failures[first]}; reported as failed when DAGMan ends"
 
 
-def _ended(run: RunPaths, number: int, end: DagmanEnd) -> Iterator[str]:
-    """Lines on the end of DAGMan itself: its removal, its errors, or a failed start."""
-    said = dagman_out(run, number, newest=number)
+def _ended(said: Path, end: DagmanEnd) -> Iterator[str]:
+    """Lines on the end of DAGMan itself, whose messages `said` has: its removal, its errors, or a failed start."""
     if end.is_removed and end.reason:
         yield f"DAGMan ended {format_moment(end.at)}: {end.reason}"
     why = dag_errors(said)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -16,10 +17,12 @@ from longshore.world.files.atomic import write_atomically
 from longshore.world.files.locks import lock_folder
 from longshore.world.files.read_file import read_file
 from longshore.world.files.system import files
+from longshore.world.runs.manifests import submission_paths
 
 _RECORD: Final = PurePosixPath("wms", "htcondor.json")
 DAG: Final = PurePosixPath("wms", "run.dag")
 OVERRIDES: Final = PurePosixPath("wms", "overrides.dag")
+_FOLDER: Final = re.compile(r"(submissions/\d{4,9})?", re.ASCII)
 _BACKUPS: Final = PurePosixPath("wms", "backups")
 
 
@@ -40,6 +43,12 @@ class DagSubmission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Requests that a restart changes."""
     retries: dict[int, int] = {}
     """Retries by DAGMan itself, for the jobs that have any."""
+    folder: str = ""
+    """Folder that has its ``wms/``, relative to the run directory; empty for the run directory itself."""
+
+    def files(self, run: RunPaths) -> RunPaths:
+        """Paths of the files that it was submitted with."""
+        return RunPaths(run.root / self.folder)
 
 
 class RecordedIntervention(
@@ -86,13 +95,17 @@ def read_submissions(run: RunPaths) -> SubmissionRecord:
     """
     path = run.root / _RECORD
     try:
-        return msgspec.json.decode(read_file(path), type=SubmissionRecord)
+        record = msgspec.json.decode(read_file(path), type=SubmissionRecord)
     except FileNotFoundError:
         return SubmissionRecord()
     except OSError as error:
         raise RunUnreadableError(f"'{path}' cannot be read: {error.strerror}") from error
     except DECODE_ERRORS as error:
         raise RunUnreadableError(f"'{path}' cannot be read: {error}") from error
+    for submission in (*record.submissions, *((record.pending,) if record.pending else ())):
+        if not _FOLDER.fullmatch(submission.folder):
+            raise RunUnreadableError(f"'{path}' cannot be read: '{submission.folder}' is no folder of a submission")
+    return record
 
 
 def write_submissions(run: RunPaths, record: SubmissionRecord) -> None:
@@ -114,27 +127,37 @@ def update_interventions(run: RunPaths, change: Callable[[SubmissionRecord], tup
         write_submissions(run, msgspec.structs.replace(record, interventions=change(record)))
 
 
-def nodes_log(run: RunPaths, life: int, *, newest: int) -> Path:
-    """Log of the jobs of submission `life`, counted from 1; logs older than `newest` are in the backup folder."""
-    return _submission_folder(run, life, newest) / "run.dag.nodes.log"
+def newest_folder(run: RunPaths) -> str:
+    """`DagSubmission.folder` of the next submission: a changed workflow has a folder of its own."""
+    folder = submission_paths(run).root
+    return "" if folder == run.root else folder.relative_to(run.root).as_posix()
 
 
-def dagman_log(run: RunPaths, life: int, *, newest: int) -> Path:
+def nodes_log(run: RunPaths, record: SubmissionRecord, number: int) -> Path:
+    """Log of the jobs of a submission, by its number from 1; files of earlier submissions are in the backup folder."""
+    return _submission_folder(run, record, number) / "run.dag.nodes.log"
+
+
+def dagman_log(run: RunPaths, record: SubmissionRecord, number: int) -> Path:
     """Log of DAGMan's own job; see `nodes_log`."""
-    return _submission_folder(run, life, newest) / "run.dag.dagman.log"
+    return _submission_folder(run, record, number) / "run.dag.dagman.log"
 
 
-def dagman_out(run: RunPaths, life: int, *, newest: int) -> Path:
+def dagman_out(run: RunPaths, record: SubmissionRecord, number: int) -> Path:
     """DAGMan's messages for people; see `nodes_log`."""
-    return _submission_folder(run, life, newest) / "run.dag.dagman.out"
+    return _submission_folder(run, record, number) / "run.dag.dagman.out"
 
 
-def backup_folder(run: RunPaths, life: int) -> Path:
+def backup_folder(run: RunPaths, number: int) -> Path:
     """Folder with the files of an earlier submission."""
-    return run.root / _BACKUPS / f"{life:03}"
+    return run.root / _BACKUPS / f"{number:03}"
 
 
-def _submission_folder(run: RunPaths, life: int, newest: int) -> Path:
-    backup = backup_folder(run, life)
+def _submission_folder(run: RunPaths, record: SubmissionRecord, number: int) -> Path:
+    last = record.last_submission
+    if last is None:
+        return run.wms
+    backup = backup_folder(run, number)
     # An unfinished restart has moved the newest files to the backups already.
-    return run.wms if life == newest and not (backup / OVERRIDES.name).exists() else backup
+    is_there = number == len(record.submissions) and not (backup / OVERRIDES.name).exists()
+    return last.files(run).wms if is_there else backup

@@ -63,15 +63,17 @@ def write_job_map(run: RunPaths, number: int, jobs: Mapping[int, int], changed: 
     return path.relative_to(run.root).as_posix()
 
 
-def read_changed_jobs(run: RunPaths) -> dict[str, list[int]]:
+def read_changed_jobs(run: RunPaths, *, after: int = 1) -> dict[str, list[int]]:
     """Return the jobs whose earlier results a submission voids, with the job numbers of the newest submission.
+
+    Only submissions after the one with the number `after` count.
 
     The keys are names of orders: an event `Restarted` with that order says that these jobs were told to run again.
     """
     found: dict[str, list[int]] = {}
     numbers = manifest_numbers(run)
     # Only submissions after the first may have a map.
-    later = [number for number in numbers if number > 1]
+    later = [number for number in numbers if number > max(1, after)]
     maps = read_job_maps(run) if later else {}
     for number in later:
         if name := _read(run, number).job_map:

@@ -9,6 +9,7 @@ import pytest
 from longshore.contract.context import RunPaths
 from longshore.model.run.event import Event, Life
 from longshore.services.htcondor import status_lines
+from longshore.services.htcondor.events.dag_jobs import DagNodes
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.events.log_reader import Record
 from longshore.services.htcondor.events.provisioner import status_line
@@ -32,7 +33,7 @@ IDLE = "it starts no machines until it is released (condor_release)"
 
 def _told(*records: tuple[int, str]) -> tuple[EventBuilder, JobPhases, list[Event]]:
     standing = JobPhases(2)
-    story = EventBuilder(standing, final=False)
+    story = EventBuilder(standing, nodes=DagNodes(2, final=False))
     events: list[Event] = []
     for number, (kind, text) in enumerate(records):
         events += story.convert(Record(kind, 8, 0, 1795341660.0 + number, text.encode()))

@@ -12,6 +12,7 @@ from tests.services.htcondor.log_records import BY_HAND, BY_RULE, ENDED, HELD, O
 
 from longshore.model.run.event import Ended, Failed, Lost, Retry, Started, Steer
 from longshore.model.run.states import Cause, JobState
+from longshore.services.htcondor.events.dag_jobs import DagNodes
 from longshore.services.htcondor.events.job_phases import SavedJobPhases
 from longshore.services.htcondor.events.log_reader import UserLog
 from longshore.services.htcondor.events.to_events import EventBuilder
@@ -21,7 +22,7 @@ DATA = Path(__file__).resolve().parents[3] / "data" / "htcondor"
 
 def test_captured_log_of_every_kind_of_end() -> None:
     told = RecordedRun(8, final=True, chain=False)
-    told.builder = EventBuilder(told.phases, final=True, retries={1: 1})
+    told.builder = EventBuilder(told.phases, nodes=DagNodes(8, final=True), retries={1: 1})
     for record in UserLog(DATA / "mixed.nodes.log").read_records():
         told.apply(told.builder.convert(record))
     told.finish()

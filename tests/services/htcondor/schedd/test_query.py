@@ -37,8 +37,12 @@ class _Schedd(CondorClient):
         return _ads(self._history)
 
 
-def _ads(run: Path | None) -> list[Mapping[str, Any]]:
-    return [{"Iwd": str(run / "wms")}] if run else []
+def _ads(folder: Path | None) -> list[Mapping[str, Any]]:
+    """DAGMan's job, which started below a run directory or the folder of a submission of it."""
+    if folder is None:
+        return []
+    root = folder.parents[1] if folder.parent.name == "submissions" else folder
+    return [{"Iwd": str(folder / "wms"), "LongshorePath": str(root)}]
 
 
 @pytest.fixture
@@ -66,3 +70,9 @@ def test_a_single_silent_schedd_is_an_error(run: Path, silent: str) -> None:
 def test_a_directory_without_run_is_none(run: Path) -> None:
     RunPaths(run).card.unlink()
     assert first_directory([_Schedd(run, None)], MEANT, skip_failures=False) is None
+
+
+def test_the_dag_of_a_changed_workflow_leads_to_its_run(run: Path) -> None:
+    folder = run / "submissions" / "0002"
+    assert first_directory([_Schedd(folder, None)], MEANT, skip_failures=False) == run
+    assert first_directory([_Schedd(None, folder)], MEANT, skip_failures=False) == run

@@ -97,7 +97,7 @@ def test_an_arrived_submission_is_recorded(run: RunPaths) -> None:
     assert schedd.asked == submission_constraint(run, 2)
     assert schedd.asked == 'LongshoreRun =?= "k1" && LongshoreLife =?= 2 && JobUniverse == 7'
     assert (run.wms / "run.dag.rescue001").exists()
-    assert dagman_log(run, 1, newest=2).parent == run.wms / "backups" / "001"
+    assert dagman_log(run, book, 1).parent == run.wms / "backups" / "001"
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_lost_restart_is_rolled_back(run: RunPaths, moved: tuple[str, ...], ma
     before = {path.name: path.read_text("utf-8") for path in run.wms.iterdir()}
     begun = begin(run, moved=moved, made=made)
     # Until then, the newest submission's logs are found wherever they are.
-    assert dagman_log(run, 1, newest=1).parent in {run.wms, run.wms / "backups" / "001"}
+    assert dagman_log(run, begun, 1).parent in {run.wms, run.wms / "backups" / "001"}
     assert resolve_submission(run, _Schedd(None), begun).pending is None
     assert {path.name: path.read_text("utf-8") for path in run.wms.iterdir() if path.is_file()} == before
 

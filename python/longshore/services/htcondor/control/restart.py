@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Mapping
+from itertools import chain
 from typing import Final, NamedTuple
 
 import msgspec
@@ -28,7 +29,9 @@ from longshore.services.htcondor.control.interventions import selected_jobs
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.node_names import FINAL_NODE
 from longshore.services.htcondor.submission.submit_dag import APPEND, DagRestart
+from longshore.services.htcondor.submission_record import DagSubmission, newest_folder
 from longshore.world.host import user_name
+from longshore.world.runs.job_maps import read_changed_jobs
 
 _MACROS: Final[Mapping[str, str]] = {
     "requestCpus": "cpus",
@@ -45,8 +48,14 @@ _COMMANDS: Final[Mapping[str, str]] = {
 """Commands that a submit description has only if the label's first request had the key."""
 
 
-def plan_restart(run: RunPaths, events: Iterable[Event], changes: RestartChanges, phases: JobPhases) -> DagRestart:
-    """The plan of a restart.
+def plan_restart(
+    run: RunPaths,
+    events: Iterable[Event],
+    changes: RestartChanges,
+    phases: JobPhases,
+    last: DagSubmission | None = None,
+) -> DagRestart:
+    """The plan of a restart; `last` is the newest submission so far, which may have another workflow.
 
     Raises `SubmissionRefusedError` if no job is left to run, or if something cannot be set.
     """
@@ -58,13 +67,18 @@ def plan_restart(run: RunPaths, events: Iterable[Event], changes: RestartChanges
     jobs = JobTable(run, "parents")
     history = _read_history(jobs, events, phases)
     jobs_to_run, anew = _select_jobs(jobs, history.state, changes)
-    if not jobs_to_run:
+    void = _void_jobs(run, last)
+    jobs_to_run.update(void)
+    if not jobs_to_run and not changes.has_new_workflow:
         raise SubmissionRefusedError(f"'{run.root}' has nothing to run again: every job succeeded")
     now = time.time()
     restarted = Restarted(
         jobs=tuple(sorted(jobs_to_run)), set=changes.set, who=user_name(), from_labels=changes.from_labels, t=now
     )
-    overrides = _memory_overrides(jobs, history.granted_mb, jobs_to_run)
+    has_new_dag = last is not None and last.folder != newest_folder(run)
+    overrides = _earlier_requests(jobs, history.requests) if has_new_dag else {}
+    for job, macros in _memory_overrides(jobs, history.granted_mb, jobs_to_run).items():
+        overrides[job] = {**overrides.get(job, {}), **macros}
     steers: list[Steer] = []
     if changes.set:
         selected = jobs_to_run if changes.selection.everything else selected_jobs(run, changes.selection)
@@ -74,11 +88,16 @@ def plan_restart(run: RunPaths, events: Iterable[Event], changes: RestartChanges
         restarted=restarted,
         steers=tuple(msgspec.structs.replace(steer, t=now) for steer in steers),
         done=done - {history.state.final},
-        from_first_task=anew,
+        from_first_task=sorted(map(jobs.file_number, {*anew, *void})),
         overrides={
             FINAL_NODE if job == history.state.final else f"j{job}": overrides[job] for job in sorted(overrides)
         },
     )
+
+
+def _void_jobs(run: RunPaths, last: DagSubmission | None) -> set[int]:
+    """Jobs whose results a changed workflow voids that no submission has run yet."""
+    return set(chain(*read_changed_jobs(run, after=last.life.s).values())) if last is not None else set()
 
 
 class _History(NamedTuple):
@@ -130,6 +149,18 @@ def _change_requests(
         for key in values:
             own |= _macro(key, jobs.settings(job), request, change_request(request, values))
     return make_set_events(user_name(), values, requests, select={}, request_of=requests.__getitem__)
+
+
+def _earlier_requests(jobs: JobTable, requests: Mapping[int, Request]) -> dict[int, dict[str, str]]:
+    """Overrides in a new DAG for the requests that earlier interventions changed."""
+    found: dict[int, dict[str, str]] = {}
+    for job, request in sorted(requests.items()):
+        settings = jobs.settings(job)
+        changed = {key for key in _MACROS if _amount(key, request) not in (None, _amount(key, settings.request))}
+        own = [_macro(key, settings, settings.request, request) for key in sorted(changed)]
+        if own:
+            found[job] = dict(chain(*(macros.items() for macros in own)))
+    return found
 
 
 def _macro(key: str, first: JobSettings, before: Request, after: Request) -> dict[str, str]:

@@ -50,6 +50,8 @@ class ReadState(
     """Number of the next event of the newest submission."""
     is_finished: bool = False
     """Whether the events contain the end of that submission."""
+    numbering: int = 0
+    """The submission whose job numbers the events have; 0 for the first."""
     phases: SavedJobPhases | None = None
     """Phases of the jobs; ``None`` before the first."""
 

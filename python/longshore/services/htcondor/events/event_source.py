@@ -18,17 +18,17 @@ from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.service import StaleMarkError
 from longshore.engine.journal.chain import life_path
 from longshore.engine.journal.read_journal import read_since
-from longshore.engine.rundir.job_table import JobTable, read_header
+from longshore.engine.run.reused_results import REUSED_BATCH, list_reuse_events, read_reused_jobs
+from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import OVER
 from longshore.engine.state.run_state import RunState
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.codec import encode_line
-from longshore.model.run.event import PLAIN_FORMAT, BriefEvent, Deleted, Event, Finished, Life, Steer
+from longshore.model.run.event import PLAIN_FORMAT, BriefEvent, Deleted, Event, Finished, Life, Restarted, Steer
 from longshore.model.run.states import JobState
 from longshore.model.workflow.collection_pause import collection_paused
-from longshore.model.workflow.request import Request
 from longshore.services.htcondor.events.cache import (
     FORMAT,
     ReadState,
@@ -39,6 +39,7 @@ from longshore.services.htcondor.events.cache import (
     read_state,
     write_state,
 )
+from longshore.services.htcondor.events.dag_jobs import RunDags
 from longshore.services.htcondor.events.dagman_end import DagmanEnd, read_dagman_end
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.events.log_reader import LogPosition, UserLog
@@ -100,10 +101,9 @@ class LogEventSource:
         self._folder = run.cache / _FOLDER
         self._read_state = ReadState()
         self._phases: JobPhases | None = None
-        self._has_final_job = False
+        self._dags = RunDags(run)
         self._ends: dict[int, DagmanEnd | None] = {}
         """Ends of submissions, by number, where already determined."""
-        self._output_verdicts = OutputVerdicts(run)
         self._leftovers: Event | None = None
         """The event that deletes the jobs left when DAGMan ended."""
 
@@ -112,11 +112,14 @@ class LogEventSource:
 
         Raises `StaleMarkError` if the mark is invalid, so that the caller must read from the start.
         """
+        prefix, own_mark = self._dags.split_mark(mark)
         if not self._update_cache():
-            return self._read_uncached(mark)
-        if mark.startswith(_UNCACHED):
+            found, reached = self._read_uncached(own_mark)
+        elif own_mark.startswith(_UNCACHED):
             raise StaleMarkError
-        return read_since(self._folder, mark)
+        else:
+            found, reached = read_since(self._folder, own_mark)
+        return found, f"{prefix}{reached}"
 
     def brief_events(self, mark: Mark = "") -> tuple[Iterator[BriefEvent], Mark]:
         """Like `events`, but an attempt that succeeded may be one event.
@@ -127,7 +130,7 @@ class LogEventSource:
         complete = self.complete_mark()
         if mark == complete:
             return iter(()), mark
-        if mark.startswith(_COMPLETE):
+        if self._dags.split_mark(mark)[1].startswith(_COMPLETE):
             raise StaleMarkError
         newest = len(self._record.submissions)
         if mark or not newest or has_state(self._folder):
@@ -135,17 +138,18 @@ class LogEventSource:
         self._ends[newest] = self._find_end(newest)
         if self._ends[newest] is None:
             return self.events(mark)
-        self._read_state, self._phases = ReadState(), None
+        self._reset()
         return self._new_events(self._convert_briefly), complete
 
     def complete_mark(self) -> Mark:
         """Mark of a complete uncached read: it changes when anything is added to the run."""
         number = len(self._record.submissions)
+        mark = f"{self._dags.split_mark('')[0]}{_COMPLETE}{number}:{len(self._record.accepted)}"
         try:
-            status = nodes_log(self._run, number, newest=number).stat()
+            status = nodes_log(self._run, self._record, number).stat()
         except OSError:
-            return f"{_COMPLETE}{number}:{len(self._record.accepted)}"
-        return f"{_COMPLETE}{number}:{len(self._record.accepted)}:{status.st_ino}:{status.st_size}"
+            return mark
+        return f"{mark}:{status.st_ino}:{status.st_size}"
 
     def brief_phases(self) -> JobPhases | None:
         """Phases after `brief_events`, without granted memory; ``None`` if that did not read to the end."""
@@ -181,7 +185,7 @@ class LogEventSource:
         """All events, read without a cache: another user's run, or a full disk."""
         found: list[Event] = []
         with collection_paused():
-            self._read_state, self._phases = ReadState(), None
+            self._reset()
             for event in self._complete_events(self._numbered_events(), lambda: found):
                 found.append(event)  # noqa: PERF402 - the list is read meanwhile
         before = int(mark.removeprefix(_UNCACHED) or 0) if mark.startswith(_UNCACHED) or not mark else -1
@@ -192,7 +196,8 @@ class LogEventSource:
     def _load_cache(self) -> None:
         try:
             state = read_state(self._folder)
-            is_valid = state.format == FORMAT and state.submissions <= len(self._record.submissions)
+            is_valid = (state.format, state.numbering) == (FORMAT, self._dags.numbering)
+            is_valid = is_valid and state.submissions <= len(self._record.submissions)
             is_valid = is_valid and state.interventions <= len(self._record.accepted)
             for number, size in enumerate(state.sizes, 1):
                 path = life_path(self._folder, number)
@@ -210,7 +215,11 @@ class LogEventSource:
 
     def _clear_cache(self) -> None:
         clear_cache(self._folder, below=self._run.root)
-        self._read_state, self._phases = ReadState(), None
+        self._reset()
+
+    def _reset(self) -> None:
+        """Begin to read anew."""
+        self._read_state, self._phases = ReadState(numbering=self._dags.numbering), None
 
     def _append_new_events(self) -> None:
         """Read new records, and append their events to the cache."""
@@ -287,7 +296,7 @@ class LogEventSource:
                 yield leftovers
             elif isinstance(event, Finished):
                 state = state or self._replayed_state(before())
-                yield msgspec.structs.replace(event, state=state.compute_state())
+                yield msgspec.structs.replace(event, state=self._dags.final_state(state))
                 state = None
             else:
                 yield event
@@ -308,9 +317,7 @@ class LogEventSource:
 
     def _phases_so_far(self) -> JobPhases:
         if self._phases is None:
-            header = read_header(self._run)
-            self._phases = JobPhases(header.jobs)
-            self._has_final_job = header.final
+            self._phases = JobPhases(self._dags.header.jobs)
             if self._read_state.phases is not None:
                 self._phases.restore(self._read_state.phases)
         return self._phases
@@ -329,15 +336,15 @@ class LogEventSource:
         for number in range(max(1, state.submissions), len(submissions) + 1):
             if number == state.submissions and state.is_finished:
                 continue
-            phases = self._phases_so_far()
+            jobs = self._dags.begin(submissions[number - 1])
             builder = EventBuilder(
-                phases,
-                final=self._has_final_job,
-                retries=submissions[number - 1].retries,
-                requests=_requests_in(submissions[:number]),
+                self._phases_so_far(),
+                nodes=jobs.nodes,
+                retries=jobs.renumber(submissions[number - 1].retries),
+                requests=self._dags.requests_in(submissions[:number]),
                 unconfirmed_cancel=self._unconfirmed_cancel(number),
-                no_retry=NoRetryReasons(self._run).of,
-                judge_end=self._output_verdicts.judge,
+                no_retry=NoRetryReasons(jobs).of,
+                judge_end=OutputVerdicts(jobs).judge,
             )
             if number > state.submissions:
                 yield from self._begin_submission(builder, submissions[number - 1])
@@ -352,18 +359,23 @@ class LogEventSource:
         state.interventions = sum(recorded.life < state.submissions for recorded in self._record.accepted)
         yield msgspec.structs.replace(submission.life, v=PLAIN_FORMAT, life=state.submissions)
         if submission.restarted is not None:
-            builder.reset_for_restart(submission.restarted.jobs)
-            yield submission.restarted
-            yield from submission.steers
+            for event in self._dags.jobs.translate((submission.restarted, *submission.steers)):
+                if isinstance(event, Restarted):
+                    builder.reset_for_restart(event.jobs)
+                yield event
+        elif (reused := read_reused_jobs(self._run)) is not None:
+            known = self._dags.jobs.renumber(dict.fromkeys(job for job in reused.jobs if job < self._dags.jobs.size))
+            builder.take_over(known)
+            yield from list_reuse_events(reused.run, sorted(known), tag=REUSED_BATCH, t=submission.life.t)
 
     def _submission_events(
         self, builder: EventBuilder, number: int, convert: _LogConversion[_EventT]
     ) -> Iterator[Event | _EventT]:
         """Events of one submission, from its log, its interventions and its end."""
-        state, newest = self._read_state, len(self._record.submissions)
+        state = self._read_state
         # Determined before the log is read, so that the log is complete if DAGMan has ended.
         end = self._ends[number] if number in self._ends else self._find_end(number)
-        log = UserLog(nodes_log(self._run, number, newest=newest), state.position)
+        log = UserLog(nodes_log(self._run, self._record, number), state.position)
         interventions = [
             recorded.steer for recorded in self._record.accepted[state.interventions :] if recorded.life == number
         ]
@@ -372,14 +384,14 @@ class LogEventSource:
         while interventions:
             yield from self._intervention_events(builder, interventions.pop(0))
         if end is not None:
-            messages = dagman_out(self._run, number, newest=newest)
-            failures = explain_unsubmitted(
-                self._run, messages, end, self._phases_so_far(), any_log=state.position.offset > 0
-            )
+            messages = dagman_out(self._run, self._record, number)
+            jobs, any_log = self._dags.jobs, state.position.offset > 0
+            failures = explain_unsubmitted(jobs, messages, end, self._phases_so_far(), any_log=any_log)
             end_events = builder.end_run(end.at, is_removed=end.is_removed, submit_failures=failures)
             self._leftovers = end_events[-1] if end_events else None
             yield from end_events
             state.is_finished = True
+            self._dags.has_failed = bool(end.exit)
             yield Finished(state=JobState.UNKNOWN, t=end.at)
 
     def _convert_fully(self, builder: EventBuilder, log: UserLog, interventions: list[Steer]) -> Iterator[Event]:
@@ -408,7 +420,7 @@ class LogEventSource:
     def _find_end(self, number: int) -> DagmanEnd | None:
         newest = len(self._record.submissions)
         submission = self._record.submissions[number - 1]
-        path = dagman_log(self._run, number, newest=newest)
+        path = dagman_log(self._run, self._record, number)
         if (end := read_dagman_end(path, submission.cluster)) is not None and (number < newest or not end.is_removed):
             return end
         # After DAGMan was removed and is gone, some of its jobs may still be running.
@@ -427,17 +439,6 @@ class LogEventSource:
         with suppress(OSError):
             at = max(at, path.stat().st_mtime)
         return DagmanEnd(at=at, is_removed=True)
-
-
-def _requests_in(submissions: Iterable[DagSubmission]) -> dict[int, Request]:
-    """Changed requests per job; a change in one restart also holds for later ones."""
-    return {
-        job: steer.request
-        for submission in submissions
-        for steer in submission.steers
-        if steer.request is not None
-        for job in steer.jobs or ()
-    }
 
 
 class _ReplacedError(Exception):

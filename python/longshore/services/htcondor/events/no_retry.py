@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
-from longshore.contract.context import RunPaths
 from longshore.engine.policy.retry import BadEnds, RetryRules, decide_retry, make_retry_rules
-from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.event import Ended, Failed
+from longshore.services.htcondor.events.dag_jobs import DagJobs
 from longshore.services.htcondor.events.parse_record import AttemptEnd
 
 
 class NoRetryReasons:
-    """Reasons why jobs of a run were not tried again; the first use reads its jobs."""
+    """Reasons why jobs of a submission were not tried again; the first use reads its jobs."""
 
-    def __init__(self, run: RunPaths) -> None:
-        self._run = run
-
-    @cached_property
-    def _jobs(self) -> JobTable:
-        return JobTable(self._run)
+    def __init__(self, jobs: DagJobs) -> None:
+        self._jobs = jobs
 
     def of(self, job: int, end: AttemptEnd, attempts: int) -> str:
         """Return the rule; empty if the rules of the run would have had it tried again."""
-        rules = make_retry_rules(self._jobs.settings(job), retries_on_lost=0, capacity=None)
+        settings = self._jobs.table.settings(self._jobs.own_number(job))
+        rules = make_retry_rules(settings, retries_on_lost=0, capacity=None)
         return explain_no_retry(end, attempts, rules)
 
 

@@ -29,18 +29,16 @@ from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
 from longshore.services.htcondor.event_codes import EventType
 from longshore.services.htcondor.events import parse_record, provisioner
+from longshore.services.htcondor.events.dag_jobs import DagNodes
 from longshore.services.htcondor.events.job_phases import JobPhase, JobPhases
 from longshore.services.htcondor.events.log_reader import Record
 from longshore.services.htcondor.events.parse_record import AttemptEnd
-from longshore.services.htcondor.node_names import FINAL_NODE
 from longshore.services.htcondor.render import provisioning
 
 AUTHOR: Final = "HTCondor"
 """Author of holds, releases and removals by rules."""
 
 # Plain numbers: these are compared several times per record.
-_MAX_DIGITS: Final = 9
-"""Digits of the largest number of a job."""
 _IDLE: Final = int(JobPhase.IDLE)
 _PENDING: Final = int(JobPhase.PENDING)
 _RUNNING: Final = int(JobPhase.RUNNING)
@@ -56,8 +54,8 @@ class EventBuilder:
     ----------
     phases
         Phases of the jobs; updated by each record.
-    final
-        Whether the last job is the final job.
+    nodes
+        Nodes of the DAG.
     retries
         Retries by DAGMan itself, for the nodes that have any.
     requests
@@ -74,7 +72,7 @@ class EventBuilder:
         self,
         phases: JobPhases,
         *,
-        final: bool,
+        nodes: DagNodes,
         retries: Mapping[int, int] | None = None,
         requests: Mapping[int, Request] | None = None,
         unconfirmed_cancel: Steer | None = None,
@@ -82,8 +80,7 @@ class EventBuilder:
         judge_end: Callable[[Ended, JobPhases], Ended] | None = None,
     ) -> None:
         self._phases = phases
-        self._size = len(phases.phase)
-        self._final = self._size - 1 if final else -1
+        self._nodes = nodes
         self._retries = retries or {}
         self._requests = requests or {}
         self._unconfirmed_cancel = unconfirmed_cancel
@@ -111,6 +108,12 @@ class EventBuilder:
         is_event_already, phases.is_cancelled = phases.early_cancel_at == steer.t, True
         return () if is_event_already else (steer,)
 
+    def take_over(self, jobs: Iterable[int]) -> None:
+        """Note that another run made the results of these jobs, in one attempt each."""
+        for job in jobs:
+            self._phases.attempts[job] = 1
+            self._phases.phase[job] = _OVER
+
     def reset_for_restart(self, jobs: Iterable[int]) -> None:
         """Reset the state for a restart with these jobs."""
         phases = self._phases
@@ -129,20 +132,13 @@ class EventBuilder:
 
     def _on_submit(self, record: Record) -> Iterable[Event]:
         node = parse_record.parse_node(record.body)
-        job = self._phases.job_of_cluster[record.cluster] = self._job_of(node)
+        job = self._phases.job_of_cluster[record.cluster] = self._nodes.job_of(node)
         if node == provisioning.NODE:
             self._phases.provisioner = provisioner.submitted_state(record)
         if job < 0:
             return ()
         self._phases.add_cluster(job, record.cluster)
         return self._queue_attempt(job, record.at)
-
-    def _job_of(self, node: str) -> int:
-        number = node[1:]
-        if node[:1] == "j" and number.isdecimal() and len(number) <= _MAX_DIGITS:
-            job = int(number)
-            return job if job < self._size else -1
-        return self._final if node == FINAL_NODE else -1
 
     def _queue_attempt(self, job: int, at: float) -> list[Event]:
         """A new attempt is in the queue; after a failed one, this is a retry."""
@@ -166,7 +162,7 @@ class EventBuilder:
 
         Granted memory is not recorded: only jobs that run again need it.
         """
-        phases, job = self._phases, self._job_of(node)
+        phases, job = self._phases, self._nodes.job_of(node)
         if job < 0 or phases.phase[job] != _IDLE or job in phases.causes:
             return None
         phases.add_cluster(job, cluster)
@@ -388,7 +384,7 @@ class EventBuilder:
                 events.append(self._end_attempt(job, AttemptEnd(cause=Cause.SUBMIT, reason=why), at))
                 events += self._fail_job(job, why, at)
         idle_jobs = []
-        for job in range(self._size):
+        for job in self._nodes.jobs():
             phase = phases.phase[job]
             if phase == _UNDECIDED:
                 events += self._fail_job(job, "DAGMan ended before it was tried again", at)

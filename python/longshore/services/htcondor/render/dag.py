@@ -126,12 +126,13 @@ def _node_lines(
 def _own_variables(group: DescriptionGroup, description: SubmitDescription, ctx: Context) -> list[str]:
     """The variables of each job, beside those of its submit description."""
     folder, subfolder = submit_description.FOLDER, log_names.subfolder
+    numbers = list(map(ctx.file_number, group.indices)) if ctx.file_numbers else group.indices
     names = (
         [f'{submit_description.NAME}="{name}"' for name in group.names]
         if description.is_plain
-        else list(map(_name_vars, group.indices, group.names))
+        else list(map(_name_vars, numbers, group.names))
     )
-    job_variables = [f'{name} {folder}="{subfolder(index)}"' for index, name in zip(group.indices, names, strict=True)]
+    job_variables = [f'{name} {folder}="{subfolder(number)}"' for number, name in zip(numbers, names, strict=True)]
     texts = {
         submit_description.ARGUMENTS: description.arguments,
         submit_description.VARIABLES: description.variables,
@@ -162,12 +163,12 @@ def _escape_parts(pieces: Sequence[str]) -> Sequence[str]:
     return [quoting.escape_vars(quoting.escape_description(piece)) for piece in pieces]
 
 
-def _name_vars(index: int, name: str) -> str:
+def _name_vars(number: int, name: str) -> str:
     shown = quoting.quote_attribute(name)[1:-1]
     variables = quoting.escape_vars(
         quoting.escape_description(quoting.quote_word(name if quoting.is_quotable(name) else shown))
     )
-    path = log_names.log_prefix(index, name)
+    path = log_names.log_prefix(number, name)
     names = submit_description
     return f'{names.NAME}="{shown}" {names.IN_PATHS}="{path}" {names.IN_VARIABLES}="{variables}"'
 

@@ -114,6 +114,7 @@ class JobGrouper:
         self._workflow = workflow
         self.attributes = workflow.attributes
         self._root = str(ctx.paths.root)
+        self._file_number = ctx.file_number
         self._is_transfer = transfer.is_enabled(ctx)
         self._run_dir = transfer.REMOTE_RUN_DIR if self._is_transfer else self._root
         self._paths = (
@@ -206,7 +207,7 @@ class JobGrouper:
         """Variables of a job in HTCondor's syntax, their names, its command, and the names that the command exports."""
         own = dict(job.environment)
         if job.tasks > 1 and frame.tasks:
-            own[TASKS_DONE_VARIABLE] = f"{self._run_dir}/{task_record_path(index)}"
+            own[TASKS_DONE_VARIABLE] = f"{self._run_dir}/{task_record_path(self._file_number(index))}"
         expressible = {name: value for name, value in own.items() if _is_expressible(value)}
         inexpressible = {name: value for name, value in own.items() if name not in expressible}
         command = add_setup(job.command, self._exports(inexpressible)) if inexpressible else job.command

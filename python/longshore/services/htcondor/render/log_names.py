@@ -41,9 +41,9 @@ def subfolder(index: int) -> str:
     return f"{index // _JOBS_PER_FOLDER:02}"
 
 
-def log_prefix(index: int, name: str) -> str:
-    """Prefix of the names of a job's logs; a name with special characters gets the job's number."""
-    return name if is_plain(name) else f"{_safe_name(name)}-{index}"
+def log_prefix(number: int, name: str) -> str:
+    """Prefix of the names of a job's logs; a name with special characters gets the job's file number."""
+    return name if is_plain(name) else f"{_safe_name(name)}-{number}"
 
 
 def _safe_name(name: str) -> str:

@@ -63,13 +63,13 @@ def script_text(provisioned: Provisioning, ctx: Context) -> str:
     first, _, rest = provisioned.script.partition("\n")
     if not first.startswith("#!"):
         first, rest = "#!/bin/bash", provisioned.script
-    place, source = shlex.quote(provisioned.config_path), shlex.quote(str(ctx.paths.wms / CONFIG))
+    place, source = shlex.quote(provisioned.config_path), shlex.quote(str(ctx.rendered_paths.wms / CONFIG))
     return f'{first}\n[ -e {place} ] || {{ mkdir -p "$(dirname {place})" && cp {source} {place}; }}\n{rest}'
 
 
 def service_node_lines(ctx: Context) -> Iterator[str]:
     """The service node and its submit description: a job on the schedd's host, beside DAGMan."""
-    folder = ctx.paths.wms
+    folder = ctx.rendered_paths.wms
     yield f"\nSUBMIT-DESCRIPTION {_DESCRIPTION} {{\n"
     yield "  universe = local\n"
     yield f"  executable = {folder / SCRIPT}\n"

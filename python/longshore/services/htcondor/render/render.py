@@ -25,7 +25,7 @@ FOLDER: Final = PurePosixPath("wms")
 CONFIG: Final = FOLDER / dag.CONFIG
 FINAL_SCRIPT: Final = FOLDER / dag.FINAL_SCRIPT
 _BARRIER_PROGRAM: Final = Path(__file__).with_name("barrier_script.py")
-_OVERRIDES_TEXT: Final = """\
+OVERRIDES_TEXT: Final = """\
 # Read last: what is said of a node here holds. What it asks for at first are mem and disk (MiB), cpus, wall (seconds):
 #   VARS j12 mem="4096"
 # And any command of its submit description can be given anew:
@@ -43,7 +43,7 @@ exit "$2"
 def render(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
     """The files of a run: fewer than ten for any number of jobs."""
     yield RenderedFile(path=DAG, chunks=lambda: _dag_chunks(workflow, ctx))
-    yield RenderedFile(path=OVERRIDES, is_mutable=True, chunks=lambda: iter((_OVERRIDES_TEXT,)))
+    yield RenderedFile(path=OVERRIDES, is_mutable=True, chunks=lambda: iter((OVERRIDES_TEXT,)))
     yield RenderedFile(path=CONFIG, chunks=lambda: dag.config_text(dagman_settings(ctx)))
     if workflow.final is not None:
         yield RenderedFile.from_text(FINAL_SCRIPT, _FINAL_TEXT, mode=0o755)

@@ -101,7 +101,7 @@ def _arguments_text(description: SubmitDescription, ctx: Context) -> str:
     arguments = _macro_text(description.arguments, ARGUMENTS)
     if description.checked is None:
         return arguments
-    wrapper = quoting.escape_description(quoting.quote_word(str(ctx.paths.root / WRAPPER)))
+    wrapper = quoting.escape_description(quoting.quote_word(str(ctx.rendered_paths.root / WRAPPER)))
     words = _macro_text(description.checked, CHECKED)
     return " ".join(filter(None, (wrapper, "-o", words, "--", description.executable, arguments)))
 

@@ -16,7 +16,7 @@ from longshore.services.htcondor.schedd.client import CLOCKS_S, Ad, CondorClient
 from longshore.services.htcondor.schedd.ids import CondorId, parse_id
 from longshore.services.htcondor.schedd.query_report import DAGMAN_ATTRIBUTES, JOB_ATTRIBUTES, build_report
 
-_DIRECTORY: Final = ("Iwd", "LongshoreRun")
+_DIRECTORY: Final = ("Iwd", "LongshorePath", "LongshoreRun")
 _FORCE: Final = "-forcex"
 """Option that drops unreachable jobs from the queue."""
 _DAY_S: Final = 86_400
@@ -50,10 +50,18 @@ def first_directory(clients: Iterable[CondorClient], condor_id: CondorId, *, ski
             if skip_failures:
                 continue
             raise
-        folders = (Path(str(ad["Iwd"])).parent for ad in ads if ad.get("Iwd"))
+        folders = (folder for ad in ads for folder in _folders(ad))
         if directory := next((folder for folder in folders if RunPaths(folder).card.is_file()), None):
             return directory
     return None
+
+
+def _folders(ad: Ad) -> Iterator[Path]:
+    """Folders that may be the directory of a run; DAGMan starts in a folder of it, or of one of its submissions."""
+    if ad.get("Iwd"):
+        yield Path(str(ad["Iwd"])).parent
+    if ad.get("LongshorePath"):
+        yield Path(str(ad["LongshorePath"]))
 
 
 def _find_ads(client: CondorClient, constraint: str, condor_id: CondorId) -> list[Ad]:

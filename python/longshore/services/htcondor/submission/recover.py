@@ -65,20 +65,21 @@ def roll_back(run: RunPaths, record: SubmissionRecord) -> None:
     current = read_submissions(run)
     if len(current.submissions) != len(record.submissions):
         return
-    folder = backup_folder(run, len(record.submissions))
+    last, folder = record.last_submission, backup_folder(run, len(record.submissions))
+    failed = current.pending.files(run) if current.pending is not None else run
     with suppress(OSError):
-        if not record.submissions:
+        if last is None:
             for path in run.wms.glob(f"{DAG.name}.*"):
                 remove_file(path, below=run.root)
         elif folder.is_dir():
             if (folder / OVERRIDES.name).exists():
-                # The backup is complete: the files here belong to the failed submission.
-                for path in run.wms.glob(f"{DAG.name}.*"):
+                # The backup is complete: the files there belong to the failed submission.
+                for path in failed.wms.glob(f"{DAG.name}.*"):
                     remove_file(path, below=run.root)
             # The mark of a complete backup first: if killed from here on, no restored file is deleted.
             for path in sorted(folder.iterdir(), key=lambda path: path.name != OVERRIDES.name):
                 if not path.name.startswith("."):
-                    move(path, run.wms / path.name, below=run.root)
+                    move(path, last.files(run).wms / path.name, below=run.root)
                 else:
                     remove_file(path, below=run.root)
             remove_empty_folder(folder, below=run.root)

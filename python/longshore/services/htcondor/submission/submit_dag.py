@@ -13,7 +13,8 @@ import msgspec
 from longshore import __version__
 from longshore.contract.context import RunPaths
 from longshore.engine.run.judge_end import forget_tasks
-from longshore.engine.rundir.job_table import read_header
+from longshore.engine.run.reused_results import read_reused_jobs
+from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.errors import (
     FilesError,
     LongshoreError,
@@ -24,6 +25,8 @@ from longshore.errors import (
 from longshore.model.run.event import PLAIN_FORMAT, Life, Restarted, Steer
 from longshore.services.htcondor.render.barrier_script import dag_lines
 from longshore.services.htcondor.render.dag import CONFIG
+from longshore.services.htcondor.render.log_names import log_folder, subfolder
+from longshore.services.htcondor.render.render import OVERRIDES_TEXT
 from longshore.services.htcondor.schedd.client import CondorClient, quoted
 from longshore.services.htcondor.submission.recover import record_dagman, resolve_submission, roll_back
 from longshore.services.htcondor.submission.rescue import done_nodes, parse_retries, rescue_text
@@ -34,6 +37,7 @@ from longshore.services.htcondor.submission_record import (
     DagSubmission,
     SubmissionRecord,
     backup_folder,
+    newest_folder,
     read_submissions,
     write_submissions,
 )
@@ -58,7 +62,7 @@ class DagRestart(msgspec.Struct, frozen=True, kw_only=True):
     done: Collection[int]
     """Numbers of the jobs that are done and stay so."""
     from_first_task: Collection[int]
-    """Numbers of the jobs that start from their first task, even if some tasks were done."""
+    """File numbers of the jobs that start from their first task, even if some tasks were done."""
     overrides: Mapping[str, Mapping[str, str]]
     """Per node, the macros and commands of its new request, with their values."""
 
@@ -86,7 +90,9 @@ def submit_run(run: RunPaths, client: CondorClient, *, by: str, plan: DagRestart
         # If this process is killed from here on, the record tells the next one.
         write_submissions(run, msgspec.structs.replace(record, pending=pending))
         if plan is not None:
-            _prepare_restart(run, record, plan)
+            _prepare_restart(run, record, pending, plan)
+        else:
+            _skip_reused_jobs(run)
         return _submit_and_record(run, client, record, pending)
     except UnreachableError as error:
         return _find_submission(run, client, record, error)
@@ -100,7 +106,7 @@ def submit_run(run: RunPaths, client: CondorClient, *, by: str, plan: DagRestart
 
 def _check_dag(run: RunPaths, client: CondorClient, plan: DagRestart | None) -> dict[int, int]:
     """The retries by DAGMan of each job, after all checks of the DAG."""
-    dag = run.root / DAG
+    dag = run.root / newest_folder(run) / DAG
     if not dag.is_file():
         raise FilesError(f"there is no DAG '{dag}' to submit", hint="Prepare the run again.")
     retries = parse_retries(dag_lines(dag), read_header(run).jobs)
@@ -134,6 +140,7 @@ def _pending_submission(
         restarted=plan.restarted if plan else None,
         steers=plan.steers if plan else (),
         retries=retries,
+        folder=newest_folder(run),
     )
 
 
@@ -167,7 +174,7 @@ def _submit_and_record(
         "My.LongshoreLife": str(pending.life.life),
         "My.LongshorePath": quoted(str(run.root)),
     }
-    dagman = client.submit_dag(run.root / DAG, options, attributes)
+    dagman = client.submit_dag(pending.files(run).root / DAG, options, attributes)
     try:
         return record_dagman(run, record, pending, dagman).submissions[-1]
     except BaseException as error:
@@ -210,25 +217,48 @@ def _read_config(config: Path, name: str) -> str:
 # ------------------------------------------------------------------------------------------------------------ restart
 
 
-def _prepare_restart(run: RunPaths, record: SubmissionRecord, plan: DagRestart) -> None:
-    """Move the last submission's files to the backups; write the rescue file and the overrides."""
-    folder = backup_folder(run, len(record.submissions))
+def _prepare_restart(run: RunPaths, record: SubmissionRecord, pending: DagSubmission, plan: DagRestart) -> None:
+    """Move the last submission's files to the backups; write the rescue file and the overrides of the next."""
+    last, files, folder = record.last_submission, pending.files(run), backup_folder(run, len(record.submissions))
+    assert last is not None
     try:
         forget_tasks(run, plan.from_first_task)
         make_folders(folder, below=run.root, durable=True)
-        for path in sorted(run.wms.glob("run.dag.*")):
+        for path in sorted(last.files(run).wms.glob("run.dag.*")):
             move(path, folder / path.name, below=run.root)
-        overrides = run.root / OVERRIDES
+        overrides = last.files(run).root / OVERRIDES
         before = overrides.read_text("utf-8") if overrides.exists() else ""
         # This file in the backup marks the backup as complete.
         write_atomically(folder / overrides.name, before, below=run.root, durable=True)
+        if pending.folder != last.folder:
+            # Those of another DAG name its nodes. An interrupted restart may have written here before.
+            before = OVERRIDES_TEXT
+            _make_log_folders(run)
         text = before + "".join(_override_lines(plan.overrides))
-        write_atomically(overrides, text, below=run.root, durable=True)
-        nodes = done_nodes(dag_lines(run.root / DAG), plan.done)
-        with atomic_file(run.wms / _RESCUE, below=run.root, durable=True) as file:
-            file.writelines(line.encode() for line in rescue_text(nodes))
+        write_atomically(files.root / OVERRIDES, text, below=run.root, durable=True)
+        _write_rescue(run, files, plan.done)
     except OSError as error:
         raise FilesError(f"'{error.filename or folder}' cannot be written: {error.strerror}") from error
+
+
+def _make_log_folders(run: RunPaths) -> None:
+    """Make the folders of the logs of a changed workflow: HTCondor creates none."""
+    jobs = JobTable(run, "numbers")
+    numbered = ((jobs.label(job), jobs.file_number(job)) for job in range(len(jobs)))
+    for folder in sorted({log_folder(label, subfolder(number)) for label, number in numbered}):
+        make_folders(run.root / folder, below=run.root)
+
+
+def _skip_reused_jobs(run: RunPaths) -> None:
+    """Have DAGMan skip the jobs whose results another run made."""
+    if (reused := read_reused_jobs(run)) is not None:
+        _write_rescue(run, run, reused.jobs)
+
+
+def _write_rescue(run: RunPaths, files: RunPaths, done: Collection[int]) -> None:
+    nodes = done_nodes(dag_lines(files.root / DAG), done)
+    with atomic_file(files.wms / _RESCUE, below=run.root, durable=True) as file:
+        file.writelines(line.encode() for line in rescue_text(nodes))
 
 
 def _override_lines(overrides: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
