@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from tests.services.htcondor.rendering import job, rendered
@@ -64,10 +64,10 @@ class AnsweringSchedd(CondorClient):
         return DagmanJob(cluster=100 * len(self.taken), schedd="ap", global_id=f"ap#{len(self.taken)}")
 
 
-def make_workflow(parents: Mapping[str, Sequence[str]], *, tasks: int = 1) -> Workflow:
+def make_workflow(parents: Mapping[str, Sequence[str]], *, tasks: int = 1, **more: Any) -> Workflow:
     """A workflow of jobs with a label each, and the final job."""
     edges = [(before, name) for name, these in parents.items() for before in these]
-    jobs = [job(name, ("true", name), tasks=tasks) for name in parents]
+    jobs = [job(name, ("true", name), tasks=tasks, **more) for name in parents]
     return Workflow("w", Dag.by_name(jobs, edges), final=job("f", ("true", "f")))
 
 

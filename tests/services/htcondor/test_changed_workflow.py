@@ -18,11 +18,12 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.lines.codec import encode_line
-from longshore.model.run.event import Failed, Finished, Life, Restarted
+from longshore.model.run.event import Failed, Finished, Life, Restarted, Submitting
 from longshore.model.run.input_files import REUSED_JOBS, ReusedJobs
 from longshore.model.run.states import JobState
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.attempt_rules import JobRules
+from longshore.model.workflow.request import MIB, Request
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.task_script import task_record_path
 from longshore.services.htcondor.log_lookup import CondorLogLocator
@@ -235,17 +236,28 @@ def test_tasks_that_were_done_before_a_change_are_forgotten(tmp_path: Path, sche
     assert new >= len(numbers), "a new job reads no record of another"
 
 
-def test_requests_that_users_set_go_to_the_new_dag(run: RunPaths, schedd: AnsweringSchedd) -> None:
-    changes = RestartChanges(set={"requestMemory": "2G"}, selection=JobSelection(labels=("b",)))
-    changed_run.submit(run, schedd, changed_run.plan(run, changes))
-    changed_run.write_logs(run.wms, 200, {node(run, "b"): 1, "final": 0}, code=1)
-    changed_run.change_workflow(run, make_workflow(LATER), CHANGED)
+def test_what_users_set_goes_to_the_new_dag(run: RunPaths, schedd: AnsweringSchedd) -> None:
+    for dagman, values in (200, {"requestMemory": "1G", "requestCpus": "2"}), (300, {"requestMemory": "2G"}):
+        changes = RestartChanges(set=values, selection=JobSelection(labels=("b",)))
+        changed_run.submit(run, schedd, changed_run.plan(run, changes))
+        changed_run.write_logs(run.wms, dagman, {node(run, "b"): 1, "final": 0}, code=1)
+    workflow = make_workflow(LATER, request=Request(cpus=3, disk_b=9 * MIB, memory_b=MIB))
+    changed_run.change_workflow(run, workflow, CHANGED)
     changed_run.submit(run, schedd, changed_run.plan(run))
-    later = run.submissions / "0003" if (run.submissions / "0003").exists() else run.submissions / "0002"
-    overrides = (later / "wms" / "overrides.dag").read_text("utf-8").split("\n")
-    assert [line for line in overrides if line.startswith("VARS")] == [
-        f'VARS {node(run, "b")} APPEND request_memory="2048"'
-    ]
+    overrides = (folder(run) / "overrides.dag").read_text("utf-8").split("\n")
+    assert [line for line in overrides if line.startswith("VARS")] == [f'VARS {node(run, "b")} cpus="2" mem="2048"']
+    changed_run.write_logs(folder(run), 400, {node(run, "n"): 0, node(run, "b"): 0, node(run, "d"): 0, "final": 0})
+    asked = {
+        pair: event.request
+        for event in changed_run.reading(run).events()[0]
+        if isinstance(event, Submitting)
+        for pair in event.jobs
+    }
+    b, d = (JobTable(run).names.index(name) for name in ("b", "d"))
+    assert asked[b, 1] == Request(), "as the first workflow had it"
+    assert asked[b, 2] == Request(cpus=2, memory_b=1024 * MIB)
+    assert asked[b, 4] == Request(cpus=2, disk_b=9 * MIB, memory_b=2048 * MIB)
+    assert asked[d, 1] is None, "as the newest workflow has it"
 
 
 def test_nodes_that_an_earlier_dagman_could_not_submit_keep_their_reason(

@@ -62,7 +62,8 @@ def plan_restart(
     if unknown := sorted(set(changes.set) - set(_MACROS)):
         raise SubmissionRefusedError(
             f"'{unknown[0]}' cannot be set for jobs on HTCondor: their submit descriptions are written already",
-            hint=f"These can: {', '.join(_MACROS)}.",
+            hint=f"These can: {', '.join(_MACROS)}. Set other keys in the configuration, and restart the run with "
+            "--with-changes.",
         )
     jobs = JobTable(run, "parents")
     history = _read_history(jobs, events, phases)
@@ -76,13 +77,13 @@ def plan_restart(
         jobs=tuple(sorted(jobs_to_run)), set=changes.set, who=user_name(), from_labels=changes.from_labels, t=now
     )
     has_new_dag = last is not None and last.folder != newest_folder(run)
-    overrides = _earlier_requests(jobs, history.requests) if has_new_dag else {}
+    overrides: dict[int, dict[str, str]] = {}
+    steers = _repeat_sets(jobs, history, overrides) if has_new_dag else []
     for job, macros in _memory_overrides(jobs, history.granted_mb, jobs_to_run).items():
         overrides[job] = {**overrides.get(job, {}), **macros}
-    steers: list[Steer] = []
     if changes.set:
         selected = jobs_to_run if changes.selection.everything else selected_jobs(run, changes.selection)
-        steers = _change_requests(jobs, history, sorted(jobs_to_run.intersection(selected)), changes.set, overrides)
+        steers += _change_requests(jobs, history, sorted(jobs_to_run.intersection(selected)), changes.set, overrides)
     done = {job for job, code in enumerate(history.state.code) if code == JobCode.SUCCEEDED and job not in jobs_to_run}
     return DagRestart(
         restarted=restarted,
@@ -109,14 +110,20 @@ class _History(NamedTuple):
     """Last granted memory, in MiB, of jobs that ran out of memory."""
     requests: dict[int, Request]
     """Requests that earlier interventions changed."""
+    sets: dict[int, tuple[str, dict[str, str]]]
+    """Author and values of these interventions, the newest of each key."""
 
 
 def _read_history(jobs: JobTable, events: Iterable[Event], phases: JobPhases) -> _History:
-    history = _History(initial_state(jobs), {}, {})
+    history = _History(initial_state(jobs), {}, {}, {})
     for event in events:
         apply_event(history.state, event)
         if isinstance(event, Steer) and event.request is not None:
             history.requests.update(dict.fromkeys(event.jobs or (), event.request))
+            values = {key: value for key, value in event.set.items() if key in _MACROS}
+            for job in event.jobs or ():
+                _, before = history.sets.get(job, ("", {}))
+                history.sets[job] = event.who, {**before, **values}
         if isinstance(event, Ended):
             if event.cause is Cause.OOM:
                 history.granted_mb[event.j] = phases.memory[event.j]
@@ -151,16 +158,21 @@ def _change_requests(
     return make_set_events(user_name(), values, requests, select={}, request_of=requests.__getitem__)
 
 
-def _earlier_requests(jobs: JobTable, requests: Mapping[int, Request]) -> dict[int, dict[str, str]]:
-    """Overrides in a new DAG for the requests that earlier interventions changed."""
-    found: dict[int, dict[str, str]] = {}
-    for job, request in sorted(requests.items()):
+def _repeat_sets(jobs: JobTable, history: _History, overrides: dict[int, dict[str, str]]) -> list[Steer]:
+    """Add what users set before to the overrides of a new DAG, on top of its own requests; return the events."""
+    groups: dict[tuple[str, tuple[tuple[str, str], ...]], dict[int, Request]] = {}
+    for job, (who, values) in sorted(history.sets.items()):
         settings = jobs.settings(job)
-        changed = {key for key in _MACROS if _amount(key, request) not in (None, _amount(key, settings.request))}
-        own = [_macro(key, settings, settings.request, request) for key in sorted(changed)]
-        if own:
-            found[job] = dict(chain(*(macros.items() for macros in own)))
-    return found
+        history.requests[job] = request = change_request(settings.request, values)
+        given = [key for key in values if _amount(key, request) is not None]
+        macros = [_macro(key, settings, settings.request, request) for key in given]
+        overrides[job] = dict(chain(*(each.items() for each in macros)))
+        groups.setdefault((who, tuple(sorted(values.items()))), {})[job] = settings.request
+    return [
+        steer
+        for (who, values), requests in groups.items()
+        for steer in make_set_events(who, dict(values), requests, select={}, request_of=requests.__getitem__)
+    ]
 
 
 def _macro(key: str, first: JobSettings, before: Request, after: Request) -> dict[str, str]:

@@ -108,6 +108,11 @@ class DagJobs:
         known = self.job_map.jobs
         return {known[job]: value for job, value in values.items() if job in known}
 
+    def earlier_requests(self) -> dict[int, Request]:
+        """Requests of the workflow that the DAG was made from, by the newest numbers; empty if that is the newest."""
+        known = self.job_map.jobs if self.job_map is not None else {}
+        return {number: self.table.settings(job).request for job, number in known.items()}
+
     def translate(self, events: Iterable[Event]) -> Iterator[Event]:
         """Events with the job numbers of the newest submission."""
         return iter(events) if self.job_map is None else translate_events(events, self.job_map)
@@ -161,8 +166,12 @@ class RunDags:
         return self.jobs
 
     def requests_in(self, submissions: Iterable[DagSubmission]) -> dict[int, Request]:
-        """Changed requests per job; a change in one restart also holds for later ones."""
-        return {
+        """Requests per job of the newest of these DAGs that the newest workflow does not say.
+
+        A change in one restart also holds for later ones.
+        """
+        found = self.jobs.earlier_requests()
+        found |= {
             job: steer.request
             for submission in submissions
             if submission.steers
@@ -170,6 +179,7 @@ class RunDags:
             if isinstance(steer, Steer) and steer.request is not None
             for job in steer.jobs or ()
         }
+        return found
 
     def final_state(self, state: RunState) -> JobState:
         """State of the run at the end of the DAG; jobs that only later submissions have do not count."""
