@@ -33,6 +33,8 @@ from longshore.services.htcondor.submission.recover import resolve_submission
 from longshore.services.htcondor.submission_record import read_submissions, write_submissions
 
 CHANGED = ("b", "f")
+WIDER = {"x": (), "y": (), "z": (), "a": (), "b": ("a",)}
+"""Parents in a workflow in which the number of each job is another than before."""
 
 
 @pytest.fixture
@@ -143,6 +145,15 @@ def test_logs_of_both_dags_are_found(changed: RunPaths, schedd: AnsweringSchedd)
     assert logs.path(job, "b", "b", 1) == f"logs/b/00/b.{first}.1.log"
     assert logs.path(job, "b", "b", 2).startswith("logs/b/00/b.2")
     assert (changed.root / "logs" / "d" / "00").is_dir(), "HTCondor holds a job whose log it cannot open"
+
+
+def test_a_name_with_special_characters_has_the_number_that_its_job_keeps(run: RunPaths) -> None:
+    before = JobTable(run).names.index("b")
+    changed_run.change_workflow(run, make_workflow(WIDER), ("f",))
+    job = JobTable(run).names.index("b")
+    assert job != before
+    logs = CondorLogLocator(run, changed_run.reading(run).job_phases())
+    assert logs.path(job, "b'", "b", 1).startswith(f"logs/b/00/b_-{before}.")
 
 
 def test_another_restart_goes_on_with_the_changed_workflow(changed: RunPaths, schedd: AnsweringSchedd) -> None:
@@ -269,7 +280,7 @@ def test_nodes_that_an_earlier_dagman_could_not_submit_keep_their_reason(
         f"\n11/22/26 07:00:00 Shortcutting node {node(run, 'b')} retries because of submit failure\n",
         "utf-8",
     )
-    changed_run.change_workflow(run, make_workflow(LATER), CHANGED)
+    changed_run.change_workflow(run, make_workflow(WIDER), ("f",))
     failed = [event for event in changed_run.reading(run).events()[0] if isinstance(event, Failed)]
     names = JobTable(run).names
     assert [names[event.j] for event in failed] == ["b"]
@@ -291,6 +302,10 @@ def test_a_run_begins_with_results_of_another(tmp_path: Path, schedd: AnsweringS
     assert list(replay(JobTable(run, "parents"), changed_run.reading(run).brief_events()[0]).code) == list(
         replay(JobTable(run, "parents"), changed_run.reading(run).events()[0]).code
     )
+    again = changed_run.plan(run, RestartChanges(from_labels=("c",)))
+    changed_run.submit(run, schedd, again)
+    changed_run.write_logs(run.wms, 200, {node(run, "b"): 1, node(run, "c"): 0, "final": 0}, code=1)
+    assert states(run) == wanted | {"b": ("FAILED", 2), "c": ("SUCCEEDED", 2), "f": ("SUCCEEDED", 2)}
     # What was kept stays in a restart, also with another workflow.
     changed_run.change_workflow(run, make_workflow(LATER), CHANGED)
     plan = changed_run.plan(run)
