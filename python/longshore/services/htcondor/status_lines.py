@@ -63,10 +63,10 @@ def lines(
         yield from _not_submitted(run, record)
     if (files.wms / BARRIER_SCRIPT).exists():
         for said in barrier_failures(dagman_out(run, record, number)):
-            script = f"'{(files.wms / BARRIER_SCRIPT).relative_to(run.root)}' needs python3"
+            script = f"'{(files.wms / BARRIER_SCRIPT).relative_to(run.root).as_posix()}' needs python3"
             yield f"The barrier of a group failed, so the group never runs: {said} ({script})"
     if (files.wms / SCRIPT).exists():
-        yield provisioner.status_line(job_phases().provisioner)
+        yield provisioner.status_line(job_phases().provisioner, files.wms.relative_to(run.root).as_posix())
 
 
 def _in_queue(run: RunPaths, record: SubmissionRecord, found: list[Ad] | Unreachable) -> Iterator[str]:

@@ -74,8 +74,8 @@ def end_with_run(before: ProvisionerState | None, at: float) -> ProvisionerState
     )
 
 
-def status_line(state: ProvisionerState | None) -> str:
-    """A line for reports."""
+def status_line(state: ProvisionerState | None, folder: str = "wms") -> str:
+    """A line for reports; `folder` is that of the DAG, relative to the run directory."""
     if state is None:
         return "Provisioning: its job is not in the log of the run, so nothing has started machines"
     name = f"Provisioning: job {ids.format_id(state.cluster)}"
@@ -85,7 +85,7 @@ def status_line(state: ProvisionerState | None) -> str:
     if state.state is JobState.HELD:
         return f"{name} is HELD since {since}{why}; it starts no machines until it is released (condor_release)"
     if state.state is JobState.FAILED:
-        return f"{name} FAILED at {since}{why}; the run goes on with the machines there are (see 'wms/{LOG}')"
+        return f"{name} FAILED at {since}{why}; the run goes on with the machines there are (see '{folder}/{LOG}')"
     if state.state is JobState.DELETED:
         return f"{name} was removed at {since}{why}; the run goes on with the machines there are"
     if state.state is JobState.SUCCEEDED:
