@@ -226,7 +226,7 @@ def test_a_killed_restart_is_found_or_rolled_back(changed: RunPaths, schedd: Ans
     assert [each.folder for each in found.submissions] == ["", "submissions/0002"][: 1 + arrived]
     assert (changed.wms / "run.dag.nodes.log").exists() is not arrived
     assert (folder(changed) / "run.dag.rescue001").exists() is arrived
-    assert states(changed)["b"] == ("FAILED", 1) if not arrived else ("READY", 1)
+    assert states(changed)["b"] == (("UNREADY", 1) if arrived else ("FAILED", 1))
 
 
 def test_tasks_that_were_done_before_a_change_are_forgotten(tmp_path: Path, schedd: AnsweringSchedd) -> None:
