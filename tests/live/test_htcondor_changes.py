@@ -67,7 +67,7 @@ def restart(site: CondorSite, run: Path, *words: str) -> dict[str, Any]:
 def test_a_mended_run_goes_on_with_a_dag_of_its_own(
     condor_site: CondorSite, write_config: WriteConfig, failed: Path
 ) -> None:
-    explained = condor_site.cli("explain", failed, "one_1", "--json").json["attempts"]
+    explained = condor_site.attempts(failed, "one_1")
     write_config(program="cat", last=3)
     refused = condor_site.cli("restart", failed)
     assert refused.returncode == 6
@@ -83,7 +83,9 @@ def test_a_mended_run_goes_on_with_a_dag_of_its_own(
     attempts = {"one_1": 1, "one_2": 1, "one_3": 1, "two_1": 2, "two_2": 2, "two_3": 1, "finalJob": 2}
     assert states(condor_site, failed) == {name: ("SUCCEEDED", number) for name, number in attempts.items()}
     assert condor_site.counts(failed) == {"SUCCEEDED": 7}
-    assert condor_site.cli("explain", failed, "one_1", "--json").json["attempts"] == explained
+    # The first workflow's request is told from now on, beside that of the newest.
+    assert [{**each, "request": None} for each in condor_site.attempts(failed, "one_1")] == explained
+    assert condor_site.attempts(failed, "one_1")[0]["request"]["memory_b"] == 50 << 20
     assert "cta: not found" in condor_site.cli("logs", failed, "two_1", "--attempt", "1").stdout
     assert condor_site.cli("logs", failed, "two_1", "--attempt", "2").returncode == 0
     assert condor_site.cli("verify", failed).returncode == 0
