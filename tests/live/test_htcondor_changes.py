@@ -92,9 +92,10 @@ def test_a_mended_run_goes_on_with_a_dag_of_its_own(
     dags = sorted(path.relative_to(failed).as_posix() for path in failed.rglob("run.dag"))
     assert dags == ["submissions/0002/wms/run.dag", "wms/run.dag"]
     assert "nothing to run again" in condor_site.cli("restart", failed).stderr
-    # HTCondor knows the run by both ids.
-    for reference in condor_site.report(failed)["run_id"], str(failed):
-        assert condor_site.cli("status", reference).returncode == 0
+    # The run is found by the id of each DAG.
+    ids = [each["id"] for each in condor_site.card(failed)["submissions"]]
+    assert len(ids) == 2
+    assert [condor_site.cli("status", each).returncode for each in ids] == [0, 0]
 
 
 def test_a_changed_run_is_restarted_as_it_was(condor_site: CondorSite, write_config: WriteConfig, failed: Path) -> None:
