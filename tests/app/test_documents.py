@@ -53,6 +53,7 @@ from longshore.model.run.report import (
     JobFailure,
     JobReport,
     LabelSummary,
+    Retries,
     RunningJob,
     RunReport,
     RunSummary,
@@ -72,7 +73,7 @@ SCHEMAS: Mapping[str, Any] = {
 NOON = 1763640000.1239
 INSIGHT = {
     *("elapsed_s", "left_s", "longest_running", "waits", "digest", "badput", "exit_codes"),
-    *("last_failures", "label_summaries"),
+    *("last_failures", "retries", "label_summaries"),
 }
 """Members of a run that was asked for by itself."""
 
@@ -133,6 +134,10 @@ failures = st.builds(
     tail=st.lists(odd_text, max_size=2).map(tuple),
     by_hand=st.none() | odd_text,
 )
+job_failures = st.lists(
+    st.builds(JobFailure, name=odd_text, label=odd_text, reason=st.none() | odd_text, ended_at=times, message=odd_text),
+    max_size=2,
+).map(tuple)
 finite = st.floats(min_value=0, allow_nan=False, allow_infinity=False)
 insights = st.builds(
     RunSummary,
@@ -143,9 +148,8 @@ insights = st.builds(
         max_size=2,
     ).map(tuple),
     waits=st.lists(odd_text, max_size=2).map(tuple),
-    last_failures=st.lists(
-        st.builds(JobFailure, name=odd_text, label=odd_text, reason=st.none() | odd_text, ended_at=times), max_size=2
-    ).map(tuple),
+    last_failures=job_failures,
+    retries=st.builds(Retries, jobs=st.integers(0, 10**6), newest=job_failures),
     labels=st.dictionaries(
         odd_text,
         st.builds(LabelSummary, median_s=st.none() | finite, peak_memory_b=st.none() | st.integers(0, 2**60)),

@@ -84,12 +84,32 @@ def test_a_part_of_a_run(cli: Cli, write_run: WriteRun) -> None:
     yaml = "runQuantumCommand: 'true'\nrequestMemory: 10\npipetask: {A: {runQuantumCommand: sleep 60}}\n"
     run = submitted(cli, write_run(yaml, CHAIN))
     running(cli, run)
-    assert cli("cancel", run, "--label", "A").returncode == 0
+    cancelled = cli("cancel", run, "--label", "A")
+    name = report(cli, run)["id"]
+    assert (cancelled.returncode, cancelled.stdout) == (0, f"Successfully canceled label 'A' of run '{name}'\n")
     deadline = time.monotonic() + 120
     while (found := report(cli, run))["state"] == "RUNNING":
         assert time.monotonic() < deadline
     states = {job["name"]: job["state"] for job in found["jobs"]}
     assert states == {"a": "DELETED", "b": "PRUNED", "c": "PRUNED", "d": "SUCCEEDED", "e": "SUCCEEDED"}
+
+
+def test_a_job_is_named_and_the_final_job_is_told_first(cli: Cli, write_run: WriteRun) -> None:
+    final = "finalJob: {command1: 'true'}\nresources: {cpus: 3}\n"
+    yaml = f"runQuantumCommand: 'true'\nrequestMemory: 10\npipetask: {{A: {{runQuantumCommand: sleep 60}}}}\n{final}"
+    run = submitted(cli, write_run(yaml, {"a": ("A", []), "a2": ("A", []), "d": ("D", [])}))
+    running(cli, run)
+    deadline = time.monotonic() + 120
+    while report(cli, run)["counts"]["SUCCEEDED"] < 1:
+        assert time.monotonic() < deadline
+    name = report(cli, run)["id"]
+    some = cli("cancel", run, "--job", "a", "--job", "d")
+    assert some.stdout == f"Successfully canceled job 'a' of run '{name}'\n"
+    assert some.said == [f"longshore: nothing to cancel: job 'd' of run '{name}' is SUCCEEDED"]
+    note = f"the final job runs in any case; to skip it: longshore cancel {name} --no-final"
+    rest = cli("cancel", run, "--json")
+    assert rest.said[0] == f"longshore: {note}", "however soon it ends"
+    assert note in rest.json["runs"][0]["notes"]
 
 
 def test_what_a_cancelled_job_has_sent_away_ends_with_it(cli: Cli, write_run: WriteRun) -> None:

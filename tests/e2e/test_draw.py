@@ -20,10 +20,13 @@ def test_a_run_and_its_file_are_drawn(cli: Cli, write_run: WriteRun, tmp_path: P
         ("A", 1, {}),
         ("B", 20, {}),
         ("C", 1, {}),
+        ("finalJob", 1, {}),
     ]
-    assert planned["arrows"] == [{"start": 0, "end": 1, "jobs": 20}, {"start": 1, "end": 2, "jobs": 2}]
+    arrows = [(0, 1, 20), (1, 2, 2), (1, 3, 18), (2, 3, 1)]
+    assert planned["arrows"] == [{"start": start, "end": end, "jobs": jobs} for start, end, jobs in arrows]
     assert cli("submit", path, "--wait").returncode != 0
     drawn = cli("draw", "@last", "--json").json
+    assert drawn["arrows"] == planned["arrows"]
     assert {box["name"]: box["counts"] for box in drawn["boxes"]} == {
         "A": {"SUCCEEDED": 1},
         "B": {"SUCCEEDED": 19, "FAILED": 1},

@@ -76,7 +76,7 @@ def test_a_run_under_way_and_one_that_was_cancelled(cli: Cli, write_run: WriteRu
     cancelled = cli("explain", "@last", "a")
     assert "It was cancelled by " in cancelled.stdout
     assert "ordered: cancel jobs a" in cancelled.stdout
-    assert "descends from:\n    a (DELETED: CANCELLED" in cli("explain", "@last", "b").stdout
+    assert "descends from:\n    a (DELETED, log " in cli("explain", "@last", "b").stdout
     (tmp_path / "go").touch()
     assert json.loads(cli("events", "@last", "--follow").stdout.splitlines()[-1])["event"] == "finished"
 

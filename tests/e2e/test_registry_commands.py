@@ -47,6 +47,17 @@ def test_how_a_run_ended_is_kept_until_it_is_taken_up_again(
     assert again["finished_at"] > cold[1]["finished_at"]
 
 
+def test_runs_whose_directories_are_gone_are_forgotten_at_once(cli: Cli, runs: list[Any]) -> None:
+    for run in runs[:2]:
+        shutil.rmtree(run["submit_dir"])
+    gone = ", ".join(run["id"] for run in runs[:2])
+    assert f"removed or moved: {gone}; to forget them: longshore forget --missing" in cli("report").stderr
+    assert [run["id"] for run in cli("forget", "--missing", "--json").json["runs"]] == [run["id"] for run in runs[:2]]
+    assert cli("report").stderr == ""
+    assert ids(cli) == [runs[2]["id"]]
+    assert cli("forget").returncode == 2
+
+
 def test_filters_and_fields(cli: Cli, runs: list[Any]) -> None:
     assert ids(cli, "--filter", "state=FAILED") == [runs[1]["id"]]
     assert ids(cli, "--filter", "state!=FAILED", "--filter", "project~d.v") == [runs[0]["id"], runs[2]["id"]]

@@ -60,9 +60,9 @@ def test_what_is_named_runs_again_with_what_descends_from_it(cli: Cli, write_run
     said = cli("restart", run, "--from", "B", "--dry-run").stderr
     assert "B: 1 succeeded, named by --from" in said
     assert "C: 1 succeeded, descends from 'B'" in said
-    again = cli("restart", run, "--from", "B")
+    again = cli("restart", run, "--from", "B", "--wait", "--json")
     assert again.returncode == 0, again.stderr
-    assert _end(cli, run) == 0
+    assert (again.json["state"], again.json["exit_status"]) == ("SUCCEEDED", 0)
     assert (tmp_path / "notes").read_text("utf-8").split().count("a") == 1
     assert sorted((tmp_path / "notes").read_text("utf-8").split()) == ["a", "b", "b", "c", "c", "d"]
     assert "it is to run again, in a restart of" in cli("explain", run, "c").stdout

@@ -389,6 +389,13 @@ def forget(reference: str, *, force: bool = False) -> ForgottenRun:
     return forget_run(reference, force=force)
 
 
+def forget_missing_runs() -> list[ForgottenRun]:
+    """Remove the runs whose directories are gone from the registry."""
+    from longshore.app.inspect import registry as implementation
+
+    return implementation.forget_missing_runs()
+
+
 # ------------------------------------------------------------------------------------------------------------- report
 
 
@@ -654,6 +661,7 @@ def cancel(
     runs_only: bool = True,
     wait_s: float = _CANCEL_WAIT_S,
     show: Callable[[RunReport], None] = lambda _report: None,
+    tell: Callable[[str], None] = lambda _note: None,
 ) -> RunReport:
     """Cancel a run or some of its jobs, and watch it end.
 
@@ -661,6 +669,8 @@ def cancel(
 
     Parameters
     ----------
+    tell
+        Receives a note before jobs are cancelled, which is among the notes of the report too.
     runs_only
         Do not cancel a job that is no run, if its directory is on another host.
     wait_s
@@ -677,7 +687,7 @@ def cancel(
     from longshore.model.run.states import TERMINAL_STATES
 
     if not isinstance(run, RunReport):
-        return implementation.cancel(run, selection, wait_s=wait_s, show=show)
+        return implementation.cancel(run, selection, wait_s=wait_s, show=show, tell=tell)
     if not selection.everything or selection.final_too:
         raise UsageError(f"only the whole of '{run.id}' can be cancelled: its directory is not here")
     if run.state in TERMINAL_STATES:

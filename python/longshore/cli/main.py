@@ -189,8 +189,8 @@ def main(args: list[str] | None = None) -> None:
         status = error.exit_code
     except click.ClickException as error:
         status = _print_error(_usage_error(error), words)
-    except (click.Abort, KeyboardInterrupt):
-        status = _report_interrupt(words)
+    except (click.Abort, KeyboardInterrupt) as error:
+        status = _report_interrupt(error, words)
     except (BrokenPipeError, OutputClosed):
         # The reader closed the pipe.
         _discard_output()
@@ -252,12 +252,17 @@ def _call_command(words: list[str]) -> Any:
         return 0
 
 
-def _report_interrupt(words: list[str]) -> int:
-    """Report an interruption; with ``--json`` as a document."""
+def _report_interrupt(error: BaseException, words: list[str]) -> int:
+    """Report an interruption and what it left; with ``--json`` also as a document."""
+    # click wraps the signal; a question that was answered with "no" has no cause.
+    interrupt = error if isinstance(error, KeyboardInterrupt) else error.__cause__
+    message = f"interrupted: {interrupt}" if interrupt is not None and str(interrupt) else "interrupted"
     if "--json" in words:
         from longshore.app.documents.error import ErrorDocument, ErrorEntry
 
-        print_json(ErrorDocument(error=ErrorEntry("interrupted", "interrupted", None, "", INTERRUPTED)))
+        print_json(ErrorDocument(error=ErrorEntry("interrupted", message, None, "", INTERRUPTED)))
+    if interrupt is not None and str(interrupt):
+        click.echo(f"longshore: {message}", err=True)
     return INTERRUPTED
 
 

@@ -120,11 +120,11 @@ def report_submission(submitted: SubmittedRun, *, wait: bool, as_json: bool) -> 
     """Print a submission and, with `wait`, follow the run to its end; return the exit status."""
     if not as_json:
         print_submission_lines(submitted)
-    report = follow_to_end(submitted) if wait else None
+    report = follow_to_end(submitted.run.root, submitted.reference) if wait else None
     if as_json:
         print_submission(submitted, report)
     if report:
-        return print_outcome(submitted, report, quiet=as_json)
+        return print_outcome(submitted.reference, report, quiet=as_json)
     return INTERRUPTED if wait else 0
 
 
@@ -135,24 +135,24 @@ def print_submission_lines(submitted: SubmittedRun) -> None:
     click.echo(f"Run Name: {submitted.card.name}")
 
 
-def follow_to_end(submitted: SubmittedRun) -> RunReport | None:
+def follow_to_end(root: Path, reference: str) -> RunReport | None:
     """Follow the run to its end; ``None`` when the user interrupts."""
     try:
         # Inside `try`: a user who has seen the run's id may interrupt at any moment.
         from longshore.cli.live_view import view_run
 
-        opened = api.open_run(str(submitted.run.root))
+        opened = api.open_run(str(root))
         with view_run(opened) as view:
             return api.wait(opened, view.show)
     except KeyboardInterrupt:
         click.echo(
-            f"longshore: no longer watching; the run continues. To cancel it: longshore cancel {submitted.reference}",
+            f"longshore: no longer watching; the run continues. To cancel it: longshore cancel {reference}",
             err=True,
         )
         return None
 
 
-def print_outcome(submitted: SubmittedRun, report: RunReport, *, quiet: bool) -> int:
+def print_outcome(reference: str, report: RunReport, *, quiet: bool) -> int:
     """Print in a line how a run ended, and return the exit status of that state."""
     from longshore.cli.show.report_text import outcome_line
     from longshore.model.run.states import STATE_EXIT_STATUS, JobState
@@ -161,7 +161,7 @@ def print_outcome(submitted: SubmittedRun, report: RunReport, *, quiet: bool) ->
         click.echo(outcome_line(report))
         print_notes(report.notes)
         if report.counts.get(JobState.FAILED):
-            click.echo(f"longshore: failures and their logs: longshore report {submitted.reference}", err=True)
+            click.echo(f"longshore: failures and their logs: longshore report {reference}", err=True)
     return STATE_EXIT_STATUS[report.state]
 
 

@@ -100,13 +100,24 @@ def test_a_run_that_was_refused(path: Path, told: ProgressNotes, tmp_path: Path)
 
 
 def test_an_interrupt_while_a_run_is_handed_over(path: Path, told: ProgressNotes, tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as interrupt:
         submitted(path, told, Interrupted, submitPath="run")
     assert (tmp_path / "run" / "run.json").exists(), "it may run already"
     (entry,) = read_entries()
-    assert told.notes == [
-        f"interrupted during the submission; the run may go on. To end it: longshore cancel {entry.id}"
-    ]
+    assert str(interrupt.value) == (f"during the submission; the run may go on. To end it: longshore cancel {entry.id}")
+
+
+@pytest.mark.parametrize("stage", ["writing", "submitting"])
+def test_an_interrupt_before_a_run_is_handed_over_leaves_nothing(path: Path, tmp_path: Path, stage: str) -> None:
+    class InterruptedNotes(ProgressNotes):
+        def stage(self, what: str) -> None:
+            if what.startswith(stage):
+                raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match=r"^nothing was submitted$"):
+        submitted(path, InterruptedNotes(), Accepting, submitPath="run")
+    assert not (tmp_path / "run").exists()
+    assert not list(read_entries())
 
 
 def test_a_run_goes_on_even_if_its_card_cannot_be_written(path: Path, told: ProgressNotes) -> None:

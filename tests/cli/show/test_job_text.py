@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
+from longshore.app.inspect.explain_job import JobExplanation, RelatedJob
 from longshore.cli.show.event_text import event_text
-from longshore.cli.show.job_text import outcome_text
+from longshore.cli.show.job_text import explanation_text, outcome_text, state_reasons
 from longshore.model.run.attempt import Attempt
-from longshore.model.run.event import Ended
-from longshore.model.run.states import Cause
+from longshore.model.run.event import Ended, Failed
+from longshore.model.run.states import Cause, JobState
+from longshore.model.workflow.request import Request
 
 ENDS = [
     (Cause.EXIT, 3, None, None, "exit code 3", "exit code 3"),
     (Cause.EXIT, 3, None, "exit code 3", "exit code 3", "exit code 3"),
     (Cause.EXIT, 3, None, "disk is full", "exit code 3 (disk is full)", "exit code 3: disk is full"),
     (Cause.SIGNAL, None, 11, "signal 11", "signal SIGSEGV (signal 11)", "signal SIGSEGV: signal 11"),
+    (Cause.CANCELLED, None, 15, "killed by SIGTERM", "CANCELLED, signal SIGTERM", "signal SIGTERM"),
     (Cause.OOM, None, 9, None, "OOM, signal SIGKILL", "signal SIGKILL"),
     (None, None, None, None, "no outcome yet", None),
 ]
@@ -29,3 +34,62 @@ def test_a_reason_that_says_the_same_is_left_out(
     if cause is not None:
         event = Ended(n=1, t=0.0, j=0, a=1, exit=code, signal=signal, cause=cause, reason=reason)
         assert event_text(event, 0) == f"1970-01-01T00:00:00Z  attempt 1 ended badly, {cause.value}, {told}"
+
+
+def explanation(job_state: JobState, attempt: Attempt, **more: Any) -> JobExplanation:
+    """An explanation of a job with one attempt."""
+    facts: dict[str, Any] = {
+        "run": "k7f3aa",
+        "name": "count_A",
+        "index": 0,
+        "label": "count",
+        "state": job_state,
+        "attempts": (attempt,),
+        "is_undecided": False,
+        "is_final": False,
+        "parents": 0,
+        "waits_for": (),
+        "causes": (),
+        "logs": {},
+        "request": Request(),
+        "events": (),
+        "retries": 0,
+        "retry_unless_exit": (),
+        "counted_failures": 1,
+        "not_before": None,
+        "note": "",
+    }
+    return JobExplanation(**(facts | more))
+
+
+def test_a_job_that_ran_out_of_memory_is_told_with_the_command_that_gives_it_more() -> None:
+    end = "it used 150 MiB"
+    attempt = Attempt(job=0, number=1, cause=Cause.OOM, signal=9, reason=end, requested=Request(memory_b=100 << 20))
+    failed = Failed(n=3, t=0.0, j=0, why=f"no attempt left: numberOfRetries is 0: {end}")
+    reasons = state_reasons(explanation(JobState.FAILED, attempt, events=(("1.3", failed),)), now=0.0)
+    assert reasons == [
+        f"Its attempt 1 ended badly: OOM, signal SIGKILL ({end}).",
+        "It was not tried again: no attempt left: numberOfRetries is 0.",
+        "To run it again with more memory: longshore restart k7f3aa --set requestMemory=200 --label count",
+    ]
+
+
+def test_a_parent_that_was_cancelled_is_only_called_deleted() -> None:
+    attempt = Attempt(job=0, number=1, cause=Cause.CANCELLED, signal=15, reason="killed by SIGTERM")
+    parent = RelatedJob(name="count_A", state=JobState.DELETED, attempt=attempt, log="/run/count_A.1.log")
+    reasons = state_reasons(explanation(JobState.PRUNED, attempt, causes=(parent,)), now=0.0)
+    assert reasons == ["It descends from:", "  count_A (DELETED, log /run/count_A.1.log)"]
+
+
+@pytest.mark.parametrize(
+    ("retries", "failures", "told"),
+    [
+        (0, 1, "none"),
+        (2, 1, "2 after the first attempt, 1 used so far"),
+        (2, 3, "2 after the first attempt, 2 used so far"),
+    ],
+)
+def test_retries_are_counted_as_the_user_counts_them(retries: int, failures: int, told: str) -> None:
+    attempt = Attempt(job=0, number=1, cause=Cause.EXIT, exit_code=1)
+    text = explanation_text(explanation(JobState.FAILED, attempt, retries=retries, counted_failures=failures), now=0.0)
+    assert f"Retries:  {told}" in text.splitlines()

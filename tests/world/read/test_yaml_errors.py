@@ -25,6 +25,15 @@ ERRORS = [
     ('a: "text\nb: 1\n', "f.yaml:1:4: this is not YAML: the quotation mark '\"' that opens here is never closed"),
     ("out: {sample}.txt\n", "f.yaml:1:6: this is not YAML: a text that begins with '{sample}' is not quoted"),
     ("a: [cat, {in}.txt]\n", "f.yaml:1:10: this is not YAML: a text that begins with '{in}' is not quoted"),
+    (
+        "a: {kept: filtered/{sample}.fastq}\n",
+        "f.yaml:1:11: this is not YAML: a text with the placeholder '{sample}' is not quoted",
+    ),
+    (
+        'a: ["{x}", out/{sample:04}.{n}.txt]\n',
+        "f.yaml:1:12: this is not YAML: a text with the placeholder '{sample:04}' is not quoted",
+    ),
+    ("a: {b: [1, {c: d}\n  e: 2\n", "f.yaml:1:8: this is not YAML: the bracket '[' that opens here is never closed"),
     ("a: b: c\n", "f.yaml:1:5: this is not YAML: mapping values are not allowed in this context"),
     ("a: ]\n", "f.yaml:1:4: this is not YAML: did not find expected node content (while parsing a block node)"),
 ]

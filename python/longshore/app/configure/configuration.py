@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from longshore.app.configure.layers import Layers, Overrides, default_service, file_layer, read_layers, schema_keys
+from longshore.app.configure.schemas import configuration_schema
 from longshore.app.configure.service_lookup import find_service, find_service_plugin, short_name
 from longshore.app.configure.site import ResolvedSite, choose_site, resolve_site, site_folders, site_layers
 from longshore.app.payload.lsst import is_lsst, lsst_layer
@@ -205,8 +206,8 @@ def explain_keys(
     as ``NAME=VALUE``. Raises `UsageError` if such a pair is malformed.
     """
     scope = Scope(current={**parse_variables(given), **current}, env=configuration.env)
-    known = schema_keys()
-    return {key: explain_key(configuration.config, key, scope, known) for key in keys}
+    known, schema = schema_keys(), configuration_schema()
+    return {key: explain_key(configuration.config, key, scope, known, schema) for key in keys}
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from longshore.contract.capabilities import Cancellable, Queryable
 from longshore.contract.intervention import CancelOutcome, JobSelection
 from longshore.contract.search import RunSearch
 from longshore.engine.run.service_capabilities import require_capability
+from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import RunNotFoundError
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import TERMINAL_STATES, JobState
@@ -29,25 +30,50 @@ _MAX_NAMES = 10
 """Names listed in a message."""
 
 
-def cancel(opened: OpenRun, selection: JobSelection, *, wait_s: float, show: Callable[[RunReport], None]) -> RunReport:
+def cancel(
+    opened: OpenRun,
+    selection: JobSelection,
+    *,
+    wait_s: float,
+    show: Callable[[RunReport], None],
+    tell: Callable[[str], None],
+) -> RunReport:
     """Cancel a run's jobs, and watch for up to `wait_s` seconds until they end.
 
-    `show` receives the newest report at every poll. The notes of the returned report name what is still alive. Raises
-    `RunNotFoundError` if a selected job or label does not exist.
+    `show` receives the newest report at every poll, `tell` a note before the jobs are cancelled. The notes of the
+    returned report name what is still alive. Raises `RunNotFoundError` if a selected job or label does not exist.
     """
     require_access(opened.run, Access.ORDER)
     service = require_capability(opened.service, Cancellable, "cancel runs")
     if not selection.everything:
         check_names(opened, selection)
+    if note := _final_job_note(opened, selection):
+        tell(note)
     outcome = service.cancel(opened.run, selection)
     deadline = time.monotonic() + wait_s
-    report = status_run(opened)
-    while selection.everything and _has_active_jobs(report) and time.monotonic() < deadline:
-        show(report)
-        time.sleep(_POLL_S)
+    try:
         report = status_run(opened)
-    report = report_run(opened, details=True)
-    return msgspec.structs.replace(report, notes=tuple(_notes(report, selection, outcome)))
+        while selection.everything and _has_active_jobs(report) and time.monotonic() < deadline:
+            show(report)
+            time.sleep(_POLL_S)
+            report = status_run(opened)
+        report = report_run(opened, details=True)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            f"no longer watching; the cancellation goes on. To see it: longshore report {opened.reference}"
+        ) from None
+    return msgspec.structs.replace(report, notes=tuple(_notes(report, selection, outcome, note)))
+
+
+def _final_job_note(opened: OpenRun, selection: JobSelection) -> str:
+    """Return the note that the final job runs in spite of a cancellation; empty if it does not, or is over."""
+    if not selection.everything or selection.final_too or JobTable(opened.run).final is None:
+        return ""
+    report = status_run(opened)
+    counts = report.labels.get(FINAL_LABEL, {})
+    if report.state in TERMINAL_STATES or any(counts.get(state) for state in TERMINAL_STATES):
+        return ""
+    return f"the final job runs in any case; to skip it: longshore cancel {opened.reference} --no-final"
 
 
 def cancel_remote(
@@ -101,7 +127,9 @@ def _has_active_jobs(report: RunReport) -> bool:
     )
 
 
-def _notes(report: RunReport, selection: JobSelection, outcome: CancelOutcome) -> Iterable[str]:
+def _notes(report: RunReport, selection: JobSelection, outcome: CancelOutcome, note: str) -> Iterable[str]:
+    if note:
+        yield note
     yield from report.notes
     yield from outcome.alive
     if not selection.everything:
@@ -109,9 +137,6 @@ def _notes(report: RunReport, selection: JobSelection, outcome: CancelOutcome) -
     alive = [job.name for job in report.jobs or () if job.state is JobState.RUNNING and job.label != FINAL_LABEL]
     if alive:
         yield f"still alive: {first_of(alive, _MAX_NAMES)}"
-    final = next((job for job in report.jobs or () if job.label == FINAL_LABEL), None)
-    if final and final.state not in TERMINAL_STATES:
-        yield f"the final job runs in any case; to skip it: longshore cancel {report.id} --no-final"
 
 
 def check_names(opened: OpenRun, selection: JobSelection) -> RunReport:

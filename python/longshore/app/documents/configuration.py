@@ -94,6 +94,8 @@ class ValueEntry(DocumentEntry, frozen=True):
     """Values that the search would have found otherwise."""
     steps: Sequence[StepEntry]
     """Steps from the written text to the value; up to the error if there is one."""
+    default: JsonValue
+    """Value that holds where nothing sets the key; null if there is none."""
     error: ErrorEntry | UnsetType = UNSET
     """Why the value cannot be computed; absent if it can."""
 

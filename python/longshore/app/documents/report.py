@@ -178,6 +178,19 @@ class LastFailureEntry(DocumentEntry, frozen=True):
     """The cause in words."""
     ended_at: Time | None
     """End of the attempt; null if not known."""
+    attempt: Count
+    """Number of the attempt; 0 if not known."""
+    message: str
+    """The last line of its log that tells of an error; empty if there is none."""
+
+
+class RetriesEntry(DocumentEntry, frozen=True):
+    """Jobs whose newest attempt to end failed, and that are retried."""
+
+    jobs: Count
+    """Number of these jobs."""
+    newest: Sequence[LastFailureEntry]
+    """Those whose attempts failed last, the newest first."""
 
 
 class LabelSummaryEntry(DocumentEntry, frozen=True):
@@ -261,6 +274,8 @@ class RunEntry(DocumentEntry, frozen=True):
     """How failed jobs ended, per label."""
     last_failures: Sequence[LastFailureEntry] | UnsetType = UNSET
     """The jobs that failed last, the newest first."""
+    retries: RetriesEntry | UnsetType = UNSET
+    """Jobs that are retried after a failed attempt."""
     label_summaries: Mapping[str, LabelSummaryEntry] | UnsetType = UNSET
     """Run times and memory, per label."""
     jobs: Sequence[JobEntry] | UnsetType = UNSET
@@ -345,6 +360,7 @@ def _summary_members(summary: RunSummary) -> dict[str, object]:
         "badput": [_spent_entry(cause, spent) for cause, spent in summary.badput.items()],
         "exit_codes": {label: _exit_codes_entry(codes) for label, codes in summary.exit_codes.items()},
         "last_failures": list(map(LastFailureEntry.from_record, summary.last_failures)),
+        "retries": RetriesEntry(summary.retries.jobs, list(map(LastFailureEntry.from_record, summary.retries.newest))),
         "label_summaries": {label: LabelSummaryEntry.from_record(each) for label, each in summary.labels.items()},
     }
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import UNSET, UnsetType
+from msgspec.structs import replace
+
 from longshore.app.documents.document import Count, DatedDocument, DocumentEntry, Ordinal
-from longshore.app.documents.run import SubmissionDocument
+from longshore.app.documents.run import ExitStatus, SubmissionDocument
 from longshore.engine.state.restart_selection import RestartReason
-from longshore.model.run.states import JobState
+from longshore.model.run.states import STATE_EXIT_STATUS, JobState
 from longshore.plan.workflow_match import MatchReason, WorkflowMatch
 
 if TYPE_CHECKING:
@@ -110,6 +113,10 @@ class RestartDocument(SubmissionDocument, frozen=True, kw_only=True, rename={"fr
     """Names of jobs that the changed workflow lacks."""
     notes: Sequence[str]
     """What a reader must know, a sentence each."""
+    state: JobState | UnsetType = UNSET
+    """State of the run at its end; only with `--wait`."""
+    exit_status: ExitStatus | UnsetType = UNSET
+    """Exit status that stands for the state; only with `--wait`."""
 
 
 def restart_document(
@@ -142,3 +149,8 @@ def restart_document(
         notes=notes,
         as_of=as_of,
     )
+
+
+def add_end(document: RestartDocument, state: JobState) -> RestartDocument:
+    """Return the document with the state of the run at its end."""
+    return replace(document, state=state, exit_status=STATE_EXIT_STATUS[state])

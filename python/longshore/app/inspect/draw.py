@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from msgspec import structs
 
+from longshore.app.configure.configuration import Configuration
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.inspect.find_jobs import find_job
@@ -22,6 +23,8 @@ from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.job_events import events_of_jobs
 from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.app.submit.stages import advance_run
+from longshore.config.profile.final_job import WhenRun, read_when_run
+from longshore.config.values.search import INIT_LABEL
 from longshore.engine.journal.survey import find_unknown_jobs
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
@@ -31,6 +34,7 @@ from longshore.model.run.picture import Drawing
 from longshore.model.run.states import JobState
 from longshore.origin import Origin
 from longshore.plan.outline import JobOutline, draw_labels, draw_neighborhood, find_neighborhood
+from longshore.plan.special_jobs import FINAL_LABEL
 from longshore.world.files.presence import can_see_file
 from longshore.world.runs.run_directory import read_snapshot
 
@@ -41,7 +45,7 @@ def is_configuration(reference: str) -> bool:
 
 
 def draw_configuration(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> Drawing:
-    """Draw the labels of a configuration's jobs, without the init job and the final job.
+    """Draw the labels of a configuration's jobs.
 
     No function of the configuration is called. Raises `LongshoreError` if it is wrong, names a function, or if commands
     that leave files behind make its graph.
@@ -69,7 +73,20 @@ def draw_configuration(path: Path, overrides: Overrides | None = None, *, progre
         label_of=[number[clustered.dag.nodes[cluster].label] for cluster in order],
         labels=labels,
     )
-    return draw_labels(outline)
+    return draw_labels(_with_special_jobs(outline, configuration))
+
+
+def _with_special_jobs(outline: JobOutline, configuration: Configuration) -> JobOutline:
+    """Return an outline with the init job and the final job, where the configuration asks for them."""
+    parents: list[Sequence[int]] = list(outline.parents)
+    label_of, labels = list(outline.label_of), list(outline.labels)
+    if configuration.flag("runInit"):
+        parents = [(), *([parent + 1 for parent in before] or [0] for before in parents)]
+        label_of, labels = [0, *(label + 1 for label in label_of)], [INIT_LABEL, *labels]
+    if read_when_run(configuration.config) is not WhenRun.NEVER:
+        parents.append(_last_jobs(parents))
+        label_of, labels = [*label_of, len(labels)], [*labels, FINAL_LABEL]
+    return JobOutline(title=outline.title, parents=parents, label_of=label_of, labels=labels)
 
 
 def draw_run(reference: str, *, job: str | None, depth: int) -> Drawing:
@@ -103,9 +120,14 @@ def _parents_with_final(jobs: JobTable) -> list[tuple[int, ...]]:
     """Return the parents of all jobs; the final job's parents are the jobs without children."""
     if jobs.final is None:
         return jobs.parents
-    waited_for = {parent for parents in jobs.parents for parent in parents}
-    last = tuple(each for each in range(jobs.final) if each not in waited_for)
-    return [*jobs.parents[:-1], last]
+    others = jobs.parents[:-1]
+    return [*others, _last_jobs(others)]
+
+
+def _last_jobs(parents: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Return the jobs without children."""
+    waited_for = {parent for before in parents for parent in before}
+    return tuple(job for job in range(len(parents)) if job not in waited_for)
 
 
 def _replay_states(opened: OpenRun, jobs: JobTable, shown: Iterable[int]) -> Mapping[int, JobState]:

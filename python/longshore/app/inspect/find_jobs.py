@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Collection, Iterator, Sequence
 
 from longshore.app.runs.open_run import OpenRun
@@ -37,7 +38,7 @@ def find_job(opened: OpenRun, jobs: JobTable, reference: str) -> int:
         raise RunNotFoundError(
             f"'{reference}' is the beginning of {len(fitting)} job names of run '{opened.card.id}': "
             + first_names([names[job] for job in fitting]),
-            hint="Give more of the name.",
+            hint=_longer_name_hint(opened.reference, jobs, reference),
         )
     raise RunNotFoundError(
         f"run '{opened.card.id}' has no job '{reference}'", hint=_hint(opened.card.id, jobs, reference)
@@ -62,6 +63,12 @@ def first_of(texts: Sequence[str], number: int) -> str:
     """Format the first few texts and the number of the others."""
     more = f" and {len(texts) - number} more" if texts[number:] else ""
     return ", ".join(texts[:number]) + more
+
+
+def _longer_name_hint(run: str, jobs: JobTable, reference: str) -> str:
+    if reference in jobs.labels:
+        return f"Give more of the name, or take the label: longshore logs {run} --label {shlex.quote(reference)}"
+    return "Give more of the name."
 
 
 def _hint(run: str, jobs: JobTable, reference: str) -> str:

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from longshore.app.inspect.find_jobs import find_job, find_jobs_of_labels
 from longshore.app.inspect.log_text import open_log, read_chunks, tail_offset
+from longshore.app.report.report import report_run
 from longshore.app.runs.event_source import EventFollower, event_blocks
 from longshore.app.runs.job_events import events_of_jobs, jobs_failed_once
 from longshore.app.runs.open_run import OpenRun, is_missing, map_index_errors, map_read_errors
 from longshore.app.runs.poll import pause_after_poll
 from longshore.contract.capabilities import LogLocator
 from longshore.contract.context import file_name
+from longshore.engine.journal.read_journal import first_life_of_workflow
+from longshore.engine.run.reused_results import read_reused_jobs
 from longshore.engine.run.service_capabilities import log_locator
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state, replay
@@ -24,6 +28,9 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import OVER, JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
+from longshore.model.run.event import Ended
+from longshore.model.run.input_files import REUSED_FROM
+from longshore.model.run.report import Retries
 
 
 class Log(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +80,7 @@ def find_logs(
             raise RunUnreadableError(folders.problems[0])
         return LogList(logs=(_select_log(opened, table, index, logs=logs, attempt=attempt),))
     chosen = find_jobs_of_labels(opened, table, labels) if labels else list(range(len(table)))
+    among = set(chosen)
     if failed:
         chosen = _failed_jobs(opened, table, chosen)
     found: list[Log] = []
@@ -87,15 +95,44 @@ def find_logs(
             found.append(fitting[-1])
         else:
             without += 1
-    notes = (*_notes(chosen, without, beyond, failed=failed), *folders.problems)
+    retried = _retried_note(opened, {table.names[index] for index in among}) if failed and not chosen else ""
+    none = retried or _none_text(failed=failed)
+    notes = (*_notes(chosen, without, beyond, none=none, kept=_kept_note(opened, chosen)), *folders.problems)
     return LogList(logs=tuple(found), notes=notes, has_several_jobs=True)
 
 
-def _notes(chosen: Sequence[int], without: int, beyond: int, *, failed: bool) -> Iterator[str]:
+def _none_text(*, failed: bool) -> str:
+    return "no job has failed" if failed else "there is no such job"
+
+
+def _retried_note(opened: OpenRun, among: Collection[str]) -> str:
+    """Return a note on jobs that are retried after a failed attempt; empty if there is none."""
+    summary = report_run(opened, details=False).summary
+    retries = summary.retries if summary else Retries()
+    newest = next((failure for failure in retries.newest if failure.name in among), None)
+    if newest is None:
+        return ""
+    count = "a job is" if retries.jobs == 1 else f"{retries.jobs} jobs are"
+    return (
+        f"no job has failed for good; {count} retried after a failed attempt, such as '{newest.name}': "
+        f"longshore logs {opened.reference} {shlex.quote(newest.name)} --attempt {newest.attempt}"
+    )
+
+
+def _kept_note(opened: OpenRun, chosen: Iterable[int]) -> str:
+    """Return where the logs of results are that were kept from another run; empty if there are none."""
+    reused = read_reused_jobs(opened.run)
+    # With a changed workflow the jobs have other numbers.
+    if reused is None or first_life_of_workflow(opened.run) or not set(reused.jobs).intersection(chosen):
+        return ""
+    return f"; logs of results that were kept are in run '{reused.run}'"
+
+
+def _notes(chosen: Sequence[int], without: int, beyond: int, *, none: str, kept: str) -> Iterator[str]:
     if not chosen:
-        yield "no job has failed" if failed else "there is no such job"
+        yield none
     if without:
-        yield f"{without} of these jobs {'has' if without == 1 else 'have'} no such log"
+        yield f"{without} of these jobs {'has' if without == 1 else 'have'} no such log{kept}"
     if beyond:
         yield f"and {beyond} more: --most 0 for all of them, --paths for where they are"
 
@@ -158,6 +195,11 @@ def _attempts_of(entries: Iterable[str]) -> dict[str, list[int]]:
 def _select_log(opened: OpenRun, table: JobTable, index: int, *, logs: Sequence[Log], attempt: int | None) -> Log:
     name = table.names[index]
     if not logs:
+        if earlier := _kept_from(opened, index):
+            raise RunNotFoundError(
+                f"job '{name}' has no log in this run: its result was kept from run '{earlier}'",
+                hint=f"Its log: longshore logs {earlier} {shlex.quote(name)}",
+            )
         places = opened.log_locator
         why = "no attempt of it has begun"
         if places and (newest := places.attempts(index)):
@@ -173,6 +215,12 @@ def _select_log(opened: OpenRun, table: JobTable, index: int, *, logs: Sequence[
             return log
     there = ", ".join(str(log.attempt) for log in logs)
     raise RunNotFoundError(f"job '{name}' has no log of an attempt {attempt}", hint=f"It has logs of: {there}.")
+
+
+def _kept_from(opened: OpenRun, index: int) -> str:
+    """Return the id of the run from which the result of a job was kept; empty if there is none."""
+    ends = (event for event in events_of_jobs(event_blocks(opened), {index}) if isinstance(event, Ended))
+    return next((run for event in ends if (run := event.extra.get(REUSED_FROM))), "")
 
 
 def _failed_jobs(opened: OpenRun, table: JobTable, among: Sequence[int]) -> list[int]:

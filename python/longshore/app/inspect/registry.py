@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from longshore.app.inspect.trust import RunContents
-from longshore.app.runs.open_run import is_same_run, open_run
+from longshore.app.runs.open_run import is_missing, is_same_run, open_run
 from longshore.contract.context import RunPaths
 from longshore.errors import FilesError, LongshoreError, RunNotFoundError, SubmissionRefusedError
 from longshore.model.run.submission import RunIdentity
@@ -71,6 +71,16 @@ def forget_run(reference: str, *, force: bool) -> ForgottenRun:
     if has_entry(name):
         raise FilesError(f"the entry of run '{name}' cannot be removed")
     return ForgottenRun(id=name, path=root)
+
+
+def forget_missing_runs() -> list[ForgottenRun]:
+    """Remove the runs whose directories are gone from the registry, oldest first."""
+    forgotten = []
+    for entry in list(read_entries()):
+        if is_missing(entry.path):
+            remove_entry(entry.id)
+            forgotten.append(ForgottenRun(id=entry.id, path=entry.path))
+    return forgotten
 
 
 def _adopt_below(path: Path) -> Iterator[AdoptResult]:

@@ -23,6 +23,7 @@ from longshore.world.runs.registry import RegistryEntry, journal_stamp, read_reg
 from longshore.world.runs.run_directory import read_card
 
 _MAX_MISSING_NAMES: Final = 8
+_FORGET: Final = "longshore forget --missing"
 _RECENT_RUNS: Final = 5
 """Number of runs shown if none is live."""
 _DAY_S: Final = 86_400.0
@@ -115,7 +116,7 @@ def _registered_reports() -> tuple[list[RunReport], list[str]]:
     if gone:
         # Users remove runs by removing directories, so missing ones are not reported.
         more = f" and {len(gone) - _MAX_MISSING_NAMES} more" if gone[_MAX_MISSING_NAMES:] else ""
-        broken.append(f"removed or moved: {', '.join(gone[-_MAX_MISSING_NAMES:])}{more}")
+        broken.append(f"removed or moved: {', '.join(gone[-_MAX_MISSING_NAMES:])}{more}; to forget them: {_FORGET}")
     return reports, broken
 
 

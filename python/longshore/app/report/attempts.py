@@ -322,6 +322,7 @@ class AttemptCollector:
 
     def _deleted(self, event: Deleted) -> None:
         for job in event.jobs:
+            self.failed_ends.pop(job, None)
             self.retry_times.pop(job, None)
             self.hold_codes.pop(job, None)
 

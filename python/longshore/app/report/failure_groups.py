@@ -98,7 +98,7 @@ class FailedJobs:
         """Split one kind into groups by log signature; equal signatures make one group, also of unread logs."""
         groups: dict[str, _Group] = {}
         for job in sample if sample[0] in names else ():
-            message, lines = self._message(job, names[job])
+            message, lines = self._message(job, names[job], self.jobs[job])
             group = groups.setdefault(message, _Group(first=job, lines=lines))
             group.members += 1
         if not groups:
@@ -122,26 +122,30 @@ class FailedJobs:
             host=end.host if isinstance(end, Ended) else None,
             attempt=end.a if end else 0,
             reason=_reason(end),
-            log=self._log(job, name),
+            log=self._log(job, name, end),
             tail=group.lines,
             by_hand=self._by_hand(job, name),
             not_retried=self.not_retried.get(job) or None,
         )
 
-    def _message(self, job: int, name: str) -> tuple[str, tuple[str, ...]]:
+    def error_line(self, job: int, name: str, end: Ended | Lost | None) -> str:
+        """Return the line of the log of a job's newest attempt that tells of an error; empty if there is none."""
+        from longshore.app.report.failure_signature import error_line
+
+        return error_line(self._message(job, name, end)[1])
+
+    def _message(self, job: int, name: str, end: Ended | Lost | None) -> tuple[str, tuple[str, ...]]:
         # Imported late: compiling its patterns is slow, and most runs have no failures.
         from longshore.app.report.failure_signature import normalize, signature
 
-        end = self.jobs[job]
         attempt = job, end.a if end else 0
         if attempt not in self.read:
-            log = self._log(job, name)
+            log = self._log(job, name, end)
             lines = (read_tail(self.run.root / log, _TAIL_LINES) if log else None) or ()
             self.read[attempt] = (signature(lines) or normalize(_reason(end) or ""), lines)
         return self.read[attempt]
 
-    def _log(self, job: int, name: str) -> str | None:
-        end = self.jobs[job]
+    def _log(self, job: int, name: str, end: Ended | Lost | None) -> str | None:
         if end is None or (isinstance(end, Ended) and end.cause is Cause.SUBMIT):
             # A job that was never started has no log.
             return None

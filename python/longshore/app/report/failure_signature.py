@@ -30,8 +30,13 @@ _PLACEHOLDERS: Final = (
 
 def signature(lines: Sequence[str]) -> str:
     """Return the last line that reports an error, else the last line, without job-specific parts."""
+    return normalize(error_line(lines))
+
+
+def error_line(lines: Sequence[str]) -> str:
+    """Return the last line that reports an error, else the last line; empty without lines."""
     telling = (line for line in reversed(lines) if _ERROR_WORDS.search(line))
-    return normalize(next(telling, lines[-1] if lines else ""))
+    return next(telling, lines[-1] if lines else "").strip()[:_MAX_LENGTH]
 
 
 def normalize(text: str) -> str:

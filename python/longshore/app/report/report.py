@@ -25,15 +25,19 @@ from longshore.app.report.run_summary import summarize_run
 from longshore.app.runs.event_source import EventFollower
 from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_errors
 from longshore.contract.context import Unreachable
+from longshore.engine.run.reused_results import read_reused_jobs
 from longshore.engine.run.service_capabilities import status_lines
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import describe_pause
+from longshore.errors import RunUnreadableError
 from longshore.model.run.damage import Damage, DamagedError
 from longshore.model.run.event import Event, Life
+from longshore.model.run.input_files import ReusedJobs
 from longshore.model.run.moment import format_moment
 from longshore.model.run.report import RunReport
 from longshore.model.run.snapshot import Snapshot
+from longshore.model.wording import count_noun
 from longshore.world.files.disk_space import describe_full_disk
 from longshore.world.runs.run_directory import read_snapshot, read_submitting, read_waiting
 
@@ -245,6 +249,14 @@ def _pause_notes(state: RunState) -> tuple[str, ...]:
     return (describe_pause(state.paused),) if state.paused and not state.finish_event else ()
 
 
+def _reused_jobs(opened: OpenRun) -> ReusedJobs | None:
+    """Return the results that a run took over when it was submitted; nothing if the record cannot be read."""
+    try:
+        return read_reused_jobs(opened.run)
+    except RunUnreadableError:
+        return None
+
+
 def _service_lines(opened: OpenRun, life: Life | None) -> Iterator[str]:
     """Yield notes about the engine that drives the run."""
     if lines := status_lines(opened.service, opened.run):
@@ -253,6 +265,8 @@ def _service_lines(opened: OpenRun, life: Life | None) -> Iterator[str]:
         yield (
             f"Engine: life {life.life}, process {life.pid} on '{life.host}', began {format_moment(life.t)} by {life.by}"
         )
+    if reused := _reused_jobs(opened):
+        yield f"Kept: results of {count_noun(len(reused.jobs), 'job')}, from run '{reused.run}'"
     if len(opened.card.submissions) > 1:
         last = opened.card.submissions[-1]
         number = len(opened.card.submissions)

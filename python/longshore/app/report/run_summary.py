@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from heapq import nlargest
 from itertools import islice
 from typing import Final
 
@@ -15,7 +16,7 @@ from longshore.contract.batch import WaitReasons
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.moment import format_moment
-from longshore.model.run.report import Badput, JobFailure, LabelSummary, RunningJob, RunSummary
+from longshore.model.run.report import Badput, JobFailure, LabelSummary, Retries, RunningJob, RunSummary
 from longshore.model.run.states import TERMINAL_STATES, Cause, JobState
 
 _MAX_RUNNING: Final = 5
@@ -52,7 +53,8 @@ def summarize_run(
             for cause, spent in sorted(attempts.badput.items(), key=lambda item: item[0])
         },
         exit_codes=failed.exit_codes(),
-        last_failures=_last_failures(attempts, jobs),
+        last_failures=_last_failures(attempts, jobs, failed),
+        retries=_retries(attempts, jobs, failed) if is_live else Retries(),
         labels={label: _label_summary(jobs, attempts, number) for number, label in enumerate(jobs.labels)},
     )
 
@@ -114,17 +116,51 @@ def _longest_running(attempts: AttemptCollector, jobs: JobTable) -> tuple[Runnin
     )
 
 
-def _last_failures(attempts: AttemptCollector, jobs: JobTable) -> tuple[JobFailure, ...]:
+def _last_failures(attempts: AttemptCollector, jobs: JobTable, failed: FailedJobs) -> tuple[JobFailure, ...]:
     newest = list(islice(reversed(attempts.failed), _MAX_LAST_FAILURES))
-    names = jobs.names_of(newest)
-    return tuple(_job_failure(names[job], jobs.label(job), attempts.failed_ends.get(job)) for job in newest)
+    return _job_failures(newest, attempts, jobs, failed)
 
 
-def _job_failure(name: str, label: str, end: Ended | Lost | None) -> JobFailure:
+def _retries(attempts: AttemptCollector, jobs: JobTable, failed: FailedJobs) -> Retries:
+    """Return the jobs whose newest attempt to end failed, and that may still succeed."""
+    ends = {
+        job: end
+        for job, end in attempts.failed_ends.items()
+        if job not in attempts.failed and job not in attempts.hold_codes and _exit_cause(end) is not Cause.CANCELLED
+    }
+    newest = nlargest(_MAX_LAST_FAILURES, ends, key=lambda job: (ends[job].t, ends[job].n))
+    return Retries(jobs=len(ends), newest=_job_failures(newest, attempts, jobs, failed))
+
+
+def _exit_cause(end: Ended | Lost) -> Cause | None:
+    return end.cause if isinstance(end, Ended) else Cause.LOST
+
+
+def _job_failures(
+    chosen: Sequence[int], attempts: AttemptCollector, jobs: JobTable, failed: FailedJobs
+) -> tuple[JobFailure, ...]:
+    names = jobs.names_of(chosen)
+    found = []
+    for job in chosen:
+        end = attempts.failed_ends.get(job)
+        message = failed.error_line(job, names[job], end)
+        found.append(_job_failure(names[job], jobs.label(job), end, message))
+    return tuple(found)
+
+
+def _job_failure(name: str, label: str, end: Ended | Lost | None, message: str) -> JobFailure:
     if end is None:
         return JobFailure(name=name, label=label)
     if isinstance(end, Lost):
-        return JobFailure(name=name, label=label, cause=Cause.LOST, reason=end.why, ended_at=end.t)
+        return JobFailure(
+            name=name,
+            label=label,
+            cause=Cause.LOST,
+            reason=end.why,
+            ended_at=end.t,
+            attempt=end.a,
+            message=message,
+        )
     return JobFailure(
         name=name,
         label=label,
@@ -133,6 +169,8 @@ def _job_failure(name: str, label: str, end: Ended | Lost | None) -> JobFailure:
         signal=end.signal,
         reason=end.reason,
         ended_at=end.end or end.t,
+        attempt=end.a,
+        message=message,
     )
 
 

@@ -114,6 +114,9 @@ def reserved_id() -> Iterator[tuple[str, float]]:
     run_id, now = reserve_id(time.time())
     try:
         yield run_id, now
+    except KeyboardInterrupt as interrupt:
+        remove_entry(run_id)
+        raise KeyboardInterrupt(str(interrupt) or "nothing was submitted") from None
     except BaseException:
         remove_entry(run_id)
         raise

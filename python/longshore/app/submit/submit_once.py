@@ -74,8 +74,28 @@ def submit_once(prepared: PreparedRun, progress: RecordingProgress) -> Submitted
     """Submit a prepared run to its service exactly once.
 
     Raises `LongshoreError` if the run is refused (its directory is removed unless it is kept), or if another process
-    submitted it first.
+    submitted it first. `KeyboardInterrupt` says what an interruption left.
     """
+    try:
+        return _submit_locked(prepared, progress)
+    except KeyboardInterrupt as interrupt:
+        # The text of an inner one says more.
+        raise KeyboardInterrupt(str(interrupt) or _clear_interrupted(prepared)) from None
+
+
+def _clear_interrupted(prepared: PreparedRun) -> str:
+    """Remove a run that was not handed over before an interruption; return what is left."""
+    run = prepared.run
+    has_begun = run.submitting.exists() or (run.journal.is_dir() and any(run.journal.iterdir()))
+    if has_begun or (run.card.exists() and read_card(run).submissions):
+        return f"the run may go on. To end it: longshore cancel {run.root}"
+    if prepared.keep:
+        return f"nothing was submitted. To submit it: longshore submit {run.root}"
+    _withdraw(prepared, prepared.card, registered=True)
+    return "nothing was submitted"
+
+
+def _submit_locked(prepared: PreparedRun, progress: RecordingProgress) -> SubmittedRun:
     run = prepared.run
     # Printed before waiting for the lock: another process may be submitting a hundred thousand jobs.
     progress.stage("submitting the run")
@@ -86,7 +106,7 @@ def submit_once(prepared: PreparedRun, progress: RecordingProgress) -> Submitted
             refuse_if_submitted(run, card, prepared.service)
         registered, name = _register_run(run, card)
         if submission is None:
-            submission = _submit(prepared, card, progress, registered=registered)
+            submission = _submit(prepared, card, registered=registered)
         card = msgspec.structs.replace(card, submissions=(submission,))
         try:
             with apply_umask(prepared.umask):
@@ -121,7 +141,7 @@ def recover_submission(
     return submission
 
 
-def _submit(prepared: PreparedRun, card: RunIdentity, progress: RecordingProgress, *, registered: bool) -> Submission:
+def _submit(prepared: PreparedRun, card: RunIdentity, *, registered: bool) -> Submission:
     run = prepared.run
     try:
         with apply_umask(prepared.umask):
@@ -135,10 +155,13 @@ def _submit(prepared: PreparedRun, card: RunIdentity, progress: RecordingProgres
         _withdraw(prepared, card, registered=registered)
         raise
     except KeyboardInterrupt:
+        if not run.submitting.exists():
+            raise
         # Too late to undo: a run that is live must keep its directory.
         name = card.id if registered else run.root
-        progress.note(f"interrupted during the submission; the run may go on. To end it: longshore cancel {name}")
-        raise
+        raise KeyboardInterrupt(
+            f"during the submission; the run may go on. To end it: longshore cancel {name}"
+        ) from None
 
 
 def refuse_if_submitted(run: RunPaths, card: RunIdentity, service: WmsService) -> None:

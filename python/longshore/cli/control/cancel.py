@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import click
@@ -127,21 +126,49 @@ def _cancel(run: OpenRun | RunReport, selection: JobSelection, options: CancelOp
 
     remote = isinstance(run, RunReport)
     was_over = (run if isinstance(run, RunReport) else api.status(run)).state in TERMINAL_STATES
+    told: list[str] = []
+
+    def tell(note: str) -> None:
+        told.append(note)
+        print_notes([note])
+
     with RunProgress() as progress:
-        report = api.cancel(run, selection, runs_only=options.require_bps, show=progress.show)
+        report = api.cancel(run, selection, runs_only=options.require_bps, show=progress.show, tell=tell)
     if not options.as_json:
-        _print_result(report, _id_and_name(run)[0], was_over=was_over, notes=() if remote else report.notes)
+        notes = () if remote else [note for note in report.notes if note not in told]
+        print_notes(notes)
+        _print_result(report, _id_and_name(run)[0], selection, was_over=was_over)
     return report
 
 
-def _print_result(report: RunReport, name: str, *, was_over: bool, notes: Iterable[str]) -> None:
-    print_notes(notes)
+def _print_result(report: RunReport, name: str, selection: JobSelection, *, was_over: bool) -> None:
     if was_over:
         click.echo(f"longshore: nothing to cancel: run '{name}' is {report.state}", err=True)
+    elif not selection.everything:
+        _print_cancelled_jobs(report, name, selection)
     elif _is_still_alive(report):
         click.echo(f"Couldn't cancel job with id '{name}' (it still runs)", err=True)
     else:
         click.echo(f"Successfully canceled job with id '{name}'")
+
+
+def _print_cancelled_jobs(report: RunReport, name: str, selection: JobSelection) -> None:
+    """Print the names of the jobs and labels that were cancelled, and of the jobs that were over before."""
+    from longshore.model.run.states import TERMINAL_STATES, JobState
+
+    selected = set(selection.jobs)
+    over = {
+        job.name: job.state
+        for job in report.jobs or ()
+        if job.name in selected and job.state in TERMINAL_STATES and job.state is not JobState.DELETED
+    }
+    for job, state in over.items():
+        click.echo(f"longshore: nothing to cancel: job '{job}' of run '{name}' is {state}", err=True)
+    for job in dict.fromkeys(selection.jobs):
+        if job not in over:
+            click.echo(f"Successfully canceled job '{job}' of run '{name}'")
+    for label in dict.fromkeys(selection.labels):
+        click.echo(f"Successfully canceled label '{label}' of run '{name}'")
 
 
 def _is_still_alive(report: RunReport) -> bool:

@@ -10,15 +10,21 @@ from longshore.app import api
 from longshore.cli.options import JSON, print_json
 
 
-@click.command(epilog="Example: longshore forget k7f3aa")
-@click.argument("runs", metavar="RUN...", nargs=-1, required=True)
+@click.command(epilog="Example: longshore forget k7f3aa    or: longshore forget --missing")
+@click.argument("runs", metavar="[RUN]...", nargs=-1)
+@click.option("--missing", is_flag=True, help="All runs whose directories were removed or moved.")
 @click.option("--force", is_flag=True, help="Even if the run is live; it continues.")
 @JSON
-def command(runs: tuple[str, ...], *, force: bool, as_json: bool) -> None:
+def command(runs: tuple[str, ...], *, missing: bool, force: bool, as_json: bool) -> None:
     """Remove runs from the registry: they are no longer listed or found by id. Their directories stay."""
     from longshore.cli.show.adopt_forget_text import forgotten_line
 
-    forgotten = []
+    if not runs and not missing:
+        raise click.UsageError("Name the runs, as in 'longshore forget RUN', or use --missing.")
+    forgotten = api.forget_missing_runs() if missing else []
+    if not as_json:
+        for each in forgotten:
+            click.echo(forgotten_line(each))
     for reference in runs:
         forgotten.append(api.forget(reference, force=force))
         if not as_json:

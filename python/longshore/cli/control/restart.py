@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from longshore.app import api
 from longshore.cli.options import (
     ACCEPT_LOSS,
+    INTERRUPTED,
     JSON,
     SERVICE,
     OptionRecord,
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
     from longshore.app.changes.compare import RunComparison
     from longshore.app.control.restart import RestartPlan
     from longshore.app.runs.open_run import OpenRun
+
+
+_ANSWERS: Final = ("with-changes", "as-it-was", "abort")
+"""Answers to the question what a restart runs; the first is the default."""
 
 
 class ChangeOptions(OptionRecord, frozen=True, kw_only=True):
@@ -46,6 +51,7 @@ class RunOptions(OptionRecord, frozen=True, kw_only=True):
 
     wms_service_class: str | None
     dry_run: bool
+    wait: bool
     as_json: bool
 
 
@@ -89,10 +95,12 @@ class RunOptions(OptionRecord, frozen=True, kw_only=True):
 @click.option("--as-it-was", "choice", flag_value="as-it-was", help="Ignore what changed since the run was made.")
 @click.option("--new-graph", is_flag=True, help="With --with-changes: make the quantum graph again.")
 @click.option("--dry-run", is_flag=True, help="Only print which jobs would run again or are kept, and why.")
+@click.option("--wait", is_flag=True, help="Follow the run to its end; exit as 'status' does.")
 @ACCEPT_LOSS
 @JSON
 @group_options(options=ChangeOptions, run_options=RunOptions)
-def command(*, run: str, options: ChangeOptions, run_options: RunOptions) -> None:
+@click.pass_context
+def command(ctx: click.Context, /, *, run: str, options: ChangeOptions, run_options: RunOptions) -> None:
     """Submit the jobs that did not succeed again, in the same run directory; with --from also others.
 
     If what the run was made from has changed since, so that jobs would change, the command asks at a terminal whether
@@ -112,7 +120,7 @@ def command(*, run: str, options: ChangeOptions, run_options: RunOptions) -> Non
             "--label and --job limit --set: add --set KEY=VALUE, as in --set requestMemory=8G. "
             "To run a label again, use --from LABEL."
         )
-    _refuse_contradictions(options, sets, dry_run=run_options.dry_run)
+    _refuse_contradictions(options, sets, dry_run=run_options.dry_run, wait=run_options.wait)
     opened = api.open_run(run, service=run_options.wms_service_class)
     if options.accept_loss and not run_options.dry_run:
         print_notes(f"lost, as accepted: {each}" for each in api.accept_loss(opened))
@@ -121,14 +129,16 @@ def command(*, run: str, options: ChangeOptions, run_options: RunOptions) -> Non
         comparison = api.compare_run(opened, sets, new_graph=options.new_graph)
     takes_changes = comparison is not None and _decide(opened, comparison, options, run_options)
     plan = api.plan_restart(opened, changes, comparison if takes_changes else None)
-    _restart(opened, plan, comparison, run_options)
+    ctx.exit(_restart(opened, plan, comparison, run_options))
 
 
-def _refuse_contradictions(options: ChangeOptions, sets: tuple[str, ...], *, dry_run: bool) -> None:
+def _refuse_contradictions(options: ChangeOptions, sets: tuple[str, ...], *, dry_run: bool, wait: bool) -> None:
     """Refuse options that contradict each other."""
     if options.choice == "as-it-was" and (sets or options.new_graph):
         what = f"--set {sets[0]}" if sets else "--new-graph"
         raise click.UsageError(f"'{what}' changes the run, and --as-it-was ignores changes: leave one of them out.")
+    if wait and dry_run:
+        raise click.UsageError("--dry-run runs nothing: leave out --wait.")
     if options.new_graph and (options.choice != "with" or dry_run):
         raise click.UsageError(
             "--new-graph makes the quantum graph again: use it with --with-changes, without --dry-run."
@@ -167,17 +177,32 @@ def _decide(opened: OpenRun, comparison: RunComparison, options: ChangeOptions, 
     for line in lines:
         click.echo(f"longshore:   {line}", err=True)
     answer = click.prompt(
-        "Run it with the changes, or as it was?", type=click.Choice(["with-changes", "as-it-was", "abort"]), err=True
+        f"Run it with the changes, or as it was ({', '.join(_ANSWERS)})?",
+        default=_ANSWERS[0],
+        value_proc=read_answer,
+        err=True,
     )
     if answer == "abort":
         raise click.Abort
-    return bool(answer == "with-changes")
+    return bool(answer == _ANSWERS[0])
 
 
-def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | None, options: RunOptions) -> None:
-    """Carry out a restart, unless it is only to be shown, and print it."""
-    from longshore.app.documents.restart import restart_document
+def read_answer(text: str) -> str:
+    """Return the answer that a text begins, or that it means in other words; raises `click.UsageError` for others."""
+    word = text.strip().lower()
+    word = {"y": _ANSWERS[0], "yes": _ANSWERS[0], "q": "abort", "quit": "abort"}.get(word, word)
+    found = [answer for answer in _ANSWERS if word and answer.startswith(word)]
+    if len(found) != 1:
+        choices = " or ".join(f"'{answer}'" for answer in found or _ANSWERS)
+        raise click.UsageError(f"'{text}' is {'not enough' if found else 'no answer'}: {choices}?")
+    return found[0]
+
+
+def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | None, options: RunOptions) -> int:
+    """Carry out a restart, unless it is only to be shown, and print it; return the exit status."""
+    from longshore.app.documents.restart import add_end, restart_document
     from longshore.cli.show.changes_text import change_lines, verdict_lines
+    from longshore.cli.submit_options import follow_to_end, print_outcome
 
     shown = comparison if comparison is not None and comparison.differs else None
     notes = list(_comparison_notes(comparison))
@@ -190,9 +215,16 @@ def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | Non
             for line in verdict_lines(plan.comparison.names, plan.comparison.match, plan.comparison.gone):
                 click.echo(line)
         _print_plan(plan, opened.card.id)
+    report = None
     if submitted:
-        opened_card, later_notes = api.restart(opened, plan)
+        card, later_notes = api.restart(opened, plan)
         notes += later_notes
+        if not options.as_json:
+            print_notes(later_notes)
+            click.echo(f"Submit dir: {opened.run.root}")
+            click.echo(f"Run Id: {card.submissions[-1].id}")
+            click.echo(f"Run Name: {card.name}")
+        report = follow_to_end(opened.run.root, opened.reference) if options.wait else None
     if options.as_json:
         document = restart_document(
             opened,
@@ -203,12 +235,10 @@ def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | Non
             notes=notes,
             as_of=time.time(),
         )
-        print_json(document)
-    elif submitted:
-        print_notes(later_notes)
-        click.echo(f"Submit dir: {opened.run.root}")
-        click.echo(f"Run Id: {opened_card.submissions[-1].id}")
-        click.echo(f"Run Name: {opened_card.name}")
+        print_json(add_end(document, report.state) if report else document)
+    if report is not None:
+        return print_outcome(opened.reference, report, quiet=options.as_json)
+    return INTERRUPTED if submitted and options.wait else 0
 
 
 def _comparison_notes(comparison: RunComparison | None) -> Iterator[str]:

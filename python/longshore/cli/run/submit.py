@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -63,8 +64,12 @@ def command(
 
     RUN_DIR, written by 'prepare', is submitted as it is, unless its input files have changed.
     """
-    from longshore.cli.logging_setup import LogProgress
-
+    try:
+        # Imports take most of the time until a run has its id.
+        import_module("longshore.app.submit.submit")
+        from longshore.cli.logging_setup import LogProgress
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt("nothing was submitted") from None
     options = submit_options
     if options.reuse is None and (options.by_content or options.dry_run):
         raise click.UsageError("--by-content and --dry-run are for --reuse RUN: name the run whose results are kept.")

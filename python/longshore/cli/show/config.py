@@ -48,7 +48,8 @@ def explain_text(values: Mapping[str, KeyExplanation]) -> str:
 
 def _explained_lines(key: str, explained: KeyExplanation) -> Iterator[str]:
     if not explained.is_found and explained.error is None:
-        yield f"{escape_controls(key)}: not set"
+        default = f"; by default {_value_text(explained.default)}" if explained.default is not None else ""
+        yield f"{escape_controls(key)}: not set{default}"
         return
     if explained.error:
         place = f"{explained.error.origin}: " if explained.error.origin else ""

@@ -20,6 +20,7 @@ from longshore.model.run.event import (
     Submitted,
     Submitting,
 )
+from longshore.model.run.input_files import REUSED_FROM
 from longshore.model.run.moment import format_moment
 
 
@@ -32,7 +33,7 @@ def event_text(event: Event, job: int) -> str:
 def _submitting(event: Submitting, job: int) -> str:
     number = next(attempt for member, attempt in event.jobs if member == job)
     with_others = f", with {len(event.jobs) - 1} others" if event.jobs[1:] else ""
-    return f"attempt {number} was to be handed over in batch {event.b}{with_others}"
+    return f"attempt {number} is submitted, in batch {event.b}{with_others}"
 
 
 def _submitted(event: Submitted, _: int) -> str:
@@ -53,14 +54,15 @@ def _ended(event: Ended, _: int) -> str:
     used = [f"after {format_duration(event.run_s)}"] if event.run_s is not None else []
     used += [f"peak memory {format_size(event.rss_b)}"] if event.rss_b is not None else []
     details = f" ({', '.join(used)})" if used else ""
-    if event.cause is None and (run := event.extra.get("reused_from")):
+    if event.cause is None and (run := event.extra.get(REUSED_FROM)):
         return f"its result was kept from run '{run}'"
     if event.cause is None:
         told = f", but {event.reason}" if event.outputs and event.reason else ""
         return f"attempt {event.a} succeeded{details}{told}"
     outcome = format_signal(event.signal) if event.signal is not None else f"exit code {event.exit}"
     identity = outcome if event.signal is not None or event.exit is not None else "no exit code"
-    reason = f": {event.reason}" if event.reason and event.reason != identity else ""
+    same = {identity, f"killed by {identity.removeprefix('signal ')}"}
+    reason = f": {event.reason}" if event.reason and event.reason not in same else ""
     return f"attempt {event.a} ended badly, {event.cause.value}, {identity}{details}{reason}"
 
 

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Final
 from longshore.cli.show.event_text import event_text
 from longshore.cli.show.format import escape_controls, failure_text, format_count, format_duration, format_size
 from longshore.config.lint.secrets import hide_secrets
+from longshore.model.run.input_files import REUSED_BATCH, REUSED_FROM
 from longshore.model.run.moment import format_moment
 from longshore.model.run.states import Cause, JobState
+from longshore.model.signals import signal_name
 from longshore.model.wording import count_noun
 
 if TYPE_CHECKING:
@@ -23,6 +25,7 @@ _MAX_NAMES: Final = 5
 _MAX_HISTORY: Final = 60
 """Maximum lines of history in a text; the JSON has all of it."""
 _INDENT: Final = "  "
+_MIB: Final = 1024**2
 
 
 def shown_command(line: str) -> str:
@@ -68,11 +71,17 @@ def explanation_text(job: JobExplanation, *, now: float) -> str:
     lines += ["", f"Request:  {request_text(job.request)}"]
     if job.room:
         lines.append(f"Room:     {_free_resources(job.room)}")
-    used = f"{job.counted_failures} of its attempts counted so far"
-    lines.append(f"Retries:  {_retries_text(job.retries, job.retry_unless_exit)}, {used}")
+    used = f", {min(job.counted_failures, job.retries)} used so far" if job.retries else ""
+    lines.append(f"Retries:  {_retries_text(job.retries, job.retry_unless_exit)}{used}")
     for attempt in job.attempts:
-        lines += ["", *_attempt_lines(attempt, job.logs.get(attempt.number))]
-    history = [event_text(event, job.index) for _, event in job.events]
+        kept_from = attempt.extra.get(REUSED_FROM)
+        if kept_from:
+            where = f"longshore logs {kept_from} {shlex.quote(job.name)}"
+            lines += ["", f"Attempt {attempt.number}: kept from run '{kept_from}'; its log: {where}"]
+        else:
+            lines += ["", *_attempt_lines(attempt, job.logs.get(attempt.number))]
+    # The batch of results that are kept was never handed over.
+    history = [event_text(event, job.index) for _, event in job.events if getattr(event, "b", "") != REUSED_BATCH]
     if history:
         lines += ["", "History (UTC):"]
         if len(history) > _MAX_HISTORY:
@@ -105,6 +114,9 @@ def _why_pending(job: JobExplanation, _: float) -> Iterator[str]:
 
 def _why_succeeded(job: JobExplanation, _: float) -> Iterator[str]:
     for newest in job.attempts[-1:]:
+        if kept_from := newest.extra.get(REUSED_FROM):
+            yield f"Its result was kept from run '{kept_from}'."
+            return
         told = f", but {newest.reason}" if newest.outputs else ""
         yield f"Its attempt {newest.number} succeeded{_after_duration(newest)}{told}."
     if failed_attempts := [attempt for attempt in job.attempts if attempt.cause]:
@@ -115,8 +127,12 @@ def _why_succeeded(job: JobExplanation, _: float) -> Iterator[str]:
 def _why_failed(job: JobExplanation, _: float) -> Iterator[str]:
     for newest in job.attempts[-1:]:
         yield f"Its attempt {newest.number} ended badly: {outcome_text(newest)}."
-    if job.why_failed:
-        yield f"It was not tried again: {job.why_failed}."
+        if job.why_failed:
+            # The reason stands on the line above.
+            yield f"It was not tried again: {job.why_failed.removesuffix(f': {newest.reason}')}."
+        if newest.cause is Cause.OOM:
+            memory = f"--set requestMemory={_more_memory_mb(newest)} --label {shlex.quote(job.label)}"
+            yield f"To run it again with more memory: longshore restart {job.run} {memory}"
 
 
 def _why_deleted(job: JobExplanation, _: float) -> Iterator[str]:
@@ -157,10 +173,7 @@ def _barrier_reason(group: BlockingGroup) -> str:
 
 
 def _why_ready(job: JobExplanation, now: float) -> Iterator[str]:
-    if job.is_undecided:
-        yield "Its newest attempt ended badly, and the engine has not yet decided whether it is tried again."
-    if job.not_before is not None and job.not_before > now:
-        yield f"It is tried again at {format_moment(job.not_before)} at the earliest."
+    yield from _retry_reasons(job, now)
     for throttle in job.throttles:
         if throttle.active >= throttle.maximum:
             yield _throttle_reason(throttle, job.run)
@@ -170,12 +183,36 @@ def _why_ready(job: JobExplanation, now: float) -> Iterator[str]:
             yield f"It waits for the limit '{limit.name}', of which {limit.maximum} may be taken at once: {who}."
     if job.note and not job.pause:
         yield f"The engine waits: {job.note}."
-    if job.room and not job.room.fits:
-        short = [name for name, amount in job.room.requested.items() if amount > job.room.free[name]]
-        shortages = ", ".join(_shortage(job.room, name) for name in short)
-        yield f"There is not enough room: {shortages}; {_active_jobs(job.room)}."
-    elif job.room and not (
-        job.pause or job.is_undecided or job.stopped_at is not None or any(limit.is_reached for limit in job.limits)
+    if job.room:
+        yield from _room_reasons(job, job.room, now)
+
+
+def _retry_reasons(job: JobExplanation, now: float) -> Iterator[str]:
+    """How the newest attempt of a job that is not over failed, and when the next one starts."""
+    for newest in job.attempts[-1:]:
+        if newest.cause:
+            yield f"Its attempt {newest.number} ended badly: {outcome_text(newest)}."
+    if job.is_undecided:
+        yield "The engine has not yet decided whether it is tried again."
+    if _is_delayed(job, now) and job.not_before is not None:
+        yield f"It is tried again at {format_moment(job.not_before)} at the earliest."
+
+
+def _is_delayed(job: JobExplanation, now: float) -> bool:
+    return job.not_before is not None and job.not_before > now
+
+
+def _room_reasons(job: JobExplanation, room: PoolUsage, now: float) -> Iterator[str]:
+    if not room.fits:
+        short = [name for name, amount in room.requested.items() if amount > room.free[name]]
+        shortages = ", ".join(_shortage(room, name) for name in short)
+        yield f"There is not enough room: {shortages}; {_active_jobs(room)}."
+    elif not (
+        job.pause
+        or _is_delayed(job, now)
+        or job.is_undecided
+        or job.stopped_at is not None
+        or any(limit.is_reached for limit in job.limits)
     ):
         ready = job.counts.get(JobState.READY, 0)
         rest = f"; {ready} jobs were ready when the engine last said" if ready > 1 else ""
@@ -221,7 +258,7 @@ def _why_pruned(job: JobExplanation, _: float) -> Iterator[str]:
     more = len(job.causes) - _MAX_NAMES
     yield f"It descends from {len(job.causes)} that did not succeed:" if job.causes[1:] else "It descends from:"
     for other in job.causes[:_MAX_NAMES]:
-        how = f": {outcome_text(other.attempt)}" if other.attempt and other.attempt.cause else ""
+        how = f": {outcome_text(other.attempt)}" if other.attempt and _says_more(other.attempt) else ""
         log = f", log {other.log}" if other.log and other.attempt and other.attempt.cause is not Cause.SUBMIT else ""
         yield f"{_INDENT}{other.name} ({other.state}{how}{log})"
     if more > 0:
@@ -232,8 +269,20 @@ def outcome_text(attempt: Attempt) -> str:
     """Format how an attempt ended, as short as possible."""
     times_text = attempt.cause is not None or attempt.signal is not None or attempt.exit_code is not None
     words = failure_text(attempt.cause, attempt.exit_code, attempt.signal) if times_text else "no outcome yet"
-    # A reason without new information repeats the exit code.
-    return f"{words} ({attempt.reason})" if attempt.reason and attempt.reason != words else words
+    # A reason without new information repeats the exit code or the signal.
+    same = {words, f"killed by {signal_name(attempt.signal)}" if attempt.signal is not None else words}
+    return f"{words} ({attempt.reason})" if attempt.reason and attempt.reason not in same else words
+
+
+def _says_more(attempt: Attempt) -> bool:
+    """Whether how an attempt ended says more than the state of its job: one that was cancelled is DELETED."""
+    return attempt.cause not in {None, Cause.CANCELLED}
+
+
+def _more_memory_mb(attempt: Attempt) -> int:
+    """Twice the memory that an attempt requested or used, in MiB."""
+    requested_b = attempt.requested.memory_b if attempt.requested else None
+    return 2 * max(requested_b or 0, attempt.peak_memory_b or 0, _MIB) // _MIB
 
 
 def request_text(request: Request) -> str:

@@ -107,6 +107,10 @@ def _activity_lines(report: RunReport, terminal: Terminal, *, now: float) -> Ite
         yield from (_EMPTY, (Span("Last failures", "strong"),))
         width = _name_width([job.name for job in summary.last_failures], terminal)
         yield from (_failure_line(job, width, ellipsis=_ellipsis(terminal)) for job in summary.last_failures)
+    if retried := summary.retries.newest:
+        yield from (_EMPTY, (Span(f"Retried: {format_count(summary.retries.jobs, 'job')}", "strong"),))
+        width = _name_width([job.name for job in retried], terminal)
+        yield from (_failure_line(job, width, ellipsis=_ellipsis(terminal)) for job in retried)
     if summary.waits:
         yield _EMPTY
         for wait in summary.waits:
@@ -126,7 +130,9 @@ def _running_line(job: RunningJob, width: int, *, now: float, ellipsis: str) -> 
 
 def _failure_line(job: JobFailure, width: int, *, ellipsis: str) -> Line:
     words = failure_text(job.cause, job.exit_code, job.signal)
-    reason = f": {_one_line(job.reason)}" if job.reason else ""
+    # The log says more than the cause in words, which may only repeat the exit code.
+    text = job.message or (job.reason if job.reason != words else "")
+    reason = f": {_one_line(text)}" if text else ""
     name = pad(cut(job.name, width, ellipsis), width, left=True)
     return (_INDENT, Span(name, "bad"), Span(f"  {words}{reason}"))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from longshore.cli.show.format import INDENT, escape_controls, failure_text, format_count, format_duration
-from longshore.model.run.report import Badput, Failure, RunSummary
+from longshore.model.run.report import Badput, Failure, Retries, RunSummary
 from longshore.model.run.states import Cause
 
 _MAX_CODES: Final = 4
@@ -26,6 +26,8 @@ def run_summary_lines(summary: RunSummary, *, now: float | None = None, examples
     lines += [f"Waiting: {escape_controls(words)}" for words in summary.waits]
     if summary.badput:
         lines.append(f"Ended badly: {_badput_text(summary.badput)}")
+    if summary.retries.newest:
+        lines.append(_retries_text(summary.retries))
     failures = summary.failures
     if failures:
         lines += ["", *_group_lines(failures)]
@@ -77,6 +79,16 @@ def _spent_parts(spent: Badput) -> Iterator[str]:
     if named:
         yield ", ".join(named)
     yield format_duration(spent.seconds)
+
+
+def _retries_text(retries: Retries) -> str:
+    """Jobs that are retried, with how the newest of their attempts failed."""
+    newest = retries.newest[0]
+    outcome = failure_text(newest.cause, newest.exit_code, newest.signal)
+    number = format_count(retries.jobs, "job")
+    example = f"{'the last is ' if retries.jobs > 1 else ''}{newest.name}, attempt {newest.attempt}"
+    message = f": {newest.message}" if newest.message else ""
+    return escape_controls(f"Retried: {number}, {example} ({outcome}){message}")
 
 
 def _group_lines(failures: Sequence[Failure]) -> Iterator[str]:

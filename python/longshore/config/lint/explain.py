@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from typing import Final
 
 import msgspec
 
+from longshore.config.lint.schema_check import find_key_schema, keys_of_schema
+from longshore.config.profile.final_job import read_when_run
 from longshore.config.values.bps_eval import BPS_EVAL
 from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import Marker, Node, plain_value
@@ -16,14 +18,16 @@ from longshore.config.values.scope import RawValue, Scope
 from longshore.config.values.search import SECTIONS, Config, is_delimited
 from longshore.config.values.templates import Field, expand_env, rewrite_angled_env, split_angled, split_fields
 from longshore.errors import ConfigError
-from longshore.model.suggestions import did_you_mean
-from longshore.model.values import YamlValue
+from longshore.model.suggestions import did_you_mean, nearest
+from longshore.model.values import JsonSchema, YamlValue
 from longshore.origin import Origin
 
 _MAX_DEPTH: Final = 100
 _MAX_STEPS: Final = 1000
 _MAX_LISTED: Final = 12
 """Keys in a hint."""
+_WHEN_RUN: Final = ("finalJob", "whenRun")
+"""The one key with a default that depends on others."""
 
 
 class StepKind(StrEnum):
@@ -96,6 +100,8 @@ class KeyExplanation(msgspec.Struct, frozen=True, kw_only=True):
         Interpolation steps; with an error, those before it.
     error
         Why the value cannot be computed; then `value` is ``None``.
+    default
+        What holds where nothing sets the key; ``None`` if nothing does.
     """
 
     is_found: bool
@@ -106,16 +112,24 @@ class KeyExplanation(msgspec.Struct, frozen=True, kw_only=True):
     hidden_values: tuple[OverriddenValue, ...] = ()
     steps: tuple[InterpolationStep, ...] = ()
     error: ConfigError | None = None
+    default: YamlValue = None
 
 
-def explain_key(config: Config, key: str, scope: Scope, known: Collection[str] = ()) -> KeyExplanation:
+def explain_key(
+    config: Config, key: str, scope: Scope, known: Collection[str] = (), schema: JsonSchema | None = None
+) -> KeyExplanation:
     """Explain the result of a search for a key; with an error, up to that error.
 
-    `known` are keys that may have no value; any other key without a value is an error.
+    `known` are keys of any section, `schema` names keys with the sections that lead to them: these may have no value.
+    Any other key without a value is an error.
     """
     hit = config.lookup(key, scope)
     if hit is None:
-        unknown = None if key in known else _unknown_key(key, {*known, *config.names(scope)})
+        path = tuple(key[1:].split(key[0]) if is_delimited(key) else key.split("."))
+        if key in known or (schema is not None and find_key_schema(path, schema) is not None):
+            default = str(read_when_run(config)) if path == _WHEN_RUN else None
+            return KeyExplanation(is_found=False, value="", default=default)
+        unknown = _unknown_key(key, path, {*known, *config.names(scope)}, schema or {})
         return KeyExplanation(is_found=False, value="", error=unknown)
     value: YamlValue = None
     error: ConfigError | None = None
@@ -142,10 +156,22 @@ def explain_key(config: Config, key: str, scope: Scope, known: Collection[str] =
     )
 
 
-def _unknown_key(key: str, known: Collection[str]) -> ConfigError:
-    listed = sorted((name for name in known if not name.startswith("bps")), key=str.casefold)
-    hint = did_you_mean(key, listed) or f"Keys are, among others: {', '.join(listed[:_MAX_LISTED])}."
+def _unknown_key(key: str, path: tuple[str, ...], known: Collection[str], schema: JsonSchema) -> ConfigError:
+    *sections, last = path
+    below = find_key_schema(sections, schema) if sections else None
+    keys = keys_of_schema(below, schema) if below is not None else ()
+    if keys:
+        section, likely = ".".join(sections), nearest(last, keys)
+        hint = f"Did you mean '{section}.{likely}'?" if likely else f"'{section}' has {_some(keys)}."
+    else:
+        names = (name for name in known if not name.startswith("bps"))
+        hint = did_you_mean(key, names) or "All keys: longshore config schema"
     return ConfigError(f"nothing defines '{key}', and Longshore has no key of that name", hint=hint)
+
+
+def _some(keys: Sequence[str]) -> str:
+    more = f" and {len(keys) - _MAX_LISTED} more" if keys[_MAX_LISTED:] else ""
+    return ", ".join(keys[:_MAX_LISTED]) + more
 
 
 def _overridden_values(node: Node | None) -> Iterator[OverriddenValue]:

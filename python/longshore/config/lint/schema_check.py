@@ -223,6 +223,22 @@ def find_unknown_keys(
             yield (*path, key), item, set(properties)
 
 
+def find_key_schema(path: Sequence[str], whole: JsonSchema) -> JsonSchema | None:
+    """Return the schema of a key, given by the keys that lead to it; ``None`` if no schema names it."""
+    schema: JsonSchema | None = whole
+    for key in path:
+        if schema is None:
+            return None
+        properties, others = _schema_keys(schema, whole)
+        schema = properties.get(key, others)
+    return schema
+
+
+def keys_of_schema(schema: JsonSchema, whole: JsonSchema) -> tuple[str, ...]:
+    """Return the keys that the schema of a map names."""
+    return tuple(_schema_keys(schema, whole)[0])
+
+
 def _schema_keys(schema: JsonSchema, whole: JsonSchema) -> tuple[dict[str, JsonSchema], JsonSchema | None]:
     """The schema per key that a schema names, and the schema of all other keys if it has one."""
     properties: dict[str, JsonSchema] = {}

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, TypeAlias
 
+from longshore.config.profile.placeholder_advice import placeholder_advice
 from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import Node, to_node
 from longshore.config.values.quantities import parse_bool
@@ -17,7 +18,6 @@ from longshore.config.values.scope import RawValue, Scope, empty_text
 from longshore.config.values.search import Config
 from longshore.config.values.templates import Template, expand_env, quote_value, undelay_env
 from longshore.errors import ConfigError, UndefinedVariableError
-from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 
 CommandTemplate: TypeAlias = Template | tuple[Template, ...]
@@ -141,7 +141,7 @@ def _undefined_in_command(name: str, origin: Origin | None, config: Config, scop
     extra = name.startswith("extra") and name.endswith("Options")
     if extra or name.endswith("PreCmdOpts") or name in _OPTIONAL_NAMES:
         return empty_text(name, origin)
-    guess = did_you_mean(name, config.names(scope))
+    guess = placeholder_advice(name, config, scope)
     raise UndefinedVariableError(
         f"the command uses '{{{name}}}', which nothing defines",
         origin=origin,

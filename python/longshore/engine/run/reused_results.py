@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 import msgspec
 
@@ -14,11 +13,8 @@ from longshore.engine.state.run_state import RunState
 from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.event import Ended, Event, Submitted, Submitting
-from longshore.model.run.input_files import REUSED_JOBS, ReusedJobs
+from longshore.model.run.input_files import REUSED_BATCH, REUSED_FROM, REUSED_JOBS, ReusedJobs
 from longshore.world.files.read_file import read_file
-
-REUSED_BATCH: Final = "reused"
-"""Id of the batch of all attempts that another run made."""
 
 
 def make_reuse_events(run: RunPaths, state: RunState, *, tag: str) -> Iterator[Event]:
@@ -51,7 +47,7 @@ def list_reuse_events(
         yield Submitted(b=REUSED_BATCH, id=earlier_run, t=t)
     for job in sorted({*new, *begun}):
         why = f"kept from run '{earlier_run}'"
-        yield Ended(j=job, a=1, exit=0, reason=why, extra={"reused_from": earlier_run}, t=t)
+        yield Ended(j=job, a=1, exit=0, reason=why, extra={REUSED_FROM: earlier_run}, t=t)
 
 
 def read_reused_jobs(run: RunPaths) -> ReusedJobs | None:

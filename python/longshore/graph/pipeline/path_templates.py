@@ -220,12 +220,14 @@ def _check_field(
     name = field.name
     what = f"the command of the task '{task.label}' uses '{{{name}}}'"
     if name in description.dimensions and name not in task.dimensions:
-        hint = f"Its dimensions are {', '.join(task.dimensions) or 'none'}."
+        hint = f"Add it to the task: 'dimensions: [{', '.join([*task.dimensions, name])}]'."
         raise ConfigError(f"{what}, which is not one of its dimensions", origin=word.origin, hint=hint)
     if name not in description.datasets:
         return
     if name not in task.inputs and name not in task.outputs:
-        raise ConfigError(f"{what}, which is neither its input nor its output", origin=word.origin)
+        kind = "inputs" if name in description.makers else "inputs or outputs"
+        hint = f"Add '{name}' to the {kind} of '{task.label}'."
+        raise ConfigError(f"{what}, which is neither its input nor its output", origin=word.origin, hint=hint)
     if field.spec:
         raise ConfigError(f"{what} with a format, but a path is written as it is", origin=word.origin)
     alone = not isinstance(task.command.value, list) or word.value == f"{{{name}}}"

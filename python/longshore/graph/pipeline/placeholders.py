@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
+from longshore.config.profile.placeholder_advice import PROVIDED
 from longshore.config.values.merge import Node
 from longshore.errors import ConfigError, ErrorDetail
 from longshore.graph.declaration.description import FileKind, PipelineDeclaration, TaskEntry
@@ -46,16 +47,6 @@ _NAMING: Final = re.compile(
 """Commands of the shell that give values to the variables that follow."""
 _BASES: Final = frozenset({"wildcards", "input", "output", "params", "resources", "config", "log", "meta", "task"})
 """Names before a dot or a bracket in commands of other systems."""
-_PROVIDED: Final = {
-    "cpus": "LONGSHORE_JOB_CPUS",
-    "threads": "LONGSHORE_JOB_CPUS",
-    "mem_mb": "LONGSHORE_JOB_MEMORY_MB",
-    "memory": "LONGSHORE_JOB_MEMORY_MB",
-    "disk_mb": "LONGSHORE_JOB_DISK_MB",
-    "tmpdir": "TMPDIR",
-    "attempt": "LONGSHORE_JOB_ATTEMPT",
-}
-"""Variable of a job's environment that has the value of a foreign name."""
 
 
 def refuse_foreign_placeholders(
@@ -173,7 +164,7 @@ def _right_spelling(name: str, keys: list[str], task: TaskEntry) -> str:
         meant = name
     if meant:
         return f"Did you mean '{{{meant}}}'?"
-    if variable := _PROVIDED.get(last):
+    if variable := PROVIDED.get(last):
         return f"Did you mean '${variable}'?"
     names = ", ".join(f"'{{{each}}}'" for each in known)
     return did_you_mean(last, known) or (f"The task has {names}." if known else "")

@@ -46,6 +46,10 @@ def describe_input_change(path: str, before: InputFile | None, now: InputFile | 
 REUSED_JOBS: Final = "reused-jobs.json"
 REUSED_JOBS_FORMAT: Final = 1
 """Version of the file's format."""
+REUSED_BATCH: Final = "reused"
+"""Id of the batch of all attempts that another run made."""
+REUSED_FROM: Final = "reused_from"
+"""Field of the end of such an attempt: the id of that run."""
 
 
 class ReusedJobs(msgspec.Struct, frozen=True, kw_only=True):

@@ -100,7 +100,10 @@ class RunningJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A job that failed, by its newest attempt."""
+    """A job that failed, by the newest attempt that ended.
+
+    `message` is the last line of its log that tells of an error, and empty if there is none.
+    """
 
     name: str
     label: str
@@ -109,6 +112,15 @@ class JobFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     signal: int | None = None
     reason: str | None = None
     ended_at: float | None = None
+    attempt: int = 0
+    message: str = ""
+
+
+class Retries(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Jobs whose newest attempt to end failed, and that are retried: their number, and those that failed last."""
+
+    jobs: int = 0
+    newest: tuple[JobFailure, ...] = ()
 
 
 class ExitCodes(msgspec.Struct, frozen=True, kw_only=True):
@@ -161,6 +173,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
         Exit codes of failed jobs, per label.
     last_failures
         The jobs that failed last, the newest first.
+    retries
+        Jobs of a live run whose newest attempt failed, and that are retried.
     labels
         Run times and memory, per label.
     """
@@ -173,6 +187,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     badput: Mapping[Cause, Badput] = msgspec.field(default_factory=dict)
     exit_codes: Mapping[str, ExitCodes] = msgspec.field(default_factory=dict)
     last_failures: tuple[JobFailure, ...] = ()
+    retries: Retries = Retries()
     labels: Mapping[str, LabelSummary] = msgspec.field(default_factory=dict)
 
 

@@ -13,6 +13,10 @@ _LINE_END: Final = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 _ITEM: Final = re.compile(r" *-(?=\s|$)")
 _KEY: Final = re.compile(r" *(?P<name>[^\s#:\[\]{},&*!|>'\"%@`-][^:#]*?|'[^']*'|\"[^\"]*\")\s*:(?=\s|$)(?P<value>.*)")
 _PLACEHOLDER: Final = re.compile(r"(?:^|[\s\[,:])(\{[A-Za-z_][\w.]*\})")
+_TEXT_WITH_PLACEHOLDER: Final = re.compile(
+    r"(?<![^\s\[,:{])[^\s\[\]{},\"'#:&*!|>][^\s\[\]{},\"']*(\{[A-Za-z_][\w.]*(?::[^{}\s]*)?\})(?:\{[A-Za-z_][\w.:]*\}|[^\s\[\]{},\"'])*"
+)
+"""A word outside quotation marks that has a placeholder behind its first character."""
 _OPENERS: Final = {"[": "]", "{": "}", '"': '"', "'": "'"}
 
 
@@ -44,7 +48,8 @@ def explain_syntax_error(error: yaml.MarkedYAMLError, text: str) -> SyntaxProble
         # libyaml reports the end of a text one line too late.
         line, column = len(lines) - 1, len(lines[-1])
     if "\t" not in lines[line][: column + 1]:
-        found = _unquoted_placeholder(lines, line, column) or _unclosed(error, lines, line) or _indentation(lines, line)
+        found = _unquoted_placeholder(lines, line, column) or _placeholder_in_map(error, lines, line)
+        found = found or _unclosed(error, lines, line) or _indentation(lines, line)
         if found:
             return found
     problem = (error.problem or "it has an error")[:200]
@@ -76,6 +81,20 @@ def _unquoted_placeholder(lines: list[str], line: int, column: int) -> SyntaxPro
                 found.start(1),
                 f'Quote the whole text, as in "{name}...": a brace opens a map.',
             )
+    return None
+
+
+def _placeholder_in_map(error: yaml.MarkedYAMLError, lines: list[str], line: int) -> SyntaxProblem | None:
+    """Explain text with a placeholder in a map or list of one line: its brace opens another map."""
+    if "flow" not in (error.context or ""):
+        return None
+    for found in _TEXT_WITH_PLACEHOLDER.finditer(lines[line]):
+        return SyntaxProblem(
+            f"a text with the placeholder '{found[1]}' is not quoted",
+            line,
+            found.start(),
+            f'Quote the whole text: "{found.group()}". Between braces or brackets, a brace opens a map.',
+        )
     return None
 
 

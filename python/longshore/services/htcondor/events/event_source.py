@@ -18,7 +18,8 @@ from longshore.contract.context import Mark, RunPaths, Unreachable
 from longshore.contract.service import StaleMarkError
 from longshore.engine.journal.chain import life_path
 from longshore.engine.journal.read_journal import read_since
-from longshore.engine.run.reused_results import REUSED_BATCH, list_reuse_events, read_reused_jobs
+from longshore.engine.run.reused_results import list_reuse_events, read_reused_jobs
+from longshore.model.run.input_files import REUSED_BATCH
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.apply_event import apply_event

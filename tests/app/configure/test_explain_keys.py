@@ -1,0 +1,54 @@
+"""`config explain` knows every key of the schema, also with the sections that lead to it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from longshore.app.configure.configuration import explain_keys, read_draft
+from longshore.cli.show.config import explain_text
+from longshore.config.lint.explain import KeyExplanation
+
+PIPELINE = "pipeline: {tasks: {count: {command: 'true'}}}\n"
+FINAL = "finalJob: {command: 'cat table.tsv'}\n"
+
+
+def explain(folder: Path, text: str, key: str) -> KeyExplanation:
+    path = folder / "run.yaml"
+    path.write_text(text, "utf-8")
+    return explain_keys(read_draft(path, now=0), [key], current={}, given=())[key]
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "told"),
+    [
+        (PIPELINE + FINAL, "finalJob.whenRun", 'finalJob.whenRun: not set; by default "ALWAYS"'),
+        (PIPELINE + FINAL, ".finalJob.whenRun", '.finalJob.whenRun: not set; by default "ALWAYS"'),
+        (PIPELINE, "finalJob.whenRun", 'finalJob.whenRun: not set; by default "NEVER"'),
+        (PIPELINE, "pipetask.count.requestMemory", "pipetask.count.requestMemory: not set"),
+        (PIPELINE, "memoryLimit", "memoryLimit: not set"),
+    ],
+)
+def test_a_key_that_nothing_sets_is_known(tmp_path: Path, text: str, key: str, told: str) -> None:
+    explained = explain(tmp_path, text, key)
+    assert (explained.is_found, explained.error) == (False, None)
+    assert explain_text({key: explained}) == told
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [
+        ("finalJob.whenrun", "Did you mean 'finalJob.whenRun'?"),
+        ("pipetask.count.requestMemry", "Did you mean 'pipetask.count.requestMemory'?"),
+        ("requestMemry", "Did you mean 'requestMemory'?"),
+        ("finalJob.qqq", "'finalJob' has whenRun, "),
+        ("qqq", "All keys: longshore config schema"),
+        ("qqq.whenRun", "All keys: longshore config schema"),
+    ],
+)
+def test_an_unknown_key_is_an_error_with_the_way_out(tmp_path: Path, key: str, hint: str) -> None:
+    explained = explain(tmp_path, PIPELINE + FINAL, key)
+    assert explained.error is not None
+    assert explained.error.message == f"nothing defines '{key}', and Longshore has no key of that name"
+    assert explained.error.hint.startswith(hint)

@@ -1,0 +1,61 @@
+"""Results that a run took over from an earlier one: reports, explanations and logs lead to that run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.app.written_run import NOW, WrittenRun
+
+from longshore.app.inspect.explain_job import explain_job
+from longshore.app.inspect.logs import find_logs
+from longshore.app.report.report import report_run
+from longshore.cli.show.job_text import explanation_text
+from longshore.engine.run.reused_results import make_reuse_events
+from longshore.errors import RunNotFoundError
+from longshore.model.run.event import Life
+from longshore.model.run.input_files import REUSED_JOBS, ReusedJobs
+
+
+@pytest.fixture
+def reused(tmp_path: Path) -> WrittenRun:
+    """A run that took over the results of the jobs j0 and j1 from the run 'bryvbx'."""
+    made = WrittenRun(tmp_path / "run")
+    made.begin()
+    record = ReusedJobs(run="bryvbx", path=str(tmp_path / "earlier"), jobs=(0, 1))
+    (made.run.root / REUSED_JOBS).write_bytes(msgspec.json.encode(record))
+    for n, event in enumerate(make_reuse_events(made.run, made.state, tag="t"), start=1):
+        assert not isinstance(event, Life)
+        numbered = msgspec.structs.replace(event, n=n, t=NOW)
+        made.write(numbered)
+        made.know(numbered)
+    return made
+
+
+def test_explain_names_the_run_and_the_command_that_prints_the_log(reused: WrittenRun) -> None:
+    text = explanation_text(explain_job(reused.opened, "j1"), now=NOW)
+    assert "  Its result was kept from run 'bryvbx'." in text.splitlines()
+    assert "Attempt 1: kept from run 'bryvbx'; its log: longshore logs bryvbx j1" in text.splitlines()
+    assert "its result was kept from run 'bryvbx'" in text.rpartition("History")[2]
+    for word in ("reused_from", "batch", ".log\n", "Attempt 1: succeeded"):
+        assert word not in text
+
+
+def test_the_log_of_such_a_job_is_in_the_earlier_run(reused: WrittenRun) -> None:
+    with pytest.raises(RunNotFoundError) as told:
+        find_logs(reused.opened, job="j1")
+    assert told.value.message == "job 'j1' has no log in this run: its result was kept from run 'bryvbx'"
+    assert told.value.hint == "Its log: longshore logs bryvbx j1"
+    with pytest.raises(RunNotFoundError, match="no attempt of it has begun"):
+        find_logs(reused.opened, job="j2")
+
+
+def test_the_report_says_how_many_results_were_kept(reused: WrittenRun) -> None:
+    assert "Kept: results of 2 jobs, from run 'bryvbx'" in report_run(reused.opened, details=False).specifics
+
+
+def test_logs_of_a_label_lead_to_the_earlier_run(reused: WrittenRun) -> None:
+    of_a, of_b = (find_logs(reused.opened, labels=[label]).notes for label in ("a", "b"))
+    assert of_a == ("3 of these jobs have no such log; logs of results that were kept are in run 'bryvbx'",)
+    assert of_b == ("3 of these jobs have no such log",)

@@ -1,0 +1,97 @@
+"""Jobs that are retried: how their attempts failed is told at once, not only when no attempt is left."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.app.written_run import NOW, WrittenRun, course
+
+from longshore.app.inspect.explain_job import explain_job
+from longshore.app.inspect.logs import find_logs
+from longshore.app.report.report import report_run
+from longshore.cli.show.job_text import explanation_text, state_reasons
+from longshore.cli.show.run_screen import frame_lines
+from longshore.cli.show.run_summary_text import run_summary_lines
+from longshore.cli.show.styled import plain
+from longshore.cli.terminal import Terminal
+from longshore.engine.settings import SETTINGS_PATH, EngineSettings
+from longshore.model.run.event import Deleted
+from longshore.model.run.report import JobFailure, RunSummary
+from longshore.model.run.states import Cause
+
+TERMINAL = Terminal(width=120, height=40, has_color=False, has_unicode=True)
+
+
+@pytest.fixture
+def retried(tmp_path: Path) -> Iterator[WrittenRun]:
+    """A live run whose job j1 failed with exit code 3, and waits for its next attempt."""
+    made = WrittenRun(tmp_path / "run")
+    lock = os.open(made.run.engine_lock, os.O_RDWR | os.O_CREAT)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    made.begin()
+    for event in course()[:9]:
+        made.write(event)
+        made.know(event)
+    made.snapshot()
+    (made.run.wms).mkdir()
+    (made.run.root / SETTINGS_PATH).write_bytes(msgspec.json.encode(EngineSettings()))
+    log = made.run.root / made.run.log_of(1, "j1", "a", 1)
+    log.parent.mkdir(parents=True)
+    log.write_text("begins\ncp: cannot stat 'b.fastq'\nbye\n", "utf-8")
+    yield made
+    os.close(lock)
+
+
+def summary_of(run: WrittenRun) -> RunSummary:
+    summary = report_run(run.opened, details=False, now=NOW + 100).summary
+    assert summary
+    return summary
+
+
+def test_the_report_tells_exit_code_and_log_line(retried: WrittenRun) -> None:
+    summary = summary_of(retried)
+    assert (summary.failures, summary.last_failures) == ((), ())
+    message = "cp: cannot stat 'b.fastq'"
+    (newest,) = summary.retries.newest
+    assert newest == JobFailure(
+        name="j1", label="a", cause=Cause.EXIT, exit_code=3, ended_at=newest.ended_at, attempt=1, message=message
+    )
+    assert f"Retried: 1 job, j1, attempt 1 (exit code 3): {message}" in run_summary_lines(summary)
+
+
+def test_the_live_view_tells_exit_code_and_log_line(retried: WrittenRun) -> None:
+    report = report_run(retried.opened, details=False, now=NOW + 100)
+    lines = list(map(plain, frame_lines(report, TERMINAL, now=NOW + 100)))
+    place = lines.index("Retried: 1 job")
+    assert lines[place + 1] == "  j1  exit code 3: cp: cannot stat 'b.fastq'"
+
+
+def test_logs_of_failed_jobs_name_one_that_is_tried_again(retried: WrittenRun) -> None:
+    (note,) = find_logs(retried.opened, failed=True).notes
+    assert note == (
+        "no job has failed for good; a job is retried after a failed attempt, such as 'j1': "
+        f"longshore logs {retried.opened.reference} j1 --attempt 1"
+    )
+    assert find_logs(retried.opened, failed=True, labels=["b"]).notes == ("no job has failed",)
+
+
+def test_explain_does_not_offer_room_to_a_job_that_is_delayed(retried: WrittenRun) -> None:
+    explained = explain_job(retried.opened, "j1")
+    reasons = state_reasons(explained, now=NOW + 100)
+    assert reasons[0] == "Its attempt 1 ended badly: exit code 3."
+    assert reasons[1].startswith("It is tried again at ")
+    assert not any("There is room" in reason for reason in reasons)
+    assert "is submitted, in batch 1.1.1" in explanation_text(explained, now=NOW + 100)
+
+
+def test_a_job_that_succeeds_or_is_cancelled_is_not_tried_again(retried: WrittenRun) -> None:
+    cancelled = Deleted(n=10, t=NOW, jobs=(1,))
+    retried.write(cancelled)
+    retried.know(cancelled)
+    retried.snapshot()
+    assert summary_of(retried).retries.jobs == 0
