@@ -11,10 +11,9 @@ from tests.doors import replace_calls
 from tests.engine.dying_files import DyingFiles
 from tests.engine.simulation import Crash, Simulation
 
-from longshore.engine.run.reused_results import REUSED_BATCH
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.event import Ended, Submitting
-from longshore.model.run.input_files import REUSED_JOBS, ReusedJobs
+from longshore.model.run.input_files import REUSED_BATCH, REUSED_JOBS, ReusedJobs
 from longshore.model.run.states import JobState
 from longshore.world.files.system import files
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
-from longshore.app.runs.open_run import is_missing
 from longshore.cli.show.format import escape_controls
 from longshore.config.lint.secrets import hide_secrets
 
@@ -37,6 +37,6 @@ def contents_text(contents: RunContents) -> str:
 
 def forgotten_line(outcome: ForgottenRun) -> str:
     """Format the outcome of forgetting a run."""
-    what = "is gone" if is_missing(outcome.path) else "stays"
+    what = "stays" if os.path.lexists(outcome.path) else "is gone"
     where = f"; its directory {what}: {outcome.path}" if outcome.path else ""
     return escape_controls(f"Forgot run {outcome.id}{where}")
