@@ -19,7 +19,6 @@ from longshore.contract.service import StaleMarkError
 from longshore.engine.journal.chain import life_path
 from longshore.engine.journal.read_journal import read_since
 from longshore.engine.run.reused_results import list_reuse_events, read_reused_jobs
-from longshore.model.run.input_files import REUSED_BATCH
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.state.apply_event import apply_event
@@ -28,6 +27,7 @@ from longshore.engine.state.run_state import RunState
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.codec import encode_line
 from longshore.model.run.event import PLAIN_FORMAT, BriefEvent, Deleted, Event, Finished, Life, Restarted, Steer
+from longshore.model.run.input_files import REUSED_BATCH
 from longshore.model.run.states import JobState
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.services.htcondor.events.cache import (
