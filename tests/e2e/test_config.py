@@ -213,6 +213,7 @@ def test_explain_goes_on_behind_what_cannot_be_worked_out(cli: Cli, tmp_path: Pa
     assert queue == {
         "found": True,
         "value": "q",
+        "default": None,
         "origin": {"file": "run.yaml", "line": 3, "column": 8, "layer": "file"},
         "written": "q",
         "overrode": [],

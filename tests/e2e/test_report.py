@@ -165,8 +165,13 @@ def test_a_run_that_was_moved_and_one_that_was_removed(cli: Cli, write_run: Writ
     assert "new path" in lost.stderr
     every = cli("report")
     assert every.returncode == 0
-    assert every.stderr == f"longshore: removed or moved: {first['id']}, {second['id']}\n"
-    assert cli("report", "--json").json["notes"] == [f"removed or moved: {first['id']}, {second['id']}"]
+    assert (
+        every.stderr
+        == f"longshore: removed or moved: {first['id']}, {second['id']}; to forget them: longshore forget --missing\n"
+    )
+    assert cli("report", "--json").json["notes"] == [
+        f"removed or moved: {first['id']}, {second['id']}; to forget them: longshore forget --missing"
+    ]
     run = the_run(cli, "moved")
     assert (run["id"], run["state"], run["path"]) == (first["id"], "SUCCEEDED", str(tmp_path / "moved"))
     assert the_run(cli, first["id"]) == run, "once it was found by its path, its id finds it again"

@@ -302,4 +302,4 @@ def test_a_placeholder_of_another_system_is_an_error_at_its_command(tmp_path: Pa
     (found,) = [each for each in lint_file(path, now=0).findings if each.severity is Severity.ERROR]
     assert found.message == "the command of the task 'align' uses '{wildcards.sample}', which nothing replaces"
     assert found.hint.startswith("Did you mean '{sample}'?")
-    assert (found.origin.line, found.origin.column) == (4, 50)
+    assert (found.origin.line, found.origin.column) == (4, 55)

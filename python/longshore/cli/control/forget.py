@@ -20,7 +20,7 @@ def command(runs: tuple[str, ...], *, missing: bool, force: bool, as_json: bool)
     from longshore.cli.show.adopt_forget_text import forgotten_line
 
     if not runs and not missing:
-        raise click.UsageError("Name the runs, as in 'longshore forget RUN', or use --missing.")
+        raise click.UsageError("Name the runs, as in 'longshore forget @last', or use --missing.")
     forgotten = api.forget_missing_runs() if missing else []
     if not as_json:
         for each in forgotten:
