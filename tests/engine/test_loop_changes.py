@@ -13,10 +13,11 @@ from tests.engine.simulation import Crash, Simulation, fails
 from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.lines.codec import workflow_lines
-from longshore.model.run.event import Restarted
+from longshore.model.run.event import Restarted, Submitting
 from longshore.model.run.states import JobState
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow.request import Request
 from longshore.model.workflow.workflow import Workflow
 from longshore.testing.fakes import AttemptOutcome, FakeManager
 from longshore.world.files.atomic import create_file
@@ -29,13 +30,13 @@ CHAINS = {"a_0": (), "b_0": (), "a_1": ("a_0",), "b_1": ("b_0",)}
 NEW = {"n_0": (), "b_0": (), "a_0": (), "b_1": ("b_0",), "a_1": ("a_0", "n_0")}
 
 
-def change_workflow(sim: Simulation) -> None:
+def change_workflow(sim: Simulation, request: Request | None = None) -> None:
     """Begin a submission in which `n_0` is new, `a_1` waits for it as well, and the command of `b_0` is another."""
     run = sim.run
     # The manager knows members by number, and the numbers are others now.
     sim.manager = FakeManager(sim.clock, lambda _job, _attempt: AttemptOutcome())
     old = JobTable(run).names
-    settings = JobSettings(label="a")
+    settings = JobSettings(label="a", request=request or Request())
     jobs = [Job(name=name, label="a", command=("true", name), settings=settings) for name in NEW]
     workflow = Workflow("w", Dag.by_name(jobs, [(before, name) for name, these in NEW.items() for before in these]))
     names = [job.name for job in workflow]
@@ -95,6 +96,23 @@ def test_a_failed_job_that_changed_has_its_attempts_counted_on(tmp_path: Path) -
     engine.restart()
     assert engine.run() is JobState.SUCCEEDED
     assert sum(sim.state().count_states().values()) == len(NEW)
+
+
+def test_what_a_user_set_changes_the_request_of_the_new_workflow(tmp_path: Path) -> None:
+    sim = Simulation(tmp_path, CHAINS, outcome=fails(1, until=9))
+    sim.engine().run()
+    values = {"requestMemory": "8G"}
+    write_intervention(sim.run, InterventionRecord(who="me", act="restart", set=values))
+    again = sim.engine("restart")
+    again.restart()
+    again.run()
+    change_workflow(sim, Request(cpus=3, memory_b=1 << 20))
+    engine = sim.engine("restart")
+    engine.restart()
+    assert engine.run() is JobState.SUCCEEDED
+    job = JobTable(sim.run).names.index("b_0")
+    asked = [event.request for event in sim.of(Submitting) if job in dict(event.jobs)]
+    assert (asked[-1].cpus, asked[-1].memory_b) == (3, 8 << 30)
 
 
 def test_files_of_jobs_keep_their_numbers(tmp_path: Path) -> None:

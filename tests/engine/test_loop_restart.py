@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.doors import replace_calls
+from tests.engine.dying_files import DyingFiles
 from tests.engine.simulation import Crash, Hooked, Simulation, fails, leave_at
 
 from longshore.engine.rundir.interventions import InterventionRecord, read_interventions, write_intervention
@@ -85,27 +82,6 @@ def test_a_finished_run_taken_up_again_finishes_at_once(tmp_path: Path) -> None:
     assert sim.engine("resume").run() is JobState.SUCCEEDED
     sim.check()
     assert len(sim.asked("submit")) == 3
-
-
-class DyingFiles:
-    """Calls on files, of which the given one kills the engine, before or after it."""
-
-    def __init__(self, at: int, *, after: bool) -> None:
-        self.calls = 0
-        self._at = at
-        self._after = after
-        self.write = partial(self._call, os.write)
-        self.fdatasync = partial(self._call, os.fdatasync)
-        self.unlink = partial(self._call, os.unlink)
-
-    def _call(self, call: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        self.calls += 1
-        if self.calls == self._at and not self._after:
-            raise Crash
-        result = call(*arguments, **named)
-        if self.calls == self._at:
-            raise Crash
-        return result
 
 
 @pytest.mark.parametrize("after", [False, True])

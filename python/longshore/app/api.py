@@ -738,7 +738,7 @@ def split_sets(pairs: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]
 
 
 def compare_run(run: OpenRun, sets: tuple[str, ...] = (), *, new_graph: bool = False) -> RunComparison:
-    """Compare what a run was made from with what is there now; only what changes a job counts.
+    """Compare the sources of a run with their present content; only changes of jobs count.
 
     Parameters
     ----------

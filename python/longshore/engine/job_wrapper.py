@@ -127,7 +127,7 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def findings(self) -> tuple[OutputFinding, ...] | None:
-        """What is wrong with its outputs; ``None`` if they were not checked."""
+        """Missing, stale and empty outputs; ``None`` if they were not checked."""
         try:
             return None if self.refused else parse_findings(self.out)
         except ValueError:

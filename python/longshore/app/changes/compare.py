@@ -1,4 +1,4 @@
-"""Compares what a run was made from with what is there now; only what changes a job counts."""
+"""Comparison of a run's sources with their present content; only changes of jobs count."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ _CHANGES: Final = frozenset({MatchReason.NEW, MatchReason.COMMAND, MatchReason.I
 def compare_run(
     opened: OpenRun, sets: tuple[str, ...] = (), *, graph_folder: Path | None = None, progress: Progress | None = None
 ) -> RunComparison:
-    """Compare what the newest submission of a run was made from with what is there.
+    """Compare the sources of a run's newest submission with their present content.
 
     `sets` are the ``KEY=VALUE`` of this command. With `graph_folder`, a quantum graph is made again there. An error of
     the present configuration is in the result.

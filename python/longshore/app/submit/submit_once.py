@@ -84,7 +84,7 @@ def submit_once(prepared: PreparedRun, progress: RecordingProgress) -> Submitted
 
 
 def _clear_interrupted(prepared: PreparedRun) -> str:
-    """Remove a run that was not handed over before an interruption; return what is left."""
+    """Remove an interrupted run unless its submission began; return a sentence for the user."""
     run = prepared.run
     has_begun = run.submitting.exists() or (run.journal.is_dir() and any(run.journal.iterdir()))
     if has_begun or (run.card.exists() and read_card(run).submissions):

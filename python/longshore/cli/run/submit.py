@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class SubmitOptions(OptionRecord, frozen=True, kw_only=True):
-    """Options: what is refused, and the earlier run whose results are kept."""
+    """Options of `submit`: refusals, and the run to reuse."""
 
     force: bool
     strict: bool

@@ -1,4 +1,4 @@
-"""Finds user-written sections of which no key has an effect, and the reason."""
+"""Checks for user-written sections without effect."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _GRAPH_KEYS: Final = ("graphFile", "graphSource")
 
 
 def find_ineffective_sections(root: Node, *, payload_read: bool) -> Iterator[Finding]:
-    """Warn of each known section of which no key has an effect, and of a final job with one command given twice.
+    """Warn of each section without effect, and of a final job with its command given twice.
 
     `payload_read` says that the kind of the payload is known: a quantum graph adds defaults to some sections.
     """

@@ -1,4 +1,4 @@
-"""Advice on placeholders of a command that nothing defines: the right spelling, or what there is instead."""
+"""Hints for undefined placeholders in commands."""
 
 from __future__ import annotations
 

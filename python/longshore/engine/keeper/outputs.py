@@ -54,7 +54,7 @@ class Outputs:
         return found
 
     def check(self, path: str, before: Look | None) -> str:
-        """Return what is wrong with an output; empty if nothing is."""
+        """Return ``missing``, ``stale`` or ``empty``; an empty text for a good output."""
         after = look_at(path)
         if after is None:
             if self.is_local_disk:

@@ -9,6 +9,7 @@ from heapq import heappop, heappush
 import msgspec
 
 from longshore.contract.batch import Limits
+from longshore.engine.policy.change_request import change_request
 from longshore.engine.policy.retry import BadEnds, RetryRules, decide_retry
 from longshore.engine.schedule.lanes import NO_AMOUNTS, Lane, Lanes
 from longshore.engine.schedule.ready_queue import ReadyQueue, compute_pressures
@@ -109,6 +110,8 @@ class Scheduler:
         self._throttle = Throttle(state, state.labels)
         self._lanes = lanes
         self._requests: dict[Hashable, _RegisteredRequest] = {}
+        self._changed_requests: dict[tuple[object, ...], Request] = {}
+        """Requests of profiles as users changed them."""
         self._buckets: dict[Hashable, Hashable] = {}
         """Equal buckets as one object: there may be as many requests as jobs, and few buckets."""
         self._request_per_profile = [self._register(profile.request, profile) for profile in profiles]
@@ -127,7 +130,13 @@ class Scheduler:
 
     def first_request_of(self, job: int) -> Request:
         """Return the request of a job's first attempt: the one that was set, else that of its profile."""
-        return self.state.set_requests.get(job) or self._profile(job).request
+        values = self.state.set_values.get(job)
+        if not values:
+            return self._profile(job).request
+        key = (self._profile_of[job], *values.items())
+        if key not in self._changed_requests:
+            self._changed_requests[key] = change_request(self._profile(job).request, values)
+        return self._changed_requests[key]
 
     def planned_request_of(self, job: int) -> Request:
         """Return the request that a new intervention changes: it includes earlier ones that take effect later."""
@@ -405,8 +414,8 @@ class Scheduler:
 
     def _registered_request(self, job: int) -> _RegisteredRequest:
         state = self.state
-        if request := state.requests.get(job) or state.set_requests.get(job):
-            return self._register(request, self._profile(job))
+        if job in state.requests or job in state.set_values:
+            return self._register(self.request_of(job), self._profile(job))
         return self._request_per_profile[self._profile_of[job]]
 
     def _register(self, request: Request, profile: SchedulerProfile) -> _RegisteredRequest:

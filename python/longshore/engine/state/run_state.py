@@ -69,8 +69,8 @@ class ActiveInterventions:
         """Most jobs that may be active at once, per label and (`steering.WHOLE_RUN`) in all."""
         self.held: set[int] = set()
         """Held jobs: not started, and not retried if they run."""
-        self.set_requests: dict[int, Request] = {}
-        """Request of a job's first attempt, in place of that of its profile."""
+        self.set_values: dict[int, Mapping[str, str]] = {}
+        """What users set of a job's request, as text per key; it changes the request of its profile."""
         self.delayed_sets: dict[int, list[Steer]] = {}
         """Requests that were set for active jobs, for their next attempts."""
         self.set_retries: dict[int, int] = {}
@@ -219,8 +219,9 @@ class RunState(AttemptState, ActiveInterventions):
 
     def set_request(self, job: int, event: Steer) -> None:
         """Set the request of a job that is not active."""
-        assert event.request is not None
-        self.set_requests[job] = event.request
+        # Only the keys: a later submission may have another request, on which they apply.
+        earlier = self.set_values.get(job)
+        self.set_values[job] = {**earlier, **event.set} if earlier else event.set
         if "requestMemory" in event.set:
             # From now on it grows from the value that was set.
             self.cause_counts.pop((job, Cause.OOM), None)

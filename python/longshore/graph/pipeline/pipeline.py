@@ -52,7 +52,7 @@ class ExternalFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SpreadOutput(msgspec.Struct, frozen=True, kw_only=True):
-    """A dataset of which one task writes several files, because the task lacks dimensions of the path."""
+    """A dataset with several files from one task, which lacks dimensions of their path."""
 
     label: str
     dataset: str

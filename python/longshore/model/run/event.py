@@ -119,7 +119,7 @@ class Started(_Numbered, frozen=True, kw_only=True, gc=False, tag="started"):
 
 
 class OutputState(StrEnum):
-    """What is wrong with a declared output after an attempt."""
+    """Fault of a declared output after an attempt."""
 
     MISSING = "missing"
     STALE = "stale"
@@ -128,7 +128,7 @@ class OutputState(StrEnum):
 
 
 class OutputFinding(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
-    """A declared output with which something is wrong after an attempt."""
+    """A declared output with a fault after an attempt."""
 
     output: int
     """Its number among the outputs of the job that are checked, from 0."""

@@ -32,9 +32,10 @@ _ValueT = TypeVar("_ValueT")
 
 
 class DagNodes:
-    """Nodes of a DAG with `size` jobs, of which the last may be the `final` one.
+    """Job numbers of the nodes of a DAG.
 
-    `numbers` has the job numbers of the newest submission, by those of the DAG; ``None`` if they are equal.
+    The DAG has `size` jobs; with `final`, the last is the final job. `numbers` has the job numbers of the newest
+    submission, by those of the DAG; ``None`` if they are equal.
     """
 
     def __init__(self, size: int, *, final: bool, numbers: Mapping[int, int] | None = None) -> None:
