@@ -1,6 +1,6 @@
 """``python -m longshore``."""
 
-from longshore.cli.main import main
+from longshore.cli.start import main
 
 if __name__ == "__main__":
     main()

@@ -16,7 +16,7 @@ from tests.house import htcondor_reference, schemas, slurm_reference
 from tests.house.reference import PAGE, page
 from tests.pages import fences, program, typed
 
-from longshore.cli.options import INTERRUPTED
+from longshore.cli.interrupts import INTERRUPTED
 from longshore.errors import LongshoreError
 from longshore.model.run.states import STATE_EXIT_STATUS
 from longshore.world import plugins

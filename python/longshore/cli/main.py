@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from longshore import __version__
+from longshore.cli.interrupts import INTERRUPTED, delay_interrupts, deliver_interrupts
 from longshore.cli.near_names import command_advice, option_advice
-from longshore.cli.options import INTERRUPTED, print_json
+from longshore.cli.options import print_json
 from longshore.errors import LongshoreError, OptionHelpRequest, UsageError
 
 if TYPE_CHECKING:
@@ -99,7 +100,11 @@ class LazyGroup(click.Group):
         """Import a command."""
         if cmd_name not in COMMANDS and cmd_name not in HIDDEN:
             return None
-        module = importlib.import_module(f"longshore.cli.{_MODULES[cmd_name]}")
+        delay_interrupts()
+        try:
+            module = importlib.import_module(f"longshore.cli.{_MODULES[cmd_name]}")
+        finally:
+            deliver_interrupts()
         name = _FUNCTION_NAMES.get(cmd_name, cmd_name)
         command: click.Command = getattr(module, "command", None) or getattr(module, name)
         if ctx.resilient_parsing:
@@ -239,6 +244,7 @@ def _print_error(error: LongshoreError, words: list[str], cause: Exception | Non
 
 def _call_command(words: list[str]) -> Any:
     """Call the command, or show a service's options where the user requested them."""
+    deliver_interrupts()
     try:
         return longshore.main(words, prog_name="longshore", standalone_mode=False)
     except OptionHelpRequest as requested:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import wraps
-from typing import Any, Final, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import click
 import msgspec
 
 Command = TypeVar("Command", bound=Callable[..., object])
-
-INTERRUPTED: Final = 130
-"""Exit status of a command that was interrupted (128 and the number of SIGINT)."""
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 ACCEPT_LOSS = click.option(

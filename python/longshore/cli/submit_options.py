@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from longshore.app import api
-from longshore.cli.options import INTERRUPTED, SERVICE, Command, print_json, print_notes
+from longshore.cli.interrupts import INTERRUPTED
+from longshore.cli.options import SERVICE, Command, print_json, print_notes
 
 if TYPE_CHECKING:
     from longshore.app.submit.submit_once import SubmittedRun

@@ -13,9 +13,9 @@ from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.payload.payload import note_kept_graph
 from longshore.app.progress import Progress
 from longshore.app.runs.open_run import OpenRun, open_run
-from longshore.app.submit.stages import advance_run, reserved_id
+from longshore.app.submit.stages import reserved_id, submit_plan
 from longshore.app.submit.submit import plan_new_run
-from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
+from longshore.app.submit.submit_once import SubmittedRun
 from longshore.app.submit.transform import RunPlan
 from longshore.contract.capabilities import Amendable
 from longshore.engine.rundir.job_table import JobTable
@@ -77,13 +77,13 @@ def submit_reusing(
             match=match,
         )
         if not dry_run:
-            prepared = advance_run(links.add_to(plan, match), PreparedRun, recording)
+            plan = links.add_to(plan, match)
     if dry_run:
         remove_entry(run_id)
         if plan.kept_files:
             note_kept_graph(plan.run.paths.root / plan.kept_files[0], progress)
         return result
-    return replace(result, submitted=advance_run(prepared, SubmittedRun, recording))
+    return replace(result, submitted=submit_plan(plan, recording))
 
 
 def _refuse_service(run: ResolvedRun, earlier: OpenRun) -> None:

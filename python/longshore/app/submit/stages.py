@@ -13,7 +13,7 @@ from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.payload.payload import note_kept_graph
 from longshore.app.plan.clustering import ClusteredRun, cluster_run
 from longshore.app.progress import Progress, RecordingProgress
-from longshore.app.submit.submit_once import PreparedRun, SubmittedRun, submit_once
+from longshore.app.submit.submit_once import PreparedRun, SubmittedRun, clear_interrupted, submit_once
 from longshore.app.submit.transform import RunPlan, plan_run
 from longshore.app.submit.write_run import write_run
 from longshore.model.wording import count_noun
@@ -55,6 +55,26 @@ def advance_run(
             record = _run_next_stage(record, progress)
             on_stage(record, time.perf_counter() - began)
     return record
+
+
+def submit_plan(plan: RunPlan, progress: RecordingProgress) -> SubmittedRun:
+    """Write the run directory of a plan with a reserved id, and submit it.
+
+    An interruption leaves nothing, or a run that is listed. Raises `LongshoreError` like `advance_run`.
+    """
+    is_prepared = False
+    try:
+        prepared = advance_run(plan, PreparedRun, progress)
+        is_prepared = True
+        return advance_run(prepared, SubmittedRun, progress)
+    except KeyboardInterrupt as interrupt:
+        # An interruption between the stages says nothing: no stage has cleared up after it.
+        left = str(interrupt) or clear_interrupted(plan.run.paths, plan.run.id, kept_files=plan.kept_files)
+        raise KeyboardInterrupt(left) from None
+    except BaseException:
+        if not is_prepared:
+            remove_entry(plan.run.id)
+        raise
 
 
 def _run_next_stage(record: StageRecord, progress: RecordingProgress) -> StageRecord:

@@ -10,8 +10,8 @@ from typing import Final
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.progress import HeldNotes, Progress, RecordingProgress
-from longshore.app.submit.stages import advance_run, noting_kept_graph, reserved_id
-from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
+from longshore.app.submit.stages import advance_run, noting_kept_graph, reserved_id, submit_plan
+from longshore.app.submit.submit_once import SubmittedRun
 from longshore.app.submit.submit_prepared import submit_prepared
 from longshore.app.submit.transform import RunPlan
 from longshore.errors import ErrorDetail, SubmissionRefusedError, UsageError
@@ -45,8 +45,7 @@ def submit(
         raise UsageError("'--force' is for a directory that was prepared", hint="Leave it out.")
     with reserved_id() as (run_id, now):
         plan, recording = plan_new_run(path, overrides, run_id=run_id, now=now, strict=strict, progress=progress)
-        prepared = advance_run(plan, PreparedRun, recording)
-    return advance_run(prepared, SubmittedRun, recording)
+    return submit_plan(plan, recording)
 
 
 def plan_new_run(

@@ -80,18 +80,23 @@ def submit_once(prepared: PreparedRun, progress: RecordingProgress) -> Submitted
         return _submit_locked(prepared, progress)
     except KeyboardInterrupt as interrupt:
         # The text of an inner one says more.
-        raise KeyboardInterrupt(str(interrupt) or _clear_interrupted(prepared)) from None
+        left = str(interrupt) or clear_interrupted(
+            prepared.run, prepared.card.id, keep=prepared.keep, kept_files=prepared.kept_files
+        )
+        raise KeyboardInterrupt(left) from None
 
 
-def _clear_interrupted(prepared: PreparedRun) -> str:
+def clear_interrupted(run: RunPaths, run_id: str, *, keep: bool = False, kept_files: tuple[str, ...] = ()) -> str:
     """Remove an interrupted run unless its submission began; return a sentence for the user."""
-    run = prepared.run
     has_begun = run.submitting.exists() or (run.journal.is_dir() and any(run.journal.iterdir()))
     if has_begun or (run.card.exists() and read_card(run).submissions):
         return f"the run may go on. To end it: longshore cancel {run.root}"
-    if prepared.keep:
+    if keep:
         return f"nothing was submitted. To submit it: longshore submit {run.root}"
-    _withdraw(prepared, prepared.card, registered=True)
+    # Without a card it has only files that stay, or none.
+    if run.card.exists():
+        remove_run_directory(run, kept=kept_files)
+    remove_entry(run_id)
     return "nothing was submitted"
 
 

@@ -13,7 +13,7 @@ from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run, run_attributes
 from longshore.app.plan.checks import check_jobs
 from longshore.app.progress import Progress, RecordingProgress
-from longshore.app.submit.stages import advance_run, reserved_id
+from longshore.app.submit.stages import advance_run, reserved_id, submit_plan
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
 from longshore.app.submit.transform import RunPlan, single_job_profile
 from longshore.config.values.interpolate import Interpolator
@@ -46,26 +46,26 @@ def submit_script(path: Path, overrides: Overrides | None = None, *, progress: P
     """Prepare a run of one script and submit it."""
     recording = RecordingProgress(progress)
     with reserved_id() as (run_id, now):
-        prepared = _prepare(path, overrides, run_id=run_id, now=now, progress=recording)
-    return advance_run(prepared, SubmittedRun, recording)
+        plan = _plan(path, overrides, run_id=run_id, now=now, progress=recording)
+    return submit_plan(plan, recording)
 
 
 def prepare_script(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> PreparedRun:
     """Write the run directory of one script; its id is not registered."""
     with reserved_id() as (run_id, now):
-        prepared = _prepare(path, overrides, run_id=run_id, now=now, progress=RecordingProgress(progress))
+        recording = RecordingProgress(progress)
+        plan = _plan(path, overrides, run_id=run_id, now=now, progress=recording)
+        prepared = advance_run(plan, PreparedRun, recording)
     remove_entry(run_id)
     return prepared
 
 
-def _prepare(
-    path: Path, overrides: Overrides | None, *, run_id: str, now: float, progress: RecordingProgress
-) -> PreparedRun:
+def _plan(path: Path, overrides: Overrides | None, *, run_id: str, now: float, progress: RecordingProgress) -> RunPlan:
     run = resolve_run(path, overrides, now=now, progress=progress, run_id=run_id)
     ignored = [key for key in PAYLOAD_KEYS if run.configuration.config.node_at(key)]
     if ignored:
         progress.note("submitcmd runs 'customJob' alone and ignores " + ", ".join(f"'{key}'" for key in ignored))
-    return advance_run(plan_script(run, progress), PreparedRun, progress)
+    return plan_script(run, progress)
 
 
 def plan_script(run: ResolvedRun, progress: Progress) -> RunPlan:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from longshore.app import api
+from longshore.cli.interrupts import INTERRUPTED
 from longshore.cli.options import (
     ACCEPT_LOSS,
-    INTERRUPTED,
     JSON,
     SERVICE,
     OptionRecord,

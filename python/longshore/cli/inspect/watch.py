@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final, Protocol
 import click
 
 from longshore.app import api
+from longshore.cli.interrupts import INTERRUPTED
 from longshore.cli.live_view import FrameWriter
-from longshore.cli.options import INTERRUPTED
 from longshore.cli.run_progress import progress_line
 from longshore.cli.show.report_text import exit_codes_table, report_text
 from longshore.cli.terminal import can_redraw
