@@ -24,6 +24,8 @@ from tests.simulation.story import tell
 
 _SHARE: Final = 50
 """Histories per task of a worker."""
+_SHARES: Final = 40
+"""Tasks after which a worker is replaced."""
 _MOST_FAILURES: Final = 20
 
 
@@ -32,7 +34,8 @@ def run_many(arguments: argparse.Namespace) -> Iterator[Plan]:
     began, done = time.monotonic(), 0
     firsts = range(arguments.first, arguments.first + arguments.histories, _SHARE)
     last = arguments.first + arguments.histories
-    with ProcessPoolExecutor(arguments.workers, get_context("spawn")) as pool:
+    # Histories run without garbage collection, so that a worker grows: 10 GB after 26,000 of them.
+    with ProcessPoolExecutor(arguments.workers, get_context("spawn"), max_tasks_per_child=_SHARES) as pool:
         shares = [pool.submit(run_share, first, min(_SHARE, last - first), arguments.world or None) for first in firsts]
         for share in shares:
             number, failing = share.result()
