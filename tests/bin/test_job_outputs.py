@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from longshore.engine.policy.output_rules import parse_stamps
+from longshore.model.run.event import FileStamp
 
 PROGRAM = Path(__file__).resolve().parents[2] / "bin" / "longshore-job"
 SHELLS = [path for shell in ("dash", "bash", "ksh", "mksh") if (path := shutil.which(shell))]
@@ -22,14 +27,16 @@ def shell(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
-def run_member(shell: str, folder: Path, command: str, outputs: str) -> tuple[int, dict[str, Any], str]:
+def run_member(
+    shell: str, folder: Path, command: str, outputs: str, environment: Mapping[str, str] | None = None
+) -> tuple[int, dict[str, Any], str]:
     """Run a member of a batch; return its status, its record and its log."""
     table, ends, log = folder / "table", folder / "ends", folder / "log"
     table.write_text("\t".join(["1", "a", "1", str(folder), str(log), "", command, "", outputs]) + "\n", "utf-8")
     shutil.rmtree(ends, ignore_errors=True)
     log.unlink(missing_ok=True)
     words = [shell, str(PROGRAM), "-m", "1", "-e", str(ends), str(table)]
-    status = subprocess.run(words, check=False, timeout=30).returncode
+    status = subprocess.run(words, check=False, timeout=30, env=environment).returncode
     record = json.loads((ends / "1.1").read_text("utf-8").splitlines()[-1])
     assert {name: value for name, value in record.items() if name != "again"} == record["again"]
     return status, record, log.read_text("utf-8")
@@ -58,6 +65,37 @@ def test_stale_and_empty_outputs_are_told_and_fail_where_they_must_be_fresh(
     ran = run_member(shell, tmp_path, ": > void", outputs)
     assert (ran[0], ran[1]["status"], ran[1]["out"]) == (status, 0, "0 stale 1 empty")
     assert "is as it was before the attempt\n" in ran[2]
+
+
+def test_the_record_has_size_and_time_of_each_output(shell: str, tmp_path: Path) -> None:
+    (tmp_path / "old one").write_text("old", "utf-8")
+    (tmp_path / "link").symlink_to("target")
+    outputs = f"exists '{tmp_path}/old one' {tmp_path}/link {tmp_path}/folder"
+    status, record, _ = run_member(shell, tmp_path, "echo new > target; mkdir folder", outputs)
+    there = [(tmp_path / name).stat() for name in ("old one", "target", "folder")]
+    stamps = tuple(FileStamp(each.st_size, each.st_mtime_ns) for each in there)
+    assert (status, record["out"], parse_stamps(record["stamps"])) == (0, "0 stale", stamps)
+    _, record, _ = run_member(shell, tmp_path, "echo again > target", outputs + f" {tmp_path}/none")
+    assert "stamps" not in record
+    _, record, _ = run_member(shell, tmp_path, "exit 4", "")
+    assert "stamps" not in record
+
+
+def test_a_link_to_a_file_that_was_written_is_not_stale(shell: str, tmp_path: Path) -> None:
+    (tmp_path / "target").write_text("old", "utf-8")
+    (tmp_path / "link").symlink_to("target")
+    _, record, log = run_member(shell, tmp_path, "echo newer > target", f"fresh {tmp_path}/link")
+    assert ("out" in record, log) == (False, "")
+
+
+@pytest.mark.parametrize("program", ["exit 1", "echo 3 1790000000 2026-09-21 12:00:00 +0000", "echo 3 4"])
+def test_a_stat_of_another_kind_records_nothing(shell: str, tmp_path: Path, program: str) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "stat").write_text(f"#!/bin/sh\n{program}\n", "utf-8")
+    (tmp_path / "bin" / "stat").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}/bin:{os.environ['PATH']}"}
+    status, record, log = run_member(shell, tmp_path, "echo x > a", f"exists {tmp_path}/a", environment)
+    assert (status, "stamps" in record, log) == (0, False, "")
 
 
 def test_a_failure_keeps_its_status_and_says_nothing_of_outputs_in_the_log(shell: str, tmp_path: Path) -> None:

@@ -114,11 +114,13 @@ def test_half_a_record_is_none(text: str, files: BatchFiles) -> None:
 
 
 VALUES = b'"j":3,"a":1,"status":127,"run":1.05,"host":"n1","batch":"k7f3a-1-1"'
+OUTPUTS = VALUES + b',"out":"1 stale","stamps":"12 1790000000.004512000 3 1790000001.000000000"'
 RECORD = b'{%b,"again":{%b}}\n' % (VALUES, VALUES)
+RECORD_WITH_OUTPUTS = b'{%b,"again":{%b}}\n' % (OUTPUTS, OUTPUTS)
 OLDER_RECORD = b'{"j":3,"a":1,"status":127,"run":1.05,"host":"n1"}\n'
 
 
-@pytest.mark.parametrize("record", [RECORD, OLDER_RECORD], ids=["now", "older"])
+@pytest.mark.parametrize("record", [RECORD, RECORD_WITH_OUTPUTS, OLDER_RECORD], ids=["now", "outputs", "older"])
 def test_every_cut_of_an_end_record_is_told_and_none_is_read_as_another(
     files: BatchFiles, record: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:

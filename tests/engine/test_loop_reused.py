@@ -12,12 +12,13 @@ from tests.engine.dying_files import DyingFiles
 from tests.engine.simulation import Crash, Simulation
 
 from longshore.engine.rundir.job_table import JobTable
-from longshore.model.run.event import Ended, Submitting
+from longshore.model.run.event import Ended, FileStamp, Submitting
 from longshore.model.run.input_files import REUSED_BATCH, REUSED_JOBS, ReusedJobs
 from longshore.model.run.states import JobState
 from longshore.world.files.system import files
 
 JOBS = {"a_0": (), "b_0": (), "a_1": ("a_0",), "b_1": ("b_0",)}
+STAMPS = (FileStamp(12, 1_790_000_000_123_456_789), FileStamp(0, 7))
 REUSED = ("a_0", "b_0", "b_1")
 
 
@@ -25,7 +26,7 @@ def begin_with_results(sim: Simulation) -> list[int]:
     """Let a run keep the results of some jobs, and return their numbers."""
     names = JobTable(sim.run).names
     numbers = sorted(names.index(name) for name in REUSED)
-    record = ReusedJobs(run="earlier", path="/earlier", jobs=tuple(numbers))
+    record = ReusedJobs(run="earlier", path="/earlier", jobs=tuple(numbers), stamps={numbers[0]: STAMPS})
     (sim.run.root / REUSED_JOBS).write_bytes(msgspec.json.encode(record))
     return numbers
 
@@ -46,6 +47,7 @@ def test_results_are_recorded_once_whenever_the_engine_dies(tmp_path: Path, afte
         assert state.count_states()[JobState.SUCCEEDED] == len(JOBS)
         others = Counter(dict.fromkeys(set(range(len(JOBS))) - set(reused), 1))
         assert sim.manager.successes == others, "no job with a result runs, and every other once"
+        assert [event.stamps for event in sim.of(Ended) if event.j == reused[0]] == [STAMPS]
         told = [event.j for event in sim.of(Ended) if event.extra == {"reused_from": "earlier"}]
         assert sorted(told) == reused, "each result is told once"
         batches = [event for event in sim.of(Submitting) if event.b == REUSED_BATCH]

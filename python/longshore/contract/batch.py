@@ -78,6 +78,7 @@ class BatchMember(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Absolute paths of its outputs, which are checked on its host before its end is recorded.
 
     The findings go into `longshore.model.run.event.Ended.outputs`, and all are reported, however the attempt ended.
+    If none is missing, size and time of each go into `stamps`; without them, a later overwriting is not noticed.
     """
     fresh_outputs: bool = False
     """Whether an output that is empty, or as it was before the attempt, makes it fail."""

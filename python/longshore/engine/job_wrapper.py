@@ -22,9 +22,9 @@ import msgspec
 
 from longshore.contract.batch import AttemptId, BatchMember
 from longshore.contract.context import Context, RenderedFile, RunPaths
-from longshore.engine.policy.output_rules import parse_findings
+from longshore.engine.policy.output_rules import parse_findings, parse_stamps
 from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.run.event import Ended, OutputFinding
+from longshore.model.run.event import Ended, FileStamp, OutputFinding
 from longshore.model.run.states import Cause
 from longshore.model.signals import signal_name
 from longshore.plan.job_commands import exact_shell_line
@@ -41,7 +41,7 @@ STARTED_SUFFIX: Final = ".began"
 _KILLED_STATUS: Final = 128
 """A shell adds this to the number of a signal (POSIX 2.8.2 says: more than 128)."""
 _VALUES: Final = rb'"j":\d+,"a":\d+,"status":\d+,"run":-?\d+\.-?\d+,"host":"[^"\\]*"'
-_REFUSED: Final = rb'(?:,"refused":true)?(?:,"out":"[0-9a-z ]*")?'
+_REFUSED: Final = rb'(?:,"refused":true)?(?:,"out":"[0-9a-z ]*")?(?:,"stamps":"[-0-9. ]*")?'
 _RECORD_FORM: Final = re.compile(
     rb'\{(?P<values>%b,"batch":"[^"\\]*"%b),"again":\{(?P=values)\}\}' % (_VALUES, _REFUSED)
     # Wrappers of older versions write the values once, so that only a cut is found.
@@ -90,6 +90,8 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         Whether it was not run, because it had been run before.
     out
         Numbers and states of outputs that are not as they should be.
+    written
+        Size, and time of modification in seconds, of each output; empty if they are not recorded.
     """
 
     j: int
@@ -101,6 +103,7 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     end: float = 0.0
     refused: bool = False
     out: str = ""
+    written: str = msgspec.field(default="", name="stamps")
 
     @property
     def start(self) -> float:
@@ -123,6 +126,7 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             end=self.end,
             run_s=self.run,
             outputs=self.findings,
+            stamps=self.stamps,
         )
 
     @property
@@ -132,6 +136,14 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             return None if self.refused else parse_findings(self.out)
         except ValueError:
             return None
+
+    @property
+    def stamps(self) -> tuple[FileStamp, ...]:
+        """Stamps of the outputs; none if they are not recorded."""
+        try:
+            return parse_stamps(self.written)
+        except ValueError:
+            return ()
 
 
 RUN_ONCE: Final = "the job was requeued and started a second time; an attempt runs once"

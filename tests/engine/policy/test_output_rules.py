@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from longshore.engine.policy.output_rules import judge_outputs, parse_findings
-from longshore.model.run.event import Ended, OutputFinding, OutputState
+from longshore.engine.policy.output_rules import judge_outputs, parse_findings, parse_stamps
+from longshore.model.run.event import Ended, FileStamp, OutputFinding, OutputState
 from longshore.model.run.states import Cause
 from longshore.model.workflow.attempt_rules import OutputCheck
 
@@ -54,3 +55,30 @@ def test_findings_of_a_wrapper() -> None:
 def test_a_finding_beyond_the_outputs_does_not_count() -> None:
     end = Ended(j=0, a=1, outputs=(OutputFinding(7, MISSING),))
     assert judge_outputs(end, OutputCheck.EXISTS, PATHS).cause is None
+
+
+def test_stamps_of_a_wrapper() -> None:
+    assert parse_stamps("12 1790000000.004512000 0 -5.5") == (
+        FileStamp(12, 1_790_000_000_004_512_000),
+        FileStamp(0, -4_500_000_000),
+    )
+    assert parse_stamps("") == ()
+    for text in ("12", "12 x", "x 12.0", "12 1.2.3"):
+        with pytest.raises(ValueError, match=r"."):
+            parse_stamps(text)
+
+
+@pytest.mark.parametrize(
+    ("end", "check", "kept"),
+    [
+        (ended(), OutputCheck.EXISTS, True),
+        (ended(STALE), OutputCheck.EXISTS, True),
+        (ended(STALE), OutputCheck.FRESH, False),
+        (ended(), OutputCheck.NONE, False),
+        (Ended(j=0, a=1, exit=3, cause=Cause.EXIT), OutputCheck.EXISTS, False),
+    ],
+)
+def test_only_the_stamps_of_a_success_are_kept(end: Ended, check: OutputCheck, *, kept: bool) -> None:
+    stamps = (FileStamp(1, 2),)
+    found = judge_outputs(msgspec.structs.replace(end, stamps=stamps), check, PATHS)
+    assert found.stamps == (stamps if kept else ())

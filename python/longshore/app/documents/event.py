@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from longshore.app.documents.document import Count, Document, DocumentEntry, Ordinal, Seconds, Time
-from longshore.model.run.event import Event, OutputFinding, OutputState, Seal
+from longshore.model.run.event import Event, FileStamp, OutputFinding, OutputState, Seal
 from longshore.model.run.moment import format_timestamp
 from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import Request
@@ -62,6 +62,15 @@ class MemberEntry(DocumentEntry, frozen=True):
     """Label of the job."""
     attempt: Ordinal | UnsetType = UNSET
     """Number of the attempt, in events about attempts."""
+
+
+class StampEntry(DocumentEntry, frozen=True):
+    """Size and time of modification of a file; those of a folder are as its file system has them."""
+
+    size_b: Count
+    """Size in bytes."""
+    modified_ns: int
+    """Time of modification, in nanoseconds since the epoch, by the clock of the file system."""
 
 
 class OutputEntry(DocumentEntry, frozen=True):
@@ -147,6 +156,8 @@ class EventDocument(Document, frozen=True, kw_only=True):
     """Whether the failure ends the run."""
     outputs: Sequence[OutputEntry] | UnsetType = UNSET
     """Declared outputs that the attempt left missing, stale or empty."""
+    stamps: Sequence[StampEntry] | UnsetType = UNSET
+    """State of each checked output at the end of a success, in the order of the declared outputs."""
     extra: Mapping[str, str] | UnsetType = UNSET
     """Fields of the workload manager."""
     set: Mapping[str, str] | UnsetType = UNSET
@@ -216,7 +227,16 @@ def output_entries(findings: Sequence[OutputFinding]) -> list[OutputEntry]:
     return [OutputEntry(finding.path, finding.state) for finding in findings]
 
 
-_ENTRIES: Final[Mapping[str, Callable[[Any], object]]] = {"request": request_entry, "outputs": output_entries}
+def stamp_entries(stamps: Sequence[FileStamp]) -> list[StampEntry]:
+    """Return the stamps of outputs for a document."""
+    return [StampEntry(stamp.size, stamp.mtime_ns) for stamp in stamps]
+
+
+_ENTRIES: Final[Mapping[str, Callable[[Any], object]]] = {
+    "request": request_entry,
+    "outputs": output_entries,
+    "stamps": stamp_entries,
+}
 """Entry of a document per field that is a record."""
 
 

@@ -357,8 +357,8 @@ class AttemptRunner:
             notes = self.watchdog.unwatch(pid, status, rss)
             if kept_tmp:
                 notes["tmp"] = kept_tmp
-        if (job, attempt) in self.outputs.attempts and (found := self.outputs.end(job, attempt, status)):
-            notes["out"] = found
+        if (job, attempt) in self.outputs.attempts:
+            notes.update(self.outputs.end(job, attempt, status))
         record = '{"r":"end","j":%d,"a":%d,"t":%.6f,"s":%d,"run":%.6f,"cpu":%.6f,"rss":%s%s}'
         peak = json.dumps(notes.pop("rss", rss))
         rest = "," + json.dumps(notes, separators=(",", ":"))[1:-1] if notes else ""

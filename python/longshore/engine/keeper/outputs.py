@@ -18,7 +18,7 @@ else:
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from longshore.engine.keeper.protocol import MemberOrder
+    from longshore.engine.keeper.protocol import EndNotes, MemberOrder
 
     Look: TypeAlias = tuple[int, int, int, int, int]
 
@@ -41,38 +41,50 @@ class Outputs:
         paths = member["out"]
         self.attempts[member["j"], member["a"]] = (paths, [look_at(path) for path in paths], member["log"])
 
-    def end(self, job: int, attempt: int, status: int) -> list[tuple[int, str]]:
-        """Return the number and state of each output that is not as it should be, and log them after a success."""
+    def end(self, job: int, attempt: int, status: int) -> EndNotes:
+        """Return the notes for an attempt's end record, and log the faults of outputs after a success."""
         found: list[tuple[int, str]] = []
+        stamps: list[tuple[int, int]] = []
         paths, looks, log = self.attempts.pop((job, attempt))
         for number, path in enumerate(paths):
-            state = self.check(path, looks[number])
+            look = self.look_after(path)
+            state = find_fault(look, looks[number])
+            if look is not None:
+                stamps.append((look[2], look[3]))
             if state:
                 found.append((number, state))
                 if status == 0:
                     append_to_log(log, "the output '%s' is %s" % (path, _WORDS[state]))
-        return found
+        notes: EndNotes = {}
+        if found:
+            notes["out"] = found
+        if len(stamps) == len(paths):
+            notes["st"] = stamps
+        return notes
 
-    def check(self, path: str, before: Look | None) -> str:
-        """Return ``missing``, ``stale`` or ``empty``; an empty text for a good output."""
-        after = look_at(path)
-        if after is None:
-            if self.is_local_disk:
-                return "missing"
-            # Reading the folder makes a network file system look again.
-            try:
-                system.listdir(os.path.dirname(path))
-            except OSError:
-                return "missing"
-            after = look_at(path)
-            if after is None:
-                return "missing"
-        if stat.S_ISREG(after[0]):
-            if not after[2]:
-                return "empty"
-            if after == before:
-                return "stale"
-        return ""
+    def look_after(self, path: str) -> Look | None:
+        """Look at an output at the end of its attempt."""
+        look = look_at(path)
+        if look is not None or self.is_local_disk:
+            return look
+        # Reading the folder makes a network file system look again.
+        try:
+            system.listdir(os.path.dirname(path))
+        except OSError:
+            return None
+        return look_at(path)
+
+
+def find_fault(look: Look | None, before: Look | None) -> str:
+    """Return ``missing``, ``stale`` or ``empty``; an empty text for a good output."""
+    if look is None:
+        return "missing"
+    if stat.S_ISREG(look[0]):
+        if not look[2]:
+            return "empty"
+        if look == before:
+            return "stale"
+    return ""
 
 
 _WORDS = {"missing": "missing", "empty": "empty", "stale": "as it was before the attempt"}

@@ -70,6 +70,8 @@ class EndNotes(TypedDict, total=False):
     rss: int
     tmp: str
     out: Sequence[tuple[int, str]]
+    st: Sequence[tuple[int, int]]
+    """Size and modification time (ns) of each output, if all are there."""
 
 
 Order: TypeAlias = EnvironmentOrder | RunOrder | KillOrder

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.model.run.event import Ended, OutputFinding, OutputState
+from longshore.model.run.event import Ended, FileStamp, OutputFinding, OutputState
 from longshore.model.run.states import Cause
 from longshore.model.workflow.attempt_rules import OutputCheck
 
@@ -33,19 +33,47 @@ def parse_findings(text: str) -> tuple[OutputFinding, ...]:
     return tuple(OutputFinding(int(number), OutputState(state)) for number, state in pairs)
 
 
+def parse_stamps(text: str) -> tuple[FileStamp, ...]:
+    """Parse the stamps of a wrapper: size, and seconds with nine decimals, per output.
+
+    Raises
+    ------
+    ValueError
+        The text has another format.
+    """
+    words = text.split()
+    return tuple(FileStamp(int(size), _nanoseconds(time)) for size, time in zip(words[::2], words[1::2], strict=True))
+
+
+def _nanoseconds(time: str) -> int:
+    seconds, _, fraction = time.partition(".")
+    return int(seconds) * 10**9 + int(fraction[:9].ljust(9, "0"))
+
+
 def judge_outputs(end: Ended, check: OutputCheck, paths: Sequence[str]) -> Ended:
-    """Return the end of a success with the verdict on its outputs; `paths` are those that were checked."""
+    """Return an end with the verdict on its outputs; `paths` are those that were checked."""
+    if check is OutputCheck.NONE or end.cause is not None:
+        return drop_look(end)
     findings = tuple(
         msgspec.structs.replace(finding, path=paths[finding.output])
         for finding in end.outputs or ()
         if 0 <= finding.output < len(paths)
     )
-    if check is OutputCheck.NONE or not findings:
+    if not findings:
         return msgspec.structs.replace(end, outputs=None)
     fails = [finding for finding in findings if finding.state is OutputState.MISSING or check is OutputCheck.FRESH]
     # What makes the attempt fail is named first.
     reason = describe_findings(fails or findings)
+    if fails:
+        end = drop_look(end)
     return msgspec.structs.replace(end, outputs=findings, cause=Cause.OUTPUT_MISSING if fails else None, reason=reason)
+
+
+def drop_look(end: Ended) -> Ended:
+    """Return an end without what was seen of its outputs, which counts for successes alone."""
+    if end.outputs is None and not end.stamps:
+        return end
+    return msgspec.structs.replace(end, outputs=None, stamps=())
 
 
 def describe_findings(findings: Sequence[OutputFinding]) -> str:

@@ -14,7 +14,7 @@ import msgspec
 
 from longshore.config.values.templates import Template, split_fields
 from longshore.contract.context import RunPaths
-from longshore.engine.policy.output_rules import judge_outputs
+from longshore.engine.policy.output_rules import drop_look, judge_outputs
 from longshore.engine.policy.success_rules import (
     AttemptOutputs,
     SlowSearchError,
@@ -25,7 +25,7 @@ from longshore.engine.policy.success_rules import (
 )
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import ConfigError
-from longshore.model.run.event import Ended, OutputFinding, OutputState
+from longshore.model.run.event import Ended, FileStamp, OutputFinding, OutputState
 from longshore.model.run.states import Cause
 from longshore.model.user_regex import RegexError, compile_regex
 from longshore.model.workflow.attempt_rules import KeepPolicy, OutputCheck
@@ -94,14 +94,17 @@ class EndJudge:
 
     def _check_outputs(self, end: Ended, check: OutputCheck) -> Ended:
         """Return the end with the verdict on its outputs, which the engine checks if its host did not."""
-        if end.cause is not None or end.outputs == ():
-            return end if end.outputs is None else msgspec.structs.replace(end, outputs=None)
+        if end.cause is not None:
+            return drop_look(end)
+        if end.outputs == ():
+            return msgspec.structs.replace(end, outputs=None)
         stored = self._jobs[end.j]
         paths = self._jobs.checked_outputs(end.j, stored)
         if not paths:
             return end
         if end.outputs is None:
-            end = msgspec.structs.replace(end, outputs=inspect_outputs(paths))
+            findings, stamps = inspect_outputs(paths)
+            end = msgspec.structs.replace(end, outputs=findings, stamps=stamps)
         return judge_outputs(end, check, paths)
 
     def _search_log(self, regex: str, log: str, which: Which) -> re.Match[str] | None:
@@ -163,18 +166,20 @@ def forget_tasks(run: RunPaths, numbers: Iterable[int]) -> None:
         sync_folder(folder, below=run.root)
 
 
-def inspect_outputs(paths: Sequence[str]) -> tuple[OutputFinding, ...]:
-    """Look at outputs where nothing is known of the time before the attempt: no output is stale."""
-    findings = []
+def inspect_outputs(paths: Sequence[str]) -> tuple[tuple[OutputFinding, ...], tuple[FileStamp, ...]]:
+    """Return findings and stamps of outputs, where nothing is known of the time before: no output is stale."""
+    findings: list[OutputFinding] = []
+    stamps: list[FileStamp] = []
     for number, path in enumerate(paths):
         try:
             status = os.stat(path)  # noqa: PTH116 - a text is what there is
         except OSError:
             findings.append(OutputFinding(number, OutputState.MISSING))
             continue
+        stamps.append(FileStamp(status.st_size, status.st_mtime_ns))
         if stat.S_ISREG(status.st_mode) and not status.st_size:
             findings.append(OutputFinding(number, OutputState.EMPTY))
-    return tuple(findings)
+    return tuple(findings), tuple(stamps)
 
 
 def read_tail(path: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -12,7 +12,7 @@ from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.run.event import Ended, Event, Submitted, Submitting
+from longshore.model.run.event import Ended, Event, FileStamp, Submitted, Submitting
 from longshore.model.run.input_files import REUSED_BATCH, REUSED_FROM, REUSED_JOBS, ReusedJobs
 from longshore.world.files.read_file import read_file
 
@@ -31,15 +31,21 @@ def make_reuse_events(run: RunPaths, state: RunState, *, tag: str) -> Iterator[E
         job for job in record.jobs if state.code[job] in (JobCode.UNREADY, JobCode.READY) and not state.attempts[job]
     ]
     begun = [job for job, batch in state.active.items() if batch == REUSED_BATCH]
-    yield from list_reuse_events(record.run, new, begun, tag=f"{tag}-0")
+    yield from list_reuse_events(record.run, new, begun, stamps=record.stamps, tag=f"{tag}-0")
 
 
 def list_reuse_events(
-    earlier_run: str, new: Sequence[int], begun: Sequence[int] = (), *, tag: str, t: float = 0.0
+    earlier_run: str,
+    new: Sequence[int],
+    begun: Sequence[int] = (),
+    *,
+    stamps: Mapping[int, tuple[FileStamp, ...]],
+    tag: str,
+    t: float = 0.0,
 ) -> Iterator[Event]:
     """Yield the events of jobs that take over results of an earlier run, at a time `t`.
 
-    The attempts of jobs in `begun` are submitted already.
+    The attempts of jobs in `begun` are submitted already. `stamps` are those of the outputs, by job.
     """
     if new:
         yield Submitting(b=REUSED_BATCH, tag=tag, jobs=tuple((job, 1) for job in new), t=t)
@@ -47,7 +53,8 @@ def list_reuse_events(
         yield Submitted(b=REUSED_BATCH, id=earlier_run, t=t)
     for job in sorted({*new, *begun}):
         why = f"kept from run '{earlier_run}'"
-        yield Ended(j=job, a=1, exit=0, reason=why, extra={REUSED_FROM: earlier_run}, t=t)
+        extra = {REUSED_FROM: earlier_run}
+        yield Ended(j=job, a=1, exit=0, reason=why, stamps=stamps.get(job, ()), extra=extra, t=t)
 
 
 def read_reused_jobs(run: RunPaths) -> ReusedJobs | None:

@@ -137,6 +137,13 @@ class OutputFinding(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """Its path; an executor leaves it out."""
 
 
+class FileStamp(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Size of a file, and its time of modification in nanoseconds, as its file system has it."""
+
+    size: int
+    mtime_ns: int
+
+
 class Ended(_Numbered, frozen=True, kw_only=True, gc=False, tag="ended"):
     """An attempt ended with a known outcome; a success when `cause` is absent."""
 
@@ -160,6 +167,8 @@ class Ended(_Numbered, frozen=True, kw_only=True, gc=False, tag="ended"):
     """Whether it could not start and never can: it is not retried."""
     outputs: tuple[OutputFinding, ...] | None = None
     """What is wrong with its declared outputs; empty if nothing is, ``None`` if they were not checked."""
+    stamps: tuple[FileStamp, ...] = ()
+    """Stamp at the end of each output that is checked; none if they are not recorded."""
     extra: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 

@@ -7,6 +7,8 @@ from typing import Final
 
 import msgspec
 
+from longshore.model.run.event import FileStamp
+
 INPUT_FILES_FORMAT: Final = 1
 """Version of the file's format."""
 
@@ -64,3 +66,5 @@ class ReusedJobs(msgspec.Struct, frozen=True, kw_only=True):
     """Numbers of the jobs in the workflow of the first submission."""
     links: tuple[str, ...] = ()
     """Outputs that are links to those of the earlier run, relative to the run directory."""
+    stamps: Mapping[int, tuple[FileStamp, ...]] = msgspec.field(default_factory=dict)
+    """Stamps of the outputs per job, as in `longshore.model.run.event.Ended`; older records have none."""

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from longshore.engine.keeper.protocol import LimitsOrder
-from longshore.model.run.event import Ended, OutputFinding, OutputState, Started
+from longshore.model.run.event import Ended, FileStamp, OutputFinding, OutputState, Started
 from longshore.model.run.states import Cause
 from longshore.model.signals import signal_name
 
@@ -92,6 +92,8 @@ class ExitRecord(msgspec.Struct, frozen=True, gc=False, tag_field="r", tag="end"
     tmp: str | None = None
     out: tuple[tuple[int, OutputState], ...] | None = ()
     """Outputs that are not as they should be; ``None`` if nobody looked."""
+    st: tuple[FileStamp, ...] = ()
+    """Stamp of each output; none if one is missing."""
     own: bool = False
     """Whether the failure was in creating its log or its temporary directory."""
 
@@ -158,5 +160,6 @@ def end_event(record: ExitRecord, *, host: str) -> Ended:
         cpu_s=record.cpu,
         rss_b=record.rss,
         outputs=None if record.out is None else tuple(OutputFinding(*each) for each in record.out),
+        stamps=record.st,
         extra={"tmp": record.tmp} if record.tmp else {},
     )

@@ -17,7 +17,7 @@ import msgspec
 from longshore.contract.context import RunPaths
 from longshore.contract.executor import Executor
 from longshore.engine.run.executor_capabilities import wait_for_news
-from longshore.model.run.event import OutputState
+from longshore.model.run.event import FileStamp, OutputState
 from longshore.model.run.states import Cause
 from longshore.model.workflow.request import MIB
 from longshore.testing.conformance.capability import assert_capabilities_are_covered
@@ -117,6 +117,9 @@ class ExecutorConformance(ExecutorTestCase):
                 states = [(finding.output, finding.state) for finding in first.outputs]
                 assert states == [(1, OutputState.MISSING), (2, OutputState.EMPTY), (3, OutputState.STALE)]
                 assert [finding.state for finding in second.outputs or ()] == []
+                status = (run.root / "it's there").stat()
+                assert first.stamps == ()
+                assert second.stamps in [(), (FileStamp(status.st_size, status.st_mtime_ns),)]
 
     def test_signals_are_reported(self, make_executor: MakeExecutor, run: RunPaths) -> None:
         with self.open_driver(make_executor, run) as driver:

@@ -365,9 +365,11 @@ class LogEventSource:
                     builder.reset_for_restart(event.jobs)
                 yield event
         elif (reused := read_reused_jobs(self._run)) is not None:
-            known = self._dags.jobs.renumber(dict.fromkeys(job for job in reused.jobs if job < self._dags.jobs.size))
-            builder.take_over(known)
-            yield from list_reuse_events(reused.run, sorted(known), tag=REUSED_BATCH, t=submission.life.t)
+            size = self._dags.jobs.size
+            stamps = self._dags.jobs.renumber({job: reused.stamps.get(job, ()) for job in reused.jobs if job < size})
+            builder.take_over(stamps)
+            kept = sorted(stamps)
+            yield from list_reuse_events(reused.run, kept, stamps=stamps, tag=REUSED_BATCH, t=submission.life.t)
 
     def _submission_events(
         self, builder: EventBuilder, number: int, convert: _LogConversion[_EventT]

@@ -75,6 +75,7 @@ def classify_end(
         rss_b=peak,
         queue_s=account.queue_s if account else None,
         outputs=record.findings if record else None,
+        stamps=record.stamps if record else (),
         extra=account.gathered if account else {},
     )
 

@@ -353,10 +353,8 @@ def _with_output_verdict(job: int, observed: ObservedJob, jobs: JobTable) -> Obs
     end = observed.end
     if not isinstance(end, Ended) or end.outputs is None:
         return observed
-    if end.cause is None and end.outputs:
-        end = judge_outputs(end, jobs.settings(job).rules.check_outputs, jobs.checked_outputs(job, jobs[job]))
-    else:
-        end = msgspec.structs.replace(end, outputs=None)
+    paths = jobs.checked_outputs(job, jobs[job]) if end.cause is None and end.outputs else ()
+    end = judge_outputs(end, jobs.settings(job).rules.check_outputs, paths)
     return msgspec.structs.replace(observed, end=end)
 
 
