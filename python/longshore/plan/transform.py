@@ -15,6 +15,7 @@ from longshore.config.profile.job_profile import JobProfile
 from longshore.config.select.ordering_rules import OrderingRule
 from longshore.config.values.templates import Field, Template, split_fields
 from longshore.errors import ConfigError, CycleError, PreparationError
+from longshore.model.error_collector import ErrorCollector
 from longshore.model.tasks.cluster import Cluster, ClusteredGraph, ClusterMember, Composition
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import is_remote
@@ -87,9 +88,15 @@ def compile_profiles(
 
     `compiled` compiles the profile of a label, given the names that stay free.
 
-    Raises `ConfigError` if a value is invalid, or the labels of a cluster have different values.
+    Raises `ConfigError` if a value is invalid, with one error per label, or if the labels of a cluster have different
+    values.
     """
-    members = {member: compiled(member, free) for member, free in free_names(clustered).items()}
+    errors = ErrorCollector()
+    members: dict[ClusterMember, JobProfile] = {}
+    for member, free in free_names(clustered).items():
+        with errors.collect():
+            members[member] = compiled(member, free)
+    errors.raise_errors()
     kinds = dict.fromkeys(compositions(clustered.dag.nodes))
     return {
         kind: combine_profiles(

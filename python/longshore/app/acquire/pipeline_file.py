@@ -20,6 +20,7 @@ from longshore.contract.context import Problem
 from longshore.errors import ConfigError, FilesError, PreparationError
 from longshore.graph.declaration.imports import substitute_parameters
 from longshore.graph.declaration.pipeline_parts import PipelineKind, pipeline_kind, select_tasks
+from longshore.graph.pipeline.check_pipeline import check_pipeline
 from longshore.graph.pipeline.pipeline import (
     DEFAULT_LIMIT,
     Pipeline,
@@ -119,7 +120,6 @@ def _build_pipeline(
             hint="Put it into one, and name that with 'pipelineYaml'.",
         )
     node = substitute_parameters(node)
-    tables, read = read_tables(configuration, node, static)
     folder = configuration.env["PWD"]
     limit = configuration.search("maxTasks")
     settings = PipelineSettings(
@@ -133,6 +133,8 @@ def _build_pipeline(
         columns=frozenset(_find_columns(configuration.config.root)),
         shell_variables=frozenset(_environment_names(configuration.config.root)),
     )
+    check_pipeline(node, settings.expand, settings.shell_variables)
+    tables, read = read_tables(configuration, node, static)
     pipeline = read_pipeline(node, tables, settings)
     missing = _find_missing(pipeline, folder)
     if static is not None:

@@ -16,6 +16,7 @@ from longshore.errors import ConfigError, CycleError
 from longshore.graph.query.file_patterns import captured_names
 from longshore.graph.query.query import RESERVED
 from longshore.graph.query.tables import is_value
+from longshore.model.error_collector import ErrorCollector
 from longshore.model.suggestions import did_you_mean
 from longshore.model.tasks.dag import adjacency, find_cycle, topological_order
 from longshore.origin import Origin
@@ -72,6 +73,8 @@ class DatasetEntry(msgspec.Struct, frozen=True):
 
     name: str
     path: Node
+    is_valid: bool = True
+    """Whether the path is text; else it is an error that was collected."""
 
 
 class TaskEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,32 +113,49 @@ class PipelineDeclaration(msgspec.Struct, frozen=True, kw_only=True):
 def read_declaration(node: Node) -> PipelineDeclaration:
     """Read the declarations of a pipeline.
 
-    Raises `ConfigError` if a declaration is malformed or a name unknown, and `CycleError` if labels form a cycle.
+    Raises `ConfigError` if declarations are malformed or names unknown, and `CycleError` if labels form a cycle.
+    """
+    errors = ErrorCollector()
+    description = read_intact_parts(node, errors)
+    errors.raise_errors()
+    return description
+
+
+def read_intact_parts(node: Node, errors: ErrorCollector) -> PipelineDeclaration:
+    """Read the declarations of a pipeline, and collect the errors of those that are malformed.
+
+    A malformed task or relation is left out; a malformed dimension or dataset stays as a name without a value.
     """
     top = map_items(drop_deleted_keys(node), "the pipeline")
-    check_keys(top, PIPELINE_KEYS, "a pipeline")
-    dimensions = _dimensions(top.get("dimensions"))
-    datasets = {
-        name: DatasetEntry(name, _path(name, item)) for name, item in _named_items(top.get("datasets"), "datasets")
-    }
+    with errors.collect():
+        check_keys(top, PIPELINE_KEYS, "a pipeline")
+    dimensions = _dimensions(top.get("dimensions"), errors)
     tasks = map_items(top.get("tasks"), "'tasks'")
     if not tasks:
+        errors.raise_errors()
         raise ConfigError("the pipeline has no 'tasks'", origin=node.origin)
-    for label, task in tasks.items():
-        datasets |= _inline_datasets(label, task, datasets)
-    for name, dataset in datasets.items():
-        if name in dimensions:
-            raise ConfigError(f"'{name}' is a dimension and cannot be a dataset as well", origin=dataset.path.origin)
+    datasets: dict[str, DatasetEntry] = {}
+    for name, item in _named_items(top.get("datasets"), "datasets", errors):
+        datasets[name] = _dataset(name, item, errors)
+    for task in tasks.values():
+        _add_inline_datasets(task, datasets, errors)
+    for name in datasets.keys() & dimensions.keys():
+        with errors.collect():
+            origin = datasets[name].path.origin
+            raise ConfigError(f"'{name}' is a dimension and cannot be a dataset as well", origin=origin)
+    relations: dict[str, RelationEntry] = {}
+    for name, item in _named_items(top.get("relations"), "relations", errors):
+        with errors.collect():
+            relations[name] = _relation(name, item, dimensions)
+    entries: dict[str, TaskEntry] = {}
+    for label, item in tasks.items():
+        with errors.collect():
+            entries[label] = _task(label, item, dimensions, datasets, tasks)
     description = PipelineDeclaration(
-        origin=node.origin,
-        dimensions=dimensions,
-        relations={
-            name: _relation(name, item, dimensions) for name, item in _named_items(top.get("relations"), "relations")
-        },
-        datasets=datasets,
-        tasks={label: _task(label, item, dimensions, datasets, tasks) for label, item in tasks.items()},
+        origin=node.origin, dimensions=dimensions, relations=relations, datasets=datasets, tasks=entries
     )
-    _check_label_order(description)
+    with errors.collect():
+        _check_label_order(description)
     return description
 
 
@@ -186,9 +206,12 @@ def check_keys(items: Mapping[str, Node], known: Collection[str], what: str, hin
             raise error
 
 
-def _named_items(node: Node | None, section: str) -> Iterator[tuple[str, Node]]:
+def _named_items(node: Node | None, section: str, errors: ErrorCollector) -> Iterator[tuple[str, Node]]:
+    """Yield the items of a section; errors of their names are collected."""
     for name, item in map_items(node, f"'{section}'").items():
-        yield check_identifier(name, section, item.origin), item
+        with errors.collect():
+            check_identifier(name, section, item.origin)
+        yield name, item
 
 
 def check_identifier(name: str, section: str, origin: Origin) -> str:
@@ -211,12 +234,17 @@ def unknown_name(kind: str, name: str, known: Iterable[str], origin: Origin | No
 # ------------------------------------------------------------------------------------------- dimensions and relations
 
 
-def _dimensions(node: Node | None) -> dict[str, DimensionEntry]:
-    declared = {name: _dimension(name, item) for name, item in _named_items(node, "dimensions")}
+def _dimensions(node: Node | None, errors: ErrorCollector) -> dict[str, DimensionEntry]:
+    declared: dict[str, DimensionEntry] = {}
+    for name, item in _named_items(node, "dimensions", errors):
+        declared[name] = DimensionEntry(name=name, origin=item.origin)
+        with errors.collect():
+            declared[name] = _dimension(name, item)
     for entry in list(declared.values()):
         if entry.file and entry.file.kind is FileKind.GLOB:
             for name in captured_names(entry.file.name, entry.origin):
-                check_identifier(name, "dimensions", entry.origin)
+                with errors.collect():
+                    check_identifier(name, "dimensions", entry.origin)
                 implied = DimensionEntry(name=name, origin=entry.origin, file=entry.file, column=name, implied=True)
                 declared.setdefault(name, implied)
     return declared
@@ -314,6 +342,13 @@ def _columns(node: Node | None, what: str, dimensions: Collection[str]) -> dict[
 # -------------------------------------------------------------------------------------------------- datasets and tasks
 
 
+def _dataset(name: str, node: Node, errors: ErrorCollector) -> DatasetEntry:
+    entry = DatasetEntry(name, node, is_valid=False)
+    with errors.collect():
+        entry = DatasetEntry(name, _path(name, node))
+    return entry  # noqa: RET504 - the assignment may fail
+
+
 def _path(name: str, node: Node) -> Node:
     items = node.value if isinstance(node.value, dict) and not is_placeholder(node) else {"path": node}
     check_keys(items, ("path",), f"the dataset '{name}'")
@@ -323,23 +358,20 @@ def _path(name: str, node: Node) -> Node:
     return items["path"]
 
 
-def _inline_datasets(label: str, node: Node, datasets: Mapping[str, DatasetEntry]) -> dict[str, DatasetEntry]:
-    """Datasets that a task defines in its ``inputs`` and ``outputs``, checked for conflicting paths."""
-    items = map_items(node, f"the task '{label}'")
-    found: dict[str, DatasetEntry] = {}
+def _add_inline_datasets(node: Node, datasets: dict[str, DatasetEntry], errors: ErrorCollector) -> None:
+    """Add the datasets that a task defines in its ``inputs`` and ``outputs``; refuse conflicting paths."""
+    items = node.value if isinstance(node.value, dict) else {}  # another value is reported with the task
     for section in ("inputs", "outputs"):
-        if section not in items or not isinstance(items[section].value, dict):
-            continue
-        for name, item in _named_items(items[section], section):
+        defined = items[section] if section in items and isinstance(items[section].value, dict) else None
+        for name, item in _named_items(defined, section, errors):
             if item.value is None:
                 continue
-            entry = DatasetEntry(name, _path(name, item))
-            other = found.get(name) or datasets.get(name)
-            if other and other.path.value != entry.path.value:
-                hint = f"The other one is at {other.path.origin}. Define it once, and name it elsewhere."
-                raise ConfigError(f"the dataset '{name}' has two paths", origin=item.origin, hint=hint)
-            found[name] = entry
-    return found
+            entry = _dataset(name, item, errors)
+            other = datasets.setdefault(name, entry)
+            with errors.collect():
+                if other.path.value != entry.path.value:
+                    hint = f"The other one is at {other.path.origin}. Define it once, and name it elsewhere."
+                    raise ConfigError(f"the dataset '{name}' has two paths", origin=item.origin, hint=hint)
 
 
 def _task(
@@ -354,7 +386,8 @@ def _task(
         raise ConfigError(f"{quote_value(label)} cannot be the label of a task", origin=node.origin)
     items = check_task_keys(label, node)
     if items.get("command", node).value is None or "command" not in items:
-        raise ConfigError(f"{what} has no 'command'", origin=node.origin)
+        hint = "Give it the line or the list of words that its jobs run."
+        raise ConfigError(f"{what} has no 'command'", origin=node.origin, hint=hint)
     task = TaskEntry(
         label=label,
         origin=node.origin,
@@ -408,6 +441,7 @@ def _check_label_order(description: PipelineDeclaration) -> None:
         (index[before], index[label])
         for label, task in description.tasks.items()
         for before in (*task.after, *(makers[name] for name in task.inputs if name in makers))
+        if before in index  # else it is malformed
     ]
     parents, children = adjacency(len(labels), edges)
     order = topological_order(parents, children)

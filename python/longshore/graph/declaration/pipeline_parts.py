@@ -12,7 +12,6 @@ from longshore.graph.declaration.description import (
     PIPELINE_KEYS,
     NeededFile,
     check_keys,
-    check_task_keys,
     map_items,
     read_declaration,
     read_names,
@@ -51,11 +50,6 @@ def pipeline_kind(node: Node) -> PipelineKind:
     if not tasks:
         check_keys(top, (*PIPELINE_KEYS, "imports", "parameters"), "a pipeline")
         raise ConfigError("the pipeline has no 'tasks'", origin=node.origin)
-    for label, task in tasks.items():
-        if label not in with_command:
-            check_task_keys(label, task)
-            hint = "Give it the line or the list of words that its jobs run."
-            raise ConfigError(f"the task '{label}' has no 'command'", origin=task.origin, hint=hint)
     return PipelineKind.COMMANDS
 
 

@@ -22,6 +22,7 @@ from longshore.graph.declaration.description import (
 from longshore.graph.query.conditions import ColumnValues
 from longshore.graph.query.query import Column, query_error
 from longshore.graph.query.tables import Table, Value, ValueKind, is_value, parse_number, value_kind
+from longshore.model.error_collector import ErrorCollector
 from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
 
@@ -70,6 +71,13 @@ def read_dimensions(
         for name, entry in description.dimensions.items()
         if name in used or not _is_variable(entry, tables)
     }
+
+
+def check_listed_values(description: PipelineDeclaration, errors: ErrorCollector) -> None:
+    """Collect errors in the values of dimensions that have a list of them."""
+    for entry in description.dimensions.values():
+        with errors.collect():
+            _listed_values(entry, f"the dimension '{entry.name}'")
 
 
 def _is_variable(entry: DimensionEntry, tables: Mapping[str, Table]) -> bool:

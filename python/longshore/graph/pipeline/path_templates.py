@@ -24,6 +24,8 @@ from longshore.graph.declaration.description import PipelineDeclaration, TaskEnt
 from longshore.graph.dimensions.dimensions import Dimension, place_of, read_column
 from longshore.graph.pipeline.placeholders import refuse_foreign_placeholders
 from longshore.graph.query.tables import Value
+from longshore.model.error_collector import ErrorCollector
+from longshore.model.suggestions import did_you_mean
 from longshore.model.tasks.file import is_remote
 from longshore.origin import Origin
 
@@ -150,19 +152,48 @@ def path_template(dataset: str, template: Template, dimensions: Collection[str])
 
 
 def check_commands(
-    description: PipelineDeclaration, uses: Mapping[str, Collection[str]], shell_variables: Collection[str] = ()
+    description: PipelineDeclaration,
+    uses: Mapping[str, Collection[str]],
+    shell_variables: Collection[str],
+    errors: ErrorCollector,
 ) -> None:
-    """Refuse commands that name a dimension or dataset which their task does not have, and foreign placeholders.
+    """Collect errors of commands: names of dimensions and datasets that their task lacks, and foreign placeholders.
 
-    `uses` holds the dimensions in the path of each dataset. Names that the pipeline does not know are left to the
+    `uses` holds the dimensions in the path of each valid dataset. Names that the pipeline does not know are left to the
     configuration. `shell_variables` are variables that the environment of jobs has.
     """
-    words = [(task, word) for task in description.tasks.values() for word in _command_words(task)]
-    refuse_foreign_placeholders(words, description, shell_variables)
+    words: list[tuple[TaskEntry, Node]] = []
+    for task in description.tasks.values():
+        with errors.collect():
+            words += [(task, word) for word in _command_words(task)]
+    with errors.collect():
+        refuse_foreign_placeholders(words, description, shell_variables)
     for task, word in words:
-        for part in split_fields(str(word.value)):
-            if isinstance(part, Field):
-                _check_field(description, task, word, part, uses)
+        with errors.collect():
+            for part in split_fields(str(word.value)):
+                if isinstance(part, Field):
+                    with errors.collect():
+                        _check_field(description, task, word, part, uses)
+
+
+def check_near_names(description: PipelineDeclaration, expand: ExpandTemplate, errors: ErrorCollector) -> None:
+    """Collect names in commands that nothing defines and that are nearly those of a dimension or dataset."""
+    known = frozenset((*description.dimensions, *description.datasets))
+    for task in description.tasks.values():
+        with errors.collect():
+            for word in _command_words(task):
+                for part in split_fields(str(word.value)):
+                    if isinstance(part, Field) and part.name not in known and (hint := did_you_mean(part.name, known)):
+                        with errors.collect():
+                            _refuse_undefined(task, word, part.name, hint, expand)
+
+
+def _refuse_undefined(task: TaskEntry, word: Node, name: str, hint: str, expand: ExpandTemplate) -> None:
+    try:
+        expand(Node(f"{{{name}}}", word.origin), frozenset())
+    except ConfigError:
+        message = f"the command of the task '{task.label}' uses '{{{name}}}', which nothing defines"
+        raise ConfigError(message, origin=word.origin, hint=hint) from None
 
 
 def check_path_columns(
@@ -231,6 +262,6 @@ def _check_field(
     if field.spec:
         raise ConfigError(f"{what} with a format, but a path is written as it is", origin=word.origin)
     alone = not isinstance(task.command.value, list) or word.value == f"{{{name}}}"
-    if not alone and not set(uses[name]) <= set(task.dimensions):
+    if not alone and not set(uses.get(name, ())) <= set(task.dimensions):
         hint = f"Let '{{{name}}}' be an item of its own: each file becomes a word."
         raise ConfigError(f"{what} inside of a word, but it can be several files", origin=word.origin, hint=hint)

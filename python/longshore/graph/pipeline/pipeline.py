@@ -10,25 +10,34 @@ import msgspec
 from msgspec import structs
 
 from longshore.config.values.merge import Node
-from longshore.config.values.templates import column_names, quote_value
+from longshore.config.values.templates import quote_value
 from longshore.errors import FilesError, GraphError
-from longshore.graph.declaration.description import DatasetEntry, PipelineDeclaration, TaskEntry, read_declaration
-from longshore.graph.dimensions.dimensions import Dimension, Row, column_resolver, read_dimensions, read_relations
+from longshore.graph.declaration.description import (
+    PipelineDeclaration,
+    TaskEntry,
+    read_declaration,
+)
+from longshore.graph.dimensions.dimensions import (
+    Dimension,
+    Row,
+    column_resolver,
+    read_dimensions,
+    read_relations,
+)
 from longshore.graph.dimensions.universe import Universe, row_projection, too_many_combinations
+from longshore.graph.pipeline.check_pipeline import read_templates
 from longshore.graph.pipeline.label_tasks import LabelTasks
 from longshore.graph.pipeline.path_templates import (
     ExpandTemplate,
     PathTemplate,
-    check_commands,
     check_path_columns,
-    dimension_of,
     parse_template,
-    path_template,
     read_columns,
 )
 from longshore.graph.query.conditions import bind_conditions
 from longshore.graph.query.query import parse_query
 from longshore.graph.query.tables import Table
+from longshore.model.error_collector import ErrorCollector
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.file import File, is_remote
 from longshore.model.tasks.task import Task, TaskGraph
@@ -111,14 +120,9 @@ def read_pipeline(node: Node, tables: Mapping[str, Table], settings: PipelineSet
     # time (measured: 1.6 s, not 1.0 s, for 100,000 tasks).
     with collection_paused():
         dimensions = read_dimensions(description, tables, limit=settings.limit * _ROWS_PER_TASK)
-        templates = {
-            entry.name: path_template(
-                entry.name, settings.expand(entry.path, _path_names(entry, dimensions)), dimensions
-            )
-            for entry in description.datasets.values()
-        }
-        uses = {name: template.dimensions for name, template in templates.items()}
-        check_commands(description, uses, settings.shell_variables)
+        errors = ErrorCollector()
+        templates = read_templates(description, dimensions, settings.expand, settings.shell_variables, errors)
+        errors.raise_errors()
         check_path_columns(description, templates, dimensions)
         columns = read_columns(description, dimensions, settings.columns)
         try:
@@ -132,12 +136,6 @@ def read_pipeline(node: Node, tables: Mapping[str, Table], settings: PipelineSet
         return (
             structs.replace(pipeline, graph=structs.replace(pipeline.graph, columns=columns)) if columns else pipeline
         )
-
-
-def _path_names(entry: DatasetEntry, dimensions: Mapping[str, Dimension]) -> frozenset[str]:
-    """Names that stay fields in the path of a dataset: dimensions, and columns of their tables."""
-    columns = (name for name in column_names(str(entry.path.value)) if dimension_of(name) in dimensions)
-    return frozenset((*dimensions, *columns))
 
 
 def _make_universe(
