@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 from tests.fuzz.kind import ROOT
 
+from longshore.batch.records import BatchRecord, BatchRecords
 from longshore.contract.batch import WaitReasons
 from longshore.contract.context import RunPaths
-from longshore.services.slurm.batch_records import BatchRecord, BatchRecords
 
 _RUN = """wfformat: graph.json
 runQuantumCommand: 'case {label} in b) exit 3;; esac'

@@ -12,6 +12,8 @@ from typing import Final
 from tests.fuzz.kind import ROOT, Files, Kind, NotReadError, Step
 from tests.fuzz.mutate import SCALARS, mutate_text
 
+from longshore.batch.commands.client import BatchClient
+from longshore.batch.records import BatchRecord, BatchRecords
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
@@ -33,8 +35,6 @@ from longshore.services.htcondor.submission_record import (
     read_submissions,
     write_submissions,
 )
-from longshore.services.slurm.batch_records import BatchRecord, BatchRecords
-from longshore.services.slurm.commands.client import SlurmClient
 from longshore.services.slurm.commands.parse import (
     ACCOUNT_FIELDS,
     GATHERED_FIELDS,
@@ -45,6 +45,7 @@ from longshore.services.slurm.commands.parse import (
     queue_rows,
     submitted_id,
 )
+from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.native.derive_events import derive_events
 from longshore.services.slurm.native.observe import NativeObserver, NativeRecord
 from longshore.world.files.atomic import create_file
@@ -160,8 +161,8 @@ def _observe(texts: Mapping[str, str]) -> None:
     run.root.mkdir()
     members = tuple((job, 1) for job in range(_JOBS))
     BatchRecords(run).write(BatchRecord(tag="t", name="k7f3a-1", members=members, at=0.0, memory_b=10**8, id=_JOB))
-    client = SlurmClient({}, shell=_PrintedAnswers(texts))
-    client.query_config()
+    client = BatchClient(SlurmDialect({}), shell=_PrintedAnswers(texts))
+    client.query_facts()
     observed = NativeObserver(run, client, NativeRecord(at=0.0, accounting=True)).observe_jobs([Request()] * _JOBS)
     if isinstance(observed, dict):
         parents = [(), (0,), (0,), (1, 2)]

@@ -11,11 +11,14 @@ import msgspec
 import pytest
 from tests.live.pools import SlurmPool
 
+from longshore.batch.commands.client import BatchClient
+from longshore.batch.executor.executor import BatchExecutor
 from longshore.contract.context import Context, RunPaths, Site
 from longshore.contract.executor import Executor
 from longshore.contract.service import WmsService
 from longshore.engine.job_wrapper import WRAPPER
-from longshore.services.slurm.arrays.executor import SlurmExecutor
+from longshore.model.values import YamlValue
+from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.render.batch_script import TEMPLATE
 from longshore.services.slurm.service import SlurmService
 from longshore.testing.conformance.engine_service import EngineServiceConformance
@@ -53,7 +56,8 @@ class TestSlurmExecutor(
 
     @pytest.fixture
     def make_executor(self, slurm_pool: SlurmPool) -> Callable[[], Executor]:
-        return lambda: SlurmExecutor({"slurm": {"config": str(slurm_pool.conf), "pollInterval": 0.5}})
+        own: dict[str, YamlValue] = {"config": str(slurm_pool.conf), "pollInterval": 0.5}
+        return lambda: BatchExecutor({"slurm": own}, BatchClient(SlurmDialect(own)))
 
     @pytest.fixture
     def run(self, tmp_path: Path) -> RunPaths:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from longshore.batch.commands.client import BatchClient
 from longshore.contract.context import PingReport
 from longshore.model.workflow.request import MIB
-from longshore.services.slurm.commands.client import SlurmClient
+from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.ping import PING_LIMIT_S, ping
 from longshore.services.slurm.site_checks import (
     ConfiguredNames,
@@ -74,7 +75,7 @@ class Replies:
 
 def asked(settings: Mapping[str, Any] | None = None, shell: Replies | None = None, **answers: str | None) -> PingReport:
     shell = shell or Replies({**ANSWERS, **answers})
-    client = SlurmClient((settings or {}).get("slurm") or {}, shell=shell)
+    client = BatchClient(SlurmDialect((settings or {}).get("slurm") or {}), shell=shell)
     return ping(client, settings or {}, clock=lambda: shell.now)
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from jinja2 import TemplateError
 
+from longshore.batch.commands.poll_schedule import poll_schedule
 from longshore.contract.batch import Batch
 from longshore.contract.context import Context, Problem, Site
 from longshore.errors import ConfigError
 from longshore.model.workflow.job import Job, shared_parts_key
 from longshore.model.workflow.request import MIB
-from longshore.services.slurm.commands.poll_interval import poll_schedule
 from longshore.services.slurm.native.derive_events import NATIVE_WARNING
 from longshore.services.slurm.native.engine_job import TEMPLATE as ENGINE_TEMPLATE
 from longshore.services.slurm.native.engine_job import engine_request, engine_script, wants_engine_job
@@ -43,7 +43,7 @@ def check_site(ctx: Context) -> Iterator[Problem]:
     try:
         check_names(slurm)
         scale(slurm)
-        poll_schedule(slurm)
+        poll_schedule(SETTINGS_KEY, slurm)
         on_submit_error(slurm)
         max_wait_s(slurm)
         native = wants_native(ctx.site.settings)

@@ -6,10 +6,14 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import msgspec
+
+from longshore.batch.commands.client import BatchClient
+from longshore.batch.dialect import ProgramCall
+from longshore.batch.jobs import ClusterFacts
 from longshore.contract.context import PingReport
 from longshore.services.slurm import site_checks
-from longshore.services.slurm.commands.client import SlurmClient
-from longshore.services.slurm.commands.parse import ClusterFacts, cluster_facts
+from longshore.services.slurm.commands.parse import cluster_facts
 from longshore.services.slurm.render.sbatch_options import normalize_names, slurm_map
 from longshore.services.slurm.site_checks import ConfiguredNames
 from longshore.world.host import user_name
@@ -31,7 +35,7 @@ MISSING_INFORMATION: Final = {
 class _TimedQuery:
     """Runs queries within the time limit."""
 
-    def __init__(self, client: SlurmClient, clock: Callable[[], float]) -> None:
+    def __init__(self, client: BatchClient, clock: Callable[[], float]) -> None:
         self._client = client
         self._clock = clock
         self._until = clock() + PING_LIMIT_S
@@ -40,11 +44,12 @@ class _TimedQuery:
         left = self._until - self._clock()
         if left <= 0:
             return ProgramResult(argv=words, status=None, err=f"not asked: {PING_LIMIT_S:.0f} s are over")
-        return self._client.ask(words, timeout_s=min(left, _QUERY_S), of_cluster=of_cluster)
+        call = self._client.dialect.query_call(*words) if of_cluster else ProgramCall(words)
+        return self._client.ask(msgspec.structs.replace(call, timeout_s=min(left, _QUERY_S)))
 
 
 def ping(
-    client: SlurmClient, settings: Mapping[str, Any], *, clock: Callable[[], float] = time.monotonic
+    client: BatchClient, settings: Mapping[str, Any], *, clock: Callable[[], float] = time.monotonic
 ) -> PingReport:
     """Report on the cluster, and on the partitions, account and QOS of a site.
 

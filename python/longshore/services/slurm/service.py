@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
+from longshore.batch.commands.client import BatchClient
+from longshore.batch.executor.executor import BatchExecutor
+from longshore.batch.jobs import QueuePhase
 from longshore.contract.capabilities import BackendOptions, LauncherLine, PartialJournal, Recoverable
 from longshore.contract.context import Context, Mark, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.executor import Executor
@@ -25,7 +28,6 @@ from longshore.model.run.event import Event
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
 from longshore.plan.ignored_requests import ignored_requests
-from longshore.services.slurm.arrays.executor import SlurmExecutor
 from longshore.services.slurm.check import (
     IGNORED_SETTINGS,
     SETTINGS_KEY,
@@ -36,8 +38,7 @@ from longshore.services.slurm.check import (
     executor_settings,
     note_small_arrays,
 )
-from longshore.services.slurm.commands.client import REQUIRED_VARIABLES, SlurmClient
-from longshore.services.slurm.commands.states import QueuePhase
+from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.native.engine_job import TEMPLATE as ENGINE_TEMPLATE
 from longshore.services.slurm.native.engine_job import EngineJob, wants_engine_job
 from longshore.services.slurm.native.native_run import NativeRun, wants_native
@@ -63,12 +64,14 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
 
     name: ClassVar[str] = "slurm"
     traits: ClassVar[ServiceTraits] = ServiceTraits(
-        settings_key=SETTINGS_KEY, raw_option_keys=("directives", "sbatch"), required_variables=REQUIRED_VARIABLES
+        settings_key=SETTINGS_KEY,
+        raw_option_keys=("directives", "sbatch"),
+        required_variables=SlurmDialect.required_variables,
     )
 
     def executor(self, settings: Mapping[str, Any]) -> Executor:
         """Return the executor."""
-        return SlurmExecutor(settings)
+        return BatchExecutor(settings, _client(settings))
 
     def backend_options(self, text: str) -> Mapping[str, Any]:
         """Return the keys that a string of options, as srun has them, stands for."""
@@ -269,7 +272,6 @@ def _digest(lines: list[bytes]) -> str:
     return sha256(b"".join(lines)).hexdigest()[:16]
 
 
-def _client(settings: Mapping[str, Any]) -> SlurmClient:
-    return SlurmClient(
-        settings.get("slurm") or {}, setup=settings.get("setup") or (), inherit=settings.get("inherit") or "all"
-    )
+def _client(settings: Mapping[str, Any]) -> BatchClient:
+    dialect = SlurmDialect(settings.get(SETTINGS_KEY) or {})
+    return BatchClient(dialect, setup=settings.get("setup") or (), inherit=settings.get("inherit") or "all")

@@ -7,9 +7,10 @@ from typing import Final
 
 import msgspec
 
+from longshore.batch.jobs import ClusterFacts
 from longshore.model.wording import count_noun
 from longshore.model.workflow.request import MIB
-from longshore.services.slurm.commands.parse import ClusterFacts, parse_bytes
+from longshore.services.slurm.commands.parse import parse_bytes
 
 _ALL_ALLOWED: Final = frozenset({"ALL", "(null)", "N/A", ""})
 
@@ -159,7 +160,7 @@ def describe_limits(
     """List the limits in a line."""
     found = []
     if facts.max_array:
-        found.append(f"arrays of {facts.max_array - 1}")
+        found.append(f"arrays of {facts.max_array}")
     if facts.max_jobs:
         found.append(f"{count_noun(facts.max_jobs, 'job')} of all users")
     for each in associations_of_user:

@@ -6,30 +6,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longshore.batch.dialect import SubmissionReply, SubmitOutcome
+from longshore.batch.jobs import QueuePhase, TaskId
 from longshore.services.slurm.commands.parse import (
     ACCOUNT_FIELDS,
     GATHERED_FIELDS,
     SEPARATOR,
-    SubmitFailure,
-    TaskId,
     account_rows,
     classify_submit_error,
     cluster_facts,
     exit_status,
     gathered_rows,
-    is_connection_broken,
-    is_permanent_refusal,
-    is_size_refusal,
     parse_bytes,
     parse_duration,
     parse_time,
     queue_rows,
-    scontrol_row,
+    read_submit_reply,
+    shown_row,
     stored_fields,
     submitted_id,
     task_ids,
 )
-from longshore.services.slurm.commands.states import CAUSES, QUEUE_PHASES, QueuePhase, base_state, queue_phase
+from longshore.services.slurm.commands.states import CAUSES, QUEUE_PHASES, STATES, base_state
+from longshore.world.processes.shell import ProgramResult
 
 
 @pytest.mark.parametrize(
@@ -59,51 +58,60 @@ def test_an_id_on_a_line_of_its_own_is_found_behind_any_banner(before: str, numb
 @pytest.mark.parametrize(
     ("said", "meant"),
     [
-        ("sbatch: error: Batch job submission failed: Invalid partition name specified", SubmitFailure.REFUSED),
-        (
-            "sbatch: error: Batch job submission failed: Requested node configuration is not available",
-            SubmitFailure.REFUSED,
-        ),
-        ("sbatch: error: Batch job submission failed: Invalid qos specification", SubmitFailure.REFUSED),
-        (
-            "sbatch: error: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
-            SubmitFailure.THROTTLED,
-        ),
-        ("sbatch: error: QOSMaxSubmitJobPerUserLimit", SubmitFailure.THROTTLED),
-        ("sbatch: error: AssocMaxSubmitJobLimit", SubmitFailure.THROTTLED),
-        ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", SubmitFailure.THROTTLED),
-        (
-            "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
-            SubmitFailure.THROTTLED,
-        ),
-        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", SubmitFailure.UNSURE),
-        ("sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received", SubmitFailure.UNSURE),
-    ],
-)
-def test_a_failed_submission_is_refused_throttled_or_unsure(said: str, meant: SubmitFailure) -> None:
-    assert classify_submit_error(said) is meant
-
-
-@pytest.mark.parametrize(
-    ("said", "for_good"),
-    [
-        ("sbatch: error: Batch job submission failed: Invalid partition name specified", True),
-        ("sbatch: error: Batch job submission failed: Invalid qos specification", True),
+        # It names what is not there, or asks for more than there is.
+        ("sbatch: error: Batch job submission failed: Invalid partition name specified", SubmitOutcome.HOPELESS),
+        ("sbatch: error: Batch job submission failed: Invalid qos specification", SubmitOutcome.HOPELESS),
         (
             "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified",
-            True,
+            SubmitOutcome.HOPELESS,
         ),
-        ("sbatch: error: Memory specification can not be satisfied", True),
-        ("sbatch: error: Batch job submission failed: Requested node configuration is not available", True),
-        ("sbatch: unrecognized option '--nonsense'", True),
+        ("sbatch: error: Memory specification can not be satisfied", SubmitOutcome.HOPELESS),
+        (
+            "sbatch: error: Batch job submission failed: Requested node configuration is not available",
+            SubmitOutcome.HOPELESS,
+        ),
+        ("sbatch: unrecognized option '--nonsense'", SubmitOutcome.HOPELESS),
         # A site's own plugin, or a controller in trouble: nobody knows whether it would say so again.
-        ("sbatch: error: Batch job submission failed: Unspecified error", False),
-        ("sbatch: error: Batch job submission failed: I/O error writing script/environment to file", False),
+        ("sbatch: error: Batch job submission failed: Unspecified error", SubmitOutcome.REFUSED),
+        (
+            "sbatch: error: Batch job submission failed: I/O error writing script/environment to file",
+            SubmitOutcome.REFUSED,
+        ),
+        # A smaller batch may fit under the limit.
+        (
+            "sbatch: error: QOSMaxSubmitJobPerUserLimit\nJob violates accounting/QOS policy (job submit limit)",
+            SubmitOutcome.TOO_LARGE,
+        ),
+        (
+            "sbatch: error: Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)",
+            SubmitOutcome.TOO_LARGE,
+        ),
+        ("sbatch: error: QOSMaxSubmitJobPerUserLimit", SubmitOutcome.TOO_LARGE),
+        ("sbatch: error: AssocMaxSubmitJobLimit", SubmitOutcome.TOO_LARGE),
+        ("sbatch: error: AssocGrpSubmitJobsLimit", SubmitOutcome.TOO_LARGE),
+        ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", SubmitOutcome.THROTTLED),
+        (
+            "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
+            SubmitOutcome.THROTTLED,
+        ),
+        # Whether it was accepted is unknown; what a broken connection brought is there soon.
+        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", SubmitOutcome.UNSURE),
+        ("sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received", SubmitOutcome.BROKEN),
+        ("sbatch: error: Batch job submission failed: Connection reset by peer", SubmitOutcome.BROKEN),
     ],
 )
-def test_what_is_refused_for_good(said: str, *, for_good: bool) -> None:
-    assert classify_submit_error(said) is SubmitFailure.REFUSED
-    assert is_permanent_refusal(said) is for_good
+def test_the_meaning_of_a_failed_submission(said: str, meant: SubmitOutcome) -> None:
+    answer = ProgramResult(argv=("sbatch",), status=1, err=said)
+    assert read_submit_reply(answer) == SubmissionReply(meant)
+
+
+def test_the_meaning_of_other_replies() -> None:
+    accepted = ProgramResult(argv=("sbatch",), status=0, out="29;blue\n")
+    assert read_submit_reply(accepted) == SubmissionReply(SubmitOutcome.ACCEPTED, 29)
+    without_id = ProgramResult(argv=("sbatch",), status=0, out="Welcome\n")
+    assert read_submit_reply(without_id) == SubmissionReply(SubmitOutcome.UNSURE)
+    silent = ProgramResult(argv=("sbatch",), status=None, err="Connection reset")
+    assert read_submit_reply(silent) == SubmissionReply(SubmitOutcome.UNSURE)
 
 
 def test_rows_of_the_queue() -> None:
@@ -116,7 +124,7 @@ def test_rows_of_the_queue() -> None:
     rows = list(queue_rows(text))
     assert [(str(row.id), row.state, row.reason, row.node, row.name) for row in rows] == [
         ("1_2", "PENDING", "JobArrayTaskLimit", "", "k7f3a-1-1"),
-        ("1_0", "RUNNING", "None", "n1", "k7f3a-1-1"),
+        ("1_0", "RUNNING", "", "n1", "k7f3a-1-1"),
         ("7", "PENDING", "JobHeldUser", "", "odd|name"),
     ]
     assert rows[0].started_at is None
@@ -151,8 +159,8 @@ def test_no_text_upsets_a_parser(text: str) -> None:
     parse_duration(text)
     parse_time(text)
     exit_status(text)
-    assert classify_submit_error(text) in SubmitFailure
-    assert queue_phase(text) in QueuePhase
+    assert classify_submit_error(text) in SubmitOutcome
+    assert STATES.phase(base_state(text)) in QueuePhase
 
 
 def account(*rows: tuple[str, ...]) -> str:
@@ -210,45 +218,12 @@ def test_fields_that_a_version_does_not_have_are_not_asked_for() -> None:
     assert rows[TaskId(2)].queue_s is None
 
 
-@pytest.mark.parametrize(
-    ("said", "broke"),
-    [
-        ("sbatch: error: Batch job submission failed: Connection reset by peer", True),
-        ("sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received", True),
-        ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", False),
-        ("sbatch: error: Invalid partition name specified", False),
-    ],
-)
-def test_a_broken_connection_is_told_from_a_slow_one(said: str, *, broke: bool) -> None:
-    assert is_connection_broken(said) is broke
-
-
-@pytest.mark.parametrize(
-    ("said", "fewer"),
-    [
-        ("sbatch: error: QOSMaxSubmitJobPerUserLimit\nJob violates accounting/QOS policy (job submit limit)", True),
-        ("sbatch: error: AssocMaxSubmitJobLimit", True),
-        ("sbatch: error: AssocGrpSubmitJobsLimit", True),
-        ("Slurm temporarily unable to accept job, sleeping and retrying", False),
-        ("Unable to contact slurm controller (connect failure)", False),
-    ],
-)
-def test_limits_under_which_a_smaller_batch_may_fit(said: str, *, fewer: bool) -> None:
-    assert is_size_refusal(said) is fewer
-    assert classify_submit_error(said) is SubmitFailure.THROTTLED
-
-
 def test_what_the_controller_shows() -> None:
-    fields = {
-        "JobState": "FAILED",
-        "ExitCode": "3:0",
-        "StartTime": "2026-11-20T14:06:30",
-        "EndTime": "2026-11-20T14:06:33",
-        "RunTime": "00:00:03",
-        "BatchHost": "n1",
-        "Reason": "NonZeroExitCode",
-    }
-    row = scontrol_row(TaskId(2), fields)
+    text = (
+        "JobId=2 JobName=a b=c JobState=FAILED Reason=NonZeroExitCode ExitCode=3:0 RunTime=00:00:03 "
+        "StartTime=2026-11-20T14:06:30 EndTime=2026-11-20T14:06:33 BatchHost=n1 Command=/x y\nJobId=3 JobState=RUNNING"
+    )
+    row = shown_row(TaskId(2), text)
     assert (row.state, row.exit, row.signal, row.run_s, row.node) == ("FAILED", 3, 0, 3.0, "n1")
 
 
@@ -288,7 +263,7 @@ PriorityParameters      = (null)
 SLURM_VERSION           = 22.05.8
 """
     facts = cluster_facts(text)
-    assert (facts.version, facts.name, facts.max_array, facts.max_jobs) == ("22.05.8", "testclu", 10001, 50000)
+    assert (facts.version, facts.name, facts.max_array, facts.max_jobs) == ("22.05.8", "testclu", 10000, 50000)
     assert (facts.min_job_age_s, facts.accounting, facts.priority_parameters) == (300.0, True, "")
     assert (facts.licences, facts.gres) == (("lic_a", "lic_b"), ("gpu",))
     assert not cluster_facts("AccountingStorageType = accounting_storage/none\n").accounting
@@ -297,10 +272,10 @@ SLURM_VERSION           = 22.05.8
 def test_the_table_of_states_is_total() -> None:
     over = {word for word, phase in QUEUE_PHASES.items() if phase is QueuePhase.OVER}
     assert over == set(CAUSES)
-    assert queue_phase("CANCELLED by 1000") is QueuePhase.OVER
-    assert queue_phase("COMPLETING") is QueuePhase.RUNNING
-    assert queue_phase("SUSPENDED") is QueuePhase.WAITING
-    assert queue_phase("A_WORD_OF_TOMORROW") is QueuePhase.UNKNOWN
+    assert STATES.phase(base_state("CANCELLED by 1000")) is QueuePhase.OVER
+    assert STATES.phase("COMPLETING") is QueuePhase.RUNNING
+    assert STATES.phase("SUSPENDED") is QueuePhase.WAITING
+    assert STATES.phase("A_WORD_OF_TOMORROW") is QueuePhase.UNKNOWN
     assert base_state("CANCELLED+") == "CANCELLED"
 
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longshore.batch.records import BatchRecord
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.run_state import RunState
 from longshore.errors import ConfigError
 from longshore.model.run.event import Ended, Event, Finished, Lost, Started
 from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import Request
-from longshore.services.slurm.batch_records import BatchRecord
 from longshore.services.slurm.native.derive_events import (
     Cancellation,
     ObservedJob,

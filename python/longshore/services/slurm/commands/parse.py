@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
-from enum import StrEnum
 from typing import Final
 
 import msgspec
 
+from longshore.batch.dialect import SubmissionReply, SubmitOutcome
+from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, TaskId
 from longshore.services.slurm.commands.states import base_state
+from longshore.world.processes.shell import ProgramResult
 
 SEPARATOR: Final = "\x1f"
 """Separator of sacct's fields: a character that no job name contains."""
@@ -61,16 +63,6 @@ GATHERED_FIELDS: Final = (
 """Fields of sacct that are stored with an attempt; those of buildtest's page on batch schedulers."""
 
 
-class TaskId(msgspec.Struct, frozen=True):
-    """Slurm's id of an attempt: job id and index in its array; ``None`` for a single job."""
-
-    job: int
-    index: int | None = None
-
-    def __str__(self) -> str:
-        return str(self.job) if self.index is None else f"{self.job}_{self.index}"
-
-
 _SBATCH_REPLY: Final = re.compile(r"^(?:Submitted batch job )?([0-9]{1,18})(?:;(\S+)| on cluster (\S+))?$")
 
 
@@ -80,17 +72,6 @@ def submitted_id(reply: str) -> tuple[int, str | None] | None:
         if found := _SBATCH_REPLY.match(line.strip()):
             return int(found[1]), found[2] or found[3]
     return None
-
-
-class SubmitFailure(StrEnum):
-    """Meaning of a failed ``sbatch``."""
-
-    REFUSED = "refused"
-    """Permanent: the same request will be refused again."""
-    THROTTLED = "throttled"
-    """Temporary: the job was not accepted, and a later submission may be."""
-    UNSURE = "unsure"
-    """Unknown whether the job was accepted."""
 
 
 _TEMPORARY: Final = re.compile(
@@ -114,20 +95,6 @@ _UNCERTAIN: Final = re.compile(
 _BROKEN_CONNECTION: Final = re.compile(
     r"Connection reset|Transport endpoint|Zero Bytes were transmitted", re.IGNORECASE
 )
-
-
-def is_connection_broken(message: str) -> bool:
-    """Whether the outcome is unknown because a connection broke, rather than a slow reply."""
-    return bool(_BROKEN_CONNECTION.search(message)) and "timed out" not in message.lower()
-
-
-def classify_submit_error(message: str) -> SubmitFailure:
-    """Classify the error message of an ``sbatch`` that returned no id."""
-    if _UNCERTAIN.search(message):
-        return SubmitFailure.UNSURE
-    return SubmitFailure.THROTTLED if _TEMPORARY.search(message) else SubmitFailure.REFUSED
-
-
 _PERMANENT: Final = re.compile(
     r"Invalid (partition|qos|account|wckey|license|feature|generic resource|job array|node name|trackable resource)"
     r"|Invalid --|Requested reservation is invalid|Requested time limit is invalid"
@@ -138,27 +105,24 @@ _PERMANENT: Final = re.compile(
 )
 
 
-def is_permanent_refusal(message: str) -> bool:
-    """Whether the refusal is permanent: the request names unknown things, or exceeds what exists."""
-    return bool(_PERMANENT.search(message))
+def read_submit_reply(answer: ProgramResult) -> SubmissionReply:
+    """Return the meaning of an answer of ``sbatch --parsable``."""
+    if answer.ok and (found := submitted_id(answer.out)):
+        return SubmissionReply(SubmitOutcome.ACCEPTED, found[0])
+    if answer.ok or answer.status is None:
+        return SubmissionReply(SubmitOutcome.UNSURE)
+    return SubmissionReply(classify_submit_error(answer.err or answer.out))
 
 
-def is_size_refusal(message: str) -> bool:
-    """Whether a batch was refused because its tasks and the queued ones exceed a limit."""
-    return bool(_SIZE_LIMIT.search(message))
-
-
-class QueueRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One task of a job in squeue's output."""
-
-    id: TaskId
-    raw_id: str
-    """Slurm's id in its own messages: a task that has started has an id of its own."""
-    state: str
-    reason: str
-    started_at: float | None
-    node: str
-    name: str
+def classify_submit_error(message: str) -> SubmitOutcome:
+    """Classify the error message of an ``sbatch`` that returned no id."""
+    if _UNCERTAIN.search(message):
+        # A slow reply may still come; what a broken connection had brought is there soon.
+        is_broken = bool(_BROKEN_CONNECTION.search(message)) and "timed out" not in message.lower()
+        return SubmitOutcome.BROKEN if is_broken else SubmitOutcome.UNSURE
+    if _TEMPORARY.search(message):
+        return SubmitOutcome.TOO_LARGE if _SIZE_LIMIT.search(message) else SubmitOutcome.THROTTLED
+    return SubmitOutcome.HOPELESS if _PERMANENT.search(message) else SubmitOutcome.REFUSED
 
 
 _INDEX_SPAN: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
@@ -180,7 +144,7 @@ def queue_rows(text: str) -> Iterator[QueueRow]:
                 id=task,
                 raw_id=raw.strip(),
                 state=state.strip(),
-                reason=reason.strip(),
+                reason="" if reason.strip() == "None" else reason.strip(),
                 started_at=parse_time(start),
                 node=nodes.strip(),
                 name=name,
@@ -210,29 +174,6 @@ def _parse_number(text: str) -> int | None:
     return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
-class AccountRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Accounting of one task: its own line of sacct, with the peak of its steps."""
-
-    id: TaskId
-    raw_id: str = ""
-    state: str
-    state_text: str
-    """The state as written, such as ``CANCELLED by 1000``."""
-    exit: int
-    signal: int
-    started_at: float | None = None
-    ended_at: float | None = None
-    run_s: float | None = None
-    cpu_s: float | None = None
-    peak_memory_b: int | None = None
-    node: str = ""
-    reason: str = ""
-    queue_s: float | None = None
-    """Seconds from submission to start, on the scheduler's clock."""
-    gathered: Mapping[str, str] = msgspec.field(default_factory=dict)
-    """Fields that are stored as they are."""
-
-
 def stored_fields(helpformat: str) -> tuple[str, ...]:
     """Return the `GATHERED_FIELDS` in ``sacct --helpformat``: sacct refuses a query with an unknown field."""
     supported = {word.lower() for word in helpformat.split()}
@@ -256,7 +197,9 @@ def gathered_rows(text: str, stored: Sequence[str] = GATHERED_FIELDS) -> dict[Ta
     for task, found in gathered.items():
         if task in rows:
             waited = _wait_s(found.get("Submit", ""), found.get("Start", ""))
-            rows[task] = msgspec.structs.replace(rows[task], gathered=found, queue_s=waited)
+            # Start and end are written separately; only the start brings the working directory.
+            is_partial = bool(found) and "WorkDir" not in found
+            rows[task] = msgspec.structs.replace(rows[task], gathered=found, queue_s=waited, is_partial=is_partial)
     return rows
 
 
@@ -303,8 +246,10 @@ def account_rows(text: str) -> dict[TaskId, AccountRow]:
     }
 
 
-def scontrol_row(task: TaskId, fields: Mapping[str, str]) -> AccountRow:
-    """Convert the fields of ``scontrol show job`` for a task that is over."""
+def shown_row(task: TaskId, output: str) -> AccountRow:
+    """Parse ``scontrol --oneliner show job`` for a task."""
+    # A heterogeneous job has a line for each component; the first one counts.
+    fields = dict(pairs(output.strip().partition("\n")[0]))
     code, number = exit_status(fields.get("ExitCode", ""))
     return AccountRow(
         id=task,
@@ -322,6 +267,14 @@ def scontrol_row(task: TaskId, fields: Mapping[str, str]) -> AccountRow:
     )
 
 
+def pairs(line: str) -> Iterator[tuple[str, str]]:
+    """Split a line of scontrol into NAME=VALUE pairs; a value may contain blanks, a name cannot."""
+    for found in re.finditer(
+        r"(?:^|\s)([A-Za-z][\w:/.&*]*)=((?:(?!\s[A-Za-z][\w:/.&*]*=).)*)", line.strip(), re.DOTALL
+    ):
+        yield found[1], found[2].strip()
+
+
 def _wait_s(submitted: str, started: str) -> float | None:
     first, second = parse_time(submitted), parse_time(started)
     return None if first is None or second is None or second < first else second - first
@@ -331,6 +284,19 @@ def exit_status(text: str) -> tuple[int, int]:
     """Parse exit code and signal from ``3:0`` or ``0:9``."""
     code, _, number = text.partition(":")
     return _parse_number(code) or 0, _parse_number(number) or 0
+
+
+_OUT_OF_MEMORY: Final = re.compile(r"exceeded memory limit|oom[-_ ]?kill", re.IGNORECASE)
+_STEP_ID: Final = re.compile(r"StepId=(\d+)\b")
+
+
+def reports_out_of_memory(output: str, raw_id: str) -> bool:
+    """Whether Slurm's messages in a batch's output report that a task ran out of memory.
+
+    `output` is the output, which all tasks of the batch share; `raw_id` is the task's own id in Slurm's messages.
+    """
+    lines = (line for line in output.splitlines() if _OUT_OF_MEMORY.search(line))
+    return bool(raw_id) and any(found[1] == raw_id for line in lines for found in _STEP_ID.finditer(line))
 
 
 _MOST_BYTES: Final = 2**63 - 1
@@ -365,20 +331,6 @@ def parse_time(text: str) -> float | None:
         return None
 
 
-class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts of a cluster from ``scontrol show config``."""
-
-    version: str = ""
-    name: str = ""
-    max_array: int | None = None
-    max_jobs: int | None = None
-    min_job_age_s: float | None = None
-    accounting: bool = False
-    priority_parameters: str = ""
-    licences: tuple[str, ...] = ()
-    gres: tuple[str, ...] = ()
-
-
 def cluster_facts(text: str) -> ClusterFacts:
     """Parse ``scontrol show config``."""
     values: dict[str, str] = {}
@@ -393,7 +345,8 @@ def cluster_facts(text: str) -> ClusterFacts:
     return ClusterFacts(
         version=known.get("slurm_version", ""),
         name=known.get("clustername", ""),
-        max_array=_parse_number(array),
+        # The largest index is one less than the size (slurm.conf(5): MaxArraySize).
+        max_array=None if (size := _parse_number(array)) is None else max(1, size - 1),
         max_jobs=_parse_number(jobs),
         min_job_age_s=None if (seconds := _parse_number(age)) is None else float(seconds),
         accounting=bool(known.get("accountingstoragetype")) and not known["accountingstoragetype"].endswith("/none"),

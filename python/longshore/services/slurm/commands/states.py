@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import StrEnum
 from types import MappingProxyType
+from typing import Final
 
+from longshore.batch.jobs import QueuePhase, StateTable
 from longshore.model.run.states import Cause
-
-
-class QueuePhase(StrEnum):
-    """Phase of an attempt by Slurm's state."""
-
-    WAITING = "waiting"
-    RUNNING = "running"
-    OVER = "over"
-    UNKNOWN = "unknown"
-    """An unknown state: shown, warned of, and queried again."""
-
 
 _WAITING = "PENDING CONFIGURING REQUEUED REQUEUE_FED REQUEUE_HOLD RESV_DEL_HOLD SPECIAL_EXIT SUSPENDED STOPPED"
 _RUNNING = "RUNNING COMPLETING STAGE_OUT SIGNALING RESIZING"
@@ -52,15 +42,14 @@ CAUSES: Mapping[str, Cause | None] = MappingProxyType(
 )
 """Cause of failure per final state; ``None`` for a success."""
 
-HELD_REASONS = frozenset({"JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue", "launch_failed_requeued_held"})
-"""Wait reasons that only a person can clear."""
+STATES: Final = StateTable(
+    phases=QUEUE_PHASES,
+    causes=CAUSES,
+    ordinary=frozenset({"COMPLETED", "FAILED"}),
+    held_reasons=frozenset({"JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue", "launch_failed_requeued_held"}),
+)
 
 
 def base_state(state: str) -> str:
     """Strip the suffix of a state, such as the user in ``CANCELLED by 1000``, or the ``+`` of sacct."""
     return state.split(" ", 1)[0].rstrip("+")
-
-
-def queue_phase(state: str) -> QueuePhase:
-    """Return the phase of a state."""
-    return QUEUE_PHASES.get(base_state(state), QueuePhase.UNKNOWN)

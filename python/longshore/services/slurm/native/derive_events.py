@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 
+from longshore.batch.records import BatchRecord
 from longshore.model.run.event import Ended, Event, Failed, Lost, Started, Steer, Submitted, Submitting
 from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
-from longshore.services.slurm.batch_records import BatchRecord
 
 
 class ObservedJob(msgspec.Struct, frozen=True, kw_only=True):

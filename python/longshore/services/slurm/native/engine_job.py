@@ -10,6 +10,8 @@ from typing import Final
 
 import msgspec
 
+from longshore.batch.commands.client import BatchClient
+from longshore.batch.jobs import AccountRow, QueuePhase, TaskId
 from longshore.config.values.quantities import parse_walltime
 from longshore.contract.batch import Batch
 from longshore.contract.context import RunPaths, Unreachable
@@ -19,9 +21,6 @@ from longshore.errors import ConfigError, SubmissionRefusedError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.values import YamlValue
 from longshore.model.workflow.request import MIB, Request
-from longshore.services.slurm.commands.client import SlurmClient
-from longshore.services.slurm.commands.parse import TaskId, queue_rows, submitted_id
-from longshore.services.slurm.commands.states import QueuePhase, queue_phase
 from longshore.services.slurm.render.batch_script import choice, merge_settings
 from longshore.services.slurm.render.sbatch_options import (
     SbatchOptions,
@@ -121,9 +120,10 @@ def engine_script(
 class EngineJob:
     """The Slurm job that runs the engine of a run."""
 
-    def __init__(self, run: RunPaths, client: SlurmClient) -> None:
+    def __init__(self, run: RunPaths, client: BatchClient) -> None:
         self._run = run
         self._client = client
+        self._states = client.dialect.states
 
     def start(self, settings: Mapping[str, object], by: str, command: Sequence[str]) -> str:
         """Submit the engine's job; describe whether the engine has started or waits in the queue.
@@ -140,10 +140,9 @@ class EngineJob:
         except ConfigError as error:
             raise SubmissionRefusedError(error.message, hint=error.hint) from error
         answer = self._client.submit(script)
-        found = submitted_id(answer.out) if answer.ok else None
-        if found is None:
+        number = self._client.dialect.submit_reply(answer).id
+        if number is None:
             raise SubmissionRefusedError(f"Slurm does not take the engine of '{self._run.root}': {answer.why}")
-        number = found[0]
         text = msgspec.json.encode(_EngineJobRecord(number, time.time()))
         write_atomically(self._run.root / _RECORD_PATH, text, below=self._run.root, durable=True)
         return self._wait_for_start(number, before)
@@ -156,9 +155,9 @@ class EngineJob:
             if len(lives(self._run.journal)) > before:
                 return f"the engine is job {number} of Slurm"
             shown = self._client.show_job(TaskId(number))
-            if isinstance(shown, dict):
-                state = shown.get("JobState", state)
-                if queue_phase(state) is QueuePhase.OVER and len(lives(self._run.journal)) == before:
+            if isinstance(shown, AccountRow):
+                state = shown.state or state
+                if self._states.phase(state) is QueuePhase.OVER and len(lives(self._run.journal)) == before:
                     raise SubmissionRefusedError(
                         f"the engine of '{self._run.root}', job {number} of Slurm, did not begin: "
                         f"{last_log_line(self._run) or state}",
@@ -181,9 +180,9 @@ class EngineJob:
         answer = self._client.queue(max_age_s=_MAX_AGE_S, not_before=submitted_at)
         if answer is None or answer.text is None:
             return QueuePhase.UNKNOWN
-        rows = (row for row in queue_rows(answer.text) if row.id.job == record.id)
+        rows = (row for row in self._client.rows(answer) if row.id.job == record.id)
         row = next(rows, None)
-        return QueuePhase.OVER if row is None else queue_phase(row.state)
+        return QueuePhase.OVER if row is None else self._states.phase(row.state)
 
     def end(self) -> None:
         """Cancel the job in any phase; raises `SubmissionRefusedError` when Slurm does not answer."""
@@ -199,7 +198,7 @@ class EngineJob:
         while time.monotonic() < deadline:
             shown = self._client.show_job(TaskId(record.id))
             if shown is None or (
-                not isinstance(shown, Unreachable) and queue_phase(shown.get("JobState", "")) is QueuePhase.OVER
+                not isinstance(shown, Unreachable) and self._states.phase(shown.state) is QueuePhase.OVER
             ):
                 return
             time.sleep(_QUERY_PAUSE_S)

@@ -14,6 +14,9 @@ from typing import Final
 import msgspec
 
 from longshore import __version__
+from longshore.batch.commands.client import BatchClient
+from longshore.batch.jobs import ClusterFacts, QueuePhase, TaskId
+from longshore.batch.records import BatchRecord, BatchRecords
 from longshore.contract.batch import Batch
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.journal.chain import lives
@@ -25,14 +28,6 @@ from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.engine.rundir.replay import replay
 from longshore.errors import ConfigError, SubmissionRefusedError, UnreachableError
 from longshore.model.run.event import FORMAT, Ended, Event, Finished, Life
-from longshore.services.slurm.batch_records import BatchRecord, BatchRecords
-from longshore.services.slurm.commands.client import SlurmClient
-from longshore.services.slurm.commands.parse import (
-    ClusterFacts,
-    TaskId,
-    submitted_id,
-)
-from longshore.services.slurm.commands.states import QueuePhase, queue_phase
 from longshore.services.slurm.native import engine_job
 from longshore.services.slurm.native.derive_events import (
     Cancellation,
@@ -73,9 +68,10 @@ def wants_native(settings: Mapping[str, object]) -> bool:
 class NativeRun:
     """A run without an engine, whose dependencies Slurm keeps."""
 
-    def __init__(self, run: RunPaths, client: SlurmClient, settings: Mapping[str, object]) -> None:
+    def __init__(self, run: RunPaths, client: BatchClient, settings: Mapping[str, object]) -> None:
         self._run = run
         self._client = client
+        self._states = client.dialect.states
         self._settings = settings
         self._records = BatchRecords(run)
 
@@ -92,7 +88,7 @@ class NativeRun:
         `command` collects the outcome into the journal when all jobs are over; ``--by`` is added. Raises
         `SubmissionRefusedError` when Slurm refuses any part; all jobs are then removed.
         """
-        answer = self._client.query_config()
+        answer = self._client.query_facts()
         if isinstance(answer, Unreachable):
             raise SubmissionRefusedError(f"Slurm does not answer: {answer.why}")
         jobs = JobTable(self._run, "parents")
@@ -141,7 +137,7 @@ class NativeRun:
         shown = self._client.show_job(TaskId(job))
         if isinstance(shown, Unreachable):
             raise UnreachableError(f"the state of job {job} is unknown: {shown.why}")
-        return shown is not None and shown.get("JobState") == "PENDING" and "Held" in shown.get("Reason", "")
+        return shown is not None and shown.state == "PENDING" and "Held" in shown.reason
 
     def _release(self, roots: Sequence[int]) -> None:
         failed = self._client.release(roots)
@@ -155,7 +151,7 @@ class NativeRun:
         builder = MemberBuilder(jobs)
         records: dict[int, tuple[BatchRecord, int]] = {}
         roots = []
-        max_array = min(_MAX_ARRAY, (facts.max_array or _MAX_ARRAY + 1) - 1)
+        max_array = min(_MAX_ARRAY, facts.max_array or _MAX_ARRAY)
         for number, members in enumerate(_groups(jobs, lambda own: is_heterogeneous(self._settings, own), max_array)):
             settings = jobs.settings(members[0])
             batch = Batch(
@@ -200,12 +196,12 @@ class NativeRun:
 
     def _sbatch(self, script: str, options: Sequence[str], what: str, name: str) -> int:
         answer = self._client.submit(script, *options)
-        found = submitted_id(answer.out) if answer.ok else None
-        if found is None:
+        number = self._client.dialect.submit_reply(answer).id
+        if number is None:
             # Whether it was accepted or not, none of it may be left.
             self._client.cancel_named(name)
             raise SubmissionRefusedError(f"Slurm does not take {what}: {answer.why}")
-        return found[0]
+        return number
 
     def _submit_collector(self, submitted: Sequence[int], command: Sequence[str]) -> int:
         """Submit the collector: the job that writes the journal when all others are over."""
@@ -253,7 +249,7 @@ class NativeRun:
         rows_of_run = (row for row in rows.values() if row.id.job in ids)
         return (
             QueuePhase.RUNNING
-            if any(queue_phase(row.state) is not QueuePhase.OVER for row in rows_of_run)
+            if any(self._states.phase(row.state) is not QueuePhase.OVER for row in rows_of_run)
             else QueuePhase.OVER
         )
 
@@ -295,7 +291,9 @@ class NativeRun:
         left = 0
         if not isinstance(rows, Unreachable):
             ids = {batch_record.id for batch_record in records}
-            left = sum(row.id.job in ids and queue_phase(row.state) is not QueuePhase.OVER for row in rows.values())
+            left = sum(
+                row.id.job in ids and self._states.phase(row.state) is not QueuePhase.OVER for row in rows.values()
+            )
         final = self._final_tag()
         cancellation = Cancellation(who=user_name(), at=time.time(), final_too=final_too or final is None)
         path = self._run.root / _CANCELLED_PATH

@@ -9,15 +9,14 @@ from typing import Final
 
 import msgspec
 
+from longshore.batch.commands.client import BatchClient
+from longshore.batch.executor.classify_end import classify_end
+from longshore.batch.jobs import AccountRow, QueuePhase, QueueRow, TaskId
+from longshore.batch.records import BatchRecord, BatchRecords
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.job_wrapper import EndRecord
 from longshore.model.run.event import Ended, Lost
 from longshore.model.workflow.request import Request
-from longshore.services.slurm.arrays.classify_end import classify_end
-from longshore.services.slurm.batch_records import BatchRecord, BatchRecords
-from longshore.services.slurm.commands.client import SlurmClient
-from longshore.services.slurm.commands.parse import AccountRow, QueueRow, TaskId, queue_rows, scontrol_row
-from longshore.services.slurm.commands.states import QueuePhase, queue_phase
 from longshore.services.slurm.native.derive_events import ObservedJob
 from longshore.world.files.read_file import read_file, read_record
 from longshore.world.processes.query_cache import seconds_since_boot
@@ -61,9 +60,10 @@ class FinalEnds(msgspec.Struct, kw_only=True):
 class NativeObserver:
     """One observation of a native run."""
 
-    def __init__(self, run: RunPaths, client: SlurmClient, native: NativeRecord) -> None:
+    def __init__(self, run: RunPaths, client: BatchClient, native: NativeRecord) -> None:
         self._run = run
         self._client = client
+        self._states = client.dialect.states
         self._native = native
         self._records = BatchRecords(run)
 
@@ -92,7 +92,7 @@ class NativeObserver:
                     return end
                 if end is not None and _is_settled(record, accounts, task, has_accounting=self._native.accounting):
                     cache.ends[job] = end
-                running = row is not None and queue_phase(row.state) is QueuePhase.RUNNING
+                running = row is not None and self._states.phase(row.state) is QueuePhase.RUNNING
                 found[job] = ObservedJob(
                     tag=batch_record.tag,
                     id=str(task),
@@ -128,7 +128,7 @@ class NativeObserver:
     ) -> Ended | Lost | Unreachable | None:
         """Determine how a job ended; ``None`` while it is in the queue."""
         account = (accounts or {}).get(task)
-        is_over = row is None or queue_phase(row.state) is QueuePhase.OVER
+        is_over = row is None or self._states.phase(row.state) is QueuePhase.OVER
         if record is None:
             if not is_over or accounts is None or (row is None and time.time() - batch_record.at < _APPEARANCE_S):
                 return None
@@ -136,12 +136,19 @@ class NativeObserver:
                 shown = self._client.show_job(task)
                 if isinstance(shown, Unreachable):
                     return shown
-                account = scontrol_row(task, shown) if shown is not None else None
-            if account is None or queue_phase(account.state) is not QueuePhase.OVER:
+                account = shown
+            if account is None or self._states.phase(account.state) is not QueuePhase.OVER:
                 why = f"job {task} is gone from Slurm, and left no record of its end"
                 return Lost(j=attempt[0], a=attempt[1], why=why, t=time.time())
         state = row.state if row is not None and is_over else ""
-        found = classify_end(attempt, record=record, state=state, account=account, memory_b=batch_record.memory_b)
+        found = classify_end(
+            attempt,
+            self._client.dialect,
+            record=record,
+            state=state,
+            account=account,
+            memory_b=batch_record.memory_b,
+        )
         return msgspec.structs.replace(found, t=found.end or batch_record.at)
 
     def _accounts(
@@ -160,7 +167,7 @@ class NativeObserver:
             if attempt[0] not in cache.ends
             if (record := records.get(attempt)) is None or record.status
             if (row := rows.get(batch_record.task(position) or TaskId(0))) is None
-            or queue_phase(row.state) is QueuePhase.OVER
+            or self._states.phase(row.state) is QueuePhase.OVER
         ]
         if not to_query:
             return {}
@@ -180,7 +187,7 @@ class NativeObserver:
             answer = self._client.queue(max_age_s=_MAX_AGE_S, not_before=submitted_at)
         if answer is None or answer.text is None:
             return Unreachable(why=answer.why if answer else "another process is querying Slurm")
-        return {row.id: row for row in queue_rows(answer.text)}
+        return {row.id: row for row in self._client.rows(answer)}
 
 
 def _is_settled(

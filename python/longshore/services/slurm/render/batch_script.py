@@ -8,6 +8,7 @@ from typing import Final, cast
 
 import msgspec
 
+from longshore.batch.jobs import ClusterFacts
 from longshore.config.values.quantities import parse_walltime
 from longshore.contract.batch import Batch, Urgency
 from longshore.contract.context import RunPaths
@@ -15,7 +16,6 @@ from longshore.engine.job_wrapper import WRAPPER, BatchFiles
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.workflow.request import Request
-from longshore.services.slurm.commands.parse import ClusterFacts
 from longshore.services.slurm.render import templates
 from longshore.services.slurm.render.nice import scale
 from longshore.services.slurm.render.sbatch_options import (
@@ -72,10 +72,13 @@ class ScriptWriter:
             return None
         return scale(self._slurm, self._priorities).nice(urgency.end_at, urgency.pressure_s)
 
-    @property
-    def has_own_nice(self) -> bool:
-        """Whether the site sets one nice value for all jobs."""
-        return "nice" in self._slurm
+    def priority(self, urgency: Urgency) -> int | None:
+        """Return the nice value of a waiting batch; ``None`` where the site sets one for all jobs, or none."""
+        return None if "nice" in self._slurm else self.nice(urgency)
+
+    def max_batch(self, settings: SlurmMap, limit: int) -> int:
+        """Return how many members a batch may have: Slurm accepts no arrays of heterogeneous jobs."""
+        return 1 if is_heterogeneous(self._settings, settings) else limit
 
     @property
     def stops_run(self) -> bool:

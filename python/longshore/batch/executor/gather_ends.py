@@ -1,4 +1,4 @@
-"""Queries of Slurm for attempts that failed or left no record, answered only when the outcome is certain."""
+"""Queries for attempts that failed or left no record, answered only when the outcome is certain."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from typing import Final
 
 import msgspec
 
+from longshore.batch.commands.client import BatchClient
+from longshore.batch.commands.poll_schedule import PollSchedule
+from longshore.batch.executor.batch_monitor import GRACE_S, LiveAttempt
+from longshore.batch.executor.classify_end import classify_end
+from longshore.batch.jobs import AccountRow, ClusterFacts, QueuePhase, TaskId
+from longshore.batch.records import AttemptId, BatchRecords
 from longshore.contract.context import Unreachable
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.states import Cause
-from longshore.services.slurm.arrays.batch_monitor import GRACE_S, LiveAttempt
-from longshore.services.slurm.arrays.classify_end import classify_end, reports_out_of_memory
-from longshore.services.slurm.batch_records import AttemptId, BatchRecords
-from longshore.services.slurm.commands.client import SlurmClient
-from longshore.services.slurm.commands.parse import AccountRow, ClusterFacts, TaskId, scontrol_row
-from longshore.services.slurm.commands.poll_interval import PollSchedule
-from longshore.services.slurm.commands.states import QueuePhase, queue_phase
 from longshore.world.files.read_file import open_stream
 from longshore.world.processes.background_call import BackgroundCall
 
-LOG: Final = logging.getLogger("longshore.slurm")
+LOG: Final = logging.getLogger("longshore.batch")
 
 _RECORDING_S: Final = 1.0
 """Seconds the cluster is given to record an end before accounting is queried."""
@@ -32,11 +31,11 @@ _LAG_S: Final = 10.0
 _ANSWER_WAIT_S: Final = 0.5
 """Seconds to wait for an answer before the engine goes on."""
 _TAIL_B: Final = 1 << 18
-"""Bytes searched at the end of Slurm's output of a batch."""
+"""Bytes searched at the end of the workload manager's output of a batch."""
 
 
 class _EndAnswers(msgspec.Struct, frozen=True):
-    """Slurm's answers about tasks that are over.
+    """Answers about tasks that are over.
 
     `accounts` has the rows of accounting. `shown` has the controller's answers per task; ``None`` for a task that it no
     longer has.
@@ -55,7 +54,7 @@ class EndGatherer:
 
     def __init__(
         self,
-        client: SlurmClient,
+        client: BatchClient,
         records: BatchRecords,
         facts: ClusterFacts | None,
         *,
@@ -63,6 +62,7 @@ class EndGatherer:
         gathers: bool,
     ) -> None:
         self._client = client
+        self._dialect = client.dialect
         self._records = records
         self._accounting = bool(facts and facts.accounting)
         self._schedule = schedule
@@ -90,9 +90,9 @@ class EndGatherer:
         accounts = reply.accounts
         is_accounting_down = isinstance(accounts, Unreachable)
         account = None if isinstance(accounts, Unreachable) or not member.task else accounts.get(member.task)
-        if account is not None and queue_phase(account.state) is not QueuePhase.OVER:
+        if account is not None and not self._is_over(account):
             account = None
-        if account is not None and self._lacks_start(account) and now - member.end_seen_at < _LAG_S:
+        if account is not None and self.gathers and account.is_partial and now - member.end_seen_at < _LAG_S:
             return None
         if member.has_success_record and account is None:
             # Without accounting there is nothing to wait for.
@@ -113,12 +113,13 @@ class EndGatherer:
             return None
         return self._end(member, state, account)
 
-    def _lacks_start(self, account: AccountRow) -> bool:
-        """Whether accounting has a task's end but not yet its start: Slurm writes them separately."""
-        return self.gathers and bool(account.gathered) and "WorkDir" not in account.gathered
+    def _is_over(self, account: AccountRow) -> bool:
+        return self._dialect.states.phase(account.state) is QueuePhase.OVER
 
     def _lost(self, member: LiveAttempt) -> Lost:
-        why = f"job {member.task or member.batch.name} is gone from Slurm, and left no record of its end"
+        why = (
+            f"job {member.task or member.batch.name} is gone from {self._dialect.title}, and left no record of its end"
+        )
         return Lost(j=member.attempt[0], a=member.attempt[1], why=why)
 
     def _end(self, member: LiveAttempt, state: str, account: AccountRow | None) -> Ended:
@@ -126,13 +127,14 @@ class EndGatherer:
         raw = (account.raw_id if account else "") or (member.row.raw_id if member.row else "")
         end = classify_end(
             member.attempt,
+            self._dialect,
             record=member.record,
             state=state,
             account=account,
             memory_b=member.batch.memory_b,
-            out_of_memory=bool(output) and reports_out_of_memory(output, raw),
+            out_of_memory=bool(output) and self._dialect.reports_out_of_memory(output, raw),
         )
-        return _as_pending_timeout(end, member) if member.is_expired and member.record is None else end
+        return self._as_pending_timeout(end, member) if member.is_expired and member.record is None else end
 
     def _query(self, wanted: list[tuple[TaskId | None, bool]]) -> _EndAnswers:
         """Query accounting for tasks, and the controller for those without a record or accounting."""
@@ -140,7 +142,7 @@ class EndGatherer:
         shown: dict[TaskId, AccountRow | Unreachable | None] = {}
         for task, is_accounting_down in wanted:
             account = None if isinstance(accounts, Unreachable) or not task else accounts.get(task)
-            if task and is_accounting_down and (account is None or queue_phase(account.state) is not QueuePhase.OVER):
+            if task and is_accounting_down and (account is None or not self._is_over(account)):
                 found = shown[task] = self._shown(task)
                 if isinstance(found, Unreachable):
                     # When one query gets no answer, the others get none either.
@@ -152,31 +154,30 @@ class EndGatherer:
             return {}
         answer = self._client.query_accounting(tasks)
         if isinstance(answer, Unreachable):
-            LOG.warning("sacct does not answer: %s", answer.why)
+            LOG.warning("%s does not answer: %s", self._dialect.programs.accounting, answer.why)
         return answer
 
     def _shown(self, task: TaskId) -> AccountRow | Unreachable | None:
         """Query the controller for a task."""
         if self._schedule.failure:
             return Unreachable(why=self._schedule.failure)
-        fields = self._client.show_job(task)
-        if fields is None or isinstance(fields, Unreachable):
-            return fields
-        return scontrol_row(task, fields) if queue_phase(fields.get("JobState", "")) is QueuePhase.OVER else None
+        shown = self._client.show_job(task)
+        if shown is None or isinstance(shown, Unreachable):
+            return shown
+        return shown if self._is_over(shown) else None
 
-
-def _as_pending_timeout(end: Ended, member: LiveAttempt) -> Ended:
-    """Turn a cancellation into what it was: the end of a wait beyond its limit."""
-    if end.cause is not Cause.CANCELLED:
-        return end
-    reason = f"it waited longer than the {member.batch.max_wait_s:.0f} s of 'maxpendtime'"
-    if member.row is not None and member.row.reason not in {"", "None"}:
-        reason += f"; Slurm's reason was {member.row.reason}"
-    return msgspec.structs.replace(end, cause=Cause.PEND_TIMEOUT, reason=reason, exit=None, signal=None)
+    def _as_pending_timeout(self, end: Ended, member: LiveAttempt) -> Ended:
+        """Turn a cancellation into what it was: the end of a wait beyond its limit."""
+        if end.cause is not Cause.CANCELLED:
+            return end
+        reason = f"it waited longer than the {member.batch.max_wait_s:.0f} s of 'maxpendtime'"
+        if member.row is not None and member.row.reason:
+            reason += f"; {self._dialect.title}'s reason was {member.row.reason}"
+        return msgspec.structs.replace(end, cause=Cause.PEND_TIMEOUT, reason=reason, exit=None, signal=None)
 
 
 def _read_tail(path: Path) -> str:
-    """Read the end of Slurm's output of a batch."""
+    """Read the end of the workload manager's output of a batch."""
     try:
         with open_stream(path) as file:
             file.seek(0, 2)

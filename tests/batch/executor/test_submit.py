@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 from tests.waiting import eventually
 
+from longshore.batch.commands.client import BatchClient
+from longshore.batch.executor.executor import BatchExecutor
 from longshore.contract.batch import (
     Accepted,
     Batch,
@@ -29,8 +31,7 @@ from longshore.engine.job_wrapper import WRAPPER
 from longshore.errors import ConfigError
 from longshore.model.run.event import Ended
 from longshore.model.workflow.request import MIB, Request
-from longshore.services.slurm.arrays.executor import SlurmExecutor
-from longshore.services.slurm.commands.client import SlurmClient
+from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.render.batch_script import TEMPLATE, on_submit_error
 from longshore.services.slurm.service import SlurmService
 from longshore.world.plugins import template_texts
@@ -74,8 +75,8 @@ class _Site:
         (self.run.root / TEMPLATE).write_text(template_texts(SlurmService)["batch.sh"], "utf-8")
         shutil.copy(shipped_path("bin", "longshore-job"), self.run.root / WRAPPER)
         self.shell = _Shell()
-        client = SlurmClient(slurm, shell=self.shell)
-        self.executor = SlurmExecutor({"slurm": slurm, "limits": limits or {}}, client=client)
+        client = BatchClient(SlurmDialect(slurm), shell=self.shell)
+        self.executor = BatchExecutor({"slurm": slurm, "limits": limits or {}}, client)
         self.executor.open(self.run, 1)
         self.executor.probe()
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from longshore.batch.executor.classify_end import classify_end
+from longshore.batch.jobs import AccountRow, TaskId
 from longshore.engine.job_wrapper import EndRecord
 from longshore.model.run.states import Cause
-from longshore.services.slurm.arrays.classify_end import classify_end, reports_out_of_memory
-from longshore.services.slurm.commands.parse import AccountRow, TaskId
+from longshore.services.slurm.dialect import SlurmDialect
 
 MIB = 2**20
+DIALECT = SlurmDialect({})
 
 
 def record(status: int, *, refused: bool = False) -> EndRecord:
@@ -30,7 +32,7 @@ def account(said: str, code: int = 0, number: int = 0, peak_b: int | None = None
 
 
 def test_a_success_needs_no_more_than_its_record() -> None:
-    event = classify_end((4, 1), record=record(0))
+    event = classify_end((4, 1), DIALECT, record=record(0))
     assert (event.j, event.a, event.exit, event.cause, event.host, event.run_s) == (4, 1, 0, None, "n1", 7.0)
 
 
@@ -44,8 +46,8 @@ def test_a_success_needs_no_more_than_its_record() -> None:
         # 1647 of the captured outcomes: it caught TERM and ended well, but its time was over.
         (record(0), "TIMEOUT", None, Cause.WALLTIME, 0, None),
         (record(143), "TIMEOUT", None, Cause.WALLTIME, None, 15),
-        (record(0), "CANCELLED by 0", None, None, 0, None),
-        (record(143), "CANCELLED by 0", None, Cause.CANCELLED, None, 15),
+        (record(0), "CANCELLED", None, None, 0, None),
+        (record(143), "CANCELLED", None, Cause.CANCELLED, None, 15),
         # Killed at once, so that it left nothing: only accounting or the queue knows.
         (None, "FAILED", account("FAILED", 3), Cause.EXIT, 3, None),
         (None, "", account("OUT_OF_MEMORY", 0, 125), Cause.OOM, None, 125),
@@ -68,7 +70,7 @@ def test_outcomes(
     code: int | None,
     number: int | None,
 ) -> None:
-    event = classify_end((4, 1), record=left, state=state, account=row, memory_b=100 * MIB)
+    event = classify_end((4, 1), DIALECT, record=left, state=state, account=row, memory_b=100 * MIB)
     assert (event.cause, event.exit, event.signal) == (cause, code, number)
     assert (event.reason is None) == (cause in (None, Cause.EXIT) or (cause is Cause.OOM and "FAILED" in str(row)))
 
@@ -79,17 +81,17 @@ def test_slurms_own_words_about_memory() -> None:
         "slurmstepd-n1: error: Exceeded job memory limit\n"
         "slurmstepd-n1: error: Detected 1 oom-kill event(s) in StepId=30.batch. Some of your processes may have been\n"
     )
-    assert [reports_out_of_memory(output, raw) for raw in ("28", "30", "2", "29", "")] == [
+    assert [DIALECT.reports_out_of_memory(output, raw) for raw in ("28", "30", "2", "29", "")] == [
         True,
         True,
         False,
         False,
         False,
     ]
-    event = classify_end((4, 1), record=record(137), state="FAILED", out_of_memory=True)
+    event = classify_end((4, 1), DIALECT, record=record(137), state="FAILED", out_of_memory=True)
     assert event.cause is Cause.OOM
 
 
 def test_the_peak_of_memory_is_kept() -> None:
-    event = classify_end((4, 1), record=record(3), account=account("FAILED", 3, 0, 7 * MIB))
+    event = classify_end((4, 1), DIALECT, record=record(3), account=account("FAILED", 3, 0, 7 * MIB))
     assert (event.rss_b, event.run_s, event.host) == (7 * MIB, 7.0, "n1")

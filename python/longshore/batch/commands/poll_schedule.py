@@ -61,26 +61,26 @@ class PollSchedule:
         self.interval_s = min(self.interval_s * _INTERVAL_GROWTH, max(_FAILURE_CEILING_S, self.floor_s), self.ceiling_s)
 
 
-def poll_schedule(slurm: Mapping[str, YamlValue], floor_s: float = 0.0) -> PollSchedule:
-    """Make the schedule from a site's map (``pollInterval``, ``pollCeiling``), never below the site's floor.
+def poll_schedule(service: str, own: Mapping[str, YamlValue], floor_s: float = 0.0) -> PollSchedule:
+    """Make the schedule from a service's map (``pollInterval``, ``pollCeiling``), never below the site's floor.
 
     Raises `ConfigError` when a value is no time.
     """
-    interval_s = _seconds(slurm, "pollInterval", FLOOR_S)
-    ceiling_s = _seconds(slurm, "pollCeiling", CEILING_S)
-    if ceiling_s < interval_s and slurm.get("pollCeiling") is not None:
+    interval_s = _seconds(service, own, "pollInterval", FLOOR_S)
+    ceiling_s = _seconds(service, own, "pollCeiling", CEILING_S)
+    if ceiling_s < interval_s and own.get("pollCeiling") is not None:
         raise ConfigError(
-            f"'slurm.pollCeiling' ({slurm['pollCeiling']}) is below 'slurm.pollInterval' ({interval_s:g} s)",
-            hint="Slurm is queried at most once per 'pollInterval', and at least once per 'pollCeiling'.",
+            f"'{service}.pollCeiling' ({own['pollCeiling']}) is below '{service}.pollInterval' ({interval_s:g} s)",
+            hint="The queue is queried at most once per 'pollInterval', and at least once per 'pollCeiling'.",
         )
     return PollSchedule(max(floor_s, interval_s), ceiling_s)
 
 
-def _seconds(slurm: Mapping[str, YamlValue], name: str, default_s: float) -> float:
-    value = slurm.get(name)
-    seconds = default_s if value is None else parse_walltime(value, f"slurm.{name}")
+def _seconds(service: str, own: Mapping[str, YamlValue], name: str, default_s: float) -> float:
+    value = own.get(name)
+    seconds = default_s if value is None else parse_walltime(value, f"{service}.{name}")
     if seconds <= 0:
         raise ConfigError(
-            f"'slurm.{name}' must be a time above 0, not '{value}'", hint=f"The default is {default_s:g}."
+            f"'{service}.{name}' must be a time above 0, not '{value}'", hint=f"The default is {default_s:g}."
         )
     return seconds

@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
-import re
 import signal
 from typing import Final
 
+from longshore.batch.dialect import Dialect
+from longshore.batch.jobs import AccountRow
+from longshore.batch.records import AttemptId
 from longshore.engine.job_wrapper import RUN_ONCE, EndRecord, signal_in
 from longshore.model.run.event import Ended
 from longshore.model.run.states import Cause
 from longshore.model.signals import signal_name
-from longshore.services.slurm.batch_records import AttemptId
-from longshore.services.slurm.commands.parse import AccountRow
-from longshore.services.slurm.commands.states import CAUSES, base_state
 
 _SIGKILL: Final = int(signal.SIGKILL)
 _OOM_SHARE: Final = 0.95
 """Share of the memory request above which a killed job most likely ran out of memory."""
 
-_OUT_OF_MEMORY: Final = re.compile(r"exceeded memory limit|oom[-_ ]?kill", re.IGNORECASE)
-_STEP_ID: Final = re.compile(r"StepId=(\d+)\b")
-
-
-def reports_out_of_memory(output: str, raw: str) -> bool:
-    """Whether Slurm's messages in a batch's output report that a task ran out of memory.
-
-    `output` is the output, which all tasks of the batch share; `raw_id` is the task's own id in Slurm's messages.
-    """
-    lines = (line for line in output.splitlines() if _OUT_OF_MEMORY.search(line))
-    return bool(raw) and any(found[1] == raw for line in lines for found in _STEP_ID.finditer(line))
-
 
 def classify_end(
     attempt: AttemptId,
+    dialect: Dialect,
     *,
     record: EndRecord | None,
     state: str = "",
@@ -43,13 +31,12 @@ def classify_end(
     """Classify how an attempt ended.
 
     `record` is ``None`` when the job left none. `state` is the scheduler's; empty when it gave none. `account` is the
-    row of accounting. `memory_b` is the request. `out_of_memory` says that Slurm's messages report too much memory.
+    row of accounting. `memory_b` is the request. `out_of_memory` says that messages report too much memory.
     """
-    state_text = (account.state_text if account else "") or state
-    final_state = base_state(state_text)
+    final_state = (account.state if account else "") or state
     code, number = _status(record, account)
     peak = account.peak_memory_b if account else None
-    cause = CAUSES.get(final_state, Cause.EXIT) if final_state else None
+    cause = dialect.states.cause(final_state)
     if record is not None and not record.refused and record.status == 0 and cause not in _OVERRIDING_CAUSES:
         cause = None
     elif cause in (None, Cause.EXIT, Cause.CANCELLED) and _is_out_of_memory(
@@ -66,7 +53,7 @@ def classify_end(
         exit=code if number is None else None,
         signal=number,
         cause=cause,
-        reason=_reason(cause, state_text, number, record),
+        reason=_reason(cause, number, record, _said(dialect, final_state, account)),
         host=(record.host if record else "") or (account.node if account else "") or None,
         start=record.start if record else account.started_at if account else None,
         end=record.end if record else account.ended_at if account else None,
@@ -81,7 +68,7 @@ def classify_end(
 
 
 _OVERRIDING_CAUSES: Final = frozenset({Cause.WALLTIME, Cause.OOM})
-"""Slurm's causes that override a job's own success: it caught the signal, but its time was over."""
+"""Causes that override a job's own success: it caught the signal, but its time was over."""
 
 
 def _status(record: EndRecord | None, account: AccountRow | None) -> tuple[int | None, int | None]:
@@ -101,11 +88,16 @@ def _is_out_of_memory(number: int | None, peak: int | None, memory_b: int | None
     return number == _SIGKILL and peak is not None and memory_b is not None and peak >= memory_b * _OOM_SHARE
 
 
-def _reason(cause: Cause | None, state_text: str, number: int | None, record: EndRecord | None) -> str | None:
+def _said(dialect: Dialect, state: str, account: AccountRow | None) -> str | None:
+    """Return what the workload manager says of an end beyond its exit status; ``None`` for nothing."""
+    if not state or state in dialect.states.ordinary:
+        return None
+    return f"{dialect.title} says {(account.state_text if account else '') or state}"
+
+
+def _reason(cause: Cause | None, number: int | None, record: EndRecord | None, said: str | None) -> str | None:
     if cause is None:
         return None
     if record is not None and record.refused:
         return RUN_ONCE
-    if cause is Cause.SIGNAL and number is not None:
-        return f"killed by {signal_name(number)}"
-    return f"Slurm says {state_text}" if state_text and base_state(state_text) not in {"FAILED", "COMPLETED"} else None
+    return f"killed by {signal_name(number)}" if cause is Cause.SIGNAL and number is not None else said

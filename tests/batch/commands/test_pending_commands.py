@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longshore.services.slurm.commands.pending_commands import PendingCommand, PendingCommands
+from longshore.batch.commands.pending_commands import PendingCommand, PendingCommands
 from longshore.world.processes.shell import ProgramResult
 
 FAILED = ProgramResult(argv=("scancel",), status=1, err="no")

@@ -11,6 +11,12 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from longshore.batch.commands.client import BatchClient
+from longshore.batch.commands.poll_schedule import PollSchedule
+from longshore.batch.dialect import BatchScripts, SubmitOutcome
+from longshore.batch.executor.batch_monitor import BatchMonitor
+from longshore.batch.jobs import ClusterFacts
+from longshore.batch.records import AttemptId, BatchRecord, BatchRecords
 from longshore.contract.batch import (
     Accepted,
     Batch,
@@ -24,38 +30,23 @@ from longshore.contract.batch import (
 )
 from longshore.contract.context import Unreachable
 from longshore.errors import ConfigError
-from longshore.services.slurm.arrays.batch_monitor import BatchMonitor
-from longshore.services.slurm.batch_records import AttemptId, BatchRecord, BatchRecords
-from longshore.services.slurm.commands.client import SlurmClient
-from longshore.services.slurm.commands.parse import (
-    ClusterFacts,
-    SubmitFailure,
-    classify_submit_error,
-    is_connection_broken,
-    is_permanent_refusal,
-    is_size_refusal,
-    queue_rows,
-    submitted_id,
-)
-from longshore.services.slurm.commands.poll_interval import PollSchedule
-from longshore.services.slurm.render.batch_script import ScriptWriter
 from longshore.world.processes.background_call import BackgroundCall
 from longshore.world.processes.query_cache import seconds_since_boot
 from longshore.world.processes.shell import ProgramResult
 
 _Number: TypeAlias = int | Unreachable | None
 
-LOG: Final = logging.getLogger("longshore.slurm")
+LOG: Final = logging.getLogger("longshore.batch")
 
 _BROKEN_CONNECTION_S: Final = 15.0
-"""Seconds a batch may take to appear after a broken connection: what Slurm received is there by then or never."""
+"""Seconds a batch may take to appear after a broken connection: what was received is there by then or never."""
 _MIN_BACK_OFF_S: Final = 2.0
 _MAX_BACK_OFF_S: Final = 60.0
 """Longest pause after a refused batch; the pause doubles each time."""
 _SMALLER_BATCH_PAUSE_S: Final = 1.0
 """Pause before a smaller batch is tried where a larger one was too large."""
-_SBATCH_WAIT_S: Final = 1.0
-"""Seconds to wait for sbatch before the engine goes on; a later reply is read when the batch is looked up."""
+_REPLY_WAIT_S: Final = 1.0
+"""Seconds to wait for the reply before the engine goes on; a later reply is read when the batch is looked up."""
 
 
 class BatchSubmitter:
@@ -67,8 +58,8 @@ class BatchSubmitter:
     def __init__(
         self,
         *,
-        client: SlurmClient,
-        scripts: ScriptWriter,
+        client: BatchClient,
+        scripts: BatchScripts,
         records: BatchRecords,
         monitor: BatchMonitor,
         schedule: PollSchedule,
@@ -76,6 +67,8 @@ class BatchSubmitter:
         limits: Limits,
     ) -> None:
         self._client = client
+        self._title = client.dialect.title
+        self._program = client.dialect.programs.submit
         self._scripts = scripts
         self._records = records
         self._monitor = monitor
@@ -84,19 +77,19 @@ class BatchSubmitter:
         self._rate_limit = client.submit_rate_limit(limits.submit_per_s) if limits.submit_per_s else None
         self._max_batch = limits.max_batch
         self.max_batch = limits.max_batch
-        """Members of a batch: fewer than the site allows while Slurm refuses larger ones."""
+        """Members of a batch: fewer than the site allows while larger ones are refused."""
         self._back_off_s = _MIN_BACK_OFF_S
         self._stops_run = scripts.stops_run
         self._lookup_since: dict[str, float] = {}
         """Since when a batch is being looked up, in seconds since boot."""
-        self._sbatch_call: BackgroundCall[ProgramResult] = BackgroundCall()
+        self._submit_call: BackgroundCall[ProgramResult] = BackgroundCall()
         self._latest_record: BatchRecord | None = None
-        """The batch of the latest call of sbatch."""
+        """The batch of the latest submission."""
         self._lookup_call: BackgroundCall[tuple[str, _Number]] = BackgroundCall()
 
     def free_submissions(self) -> int | None:
         """Number of batches that may be submitted now; ``None`` for any number."""
-        if self._sbatch_call.is_busy:
+        if self._submit_call.is_busy:
             return 0
         return self._rate_limit.count_available() if self._rate_limit else None
 
@@ -105,8 +98,10 @@ class BatchSubmitter:
         if self._schedule.failure:
             # Another query, of up to half a minute, would block the engine.
             return Throttled(f"the workload manager does not answer: {self._schedule.failure}", _MIN_BACK_OFF_S)
-        if self._sbatch_call.is_busy and self._latest_record:
-            return Throttled(f"sbatch has not answered yet for the batch '{self._latest_record.tag}'", _SBATCH_WAIT_S)
+        if self._submit_call.is_busy and self._latest_record:
+            return Throttled(
+                f"{self._program} has not answered yet for the batch '{self._latest_record.tag}'", _REPLY_WAIT_S
+            )
         if self._rate_limit and (wait_s := self._rate_limit.acquire()):
             return Throttled("other runs of this user submit as often as this site allows", wait_s)
         try:
@@ -126,44 +121,42 @@ class BatchSubmitter:
         except OSError as error:
             return Throttled(f"the batch cannot be recorded: {error.strerror}", _MIN_BACK_OFF_S)
         self._latest_record = batch_record
-        self._sbatch_call.start(partial(self._client.submit, script))
-        answer = self._take_sbatch_result(batch_record, timeout_s=_SBATCH_WAIT_S)
-        return answer or Unsure(f"sbatch has not answered yet for the batch '{batch_record.tag}'")
+        self._submit_call.start(partial(self._client.submit, script))
+        answer = self._take_reply(batch_record, timeout_s=_REPLY_WAIT_S)
+        return answer or Unsure(f"{self._program} has not answered yet for the batch '{batch_record.tag}'")
 
-    def _take_sbatch_result(self, batch_record: BatchRecord, *, timeout_s: float = 0.0) -> SubmitResult | None:
-        """Return sbatch's result for the latest batch; ``None`` while it is pending."""
-        for answer in self._sbatch_call.take_result(timeout_s=timeout_s):
+    def _take_reply(self, batch_record: BatchRecord, *, timeout_s: float = 0.0) -> SubmitResult | None:
+        """Return the result for the latest batch; ``None`` while it is pending."""
+        for answer in self._submit_call.take_result(timeout_s=timeout_s):
             return self._classify_result(batch_record, answer)
         return None
 
     def _classify_result(self, batch_record: BatchRecord, answer: ProgramResult) -> SubmitResult:
-        found = submitted_id(answer.out) if answer.ok else None
-        if found:
-            self._record_acceptance(batch_record, found[0])
+        reply = self._client.dialect.submit_reply(answer)
+        if reply.id is not None:
+            self._record_acceptance(batch_record, reply.id)
             self._back_off_s = _MIN_BACK_OFF_S
             self.max_batch = min(self._max_batch, max(self.max_batch, 2 * len(batch_record.members)))
-            return Accepted(str(found[0]))
-        if answer.status is None or answer.ok:
-            return Unsure(f"sbatch returned no id: {answer.why}")
-        match classify_submit_error(answer.err or answer.out):
-            case SubmitFailure.UNSURE:
-                if is_connection_broken(answer.err or answer.out):
+            return Accepted(str(reply.id))
+        match reply.outcome:
+            case SubmitOutcome.UNSURE | SubmitOutcome.BROKEN | SubmitOutcome.ACCEPTED:
+                if reply.outcome is SubmitOutcome.BROKEN:
                     # If that cannot be recorded, the batch is only waited for longer.
                     with suppress(OSError):
                         self._records.write(msgspec.structs.replace(batch_record, may_appear_s=_BROKEN_CONNECTION_S))
-                return Unsure(answer.why)
-            case SubmitFailure.THROTTLED:
+                return Unsure(f"{self._program} returned no id: {answer.why}")
+            case SubmitOutcome.THROTTLED | SubmitOutcome.TOO_LARGE:
                 self._records.remove(batch_record.tag)
-                if is_size_refusal(answer.err or answer.out) and len(batch_record.members) > 1:
-                    # Slurm accepts an array as a whole or not at all: a smaller one may fit under the limit.
+                if reply.outcome is SubmitOutcome.TOO_LARGE and len(batch_record.members) > 1:
+                    # An array is accepted as a whole or not at all: a smaller one may fit under the limit.
                     self.max_batch = len(batch_record.members) // 2
-                    return Throttled(f"Slurm takes no more at once: {answer.why}", _SMALLER_BATCH_PAUSE_S)
+                    return Throttled(f"{self._title} takes no more at once: {answer.why}", _SMALLER_BATCH_PAUSE_S)
                 pause_s, self._back_off_s = self._back_off_s, min(2 * self._back_off_s, _MAX_BACK_OFF_S)
-                return Throttled(f"Slurm takes no more for now: {answer.why}", pause_s)
+                return Throttled(f"{self._title} takes no more for now: {answer.why}", pause_s)
             case _:
                 self._records.remove(batch_record.tag)
-                hopeless = is_permanent_refusal(answer.err or answer.out)
-                return Rejected(f"Slurm refuses it: {answer.why}", for_all=self._stops_run, hopeless=hopeless)
+                hopeless = reply.outcome is SubmitOutcome.HOPELESS
+                return Rejected(f"{self._title} refuses it: {answer.why}", for_all=self._stops_run, hopeless=hopeless)
 
     def _record_acceptance(self, batch_record: BatchRecord, number: int) -> BatchRecord:
         accepted = msgspec.structs.replace(batch_record, id=number)
@@ -176,14 +169,14 @@ class BatchSubmitter:
             LOG.warning("the id %s of batch '%s' cannot be recorded: %s", number, batch_record.tag, error.strerror)
         return accepted
 
-    def renice(self, urgencies: Mapping[str, Urgency]) -> dict[int, int]:
-        """Return new nice values of waiting batches whose urgency changed."""
+    def priorities(self, urgencies: Mapping[str, Urgency]) -> dict[int, int]:
+        """Return new priorities of waiting batches whose urgency changed, by their ids."""
         values: dict[int, int] = {}
         for tag, urgency in sorted(urgencies.items()):
-            nice = None if self._scripts.has_own_nice else self._scripts.nice(urgency)
-            batch_record = self._records.read(tag) if nice is not None else None
-            if batch_record is not None and batch_record.id is not None and nice is not None:
-                values[batch_record.id] = nice
+            priority = self._scripts.priority(urgency)
+            batch_record = self._records.read(tag) if priority is not None else None
+            if batch_record is not None and batch_record.id is not None and priority is not None:
+                values[batch_record.id] = priority
         return values
 
     def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
@@ -192,10 +185,10 @@ class BatchSubmitter:
         lost: set[str] = set()
         late_results: dict[str, Rejected | Throttled] = {}
         for tag in tags:
-            if self._sbatch_call.is_busy and self._latest_record and self._latest_record.tag == tag:
-                reply = self._take_sbatch_result(self._latest_record)
+            if self._submit_call.is_busy and self._latest_record and self._latest_record.tag == tag:
+                reply = self._take_reply(self._latest_record)
                 if reply is None:
-                    return Unreachable(why=f"sbatch has not answered yet for the batch '{tag}'")
+                    return Unreachable(why=f"{self._program} has not answered yet for the batch '{tag}'")
                 if isinstance(reply, Rejected | Throttled):
                     late_results[tag] = reply
                     continue
@@ -209,7 +202,7 @@ class BatchSubmitter:
         return FindResult(found_members, late_results, frozenset(lost))
 
     def _find_batch(self, tag: str) -> BatchRecord | Unreachable | None:
-        """Return the record of a batch that Slurm took, without an id if only its damage is known; ``None`` if not."""
+        """Return the record of a batch that was taken, without an id if only its damage is known; ``None`` if not."""
         known = self._records.read(tag)
         found = known or self._records.restore(tag, self._scripts.name(tag))
         if found is None or found.id is not None:
@@ -219,31 +212,31 @@ class BatchSubmitter:
             return number
         if number is not None and not found.members:
             table = self._records.files(tag).table
-            return Unreachable(why=f"which jobs Slurm's {number} has is not known: '{table}' is damaged")
+            return Unreachable(why=f"which jobs {self._title}'s {number} has is not known: '{table}' is damaged")
         if number is not None:
             return self._record_acceptance(found, number)
         if known is not None:
             self._records.remove(tag)
             return None
-        # Slurm may have run it and forgotten it: what its members recorded counts, others are lost.
+        # It may have run and be forgotten: what its members recorded counts, others are lost.
         self._monitor.add_batch(found, seconds_since_boot())
         return found
 
     def _find_job(self, batch_record: BatchRecord) -> _Number:
-        """Find Slurm's id of a batch whose submission was never answered."""
+        """Find the id of a batch whose submission was never answered."""
         if self._schedule.failure:
             return Unreachable(why=self._schedule.failure)
         if not self._lookup_call.is_busy:
-            # Only a query begun after sbatch's time limit includes the result of sbatch.
+            # Only a query begun after the submission's time limit includes its result.
             self._lookup_since.setdefault(batch_record.tag, seconds_since_boot())
             self._lookup_call.start(lambda: (batch_record.tag, self._query_by_name(batch_record)))
-        for tag, number in self._lookup_call.take_result(timeout_s=_SBATCH_WAIT_S):
+        for tag, number in self._lookup_call.take_result(timeout_s=_REPLY_WAIT_S):
             if tag == batch_record.tag:
                 return number
-        return Unreachable(why=f"'{batch_record.name}' is being looked up: sbatch did not answer")
+        return Unreachable(why=f"'{batch_record.name}' is being looked up: {self._program} did not answer")
 
     def _query_by_name(self, batch_record: BatchRecord) -> _Number:
-        """Find Slurm's id of a batch by its name."""
+        """Find the id of a batch by its name."""
         answer = self._client.queue(
             max_age_s=self._schedule.floor_s,
             not_before=self._lookup_since[batch_record.tag],
@@ -253,7 +246,7 @@ class BatchSubmitter:
             return Unreachable(
                 why=answer.why if answer else f"the queue is asked again for '{batch_record.name}' in a moment"
             )
-        for row in queue_rows(answer.text):
+        for row in self._client.rows(answer):
             if row.name == batch_record.name:
                 return row.id.job
         if self._accounting:
@@ -264,5 +257,7 @@ class BatchSubmitter:
             if rows:
                 return min(rows, key=lambda task: task.job).job
         if abs(time.time() - batch_record.at) < batch_record.may_appear_s:
-            return Unreachable(why=f"sbatch did not answer, and its job '{batch_record.name}' may still appear")
+            return Unreachable(
+                why=f"{self._program} did not answer, and its job '{batch_record.name}' may still appear"
+            )
         return None

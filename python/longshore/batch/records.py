@@ -9,18 +9,18 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from longshore.batch.jobs import TaskId
 from longshore.contract.batch import BatchMember
 from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import BatchFiles
 from longshore.errors import RunUnreadableError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.checksum import CHECKSUM_B, SEED, add_checksum, check_block, has_checksum
-from longshore.services.slurm.commands.parse import TaskId
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.folder import make_folders, remove_file
 from longshore.world.files.read_file import read_file
 
-LOG: Final = logging.getLogger("longshore.slurm")
+LOG: Final = logging.getLogger("longshore.batch")
 AttemptId: TypeAlias = tuple[int, int]
 """Index of a job, number of its attempt."""
 
@@ -28,8 +28,9 @@ AttemptId: TypeAlias = tuple[int, int]
 class BatchRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A submitted batch: ``batches/<tag>.json``, a line with a checksum; older versions wrote none.
 
-    `name` is the job's name in Slurm and contains `tag`. `members` are the attempts in array order. `id` is Slurm's id;
-    ``None`` while it is unknown whether the batch has one. `at` is the time of submission, in seconds since the epoch.
+    `name` is the job's name in the queue and contains `tag`. `members` are the attempts in array order. `id` is the
+    job's; ``None`` while it is unknown whether the batch has one. `at` is the time of submission, in seconds since
+    the epoch.
     """
 
     tag: str
@@ -40,15 +41,15 @@ class BatchRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Memory request of each member."""
     id: int | None = None
     may_appear_s: float = 120.0
-    """How long after submission the batch may still appear in the queue, while it is unknown whether Slurm took it:
-    twice Slurm's longest message timeout, unless the connection is known to be broken."""
+    """How long after submission the batch may still appear in the queue, while it is unknown whether it was taken:
+    twice the longest message timeout, unless the connection is known to be broken."""
     max_wait_s: float | None = None
     """Longest wait of its members in the queue; ``None`` for no limit."""
     expired: tuple[int, ...] = ()
     """Positions of members that were cancelled because they waited longer."""
 
     def task(self, position: int) -> TaskId | None:
-        """Return Slurm's id of the member at a position."""
+        """Return the id of the member at a position."""
         if self.id is None:
             return None
         return TaskId(self.id, position if len(self.members) > 1 else None)
@@ -90,8 +91,8 @@ class BatchRecords:
     def restore(self, tag: str, name: str) -> BatchRecord | None:
         """Rebuild a damaged record from the table of its members; ``None`` without a table.
 
-        Slurm's id is not known then: whether it took the batch has to be looked up by the job's name. Without a
-        readable table, there are no members.
+        The job's id is not known then: whether the batch was taken has to be looked up by its name. Without a readable
+        table, there are no members.
         """
         table = self.files(tag).table
         if not self._path(tag).exists():
@@ -109,8 +110,8 @@ class BatchRecords:
         """List the batches as `all`; raises `RunUnreadableError` if a record is damaged."""
         if damaged := self.damaged():
             raise RunUnreadableError(
-                f"'{damaged[0]}' is damaged: which of Slurm's jobs belong to this run is not known",
-                hint="Bring the file back from a copy of the run. The job's name in Slurm has the name of the file.",
+                f"'{damaged[0]}' is damaged: which jobs in the queue belong to this run is not known",
+                hint="Bring the file back from a copy of the run. The name of the file is in the job's name.",
             )
         return self.all()
 

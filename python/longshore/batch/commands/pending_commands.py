@@ -1,4 +1,4 @@
-"""Queue of commands to Slurm that run in the background, each retried until it succeeds or is not wanted."""
+"""Queue of commands that run in the background, each retried until it succeeds or is not wanted."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import msgspec
 from longshore.world.processes.background_call import BackgroundCall
 from longshore.world.processes.shell import ProgramResult
 
-LOG: Final = logging.getLogger("longshore.slurm")
+LOG: Final = logging.getLogger("longshore.batch")
 
 _RETRY_S: Final = 10.0
 """Pause after a failed command."""
 
 
 class PendingCommand(msgspec.Struct, frozen=True):
-    """A command to Slurm.
+    """A command to the workload manager.
 
     `run` returns the failed answer, or ``None``. `is_wanted` says whether the command, or its retry, is still needed.
     """

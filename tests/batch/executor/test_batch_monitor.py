@@ -10,18 +10,20 @@ import msgspec
 import pytest
 from tests.services.slurm.scripts import member as batch_member
 
+from longshore.batch.commands.poll_schedule import PollSchedule, poll_schedule
+from longshore.batch.executor.batch_monitor import NO_REASON, BatchMonitor, LiveAttempt
+from longshore.batch.executor.gather_ends import EndGatherer
+from longshore.batch.jobs import AccountRow, ClusterFacts, TaskId
+from longshore.batch.records import BatchRecord, BatchRecords
+from longshore.contract.batch import MemberEvent
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.errors import ConfigError
 from longshore.model.run.event import Ended, Lost, Started
 from longshore.model.run.states import Cause
-from longshore.services.slurm.arrays.batch_monitor import NO_REASON, BatchMonitor, LiveAttempt
-from longshore.services.slurm.arrays.gather_ends import EndGatherer
-from longshore.services.slurm.batch_records import BatchRecord, BatchRecords
-from longshore.services.slurm.commands.parse import AccountRow, ClusterFacts, TaskId
-from longshore.services.slurm.commands.poll_interval import PollSchedule, poll_schedule
-from longshore.world.processes.query_cache import CachedAnswer
+from longshore.services.slurm.dialect import SlurmDialect
 
 TAG = "k1-1-1"
+DIALECT = SlurmDialect({})
 
 
 @pytest.fixture
@@ -37,15 +39,15 @@ def book(**fields: Any) -> BatchRecord:
 
 
 def watching(records: BatchRecords, **fields: Any) -> BatchMonitor:
-    monitor = BatchMonitor(records, PollSchedule())
+    monitor = BatchMonitor(DIALECT, records, PollSchedule())
     made = book(**fields)
     records.write(made, [batch_member(job, attempt=attempt) for job, attempt in made.members])
     monitor.add_batch(made, 10.0)
     return monitor
 
 
-def queue_answer(*rows: str, at: float = 100.0) -> CachedAnswer:
-    return CachedAnswer(asked_at=at, text="".join(row + "\n" for row in rows))
+def read_queue(monitor: BatchMonitor, *rows: str, at: float = 100.0) -> list[MemberEvent]:
+    return list(monitor.read_queue(DIALECT.parse_queue("".join(row + "\n" for row in rows)), at))
 
 
 def row(task: str, state: str, reason: str = "None", node: str = "") -> str:
@@ -63,13 +65,13 @@ def leave_record(records: BatchRecords, name: str, status: int) -> None:
 def test_the_queue_tells_who_runs_and_why_others_wait(records: BatchRecords) -> None:
     monitor = watching(records)
     rows = (row("29_0", "RUNNING", node="n2"), row("29_1", "PENDING", "JobHeldUser"), row("29_2", "PENDING"))
-    (start,) = monitor.read_queue(queue_answer(*rows))
+    (start,) = read_queue(monitor, *rows)
     assert isinstance(start, Started)
     assert (start.j, start.a, start.host) == (3, 1, "n2")
     assert monitor.waiting is not None
     assert monitor.waiting.reasons == {"JobHeldUser": (4,), NO_REASON: (5,)}
     assert monitor.waiting.held == {"JobHeldUser"}
-    assert list(monitor.read_queue(queue_answer(*rows))) == []
+    assert read_queue(monitor, *rows) == []
 
 
 def test_what_jobs_wrote_down_is_told_once(records: BatchRecords) -> None:
@@ -88,26 +90,22 @@ def test_what_jobs_wrote_down_is_told_once(records: BatchRecords) -> None:
 
 def test_an_attempt_is_gone_after_two_answers_without_it(records: BatchRecords) -> None:
     monitor = watching(records)
-    list(monitor.read_queue(queue_answer(row("29_0", "PENDING"), at=12.0)))
+    read_queue(monitor, row("29_0", "PENDING"), at=12.0)
     # Asked so soon that it may not know them yet.
     assert monitor.find_ended(12.0, gathers=False).to_query == []
     for at in (20.0, 30.0):
-        list(monitor.read_queue(queue_answer(row("29_0", "PENDING"), at=at)))
+        read_queue(monitor, row("29_0", "PENDING"), at=at)
     over = monitor.find_ended(30.0, gathers=False)
     assert [member.attempt for member in over.to_query] == [(4, 1), (5, 2)]
 
 
 def test_an_expired_wait_is_returned_once_and_recorded(records: BatchRecords) -> None:
     monitor = watching(records, max_wait_s=60.0)
-    list(
-        monitor.read_queue(
-            queue_answer(row("29_0", "RUNNING"), row("29_1", "PENDING", "Resources"), row("29_2", "PENDING"))
-        )
-    )
+    read_queue(monitor, row("29_0", "RUNNING"), row("29_1", "PENDING", "Resources"), row("29_2", "PENDING"))
     assert monitor.find_expired(1060.0) == []
     assert [member.attempt for member in monitor.find_expired(1060.5)] == [(4, 1), (5, 2)]
     assert monitor.find_expired(2000.0) == []
-    again = BatchMonitor(records, PollSchedule())
+    again = BatchMonitor(DIALECT, records, PollSchedule())
     known = records.read(TAG)
     assert known is not None
     again.add_batch(known, 0.0)
@@ -139,6 +137,8 @@ def test_what_is_settled_leaves_nothing_but_the_table(records: BatchRecords) -> 
 
 class _Cluster:
     """Answers like Slurm's programs, as a test has it."""
+
+    dialect = DIALECT
 
     def __init__(self, accounts: Any = None, shown: Any = None) -> None:
         self._accounts = accounts if accounts is not None else {}
@@ -203,7 +203,9 @@ def test_half_a_record_of_accounting_is_waited_for(records: BatchRecords) -> Non
     monitor = watching(records)
     leave_record(records, "3.1", 0)
     one = member(monitor)
-    ends = ends_of(_Cluster({TaskId(29, 0): account("COMPLETED", gathered={"Account": "test"})}), records)
+    ends = ends_of(
+        _Cluster({TaskId(29, 0): account("COMPLETED", gathered={"Account": "test"}, is_partial=True)}), records
+    )
     assert list(ends.of([one], 105.0)) == []
     (end,) = ends.of([one], 110.0)
     assert isinstance(end, Ended)
@@ -219,7 +221,7 @@ def test_who_left_nothing_is_asked_for_until_he_is_lost(records: BatchRecords) -
     assert lost == Lost(j=3, a=1, why="job 29_0 is gone from Slurm, and left no record of its end")
 
 
-@pytest.mark.parametrize("shown", [Unreachable(why="down"), {"JobState": "RUNNING"}])
+@pytest.mark.parametrize("shown", [Unreachable(why="down"), account("RUNNING")])
 def test_silence_loses_nobody(records: BatchRecords, shown: Any) -> None:
     monitor = watching(records)
     ends = ends_of(_Cluster(Unreachable(why="down"), shown), records)
@@ -228,7 +230,7 @@ def test_silence_loses_nobody(records: BatchRecords, shown: Any) -> None:
 
 def test_a_wait_that_was_too_long_is_no_cancellation(records: BatchRecords) -> None:
     monitor = watching(records, max_wait_s=60.0)
-    list(monitor.read_queue(queue_answer(row("29_0", "PENDING", "Resources"))))
+    read_queue(monitor, row("29_0", "PENDING", "Resources"))
     monitor.find_expired(2000.0)
     ends = ends_of(_Cluster({TaskId(29, 0): account("CANCELLED")}), records)
     (end,) = ends.of([member(monitor, status=None)], 101.0)
@@ -239,7 +241,7 @@ def test_a_wait_that_was_too_long_is_no_cancellation(records: BatchRecords) -> N
 
 def test_an_attempt_that_started_after_expiry_ends_as_recorded(records: BatchRecords) -> None:
     monitor = watching(records, max_wait_s=60.0)
-    list(monitor.read_queue(queue_answer(row("29_0", "PENDING", "Resources"))))
+    read_queue(monitor, row("29_0", "PENDING", "Resources"))
     monitor.find_expired(2000.0)
     leave_record(records, "3.1", 3)
     ends = ends_of(_Cluster({TaskId(29, 0): account("FAILED")}), records)
@@ -277,16 +279,14 @@ def test_the_pace_slows_down_to_the_ceiling_and_hurries_back() -> None:
 
 
 def test_the_keys_of_a_site() -> None:
-    assert (poll_schedule({}).floor_s, poll_schedule({}).ceiling_s) == (2.0, 60.0)
-    asked = poll_schedule({"pollInterval": "0:00:30", "pollCeiling": 300})
+    assert (poll_schedule("slurm", {}).floor_s, poll_schedule("slurm", {}).ceiling_s) == (2.0, 60.0)
+    asked = poll_schedule("slurm", {"pollInterval": "0:00:30", "pollCeiling": 300})
     assert (asked.floor_s, asked.ceiling_s) == (30.0, 300.0)
     # Nobody goes below the floor of a site, and a ceiling below it is lifted.
-    assert (poll_schedule({"pollInterval": 5}, 90.0).floor_s, poll_schedule({"pollInterval": 5}, 90.0).ceiling_s) == (
-        90.0,
-        90.0,
-    )
+    bounded = poll_schedule("slurm", {"pollInterval": 5}, 90.0)
+    assert (bounded.floor_s, bounded.ceiling_s) == (90.0, 90.0)
     # An interval beyond the usual ceiling is the ceiling as well.
-    assert poll_schedule({"pollInterval": 100}).ceiling_s == 100.0
+    assert poll_schedule("slurm", {"pollInterval": 100}).ceiling_s == 100.0
 
 
 @pytest.mark.parametrize(
@@ -294,7 +294,7 @@ def test_the_keys_of_a_site() -> None:
 )
 def test_invalid_poll_intervals_are_refused(slurm: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match=r"slurm\.poll"):
-        poll_schedule(slurm)
+        poll_schedule("slurm", slurm)
 
 
 def test_records_of_earlier_versions_have_no_wait_limit() -> None:

@@ -8,16 +8,15 @@ from typing import Final
 
 import msgspec
 
+from longshore.batch.commands.poll_schedule import PollSchedule
+from longshore.batch.dialect import Dialect
+from longshore.batch.jobs import QueuePhase, QueueRow, TaskId
+from longshore.batch.records import AttemptId, BatchRecord, BatchRecords
 from longshore.contract.batch import MemberEvent, WaitReasons
 from longshore.engine.job_wrapper import EndRecord
 from longshore.model.run.event import Ended, Lost, Started
-from longshore.services.slurm.batch_records import AttemptId, BatchRecord, BatchRecords
-from longshore.services.slurm.commands.parse import QueueRow, TaskId, queue_rows
-from longshore.services.slurm.commands.poll_interval import PollSchedule
-from longshore.services.slurm.commands.states import HELD_REASONS, QueuePhase, queue_phase
-from longshore.world.processes.query_cache import CachedAnswer
 
-LOG: Final = logging.getLogger("longshore.slurm")
+LOG: Final = logging.getLogger("longshore.batch")
 
 _APPEARANCE_S: Final = 3.0
 """Seconds after a batch's submission in which a query may not include it yet."""
@@ -31,8 +30,8 @@ class LiveAttempt:
     """State of one attempt that is not over."""
 
     __slots__ = (
-        "attempt", "batch", "end_seen_at", "is_expired", "missing_answers", "missing_since", "position", "record",
-        "row", "started", "submitted_at", "task",
+        "attempt", "batch", "end_seen_at", "is_expired", "missing_answers", "missing_since", "phase", "position",
+        "record", "row", "started", "submitted_at", "task",
     )  # fmt: skip
 
     def __init__(self, attempt: AttemptId, batch_record: BatchRecord, position: int, submitted_at: float) -> None:
@@ -47,6 +46,8 @@ class LiveAttempt:
         self.record: EndRecord | None = None
         self.row: QueueRow | None = None
         """The newest row of the queue."""
+        self.phase: QueuePhase | None = None
+        """Its phase by that row."""
         self.missing_answers = 0
         """Number of consecutive answers without it."""
         self.missing_since = 0.0
@@ -56,14 +57,14 @@ class LiveAttempt:
     @property
     def is_over_in_queue(self) -> bool:
         """Whether the queue reports it as over."""
-        return self.row is not None and queue_phase(self.row.state) is QueuePhase.OVER
+        return self.phase is QueuePhase.OVER
 
     @property
     def is_waiting(self) -> bool:
         """Whether it has not started, by present knowledge."""
         if self.started or self.record is not None:
             return False
-        return self.row is None or queue_phase(self.row.state) is QueuePhase.WAITING
+        return self.phase in (None, QueuePhase.WAITING)
 
     @property
     def has_success_record(self) -> bool:
@@ -74,7 +75,8 @@ class LiveAttempt:
 class EndedAttempts(msgspec.Struct, frozen=True):
     """Attempts that are over.
 
-    `complete` are those with complete information. `to_query` are those whose end Slurm must be queried for.
+    `complete` are those with complete information. `to_query` are those whose end the workload manager must be queried
+    for.
     """
 
     complete: list[LiveAttempt]
@@ -84,7 +86,8 @@ class EndedAttempts(msgspec.Struct, frozen=True):
 class BatchMonitor:
     """The attempts that are not over, found in batch records (`records`); `schedule` schedules the queue's queries."""
 
-    def __init__(self, records: BatchRecords, schedule: PollSchedule) -> None:
+    def __init__(self, dialect: Dialect, records: BatchRecords, schedule: PollSchedule) -> None:
+        self._dialect = dialect
         self._records = records
         self._schedule = schedule
         self.members: dict[AttemptId, LiveAttempt] = {}
@@ -131,25 +134,26 @@ class BatchMonitor:
         if not without_record:
             self._without_record.pop(member.batch.tag, None)
 
-    def read_queue(self, answer: CachedAnswer) -> Iterator[MemberEvent]:
-        """Process an answer of the queue."""
-        by_task = {row.id: row for row in queue_rows(answer.text or "")}
+    def read_queue(self, rows: Iterable[QueueRow], asked_at: float) -> Iterator[MemberEvent]:
+        """Process an answer of the queue, asked for at a moment (seconds since boot)."""
+        by_task = {row.id: row for row in rows}
+        states = self._dialect.states
         reasons: dict[str, list[int]] = {}
         for attempt, member in self.members.items():
             row = by_task.get(member.task) if member.task else None
             if row is None:
-                if answer.asked_at > member.submitted_at + _APPEARANCE_S:
+                if asked_at > member.submitted_at + _APPEARANCE_S:
                     member.missing_answers += 1
-                    member.missing_since = member.missing_since or answer.asked_at
+                    member.missing_since = member.missing_since or asked_at
                     if member.missing_answers >= 2:
                         self._ending[attempt] = member
                 continue
-            member.missing_answers, member.missing_since, member.row = 0, 0.0, row
-            phase = queue_phase(row.state)
+            phase = states.phase(row.state)
+            member.missing_answers, member.missing_since, member.row, member.phase = 0, 0.0, row, phase
             if phase is QueuePhase.OVER:
                 self._ending[attempt] = member
             if phase is QueuePhase.WAITING and not member.started:
-                reasons.setdefault(row.reason if row.reason != "None" else NO_REASON, []).append(attempt[0])
+                reasons.setdefault(row.reason or NO_REASON, []).append(attempt[0])
             if phase is QueuePhase.UNKNOWN:
                 LOG.warning("the state of job %s is unknown to Longshore: '%s'", row.id, row.state)
             if phase is QueuePhase.RUNNING and not member.started:
@@ -157,12 +161,12 @@ class BatchMonitor:
                 yield Started(j=attempt[0], a=attempt[1], host=row.node or None, at=row.started_at)
         self.waiting = WaitReasons(
             reasons={reason: tuple(sorted(jobs)) for reason, jobs in sorted(reasons.items())},
-            held=HELD_REASONS & reasons.keys(),
-            hint="scontrol release ID lets them go",
+            held=states.held_reasons & reasons.keys(),
+            hint=self._dialect.release_hint,
         )
 
     def tasks_of(self, attempts: Iterable[AttemptId]) -> list[TaskId]:
-        """Return Slurm's ids of attempts: one id for a batch if all its members are included."""
+        """Return the ids of attempts: one id for a batch if all its members are included."""
         tasks: list[TaskId] = []
         by_tag: dict[str, list[LiveAttempt]] = {}
         for attempt in attempts:
@@ -203,7 +207,7 @@ class BatchMonitor:
     def find_ended(self, now: float, *, gathers: bool) -> EndedAttempts:
         """Return the attempts that are certainly over at a moment `now` (seconds since boot).
 
-        With `gathers`, Slurm is also queried for attempts whose own records report success.
+        With `gathers`, accounting is also queried for attempts whose own records report success.
         """
         complete: list[LiveAttempt] = []
         to_query: list[LiveAttempt] = []
@@ -213,7 +217,7 @@ class BatchMonitor:
                 complete.append(member)
             elif member.record is not None or gone:
                 if not member.end_seen_at:
-                    # Its end is queried again; Slurm's earlier answers do not count.
+                    # Its end is queried again; earlier answers do not count.
                     member.end_seen_at = now
                     if not member.has_success_record:
                         self._schedule.request_query(now)

@@ -1,4 +1,4 @@
-"""Slurm executor: submits batches as job arrays, and turns queue queries and end records into events.
+"""Batch executor: submits batches as job arrays, and turns queue queries and end records into events.
 
 It joins `submit` (submission), `batch_monitor` (monitoring) and `gather_ends` (how attempts ended).
 """
@@ -13,6 +13,16 @@ from typing import Any, Final
 
 import msgspec
 
+from longshore.batch.commands.client import BatchClient
+from longshore.batch.commands.pending_commands import PendingCommand, PendingCommands
+from longshore.batch.commands.poll_schedule import poll_schedule
+from longshore.batch.dialect import BatchScripts
+from longshore.batch.executor.batch_monitor import BatchMonitor
+from longshore.batch.executor.classify_end import classify_end
+from longshore.batch.executor.gather_ends import EndGatherer
+from longshore.batch.executor.submit import BatchSubmitter
+from longshore.batch.jobs import ClusterFacts
+from longshore.batch.records import AttemptId, BatchRecords
 from longshore.contract.batch import Batch, FindResult, Limits, MemberEvent, PollResult, SubmitResult, Urgency
 from longshore.contract.context import Mark, PingReport, RunPaths, Unreachable
 from longshore.contract.executor import (
@@ -28,29 +38,19 @@ from longshore.engine.run.members import tags_of_workflow
 from longshore.errors import ConfigError
 from longshore.model.run.event import Ended, Lost
 from longshore.model.wording import count_noun
-from longshore.services.slurm.arrays.batch_monitor import BatchMonitor
-from longshore.services.slurm.arrays.classify_end import classify_end
-from longshore.services.slurm.arrays.gather_ends import EndGatherer
-from longshore.services.slurm.arrays.submit import BatchSubmitter
-from longshore.services.slurm.batch_records import AttemptId, BatchRecords
-from longshore.services.slurm.commands.client import SlurmClient
-from longshore.services.slurm.commands.parse import ClusterFacts
-from longshore.services.slurm.commands.pending_commands import PendingCommand, PendingCommands
-from longshore.services.slurm.commands.poll_interval import poll_schedule
-from longshore.services.slurm.render.batch_script import ScriptWriter, is_heterogeneous
 from longshore.world.processes.background_call import BackgroundCall
 from longshore.world.processes.query_cache import CachedAnswer, seconds_since_boot
 
-LOG: Final = logging.getLogger("longshore.slurm")
+LOG: Final = logging.getLogger("longshore.batch")
 
 _MAX_BATCH: Final = 1000
 _MAX_WAITING_ALIKE: Final = 1000
 _RECORDS_INTERVAL_S: Final = 0.5
 """Least time between two reads of the jobs' records."""
 _QUEUE_WAIT_S: Final = 0.1
-"""Seconds to wait for squeue's answer before it is left to the background."""
+"""Seconds to wait for the queue's answer before it is left to the background."""
 _CANCEL_WAIT_S: Final = 2.0
-"""Seconds to wait for scancel before the engine goes on."""
+"""Seconds to wait for a cancellation before the engine goes on."""
 
 
 class _RunParts(msgspec.Struct, frozen=True):
@@ -59,31 +59,28 @@ class _RunParts(msgspec.Struct, frozen=True):
     records: BatchRecords
     monitor: BatchMonitor
     submitter: BatchSubmitter
-    scripts: ScriptWriter
+    scripts: BatchScripts
     ends: EndGatherer
 
 
-class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Reprioritisable, EndRetention):
-    """Submits batches to Slurm.
+class BatchExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Reprioritisable, EndRetention):
+    """Submits batches to a workload manager.
 
-    `settings` has these keys: ``slurm``, the service's own map; ``limits`` of the site, by the fields of
-    `longshore.contract.executor.Limits`; ``setup``, lines of shell before Slurm's programs; ``directives``, raw options
-    of the site; ``inherit``, the variables that jobs inherit; ``account``, ``qos`` and ``partitions``, the defaults.
-    Without `client` one is made from the settings.
+    `settings` has the service's own map under its name, and ``limits`` of the site, by the fields of
+    `longshore.contract.executor.Limits`; the dialect's scripts may read more.
     """
 
-    def __init__(self, settings: Mapping[str, Any], *, client: SlurmClient | None = None) -> None:
+    def __init__(self, settings: Mapping[str, Any], client: BatchClient) -> None:
         self._settings = settings
-        slurm: Mapping[str, Any] = settings.get("slurm") or {}
-        self._client = client or SlurmClient(
-            slurm, setup=settings.get("setup") or (), inherit=settings.get("inherit") or "all"
-        )
+        self._client = client
+        self._dialect = client.dialect
+        own = self._dialect.settings
         limits = dict(settings.get("limits") or {})
         limits.setdefault("max_batch", _MAX_BATCH)
-        limits.setdefault("max_waiting_alike", int(slurm.get("n_max_queued_jobs") or _MAX_WAITING_ALIKE))
+        limits.setdefault("max_waiting_alike", int(str(own.get("n_max_queued_jobs") or _MAX_WAITING_ALIKE)))
         self.limits = Limits(**limits)
-        self._schedule = poll_schedule(slurm, self.limits.poll_floor_s)
-        self._gathers = slurm.get("gather") is not False
+        self._schedule = poll_schedule(self._dialect.name, own, self.limits.poll_floor_s)
+        self._gathers = own.get("gather") is not False
         self._queue_query: BackgroundCall[CachedAnswer | None] = BackgroundCall()
         """The background query of the queue: a controller that is down takes half a minute to fail."""
         self._commands = PendingCommands()
@@ -95,14 +92,13 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
 
     def open(self, run: RunPaths, life: int) -> None:
         """Read the batches of earlier lives."""
-        answer = self._client.query_config()
+        answer = self._client.query_facts()
         facts = answer if isinstance(answer, ClusterFacts) else None
-        if facts and facts.max_array and facts.max_array - 1 < self.limits.max_batch:
-            # The largest index is one less than the size (slurm.conf(5): MaxArraySize).
-            self.limits = msgspec.structs.replace(self.limits, max_batch=max(1, facts.max_array - 1))
+        if facts and facts.max_array and facts.max_array < self.limits.max_batch:
+            self.limits = msgspec.structs.replace(self.limits, max_batch=facts.max_array)
         records = BatchRecords(run)
-        monitor = BatchMonitor(records, self._schedule)
-        scripts = ScriptWriter(run, self._settings, facts)
+        monitor = BatchMonitor(self._dialect, records, self._schedule)
+        scripts = self._dialect.scripts(run, self._settings, facts)
         self._parts = _RunParts(
             records=records,
             monitor=monitor,
@@ -124,7 +120,7 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
             if batch_record.id is not None:
                 monitor.add_batch(batch_record, 0.0)
         if self._client.scrubbed:
-            LOG.info("variables removed for Slurm's programs: %s", ", ".join(self._client.scrubbed))
+            LOG.info("variables removed for %s's programs: %s", self._dialect.title, ", ".join(self._client.scrubbed))
 
     @property
     def _open_parts(self) -> _RunParts:
@@ -135,9 +131,9 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
     # ------------------------------------------------------------------------------------------------------ submit
 
     def max_batch_for(self, settings: Mapping[str, Any]) -> int:
-        """Return 1 for heterogeneous jobs, which Slurm does not accept as arrays."""
+        """Return how many members a batch may have: 1 for jobs that are not accepted as arrays."""
         try:
-            return 1 if is_heterogeneous(self._settings, settings) else self.limits.max_batch
+            return self._open_parts.scripts.max_batch(settings, self.limits.max_batch)
         except ConfigError:
             # `submit` reports the error.
             return self.limits.max_batch
@@ -156,13 +152,13 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
 
     def reprioritise(self, urgencies: Mapping[str, Urgency]) -> None:
         """Change the order of waiting batches, where the site allows it."""
-        if values := self._open_parts.submitter.renice(urgencies):
+        if values := self._open_parts.submitter.priorities(urgencies):
             # Not retried: nothing depends on it.
-            self._commands.add(PendingCommand(partial(self._renice, values), lambda: bool(values)))
+            self._commands.add(PendingCommand(partial(self._set_priorities, values), lambda: bool(values)))
             self._commands.run_next(seconds_since_boot())
 
-    def _renice(self, values: dict[int, int]) -> None:
-        self._client.renice(values)
+    def _set_priorities(self, values: dict[int, int]) -> None:
+        self._client.set_priorities(values)
 
     def find(self, tags: Iterable[str]) -> FindResult | Unreachable:
         """Look up batches in the batch records, else by name in the queue and in accounting."""
@@ -171,7 +167,7 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
     # -------------------------------------------------------------------------------------------------------- poll
 
     def poll(self, since: Mark) -> PollResult | Unreachable:
-        """Return new events: from the jobs' own records at each call, from Slurm once an interval."""
+        """Return new events: from the jobs' own records at each call, from the queue once an interval."""
         monitor = self._open_parts.monitor
         self._polls += 1
         self._commands.run_next(seconds_since_boot())
@@ -216,12 +212,12 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         schedule, monitor = self._schedule, self._open_parts.monitor
         if answer.text is None:
             schedule.record_failure(seconds_since_boot(), answer.why)
-            LOG.warning("squeue does not answer: %s", answer.why)
+            LOG.warning("%s does not answer: %s", self._dialect.programs.queue, answer.why)
             return answer.why
         if answer.asked_at <= schedule.queried_at:
             return ""
         schedule.record_answer(answer.asked_at)
-        events += monitor.read_queue(answer)
+        events += monitor.read_queue(self._client.rows(answer), answer.asked_at)
         # A job that is over in the queue has left its record by now, which holds more.
         events += monitor.read_end_records()
         if expired := monitor.find_expired(time.time()):
@@ -239,14 +235,16 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         """Return the ends that are certain by now."""
         parts, now = self._open_parts, seconds_since_boot()
         ended = parts.monitor.find_ended(now, gathers=parts.ends.gathers)
-        ends: list[Ended | Lost] = [classify_end(member.attempt, record=member.record) for member in ended.complete]
+        ends: list[Ended | Lost] = [
+            classify_end(member.attempt, self._dialect, record=member.record) for member in ended.complete
+        ]
         ends += parts.ends.of(ended.to_query, now)
         return list(parts.monitor.remove_ended(ends))
 
     # --------------------------------------------------------------------------------------------------------- end
 
     def cancel(self, attempts: Iterable[AttemptId], *, grace_s: float) -> CancelOutcome:
-        """Cancel attempts: Slurm sends TERM, and KILL after its own KillWait."""
+        """Cancel attempts: the workload manager sends TERM, and KILL after a time of its own."""
         monitor = self._open_parts.monitor
         wanted = [attempt for attempt in attempts if attempt in monitor.members]
         tasks = monitor.tasks_of(wanted)
@@ -260,7 +258,8 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         if self._commands.is_pending(command):
             # Repeated until they are gone.
             return CancelOutcome(
-                ended=0, alive=(f"{count_noun(len(wanted), 'job')} that scancel has not confirmed yet",)
+                ended=0,
+                alive=(f"{count_noun(len(wanted), 'job')} that {self._dialect.programs.cancel} has not confirmed yet",),
             )
         return CancelOutcome(ended=len(wanted))
 
@@ -270,11 +269,11 @@ class SlurmExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
 
     def probe(self) -> PingReport:
         """Return facts of the cluster from its controller."""
-        facts = self._client.query_config()
+        facts = self._client.query_facts()
         if isinstance(facts, Unreachable):
-            return PingReport(service="slurm", ok=False, message=facts.why)
+            return PingReport(service=self._dialect.name, ok=False, message=facts.why)
         details = {"version": facts.version, "cluster": facts.name, "accounting": "yes" if facts.accounting else "no"}
-        return PingReport(service="slurm", ok=True, message="the controller answers", details=details)
+        return PingReport(service=self._dialect.name, ok=True, message="the controller answers", details=details)
 
     def close(self) -> None:
         """Do nothing: no resources are held."""

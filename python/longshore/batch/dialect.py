@@ -1,0 +1,211 @@
+"""Dialect: all that one workload manager has of its own, as pure functions and tables.
+
+A dialect renders a request into a script, names the programs to call, and parses what they print. It calls nothing and
+keeps no state: `longshore.batch.commands.client.BatchClient` runs the programs.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import ClassVar, Final, Protocol
+
+import msgspec
+
+from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
+from longshore.contract.batch import Batch, Urgency
+from longshore.contract.context import RunPaths, Unreachable
+from longshore.model.values import YamlValue
+from longshore.world.processes.shell import ProgramResult
+
+SHORT_S: Final = 15.0
+"""Time limit of a query that answers at once or not at all, in seconds."""
+QUERY_S: Final = 60.0
+"""Time limit of a query, in seconds."""
+SUBMIT_S: Final = 90.0
+"""Time limit of a submission, in seconds: longer than the programs' own, so that a late reply is still read."""
+
+
+class ProgramCall(msgspec.Struct, frozen=True):
+    """A call of one of the workload manager's programs: words, standard input, and time limit."""
+
+    argv: tuple[str, ...]
+    stdin: str = ""
+    timeout_s: float = QUERY_S
+
+
+class SubmitOutcome(StrEnum):
+    """Meaning of the reply to a submission."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    """The request was refused; another time it may be accepted."""
+    HOPELESS = "hopeless"
+    """The request names unknown things or exceeds what exists: it will always be refused."""
+    THROTTLED = "throttled"
+    """The job was not accepted, and a later submission may be."""
+    TOO_LARGE = "too large"
+    """The batch and the queued jobs exceed a limit: a smaller batch may be accepted."""
+    UNSURE = "unsure"
+    """Unknown whether the job was accepted."""
+    BROKEN = "broken"
+    """Unknown as well, because a connection broke: a job that was accepted appears soon."""
+
+
+class SubmissionReply(msgspec.Struct, frozen=True):
+    """Reply to a submission; `id` is the job's if it was accepted."""
+
+    outcome: SubmitOutcome
+    id: int | None = None
+
+
+class Programs(msgspec.Struct, frozen=True, kw_only=True):
+    """Names of the programs that submit, list the queue, answer from accounting and cancel, for messages."""
+
+    submit: str
+    queue: str
+    accounting: str
+    cancel: str
+
+
+class BatchScripts(Protocol):
+    """Scripts of one run's batches."""
+
+    def text(self, batch: Batch) -> str:
+        """Render the script of a batch; raises `ConfigError` when a setting cannot be written into it."""
+        ...
+
+    def name(self, tag: str) -> str:
+        """Return the name of a batch's job, by which it is found again; contains the tag."""
+        ...
+
+    def max_batch(self, settings: Mapping[str, YamlValue], limit: int) -> int:
+        """Return how many members a batch of jobs with these settings may have, at most `limit`.
+
+        Raises `ConfigError` when a setting is invalid.
+        """
+        ...
+
+    def max_wait_s(self, batch: Batch) -> float | None:
+        """Return the longest wait of members in the queue; ``None`` for no limit."""
+        ...
+
+    def priority(self, urgency: Urgency) -> int | None:
+        """Return the priority of a waiting batch for an urgency; ``None`` where it is not to be changed."""
+        ...
+
+    @property
+    def stops_run(self) -> bool:
+        """Whether a refusal ends the run, and not only the refused jobs."""
+        ...
+
+
+class Dialect(ABC):
+    """One workload manager, for one site: `settings` is the service's own map."""
+
+    name: ClassVar[str]
+    """Name of the service, of its map in the configuration and of its logger, in lower case."""
+    title: ClassVar[str]
+    """Name of the workload manager in messages."""
+    programs: ClassVar[Programs]
+    states: ClassVar[StateTable]
+    required_variables: ClassVar[frozenset[str]] = frozenset({"PATH"})
+    """Variables that a submission always gets and jobs therefore inherit, whatever the site's rule."""
+    release_hint: ClassVar[str] = ""
+    """How a person lets held jobs go."""
+
+    def __init__(self, settings: Mapping[str, YamlValue]) -> None:
+        self.settings = settings
+
+    # ------------------------------------------------------------------------------------------------ environment
+
+    @abstractmethod
+    def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables of the programs: those inherited without what would change their answers."""
+
+    @abstractmethod
+    def cluster_key(self, environment: Mapping[str, str]) -> str:
+        """Return what tells this cluster from others, independent of how a site selects it."""
+
+    def query_call(self, program: str, *words: str) -> ProgramCall:
+        """Return a call of a program with other words, for a query of this cluster that answers at once or not."""
+        return ProgramCall((program, *words), timeout_s=SHORT_S)
+
+    # ----------------------------------------------------------------------------------------------------- submit
+
+    @abstractmethod
+    def scripts(self, run: RunPaths, settings: Mapping[str, object], facts: ClusterFacts | None) -> BatchScripts:
+        """Return the writer of a run's scripts; `settings` are the executor's."""
+
+    @abstractmethod
+    def submit_call(self, script: str, options: Sequence[str]) -> ProgramCall:
+        """Return the call that submits a script, with options beside those in the script."""
+
+    @abstractmethod
+    def submit_reply(self, answer: ProgramResult) -> SubmissionReply:
+        """Return the meaning of the reply to a submission."""
+
+    # ------------------------------------------------------------------------------------------------------ watch
+
+    @abstractmethod
+    def facts_calls(self) -> Sequence[ProgramCall]:
+        """Return calls that ask for facts of the cluster; the first decides whether it answers."""
+
+    @abstractmethod
+    def parse_facts(self, outputs: Sequence[str]) -> ClusterFacts:
+        """Return the facts by the outputs of `facts_calls`; empty for one that failed."""
+
+    @abstractmethod
+    def queue_call(self, user: str) -> ProgramCall:
+        """Return the call that lists all jobs of a user, those included that ended a moment ago."""
+
+    @abstractmethod
+    def parse_queue(self, output: str) -> Iterator[QueueRow]:
+        """Return the rows of the queue, one per task of an array."""
+
+    def show_call(self, task: TaskId) -> ProgramCall | None:
+        """Return the call that asks the controller for a job that left the queue; ``None`` if it forgets them."""
+        return None
+
+    def parse_shown(self, task: TaskId, answer: ProgramResult) -> AccountRow | Unreachable | None:
+        """Return what the controller answered on a task; ``None`` when it no longer has it."""
+        return None
+
+    def accounting_fields_call(self) -> ProgramCall | None:
+        """Return the call that says which fields this version's accounting has; ``None`` if that is no question."""
+        return None
+
+    @abstractmethod
+    def accounting_calls(self, tasks: Iterable[TaskId], known_fields: str) -> Iterator[ProgramCall]:
+        """Return calls that ask accounting for tasks; `known_fields` is the output of `accounting_fields_call`."""
+
+    @abstractmethod
+    def accounting_by_name_call(self, name: str, *, since: str, user: str) -> ProgramCall:
+        """Return the call that asks accounting for jobs of a name since a moment (local time, ISO-8601)."""
+
+    @abstractmethod
+    def parse_accounting(self, output: str, known_fields: str = "") -> dict[TaskId, AccountRow]:
+        """Return the tasks in the output of one of these calls, which was made with the same `known_fields`."""
+
+    def reports_out_of_memory(self, output: str, raw_id: str) -> bool:
+        """Whether the workload manager's messages in a batch's output report that a task ran out of memory."""
+        return False
+
+    # -------------------------------------------------------------------------------------------------------- act
+
+    @abstractmethod
+    def cancel_calls(self, tasks: Iterable[TaskId], *, waiting_only: bool = False) -> Iterator[ProgramCall]:
+        """Return calls that cancel tasks, with `waiting_only` those that have not started."""
+
+    @abstractmethod
+    def cancel_named_call(self, name: str, user: str) -> ProgramCall:
+        """Return the call that cancels all jobs of a name."""
+
+    def release_calls(self, jobs: Iterable[int]) -> Iterator[ProgramCall]:
+        """Return calls that release held jobs; none where nothing is submitted held."""
+        return iter(())
+
+    def priority_calls(self, priorities: Mapping[int, int]) -> Iterator[ProgramCall]:
+        """Return calls that change the priority of waiting jobs, by their ids; none where that cannot be done."""
+        return iter(())

@@ -1,0 +1,1 @@
+"""Executor of the kit: submits batches, watches them, and determines how their members ended."""

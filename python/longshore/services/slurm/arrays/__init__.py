@@ -1,1 +1,0 @@
-"""Batches as Slurm job arrays: submission, monitoring, and classification of ended attempts."""
