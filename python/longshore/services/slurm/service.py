@@ -1,4 +1,4 @@
-"""Slurm service: Longshore's engine with `SlurmExecutor`, or the whole graph as native Slurm dependencies."""
+"""Slurm service: Longshore's engine with the batch kit, or the whole graph as native Slurm dependencies."""
 
 from __future__ import annotations
 
