@@ -10,6 +10,7 @@ from typing import Final
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.progress import HeldNotes, Progress, RecordingProgress
+from longshore.app.submit.shared_outputs import note_shared_outputs
 from longshore.app.submit.stages import advance_run, noting_kept_graph, reserved_id, submit_plan
 from longshore.app.submit.submit_once import SubmittedRun
 from longshore.app.submit.submit_prepared import submit_prepared
@@ -70,6 +71,7 @@ def plan_new_run(
         run = resolve_run(path, overrides, now=now, progress=recording, run_id=run_id)
         check(run)
         plan = advance_run(run, RunPlan, recording)
+        note_shared_outputs(plan, recording)
     except BaseException:
         # The notes may explain the error.
         held.release()

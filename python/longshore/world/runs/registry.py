@@ -185,6 +185,14 @@ def read_registry() -> RegistryContent:
     return RegistryContent(entries=tuple(found), unreadable=tuple(unreadable), problem=problem)
 
 
+def newest_entries() -> Iterator[RegistryEntry]:
+    """Iterate over registered runs, newest first; files are read one by one."""
+    folder = state_folder() / "runs"
+    for name in reversed(_list_names(folder)[0]):
+        if entry := _decode_entry(_read_bytes(f"{folder}/{name}")):
+            yield entry
+
+
 _decode = msgspec.json.Decoder(RegistryEntry).decode
 
 
