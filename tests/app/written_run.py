@@ -65,10 +65,10 @@ def course() -> list[Event]:
 class WrittenRun:
     """A run directory whose journal and snapshot a test writes."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, retries: int = 0) -> None:
         self.run = RunPaths(root)
         self.run.journal.mkdir(parents=True)
-        settings = tuple(JobSettings(label=label) for label in LABELS)
+        settings = tuple(JobSettings(label=label, number_of_retries=retries) for label in LABELS)
         header = WorkflowHeader(v=FORMAT, name="w", jobs=6, files=0, final=False, settings=settings, attributes={})
         jobs = [StoredJob(name=f"j{number}", s=number // 3, p=PARENTS[number], c="true") for number in range(6)]
         self.run.workflow.write_bytes(b"".join(map(encode_line, [header, *jobs])))

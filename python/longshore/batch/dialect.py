@@ -45,6 +45,8 @@ class SubmitOutcome(StrEnum):
     """The request names unknown things or exceeds what exists: it will always be refused."""
     THROTTLED = "throttled"
     """The job was not accepted, and a later submission may be."""
+    UNREACHABLE = "unreachable"
+    """Nothing was decided, as no controller was reached: a later submission may be accepted."""
     TOO_LARGE = "too large"
     """The batch and the queued jobs exceed a limit: a smaller batch may be accepted."""
     UNSURE = "unsure"

@@ -89,6 +89,24 @@ def test_explain_does_not_offer_room_to_a_job_that_is_delayed(retried: WrittenRu
     assert "is submitted, in batch 1.1.1" in explanation_text(explained, now=NOW + 100)
 
 
+@pytest.mark.parametrize(
+    ("job", "events", "used"),
+    [("j1", 8, 0), ("j1", 9, 1), ("j1", 18, 1), ("j2", 14, 0)],
+    ids=["undecided", "retried", "succeeded", "failed without a retry"],
+)
+def test_explain_counts_the_retries_that_were_made(tmp_path: Path, job: str, events: int, used: int) -> None:
+    made = WrittenRun(tmp_path / "run", retries=2)
+    made.begin()
+    for event in course()[:events]:
+        made.write(event)
+        made.know(event)
+    made.snapshot()
+    made.run.wms.mkdir()
+    (made.run.root / SETTINGS_PATH).write_bytes(msgspec.json.encode(EngineSettings()))
+    text = explanation_text(explain_job(made.opened, job), now=NOW)
+    assert f"Retries:  2 after the first attempt, {used} used so far" in text.splitlines()
+
+
 def test_a_job_that_succeeds_or_is_cancelled_is_not_tried_again(retried: WrittenRun) -> None:
     cancelled = Deleted(n=10, t=NOW, jobs=(1,))
     retried.write(cancelled)

@@ -155,6 +155,20 @@ def test_a_refusal_is_one_of_the_jobs_or_of_the_run(tmp_path: Path) -> None:
     assert (said.for_all, said.hopeless) == (False, False)
 
 
+def test_a_cluster_that_is_not_reached_refuses_nothing(tmp_path: Path) -> None:
+    err = (
+        "sbatch: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host\n"
+        "sbatch: error: fetch_config: DNS SRV lookup failed\n"
+        "sbatch: fatal: Could not establish a configuration source"
+    )
+    site = _Site(tmp_path)
+    said = site.submit("a", 2, answer(1, err=err))
+    assert isinstance(said, Throttled)
+    assert said.why.startswith("the workload manager does not answer: ")
+    assert not list(site.run.batches.glob("*.json"))
+    assert site.submit("b", 2, answer(0, out="7")) == Accepted("7")
+
+
 def test_what_a_refusal_ends_is_checked() -> None:
     assert (on_submit_error({}), on_submit_error({"onSubmitError": "run"})) == ("job", "run")
     with pytest.raises(ConfigError, match="must be 'job' or 'run', not 'all'"):

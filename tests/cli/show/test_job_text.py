@@ -55,7 +55,7 @@ def explanation(job_state: JobState, attempt: Attempt, **more: Any) -> JobExplan
         "events": (),
         "retries": 0,
         "retry_unless_exit": (),
-        "counted_failures": 1,
+        "used_retries": 1,
         "not_before": None,
         "note": "",
     }
@@ -82,14 +82,14 @@ def test_a_parent_that_was_cancelled_is_only_called_deleted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("retries", "failures", "told"),
+    ("retries", "used", "told"),
     [
-        (0, 1, "none"),
-        (2, 1, "2 after the first attempt, 1 used so far"),
-        (2, 3, "2 after the first attempt, 2 used so far"),
+        (0, 0, "none"),
+        (2, 0, "2 after the first attempt, 0 used so far"),
+        (2, 2, "2 after the first attempt, 2 used so far"),
     ],
 )
-def test_retries_are_counted_as_the_user_counts_them(retries: int, failures: int, told: str) -> None:
+def test_retries_are_counted_as_the_user_counts_them(retries: int, used: int, told: str) -> None:
     attempt = Attempt(job=0, number=1, cause=Cause.EXIT, exit_code=1)
-    text = explanation_text(explanation(JobState.FAILED, attempt, retries=retries, counted_failures=failures), now=0.0)
+    text = explanation_text(explanation(JobState.FAILED, attempt, retries=retries, used_retries=used), now=0.0)
     assert f"Retries:  {told}" in text.splitlines()

@@ -22,12 +22,13 @@ from longshore.engine.rundir.replay import replay
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.state.job_codes import ACTIVE, JOB_STATES, OVER, JobCode
+from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import WHOLE_RUN
 from longshore.errors import LongshoreError
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.event import Deleted, Event, Failed, Finished, Life, Restarted, Steer
 from longshore.model.run.snapshot import Snapshot
-from longshore.model.run.states import TERMINAL_STATES, JobState
+from longshore.model.run.states import TERMINAL_STATES, Cause, JobState
 from longshore.model.workflow.request import Request
 from longshore.world.runs.run_directory import read_snapshot, read_waiting
 
@@ -99,8 +100,8 @@ class JobExplanation:
     that of the newest attempt, or of the next one. `attempts` are sorted, oldest first; `logs` are paths per attempt
     number; `events` are those that touched it.
 
-    `retries` is the number of attempts after the first. `counted_failures` are those since the retry budget was last
-    reset. `not_before` is the earliest time of the next attempt. `note` says why the engine waits. `counts` are
+    `retries` is the number of attempts after the first. `used_retries` are those of the budget that were spent since
+    it was fresh. `not_before` is the earliest time of the next attempt. `note` says why the engine waits. `counts` are
     jobs per state, `throttles` bound similar jobs, both at the engine's last report. `is_engine_alive` is ``None`` if
     that is unknown; `stopped_at` is a dead engine's last sign of life. `limits` are given while the
     job is ready. `manager_reason` is the workload manager's own reason. `pause` says why the run is
@@ -123,7 +124,7 @@ class JobExplanation:
     events: tuple[tuple[str, Event], ...]
     retries: int
     retry_unless_exit: tuple[int, ...]
-    counted_failures: int
+    used_retries: int
     not_before: float | None
     note: str
     counts: Mapping[JobState, int] = field(default_factory=dict)
@@ -239,7 +240,7 @@ class _ExplanationBuilder:
             events=tuple(self._job_events()),
             retries=settings.number_of_retries,
             retry_unless_exit=settings.retry_unless_exit,
-            counted_failures=state.tries[job],
+            used_retries=_used_retries(state, job, own_attempts, settings.number_of_retries),
             not_before=state.not_before.get(job),
             note=snapshot.note if snapshot and not has_no_engine and not finished else "",
             counts=snapshot.counts if snapshot else {},
@@ -382,6 +383,16 @@ class _ExplanationBuilder:
         return PoolUsage(
             capacity=pool.capacity, free=pool.free, requested=pool.clamp(request.amounts()), active=len(active)
         )
+
+
+def _used_retries(state: RunState, job: int, own_attempts: Sequence[Attempt], retries: int) -> int:
+    """Count the retries of the budget that were spent: lost and preempted attempts cost none."""
+    used = state.tries[job] - state.lost[job] - state.cause_counts.get((job, Cause.PREEMPTED), 0)
+    # No retry follows the newest bad end, or none yet.
+    newest = own_attempts[-1].cause if own_attempts else None
+    if state.code[job] in {JobCode.FAILED, JobCode.UNDECIDED} and newest not in {Cause.LOST, Cause.PREEMPTED}:
+        used -= 1
+    return min(max(used, 0), retries)
 
 
 def _active_count(counts: Mapping[JobState, int]) -> int:

@@ -145,14 +145,16 @@ class BatchSubmitter:
                     with suppress(OSError):
                         self._records.write(msgspec.structs.replace(batch_record, may_appear_s=_BROKEN_CONNECTION_S))
                 return Unsure(f"{self._program} returned no id: {answer.why}")
-            case SubmitOutcome.THROTTLED | SubmitOutcome.TOO_LARGE:
+            case SubmitOutcome.THROTTLED | SubmitOutcome.TOO_LARGE | SubmitOutcome.UNREACHABLE:
                 self._records.remove(batch_record.tag)
                 if reply.outcome is SubmitOutcome.TOO_LARGE and len(batch_record.members) > 1:
                     # An array is accepted as a whole or not at all: a smaller one may fit under the limit.
                     self.max_batch = len(batch_record.members) // 2
                     return Throttled(f"{self._title} takes no more at once: {answer.why}", _SMALLER_BATCH_PAUSE_S)
                 pause_s, self._back_off_s = self._back_off_s, min(2 * self._back_off_s, _MAX_BACK_OFF_S)
-                return Throttled(f"{self._title} takes no more for now: {answer.why}", pause_s)
+                is_silent = reply.outcome is SubmitOutcome.UNREACHABLE
+                why = "the workload manager does not answer" if is_silent else f"{self._title} takes no more for now"
+                return Throttled(f"{why}: {answer.why}", pause_s)
             case _:
                 self._records.remove(batch_record.tag)
                 hopeless = reply.outcome is SubmitOutcome.HOPELESS

@@ -71,7 +71,7 @@ def explanation_text(job: JobExplanation, *, now: float) -> str:
     lines += ["", f"Request:  {request_text(job.request)}"]
     if job.room:
         lines.append(f"Room:     {_free_resources(job.room)}")
-    used = f", {min(job.counted_failures, job.retries)} used so far" if job.retries else ""
+    used = f", {job.used_retries} used so far" if job.retries else ""
     lines.append(f"Retries:  {_retries_text(job.retries, job.retry_unless_exit)}{used}")
     for attempt in job.attempts:
         kept_from = attempt.extra.get(REUSED_FROM)

@@ -92,8 +92,15 @@ def test_an_id_on_a_line_of_its_own_is_found_behind_any_banner(before: str, numb
         ("sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying", SubmitOutcome.THROTTLED),
         (
             "sbatch: error: Batch job submission failed: Unable to contact slurm controller (connect failure)",
-            SubmitOutcome.THROTTLED,
+            SubmitOutcome.UNREACHABLE,
         ),
+        (
+            "sbatch: error: fetch_config: DNS SRV lookup failed\nsbatch: error: failed to fetch config",
+            SubmitOutcome.UNREACHABLE,
+        ),
+        ("sbatch: fatal: Could not establish a configuration source", SubmitOutcome.UNREACHABLE),
+        ("sbatch: fatal: slurm_init: unable to load configuration", SubmitOutcome.UNREACHABLE),
+        ("sbatch: error: get_addr_info: getaddrinfo() failed: Name or service not known", SubmitOutcome.UNREACHABLE),
         # Whether it was accepted is unknown; what a broken connection brought is there soon.
         ("sbatch: error: Batch job submission failed: Socket timed out on send/recv operation", SubmitOutcome.UNSURE),
         ("sbatch: error: Batch job submission failed: Zero Bytes were transmitted or received", SubmitOutcome.BROKEN),

@@ -77,10 +77,17 @@ def submitted_id(reply: str) -> tuple[int, str | None] | None:
 _TEMPORARY: Final = re.compile(
     r"submit limit|QOSMax\w*Submit|AssocMax\w*|AssocGrp\w*|Grp\w*Submit\w*Limit|job submit limit"
     r"|temporarily unable to accept job|Resource temporarily unavailable|MaxJobCount|too many jobs"
-    r"|Unable to contact slurm controller|connect failure|Connection refused|Address already in use"
+    r"|connect failure|Address already in use"
     r"|Slurm backup controller in standby mode|currently unable to|Protocol authentication error|Munge",
     re.IGNORECASE,
 )
+_UNREACHABLE: Final = re.compile(
+    r"Unable to contact slurm controller|Connection refused|DNS SRV lookup failed|failed to fetch (remote )?config"
+    r"|Could not establish a configuration source|Unable to (load|process) configuration|Unable to establish controller"
+    r"|Unable to (resolve|establish control machine)|getaddrinfo\(\) failed|No route to host|Network is unreachable",
+    re.IGNORECASE,
+)
+"""Errors of a program that reached no controller, or found no configuration that names one."""
 _SIZE_LIMIT: Final = re.compile(
     r"submit limit|QOSMax\w*Submit|AssocMax\w*Submit|AssocGrp\w*Submit|Grp\w*Submit\w*Limit|MaxJobCount|too many jobs",
     re.IGNORECASE,
@@ -120,6 +127,8 @@ def classify_submit_error(message: str) -> SubmitOutcome:
         # A slow reply may still come; what a broken connection had brought is there soon.
         is_broken = bool(_BROKEN_CONNECTION.search(message)) and "timed out" not in message.lower()
         return SubmitOutcome.BROKEN if is_broken else SubmitOutcome.UNSURE
+    if _UNREACHABLE.search(message):
+        return SubmitOutcome.UNREACHABLE
     if _TEMPORARY.search(message):
         return SubmitOutcome.TOO_LARGE if _SIZE_LIMIT.search(message) else SubmitOutcome.THROTTLED
     return SubmitOutcome.HOPELESS if _PERMANENT.search(message) else SubmitOutcome.REFUSED
