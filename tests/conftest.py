@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
@@ -93,3 +94,9 @@ def cli(tmp_path: Path, command_server: CommandServer) -> Cli:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Begin with what takes longest, mypy: nothing is to be waited for at the end."""
     items.sort(key=lambda item: item.path.name != "test_checks.py")
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the thousands of tests, which live as long as the process."""
+    gc.collect()
+    gc.freeze()

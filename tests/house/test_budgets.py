@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from tests.house.source_trees import MODULES, nodes_of, tree_of
+
 ROOT: Final = Path(__file__).resolve().parents[2]
-PACKAGE: Final = ROOT / "python" / "longshore"
-MODULES: Final = sorted(PACKAGE.rglob("*.py"))
-TREES: Final = {path: ast.parse(path.read_bytes()) for path in MODULES}
 
 MAX_FUNCTION_LINES: Final = 60
 MAX_PARAMETERS: Final = 7
@@ -37,8 +36,8 @@ def report(found: list[str], way_out: str) -> str:
 
 def functions() -> Iterator[tuple[Path, ast.FunctionDef | ast.AsyncFunctionDef]]:
     """Iterate over all functions and methods of the package."""
-    for path, tree in TREES.items():
-        yield from ((path, node) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+    for path in MODULES:
+        yield from ((path, node) for node in nodes_of(path) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
 def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
@@ -79,9 +78,9 @@ def test_a_folder_has_few_modules() -> None:
 
 def test_a_module_is_short() -> None:
     found = []
-    for path, tree in TREES.items():
+    for path in MODULES:
         lines = path.read_text("utf-8").count("\n")
-        if lines > MAX_MODULE_LINES and EXCUSE not in " ".join((ast.get_docstring(tree) or "").split()):
+        if lines > MAX_MODULE_LINES and EXCUSE not in " ".join((ast.get_docstring(tree_of(path)) or "").split()):
             found.append(f"{place(path, 1)}: {lines} lines")
     way_out = f"At most {MAX_MODULE_LINES} lines: divide the module, or write '{EXCUSE} ...' in its docstring."
     assert not found, report(found, way_out)
@@ -96,8 +95,8 @@ def test_a_test_module_is_short() -> None:
 
 def test_a_public_class_has_a_name_of_its_own() -> None:
     classes: dict[str, list[str]] = defaultdict(list)
-    for path, tree in TREES.items():
-        for node in tree.body:
+    for path in MODULES:
+        for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 classes[node.name].append(place(path, node.lineno))
     shared = {name: places for name, places in classes.items() if len(places) > 1}

@@ -5,12 +5,10 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
-import longshore
+from tests.house.source_trees import MODULES, PACKAGE, tree_of
 
-_ROOT: Final = Path(longshore.__file__).parent
 _PLURAL: Final = re.compile(
     r" (?:more )?(jobs|tasks|attempts|runs|files|labels|clusters|errors|failures|batches|events|nodes|others)\b"
 )
@@ -48,9 +46,9 @@ def plural_counts(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 def test_no_message_says_one_jobs() -> None:
     found = [
-        f"{path.relative_to(_ROOT)}:{line}: {noun}"
-        for path in sorted(_ROOT.rglob("*.py"))
-        for line, noun in plural_counts(ast.parse(path.read_text("utf-8")))
-        if (str(path.relative_to(_ROOT)), noun) not in _ALWAYS_MANY
+        f"{path.relative_to(PACKAGE)}:{line}: {noun}"
+        for path in MODULES
+        for line, noun in plural_counts(tree_of(path))
+        if (str(path.relative_to(PACKAGE)), noun) not in _ALWAYS_MANY
     ]
     assert found == [], "use count_noun(number, noun) or there_are(number, noun)"

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
 import msgspec
 import pytest
+from tests.house.source_trees import MODULES, PACKAGE, tree_of
 
 from longshore.model.decode_errors import DECODE_ERRORS
-
-PACKAGE = Path(__file__).resolve().parents[2] / "python" / "longshore"
 
 EXCEPTIONS = {
     "app/acquire/dimension_tables.py": "tells the place of the byte that is not UTF-8",
@@ -37,11 +35,7 @@ def single_errors(tree: ast.AST) -> list[int]:
 
 
 def test_damage_is_caught_by_one_name() -> None:
-    found = {
-        path.relative_to(PACKAGE).as_posix(): lines
-        for path in sorted(PACKAGE.rglob("*.py"))
-        if (lines := single_errors(ast.parse(path.read_text("utf-8"))))
-    }
+    found = {path.relative_to(PACKAGE).as_posix(): lines for path in MODULES if (lines := single_errors(tree_of(path)))}
     assert not {name: lines for name, lines in found.items() if name not in EXCEPTIONS}
     assert set(EXCEPTIONS) <= set(found), "an exception that is none any more"
 

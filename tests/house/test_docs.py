@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.house import htcondor_reference, schemas, slurm_reference
 from tests.house.reference import PAGE, page
+from tests.house.source_trees import MODULES, nodes_of
 from tests.pages import fences, program, typed
 
 from longshore.cli.interrupts import INTERRUPTED
@@ -79,8 +80,7 @@ def entry_point_groups() -> set[str]:
 @cache
 def classes() -> set[str]:
     """Names of all classes of the package, and of the type aliases beside them."""
-    trees = [ast.parse(path.read_bytes()) for path in (ROOT / "python" / "longshore").rglob("*.py")]
-    nodes = [node for tree in trees for node in ast.walk(tree)]
+    nodes = [node for path in MODULES for node in nodes_of(path)]
     aliases = {
         node.target.id for node in nodes if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
     }

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
+from functools import cache
 
 import pytest
-
-PACKAGE = Path(__file__).resolve().parents[2] / "python" / "longshore"
+from tests.house.source_trees import MODULES, PACKAGE, nodes_of, tree_of
 
 HOME = "world/files/"
 EXCEPTIONS = {
@@ -131,20 +130,22 @@ def unguarded(tree: ast.AST) -> list[int]:
 
 
 def _modules() -> dict[str, ast.AST]:
-    return {
-        path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text("utf-8"))
-        for path in sorted(PACKAGE.rglob("*.py"))
-    }
+    return {path.relative_to(PACKAGE).as_posix(): tree_of(path) for path in MODULES}
+
+
+@cache
+def _violations() -> dict[str, list[int]]:
+    return {name: lines for name, tree in _modules().items() if (lines := violations(tree))}
 
 
 def test_files_are_written_and_locked_in_one_place() -> None:
-    found = {name: lines for name, tree in _modules().items() if (lines := violations(tree))}
+    found = _violations()
     assert not {name: lines for name, lines in found.items() if not name.startswith(HOME) and name not in EXCEPTIONS}
     assert set(EXCEPTIONS) <= set(found), "an exception that is none any more"
 
 
 def test_only_the_door_calls_the_operating_system() -> None:
-    found = {name: lines for name, tree in _modules().items() if (lines := violations(tree)) and name.startswith(HOME)}
+    found = {name: lines for name, lines in _violations().items() if name.startswith(HOME)}
     assert not found
 
 
@@ -193,8 +194,8 @@ def test_such_calls_are_recognised(source: str, is_one: bool) -> None:
 def test_one_module_speaks_to_a_library(library: str, homes: set[str]) -> None:
     found = {
         path.relative_to(PACKAGE).as_posix()
-        for path in PACKAGE.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        for path in MODULES
+        for node in nodes_of(path)
         if (isinstance(node, ast.Import) and library in {alias.name for alias in node.names})
         or (isinstance(node, ast.ImportFrom) and node.module == library)
     }

@@ -9,12 +9,11 @@ from collections.abc import Iterator
 from dataclasses import is_dataclass
 from pathlib import Path
 
+from tests.house.source_trees import MODULES, PACKAGE, tree_of
+
 from longshore.engine.keeper import FILES, FOLDER
 
 ROOT = Path(__file__).resolve().parents[2]
-SOURCE = ROOT / "python"
-PACKAGE = SOURCE / "longshore"
-MODULES = sorted(PACKAGE.rglob("*.py"))
 
 BANNED_NAMES = {"utils", "helpers", "common", "base", "manager"}
 
@@ -34,7 +33,7 @@ def test_the_package_does_not_import_from_its_top() -> None:
     found = [
         f"{relative(path)}:{line}: {name}"
         for path in MODULES
-        for line, name in front_door_imports(ast.parse(path.read_text("utf-8")))
+        for line, name in front_door_imports(tree_of(path))
         if name != "__version__"
     ]
     assert not found, "write `from longshore.<module> import <name>`"
@@ -51,8 +50,8 @@ def test_nothing_is_named_after_nothing() -> None:
 
 
 def test_a_module_has_a_docstring() -> None:
-    texts = {path: path.read_text("utf-8") for path in MODULES}
-    assert not [relative(path) for path, text in texts.items() if text and not ast.get_docstring(ast.parse(text))]
+    trees = {path: tree_of(path) for path in MODULES}
+    assert not [relative(path) for path, tree in trees.items() if tree.body and not ast.get_docstring(tree)]
 
 
 def test_programs_that_run_without_the_package_need_only_the_standard_library() -> None:
@@ -65,7 +64,7 @@ def test_programs_that_run_without_the_package_need_only_the_standard_library() 
             *(FOLDER / name for name in FILES),
             ROOT / "python" / "longshore" / "services" / "htcondor" / "render" / "barrier_script.py",
         )
-        for node in run_time_nodes(ast.parse(path.read_text("utf-8")))
+        for node in run_time_nodes(tree_of(path))
         for name in imported(node)
         if name.partition(".")[0] not in sys.stdlib_module_names | beside
     }
@@ -98,7 +97,7 @@ def test_the_command_line_uses_the_app_through_its_api_alone() -> None:
     """Documents and records may be imported too: they do nothing by themselves."""
     found = []
     for path in (PACKAGE / "cli").rglob("*.py"):
-        for node in run_time_nodes(ast.parse(path.read_text("utf-8"))):
+        for node in run_time_nodes(tree_of(path)):
             if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("longshore.app"):
                 continue
             if node.module == "longshore.app" or str(node.module).startswith("longshore.app.documents"):

@@ -4,34 +4,31 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 from typing import Final
 
-import longshore
+from tests.house.source_trees import MODULES, PACKAGE, nodes_of
 
-_ROOT: Final = Path(longshore.__file__).parent
 _LIVE_RUN: Final = re.compile(r"\blive[ -]runs?\b", re.IGNORECASE)
 _UNNAMED_RUN: Final = re.compile(r"longshore [a-z-]+ (?:--[a-z-]+ )*RUN\b")
 
 
-def documentation(tree: ast.AST, *, has_help: bool) -> set[int]:
+def documentation(nodes: Iterable[ast.AST], *, has_help: bool) -> set[int]:
     """Identities of docstrings; with `has_help`, those of functions are help of commands and left out."""
     kinds = (ast.Module, ast.ClassDef) if has_help else (ast.Module, ast.ClassDef, ast.FunctionDef)
-    owners = [node for node in ast.walk(tree) if isinstance(node, kinds)]
+    owners = [node for node in nodes if isinstance(node, kinds)]
     bodies = [statement for owner in owners for statement in owner.body]
     return {id(each.value) for each in bodies if isinstance(each, ast.Expr)}
 
 
 def messages(pattern: re.Pattern[str]) -> Iterator[str]:
     """Place and text of each string that users may see and that has the pattern."""
-    for path in sorted(_ROOT.rglob("*.py")):
-        name = str(path.relative_to(_ROOT))
+    for path in MODULES:
+        name = str(path.relative_to(PACKAGE))
         if name.startswith("testing/"):
             continue
-        tree = ast.parse(path.read_text("utf-8"))
-        unseen = documentation(tree, has_help=name.startswith("cli/"))
-        for node in ast.walk(tree):
+        unseen = documentation(nodes_of(path), has_help=name.startswith("cli/"))
+        for node in nodes_of(path):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in unseen:
                 yield from (f"{name}:{node.lineno}: {found[0]}" for found in pattern.finditer(node.value))
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parents[2] / "python" / "longshore"
+from tests.house.source_trees import MODULES, PACKAGE, tree_of
 
 EXCEPTIONS = {
     "config/lint/fast_schema.py": "patterns of our schemas and of a plug-in's",
@@ -39,9 +38,7 @@ def _is_constant(node: ast.expr) -> bool:
 
 def test_regular_expressions_of_users_are_compiled_in_one_place() -> None:
     found = {
-        path.relative_to(PACKAGE).as_posix(): lines
-        for path in sorted(PACKAGE.rglob("*.py"))
-        if (lines := variable_patterns(ast.parse(path.read_text("utf-8"))))
+        path.relative_to(PACKAGE).as_posix(): lines for path in MODULES if (lines := variable_patterns(tree_of(path)))
     }
     assert not {name: lines for name, lines in found.items() if name not in EXCEPTIONS}
     assert set(EXCEPTIONS) <= set(found), "an exception that is none any more"

@@ -15,7 +15,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark this folder's tests; skip them where the packages are missing, unless they are required."""
     missing = not REQUIRED and not _installed()
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if item.path.parent == Path(__file__).parent:
             item.add_marker(pytest.mark.lsst)
             if missing:
                 item.add_marker(pytest.mark.skip(reason="the extra 'lsst' is not installed"))

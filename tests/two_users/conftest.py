@@ -25,7 +25,7 @@ _BOB = _ANN + 1
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark all of them: each command of another user starts an interpreter."""
     for item in items:
-        if Path(__file__).parent in item.path.parents:
+        if item.path.parent == Path(__file__).parent:
             item.add_marker(pytest.mark.full)
 
 
