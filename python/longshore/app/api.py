@@ -760,22 +760,26 @@ def compare_run(run: OpenRun, sets: tuple[str, ...] = (), *, new_graph: bool = F
     return compare_run(run, sets, graph_folder=next_folder(run.run) if new_graph else None)
 
 
-def plan_restart(run: OpenRun, changes: RestartChanges, comparison: RunComparison | None = None) -> RestartPlan:
+def plan_restart(
+    run: OpenRun, changes: RestartChanges, comparison: RunComparison | None = None, *, ignores_lost: bool = False
+) -> RestartPlan:
     """Return the jobs that a restart with these changes would run.
 
     Parameters
     ----------
     comparison
         From `compare_run`: the restart takes the changed workflow. By default it runs the jobs as they were.
+    ignores_lost
+        Run jobs although outputs that they read are gone.
 
     Raises
     ------
     SubmissionRefusedError
-        The run is live, or none of the named jobs would run.
+        The run is live, an output that a job would read is gone, or none of the named jobs would run.
     """
     from longshore.app.control import restart as implementation
 
-    return implementation.plan_restart(run, changes, comparison)
+    return implementation.plan_restart(run, changes, comparison, ignores_lost=ignores_lost)
 
 
 def restart(run: OpenRun, plan: RestartPlan) -> tuple[RunIdentity, list[str]]:

@@ -60,6 +60,12 @@ class RunComparison:
             return self.error is not None
         return bool(self.gone or self.settings) or any(each.reason in _CHANGES for each in self.match.jobs)
 
+    @property
+    def lost_outputs(self) -> list[str]:
+        """Names of the jobs whose outputs alone make them run."""
+        jobs = self.match.jobs if self.match else ()
+        return [name for name, each in zip(self.names, jobs, strict=False) if each.reason is MatchReason.OUTPUTS]
+
 
 _CHANGES: Final = frozenset({MatchReason.NEW, MatchReason.COMMAND, MatchReason.INPUTS})
 

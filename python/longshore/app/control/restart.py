@@ -13,6 +13,7 @@ from longshore.app.changes.compare import RunComparison
 from longshore.app.changes.count_jobs import count_changed_jobs
 from longshore.app.changes.write_submission import write_submission
 from longshore.app.control.accept_loss import note_changed_sources, refuse_damage
+from longshore.app.control.lost_outputs import refuse_lost_outputs
 from longshore.app.inspect.find_jobs import find_job, find_jobs_of_labels, first_names
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.event_source import all_events
@@ -69,11 +70,14 @@ class RestartPlan:
         return sum(sum(counts.values()) for counts in self.labels.values())
 
 
-def plan_restart(opened: OpenRun, changes: RestartChanges, comparison: RunComparison | None = None) -> RestartPlan:
+def plan_restart(
+    opened: OpenRun, changes: RestartChanges, comparison: RunComparison | None = None, *, ignores_lost: bool = False
+) -> RestartPlan:
     """Compute which jobs a restart would run, without running them; with a comparison, those of its changed workflow.
 
-    Raises `RunNotFoundError` if a named job or label does not exist, `SubmissionRefusedError` if the run is live, a
-    file of it changed, or no named job would run again.
+    With `ignores_lost`, jobs may run although outputs that they read are gone. Raises `RunNotFoundError` if a named job
+    or label does not exist, `SubmissionRefusedError` if the run is live, a file of it changed, an output is gone that
+    would be read, or no named job would run again.
     """
     refuse_restart(opened)
     if comparison is not None:
@@ -84,13 +88,15 @@ def plan_restart(opened: OpenRun, changes: RestartChanges, comparison: RunCompar
         state = replay(jobs, all_events(opened))
     chosen = select_for_restart(state, {jobs.labels.index(label) for label in changes.from_labels})
     _refuse_active_jobs(opened, jobs, chosen)
+    left = [job for job, code in enumerate(state.code) if code not in OVER]
+    if not ignores_lost:
+        refuse_lost_outputs(opened, jobs, state, (*chosen.jobs, *left))
     labels: dict[str, Counter[JobState]] = {}
     reasons: dict[str, Counter[RestartReason]] = {}
     for job, why in chosen.jobs.items():
         label = jobs.labels[state.labels[job]]
         labels.setdefault(label, Counter())[JOB_STATES[state.code[job]]] += 1
         reasons.setdefault(label, Counter())[why] += 1
-    left = [job for job, code in enumerate(state.code) if code not in OVER]
     meant = [job for job in (*chosen.jobs, *left) if selected is None or job in selected] if changes.set else []
     if changes.set and not meant:
         raise _nothing_to_set_error(opened, changes)

@@ -128,7 +128,8 @@ def command(ctx: click.Context, /, *, run: str, options: ChangeOptions, run_opti
     if options.choice != "as-it-was":
         comparison = api.compare_run(opened, sets, new_graph=options.new_graph)
     takes_changes = comparison is not None and _decide(opened, comparison, options, run_options)
-    plan = api.plan_restart(opened, changes, comparison if takes_changes else None)
+    ignores_lost = options.choice == "as-it-was"
+    plan = api.plan_restart(opened, changes, comparison if takes_changes else None, ignores_lost=ignores_lost)
     ctx.exit(_restart(opened, plan, comparison, run_options))
 
 
@@ -150,15 +151,13 @@ def _decide(opened: OpenRun, comparison: RunComparison, options: ChangeOptions, 
     from longshore.cli.show.changes_text import change_lines
 
     if comparison.note:
-        if options.choice == "with" or comparison.sets:
-            raise SubmissionRefusedError(
-                f"run '{opened.card.id}' cannot take changes: {comparison.note}",
-                hint="Run it as it was with --as-it-was, or submit its configuration as a new run.",
-            )
+        _refuse_changes(opened, comparison, options)
         return False
     if comparison.error is not None and (options.choice == "with" or run_options.dry_run or comparison.sets):
         raise comparison.error
     if not comparison.differs:
+        if options.choice == "with" and comparison.lost_outputs:
+            return True
         if options.choice == "with" and not run_options.as_json:
             print_notes(["nothing changed that changes a job: the run goes on as it was"])
         return False
@@ -187,6 +186,15 @@ def _decide(opened: OpenRun, comparison: RunComparison, options: ChangeOptions, 
     return bool(answer == _ANSWERS[0])
 
 
+def _refuse_changes(opened: OpenRun, comparison: RunComparison, options: ChangeOptions) -> None:
+    """Refuse changes that the user asks for, where nothing could be compared."""
+    if options.choice == "with" or comparison.sets:
+        raise SubmissionRefusedError(
+            f"run '{opened.card.id}' cannot take changes: {comparison.note}",
+            hint="Run it as it was with --as-it-was, or submit its configuration as a new run.",
+        )
+
+
 def read_answer(text: str) -> str:
     """Return the answer that a text begins, or that it means in other words; raises `click.UsageError` for others."""
     word = text.strip().lower()
@@ -204,8 +212,8 @@ def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | Non
     from longshore.cli.show.changes_text import change_lines, verdict_lines
     from longshore.cli.submit_options import follow_to_end, print_outcome
 
-    shown = comparison if comparison is not None and comparison.differs else None
-    notes = list(_comparison_notes(comparison))
+    shown = comparison if comparison is not None and comparison.differs else plan.comparison
+    notes = [] if plan.comparison is not None else list(_comparison_notes(comparison))
     submitted = bool(plan.total or plan.unfinished) and not options.dry_run
     if not options.as_json:
         print_notes(notes)
