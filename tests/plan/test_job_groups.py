@@ -102,7 +102,8 @@ def test_a_job_without_a_dimension_is_named() -> None:
 
 def test_labels_without_jobs_are_noted() -> None:
     rules = [rule("T1 Extra", "D1"), rule("Nothing None", "D1", name="o2")]
-    assert [*unknown_label_notes(rules, (job.label for job in JOBS.dag.nodes))] == [
+    notes = [*unknown_label_notes(rules, (job.label for job in JOBS.dag.nodes))]
+    assert [f"{each.origin}: {each.message}" for each in notes] == [
         "run.yaml:7:3: 'ordering.o1.labels' names 'Extra', but no job has such a label",
         "run.yaml:7:3: 'ordering.o2.labels' names 'Nothing', 'None', but no job has such a label; it orders nothing",
     ]

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from longshore.contract.context import Problem
+
 
 class Progress(Protocol):
     """Receives notes and progress messages."""
@@ -60,6 +62,20 @@ class RecordingProgress:
 def warn(progress: Progress, text: str) -> None:
     """Report a warning about the user's files; a note where the receiver does not tell them apart."""
     getattr(progress, "warn", progress.note)(text)
+
+
+def inform(progress: Progress, text: str) -> None:
+    """Report a fact that is no warning; a note where the receiver does not tell them apart."""
+    getattr(progress, "inform", progress.note)(text)
+
+
+def note_problem(progress: Progress, problem: Problem) -> None:
+    """Report a problem that is not fatal, with its origin and remedy."""
+    if (receive := getattr(progress, "problem", None)) is not None:
+        receive(problem)
+        return
+    place = f"{problem.origin}: " if problem.origin else ""
+    progress.note(f"{place}{problem.message}" + (f". {problem.hint}" if problem.hint else ""))
 
 
 class SilentProgress:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from longshore.config.lint.schema_check import Finding
 from longshore.contract.context import Problem
 from longshore.errors import LongshoreError
 
@@ -18,7 +19,7 @@ class StaticCheck:
 
     `max_tasks` and `max_bytes` bound what is read of a large payload. `left_out` collects phrases for what was not
     checked. `seen` collects the problems of jobs' files and programs on this machine, `notes` what is legal but may be
-    a mistake.
+    a mistake. `findings` are those of lint that need the payload.
     """
 
     max_tasks: int = 10_000
@@ -26,3 +27,4 @@ class StaticCheck:
     left_out: list[str] = field(default_factory=list)
     seen: list[Problem] = field(default_factory=list)
     notes: list[Problem] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)

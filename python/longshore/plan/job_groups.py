@@ -8,7 +8,9 @@ from typing import TypeAlias
 
 from longshore.config.select.ordering_rules import OrderingRule
 from longshore.contract.clustering import Start
+from longshore.contract.context import Problem
 from longshore.errors import ConfigError, CycleError, PreparationError
+from longshore.model.suggestions import did_you_mean
 from longshore.model.tasks.cluster import Cluster
 from longshore.model.tasks.dag import Dag
 from longshore.model.tasks.task import DataId, Scalar
@@ -18,14 +20,19 @@ _Key: TypeAlias = tuple[Scalar, ...]
 _SortKey: TypeAlias = list[tuple[int, float, str]]
 
 
-def unknown_label_notes(rules: Iterable[OrderingRule], labels: Iterable[str]) -> Iterator[str]:
+def unknown_label_notes(rules: Iterable[OrderingRule], labels: Iterable[str]) -> Iterator[Problem]:
     """Note per rule that names labels without jobs."""
     known = set(labels)
     for rule in rules:
         if missing := [label for label in rule.labels if label not in known]:
             words = ", ".join(f"'{label}'" for label in missing)
             nothing = "; it orders nothing" if len(missing) == len(rule.labels) else ""
-            yield f"{rule.origin}: 'ordering.{rule.name}.labels' names {words}, but no job has such a label{nothing}"
+            yield Problem(
+                message=f"'ordering.{rule.name}.labels' names {words}, but no job has such a label{nothing}",
+                origin=rule.origin,
+                hint=did_you_mean(missing[0], known),
+                fatal=False,
+            )
 
 
 def make_orderings(rules: Sequence[OrderingRule], dag: Dag[Cluster]) -> tuple[Ordering, ...]:

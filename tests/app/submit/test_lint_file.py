@@ -15,7 +15,7 @@ from tests.app.progress_notes import ProgressNotes
 
 from longshore.app import api
 from longshore.config.lint.schema_check import Severity
-from longshore.errors import FilesError, LongshoreError
+from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError
 
 BASE: Final[dict[str, Any]] = yaml.safe_load(
     """
@@ -218,6 +218,49 @@ def test_no_function_is_called(folder: Path, monkeypatch: pytest.MonkeyPatch, te
     linted = api.lint(path)
     assert linted.count(Severity.ERROR) == 0
     assert left_out in linted.left_out[0]
+
+
+DOUBTFUL: Final = """
+pipeline:
+  dimensions: {x: [1, 2]}
+  tasks:
+    a: {dimensions: [x], command: 'echo {x}'}
+maxJobs: {heavy: 1}
+concurrencyLimits: {db: 1}
+pipetask: {a: {category: heavvy, concurrencyLimit: dbb}}
+ordering: {o: {labels: aa, dimensions: x}}
+"""
+
+
+@pytest.mark.usefixtures("folder")
+def test_lint_warns_of_what_a_strict_submission_refuses() -> None:
+    path = Path("run.yaml")
+    path.write_text(DOUBTFUL, "utf-8")
+    with pytest.raises(SubmissionRefusedError) as caught:
+        api.submit(path, strict=True, progress=ProgressNotes())
+    refused = sorted(each.message for each in caught.value.details)
+    warnings = api.lint(path).findings
+    assert {each.severity for each in warnings} == {Severity.WARNING}
+    texts = [f"{each.origin}: {each.message}" + (f". {each.hint}" if each.hint else "") for each in warnings]
+    assert sorted(f"'--strict' refuses this: {text}" for text in texts) == refused
+    assert [(each.origin.line, each.hint) for each in warnings] == [
+        (8, "Did you mean 'heavy'?"),
+        (8, "Did you mean 'db'?"),
+        (9, ""),
+    ]
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_strict_submission_refuses_a_key_that_the_file_of_the_payload_does_not_use() -> None:
+    Path("pipe.yaml").write_text("tasks: {isr: {command: 'echo {tier}'}}\n", "utf-8")
+    path = Path("run.yaml")
+    path.write_text("pipelineYaml: pipe.yaml\npipetask:\n  isr: {sitte: bar, tier: 2}\n", "utf-8")
+    with pytest.raises(SubmissionRefusedError, match=r"run\.yaml:3:9: nothing uses 'pipetask\.isr\.sitte'"):
+        api.submit(path, strict=True, progress=ProgressNotes())
+    assert not Path("submit").exists()
+    assert [(str(each.origin), each.message) for each in api.lint(path).findings] == [
+        ("run.yaml:3:9", "nothing uses 'pipetask.isr.sitte'")
+    ]
 
 
 def test_the_users_own_configuration_needs_no_payload(own_environment: Path) -> None:

@@ -10,11 +10,11 @@ from functools import cache, cached_property
 import msgspec
 
 from longshore.app.configure.configuration import Configuration
-from longshore.app.configure.payload_names import find_payload_names
+from longshore.app.configure.payload_names import PayloadNames, find_payload_names
 from longshore.app.configure.schemas import configuration_schema, schema_fragment, service_plugins
 from longshore.app.configure.service_lookup import find_service_plugin
 from longshore.app.configure.site import raise_first_error, unknown_site
-from longshore.config.lint.lint import hide_secret_lines, lint
+from longshore.config.lint.lint import hide_secret_lines, lint, lint_unused_keys
 from longshore.config.lint.schema_check import Finding, Severity
 from longshore.config.lint.section_checks import BpsDefaultService, find_choices
 from longshore.config.lint.variable_checks import LintContext
@@ -73,14 +73,7 @@ def lint_configuration(configuration: Configuration, *, thorough: bool = False) 
     `thorough` also checks payload files and commands, which otherwise happens when jobs are made.
     """
     payload = find_payload_names(configuration, files=thorough)
-    surroundings = LintContext(
-        env=configuration.env,
-        known=_quantum_graph_keys(),
-        payload_names=payload.names,
-        payload_uses=payload.uses,
-        commands=thorough,
-        plugins_read=_plugins_read(configuration),
-    )
+    surroundings = _lint_context(configuration, payload, thorough=thorough)
     findings = [note for read in configuration.layers.files for note in read.notes]
     findings += lint(
         configuration.config, configuration_schema(), surroundings, bps=_find_bps_default(), labels=payload.labels
@@ -88,6 +81,25 @@ def lint_configuration(configuration: Configuration, *, thorough: bool = False) 
     if thorough:
         findings += _undefined_sites(configuration, payload.labels)
     return sort_findings(findings, configuration)
+
+
+def find_keys_unused_by_payload(configuration: Configuration) -> list[Finding]:
+    """Find unused keys if the payload's own file was needed to know its variables."""
+    if find_payload_names(configuration, files=False).uses is not None:
+        return []
+    context = _lint_context(configuration, find_payload_names(configuration, files=True), thorough=False)
+    return lint_unused_keys(configuration.config.root, configuration_schema(), context)
+
+
+def _lint_context(configuration: Configuration, payload: PayloadNames, *, thorough: bool) -> LintContext:
+    return LintContext(
+        env=configuration.env,
+        known=_quantum_graph_keys(),
+        payload_names=payload.names,
+        payload_uses=payload.uses,
+        commands=thorough,
+        plugins_read=_plugins_read(configuration),
+    )
 
 
 def _plugins_read(configuration: Configuration) -> bool:

@@ -18,7 +18,7 @@ from longshore.app.configure.lint import check_configuration
 from longshore.app.configure.service_lookup import default_site, find_service, short_name
 from longshore.app.configure.site import ResolvedSite
 from longshore.app.configure.user_functions import make_caller
-from longshore.app.progress import Progress, RecordingProgress, warn
+from longshore.app.progress import Progress, inform, warn
 from longshore.app.static_check import StaticCheck
 from longshore.config.lint.schema_check import Finding
 from longshore.config.lint.section_checks import find_choices
@@ -151,7 +151,7 @@ def resolve_draft(
         progress.note(note)
     for fact in _inheritance_notes(configuration, service):
         # The environment is not the user's configuration, and a variable left out does no harm by itself.
-        progress.inform(fact) if isinstance(progress, RecordingProgress) else progress.note(fact)
+        inform(progress, fact)
     paths = RunPaths(Path(configuration.text("submitPath")).absolute())
     context = (service_context if static is None else _make_context)(configuration, service, paths)
     return ResolvedRun(

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.configure.lint import sort_findings
+from longshore.app.configure.lint import find_keys_unused_by_payload, sort_findings
 from longshore.app.configure.payload_names import find_payload_names
 from longshore.app.configure.resolved_run import ResolvedRun, note_warnings
 from longshore.app.plan.problems import MAX_LISTED, group_problems, raise_problems
@@ -79,17 +79,20 @@ def check_commands(
 
 
 def note_unmatched_labels(run: ResolvedRun, clustered: ClusteredGraph, progress: Progress) -> None:
-    """Print a note for sections without tasks or effect, if the payload was needed to know."""
+    """Print a note for keys and sections without tasks or effect, if the payload was needed to know."""
     configuration = run.configuration
-    if find_payload_names(configuration, files=False).labels is not None:
-        return
-    root = configuration.config.root
-    labels = frozenset(task.label for task in clustered.source.dag.nodes)
-    unknown = chain(find_unmatched_sections(root, None), find_ineffective_sections(root, payload_read=False))
-    known = chain(find_unmatched_sections(root, labels), find_ineffective_sections(root, payload_read=True))
-    before = {finding.message for finding in unknown}
-    found = [finding for finding in known if finding.message not in before]
-    note_warnings(sort_findings(found, configuration), progress)
+    found = find_keys_unused_by_payload(configuration)
+    if find_payload_names(configuration, files=False).labels is None:
+        root = configuration.config.root
+        labels = frozenset(task.label for task in clustered.source.dag.nodes)
+        unknown = chain(find_unmatched_sections(root, None), find_ineffective_sections(root, payload_read=False))
+        known = chain(find_unmatched_sections(root, labels), find_ineffective_sections(root, payload_read=True))
+        before = {finding.message for finding in unknown}
+        found += [finding for finding in known if finding.message not in before]
+    if run.static is not None:
+        run.static.findings.extend(sort_findings(found, configuration))
+    else:
+        note_warnings(sort_findings(found, configuration), progress)
 
 
 def find_missing_inputs(run: RunPaths) -> Iterator[Problem]:

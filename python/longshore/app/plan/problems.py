@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.progress import Progress
+from longshore.app.progress import Progress, note_problem
 from longshore.contract.context import Problem
 from longshore.errors import ErrorDetail, FilesError, PreparationError, RequestError
 from longshore.model.workflow.workflow import Workflow
@@ -85,7 +85,7 @@ def raise_problems(problems: Iterable[Problem], progress: Progress) -> None:
                 )
             )
         else:
-            progress.note(problem.message)
+            note_problem(progress, problem)
     if not faults:
         return
     codes = {fault.code for fault in faults}

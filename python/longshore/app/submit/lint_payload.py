@@ -12,7 +12,7 @@ from longshore.app.configure.configuration import Draft
 from longshore.app.configure.generate import is_generated
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_draft
 from longshore.app.plan.clustering import cluster_run
-from longshore.app.progress import QuietProgress
+from longshore.app.progress import Progress
 from longshore.app.static_check import LeftOutError, StaticCheck
 from longshore.app.submit.submitcmd import LABEL as SCRIPT_LABEL
 from longshore.app.submit.submitcmd import plan_script
@@ -36,13 +36,37 @@ class PayloadCheck:
 def lint_payload(draft: Draft, static: StaticCheck | None = None) -> PayloadCheck:
     """Check a payload and its jobs as ``transform`` does, as far as files and machine do not matter."""
     static = StaticCheck() if static is None else static
-    findings = list(_find_fault(draft, static))
-    findings += [_to_note(problem, draft.path) for problem in static.notes]
-    findings += [_to_note(problem, draft.path, ", as seen from this host") for problem in static.seen]
+    stages = _StageNotes()
+    findings = list(_find_fault(draft, static, stages))
+    findings += static.findings
+    findings += [_to_finding(problem, draft.path, Severity.WARNING) for problem in stages.problems]
+    findings += [_to_finding(problem, draft.path, Severity.NOTE) for problem in static.notes]
+    findings += [_to_finding(problem, draft.path, Severity.NOTE, ", as seen from this host") for problem in static.seen]
     return PayloadCheck(findings=findings, left_out=[*static.left_out, _ALWAYS_LEFT_OUT])
 
 
-def _find_fault(draft: Draft, static: StaticCheck) -> Iterator[Finding]:
+class _StageNotes:
+    """Collects what `submit --strict` refuses: what the stages note, with its place."""
+
+    def __init__(self) -> None:
+        self.problems: list[Problem] = []
+
+    def note(self, text: str) -> None:
+        """Collect a note without a place."""
+        self.problems.append(Problem(message=text, fatal=False))
+
+    def problem(self, problem: Problem) -> None:
+        """Collect a problem that is not fatal."""
+        self.problems.append(problem)
+
+    def inform(self, text: str) -> None:
+        """Drop a fact that is no warning."""
+
+    def stage(self, text: str) -> None:
+        """Drop the start of a stage."""
+
+
+def _find_fault(draft: Draft, static: StaticCheck, stages: _StageNotes) -> Iterator[Finding]:
     """Yield what keeps a payload from becoming jobs, as the first stage that fails reports it."""
     if is_generated(draft):
         static.left_out.append("tasks and jobs, because a function generates parts of the configuration")
@@ -50,7 +74,7 @@ def _find_fault(draft: Draft, static: StaticCheck) -> Iterator[Finding]:
     overrides = replace(draft.layers.overrides, calls_functions=False)
     draft = replace(draft, layers=replace(draft.layers, overrides=overrides))
     try:
-        _plan(resolve_draft(draft, progress=QuietProgress(), static=static), static)
+        _plan(resolve_draft(draft, progress=stages, static=static), static, stages)
     except LeftOutError as error:
         static.left_out.append(error.message)
     except FunctionRefusedError as error:
@@ -71,9 +95,8 @@ class _UnreadableError(Exception):
         self.fault = fault
 
 
-def _plan(run: ResolvedRun, static: StaticCheck) -> None:
+def _plan(run: ResolvedRun, static: StaticCheck, progress: Progress) -> None:
     """Run the stages up to ``transform``; nothing is written."""
-    progress = QuietProgress()
     try:
         if _is_script(run):
             plan_script(run, progress)
@@ -106,11 +129,11 @@ def _to_findings(error: LongshoreError, path: Path, severity: Severity) -> Itera
         yield Finding(message=each.message, origin=origin, hint=each.hint, severity=severity)
 
 
-def _to_note(problem: Problem, path: Path, restriction: str = "") -> Finding:
-    """Return a problem as a note; a file that is missing here may be on another machine."""
+def _to_finding(problem: Problem, path: Path, severity: Severity, restriction: str = "") -> Finding:
+    """Return a problem as a finding; a file that is missing here may be on another machine."""
     return Finding(
         message=problem.message + restriction,
         origin=problem.origin or Origin(str(path)),
         hint=problem.hint,
-        severity=Severity.NOTE,
+        severity=severity,
     )

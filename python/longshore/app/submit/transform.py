@@ -12,6 +12,7 @@ from longshore.app.payload.payload import AcquiredPayload
 from longshore.app.plan.checks import check_commands, check_jobs, note_unmatched_labels
 from longshore.app.plan.clustering import ClusteredRun
 from longshore.app.plan.log_folders import log_folders
+from longshore.app.plan.problems import raise_problems
 from longshore.app.plan.profiles import ProfileCompiler
 from longshore.app.progress import Progress
 from longshore.app.submit.saved_graphs import SavedGraphs, graphs_to_save
@@ -74,8 +75,8 @@ def plan_run(clustered: ClusteredRun, progress: Progress) -> RunPlan:
         check_commands(graph, compiled, progress)
         special = _special_jobs(named, payload, profiles)
         orderings = parse_ordering_rules(named.configuration.config, named.configuration.scope())
-        for note in unknown_label_notes(orderings, (cluster.label for cluster in graph.dag.nodes)) if orderings else ():
-            progress.note(note)
+        if orderings:
+            raise_problems(unknown_label_notes(orderings, (cluster.label for cluster in graph.dag.nodes)), progress)
         workflow = transform(
             graph,
             compiled,

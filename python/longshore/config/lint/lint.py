@@ -25,6 +25,7 @@ from longshore.config.lint.variable_checks import (
     find_variable_errors,
     with_default_origin,
 )
+from longshore.config.values.merge import Node
 from longshore.config.values.search import Config
 from longshore.model.values import JsonSchema
 
@@ -53,15 +54,7 @@ def lint(
         Labels of the payload's tasks, where they are known.
     """
     root = config.root
-    misspelled = list(find_misspelled_keys(root))
-    misspelled_paths = {finding.path for finding in misspelled}
-    # The value of a misspelled key is checked too.
-    findings = [
-        finding for finding in check_schema(root, schema) if not finding.at_key or finding.path not in misspelled_paths
-    ]
-    findings += misspelled
-    # A finding about an item counts for its list too.
-    reported = {finding.path[:end] for finding in findings for end in range(1, len(finding.path) + 1)}
+    findings, reported = _check_keys(root, schema)
     findings += find_values_out_of_range(root, reported)
     findings += [*find_variable_errors(config, context), *find_unset_env(config, context.env)]
     findings += find_unused_keys(root, schema, context, reported)
@@ -74,6 +67,24 @@ def lint(
         *find_secrets(root),
     ]
     return [with_default_origin(finding) for finding in hide_secret_lines(findings)]
+
+
+def lint_unused_keys(root: Node, schema: JsonSchema, context: LintContext) -> list[Finding]:
+    """Find unused keys once the payload's variables are known, without the other checks."""
+    return [*find_unused_keys(root, schema, context, _check_keys(root, schema)[1])]
+
+
+def _check_keys(root: Node, schema: JsonSchema) -> tuple[list[Finding], set[tuple[str, ...]]]:
+    """Return findings about keys and their values, and the paths that they are about."""
+    misspelled = list(find_misspelled_keys(root))
+    misspelled_paths = {finding.path for finding in misspelled}
+    # The value of a misspelled key is checked too.
+    findings = [
+        finding for finding in check_schema(root, schema) if not finding.at_key or finding.path not in misspelled_paths
+    ]
+    findings += misspelled
+    # A finding about an item counts for its list too.
+    return findings, {finding.path[:end] for finding in findings for end in range(1, len(finding.path) + 1)}
 
 
 def hide_secret_lines(findings: Sequence[Finding]) -> Iterator[Finding]:

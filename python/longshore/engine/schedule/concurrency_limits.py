@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from longshore.contract.context import Problem
 from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.settings import EngineSettings
+from longshore.model.suggestions import did_you_mean
 from longshore.model.wording import count_noun
 from longshore.model.workflow.job import JobSettings
 from longshore.plan.special_jobs import FINAL_LABEL
@@ -29,16 +30,24 @@ def find_missing_limits(workflow: Workflow, settings: Mapping[str, Any]) -> Iter
     `settings` are the future `EngineSettings`, by field name.
     """
     limits, categories = settings.get("concurrency_limits", {}), settings.get("max_jobs", {})
-    suggestions: dict[str, None] = {}
+    suggestions: dict[str, tuple[str, str, str]] = {}
     for profile in {id(job.settings): job.settings for job in workflow}.values():
         # BPS names this one for every final job, so that the user may not have meant a limit.
         names = [name for name in profile.concurrency if (profile.label, name) != (FINAL_LABEL, "db_limit")]
-        suggestions |= dict.fromkeys(f"concurrencyLimits: {{{name}: N}}" for name in names if name not in limits)
-        if profile.category and profile.category not in categories:
-            suggestions[f"maxJobs: {{{profile.category}: N}}"] = None
-    for suggestion in suggestions:
+        for name in names:
+            if name not in limits:
+                found = ("concurrencyLimit", profile.label, did_you_mean(name, limits))
+                suggestions.setdefault(f"concurrencyLimits: {{{name}: N}}", found)
+        if (name := profile.category) and name not in categories:
+            found = ("category", profile.label, did_you_mean(name, categories))
+            suggestions.setdefault(f"maxJobs: {{{name}: N}}", found)
+    for suggestion, (key, label, hint) in suggestions.items():
         yield Problem(
-            message=f"jobs run unlimited, because a limit that they name has no number; see '{suggestion}'", fatal=False
+            message=f"jobs run unlimited, because a limit that they name has no number; see '{suggestion}'",
+            key=key,
+            label=label,
+            hint=hint,
+            fatal=False,
         )
 
 
