@@ -65,6 +65,7 @@ def test_a_command_that_acts_names_the_owner_and_the_way_out(ann: Account, root:
         assert f"'{run}' belongs to the user '{ann.uid}', and you are 'root'" in refused.stderr, command
         assert f"longshore adopt --trust {run}" in refused.stderr
         assert f"runuser -u {ann.uid} -- longshore" in refused.stderr
+        assert "goes on as it was" not in refused.stderr, command
     assert tree(run) == before
     assert not list(root.state.glob("runs/*"))
 

@@ -737,6 +737,19 @@ def split_sets(pairs: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]
     return split_sets(pairs)
 
 
+def require_control(run: OpenRun) -> None:
+    """Refuse to start jobs of a run of another user that this user does not trust.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        The run belongs to another user; the error has the owner and the way out.
+    """
+    from longshore.world.runs.owner import Access, require_access
+
+    require_access(run.run, Access.ACT)
+
+
 def compare_run(run: OpenRun, sets: tuple[str, ...] = (), *, new_graph: bool = False) -> RunComparison:
     """Compare the sources of a run with their present content; only changes of jobs count.
 

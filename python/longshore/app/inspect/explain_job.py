@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from longshore.app.inspect.find_jobs import find_job
+from longshore.app.inspect.kept_logs import find_kept_log
 from longshore.app.inspect.limits_held import LimitUsage, limit_usage
 from longshore.app.report.attempts import AttemptRecords, attempts_of
 from longshore.app.runs.event_source import event_blocks
@@ -27,6 +28,7 @@ from longshore.engine.state.steering import WHOLE_RUN
 from longshore.errors import LongshoreError
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.event import Deleted, Event, Failed, Finished, Life, Restarted, Steer
+from longshore.model.run.input_files import REUSED_FROM
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import TERMINAL_STATES, Cause, JobState
 from longshore.model.workflow.request import Request
@@ -236,7 +238,7 @@ class _ExplanationBuilder:
             causes=tuple(self._related_job(each, attempts) for each in causes),
             request=request,
             attempts=tuple(own_attempts),
-            logs={each.number: self._log(job, each.number) for each in own_attempts},
+            logs={each.number: log for each in own_attempts if (log := self._attempt_log(each)) is not None},
             events=tuple(self._job_events()),
             retries=settings.number_of_retries,
             retry_unless_exit=settings.retry_unless_exit,
@@ -329,6 +331,12 @@ class _ExplanationBuilder:
             attempt=newest,
             log=self._log(job, newest.number) if newest else None,
         )
+
+    def _attempt_log(self, attempt: Attempt) -> str | None:
+        """Return the path of an own attempt's log; ``None`` if it is in another run that is gone."""
+        if earlier := attempt.extra.get(REUSED_FROM):
+            return find_kept_log(earlier, self._table.names[self._job])
+        return self._log(self._job, attempt.number)
 
     def _log(self, job: int, number: int) -> str:
         run = self._opened.run

@@ -122,6 +122,8 @@ def command(ctx: click.Context, /, *, run: str, options: ChangeOptions, run_opti
         )
     _refuse_contradictions(options, sets, dry_run=run_options.dry_run, wait=run_options.wait)
     opened = api.open_run(run, service=run_options.wms_service_class)
+    if not run_options.dry_run:
+        api.require_control(opened)
     if options.accept_loss and not run_options.dry_run:
         print_notes(f"lost, as accepted: {each}" for each in api.accept_loss(opened))
     comparison = None

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from functools import cached_property
-from typing import Final
+from typing import Final, NamedTuple
 
 from longshore.contract.capabilities import LogLocator
 from longshore.contract.context import RunPaths, file_name
 from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.errors import RunUnreadableError
+from longshore.model.tasks.task import DataId
 from longshore.plan.log_folders import attempt_log_path
+from longshore.world.runs.manifests import earlier_workflows
 
 _NUMBER: Final = re.compile(r"\.([0-9]+)\.log")
 
@@ -20,10 +23,11 @@ def make_log_locator(run: RunPaths) -> EngineLogLocator | None:
     """Return the locator of a run's logs; ``None`` if they have their usual paths."""
     try:
         header = read_header(run)
+        is_usual = not (header.log_folders or header.numbers or earlier_workflows(run))
     except RunUnreadableError:
         # Other readers of the run report the error.
         return None
-    return EngineLogLocator(run, header.log_folders) if header.log_folders or header.numbers else None
+    return None if is_usual else EngineLogLocator(run, header.log_folders)
 
 
 class EngineLogLocator(LogLocator):
@@ -40,15 +44,51 @@ class EngineLogLocator(LogLocator):
     def path(self, index: int, name: str, label: str, attempt: int) -> str:
         """Return the path of an attempt's log, relative to the run directory."""
         number = self._jobs.file_number(index)
-        return attempt_log_path(self._template, number, name, label, attempt, tags=self._jobs.tags[index])
+        path = attempt_log_path(self._template, number, name, label, attempt, tags=self._jobs.tags[index])
+        for earlier in self._earlier_folders.get(index, ()):
+            if os.path.lexists(self._run.root / path):
+                break
+            older = earlier.path(number, name, attempt)
+            path = older if os.path.lexists(self._run.root / older) else path
+        return path
 
     def attempts(self, index: int) -> int:
         """Return the number of a job's newest attempt with a log; 0 before the first."""
         name, label = self._jobs.names[index], self._jobs.label(index)
-        stem = file_name(name)
-        try:
-            found = os.listdir((self._run.root / self.path(index, name, label, 1)).parent)
-        except OSError:
-            return 0
+        stem, number = file_name(name), self._jobs.file_number(index)
+        paths = [attempt_log_path(self._template, number, name, label, 1, tags=self._jobs.tags[index])]
+        paths += [earlier.path(number, name, 1) for earlier in self._earlier_folders.get(index, ())]
+        found: list[str] = []
+        for path in paths:
+            with suppress(OSError):
+                found += os.listdir((self._run.root / path).parent)
         ends = (_NUMBER.fullmatch(each.removeprefix(stem)) for each in found if each.startswith(stem))
         return max((int(end[1]) for end in ends if end), default=0)
+
+    @cached_property
+    def _earlier_folders(self) -> dict[int, list[_EarlierFolder]]:
+        """Folders of logs in earlier submissions, newest first, of jobs that had another label or folder then."""
+        found: dict[int, list[_EarlierFolder]] = {}
+        earlier = earlier_workflows(self._run)
+        index = {name: job for job, name in enumerate(self._jobs.names)} if earlier else {}
+        for path in earlier:
+            table = JobTable(self._run, "names", "tags", workflow=path)
+            template = table.header.log_folders
+            for old, name in enumerate(table.names):
+                job = index.get(name)
+                if job is not None and (table.label(old), template) != (self._jobs.label(job), self._template):
+                    folder = _EarlierFolder(template, table.label(old), table.tags[old])
+                    found.setdefault(job, []).append(folder)
+        return found
+
+
+class _EarlierFolder(NamedTuple):
+    """What named the folder of a job's logs in an earlier submission."""
+
+    template: str
+    label: str
+    tags: DataId
+
+    def path(self, number: int, name: str, attempt: int) -> str:
+        """Return the path of an attempt's log, relative to the run directory."""
+        return attempt_log_path(self.template, number, name, self.label, attempt, tags=self.tags)

@@ -127,6 +127,14 @@ def workflow_path(run: RunPaths) -> Path:
     return run.root / manifest.workflow if manifest else run.workflow
 
 
+def earlier_workflows(run: RunPaths) -> list[Path]:
+    """Return the workflows of earlier submissions that the newest replaced, newest first."""
+    if _later_manifest(run) is None:
+        return []
+    manifests = (read_manifest(run, number) for number in reversed(manifest_numbers(run)))
+    return list(dict.fromkeys(run.root / manifest.workflow for manifest in manifests if manifest))[1:]
+
+
 def submission_paths(run: RunPaths) -> RunPaths:
     """Return the paths of the files that the newest submission was prepared with: its folder, or the run directory."""
     manifest = _later_manifest(run)
