@@ -410,3 +410,26 @@ def test_a_restart_that_was_killed_before_its_engine_is_repeated(
     wait_for_end(cli, run)
     assert notes(tmp_path) == ["one 1", "one 2", "two 1", "two 1", "two 2", "two 2"]
     assert cli("verify", run).returncode == 0
+
+
+def test_what_another_run_has_overwritten_runs_again_with_changes_alone(
+    cli: Cli, write_config: WriteConfig, failed: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "data" / "1.one").write_text("of another run\n", "utf-8")
+    (tmp_path / "notes").unlink()
+    as_it_was = cli("restart", failed, "--dry-run")
+    assert as_it_was.returncode == 0, as_it_was.stderr
+    assert "outputs of 'one_1' are gone, or were written since by something else" in as_it_was.stderr
+    assert "2 jobs of" in as_it_was.stderr
+    looked = cli("restart", failed, "--with-changes", "--dry-run")
+    file = tmp_path / "data" / "1.one"
+    assert f"one_1: runs because its output '{file}' was written since by something else" in looked.stdout
+    assert "one_2: kept because it succeeded" in looked.stdout
+    assert "jobs whose output is gone or was written since: one_1" in looked.stderr
+    assert cli("restart", failed, "--as-it-was", "--wait").returncode == 19
+    assert notes(tmp_path) == ["two 1", "two 2"], "a job that succeeded does not run again"
+    write_config(program="cat")
+    ran = cli("restart", failed, "--with-changes", "--wait")
+    assert ran.returncode == 0, ran.stderr
+    assert notes(tmp_path) == ["one 1", "two 1", "two 1", "two 2", "two 2"]
+    assert (tmp_path / "data" / "1.two").read_text("utf-8") == "1\n"

@@ -39,7 +39,7 @@ def test_a_restart_does_not_run_a_job_without_what_it_reads(cli: Cli, run: Path,
 
     ran = cli("restart", run, "--with-changes", "--wait")
     assert ran.returncode == 0, ran.stderr
-    assert "jobs whose output is gone: a_2" in ran.stderr
+    assert "jobs whose output is gone or was written since: a_2" in ran.stderr
     assert sorted((tmp_path / "notes").read_text("utf-8").split()) == ["1", "2", "2", "3"]
     assert (tmp_path / "out" / "all.txt").read_text("utf-8") == "1\n2\n3\n"
 

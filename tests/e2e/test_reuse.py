@@ -39,7 +39,7 @@ class Project:
         for sample in (1, 2, 3):
             (folder / f"{sample}.raw").write_text(f"raw {sample}\n", "utf-8")
 
-    def write(self, *, program: str = "cat", last: int = 2, memory: int = 100) -> Path:
+    def write(self, *, program: str = "cat", last: int = 2, memory: int | str = 100) -> Path:
         path = self.folder / "run.yaml"
         path.write_text(YAML.format(program=program, last=last, memory=memory, folder=self.folder), "utf-8")
         return path
@@ -120,6 +120,62 @@ def test_by_content_a_touched_input_is_the_same(project: Project, tmp_path: Path
     assert verdicts(project.submit("--reuse", "@last", "--by-content", "--dry-run"))["one_1"] == "kept"
     (tmp_path / "1.raw").write_text("RAW 1\n", "utf-8")
     assert verdicts(project.submit("--reuse", "@last", "--by-content", "--dry-run"))["one_1"] == "inputs"
+
+
+def test_an_output_that_another_run_has_overwritten_is_not_kept(project: Project, tmp_path: Path) -> None:
+    older = tmp_path / "runs" / "1"
+    newer = project.submit("--wait", program="sort")
+    assert newer.returncode == 0, newer.stderr
+    project.notes()
+    looked = project.submit("--reuse", str(older), "--dry-run")
+    assert verdicts(looked) == {"one_1": "kept", "one_2": "kept", "two_1": "outputs", "two_2": "outputs"}
+    because = {job["name"]: job["because"] for job in looked.json["jobs"]}
+    assert because["two_1"] == f"its output '{tmp_path}/1.two' was written since by something else"
+    text = project.cli("submit", project.write(), "--reuse", str(older), "--by-content", "--dry-run").stdout
+    assert f"two_2: runs because its output '{tmp_path}/2.two' was written since by something else" in text
+    assert verdicts(
+        project.submit("--reuse", str(newer.json["submit_dir"]), "--dry-run", program="sort")
+    ) == dict.fromkeys(("one_1", "one_2", "two_1", "two_2"), "kept")
+    ran = project.submit("--reuse", str(older), "--wait")
+    assert (ran.returncode, project.notes()) == (0, ["two 1", "two 2"])
+
+
+def test_results_that_were_kept_once_are_compared_as_well(project: Project, tmp_path: Path) -> None:
+    kept = project.submit("--reuse", "@last", "--wait")
+    assert (kept.returncode, project.notes()) == (0, [])
+    run = Path(kept.json["submit_dir"])
+    assert set(verdicts(project.submit("--reuse", str(run), "--dry-run")).values()) == {"kept"}
+    (tmp_path / "1.two").write_text("RAW 1\n", "utf-8")
+    (run / "out" / "2.one").write_text("RAW 2\n", "utf-8")
+    looked = verdicts(project.submit("--reuse", str(run), "--dry-run"))
+    assert looked == {"one_1": "kept", "one_2": "outputs", "two_1": "outputs", "two_2": "reads"}
+    looked = verdicts(project.submit("--reuse", str(tmp_path / "runs" / "1"), "--dry-run"))
+    assert looked["one_2"] == "outputs", "both names are of one file"
+
+
+def test_outputs_in_another_order_are_taken_over_under_their_names(project: Project, tmp_path: Path) -> None:
+    places = "b: '{submitPath}/out/{sample}.b', a: '{submitPath}/out/{sample}.a'"
+    text = project.write().read_text("utf-8").replace("> {out}", "> {out}; echo a > {a}; echo b > {b}")
+
+    def write(outputs: str) -> None:
+        place = 'outputs: {out: "{submitPath}/out/{sample}.one"'
+        (tmp_path / "both.yaml").write_text(text.replace(place, f"{place}, {outputs}"), "utf-8")
+
+    write(places)
+    first = project.cli("submit", "both.yaml", "--set", f"submitPath={tmp_path}/b1", "--wait")
+    assert first.returncode == 0, first.stderr
+    write(", ".join(reversed(places.split(", "))))
+    second = project.cli("submit", "both.yaml", "--set", f"submitPath={tmp_path}/b2", "--reuse", "@last", "--wait")
+    assert second.returncode == 0, second.stderr
+    assert "4 of 4 jobs keep their results" in second.stderr
+    assert [(tmp_path / "b2" / "out" / f"1.{name}").read_text("utf-8") for name in "ab"] == ["a\n", "b\n"]
+
+
+def test_without_the_check_of_outputs_their_state_does_not_count(project: Project, tmp_path: Path) -> None:
+    (tmp_path / "1.two").write_text("RAW 1\n", "utf-8")
+    assert verdicts(project.submit("--reuse", "@last", "--dry-run"))["two_1"] == "outputs"
+    unchecked = "100\npipetask: {two: {checkOutputs: false}}"
+    assert verdicts(project.submit("--reuse", "@last", "--dry-run", memory=unchecked))["two_1"] == "kept"
 
 
 def test_an_output_that_cannot_be_linked_runs_again_and_says_why(project: Project, tmp_path: Path) -> None:

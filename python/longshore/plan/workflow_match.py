@@ -34,7 +34,7 @@ class MatchReason(StrEnum):
     INPUTS = "inputs"
     """It reads or writes other files, waits for other jobs, or an input file changed."""
     OUTPUTS = "outputs"
-    """What it made is not there any more, or cannot be taken over."""
+    """What it made is not there any more, was written since by something else, or cannot be taken over."""
     READS = "reads"
     """It waits for a job that runs."""
     FINAL = "final"

@@ -10,6 +10,7 @@ from typing import Final
 from longshore import __version__
 from longshore.app.changes.match_run import match_run, newest_file, read_state, settings_differ
 from longshore.app.changes.replan import RecordedSources, describe_stale_graph, read_sources, replan
+from longshore.app.inspect.find_jobs import first_names
 from longshore.app.progress import Progress, SilentProgress
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.submit.fingerprint import ChangedValue, configuration_values, find_changed_values
@@ -62,9 +63,16 @@ class RunComparison:
 
     @property
     def lost_outputs(self) -> list[str]:
-        """Names of the jobs whose outputs alone make them run."""
+        """Names of the jobs whose outputs alone make them run: they are gone, or were written by something else."""
         jobs = self.match.jobs if self.match else ()
         return [name for name, each in zip(self.names, jobs, strict=False) if each.reason is MatchReason.OUTPUTS]
+
+    def describe_lost_outputs(self) -> str:
+        """Return a note for a restart that does not take the changes."""
+        return (
+            f"outputs of {first_names(self.lost_outputs)} are gone, or were written since by something else: these jobs "
+            "succeeded, and do not run again; --with-changes runs them"
+        )
 
 
 _CHANGES: Final = frozenset({MatchReason.NEW, MatchReason.COMMAND, MatchReason.INPUTS})

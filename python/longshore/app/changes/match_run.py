@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
+from longshore.app.changes.output_changes import OutputChanges, Stamps, collect_stamps
 from longshore.app.runs.event_source import all_events
 from longshore.app.runs.open_run import OpenRun, map_index_errors
 from longshore.app.submit.transform import RunPlan
@@ -16,6 +17,7 @@ from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.input_files import describe_input_change
 from longshore.model.tasks.task import Command
+from longshore.model.workflow.attempt_rules import OutputCheck
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.workflow_match import (
@@ -42,11 +44,12 @@ _ENDS: Final[Mapping[int, str]] = {
 }
 
 
-def read_state(opened: OpenRun) -> tuple[JobTable, RunState]:
-    """Return the jobs of a run and their state."""
+def read_state(opened: OpenRun, stamps: Stamps | None = None) -> tuple[JobTable, RunState]:
+    """Return the jobs of a run and their state; `stamps` gets those of their outputs."""
     jobs = JobTable(opened.run, "names", "parents")
     with map_index_errors(opened.run):
-        return jobs, replay(jobs, all_events(opened))
+        events = all_events(opened)
+        return jobs, replay(jobs, events if stamps is None else collect_stamps(events, stamps))
 
 
 def match_run(
@@ -57,22 +60,32 @@ def match_run(
     `lost_outputs` returns why the file of an earlier output cannot be used, by its path as the earlier run has it;
     by default it must be there. `by_content` compares inputs by their content.
     """
-    jobs, state = read_state(opened)
-    prepared_root = _prepared_root(opened.run)
-    before = run_values(prepared_root, opened.card.name, opened.card.id, opened.card.created_at)
-    configuration = plan.run.configuration
-    name, time = configuration.text("uniqProcName"), configuration.layers.now
-    now = run_values(plan.run.paths.root, name, plan.run.id, time)
-    old = _EarlierReader(opened, jobs, before)
+    stamps: Stamps = {}
+    jobs, state = read_state(opened, stamps)
+    old = _EarlierReader(opened, jobs, earlier_values(opened))
     ends = {job: _ENDS.get(code, "was not over") for job, code in enumerate(state.code) if code != JobCode.SUCCEEDED}
+    unchecked = {job.name for job in plan.workflow if job.settings.rules.check_outputs is OutputCheck.NONE}
+    stamps = {job: each for job, each in stamps.items() if jobs.names[job] not in unchecked}
     earlier = EarlierJobs(
         jobs=list(old.jobs()),
         ends=ends,
         changed_inputs=old.changed_inputs(plan.copies, by_content=by_content),
-        lost_outputs=old.lost_outputs(lost_outputs or _why_lost, prepared_root, without=ends),
+        lost_outputs=old.lost_outputs(lost_outputs or _why_lost, stamps, without=ends),
     )
     final = len(plan.workflow) - 1 if plan.workflow.final else None
-    return match_workflows(earlier, list(_planned_jobs(plan, now)), final=final)
+    return match_workflows(earlier, list(_planned_jobs(plan, planned_values(plan))), final=final)
+
+
+def earlier_values(opened: OpenRun) -> RunValues:
+    """Return the values of a run that its commands and paths contain."""
+    card = opened.card
+    return run_values(prepared_root(opened.run), card.name, card.id, card.created_at)
+
+
+def planned_values(plan: RunPlan) -> RunValues:
+    """Return the values of a planned run that its commands and paths contain."""
+    configuration = plan.run.configuration
+    return run_values(plan.run.paths.root, configuration.text("uniqProcName"), plan.run.id, configuration.layers.now)
 
 
 def run_values(root: Path, name: str, run_id: str, time: float) -> RunValues:
@@ -80,7 +93,13 @@ def run_values(root: Path, name: str, run_id: str, time: float) -> RunValues:
     return RunValues.of({"submitPath": str(root), "uniqProcName": name, "runId": run_id, "timestamp": timestamp(time)})
 
 
-def _prepared_root(run: RunPaths) -> Path:
+def locate_output(root: Path, was: Path, path: str) -> str:
+    """Return where an output of a run is, by its path in the workflow; the run may have moved since it was at `was`."""
+    found = root / path
+    return str(root / found.relative_to(was) if found.is_relative_to(was) else found)
+
+
+def prepared_root(run: RunPaths) -> Path:
     """Return the path that a run directory had when its workflow was made: commands have it."""
     made_from = read_made_from(submission_paths(run))
     return Path(made_from.root) if made_from else run.root
@@ -139,17 +158,16 @@ class _EarlierReader:
         return self._first(changes, lambda stored: stored.inputs) if changes else {}
 
     def lost_outputs(
-        self, why_lost: Callable[[str], str], prepared_root: Path, *, without: Mapping[int, str]
+        self, why_lost: Callable[[str], str], stamps: Stamps, *, without: Mapping[int, str]
     ) -> dict[int, str]:
-        """Return why an output of a job cannot be used, by job; the run may have moved since `prepared_root`."""
+        """Return why an output of a job cannot be used, by job."""
         found: dict[int, str] = {}
-        root = self._opened.run.root
-        for job, stored in enumerate(self._stored):
-            for name in stored.outputs if job not in without else ():
-                path = root / self._paths[name]
-                if path.is_relative_to(prepared_root):
-                    path = root / path.relative_to(prepared_root)
-                if why := why_lost(str(path)):
+        root, was = self._opened.run.root, prepared_root(self._opened.run)
+        paths = [[locate_output(root, was, self._paths[name]) for name in stored.outputs] for stored in self._stored]
+        changes = OutputChanges(paths, stamps)
+        for job, outputs in enumerate(paths):
+            for path in outputs if job not in without else ():
+                if why := why_lost(path) or changes.describe(job, path):
                     found[job] = why
                     break
         return found

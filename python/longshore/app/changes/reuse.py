@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from longshore.app.changes.match_run import match_run
+from longshore.app.changes.match_run import earlier_values, locate_output, match_run, planned_values, prepared_root
+from longshore.app.changes.output_changes import look_at_file
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.payload.payload import note_kept_graph
@@ -20,7 +22,9 @@ from longshore.app.submit.transform import RunPlan
 from longshore.contract.capabilities import Amendable
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import SubmissionRefusedError
+from longshore.model.run.event import FileStamp
 from longshore.model.run.input_files import ReusedJobs
+from longshore.model.workflow.attempt_rules import OutputCheck
 from longshore.plan.workflow_match import WorkflowMatch
 from longshore.world.runs.registry import remove_entry
 
@@ -106,10 +110,18 @@ class _OutputLinks:
         self.jobs = JobTable(earlier.run, "names")
         self._earlier = earlier
         self._target = plan.run.paths.root
-        self._paths = {file.name: file.path for file in self.jobs.files()}
+        root, was, values = earlier.run.root, prepared_root(earlier.run), earlier_values(earlier)
+        self._sources = {
+            values.name_values(file.path): locate_output(root, was, file.path) for file in self.jobs.files()
+        }
+        """Path in the earlier run per path without the values of a run."""
+        self._stamps: dict[str, FileStamp] = {}
+        """Stamp of each output, taken before it is compared with its record."""
 
     def why_lost(self, path: str) -> str:
         """Return why the file of an output cannot be used; empty if it can."""
+        with suppress(OSError):
+            self._stamps[path], _ = look_at_file(path)
         try:
             status = Path(path).lstat()
             if not Path(path).is_relative_to(self._earlier.run.root):
@@ -127,19 +139,27 @@ class _OutputLinks:
 
     def add_to(self, plan: RunPlan, match: WorkflowMatch) -> RunPlan:
         """Return the plan with the results that are kept, and links to their outputs."""
-        files = plan.workflow.files
+        files, values = plan.workflow.files, planned_values(plan)
         links: dict[str, Path] = {}
-        for job, each in zip(plan.workflow, match.jobs, strict=True):
-            if not each.is_kept or each.earlier is None:
+        stamps: dict[int, tuple[FileStamp, ...]] = {}
+        for number, (job, each) in enumerate(zip(plan.workflow, match.jobs, strict=True)):
+            if not each.is_kept:
                 continue
-            for name, old_name in zip(job.outputs, self.jobs[each.earlier].outputs, strict=True):
+            # Both jobs have the same outputs, perhaps in another order.
+            sources = {name: self._sources[values.name_values(files[name].path)] for name in job.outputs}
+            if job.settings.rules.check_outputs is not OutputCheck.NONE:
+                stamps[number] = tuple(self._stamps[source] for source in sources.values() if source in self._stamps)
+            for name, source in sources.items():
                 target = self._target / files[name].path
                 if target.is_relative_to(self._target):
-                    source = self._earlier.run.root / self._paths[old_name]
-                    links[target.relative_to(self._target).as_posix()] = source
+                    links[target.relative_to(self._target).as_posix()] = Path(source)
         card = self._earlier.card
         reused = ReusedJobs(
-            run=card.id, path=str(self._earlier.run.root), jobs=tuple(match.kept), links=tuple(sorted(links))
+            run=card.id,
+            path=str(self._earlier.run.root),
+            jobs=tuple(match.kept),
+            links=tuple(sorted(links)),
+            stamps={number: each for number, each in stamps.items() if each},
         )
         return replace(plan, reused=reused, links=links)
 

@@ -39,7 +39,8 @@ class JobVerdictEntry(DocumentEntry, frozen=True):
     """Whether it runs; else its result is kept."""
     reason: MatchReason
     """kept, new, unfinished (it did not succeed), command (it changed), inputs (files or parents changed), outputs
-    (what it made is gone), reads (it waits for a job that runs) or final (the final job)."""
+    (what it made is gone, or was written since by something else), reads (it waits for a job that runs) or final (the
+    final job)."""
     because: str
     """The reason for people."""
 

@@ -259,6 +259,8 @@ def _comparison_notes(comparison: RunComparison | None) -> Iterator[str]:
         yield f"the run goes on as it was: {comparison.note}"
     if comparison.stale_graph:
         yield comparison.stale_graph
+    if comparison.lost_outputs:
+        yield comparison.describe_lost_outputs()
 
 
 def _print_plan(plan: RestartPlan, run: str) -> None:

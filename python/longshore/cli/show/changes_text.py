@@ -61,7 +61,7 @@ _KINDS: Final = {
     "new": "new",
     "command": "with another command",
     "inputs": "with other inputs or outputs",
-    "outputs": "whose output is gone",
+    "outputs": "whose output is gone or was written since",
     "reads": "that wait for these",
     "final": "that gather the results",
 }
