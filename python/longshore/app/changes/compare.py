@@ -70,8 +70,8 @@ class RunComparison:
     def describe_lost_outputs(self) -> str:
         """Return a note for a restart that does not take the changes."""
         return (
-            f"outputs of {first_names(self.lost_outputs)} are gone, or were written since by something else: these "
-            "jobs succeeded, and do not run again; --with-changes runs them"
+            f"outputs of {first_names(self.lost_outputs)} are gone, or were written since by something else: "
+            "--with-changes makes them again"
         )
 
 
