@@ -28,11 +28,17 @@ def shell(request: pytest.FixtureRequest) -> str:
 
 
 def run_member(
-    shell: str, folder: Path, command: str, outputs: str, environment: Mapping[str, str] | None = None
+    shell: str,
+    folder: Path,
+    command: str,
+    outputs: str,
+    environment: Mapping[str, str] | None = None,
+    *,
+    variables: str = "",
 ) -> tuple[int, dict[str, Any], str]:
     """Run a member of a batch; return its status, its record and its log."""
     table, ends, log = folder / "table", folder / "ends", folder / "log"
-    table.write_text("\t".join(["1", "a", "1", str(folder), str(log), "", command, "", outputs]) + "\n", "utf-8")
+    table.write_text("\t".join(["1", "a", "1", str(folder), str(log), variables, command, "", outputs]) + "\n", "utf-8")
     shutil.rmtree(ends, ignore_errors=True)
     log.unlink(missing_ok=True)
     words = [shell, str(PROGRAM), "-m", "1", "-e", str(ends), str(table)]
@@ -65,6 +71,22 @@ def test_stale_and_empty_outputs_are_told_and_fail_where_they_must_be_fresh(
     ran = run_member(shell, tmp_path, ": > void", outputs)
     assert (ran[0], ran[1]["status"], ran[1]["out"]) == (status, 0, "0 stale 1 empty")
     assert "is as it was before the attempt\n" in ran[2]
+
+
+@pytest.mark.parametrize(("done", "found"), [("1=1\n", None), ("", "0 stale")])
+def test_what_done_tasks_wrote_in_an_earlier_attempt_is_not_stale(
+    shell: str, tmp_path: Path, done: str, found: str | None
+) -> None:
+    (tmp_path / "first").write_text("of the first attempt", "utf-8")
+    (tmp_path / "done tasks").write_text(done, "utf-8")
+    variables = f"'LONGSHORE_JOB_TASKS_DONE={tmp_path}/done tasks'"
+    outputs = f"fresh {tmp_path}/first {tmp_path}/second"
+    ran = run_member(shell, tmp_path, "echo x > second", outputs, variables=variables)
+    assert (ran[0], ran[1].get("out")) == (UNMET if found else 0, found)
+    environment = {**os.environ, "LONGSHORE_JOB_TASKS_DONE": f"{tmp_path}/done tasks"}
+    words = [shell, str(PROGRAM), "-o", outputs, "/bin/sh", "-c", f"echo y > {tmp_path}/second"]
+    direct = subprocess.run(words, check=False, timeout=30, env=environment, capture_output=True)
+    assert direct.returncode == (UNMET if found else 0)
 
 
 def test_the_record_has_size_and_time_of_each_output(shell: str, tmp_path: Path) -> None:

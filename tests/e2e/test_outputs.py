@@ -128,3 +128,16 @@ def test_success_may_require_the_file_of_a_dataset(cli: Cli, tmp_path: Path) -> 
     assert cli("submit", path, "--wait").returncode == 19
     job = jobs_of(cli)["one_A"]
     assert (job["cause"], job["reason"]) == ("PREDICATE", f"there is no file '{output}' (successIf.file)")
+
+
+def test_outputs_of_tasks_that_a_retry_skips_are_fresh(cli: Cli, tmp_path: Path) -> None:
+    command = "echo {sample} >> order; test {sample} = A -o $LONGSHORE_JOB_ATTEMPT -ge 2 || exit 5; echo x > {out}"
+    path = write(tmp_path, command, more="retryDelay: 0\ncheckOutputs: fresh\n")
+    text = (tmp_path / path).read_text("utf-8").replace("[A]", "[A, B]")
+    (tmp_path / path).write_text(
+        text + "clusterAlgorithm: dimension_clustering\ncluster: {many: {pipetasks: one, dimensions: ''}}\n", "utf-8"
+    )
+    ran = cli("submit", path, "--wait", "--set", "numberOfRetries=1")
+    assert ran.returncode == 0, ran.stdout
+    assert (tmp_path / "order").read_text("utf-8").split() == ["A", "B", "B"], "the retry skips what is done"
+    assert cli("report", "@last", "--json").json["runs"][0]["notes"] == []

@@ -39,7 +39,8 @@ class Outputs:
     def begin(self, member: MemberOrder) -> None:
         """Look at the outputs of an attempt before it starts."""
         paths = member["out"]
-        self.attempts[member["j"], member["a"]] = (paths, [look_at(path) for path in paths], member["log"])
+        looks: list[Look | None] = [None] * len(paths) if is_continued(member) else [look_at(path) for path in paths]
+        self.attempts[member["j"], member["a"]] = (paths, looks, member["log"])
 
     def end(self, job: int, attempt: int, status: int) -> EndNotes:
         """Return the notes for an attempt's end record, and log the faults of outputs after a success."""
@@ -73,6 +74,21 @@ class Outputs:
         except OSError:
             return None
         return look_at(path)
+
+
+def is_continued(member: MemberOrder) -> bool:
+    """Whether an attempt skips tasks that an earlier one did: what these wrote is as it was, and not stale."""
+    record = member["v"].get(_TASKS_DONE)
+    if not record:
+        return False
+    try:
+        return system.stat(record).st_size > 0
+    except (OSError, ValueError):
+        return False
+
+
+_TASKS_DONE = "LONGSHORE_JOB_TASKS_DONE"
+"""As in `longshore.plan.task_script`."""
 
 
 def find_fault(look: Look | None, before: Look | None) -> str:
