@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.depth import examples
@@ -36,12 +37,17 @@ hostile = words | st.sampled_from(
 )
 
 
-def jobs_of(command: Any, data_id: dict[str, Any], paths: dict[str, tuple[str, ...]]) -> Any:
-    """The one job of a task with that command."""
+def jobs_of(
+    command: Any, data_id: dict[str, Any], paths: dict[str, tuple[str, ...]], *, is_pipeline: bool = False
+) -> Any:
+    """The one job of a task with that command, which a pipeline or the configuration has."""
     task = Task(name="t", label="T", data_id=data_id, paths=paths)
     clustered = cluster_single_tasks(TaskGraph(name="g", dag=Dag([task], [])), ClusteringSettings())
-    config = Config(to_node({"runQuantumCommand": command}, HERE))
-    profiles = compile_profiles(clustered, lambda member, free: compile_profile(config, member.label, Scope(free=free)))
+    config = Config(to_node({} if is_pipeline else {"runQuantumCommand": command}, HERE))
+    own = to_node(command, HERE) if is_pipeline else None
+    profiles = compile_profiles(
+        clustered, lambda member, free: compile_profile(config, member.label, Scope(free=free), command=own)
+    )
     workflow = transform(clustered, profiles, name="w", attributes={}, special=SpecialJobs())
     return workflow["t"]
 
@@ -93,3 +99,82 @@ def test_a_format_is_applied_before_the_shell_sees_it(value: str) -> None:
     line = " ".join(map(shell_line, [(word,) for word in TELL])).replace("{", "{{").replace("}", "}}")
     job = jobs_of(f"{line} {{x:.3}} {{x:>25}} {{n:>4}}", {"x": value, "n": 7}, {})
     assert told(command_argv(filled(job.command))) == [f"{value:.3}", f"{value:>25}", "   7"]
+
+
+QUOTED = [
+    ("{x}", "{}"),
+    ('"{x}"', "{}"),
+    ("'{x}'", "{}"),
+    ("a_\"{x}\"_'{x}'.b", "a_{0}_{0}.b"),
+    ('"@RG ID:{x}"', "@RG ID:{}"),
+    ('"s/^/cup {x} of /"', "s/^/cup {} of /"),
+    ("'$1 == \"{x}\"'", '$1 == "{}"'),
+    ("\"'{x}'\"", "'{}'"),
+    ("\\'{x}\\'", "'{}'"),
+    ('"\\\\{x}\\""', '\\{}"'),
+    ('"$(printf \'%s.\' \'{x}\' "{x}" {x}; echo "(")"', "{0}.{0}.{0}.("),
+    ('"${HOME%/*}{x}$((1 + (2)))"', "/home{}3"),
+    ("\"$(sh -c 'printf %s. {x}')\"", "{}."),
+    ('"$(sh -c "printf %s. {x}")"', "{}."),
+    ('"$(sh <<\'END\'\nprintf %s. "{x}" {x}\nEND\n)"', "{0}.{0}."),
+    ("\"$(eval 'printf %s.' \"'b'\")\"'{x}'", "b.{}"),
+    ("\"$(printf %s. '{x}' # )'\n)\"", "{}."),
+    ("it'is' # 'it {x}\\\n: \"'{x}\"", "itis"),
+]
+"""Words of a line, and what the program is given."""
+
+
+@pytest.mark.parametrize(("word", "expected"), QUOTED)
+@settings(max_examples=examples(8))
+@given(value=hostile)
+def test_in_quotation_marks_a_value_is_exactly_the_value(word: str, expected: str, value: str) -> None:
+    line = " ".join(map(shell_line, [(each,) for each in TELL])).replace("{", "{{").replace("}", "}}")
+    job = jobs_of(f"HOME=/home/no; {line} {word}", {"x": value}, {}, is_pipeline=True)
+    assert told(command_argv(filled(job.command))) == [expected.format(value)]
+
+
+PIECES = [
+    *("{x}", '"a{x}b"', "'{x}'", '"it\'s {x}"', "'say \"{x}'", '"$(printf %s "{x}" {x})"', "\"$(printf %s 'y{x}')\""),
+    *('"$(printf %s "{x}")"', '\\"', "\\'", '"\\""', " ", "a", "'a'", "${Y%.*}", '"${#Y}"', '"$((1 + (1)))"'),
+    *("#", "\\ ", '"$(sh -c "printf %s {x}")"', "=", '"\\{x}"', "\\{x}", '"$"', "'$'"),
+]
+"""Pieces of lines, each complete in itself."""
+SPECIAL = ["a b", "it's", '"', "$HOME", "`id`", "a\nb", "*", "\\", ";exit 3", "$(id)", "#", "a)", " ", "\\$"]
+
+
+@settings(max_examples=examples(100))
+@given(pieces=st.lists(st.sampled_from(PIECES), min_size=1, max_size=12), value=st.sampled_from(SPECIAL))
+def test_in_any_line_a_value_takes_the_place_of_a_plain_one(pieces: list[str], value: str) -> None:
+    text = f"printf '<%s>' {''.join(pieces)} {{x}}\nprintf '{{x}}'%s \"{{x}}\""
+    plain, special = (jobs_of(text, {"x": each}, {}, is_pipeline=True).command for each in ("QQQ", value))
+    runs = [
+        subprocess.run(["/bin/sh", "-c", each], capture_output=True, cwd="/", check=True) for each in (plain, special)
+    ]
+    assert runs[1].stdout.decode() == runs[0].stdout.decode().replace("QQQ", value)
+
+
+def test_several_files_in_quotation_marks_are_one_word() -> None:
+    files = {"many": ("a", "b c"), "none": ()}
+    command = jobs_of('cat "{many}" \'{many}\' {many} "{none}" > x', {}, files, is_pipeline=True).command
+    assert command == "cat \"a b c\" 'a b c' a 'b c' \"\" > x"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "cat <<END > {x}\n{x}\nEND\n",
+        "n=`wc -l < {x}`",
+        "echo ${Y:-{x}}",
+    ],
+)
+def test_where_quotation_marks_are_not_known_values_are_quoted_as_words(line: str) -> None:
+    assert jobs_of(line, {"x": "a b"}, {}, is_pipeline=True).command == line.replace("{x}", "'a b'")
+
+
+def test_a_value_in_a_comment_cannot_end_it() -> None:
+    command = jobs_of("true # {x}", {"x": "a\nexit 3"}, {}, is_pipeline=True).command
+    assert command == "true # a exit 3"
+
+
+def test_a_command_for_tasks_of_bps_is_as_in_bps() -> None:
+    assert jobs_of('echo "{x}"', {"x": "a b"}, {}).command == "echo \"'a b'\""

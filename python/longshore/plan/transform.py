@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from itertools import chain, product
 from typing import Any, TypeAlias
 
@@ -25,6 +24,7 @@ from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.job_commands import count_placeholders, quote_literal, quote_template
 from longshore.plan.job_groups import barrier_names, explain_ring, make_orderings
+from longshore.plan.shell_values import render_line
 from longshore.plan.special_jobs import SpecialJobs
 from longshore.plan.task_script import join_commands
 
@@ -329,9 +329,7 @@ def _command_of(task: Task, profile: JobProfile, values: _Values, directory: str
     if isinstance(template, tuple):
         words = tuple(chain.from_iterable(_words(word, own) for word in template))
         return _exact_line(template, own) if _adds_placeholders(template, words) else words
-    # Only what the line uses is made fit for it: of a hundred thousand jobs, quoting takes most of the time.
-    used = {name: _shell_value(own[name]) for name in template.names if name in own}
-    return template.render(used, quote=_quote)
+    return render_line(template, own)
 
 
 def _rebase_paths(
@@ -383,30 +381,6 @@ def _exact_line(template: Sequence[Template], values: Mapping[str, Any]) -> str:
         )
         line.append("".join(pieces) or "''")
     return f"exec {' '.join(line)}"
-
-
-class _Quoted(str):
-    """Text that is quoted for a shell already."""
-
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        # Not a plain copy, which would be quoted once more.
-        return self
-
-
-def _shell_value(value: Any) -> Any:
-    """Value in a line for the shell: several files are several words."""
-    return _Quoted(" ".join(map(quote_literal, value))) if isinstance(value, tuple) else value
-
-
-def _quote(text: str) -> str:
-    # What a value is written as, its format applied, is data whatever signs it has in it: the shell must see one word.
-    return text if isinstance(text, _Quoted) else _quote_cached(text)
-
-
-_quote_cached = lru_cache(maxsize=4096)(quote_literal)
-"""Jobs of one dimension or another have most of their values in common."""
 
 
 def _no_command_error(task: Task) -> PreparationError:

@@ -22,7 +22,9 @@ from longshore.app.progress import Progress
 from longshore.config.lint.section_checks import find_unmatched_sections
 from longshore.config.lint.section_effects import find_ineffective_sections
 from longshore.config.profile.combine import ClusterProfile
+from longshore.config.profile.command_lines import ShellLine
 from longshore.config.values.merge import Node
+from longshore.config.values.shell_contexts import Quotation
 from longshore.contract.context import Problem, RunPaths, file_name
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.tasks.cluster import ClusteredGraph, Composition
@@ -76,6 +78,27 @@ def check_commands(
                 count[task.label] += 1
                 first.setdefault(task.label, task.name)
     raise_problems((_missing_command(label, name, count[label]) for label, name in first.items()), progress)
+
+
+def note_unknown_quotations(
+    run: ResolvedRun, profiles: Mapping[Composition, ClusterProfile], progress: Progress
+) -> None:
+    """Print a note per command with a value in quotation marks that are not known, or add it to a static check."""
+    lines = {
+        label: part.command
+        for profile in profiles.values()
+        for label, part in profile.parts.items()
+        if isinstance(part.command, ShellLine)
+    }
+    for label, line in lines.items():
+        for name in dict.fromkeys(line.names_in(Quotation.UNKNOWN)):
+            message = f"in the command of '{label}', the quotation marks around '{{{name}}}' are not known"
+            way_out = f"Begin the command with 'value={{{name}}}', and use \"$value\"."
+            hint = f"A value with a blank may be wrong there. {way_out}"
+            if run.static is None:
+                progress.note(f"{message}. {hint}")
+            else:
+                run.static.notes.append(Problem(message=message, hint=hint, origin=line.origin, fatal=False))
 
 
 def note_unmatched_labels(run: ResolvedRun, clustered: ClusteredGraph, progress: Progress) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from longshore.app.configure.configuration import ResolvedConfiguration
 from longshore.app.configure.resolved_run import ResolvedRun, run_attributes
 from longshore.app.payload.payload import AcquiredPayload
-from longshore.app.plan.checks import check_commands, check_jobs, note_unmatched_labels
+from longshore.app.plan.checks import check_commands, check_jobs, note_unknown_quotations, note_unmatched_labels
 from longshore.app.plan.clustering import ClusteredRun
 from longshore.app.plan.log_folders import log_folders
 from longshore.app.plan.problems import raise_problems
@@ -73,6 +73,7 @@ def plan_run(clustered: ClusteredRun, progress: Progress) -> RunPlan:
     with collection_paused():
         compiled = profiles.cluster_profiles(graph, payload.commands)
         check_commands(graph, compiled, progress)
+        note_unknown_quotations(named, compiled, progress)
         special = _special_jobs(named, payload, profiles)
         orderings = parse_ordering_rules(named.configuration.config, named.configuration.scope())
         if orderings:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Mapping
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import Final, TypeAlias
 
 from longshore.config.profile.placeholder_advice import placeholder_advice
@@ -16,11 +16,35 @@ from longshore.config.values.quantities import parse_bool
 from longshore.config.values.quoting import quote_node, quoting_hint
 from longshore.config.values.scope import RawValue, Scope, empty_text
 from longshore.config.values.search import Config
-from longshore.config.values.templates import Template, expand_env, quote_value, undelay_env
+from longshore.config.values.shell_contexts import PLAIN, Quotation, ShellContext, shell_contexts
+from longshore.config.values.templates import Field, Template, expand_env, quote_value, undelay_env
 from longshore.errors import ConfigError, UndefinedVariableError
 from longshore.origin import Origin
 
 CommandTemplate: TypeAlias = Template | tuple[Template, ...]
+
+
+@dataclass(frozen=True)
+class ShellLine(Template):
+    """A shell line in which each value is exactly the value, also within quotation marks."""
+
+    @cached_property
+    def contexts(self) -> tuple[ShellContext, ...]:
+        """Quotation marks around each field."""
+        return shell_contexts(self.parts)
+
+    @cached_property
+    def is_plain(self) -> bool:
+        """Whether no field is in quotation marks."""
+        return all(context == PLAIN for context in self.contexts)
+
+    def names_in(self, quotation: Quotation) -> Iterator[str]:
+        """Names of the fields that stand there."""
+        fields = (part for part in self.parts if isinstance(part, Field))
+        for part, context in zip(fields, self.contexts, strict=True):
+            if context.quotation is quotation:
+                yield part.name
+
 
 _OPTIONAL_NAMES: Final = frozenset({"inCollection", "dataQuery"})
 _PROGRAM: Final = re.compile(
@@ -65,7 +89,9 @@ def read_command_template(config: Config, scope: Scope, default: Node | None) ->
         setting is None or setting.value is None or parse_bool(setting.plain_value(), "useLazyCommands", setting.origin)
     )
     if not isinstance(hit.value, list):
-        return interpolate_shell_line(str(hit.value), hit.origin, config, scope, lazy=lazy)
+        line = interpolate_shell_line(str(hit.value), hit.origin, config, scope, lazy=lazy)
+        # Tasks of quantum graphs have no command of their own, and lines for them are as in BPS.
+        return line if default is None else ShellLine(line.parts, line.origin)
     undefined = partial(_undefined_in_command, config=config, scope=scope)
     interpolator = Interpolator(config, replace(scope, undefined=undefined, keep_delayed=lazy))
     templates = (interpolator.template(str(node.value), node.origin) for node in nodes)
