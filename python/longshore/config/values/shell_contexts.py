@@ -49,6 +49,7 @@ _SCRIPT_FOLLOWS: Final = re.compile(
     r"[ \t]+$"
 )
 """Text before a word that a shell reads as a script."""
+_LINE: Final = re.compile(r"[^\n]*\n|[^\n]+")
 _MAX_BEFORE: Final = 300
 
 
@@ -220,13 +221,18 @@ class _Scanner:
         documents, self._documents = self._documents, []
         for found in documents:
             name = found["single"] or found["double"] or found["plain"] or ""
-            tabs = "\t*" if found["dash"] else ""
-            end = re.compile(rf"^{tabs}{re.escape(name)}$", re.MULTILINE).search(self._text, self._at)
-            body = self._text[self._at : end.start() if end else len(self._text)]
+            lines: list[str] = []
+            for line in _LINE.findall(self._text, self._at):
+                self._at += len(line)
+                if (line.lstrip("\t") if found["dash"] else line).rstrip("\n") == name:
+                    # The line feed may begin the documents' next line of commands.
+                    self._at -= line.endswith("\n")
+                    break
+                lines.append(line)
+            body = "".join(lines)
             before = self._text[max(0, found.start() - _MAX_BEFORE) : found.start()]
             if found["plain"] is None and _SHELL_READS.search(before):
                 # A shell reads the text as it is.
                 self._found += _Scanner(body).contexts()
             else:
                 self._found += [_UNKNOWN] * body.count(_FIELD)
-            self._at = end.end() if end else len(self._text)
