@@ -52,3 +52,40 @@ def test_an_unknown_key_is_an_error_with_the_way_out(tmp_path: Path, key: str, h
     assert explained.error is not None
     assert explained.error.message == f"nothing defines '{key}', and Longshore has no key of that name"
     assert explained.error.hint.startswith(hint)
+
+
+AT_SITE = """computeSite: local
+site: {far: {requestMemory: 128}}
+pipeline: {tasks: {coadd: {command: 'true'}, other: {command: 'true'}}}
+pipetask: {coadd: {computeSite: far}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("current", "memory"),
+    [
+        ({"curr_pipetask": "coadd"}, 128),
+        ({"curr_pipetask": "other"}, 2048),
+        ({"curr_pipetask": "coadd", "curr_site": "local"}, 2048),
+        ({}, 2048),
+        ({"curr_site": "far"}, 128),
+    ],
+)
+def test_a_label_is_explained_at_the_site_of_its_jobs(tmp_path: Path, current: dict[str, str], memory: int) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(AT_SITE, "utf-8")
+    keys = ["requestMemory"]
+    assert explain_keys(read_draft(path, now=0), keys, current=current, given=())[keys[0]].value == memory
+    path.write_text(AT_SITE.replace("computeSite: local", "computeSite: far"), "utf-8")
+    memory = 128 if "curr_site" not in current else memory
+    assert explain_keys(read_draft(path, now=0), keys, current=current, given=())[keys[0]].value == memory
+
+
+def test_a_key_that_fails_does_not_hide_the_others(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(f"{PIPELINE}finalJob: {{whenRun: SUCESS, command: 'true'}}\n", "utf-8")
+    keys = ["finalJob.whenRun", "requestMemory"]
+    explained = explain_keys(read_draft(path, now=0), keys, current={}, given=())
+    assert explained["finalJob.whenRun"].error is not None
+    assert "must be ALWAYS, SUCCESS, NEVER, not 'SUCESS'" in explained["finalJob.whenRun"].error.message
+    assert explained["requestMemory"].value == 2048

@@ -44,6 +44,15 @@ def test_nothing_to_say() -> None:
     assert findings_of(text) == []
 
 
+def test_an_unquoted_placeholder_is_shown_as_written_with_the_way_to_quote_it() -> None:
+    found = findings_of("requestMemory: {mem}\nenvironment: {SEED: {seed}}\nrequestCpus: {a: 1}\n")
+    assert [finding.message.partition(", not ")[2] for finding in found] == ["'{mem}'", "'{seed}'", "'{'a': 1}'"]
+    assert [finding.hint for finding in found[:2]] == [
+        "Quote it: '{mem}'. Without quotation marks a brace opens a map.",
+        "Quote it: '{seed}'. Without quotation marks a brace opens a map.",
+    ]
+
+
 def test_all_at_once_and_in_order() -> None:
     text = (
         "pipetask:\n  isr:\n    requestCpus: two\n    retryUnlessExit: [1, many]\nrequestMemory: -5\n"

@@ -203,11 +203,25 @@ def explain_keys(
     """Look up keys and explain where each value comes from; a key that fails maps to its error.
 
     `current` holds BPS's current values that choose sections, such as ``curr_pipetask``; `given` holds further ones
-    as ``NAME=VALUE``. Raises `UsageError` if such a pair is malformed.
+    as ``NAME=VALUE``. Raises `UsageError` if such a pair is malformed, and `ConfigError` if the label or cluster is at
+    an unknown site.
     """
     scope = Scope(current={**parse_variables(given), **current}, env=configuration.env)
+    if "curr_site" not in scope.current:
+        configuration = _at_chosen_site(configuration, scope)
+        if configuration.site:
+            scope = replace(scope, current={**scope.current, "curr_site": configuration.site})
     known, schema = schema_keys(), configuration_schema()
     return {key: explain_key(configuration.config, key, scope, known, schema) for key in keys}
+
+
+def _at_chosen_site(configuration: Configuration, scope: Scope) -> Configuration:
+    """Return the configuration at the site that the section of a label or a cluster chooses, as for its jobs."""
+    if not {"curr_pipetask", "curr_cluster"} & scope.current.keys():
+        return configuration
+    found = configuration.config.search("computeSite", scope)
+    site = str(found.value or configuration.site)
+    return configuration if site == configuration.site else configuration.at_site(site, found.origin)
 
 
 @contextmanager

@@ -127,7 +127,10 @@ def explain_key(
     if hit is None:
         path = tuple(key[1:].split(key[0]) if is_delimited(key) else key.split("."))
         if key in known or (schema is not None and find_key_schema(path, schema) is not None):
-            default = str(read_when_run(config)) if path == _WHEN_RUN else None
+            try:
+                default = str(read_when_run(config)) if path == _WHEN_RUN else None
+            except ConfigError as wrong:
+                return KeyExplanation(is_found=True, value=None, origin=wrong.origin, error=wrong)
             return KeyExplanation(is_found=False, value="", default=default)
         unknown = _unknown_key(key, path, {*known, *config.names(scope)}, schema or {})
         return KeyExplanation(is_found=False, value="", error=unknown)

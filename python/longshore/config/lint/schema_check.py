@@ -12,6 +12,7 @@ import msgspec
 
 from longshore.config.lint.fast_schema import FastSchema
 from longshore.config.values.merge import PACKAGED_LAYERS, Node, map_items, plain_value
+from longshore.config.values.quoting import is_placeholder, quote_node, quoting_hint
 from longshore.config.values.templates import Field, angled_names, quote_value, split_fields
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import JsonSchema
@@ -86,8 +87,8 @@ def _find_schema_errors(root: Node, schema: JsonSchema) -> Iterator[Finding]:
             yield from _find_forbidden_keys(error, root, path)
             continue
         node = _node_at(root, path)
-        hint = _hint(error, schema, node.written)
-        yield Finding(message=_message(error, path, node.written), origin=node.origin, hint=hint, path=path)
+        hint = _hint(error, schema, node)
+        yield Finding(message=_message(error, path, node), origin=node.origin, hint=hint, path=path)
 
 
 def _find_forbidden_keys(error: ValidationError, root: Node, path: tuple[str, ...]) -> Iterator[Finding]:
@@ -104,13 +105,15 @@ def _find_forbidden_keys(error: ValidationError, root: Node, path: tuple[str, ..
             )
 
 
-def _message(error: ValidationError, path: Sequence[str], written: str) -> str:
-    """Message for a validation error: Longshore's, or else the validator's; `written` is a truth value's word."""
+def _message(error: ValidationError, path: Sequence[str], node: Node) -> str:
+    """Message for a validation error: Longshore's, or else the validator's."""
     key = key_name(path)
     rule: Any = error.validator_value
     found = quote_value(
-        (written or str(error.instance).lower()) if isinstance(error.instance, bool) else error.instance
+        (node.written or str(error.instance).lower()) if isinstance(error.instance, bool) else error.instance
     )
+    if is_placeholder(node):
+        found = quote_node(node)
     match error.validator:
         case "type":
             return f"'{key}' must be {_type_names(rule)}, not {found}"
@@ -143,11 +146,13 @@ def _type_names(types: str | Sequence[str]) -> str:
     return " or ".join(_TYPE_NAMES[name] for name in ([types] if isinstance(types, str) else types) if name != "null")
 
 
-def _hint(error: ValidationError, schema: JsonSchema, written: str) -> str:
+def _hint(error: ValidationError, schema: JsonSchema, node: Node) -> str:
     """The schema's description of the key, or of the nearest key above it."""
     types: Any = error.validator_value
     if isinstance(error.instance, bool) and error.validator == "type" and "string" in types:
-        return f'Quote it if the word is meant: "{written or str(error.instance).lower()}".'
+        return f'Quote it if the word is meant: "{node.written or str(error.instance).lower()}".'
+    if error.validator == "type" and "string" in types and is_placeholder(node):
+        return quoting_hint(node)
     described = ""
     subschema: Any = schema
     for step in error.absolute_schema_path:
