@@ -88,10 +88,10 @@ class WrittenRun:
         self.life = 0
         self.n = 0
 
-    def begin(self, *, seals: int | None = None) -> None:
+    def begin(self, *, seals: int | None = None, t: float = NOW) -> None:
         self.life += 1
         seal = None if seals is None else Seal(life=self.life - 1, bytes=seals)
-        life = Life(v=EVENTS, life=self.life, t=NOW, host=os.uname().nodename, pid=1, boot="b", by="submit", seals=seal)
+        life = Life(v=EVENTS, life=self.life, t=t, host=os.uname().nodename, pid=1, boot="b", by="submit", seals=seal)
         append_line(self.journal, life)
         apply_event(self.state, life)
         self.n = 0

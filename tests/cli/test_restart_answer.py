@@ -14,7 +14,7 @@ from longshore.cli.control.restart import read_answer
         ("with-changes", "with-changes"),
         *((text, "with-changes") for text in ("w", "With", "y", "YES")),
         *((text, "as-it-was") for text in ("as", "as-it-was")),
-        *((text, "abort") for text in ("ab", " abort ", "q")),
+        *((text, "abort") for text in ("ab", " abort ", "q", "n", "No")),
     ],
 )
 def test_a_short_answer(text: str, answer: str) -> None:
@@ -25,7 +25,7 @@ def test_a_short_answer(text: str, answer: str) -> None:
     ("text", "told"),
     [
         ("a", "'a' is not enough: 'as-it-was' or 'abort'?"),
-        ("n", "'n' is no answer: 'with-changes' or 'as-it-was' or 'abort'?"),
+        ("x", "'x' is no answer: 'with-changes' or 'as-it-was' or 'abort'?"),
         ("", "'' is no answer: "),
         ("abortt", "'abortt' is no answer: "),
     ],

@@ -190,10 +190,14 @@ def test_what_cannot_be_done_is_refused_with_the_way_out(
 
 
 def test_a_finished_run_has_nothing_to_do(cli: Cli, write_run: WriteRun) -> None:
-    run = cli("submit", write_run(), "--wait", "--json").json["submit_dir"]
+    final = "finalJob: {command: 'true', requestMemory: 10}"
+    made = cli("transform", write_run())
+    assert "contains 1 job(s) (0" in made.stdout, "a run without a final job counts none"
+    run = cli("submit", write_run(final), "--wait", "--json").json["submit_dir"]
     again = cli("restart", run)
     assert again.returncode == 0
     assert "nothing to run again: every job" in again.stderr
+    assert "--from finalJob the final job" in again.stderr
 
 
 def test_a_running_run_is_refused_with_its_state(cli: Cli, write_run: WriteRun) -> None:

@@ -13,6 +13,7 @@ from longshore.plan.workflow_match import (
     MatchReason,
     RunValues,
     WorkflowMatch,
+    describe_command_change,
     match_workflows,
     result_command,
 )
@@ -124,3 +125,31 @@ def test_another_working_directory_is_named() -> None:
     old, new = (A._replace(command=result_command("cd /x; run", each, {}, RunValues.of({}))) for each in settings)
     match = match_workflows(EarlierJobs((old,), {}), (new,))
     assert match.jobs[0].detail == "it runs in '/now' now, and ran in '/then'"
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "told"),
+    [
+        (
+            "awk '$3 > 50' raw/S1.txt > out",
+            "awk '$3 > 70' raw/S1.txt > out",
+            """its command has "... '$3 > 70' raw/S1.txt > out" now, and had "... '$3 > 50' raw/S1.txt > out\"""",
+        ),
+        ("cta a", "cat a", "its command has 'cat a' now, and had 'cta a'"),
+        (
+            """grep -e "it's 1" a""",
+            """grep -e "it's 2" a""",
+            """its command has `... "it's 2" a` now, and had `... "it's 1" a`""",
+        ),
+    ],
+)
+def test_the_part_of_a_command_that_differs_is_quoted_from_the_beginning_of_a_word(
+    before: str, now: str, told: str
+) -> None:
+    assert describe_command_change(before, now) == told
+
+
+def test_a_difference_inside_a_long_text_is_shown() -> None:
+    old = "awk '" + "{ total += $1 } " * 9 + "END { print total }' a"
+    told = describe_command_change(old, old.replace("print total", "print sum"))
+    assert told == """its command has "... sum }' a" now, and had "... total }' a\""""

@@ -24,10 +24,14 @@ _COMMAND_SYNONYMS: Final = {
     "new": "init",
 }
 """Command per word that other programs have for it."""
-_DRY_RUN: Final = "'longshore transform FILE' makes the jobs and submits none."
+DRY_RUN_ADVICE: Final = (
+    "'longshore transform FILE' makes the jobs and submits none; 'longshore prepare FILE' also writes them, "
+    "for 'longshore show-job DIR JOB'."
+)
 _OPTION_ADVICE: Final = {
-    "--dry-run": _DRY_RUN,
-    "--dryrun": _DRY_RUN,
+    "--dry-run": DRY_RUN_ADVICE,
+    "-n": DRY_RUN_ADVICE,
+    "--dryrun": DRY_RUN_ADVICE,
     "--watch": "'--wait' follows the run to its end.",
     "--follow": "'--wait' follows the run to its end.",
     "--config": "The configuration is named without an option: longshore submit FILE.",

@@ -212,8 +212,25 @@ _VARIABLE: Final = re.compile(r"\$([A-Za-z_]\w*)=", re.ASCII)
 
 
 def _excerpt(text: str, other: str) -> str:
-    """Quote the part of a text that differs from another, with the word around its begin."""
-    begin = next((place for place, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), len(other))
-    begin = text.rfind(" ", 0, min(begin, len(text))) + 1
-    shown = " ".join(text[begin : begin + _EXCERPT].split())
-    return f"'{shown}...'" if len(text) > begin + _EXCERPT else f"'{shown}'"
+    """Quote the part of a text that differs from another, from the beginning of the shell's word that differs."""
+    place = next((place for place, (a, b) in enumerate(zip(text, other, strict=False)) if a != b), len(other))
+    begin = _word_start(text, min(place, len(text)))
+    words = " ".join(text[begin:].split())
+    shown = words if len(words) <= _EXCERPT else words[:_EXCERPT] + "..."
+    # Quotation marks that the text does not have itself.
+    mark = next((mark for mark in "'\"`" if mark not in shown), "'")
+    return f"{mark}{'... ' if text[:begin].strip() else ''}{shown}{mark}"
+
+
+def _word_start(text: str, place: int) -> int:
+    """Return where the shell's word at a place begins: blanks between quotation marks end no word."""
+    begin, quote = 0, ""
+    for at, sign in enumerate(text[:place]):
+        if quote:
+            quote = "" if sign == quote else quote
+        elif sign in "'\"":
+            quote = sign
+        elif sign.isspace():
+            begin = at + 1
+    # A long text between marks would hide what differs in it.
+    return begin if place - begin < _EXCERPT // 2 else text.rfind(" ", 0, place) + 1

@@ -28,8 +28,13 @@ from longshore.contract.intervention import RestartChanges
 from longshore.errors import RunNotFoundError, RunUnreadableError, UnreachableError
 from longshore.model.run.event import (
     Ended,
+    Event,
     Failed,
+    Finished,
+    Restarted,
+    Started,
     Steer,
+    Submitted,
     Submitting,
 )
 from longshore.model.run.report import RunReport
@@ -150,6 +155,40 @@ def test_a_removed_run_directory_is_an_error(written: WrittenRun) -> None:
     shutil.rmtree(written.run.root)
     with pytest.raises(RunNotFoundError, match="is gone"):
         builder.build(NOW)
+
+
+def test_the_time_between_an_end_and_a_restart_is_not_counted(written: WrittenRun) -> None:
+    """A run of seconds that is restarted a day later took seconds."""
+    first_course = course()
+    written.begin()
+    for event in first_course:
+        written.write(event)
+        written.know(event)
+    written.snapshot()
+    first = report_run(written.opened, details=False, now=NOW).wall_s
+    assert first is not None
+    again = first_course[-1].t + 86_400.0
+    written.begin(t=again)
+    later: list[Event] = [
+        Restarted(jobs=(2,)),
+        Submitting(b="2.2.2", tag="t", jobs=((2, 2),)),
+        Submitted(b="2.2.2", id="2.2.2"),
+        Started(j=2, a=2, host="here", at=again + 4),
+        Ended(j=2, a=2, exit=4, cause=Cause.EXIT, run_s=1.0),
+        Finished(state=JobState.FAILED),
+    ]
+    elapsed: list[float] = []
+    for n, event in enumerate(later, start=1):
+        numbered = msgspec.structs.replace(event, n=n, t=again + n)
+        written.write(numbered)
+        written.know(numbered)
+        written.snapshot()
+        summary = report_run(written.opened, details=False, now=again + n).summary
+        assert summary is not None
+        assert summary.elapsed_s is not None
+        elapsed.append(summary.elapsed_s - first)
+    assert elapsed == pytest.approx([1, 2, 3, 4, 5, 6])
+    assert report_run(written.opened, details=False, now=NOW).wall_s == pytest.approx(first + 6)
 
 
 def test_a_truncated_journal_is_reported(written: WrittenRun) -> None:

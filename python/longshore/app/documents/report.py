@@ -244,7 +244,7 @@ class RunEntry(DocumentEntry, frozen=True):
     finished_at: Time | None
     """End of the run; null before it."""
     wall_s: Seconds | None
-    """Seconds from `started_at` to `finished_at`; null while either is."""
+    """Seconds from `started_at` to `finished_at`, less those between an end and a restart; null while either is."""
     percent_succeeded: Annotated[int, Meta(ge=0, le=100)] | None
     """Jobs that succeeded, in whole percent rounded down; null for a run without jobs."""
     paused: bool

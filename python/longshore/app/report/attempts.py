@@ -155,7 +155,8 @@ class AttemptCollector:
     attempts if given; both need every event, not those shortened to `AttemptSucceeded`.
 
     `life` is the newest engine; `finished` is the event that ended the run, unless it was resumed or restarted since.
-    `first_start` is the first attempt's start (seconds since the epoch). `running` has the newest start per running
+    `first_start` is the first attempt's start (seconds since the epoch). `idle_s` is the time between an end of the
+    run and its restart, after the first start. `running` has the newest start per running
     job, `failed` why each job that failed for good was not tried again, `failed_ends` the end of each job's newest
     attempt if that failed. `retry_times` has the earliest time of a job's next attempt, where known. `run_s` has run
     times of successful attempts per label, in order of their ends. `ended_at` has end times, `busy_s` the summed run
@@ -179,6 +180,7 @@ class AttemptCollector:
         self.life: Life | None = None
         self.finished: Finished | None = None
         self.first_start: float | None = None
+        self.idle_s = 0.0
         self.running: dict[int, Started] = {}
         self.failed: dict[int, str] = {}
         self.failed_ends: dict[int, Ended | Lost] = {}
@@ -298,6 +300,8 @@ class AttemptCollector:
         self.finished = event
 
     def _life(self, event: Life) -> None:
+        if self.finished is not None and self.first_start is not None:
+            self.idle_s += max(0.0, event.t - max(self.finished.t, self.first_start))
         self.life = event
         self.finished = None
 

@@ -167,6 +167,7 @@ class ReportBuilder:
             notes=(*report.notes, *_output_notes(jobs, attempts)),
             started_at=attempts.first_start,
             finished_at=attempts.finished.t if attempts.finished else None,
+            idle_s=attempts.idle_s,
             specifics=tuple(_service_lines(self._opened, attempts.life)),
             jobs=job_reports,
             summary=summarize_run(jobs, attempts, failed, status, now=now, waiting=waiting),

@@ -39,7 +39,7 @@ def summarize_run(
     `now` is in seconds since the epoch. `waiting` are the workload manager's reasons not to start jobs.
     """
     start, end, is_live = attempts.first_start, attempts.finished, status.is_live
-    elapsed = None if start is None else max(0.0, (end.t if end else now) - start)
+    elapsed = None if start is None else max(0.0, (end.t if end else now) - start - attempts.idle_s)
     return RunSummary(
         elapsed_s=elapsed if is_live or end else None,
         left_s=_time_left(jobs, attempts, status, now) if is_live else None,

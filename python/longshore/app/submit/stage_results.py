@@ -119,7 +119,8 @@ def _describe_stage(record: StageRecord) -> tuple[Stage, str, dict[str, int], di
             return Stage.CLUSTER, f"ClusteredQuantumGraph contains {len(dag)} cluster(s)", counts, labels
         case RunPlan():
             jobs = len(record.workflow)
-            made = f"GenericWorkflow contains {jobs} job(s) (including final)"
+            final = " (including final)" if record.workflow.final else ""
+            made = f"GenericWorkflow contains {jobs} job(s){final}"
             return Stage.TRANSFORM, made, {"jobs": jobs}, record.workflow.counts()
         case PreparedRun():
             card = record.card

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -200,7 +200,7 @@ def _refuse_changes(opened: OpenRun, comparison: RunComparison, options: ChangeO
 def read_answer(text: str) -> str:
     """Return the answer that a text begins, or that it means in other words; raises `click.UsageError` for others."""
     word = text.strip().lower()
-    word = {"y": _ANSWERS[0], "yes": _ANSWERS[0], "q": "abort", "quit": "abort"}.get(word, word)
+    word = {"y": _ANSWERS[0], "yes": _ANSWERS[0], **dict.fromkeys(("n", "no", "q", "quit"), "abort")}.get(word, word)
     found = [answer for answer in _ANSWERS if word and answer.startswith(word)]
     if len(found) != 1:
         choices = " or ".join(f"'{answer}'" for answer in found or _ANSWERS)
@@ -219,12 +219,13 @@ def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | Non
     submitted = bool(plan.total or plan.unfinished) and not options.dry_run
     if not options.as_json:
         print_notes(notes)
+        has_verdicts = plan.comparison is not None and plan.comparison.match is not None and options.dry_run
         if plan.comparison is not None:
-            print_notes(change_lines(plan.comparison))
-        if plan.comparison is not None and plan.comparison.match is not None and options.dry_run:
+            print_notes(change_lines(plan.comparison, has_verdicts=has_verdicts))
+        if plan.comparison is not None and plan.comparison.match is not None and has_verdicts:
             for line in verdict_lines(plan.comparison.names, plan.comparison.match, plan.comparison.gone):
                 click.echo(line)
-        _print_plan(plan, opened.card.id)
+        _print_plan(plan, opened.card.id, opened.card.labels)
     report = None
     if submitted:
         card, later_notes = api.restart(opened, plan)
@@ -263,13 +264,14 @@ def _comparison_notes(comparison: RunComparison | None) -> Iterator[str]:
         yield comparison.describe_lost_outputs()
 
 
-def _print_plan(plan: RestartPlan, run: str) -> None:
+def _print_plan(plan: RestartPlan, run: str, labels: Collection[str]) -> None:
     """Print the jobs that run again with reasons, a line per label, and the settings changed."""
     if not plan.total and not plan.unfinished:
-        click.echo(
-            f"longshore: nothing to run again: every job of '{run}' succeeded; --from LABEL runs that label again",
-            err=True,
-        )
+        from longshore.plan.special_jobs import FINAL_LABEL
+
+        hint = "--from LABEL runs that label again"
+        hint += f", and --from {FINAL_LABEL} the final job" if FINAL_LABEL in labels else ""
+        click.echo(f"longshore: nothing to run again: every job of '{run}' succeeded; {hint}", err=True)
         return
     texts = _reason_texts(plan)
     click.echo(

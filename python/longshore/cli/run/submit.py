@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from longshore.app import api
+from longshore.cli.near_names import DRY_RUN_ADVICE
 from longshore.cli.options import JSON, OptionRecord, group_options, print_json
 from longshore.cli.submit_options import FILE_TYPE, report_submission, submission_options
 from longshore.model.wording import count_noun
@@ -72,7 +73,9 @@ def command(
         raise KeyboardInterrupt("nothing was submitted") from None
     options = submit_options
     if options.reuse is None and (options.by_content or options.dry_run):
-        raise click.UsageError("--by-content and --dry-run are for --reuse RUN: name the run whose results are kept.")
+        if options.dry_run:
+            raise click.UsageError(f"--dry-run is for --reuse RUN here. Without it: {DRY_RUN_ADVICE}")
+        raise click.UsageError("--by-content is for --reuse RUN: name the run whose results are kept.")
     with LogProgress() as progress:
         if options.reuse is None:
             submitted = api.submit(

@@ -16,8 +16,11 @@ _MAX_JOBS: Final = 3
 """Jobs that are named per reason, where not all are."""
 
 
-def change_lines(comparison: RunComparison) -> Iterator[str]:
-    """Yield a line per change of the configuration and of files, and per kind of changed job."""
+def change_lines(comparison: RunComparison, *, has_verdicts: bool = False) -> Iterator[str]:
+    """Yield a line per change of the configuration and of files, and per kind of changed job.
+
+    With `has_verdicts`, a line per job (`verdict_lines`) tells which jobs changed.
+    """
     for change in comparison.keys[:_MAX_KEYS]:
         place = f"{change.origin}: " if change.origin else ""
         yield f"{place}{change.message}"
@@ -29,7 +32,7 @@ def change_lines(comparison: RunComparison) -> Iterator[str]:
     if comparison.error is not None:
         place = f"{comparison.error.origin}: " if comparison.error.origin else ""
         yield f"the run could not be prepared now: {place}{comparison.error.message}"
-    yield from _job_lines(comparison)
+    yield from _job_lines(comparison, has_verdicts=has_verdicts)
 
 
 def verdict_lines(names: Sequence[str], match: WorkflowMatch, gone: Sequence[str]) -> Iterator[str]:
@@ -40,14 +43,15 @@ def verdict_lines(names: Sequence[str], match: WorkflowMatch, gone: Sequence[str
         yield f"{name}: gone, because the workflow no longer has it"
 
 
-def _job_lines(comparison: RunComparison) -> Iterator[str]:
+def _job_lines(comparison: RunComparison, *, has_verdicts: bool) -> Iterator[str]:
     if comparison.match is None:
         return
     found: dict[str, list[str]] = {}
-    for name, match in zip(comparison.names, comparison.match.jobs, strict=True):
+    matches = () if has_verdicts else zip(comparison.names, comparison.match.jobs, strict=True)
+    for name, match in matches:
         if not match.is_kept and match.reason.value in _KINDS:
             found.setdefault(_KINDS[match.reason.value], []).append(name)
-    if comparison.gone:
+    if comparison.gone and not has_verdicts:
         found["gone"] = list(comparison.gone)
     if comparison.settings:
         found["run with other settings"] = [comparison.names[number] for number in comparison.settings]

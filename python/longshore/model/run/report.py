@@ -158,7 +158,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     Attributes
     ----------
     elapsed_s
-        Seconds it has run, or ran; ``None`` before its first start.
+        Seconds it has run, or ran, without the time between an end and a restart; ``None`` before its first start.
     left_s
         Lower and upper estimate of the seconds left; ``None`` if unknown.
     running
@@ -219,6 +219,8 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     submitted_at: float | None = None
     started_at: float | None = None
     finished_at: float | None = None
+    idle_s: float = 0.0
+    """Seconds between an end of the run and its restart."""
     paused: bool = False
     """Whether no more jobs start until a user unpauses the run."""
     notes: tuple[str, ...] = ()
@@ -242,7 +244,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def wall_s(self) -> float | None:
-        """Seconds from the first start of a job to the end of the run; ``None`` if either is unknown."""
+        """Seconds from the first start of a job to the end of the run, without idle time; ``None`` if unknown."""
         if self.started_at is None or self.finished_at is None:
             return None
-        return max(self.finished_at - self.started_at, 0.0)
+        return max(self.finished_at - self.started_at - self.idle_s, 0.0)
