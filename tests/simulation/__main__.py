@@ -25,25 +25,29 @@ from tests.simulation.story import tell
 _SHARE: Final = 50
 """Histories per task of a worker."""
 _SHARES: Final = 40
-"""Tasks after which a worker is replaced."""
+"""Tasks of a worker before it is replaced."""
 _MOST_FAILURES: Final = 20
 
 
 def run_many(arguments: argparse.Namespace) -> Iterator[Plan]:
     """Run many histories; yield the plans of those that break a promise."""
     began, done = time.monotonic(), 0
-    firsts = range(arguments.first, arguments.first + arguments.histories, _SHARE)
     last = arguments.first + arguments.histories
+    firsts = range(arguments.first, last, _SHARE)
+    size = _SHARES * arguments.workers
     # Histories run without garbage collection, so that a worker grows: 10 GB after 26,000 of them.
-    with ProcessPoolExecutor(arguments.workers, get_context("spawn"), max_tasks_per_child=_SHARES) as pool:
-        shares = [pool.submit(run_share, first, min(_SHARE, last - first), arguments.world or None) for first in firsts]
-        for share in shares:
-            number, failing = share.result()
-            done += number
-            yield from failing
-            if done % (20 * _SHARE) == 0 or done == arguments.histories:
-                rate = 60 * done / (time.monotonic() - began)
-                print(f"{done} histories, {rate:.0f} a minute", flush=True)
+    for block in (firsts[start : start + size] for start in range(0, len(firsts), size)):
+        with ProcessPoolExecutor(arguments.workers, get_context("spawn")) as pool:
+            shares = [
+                pool.submit(run_share, first, min(_SHARE, last - first), arguments.world or None) for first in block
+            ]
+            for share in shares:
+                number, failing = share.result()
+                done += number
+                yield from failing
+                if done % (20 * _SHARE) == 0 or done == arguments.histories:
+                    rate = 60 * done / (time.monotonic() - began)
+                    print(f"{done} histories, {rate:.0f} a minute", flush=True)
 
 
 def show(outcome: Outcome, arguments: argparse.Namespace) -> None:

@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.journal_lines import lines_of
 
-from longshore.engine.journal.chain import lives, read_end_seal
+from longshore.engine.journal.chain import EndSeal, lives, read_end_seal, write_end_seal
 from longshore.engine.journal.journal import Journal, next_life
 from longshore.engine.journal.read_journal import read_events, read_since
+from longshore.engine.journal.survey import survey_journal
 from longshore.model.run.damage import DamagedError
 from longshore.model.run.event import FORMAT, Ended, Event, Finished, Life, Started
 from longshore.model.run.states import JobState
@@ -198,3 +199,19 @@ def test_no_engine_begins_upon_damage(journal: Path) -> None:
     with pytest.raises(DamagedError, match=r"0002\.jsonl': it is missing"):
         next_life(journal)
     assert len(lives(journal)) == 2
+
+
+@pytest.mark.parametrize("life", [0, 100_001, 10**6, 10**18])
+def test_a_seal_of_a_life_that_no_run_has_is_damaged(journal: Path, life: int) -> None:
+    end = EndSeal(life=life, bytes=1, crc=2, n=3, t=4.0, state=JobState.SUCCEEDED)
+    write_end_seal(journal, end)
+    with pytest.raises(DamagedError, match=r"end\.json': it cannot be read"):
+        read_end_seal(journal)
+    survey = survey_journal(journal)
+    assert [damage.path for damage in survey.damages] == [str(journal / "end.json")]
+
+
+def test_a_file_of_a_life_that_no_run_has_is_damage(journal: Path) -> None:
+    (journal / f"{10**18}.jsonl").write_bytes(b"")
+    with pytest.raises(DamagedError, match="no run has as many as 100,000 lives"):
+        list(read_events(journal))

@@ -35,6 +35,10 @@ ERRORS = [
     ),
     ("a: {b: [1, {c: d}\n  e: 2\n", "f.yaml:1:8: this is not YAML: the bracket '[' that opens here is never closed"),
     ("a: b: c\n", "f.yaml:1:5: this is not YAML: mapping values are not allowed in this context"),
+    (
+        'a: {b: "x\\0y"}\n',
+        "f.yaml:1:8: the text has the null character, which no path, command or variable can have",
+    ),
     ("a: ]\n", "f.yaml:1:4: this is not YAML: did not find expected node content (while parsing a block node)"),
 ]
 

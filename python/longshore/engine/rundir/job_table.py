@@ -82,6 +82,7 @@ class JobTable:
         self._offsets = array("q")
         """Offset of each job's line, and the end of the last one."""
         self._columns: dict[Column, list[Any]] = {column: [] for column in columns}
+        self._are_parents_checked = False
         with _open_workflow(self.path, self._check) as (header, file):
             self.header = header
             self._offsets.append(file.tell())
@@ -129,8 +130,21 @@ class JobTable:
 
     @property
     def parents(self) -> list[tuple[int, ...]]:
-        """Indices of the parents per job."""
-        return self._column("parents")
+        """Indices of the parents per job, each less than the job's own.
+
+        Raises
+        ------
+        RunUnreadableError
+            That is not so.
+        """
+        parents: list[tuple[int, ...]] = self._column("parents")
+        if not self._are_parents_checked and not self._check:
+            # A workflow of the older format has no checksum.
+            for job, of_job in enumerate(parents):
+                if of_job and not 0 <= min(of_job) <= max(of_job) < job:
+                    raise RunUnreadableError(f"'{self.path}' has a job whose parent is not before it: job {job}")
+            self._are_parents_checked = True
+        return parents
 
     @property
     def tags(self) -> list[DataId]:

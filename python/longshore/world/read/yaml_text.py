@@ -241,6 +241,11 @@ class _TreeBuilder:
 
     def _parse_scalar(self, node: yaml.ScalarNode) -> YamlScalar | Marker:
         text: str = node.value
+        if "\0" in text:
+            raise ConfigError(
+                "the text has the null character, which no path, command or variable can have",
+                origin=self.origin(node),
+            )
         kind = node.tag.removeprefix(_TAG)
         try:
             match kind:
