@@ -433,3 +433,21 @@ def test_what_another_run_has_overwritten_runs_again_with_changes_alone(
     assert ran.returncode == 0, ran.stderr
     assert notes(tmp_path) == ["one 1", "two 1", "two 1", "two 2", "two 2"]
     assert (tmp_path / "data" / "1.two").read_text("utf-8") == "1\n"
+
+
+def test_a_variable_of_the_user_can_be_set(cli: Cli, write_config: WriteConfig, tmp_path: Path) -> None:
+    path = write_config(program="test {gain} = 3 && cat", last=1, more="gain: 1")
+    run = cli("submit", path, "--wait", "--json").json["submit_dir"]
+    refused = cli("restart", run, "--set", "gian=3")
+    assert (refused.returncode, "'gian' cannot be changed" in refused.stderr) == (2, True)
+    ran = cli("restart", run, "--set", "gain=3", "--wait")
+    assert ran.returncode == 0, ran.stderr
+    assert "gain' is '3' now" in ran.stderr
+    assert "'bps_cmdline' is not set" not in ran.stderr
+    assert (tmp_path / "data" / "1.two").read_text("utf-8") == "1\n"
+
+
+def test_options_that_contradict_each_other_are_refused(cli: Cli, failed: Path) -> None:
+    for order in (("--with-changes", "--as-it-was"), ("--as-it-was", "--with-changes")):
+        refused = cli("restart", failed, *order, "--dry-run")
+        assert (refused.returncode, "contradict each other" in refused.stderr) == (2, True)

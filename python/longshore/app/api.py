@@ -730,11 +730,18 @@ def parse_changes(pairs: tuple[str, ...]) -> Mapping[str, str]:
     return parse_changes(pairs)
 
 
-def split_sets(pairs: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Split ``KEY=VALUE`` pairs of a restart into those of requests, for `parse_changes`, and of the configuration."""
+def split_sets(pairs: tuple[str, ...], run: OpenRun | None = None) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Split ``KEY=VALUE`` pairs of a restart into those of requests, for `parse_changes`, and of the configuration.
+
+    Parameters
+    ----------
+    run
+        Keys of its configuration count as well, such as the user's own variables.
+    """
+    from longshore.app.changes.replan import recorded_keys
     from longshore.app.control.steer import split_sets
 
-    return split_sets(pairs)
+    return split_sets(pairs, recorded_keys(run) if pairs and run is not None else ())
 
 
 def require_control(run: OpenRun) -> None:

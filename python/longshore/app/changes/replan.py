@@ -64,6 +64,12 @@ def read_sources(opened: OpenRun) -> RecordedSources | None:
     return RecordedSources(paths=paths, fingerprint=fingerprint, values=values)
 
 
+def recorded_keys(opened: OpenRun) -> set[str]:
+    """Return the top-level keys of the configuration that a run was made from; none where that is not recorded."""
+    sources = read_sources(opened)
+    return {key.partition(".")[0] for key in sources.values} if sources else set()
+
+
 def replan(
     opened: OpenRun,
     sources: RecordedSources,

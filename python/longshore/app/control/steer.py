@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 import msgspec
 
@@ -74,15 +74,16 @@ def parse_changes(pairs: tuple[str, ...]) -> Mapping[str, str]:
     return values
 
 
-def split_sets(pairs: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def split_sets(pairs: tuple[str, ...], own_keys: Collection[str] = ()) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Split ``KEY=VALUE`` pairs into those of requests, and those of other keys of the configuration.
 
-    A key of neither is among the first, so that `parse_changes` refuses it.
+    `own_keys` are those that the user added to it. A key of neither is among the first, so that `parse_changes`
+    refuses it.
     """
     from longshore.app.configure.layers import root_keys
     from longshore.engine.policy.change_request import is_settable
 
-    known = root_keys()
+    known = {*root_keys(), *own_keys}
 
     def is_configuration(pair: str) -> bool:
         key = pair.partition("=")[0].strip()

@@ -136,6 +136,9 @@ def find_changed_values(
         was, old_origin = before.get(key, (None, None))
         if value == was and (key in now) == (key in before):
             continue
+        if (value is None and was == {}) or (was is None and value == {}):
+            # An empty section: once it has keys, these are compared.
+            continue
         layers = {_layer_of(each) for each in (origin, old_origin)} - {""}
         if (not same_version and layers <= PACKAGED_LAYERS) or (generated and _is_generated(key, old_origin, layers)):
             continue

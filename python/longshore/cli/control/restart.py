@@ -42,8 +42,14 @@ class ChangeOptions(OptionRecord, frozen=True, kw_only=True):
     labels: tuple[str, ...]
     jobs: tuple[str, ...]
     accept_loss: bool
-    choice: str | None
+    with_changes: bool
+    as_it_was: bool
     new_graph: bool
+
+    @property
+    def choice(self) -> str | None:
+        """What the user chose."""
+        return "with" if self.with_changes else "as-it-was" if self.as_it_was else None
 
 
 class RunOptions(OptionRecord, frozen=True, kw_only=True):
@@ -88,11 +94,10 @@ class RunOptions(OptionRecord, frozen=True, kw_only=True):
 @click.option("--job", "jobs", multiple=True, metavar="NAME", help="Change only the request of that job.")
 @click.option(
     "--with-changes",
-    "choice",
-    flag_value="with",
+    is_flag=True,
     help="Take what changed since the run was made: its configuration, pipeline and inputs are read anew.",
 )
-@click.option("--as-it-was", "choice", flag_value="as-it-was", help="Ignore what changed since the run was made.")
+@click.option("--as-it-was", is_flag=True, help="Ignore what changed since the run was made.")
 @click.option("--new-graph", is_flag=True, help="With --with-changes: make the quantum graph again.")
 @click.option("--dry-run", is_flag=True, help="Only print which jobs would run again or are kept, and why.")
 @click.option("--wait", is_flag=True, help="Follow the run to its end; exit as 'status' does.")
@@ -109,7 +114,8 @@ def command(ctx: click.Context, /, *, run: str, options: ChangeOptions, run_opti
     """
     from longshore.contract.intervention import JobSelection, RestartChanges
 
-    requests, sets = api.split_sets(options.pairs)
+    opened = api.open_run(run, service=run_options.wms_service_class)
+    requests, sets = api.split_sets(options.pairs, opened)
     changes = RestartChanges(
         selection=JobSelection(jobs=options.jobs, labels=options.labels),
         set=api.parse_changes(requests),
@@ -121,7 +127,6 @@ def command(ctx: click.Context, /, *, run: str, options: ChangeOptions, run_opti
             "To run a label again, use --from LABEL."
         )
     _refuse_contradictions(options, sets, dry_run=run_options.dry_run, wait=run_options.wait)
-    opened = api.open_run(run, service=run_options.wms_service_class)
     if not run_options.dry_run:
         api.require_control(opened)
     if options.accept_loss and not run_options.dry_run:
@@ -137,6 +142,8 @@ def command(ctx: click.Context, /, *, run: str, options: ChangeOptions, run_opti
 
 def _refuse_contradictions(options: ChangeOptions, sets: tuple[str, ...], *, dry_run: bool, wait: bool) -> None:
     """Refuse options that contradict each other."""
+    if options.with_changes and options.as_it_was:
+        raise click.UsageError("--with-changes and --as-it-was contradict each other: leave one of them out.")
     if options.choice == "as-it-was" and (sets or options.new_graph):
         what = f"--set {sets[0]}" if sets else "--new-graph"
         raise click.UsageError(f"'{what}' changes the run, and --as-it-was ignores changes: leave one of them out.")
