@@ -184,17 +184,17 @@ def lose_journal_and_snapshot(run: Path) -> None:
 
 
 @pytest.mark.parametrize("lose", [lose_journal, lose_journal_and_snapshot, lose_all_but_the_cards])
-@pytest.mark.parametrize("command", [("resume",), ("resume", "--take-over"), ("resume", "--force"), ("restart",)])
 def test_a_finished_run_without_its_journal_is_never_run_again_unasked(
-    cli: Cli, write_run: WriteRun, tmp_path: Path, command: tuple[str, ...], lose: Callable[[Path], None]
+    cli: Cli, write_run: WriteRun, tmp_path: Path, lose: Callable[[Path], None]
 ) -> None:
     run = submitted(cli, write_run(f"runQuantumCommand: sh -c 'echo x >> {tmp_path}/notes'\n"), 1)
     lose(run)
-    refused = cli(command[0], run, *command[1:])
-    assert refused.returncode == 6
-    assert "journal" in refused.stderr
-    assert "back" in refused.stderr
-    assert (tmp_path / "notes").read_text("utf-8") == "x\n"
+    for command, *options in [("resume",), ("resume", "--take-over"), ("resume", "--force"), ("restart",)]:
+        refused = cli(command, run, *options)
+        assert refused.returncode == 6, (command, options)
+        assert "journal" in refused.stderr, (command, options)
+        assert "back" in refused.stderr, (command, options)
+        assert (tmp_path / "notes").read_text("utf-8") == "x\n", (command, options)
 
 
 def test_resume_names_the_life_that_a_journal_lacks(cli: Cli, write_run: WriteRun) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import pytest
 from tests.command import Cli
 from tests.workflows import Tasks, WriteRun
 
@@ -44,26 +43,25 @@ def test_a_run_and_its_file_are_drawn(cli: Cli, write_run: WriteRun, tmp_path: P
     assert out.read_text("utf-8").startswith("flowchart TD\n")
 
 
-@pytest.mark.parametrize(
-    ("words", "status", "told"),
-    [
-        (("nope",), 5, "nope"),
-        (("@last", "--job", "zz"), 5, "has no job 'zz'"),
-        (("@last", "--depth", "0"), 2, "0 is not in the range"),
-        (("@last", "--set", "a=1"), 2, "--set is for a configuration"),
-        (("run.yaml", "--job", "a"), 2, "--job requires a run"),
-        (("@last", "--output", "no/such/folder.dot"), 7, "'no/such/folder.dot' cannot be written"),
-        (("broken.yaml",), 3, "broken.yaml"),
-    ],
-)
-def test_what_cannot_be_drawn_is_told(
-    words: tuple[str, ...], status: int, told: str, cli: Cli, write_run: WriteRun, tmp_path: Path
-) -> None:
+NOT_DRAWN = [
+    (("nope",), 5, "nope"),
+    (("@last", "--job", "zz"), 5, "has no job 'zz'"),
+    (("@last", "--depth", "0"), 2, "0 is not in the range"),
+    (("@last", "--set", "a=1"), 2, "--set is for a configuration"),
+    (("run.yaml", "--job", "a"), 2, "--job requires a run"),
+    (("@last", "--output", "no/such/folder.dot"), 7, "'no/such/folder.dot' cannot be written"),
+    (("broken.yaml",), 3, "broken.yaml"),
+]
+"""Arguments, exit status, and words of the refusal."""
+
+
+def test_what_cannot_be_drawn_is_told(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
     (tmp_path / "broken.yaml").write_text("a: [", "utf-8")
     assert cli("submit", write_run(TEXT).name, "--wait").returncode == 0
-    ran = cli("draw", *words)
-    assert ran.returncode == status
-    assert told in ran.stderr
+    for words, status, told in NOT_DRAWN:
+        ran = cli("draw", *words)
+        assert ran.returncode == status, words
+        assert told in ran.stderr, words
 
 
 def test_an_svg_wants_graphviz(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from tests.command import Cli
 from tests.waiting import engine_of
 from tests.workflows import Tasks, WriteRun
@@ -67,34 +66,35 @@ def test_the_logs_of_several_jobs(cli: Cli, write_run: WriteRun) -> None:
     assert document["logs"][0]["size_b"] == len("oops B\n")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "status", "words"),
-    [
-        (["goood_1"], 5, "has no job 'goood_1'\n  Did you mean 'good_1'?"),
-        (["bad"], 5, "is the beginning of 2 job names"),
-        (["G"], 5, "'G' is a label; a job is named like 'good_1'"),
-        (["late"], 5, "job 'late' has no log: no attempt of it has begun\n  Why that is: longshore explain"),
-        (["bad_1", "--attempt", "7"], 5, "no log of an attempt 7\n  It has logs of: 1, 2."),
-        (["--label", "GG"], 5, "has no label 'GG'\n  Did you mean 'G'?"),
-        (
-            ["good_1", "--grep", "("],
-            2,
-            "'(' is no regular expression: missing ), unterminated subpattern at character 1",
-        ),
-        ([], 2, "name one job"),
-        (["good_1", "--failed"], 2, "name one job"),
-        (["--failed", "--follow"], 2, "--follow requires one JOB"),
-        (["good_1", "--paths", "--tail", "3"], 2, "--paths excludes"),
-        (["good_1", "--tail", "-1"], 2, "--tail"),
-        (["999"], 5, "has no job '999'"),
-        ([""], 2, "name one job"),
-    ],
-)
-def test_what_cannot_be_printed(arguments: list[str], status: int, words: str, cli: Cli, write_run: WriteRun) -> None:
+NOT_PRINTED = [
+    (["goood_1"], 5, "has no job 'goood_1'\n  Did you mean 'good_1'?"),
+    (["bad"], 5, "is the beginning of 2 job names"),
+    (["G"], 5, "'G' is a label; a job is named like 'good_1'"),
+    (["late"], 5, "job 'late' has no log: no attempt of it has begun\n  Why that is: longshore explain"),
+    (["bad_1", "--attempt", "7"], 5, "no log of an attempt 7\n  It has logs of: 1, 2."),
+    (["--label", "GG"], 5, "has no label 'GG'\n  Did you mean 'G'?"),
+    (
+        ["good_1", "--grep", "("],
+        2,
+        "'(' is no regular expression: missing ), unterminated subpattern at character 1",
+    ),
+    ([], 2, "name one job"),
+    (["good_1", "--failed"], 2, "name one job"),
+    (["--failed", "--follow"], 2, "--follow requires one JOB"),
+    (["good_1", "--paths", "--tail", "3"], 2, "--paths excludes"),
+    (["good_1", "--tail", "-1"], 2, "--tail"),
+    (["999"], 5, "has no job '999'"),
+    ([""], 2, "name one job"),
+]
+"""Arguments, exit status, and words of the refusal."""
+
+
+def test_what_cannot_be_printed(cli: Cli, write_run: WriteRun) -> None:
     finished(cli, write_run)
-    ran = cli("logs", "@last", *arguments)
-    assert (ran.returncode, ran.stdout) == (status, "")
-    assert words in ran.stderr
+    for arguments, status, words in NOT_PRINTED:
+        ran = cli("logs", "@last", *arguments)
+        assert (ran.returncode, ran.stdout) == (status, ""), arguments
+        assert words in ran.stderr, arguments
 
 
 def test_one_log_that_cannot_be_read_does_not_hide_the_others(cli: Cli, write_run: WriteRun) -> None:

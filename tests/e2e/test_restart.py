@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import pytest
 from tests.command import Cli
 from tests.waiting import engine_of
 from tests.workflows import Tasks, WriteRun, in_place
@@ -161,32 +160,31 @@ def test_what_is_set_of_all_is_part_of_the_restart(cli: Cli, write_run: WriteRun
     assert "with requestMemory=20" in cli("explain", run, "c").stdout
 
 
-@pytest.mark.parametrize(
-    ("options", "status", "words"),
-    [
-        (("--label", "B"), 2, "add --set KEY=VALUE"),
-        (("--job", "b"), 2, "add --set KEY=VALUE"),
-        (("--set", "requestMemry=20"), 2, "Did you mean 'requestMemory'?"),
-        (("--set", "requestMemory"), 2, "'requestMemory' is no KEY=VALUE"),
-        (("--from", "calibrat"), 5, "Did you mean 'calibrate'?"),
-        (("--set", "requestMemory=20", "--label", "calibrat"), 5, "Did you mean 'calibrate'?"),
-        (("--set", "requestMemory=20", "--job", "visit_3"), 5, "Did you mean 'visit_1'?"),
-        (("--set", "requestMemory=20"), 6, "every job of run"),
-        (
-            ("--set", "requestMemory=20", "--from", "last", "--label", "calibrate"),
-            6,
-            "no job of 'calibrate' runs again",
-        ),
-    ],
-)
-def test_what_cannot_be_done_is_refused_with_the_way_out(
-    cli: Cli, write_run: WriteRun, options: tuple[str, ...], status: int, words: str
-) -> None:
+REFUSED: list[tuple[tuple[str, ...], int, str]] = [
+    (("--label", "B"), 2, "add --set KEY=VALUE"),
+    (("--job", "b"), 2, "add --set KEY=VALUE"),
+    (("--set", "requestMemry=20"), 2, "Did you mean 'requestMemory'?"),
+    (("--set", "requestMemory"), 2, "'requestMemory' is no KEY=VALUE"),
+    (("--from", "calibrat"), 5, "Did you mean 'calibrate'?"),
+    (("--set", "requestMemory=20", "--label", "calibrat"), 5, "Did you mean 'calibrate'?"),
+    (("--set", "requestMemory=20", "--job", "visit_3"), 5, "Did you mean 'visit_1'?"),
+    (("--set", "requestMemory=20"), 6, "every job of run"),
+    (
+        ("--set", "requestMemory=20", "--from", "last", "--label", "calibrate"),
+        6,
+        "no job of 'calibrate' runs again",
+    ),
+]
+"""Options, exit status, and words of the refusal."""
+
+
+def test_what_cannot_be_done_is_refused_with_the_way_out(cli: Cli, write_run: WriteRun) -> None:
     tasks: Tasks = {"visit_1": ("calibrate", []), "sum": ("last", ["visit_1"])}
     run = cli("submit", write_run("runQuantumCommand: 'true'\nrequestMemory: 10\n", tasks), "--wait", "--json").json
-    again = cli("restart", run["submit_dir"], *options)
-    assert (again.returncode, "Traceback" in again.stderr) == (status, False)
-    assert words in " ".join(again.stderr.split())
+    for options, status, words in REFUSED:
+        again = cli("restart", run["submit_dir"], *options)
+        assert (again.returncode, "Traceback" in again.stderr) == (status, False), options
+        assert words in " ".join(again.stderr.split()), options
 
 
 def test_a_finished_run_has_nothing_to_do(cli: Cli, write_run: WriteRun) -> None:
