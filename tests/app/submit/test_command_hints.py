@@ -34,6 +34,7 @@ DOUBLED = " If no variable is meant, double the braces: '{{%s}}'."
             "A final job has no datasets and no dimensions: write the path." + DOUBLED % "sample",
         ),
         ("wc {r1}", "wc {input}", "Did you mean '{r1}'?" + DOUBLED % "input"),
+        ("> {n}", "> {output}", "Did you mean '{n}'? If the collection is meant, define 'payload.output'."),
         ("wc {r1}", "wc {threads}", "Did you mean '$LONGSHORE_JOB_CPUS'?" + DOUBLED % "threads"),
         ("inputs: [n], ", "", "Add 'n' to the inputs of 'merge'."),
         (
@@ -59,3 +60,10 @@ def test_the_hint_of_a_wrong_command(
     path = tmp_path / "run.yaml"
     path.write_text(TEXT.replace(old, new), "utf-8")
     assert lint_file(path, now=0).findings[0].hint == hint
+
+
+def test_output_that_the_configuration_defines_is_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "run.yaml"
+    path.write_text("pipeline: {tasks: {a: {command: 'echo {output}'}}}\npayload: {output: mine}\n", "utf-8")
+    assert not [each for each in lint_file(path, now=0).findings if "collection" in each.message]

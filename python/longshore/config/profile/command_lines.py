@@ -11,13 +11,13 @@ from typing import Final, TypeAlias
 
 from longshore.config.profile.placeholder_advice import placeholder_advice
 from longshore.config.values.interpolate import Interpolator
-from longshore.config.values.merge import Node, to_node
+from longshore.config.values.merge import PACKAGED_LAYERS, Node, to_node
 from longshore.config.values.quantities import parse_bool
 from longshore.config.values.quoting import quote_node, quoting_hint
 from longshore.config.values.scope import RawValue, Scope, empty_text
 from longshore.config.values.search import Config
 from longshore.config.values.shell_contexts import PLAIN, Quotation, ShellContext, shell_contexts
-from longshore.config.values.templates import Field, Template, expand_env, quote_value, undelay_env
+from longshore.config.values.templates import Field, Template, expand_env, quote_value, split_fields, undelay_env
 from longshore.errors import ConfigError, UndefinedVariableError
 from longshore.origin import Origin
 
@@ -88,6 +88,9 @@ def read_command_template(config: Config, scope: Scope, default: Node | None) ->
     lazy = (
         setting is None or setting.value is None or parse_bool(setting.plain_value(), "useLazyCommands", setting.origin)
     )
+    if key == "command":
+        for node in nodes:
+            _refuse_collection(node, config, scope)
     if not isinstance(hit.value, list):
         line = interpolate_shell_line(str(hit.value), hit.origin, config, scope, lazy=lazy)
         # Tasks of quantum graphs have no command of their own, and lines for them are as in BPS.
@@ -156,6 +159,21 @@ def _shell_program_paths(line: str) -> str:
         return f"${{{variable}:+${{{variable}}}/bin/}}{found['program']}"
 
     return _PROGRAM.sub(either, line)
+
+
+def _refuse_collection(node: Node, config: Config, scope: Scope) -> None:
+    """Refuse ``{output}`` in a command of a pipeline unless a user defined it: a collection is no file."""
+    if "output" in scope.free or not any(
+        isinstance(part, Field) and part.name == "output" for part in split_fields(str(node.value))
+    ):
+        return
+    hit = config.lookup("output", scope)
+    if hit is not None and hit.origin is not None and hit.origin.layer in PACKAGED_LAYERS:
+        raise UndefinedVariableError(
+            "the command uses '{output}', which is no file of the task, but BPS's name of the run's collection",
+            origin=node.origin,
+            hint=f"{placeholder_advice('output', config, scope)} If the collection is meant, define 'payload.output'.",
+        )
 
 
 def _map_literals(template: Template, change: Callable[[str], str]) -> Template:
