@@ -13,6 +13,8 @@ from tests.fuzz.kind import ROOT, Files, Kind, NotReadError, Step
 from tests.fuzz.mutate import SCALARS, mutate_text
 
 from longshore.batch.commands.client import BatchClient
+from longshore.batch.native.derive_events import derive_events
+from longshore.batch.native.observe import NativeObserver, NativeRecord
 from longshore.batch.records import BatchRecord, BatchRecords
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.job_table import JobTable
@@ -46,8 +48,6 @@ from longshore.services.slurm.commands.parse import (
     submitted_id,
 )
 from longshore.services.slurm.dialect import SlurmDialect
-from longshore.services.slurm.native.derive_events import derive_events
-from longshore.services.slurm.native.observe import NativeObserver, NativeRecord
 from longshore.world.files.atomic import create_file
 from longshore.world.processes.shell import ProgramResult
 

@@ -23,7 +23,7 @@ _ALWAYS_MANY: Final = {
     ("model/tasks/dag.py", "nodes"),
     ("plan/transform.py", "files"),
     ("services/slurm/check.py", "jobs"),
-    ("services/slurm/native/native_run.py", "jobs"),
+    ("batch/native/native_run.py", "jobs"),
     ("world/read/yaml_includes.py", "files"),
 }
 

@@ -14,9 +14,11 @@ from typing import ClassVar, Final, Protocol
 import msgspec
 
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
+from longshore.batch.records import BatchRecord
 from longshore.contract.batch import Batch, Urgency
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.model.values import YamlValue
+from longshore.model.workflow.request import Request
 from longshore.world.processes.shell import ProgramResult
 
 SHORT_S: Final = 15.0
@@ -103,6 +105,21 @@ class BatchScripts(Protocol):
         ...
 
 
+class EngineJobSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """Job that runs the engine of a run, and is started again when its node fails or its time limit ends.
+
+    `settings` are those of the job in the service's words. `command` is a line of shell without ``--by``, whose value
+    is `by` at the first start. `warning_s` is how many seconds before the time limit it wants USR1; 0 for no limit.
+    """
+
+    name: str
+    request: Request
+    settings: Mapping[str, YamlValue]
+    by: str
+    command: str
+    warning_s: int = 0
+
+
 class Dialect(ABC):
     """One workload manager, for one site: `settings` is the service's own map."""
 
@@ -139,6 +156,10 @@ class Dialect(ABC):
     @abstractmethod
     def scripts(self, run: RunPaths, settings: Mapping[str, object], facts: ClusterFacts | None) -> BatchScripts:
         """Return the writer of a run's scripts; `settings` are the executor's."""
+
+    @abstractmethod
+    def engine_script(self, spec: EngineJobSpec, run: RunPaths, settings: Mapping[str, object], template: str) -> str:
+        """Render the script of the engine's job; raises `ConfigError` when the settings are invalid."""
 
     @abstractmethod
     def submit_call(self, script: str, options: Sequence[str]) -> ProgramCall:
@@ -204,10 +225,39 @@ class Dialect(ABC):
     def cancel_named_call(self, name: str, user: str) -> ProgramCall:
         """Return the call that cancels all jobs of a name."""
 
-    def release_calls(self, jobs: Iterable[int]) -> Iterator[ProgramCall]:
-        """Return calls that release held jobs; none where nothing is submitted held."""
-        return iter(())
-
     def priority_calls(self, priorities: Mapping[int, int]) -> Iterator[ProgramCall]:
         """Return calls that change the priority of waiting jobs, by their ids; none where that cannot be done."""
         return iter(())
+
+
+class DependencyDialect(Dialect):
+    """A workload manager that can keep the dependencies of a graph by itself (``mode: native``).
+
+    All options stand beside those in the script of a batch.
+    """
+
+    @abstractmethod
+    def hold_options(self) -> tuple[str, ...]:
+        """Return options that submit a job held, until `release_calls` release it."""
+
+    @abstractmethod
+    def after_success_options(
+        self, parents: Sequence[Sequence[int]], records: Mapping[int, tuple[BatchRecord, int]]
+    ) -> tuple[str, ...]:
+        """Return options that start a batch once its parents have succeeded, and remove it once one has failed.
+
+        `parents` holds the parents' indices per member: the same for all, or at the member's own place in other
+        batches. `records` holds the batch of each submitted job, and its position in the batch.
+        """
+
+    @abstractmethod
+    def after_end_options(self, jobs: Sequence[int]) -> tuple[str, ...]:
+        """Return options that start a job once these are over, however they ended."""
+
+    @abstractmethod
+    def release_calls(self, jobs: Iterable[int]) -> Iterator[ProgramCall]:
+        """Return calls that release held jobs."""
+
+    @abstractmethod
+    def is_held(self, row: AccountRow) -> bool:
+        """Whether the controller's answer on a job says that it is held."""

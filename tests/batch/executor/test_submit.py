@@ -15,6 +15,7 @@ from tests.waiting import eventually
 
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.executor.executor import BatchExecutor
+from longshore.batch.settings import on_submit_error
 from longshore.contract.batch import (
     Accepted,
     Batch,
@@ -32,7 +33,7 @@ from longshore.errors import ConfigError
 from longshore.model.run.event import Ended
 from longshore.model.workflow.request import MIB, Request
 from longshore.services.slurm.dialect import SlurmDialect
-from longshore.services.slurm.render.batch_script import TEMPLATE, on_submit_error
+from longshore.services.slurm.render.batch_script import TEMPLATE
 from longshore.services.slurm.service import SlurmService
 from longshore.world.plugins import template_texts
 from longshore.world.processes.shell import ProgramResult
@@ -170,9 +171,9 @@ def test_a_cluster_that_is_not_reached_refuses_nothing(tmp_path: Path) -> None:
 
 
 def test_what_a_refusal_ends_is_checked() -> None:
-    assert (on_submit_error({}), on_submit_error({"onSubmitError": "run"})) == ("job", "run")
+    assert (on_submit_error("slurm", {}), on_submit_error("slurm", {"onSubmitError": "run"})) == ("job", "run")
     with pytest.raises(ConfigError, match="must be 'job' or 'run', not 'all'"):
-        on_submit_error({"onSubmitError": "all"})
+        on_submit_error("slurm", {"onSubmitError": "all"})
 
 
 @pytest.mark.parametrize(

@@ -137,10 +137,6 @@ class BatchClient:
         """Cancel all jobs of a name."""
         return self._run(self.dialect.cancel_named_call(name, user_name()))
 
-    def release(self, jobs: Iterable[int]) -> ProgramResult | None:
-        """Release held jobs; return the first failed call, or ``None``."""
-        return self.run_all(self.dialect.release_calls(jobs))
-
     def set_priorities(self, priorities: Mapping[int, int]) -> ProgramResult | None:
         """Change the priority of waiting jobs; ignores jobs that are gone."""
         return self.run_all(self.dialect.priority_calls(priorities))

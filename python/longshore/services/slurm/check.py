@@ -9,16 +9,16 @@ import msgspec
 from jinja2 import TemplateError
 
 from longshore.batch.commands.poll_schedule import poll_schedule
+from longshore.batch.engine_job import TEMPLATE as ENGINE_TEMPLATE
+from longshore.batch.engine_job import engine_request, engine_script, wants_engine_job
+from longshore.batch.settings import max_wait_s, on_submit_error, wants_native
 from longshore.contract.batch import Batch
 from longshore.contract.context import Context, Problem, Site
 from longshore.errors import ConfigError
 from longshore.model.workflow.job import Job, shared_parts_key
 from longshore.model.workflow.request import MIB
-from longshore.services.slurm.native.derive_events import NATIVE_WARNING
-from longshore.services.slurm.native.engine_job import TEMPLATE as ENGINE_TEMPLATE
-from longshore.services.slurm.native.engine_job import engine_request, engine_script, wants_engine_job
-from longshore.services.slurm.native.native_run import wants_native
-from longshore.services.slurm.render.batch_script import TEMPLATE, batch_script, max_wait_s, on_submit_error
+from longshore.services.slurm.dialect import SlurmDialect
+from longshore.services.slurm.render.batch_script import TEMPLATE, batch_script
 from longshore.services.slurm.render.nice import scale
 from longshore.services.slurm.render.sbatch_options import SlurmMap, check_names, slurm_map
 
@@ -44,14 +44,15 @@ def check_site(ctx: Context) -> Iterator[Problem]:
         check_names(slurm)
         scale(slurm)
         poll_schedule(SETTINGS_KEY, slurm)
-        on_submit_error(slurm)
-        max_wait_s(slurm)
-        native = wants_native(ctx.site.settings)
-        if wants_engine_job(ctx.site.settings) or native:
-            _, own_settings = engine_request(slurm)
+        on_submit_error(SETTINGS_KEY, slurm)
+        max_wait_s(SETTINGS_KEY, slurm)
+        native = wants_native(SETTINGS_KEY, ctx.site.settings)
+        if wants_engine_job(SETTINGS_KEY, ctx.site.settings) or native:
+            _, own_settings = engine_request(SETTINGS_KEY, slurm)
             check_names(own_settings)
             template = ctx.templates[ENGINE_TEMPLATE.name.removesuffix(".j2")]
             engine_script(
+                SlurmDialect(slurm),
                 ctx.paths,
                 executor_settings(ctx),
                 template,
@@ -75,7 +76,7 @@ def check_site(ctx: Context) -> Iterator[Problem]:
 
 def check_native_mode(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
     """Find parts of a workflow that need an engine, when the site hands whole graphs to Slurm."""
-    if workflow.orderings and wants_native(ctx.site.settings):
+    if workflow.orderings and wants_native(SETTINGS_KEY, ctx.site.settings):
         names = ", ".join(f"'{ordering.name}'" for ordering in workflow.orderings)
         yield Problem(
             message=f"mode: native cannot have groups of jobs run one after another, as 'ordering' wants ({names})",
@@ -109,7 +110,7 @@ def check_job_settings(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
             continue
         try:
             check_names(job.settings.service_settings)
-            max_wait_s(job.settings.service_settings)
+            max_wait_s(SETTINGS_KEY, job.settings.service_settings)
             batch_script(batch, settings, ctx.paths, template)
         except ConfigError as error:
             yield msgspec.structs.replace(found, message=f"job '{job.name}': {error.message}", hint=error.hint)
@@ -174,3 +175,10 @@ def executor_settings(ctx: Context) -> dict[str, Any]:
     if lines := (site_settings.get("setup") or {}).get("submit"):
         settings["setup"] = list(lines)
     return settings
+
+
+NATIVE_WARNING: Final = (
+    "mode: native hands the whole graph to Slurm: no job is tried again or gets more memory, nothing of the run can be "
+    "held, throttled or set, success is exit code 0, and no order but that of Slurm holds"
+)
+"""Warning, in a line, of what native runs do not support."""

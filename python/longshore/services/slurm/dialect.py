@@ -6,12 +6,24 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
-from longshore.batch.dialect import SHORT_S, SUBMIT_S, BatchScripts, Dialect, ProgramCall, Programs, SubmissionReply
+from longshore.batch.dialect import (
+    SHORT_S,
+    SUBMIT_S,
+    BatchScripts,
+    DependencyDialect,
+    EngineJobSpec,
+    ProgramCall,
+    Programs,
+    SubmissionReply,
+)
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
+from longshore.batch.records import BatchRecord
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.services.slurm.commands import parse
 from longshore.services.slurm.commands.states import STATES
 from longshore.services.slurm.render.batch_script import ScriptWriter
+from longshore.services.slurm.render.dependencies import dependency_value
+from longshore.services.slurm.render.engine_script import engine_script
 from longshore.world.processes.shell import ProgramResult
 
 _SLURM_VARIABLE: Final = re.compile(r"(SLURM|SBATCH|SQUEUE|SACCT|SCANCEL|SALLOC|SRUN|SINFO|PMI|PMIX)_?\w*")
@@ -23,7 +35,7 @@ _TASKS_PER_CALL: Final = 100
 """Tasks of one array that are queried individually; beyond that, the whole array is queried."""
 
 
-class SlurmDialect(Dialect):
+class SlurmDialect(DependencyDialect):
     """Slurm, as its site's map (``config``, ``clusters``) selects it."""
 
     name: ClassVar[str] = "slurm"
@@ -61,6 +73,10 @@ class SlurmDialect(Dialect):
     def scripts(self, run: RunPaths, settings: Mapping[str, object], facts: ClusterFacts | None) -> BatchScripts:
         """Return the writer of a run's scripts."""
         return ScriptWriter(run, settings, facts)
+
+    def engine_script(self, spec: EngineJobSpec, run: RunPaths, settings: Mapping[str, object], template: str) -> str:
+        """Render the script of the engine's job."""
+        return engine_script(spec, run, settings, template)
 
     def submit_call(self, script: str, options: Sequence[str]) -> ProgramCall:
         """Return a call of sbatch, which reads the script from its input."""
@@ -154,6 +170,27 @@ class SlurmDialect(Dialect):
         # scontrol reads commands from its input, and continues after a failed one.
         lines = "".join(f"update JobId={job} Nice={nice}\n" for job, nice in priorities.items())
         yield ProgramCall(("scontrol", *self._cluster_option), stdin=lines)
+
+    # ----------------------------------------------------------------------------------------------- dependencies
+
+    def hold_options(self) -> tuple[str, ...]:
+        """Return the option that submits a job held."""
+        return ("--hold",)
+
+    def after_success_options(
+        self, parents: Sequence[Sequence[int]], records: Mapping[int, tuple[BatchRecord, int]]
+    ) -> tuple[str, ...]:
+        """Return the options that start a batch after its parents' success."""
+        value = dependency_value(parents, records)
+        return (f"--dependency={value}", "--kill-on-invalid-dep=yes") if value else ()
+
+    def after_end_options(self, jobs: Sequence[int]) -> tuple[str, ...]:
+        """Return the options that start a job after the end of others."""
+        return (f"--dependency=afterany:{':'.join(map(str, jobs))}", "--kill-on-invalid-dep=yes")
+
+    def is_held(self, row: AccountRow) -> bool:
+        """Whether scontrol shows a job as held."""
+        return row.state == "PENDING" and "Held" in row.reason
 
     def release_calls(self, jobs: Iterable[int]) -> Iterator[ProgramCall]:
         """Return calls of scontrol that release held jobs."""

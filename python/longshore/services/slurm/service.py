@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import msgspec
 
 from longshore.batch.commands.client import BatchClient
+from longshore.batch.engine_job import TEMPLATE as ENGINE_TEMPLATE
+from longshore.batch.engine_job import EngineJob, wants_engine_job
 from longshore.batch.executor.executor import BatchExecutor
 from longshore.batch.jobs import QueuePhase
+from longshore.batch.native.native_run import NativeRun
+from longshore.batch.settings import own_map, wants_native
 from longshore.contract.capabilities import BackendOptions, LauncherLine, PartialJournal, Recoverable
 from longshore.contract.context import Context, Mark, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.executor import Executor
@@ -39,9 +43,6 @@ from longshore.services.slurm.check import (
     note_small_arrays,
 )
 from longshore.services.slurm.dialect import SlurmDialect
-from longshore.services.slurm.native.engine_job import TEMPLATE as ENGINE_TEMPLATE
-from longshore.services.slurm.native.engine_job import EngineJob, wants_engine_job
-from longshore.services.slurm.native.native_run import NativeRun, wants_native
 from longshore.services.slurm.ping import ping
 from longshore.services.slurm.render.backend_options import backend_values
 from longshore.services.slurm.render.batch_script import TEMPLATE
@@ -109,10 +110,10 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
     def start_engine(self, run: RunPaths, by: str) -> str:
         """Start an engine here or as a Slurm job, or submit the whole graph, as the site's settings say."""
         settings = read_settings(run).executor
-        if by == "submit" and wants_native(settings):
-            return NativeRun(run, _client(settings), settings).submit(engine_command(run))
+        if by == "submit" and wants_native(SETTINGS_KEY, settings):
+            return _native_run(run, settings).submit(engine_command(run))
         # A run that is being cancelled must not wait in a queue for an engine.
-        if by == "cancel" or not wants_engine_job(settings):
+        if by == "cancel" or not wants_engine_job(SETTINGS_KEY, settings):
             return super().start_engine(run, by)
         return EngineJob(run, _client(settings)).start(settings, by, engine_command(run))
 
@@ -123,9 +124,9 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
         """
         settings = read_settings(run).executor
         card = read_card(run)
-        if card.submissions or not wants_native(settings):
+        if card.submissions or not wants_native(SETTINGS_KEY, settings):
             return None
-        note = NativeRun(run, _client(settings), settings).recover()
+        note = _native_run(run, settings).recover()
         if note is None:
             return None
         return Submission(id=card.id, by="submit", at=time.time(), user=user_name(), host=host_name(), notes=(note,))
@@ -193,7 +194,7 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
 
     def why_not_reused(self, ctx: Context) -> str:
         """Return why a run without an engine cannot begin with results: Slurm gets all of its jobs."""
-        is_native = wants_native(ctx.settings.get("executor", {}))
+        is_native = wants_native(SETTINGS_KEY, ctx.settings.get("executor", {}))
         return "with 'mode: native', Slurm gets all jobs of a run" if is_native else ""
 
     def steer(self, run: RunPaths, intervention: Intervention) -> bool:
@@ -245,15 +246,15 @@ class SlurmService(EngineService, Recoverable, PartialJournal, LauncherLine, Bac
             settings = read_settings(run).executor
         except RunUnreadableError:
             return None
-        native = NativeRun(run, _client(settings), settings)
-        return native if wants_native(settings) and native.is_open else None
+        native = _native_run(run, settings)
+        return native if wants_native(SETTINGS_KEY, settings) and native.is_open else None
 
     def _engine_job(self, run: RunPaths) -> EngineJob | None:
         try:
             settings = read_settings(run).executor
         except RunUnreadableError:
             return None
-        return EngineJob(run, _client(settings)) if wants_engine_job(settings) else None
+        return EngineJob(run, _client(settings)) if wants_engine_job(SETTINGS_KEY, settings) else None
 
     def ping(self, ctx: Context) -> PingReport:
         """Return what the cluster reports on itself and on the site's settings; submits nothing."""
@@ -272,6 +273,13 @@ def _digest(lines: list[bytes]) -> str:
     return sha256(b"".join(lines)).hexdigest()[:16]
 
 
+def _native_run(run: RunPaths, settings: Mapping[str, Any]) -> NativeRun:
+    return NativeRun(run, _client(settings), _dialect(settings), settings)
+
+
+def _dialect(settings: Mapping[str, Any]) -> SlurmDialect:
+    return SlurmDialect(own_map(SETTINGS_KEY, settings))
+
+
 def _client(settings: Mapping[str, Any]) -> BatchClient:
-    dialect = SlurmDialect(settings.get(SETTINGS_KEY) or {})
-    return BatchClient(dialect, setup=settings.get("setup") or (), inherit=settings.get("inherit") or "all")
+    return BatchClient(_dialect(settings), setup=settings.get("setup") or (), inherit=settings.get("inherit") or "all")

@@ -9,11 +9,10 @@ from typing import Final, cast
 import msgspec
 
 from longshore.batch.jobs import ClusterFacts
-from longshore.config.values.quantities import parse_walltime
+from longshore.batch.settings import max_wait_s, on_submit_error
 from longshore.contract.batch import Batch, Urgency
 from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import WRAPPER, BatchFiles
-from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.workflow.request import Request
 from longshore.services.slurm.render import templates
@@ -33,6 +32,7 @@ from longshore.services.slurm.render.sbatch_options import (
 from longshore.world.runs.manifests import submission_paths
 
 TEMPLATE: Final = PurePosixPath("wms", "batch.sh.j2")
+_SERVICE: Final = "slurm"
 
 
 class ScriptWriter:
@@ -64,7 +64,7 @@ class ScriptWriter:
 
     def max_wait_s(self, batch: Batch) -> float | None:
         """Return the longest wait of members in the queue; ``None`` for no limit."""
-        return max_wait_s(merge_settings(self._settings, batch.settings))
+        return max_wait_s(_SERVICE, merge_settings(self._settings, batch.settings))
 
     def nice(self, urgency: Urgency) -> int | None:
         """Return the nice value for an urgency; ``None`` where the site does not say ``use_nice``."""
@@ -83,7 +83,7 @@ class ScriptWriter:
     @property
     def stops_run(self) -> bool:
         """Whether a refusal ends the run, and not only the refused jobs."""
-        return on_submit_error(self._slurm) == "run"
+        return on_submit_error(_SERVICE, self._slurm) == "run"
 
 
 def batch_script(
@@ -132,31 +132,6 @@ def batch_name(settings: Mapping[str, object], tag: str) -> str:
 def merge_settings(settings: Mapping[str, object], own: SlurmMap) -> dict[str, YamlValue]:
     """Merge the jobs' map over the site's, with every name in its first spelling."""
     return {**normalize_names(slurm_map(settings)), **normalize_names(own)}
-
-
-def max_wait_s(own: SlurmMap) -> float | None:
-    """Return the longest wait in the queue by the merged maps of site and job; ``None`` for no limit.
-
-    Raises `ConfigError` when the value is no time.
-    """
-    value = own.get("maxpendtime")
-    return None if value is None else parse_walltime(value, "slurm.maxpendtime")
-
-
-def on_submit_error(slurm: SlurmMap) -> str:
-    """Return what a refusal ends: the ``job`` or the ``run``."""
-    return choice(slurm, "onSubmitError", "job", "run")
-
-
-def choice(slurm: SlurmMap, name: str, usual: str, other: str) -> str:
-    """Read a key of the map ``slurm:`` that allows two words, `usual` (the default) and `other`.
-
-    Raises `ConfigError` for any other value.
-    """
-    said = slurm.get(name) or usual
-    if said not in (usual, other):
-        raise ConfigError(f"'slurm.{name}' must be '{usual}' or '{other}', not '{said}'")
-    return str(said)
 
 
 def is_heterogeneous(settings: Mapping[str, object], own: SlurmMap) -> bool:

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from tests.services.slurm.scripts import directives
 
+from longshore.batch.engine_job import engine_request, engine_script, wants_engine_job
 from longshore.contract.context import RunPaths
 from longshore.errors import ConfigError
-from longshore.services.slurm.native.engine_job import engine_request, engine_script, wants_engine_job
+from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.service import SlurmService
 from longshore.world.plugins import template_texts
 
@@ -20,9 +21,9 @@ RUN = RunPaths(Path("/data/a 'run'"))
 
 def made(site: dict[str, Any]) -> str:
     command = ["/opt/python", "-m", "longshore", "drive", str(RUN.root)]
-    return engine_script(
-        RUN, site, template_texts(SlurmService)["engine.sh"], run_token="k7f3a-1", by="submit", command=command
-    )
+    template = template_texts(SlurmService)["engine.sh"]
+    dialect = SlurmDialect(site["slurm"])
+    return engine_script(dialect, RUN, site, template, run_token="k7f3a-1", by="submit", command=command)
 
 
 def test_it_is_small_and_requeued() -> None:
@@ -67,10 +68,10 @@ def test_its_own_words_win_and_it_is_warned() -> None:
 
 
 def test_who_wants_it() -> None:
-    assert not wants_engine_job({})
-    assert not wants_engine_job({"slurm": {"engineAs": "process"}})
-    assert wants_engine_job({"slurm": {"engineAs": "job"}})
-    assert engine_request({})[0].walltime_s is None
+    assert not wants_engine_job("slurm", {})
+    assert not wants_engine_job("slurm", {"slurm": {"engineAs": "process"}})
+    assert wants_engine_job("slurm", {"slurm": {"engineAs": "job"}})
+    assert engine_request("slurm", {})[0].walltime_s is None
 
 
 @pytest.mark.parametrize(
@@ -83,4 +84,4 @@ def test_who_wants_it() -> None:
 )
 def test_what_cannot_be_meant(slurm: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
-        wants_engine_job({"slurm": slurm})
+        wants_engine_job("slurm", {"slurm": slurm})

@@ -1,4 +1,4 @@
-"""The engine as a Slurm job: a small job, requeued when its node fails or its time limit ends."""
+"""The engine as a job of the workload manager: a small job, requeued when its node fails or its time limit ends."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Final
 import msgspec
 
 from longshore.batch.commands.client import BatchClient
+from longshore.batch.dialect import Dialect, EngineJobSpec
 from longshore.batch.jobs import AccountRow, QueuePhase, TaskId
+from longshore.batch.settings import choice, own_map
 from longshore.config.values.quantities import parse_walltime
-from longshore.contract.batch import Batch
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.journal.chain import lives
 from longshore.engine.rundir.liveness import last_log_line
@@ -21,16 +22,6 @@ from longshore.errors import ConfigError, SubmissionRefusedError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.values import YamlValue
 from longshore.model.workflow.request import MIB, Request
-from longshore.services.slurm.render.batch_script import choice, merge_settings
-from longshore.services.slurm.render.sbatch_options import (
-    SbatchOptions,
-    SlurmMap,
-    components,
-    omitted_options,
-    raw_options,
-    slurm_map,
-)
-from longshore.services.slurm.render.templates import Script, job_name, rendered
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.read_file import read_file
 from longshore.world.processes.query_cache import seconds_since_boot
@@ -42,7 +33,7 @@ _RECORD_PATH: Final = PurePosixPath("wms", "engine-job.json")
 _MEMORY_B: Final = 1024 * MIB
 """Memory for a run of about a million jobs."""
 _WARNING_S: Final = 120
-"""Seconds before the time limit; Slurm may send the signal up to a minute early (sbatch(1): --signal)."""
+"""Seconds before the time limit: workload managers may send the signal up to a minute early."""
 _START_WAIT_S: Final = 15.0
 """Seconds a submission waits for its engine to start; the job itself may be queued for hours."""
 _QUERY_PAUSE_S: Final = 0.5
@@ -57,92 +48,91 @@ class _EngineJobRecord(msgspec.Struct, frozen=True):
     at: float
 
 
-def wants_engine_job(settings: Mapping[str, object]) -> bool:
+def wants_engine_job(service: str, settings: Mapping[str, object]) -> bool:
     """Whether the engine of a run with these executor settings is a job; raises `ConfigError` for invalid ones."""
-    slurm = slurm_map(settings)
-    if choice(slurm, "engineAs", "process", "job") == "process":
+    own = own_map(service, settings)
+    if choice(service, own, "engineAs", "process", "job") == "process":
         return False
-    engine_request(slurm)
+    engine_request(service, own)
     return True
 
 
-def engine_request(slurm: SlurmMap) -> tuple[Request, dict[str, YamlValue]]:
-    """Return the engine's request (``time``) and its Slurm settings.
+def engine_request(service: str, own: Mapping[str, YamlValue]) -> tuple[Request, dict[str, YamlValue]]:
+    """Return the engine's request (``time``), and the settings of its job in the service's words.
 
     Raises `ConfigError` when they are invalid.
     """
-    options = slurm.get("engineJob") or {}
+    options = own.get("engineJob") or {}
     if not isinstance(options, Mapping):
         raise ConfigError(
-            f"'slurm.engineJob' must be a map, not '{options}'", hint="For example 'engineJob: {partition: long}'."
+            f"'{service}.engineJob' must be a map, not '{options}'", hint="For example 'engineJob: {partition: long}'."
         )
-    own_settings = {name: value for name, value in options.items() if name != "time"}
+    job_settings = {name: value for name, value in options.items() if name != "time"}
     span = options.get("time")
-    limit = None if span is None else parse_walltime(span, "slurm.engineJob.time")
-    return Request(cpus=1, memory_b=_MEMORY_B, walltime_s=limit), own_settings
+    limit = None if span is None else parse_walltime(span, f"{service}.engineJob.time")
+    return Request(cpus=1, memory_b=_MEMORY_B, walltime_s=limit), job_settings
 
 
 def engine_script(
-    run: RunPaths, settings: Mapping[str, object], template: str, *, run_token: str, by: str, command: Sequence[str]
+    dialect: Dialect,
+    run: RunPaths,
+    settings: Mapping[str, object],
+    template: str,
+    *,
+    run_token: str,
+    by: str,
+    command: Sequence[str],
 ) -> str:
     """Render the script of the engine's job.
 
     `run_token` begins the name of the job, `by` is the reason of the start, and `command` starts the engine;
     ``--by`` is added. Raises `ConfigError` when the settings are invalid.
     """
-    slurm = slurm_map(settings)
-    request, own_settings = engine_request(slurm)
-    options = merge_settings(
-        {"slurm": {name: slurm.get(name) for name in ("partition", "qos", "reserv", "wckey")}}, own_settings
+    request, job_settings = engine_request(dialect.name, own_map(dialect.name, settings))
+    spec = EngineJobSpec(
+        name=f"{run_token}-engine",
+        request=request,
+        settings=job_settings,
+        by=by,
+        command=" ".join(map(shlex.quote, command)),
+        warning_s=_WARNING_S if request.walltime_s else 0,
     )
-    name = f"{run_token}-engine"
-    batch = Batch(id="0", tag=name, request=request, members=())
-    account, qos = settings.get("account"), settings.get("qos")
-    defaults = SbatchOptions(account=str(account) if account else None, qos=str(qos) if qos else None)
-    signal = (f"--signal=B:USR1@{_WARNING_S}",) if request.walltime_s else ()
-    script = Script(
-        name=job_name(name, str(slurm.get("repo_key") or "")),
-        components=components(batch, options, defaults=defaults)[:1],
-        array=0,
-        raw=(*signal, *raw_options(settings.get("directives"), options.get("sbatch"))),
-        folder=str(run.root),
-        output=str(run.engine_log),
-        wrapper="",
-        table="",
-        ends="",
-        comment=f"longshore engine run={run.root.name}",
-        requeue=True,
-        omit=omitted_options(options),
-    )
-    return rendered(script, template, by=by, command=" ".join(map(shlex.quote, command)))
+    return dialect.engine_script(spec, run, settings, template)
 
 
 class EngineJob:
-    """The Slurm job that runs the engine of a run."""
+    """The job that runs the engine of a run."""
 
     def __init__(self, run: RunPaths, client: BatchClient) -> None:
         self._run = run
         self._client = client
+        self._dialect = client.dialect
+        self._title = client.dialect.title
         self._states = client.dialect.states
 
     def start(self, settings: Mapping[str, object], by: str, command: Sequence[str]) -> str:
         """Submit the engine's job; describe whether the engine has started or waits in the queue.
 
-        Raises `SubmissionRefusedError` when Slurm refuses the job or the engine does not start; the job is then
-        removed.
+        Raises `SubmissionRefusedError` when the job is refused or the engine does not start; the job is then removed.
         """
         before = len(lives(self._run.journal))
         template = (submission_paths(self._run).root / TEMPLATE).read_text("utf-8")
         try:
             script = engine_script(
-                self._run, settings, template, run_token=read_card(self._run).run_token, by=by, command=command
+                self._dialect,
+                self._run,
+                settings,
+                template,
+                run_token=read_card(self._run).run_token,
+                by=by,
+                command=command,
             )
         except ConfigError as error:
             raise SubmissionRefusedError(error.message, hint=error.hint) from error
         answer = self._client.submit(script)
-        number = self._client.dialect.submit_reply(answer).id
+        number = self._dialect.submit_reply(answer).id
         if number is None:
-            raise SubmissionRefusedError(f"Slurm does not take the engine of '{self._run.root}': {answer.why}")
+            raise SubmissionRefusedError(f"{self._title} does not take the engine of '{self._run.root}': {answer.why}")
         text = msgspec.json.encode(_EngineJobRecord(number, time.time()))
         write_atomically(self._run.root / _RECORD_PATH, text, below=self._run.root, durable=True)
         return self._wait_for_start(number, before)
@@ -153,27 +143,27 @@ class EngineJob:
         state = "PENDING"
         while time.monotonic() < deadline:
             if len(lives(self._run.journal)) > before:
-                return f"the engine is job {number} of Slurm"
+                return f"the engine is job {number} of {self._title}"
             shown = self._client.show_job(TaskId(number))
             if isinstance(shown, AccountRow):
                 state = shown.state or state
                 if self._states.phase(state) is QueuePhase.OVER and len(lives(self._run.journal)) == before:
                     raise SubmissionRefusedError(
-                        f"the engine of '{self._run.root}', job {number} of Slurm, did not begin: "
+                        f"the engine of '{self._run.root}', job {number} of {self._title}, did not begin: "
                         f"{last_log_line(self._run) or state}",
                         hint=f"Its output is in '{self._run.engine_log}'.",
                     )
             time.sleep(_QUERY_PAUSE_S)
-        return f"the engine is job {number} of Slurm, and waits in the queue"
+        return f"the engine is job {number} of {self._title}, and waits in the queue"
 
     def phase(self) -> QueuePhase | None:
-        """Return the phase of the job; ``UNKNOWN`` when Slurm does not answer, ``None`` when there is no job."""
+        """Return the phase of the job; ``UNKNOWN`` without an answer, ``None`` when there is no job."""
         record = self._read_record()
         if record is None:
             return None
         snapshot, engine_lives = read_snapshot(self._run), lives(self._run.journal)
         if snapshot and snapshot.finished and snapshot.at >= record.at and engine_lives[-1][0] == snapshot.life:
-            # The engine has finished, and Slurm is only cleaning up.
+            # The engine has finished, and its job is only being cleaned up.
             return QueuePhase.OVER
         # An answer to a query before the submission does not include it.
         submitted_at = seconds_since_boot() - max(0.0, time.time() - record.at)
@@ -185,14 +175,14 @@ class EngineJob:
         return QueuePhase.OVER if row is None else self._states.phase(row.state)
 
     def end(self) -> None:
-        """Cancel the job in any phase; raises `SubmissionRefusedError` when Slurm does not answer."""
+        """Cancel the job in any phase; raises `SubmissionRefusedError` without an answer."""
         record = self._read_record()
         if record is None:
             return
         failed = self._client.cancel([TaskId(record.id)])
         if failed is not None:
             raise SubmissionRefusedError(
-                f"the engine of '{self._run.root}', job {record.id} of Slurm, cannot be ended: {failed.why}"
+                f"the engine of '{self._run.root}', job {record.id} of {self._title}, cannot be ended: {failed.why}"
             )
         deadline = time.monotonic() + _START_WAIT_S
         while time.monotonic() < deadline:

@@ -1,14 +1,12 @@
-"""Derivation of events from the observed jobs of a native Slurm run (pure functions)."""
+"""Derivation of events from the observed jobs of a native run (pure functions)."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
 
 import msgspec
 
-from longshore.batch.records import BatchRecord
 from longshore.model.run.event import Ended, Event, Failed, Lost, Started, Steer, Submitted, Submitting
 from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
@@ -17,8 +15,8 @@ from longshore.model.workflow.request import Request
 class ObservedJob(msgspec.Struct, frozen=True, kw_only=True):
     """Observed state of one job.
 
-    `tag` is its batch's, `id` is Slurm's. `at` is the time of submission, in seconds since the epoch. `began` says
-    whether it runs or ran. `end` is ``None`` while it has not ended, or its end is unknown.
+    `tag` is its batch's, `id` is the workload manager's. `at` is the time of submission, in seconds since the
+    epoch. `began` says whether it runs or ran. `end` is ``None`` while it has not ended, or its end is unknown.
     """
 
     tag: str
@@ -46,7 +44,7 @@ def derive_events(
     """Derive the events of a run, parents before children.
 
     A job counts as dispatched once all its parents have succeeded: until then it waits in the queue for nothing but
-    these. Descendants of a failed job are never started, because Slurm cancels them.
+    these. Descendants of a failed job are never started, because the workload manager cancels them.
 
     `parents` holds the indices of each job's parents, which come before it. `final` is the index of the final job; -1
     without one.
@@ -102,7 +100,7 @@ def _failure_reason(end: Ended | Lost) -> str:
     if isinstance(end, Lost):
         return end.why
     reply = end.reason or (f"exit code {end.exit}" if end.exit is not None else f"signal {end.signal}")
-    return f"{reply}; jobs that Slurm runs by itself are not tried again"
+    return f"{reply}; jobs of a native run are not tried again"
 
 
 def group_arrays(
@@ -142,34 +140,3 @@ def group_arrays(
         placements.append((group, len(found[group])))
         found[group].append(job)
     return found
-
-
-def dependency_value(parents: Sequence[Sequence[int]], records: Mapping[int, tuple[BatchRecord, int]]) -> str:
-    """Build the value of ``sbatch --dependency`` for a batch's members.
-
-    `parents` holds the parents' indices per member: the same for all, or at the member's own place in other batches.
-    `records` holds the batch of each submitted job, and its position in the batch.
-    """
-    positions: dict[str, list[int]] = {}
-    found: dict[str, BatchRecord] = {}
-    for job in parents[0]:
-        batch_record, position = records[job]
-        positions.setdefault(batch_record.tag, []).append(position)
-        found[batch_record.tag] = batch_record
-    if any(set(each) != set(parents[0]) for each in parents):
-        return f"aftercorr:{':'.join(str(batch_record.id) for batch_record in found.values())}"
-    names: list[str] = []
-    for tag, these in positions.items():
-        batch_record = found[tag]
-        if len(these) == len(batch_record.members):
-            names.append(str(batch_record.id))
-        else:
-            names += [f"{batch_record.id}_{position}" for position in sorted(these)]
-    return f"afterok:{':'.join(names)}" if names else ""
-
-
-NATIVE_WARNING: Final = (
-    "mode: native hands the whole graph to Slurm: no job is tried again or gets more memory, nothing of the run can be "
-    "held, throttled or set, success is exit code 0, and no order but that of Slurm holds"
-)
-"""Warning, in a line, of what native runs do not support."""

@@ -8,21 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longshore.batch.native.derive_events import Cancellation, ObservedJob, derive_events, group_arrays
+from longshore.batch.native.native_run import find_missing_events
 from longshore.batch.records import BatchRecord
+from longshore.batch.settings import wants_native
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.run_state import RunState
 from longshore.errors import ConfigError
 from longshore.model.run.event import Ended, Event, Finished, Lost, Started
 from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import Request
-from longshore.services.slurm.native.derive_events import (
-    Cancellation,
-    ObservedJob,
-    dependency_value,
-    derive_events,
-    group_arrays,
-)
-from longshore.services.slurm.native.native_run import find_missing_events, wants_native
+from longshore.services.slurm.render.dependencies import dependency_value
 
 DIAMOND = ((), (0,), (0,), (1, 2))
 ME = Cancellation(who="me", at=9.0)
@@ -185,12 +181,12 @@ def test_arrays_come_after_all_that_their_members_wait_for(data: Any) -> None:
 
 
 def test_who_wants_it() -> None:
-    assert not wants_native({})
-    assert wants_native({"slurm": {"mode": "native"}})
+    assert not wants_native("slurm", {})
+    assert wants_native("slurm", {"slurm": {"mode": "native"}})
     with pytest.raises(ConfigError, match="must be 'engine' or 'native', not 'dag'"):
-        wants_native({"slurm": {"mode": "dag"}})
+        wants_native("slurm", {"slurm": {"mode": "dag"}})
     with pytest.raises(ConfigError, match="means nothing"):
-        wants_native({"slurm": {"mode": "native", "engineAs": "job"}})
+        wants_native("slurm", {"slurm": {"mode": "native", "engineAs": "job"}})
 
 
 def test_a_second_collector_records_the_end_again_and_nothing_else_twice() -> None:

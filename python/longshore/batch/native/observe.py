@@ -1,4 +1,4 @@
-"""Observation of a native Slurm run with as few queries as possible; final answers are cached."""
+"""Observation of a native run with as few queries as possible; final answers are cached."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import msgspec
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.executor.classify_end import classify_end
 from longshore.batch.jobs import AccountRow, QueuePhase, QueueRow, TaskId
+from longshore.batch.native.derive_events import ObservedJob
 from longshore.batch.records import BatchRecord, BatchRecords
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.job_wrapper import EndRecord
 from longshore.model.run.event import Ended, Lost
 from longshore.model.workflow.request import Request
-from longshore.services.slurm.native.derive_events import ObservedJob
 from longshore.world.files.read_file import read_file, read_record
 from longshore.world.processes.query_cache import seconds_since_boot
 from longshore.world.runs.run_directory import write_cached
@@ -48,7 +48,7 @@ class NativeRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FinalEnds(msgspec.Struct, kw_only=True):
-    """Cache of final answers from Slurm.
+    """Cache of final answers.
 
     `ends` holds the ends of jobs by index. `asked` is when accounting was last queried, by batch tag.
     """
@@ -138,7 +138,7 @@ class NativeObserver:
                     return shown
                 account = shown
             if account is None or self._states.phase(account.state) is not QueuePhase.OVER:
-                why = f"job {task} is gone from Slurm, and left no record of its end"
+                why = f"job {task} is gone from {self._client.dialect.title}, and left no record of its end"
                 return Lost(j=attempt[0], a=attempt[1], why=why, t=time.time())
         state = row.state if row is not None and is_over else ""
         found = classify_end(
@@ -186,7 +186,7 @@ class NativeObserver:
             time.sleep(_CACHE_READ_PAUSE_S)
             answer = self._client.queue(max_age_s=_MAX_AGE_S, not_before=submitted_at)
         if answer is None or answer.text is None:
-            return Unreachable(why=answer.why if answer else "another process is querying Slurm")
+            return Unreachable(why=answer.why if answer else "another process is querying the queue")
         return {row.id: row for row in self._client.rows(answer)}
 
 

@@ -1,6 +1,7 @@
-"""Native Slurm run: submits the whole graph with job dependencies, and collects the outcome afterwards.
+"""Native run: submits the whole graph with job dependencies, and collects the outcome afterwards.
 
-No engine runs meanwhile: readers query Slurm and the jobs' own records. A last job, the collector, writes the journal.
+No engine runs meanwhile: readers query the workload manager and the jobs' own records. A last job, the collector,
+writes the journal.
 """
 
 from __future__ import annotations
@@ -15,7 +16,12 @@ import msgspec
 
 from longshore import __version__
 from longshore.batch.commands.client import BatchClient
+from longshore.batch.dialect import BatchScripts, DependencyDialect
+from longshore.batch.engine_job import TEMPLATE as ENGINE_TEMPLATE
+from longshore.batch.engine_job import engine_script
 from longshore.batch.jobs import ClusterFacts, QueuePhase, TaskId
+from longshore.batch.native.derive_events import Cancellation, ObservedJob, derive_events, group_arrays
+from longshore.batch.native.observe import NativeObserver, NativeRecord
 from longshore.batch.records import BatchRecord, BatchRecords
 from longshore.contract.batch import Batch
 from longshore.contract.context import RunPaths, Unreachable
@@ -28,17 +34,7 @@ from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.engine.rundir.replay import replay
 from longshore.errors import ConfigError, SubmissionRefusedError, UnreachableError
 from longshore.model.run.event import FORMAT, Ended, Event, Finished, Life
-from longshore.services.slurm.native import engine_job
-from longshore.services.slurm.native.derive_events import (
-    Cancellation,
-    ObservedJob,
-    dependency_value,
-    derive_events,
-    group_arrays,
-)
-from longshore.services.slurm.native.observe import NativeObserver, NativeRecord
-from longshore.services.slurm.render.batch_script import ScriptWriter, choice, is_heterogeneous
-from longshore.services.slurm.render.sbatch_options import SlurmMap, slurm_map
+from longshore.model.values import YamlValue
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.folder import move, remove_file
 from longshore.world.files.read_file import read_file, read_record
@@ -52,25 +48,19 @@ _CANCELLED_PATH: Final = PurePosixPath("wms", "native-cancelled.json")
 _MAX_ARRAY: Final = 1000
 
 
-def wants_native(settings: Mapping[str, object]) -> bool:
-    """Whether runs with these executor settings have no engine.
-
-    Raises `ConfigError` when the setting is invalid.
-    """
-    slurm = slurm_map(settings)
-    if choice(slurm, "mode", "engine", "native") == "engine":
-        return False
-    if slurm.get("engineAs") == "job":
-        raise ConfigError("'slurm.engineAs: job' means nothing with 'slurm.mode: native', which has no engine")
-    return True
-
-
 class NativeRun:
-    """A run without an engine, whose dependencies Slurm keeps."""
+    """A run without an engine, whose dependencies the workload manager keeps.
 
-    def __init__(self, run: RunPaths, client: BatchClient, settings: Mapping[str, object]) -> None:
+    `dialect` is that of `client`; `settings` are the executor's.
+    """
+
+    def __init__(
+        self, run: RunPaths, client: BatchClient, dialect: DependencyDialect, settings: Mapping[str, object]
+    ) -> None:
         self._run = run
         self._client = client
+        self._dialect = dialect
+        self._title = dialect.title
         self._states = client.dialect.states
         self._settings = settings
         self._records = BatchRecords(run)
@@ -86,11 +76,11 @@ class NativeRun:
         """Submit all jobs; return a line that reports it.
 
         `command` collects the outcome into the journal when all jobs are over; ``--by`` is added. Raises
-        `SubmissionRefusedError` when Slurm refuses any part; all jobs are then removed.
+        `SubmissionRefusedError` when any part is refused; all jobs are then removed.
         """
         answer = self._client.query_facts()
         if isinstance(answer, Unreachable):
-            raise SubmissionRefusedError(f"Slurm does not answer: {answer.why}")
+            raise SubmissionRefusedError(f"{self._title} does not answer: {answer.why}")
         jobs = JobTable(self._run, "parents")
         submitted: list[int] = []
         try:
@@ -105,16 +95,18 @@ class NativeRun:
         except BaseException:
             self._client.cancel([TaskId(number) for number in submitted])
             raise
-        return f"{len(jobs)} jobs are in {len(submitted) - 1} arrays or jobs of Slurm's; job {collector} comes last"
+        return (
+            f"{len(jobs)} jobs are in {len(submitted) - 1} arrays or jobs of {self._title}; job {collector} comes last"
+        )
 
     def recover(self) -> str | None:
         """Continue an interrupted submission and report it; ``None`` when the run is as if never submitted.
 
         No job can have run before the roots were released, which is the last step. Until everything else is recorded,
-        the queued jobs are removed. Raises `UnreachableError` when Slurm does not answer.
+        the queued jobs are removed. Raises `UnreachableError` without an answer.
         """
         if (self._run.root / _COLLECTED_PATH).exists():
-            return "Slurm has run it to its end"
+            return f"{self._title} has run it to its end"
         try:
             batch_record = self._read_record()
         except FileNotFoundError:
@@ -131,28 +123,28 @@ class NativeRun:
         if not lives(self._run.journal):
             Journal(self._run.journal, self._life_event(1, "submit", at=batch_record.at)).close()
         self._release([root for root in batch_record.roots if self._is_held(root)])
-        return f"all of it is in Slurm's queue; job {batch_record.collector} comes last"
+        return f"all of it is in {self._title}'s queue; job {batch_record.collector} comes last"
 
     def _is_held(self, job: int) -> bool:
         shown = self._client.show_job(TaskId(job))
         if isinstance(shown, Unreachable):
             raise UnreachableError(f"the state of job {job} is unknown: {shown.why}")
-        return shown is not None and shown.state == "PENDING" and "Held" in shown.reason
+        return shown is not None and self._dialect.is_held(shown)
 
     def _release(self, roots: Sequence[int]) -> None:
-        failed = self._client.release(roots)
+        failed = self._client.run_all(self._dialect.release_calls(roots))
         if failed is not None:
-            raise SubmissionRefusedError(f"Slurm does not release the first jobs: {failed.why}")
+            raise SubmissionRefusedError(f"{self._title} does not release the first jobs: {failed.why}")
 
     def _submit_batches(self, jobs: JobTable, facts: ClusterFacts, submitted: list[int]) -> list[int]:
         """Submit all batches; return the ids of the roots, which are held."""
-        scripts = ScriptWriter(self._run, self._settings, facts)
+        scripts = self._dialect.scripts(self._run, self._settings, facts)
         run_token = read_card(self._run).run_token
         builder = MemberBuilder(jobs)
         records: dict[int, tuple[BatchRecord, int]] = {}
         roots = []
         max_array = min(_MAX_ARRAY, facts.max_array or _MAX_ARRAY)
-        for number, members in enumerate(_groups(jobs, lambda own: is_heterogeneous(self._settings, own), max_array)):
+        for number, members in enumerate(_groups(jobs, lambda own: scripts.max_batch(own, max_array) == 1, max_array)):
             settings = jobs.settings(members[0])
             batch = Batch(
                 id=str(number),
@@ -164,11 +156,10 @@ class NativeRun:
             )
             is_final = jobs.header.final and members[0] == len(jobs) - 1
             if is_final:
-                after = f"afterany:{':'.join(map(str, submitted))}" if submitted else ""
+                after = self._dialect.after_end_options(submitted) if submitted else ()
             else:
-                after = dependency_value([jobs.parents[job] for job in members], records)
-            options = [f"--dependency={after}", "--kill-on-invalid-dep=yes"] if after else ["--hold"]
-            batch_record = self._submit_batch(scripts, batch, options)
+                after = self._dialect.after_success_options([jobs.parents[job] for job in members], records)
+            batch_record = self._submit_batch(scripts, batch, after or self._dialect.hold_options())
             assert batch_record.id is not None
             submitted.append(batch_record.id)
             if not after:
@@ -176,7 +167,7 @@ class NativeRun:
             records |= {job: (batch_record, position) for position, job in enumerate(members)}
         return roots
 
-    def _submit_batch(self, scripts: ScriptWriter, batch: Batch, options: Sequence[str]) -> BatchRecord:
+    def _submit_batch(self, scripts: BatchScripts, batch: Batch, options: Sequence[str]) -> BatchRecord:
         try:
             script = scripts.text(batch)
         except ConfigError as error:
@@ -189,32 +180,34 @@ class NativeRun:
             memory_b=batch.request.memory_b,
         )
         self._records.write(batch_record, batch.members)
-        number = self._sbatch(script, options, f"job '{batch.members[0].name}'", batch_record.name)
+        number = self._submit_script(script, options, f"job '{batch.members[0].name}'", batch_record.name)
         batch_record = msgspec.structs.replace(batch_record, id=number)
         self._records.write(batch_record)
         return batch_record
 
-    def _sbatch(self, script: str, options: Sequence[str], what: str, name: str) -> int:
+    def _submit_script(self, script: str, options: Sequence[str], what: str, name: str) -> int:
         answer = self._client.submit(script, *options)
-        number = self._client.dialect.submit_reply(answer).id
+        number = self._dialect.submit_reply(answer).id
         if number is None:
             # Whether it was accepted or not, none of it may be left.
             self._client.cancel_named(name)
-            raise SubmissionRefusedError(f"Slurm does not take {what}: {answer.why}")
+            raise SubmissionRefusedError(f"{self._title} does not take {what}: {answer.why}")
         return number
 
     def _submit_collector(self, submitted: Sequence[int], command: Sequence[str]) -> int:
         """Submit the collector: the job that writes the journal when all others are over."""
         run_token = f"{read_card(self._run).run_token}-collect"
-        template = (self._run.root / engine_job.TEMPLATE).read_text("utf-8")
+        template = (self._run.root / ENGINE_TEMPLATE).read_text("utf-8")
         try:
-            script = engine_job.engine_script(
-                self._run, self._settings, template, run_token=run_token, by="resume", command=command
+            script = engine_script(
+                self._dialect, self._run, self._settings, template, run_token=run_token, by="resume", command=command
             )
         except ConfigError as error:
             raise SubmissionRefusedError(error.message, hint=error.hint) from error
-        after = [f"--dependency=afterany:{':'.join(map(str, submitted))}"] if submitted else []
-        return self._sbatch(script, after, "the job that comes last", _collector_name(read_card(self._run).run_token))
+        after = self._dialect.after_end_options(submitted) if submitted else ()
+        return self._submit_script(
+            script, after, "the job that comes last", _collector_name(read_card(self._run).run_token)
+        )
 
     # -------------------------------------------------------------------------------------------------------- read
 
@@ -241,7 +234,7 @@ class NativeRun:
         ]
 
     def phase(self) -> QueuePhase:
-        """Return the phase of the run's jobs in the queue; ``UNKNOWN`` when Slurm does not answer."""
+        """Return the phase of the run's jobs in the queue; ``UNKNOWN`` without an answer."""
         rows = NativeObserver(self._run, self._client, self._read_record()).queue()
         if isinstance(rows, Unreachable) or self._records.damaged():
             return QueuePhase.UNKNOWN
@@ -258,7 +251,7 @@ class NativeRun:
     def collect(self) -> Finished | None:
         """Write the run's outcome into its journal, once; ``None`` while jobs may still change.
 
-        Raises `SubmissionRefusedError` when Slurm does not answer.
+        Raises `SubmissionRefusedError` without an answer.
         """
         events = self.events()
         if isinstance(events, Unreachable):
@@ -284,7 +277,7 @@ class NativeRun:
     def cancel(self, *, final_too: bool) -> int:
         """Cancel all remaining jobs; return their number.
 
-        Raises `SubmissionRefusedError` when Slurm does not accept the command.
+        Raises `SubmissionRefusedError` when the command is not accepted.
         """
         records = self._records.require_all()
         rows = NativeObserver(self._run, self._client, self._read_record()).queue()
@@ -308,7 +301,7 @@ class NativeRun:
         )
         if failed is not None:
             remove_file(path, below=self._run.root)
-            raise SubmissionRefusedError(f"Slurm does not cancel the jobs: {failed.why}")
+            raise SubmissionRefusedError(f"{self._title} does not cancel the jobs: {failed.why}")
         return left
 
     def _final_tag(self) -> str | None:
@@ -360,7 +353,9 @@ def _collector_name(run_token: str) -> str:
     return f"{run_token}-collect-engine"
 
 
-def _groups(jobs: JobTable, is_single: Callable[[SlurmMap], bool], max_array: int) -> Iterator[list[int]]:
+def _groups(
+    jobs: JobTable, is_single: Callable[[Mapping[str, YamlValue]], bool], max_array: int
+) -> Iterator[list[int]]:
     """Group jobs into arrays, in the order of submission."""
     last = len(jobs) - 1 if jobs.header.final else -1
     keys = [(jobs.profile_of[job], tuple(sorted(parents))) for job, parents in enumerate(jobs.parents)]

@@ -1,0 +1,1 @@
+"""Native runs: the workload manager keeps the dependencies, and no engine runs."""

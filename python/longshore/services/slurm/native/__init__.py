@@ -1,1 +1,0 @@
-"""Native Slurm runs (Slurm keeps the dependencies), and the engine as a Slurm job."""
