@@ -13,13 +13,13 @@ from tests.live.pools import SlurmPool
 
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.executor.executor import BatchExecutor
+from longshore.batch.scripts import TEMPLATE
 from longshore.contract.context import Context, RunPaths, Site
 from longshore.contract.executor import Executor
 from longshore.contract.service import WmsService
 from longshore.engine.job_wrapper import WRAPPER
 from longshore.model.values import YamlValue
 from longshore.services.slurm.dialect import SlurmDialect
-from longshore.services.slurm.render.batch_script import TEMPLATE
 from longshore.services.slurm.service import SlurmService
 from longshore.testing.conformance.engine_service import EngineServiceConformance
 from longshore.testing.conformance.executor import ExecutorConformance

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
+from typing import Any, Final, cast
 
 from longshore.config.values.quantities import parse_walltime
+from longshore.contract.context import Context
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
+
+_SITE_KEYS: Final = ("account", "qos", "directives", "partitions")
+"""Keys of a site's description that the scripts of a dialect may read, beside the service's own map."""
+
+
+def executor_settings(service: str, ctx: Context) -> dict[str, Any]:
+    """Return the executor's settings: the run's, and those of the site over them."""
+    site_settings = ctx.site.settings
+    settings = dict(ctx.settings.get("executor", {}))
+    settings |= {name: site_settings[name] for name in (service, *_SITE_KEYS) if site_settings.get(name)}
+    if lines := (site_settings.get("setup") or {}).get("submit"):
+        settings["setup"] = list(lines)
+    return settings
 
 
 def own_map(service: str, settings: Mapping[str, object]) -> Mapping[str, YamlValue]:

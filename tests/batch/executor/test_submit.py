@@ -15,6 +15,7 @@ from tests.waiting import eventually
 
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.executor.executor import BatchExecutor
+from longshore.batch.scripts import TEMPLATE
 from longshore.batch.settings import on_submit_error
 from longshore.contract.batch import (
     Accepted,
@@ -33,7 +34,6 @@ from longshore.errors import ConfigError
 from longshore.model.run.event import Ended
 from longshore.model.workflow.request import MIB, Request
 from longshore.services.slurm.dialect import SlurmDialect
-from longshore.services.slurm.render.batch_script import TEMPLATE
 from longshore.services.slurm.service import SlurmService
 from longshore.world.plugins import template_texts
 from longshore.world.processes.shell import ProgramResult

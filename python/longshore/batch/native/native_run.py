@@ -59,7 +59,7 @@ class NativeRun:
     ) -> None:
         self._run = run
         self._client = client
-        self._dialect = dialect
+        self.dialect = dialect
         self._title = dialect.title
         self._states = client.dialect.states
         self._settings = settings
@@ -129,16 +129,16 @@ class NativeRun:
         shown = self._client.show_job(TaskId(job))
         if isinstance(shown, Unreachable):
             raise UnreachableError(f"the state of job {job} is unknown: {shown.why}")
-        return shown is not None and self._dialect.is_held(shown)
+        return shown is not None and self.dialect.is_held(shown)
 
     def _release(self, roots: Sequence[int]) -> None:
-        failed = self._client.run_all(self._dialect.release_calls(roots))
+        failed = self._client.run_all(self.dialect.release_calls(roots))
         if failed is not None:
             raise SubmissionRefusedError(f"{self._title} does not release the first jobs: {failed.why}")
 
     def _submit_batches(self, jobs: JobTable, facts: ClusterFacts, submitted: list[int]) -> list[int]:
         """Submit all batches; return the ids of the roots, which are held."""
-        scripts = self._dialect.scripts(self._run, self._settings, facts)
+        scripts = self.dialect.scripts(self._run, self._settings, facts)
         run_token = read_card(self._run).run_token
         builder = MemberBuilder(jobs)
         records: dict[int, tuple[BatchRecord, int]] = {}
@@ -156,10 +156,10 @@ class NativeRun:
             )
             is_final = jobs.header.final and members[0] == len(jobs) - 1
             if is_final:
-                after = self._dialect.after_end_options(submitted) if submitted else ()
+                after = self.dialect.after_end_options(submitted) if submitted else ()
             else:
-                after = self._dialect.after_success_options([jobs.parents[job] for job in members], records)
-            batch_record = self._submit_batch(scripts, batch, after or self._dialect.hold_options())
+                after = self.dialect.after_success_options([jobs.parents[job] for job in members], records)
+            batch_record = self._submit_batch(scripts, batch, after or self.dialect.hold_options())
             assert batch_record.id is not None
             submitted.append(batch_record.id)
             if not after:
@@ -187,7 +187,7 @@ class NativeRun:
 
     def _submit_script(self, script: str, options: Sequence[str], what: str, name: str) -> int:
         answer = self._client.submit(script, *options)
-        number = self._dialect.submit_reply(answer).id
+        number = self.dialect.submit_reply(answer).id
         if number is None:
             # Whether it was accepted or not, none of it may be left.
             self._client.cancel_named(name)
@@ -200,11 +200,11 @@ class NativeRun:
         template = (self._run.root / ENGINE_TEMPLATE).read_text("utf-8")
         try:
             script = engine_script(
-                self._dialect, self._run, self._settings, template, run_token=run_token, by="resume", command=command
+                self.dialect, self._run, self._settings, template, run_token=run_token, by="resume", command=command
             )
         except ConfigError as error:
             raise SubmissionRefusedError(error.message, hint=error.hint) from error
-        after = self._dialect.after_end_options(submitted) if submitted else ()
+        after = self.dialect.after_end_options(submitted) if submitted else ()
         return self._submit_script(
             script, after, "the job that comes last", _collector_name(read_card(self._run).run_token)
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from jinja2 import TemplateError
@@ -11,14 +11,15 @@ from jinja2 import TemplateError
 from longshore.batch.commands.poll_schedule import poll_schedule
 from longshore.batch.engine_job import TEMPLATE as ENGINE_TEMPLATE
 from longshore.batch.engine_job import engine_request, engine_script, wants_engine_job
-from longshore.batch.settings import max_wait_s, on_submit_error, wants_native
+from longshore.batch.scripts import TEMPLATE
+from longshore.batch.settings import executor_settings, max_wait_s, on_submit_error, wants_native
 from longshore.contract.batch import Batch
 from longshore.contract.context import Context, Problem, Site
 from longshore.errors import ConfigError
 from longshore.model.workflow.job import Job, shared_parts_key
 from longshore.model.workflow.request import MIB
 from longshore.services.slurm.dialect import SlurmDialect
-from longshore.services.slurm.render.batch_script import TEMPLATE, batch_script
+from longshore.services.slurm.render.batch_script import batch_script
 from longshore.services.slurm.render.nice import scale
 from longshore.services.slurm.render.sbatch_options import SlurmMap, check_names, slurm_map
 
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 
 SETTINGS_KEY: Final = "slurm"
 """Key of the service's own map."""
-_SITE_KEYS: Final = ("slurm", "account", "qos", "directives", "partitions")
-"""Keys of a site's description that the executor reads."""
 IGNORED_SETTINGS: Final = ("accountingUser", "abortReturnValue")
 """Settings of a job without an equivalent in Slurm."""
 _MANY_REQUESTS: Final = 1000
@@ -54,7 +53,7 @@ def check_site(ctx: Context) -> Iterator[Problem]:
             engine_script(
                 SlurmDialect(slurm),
                 ctx.paths,
-                executor_settings(ctx),
+                executor_settings(SETTINGS_KEY, ctx),
                 template,
                 run_token="longshore-0",
                 by="submit",
@@ -87,7 +86,7 @@ def check_native_mode(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
 
 def check_job_settings(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
     """Find jobs' settings that cannot be written into a script, by rendering one for each distinct map."""
-    settings = executor_settings(ctx)
+    settings = executor_settings(SETTINGS_KEY, ctx)
     template = ctx.templates[TEMPLATE.name.removesuffix(".j2")]
     kinds: dict[tuple[object, ...], list[Job]] = {}
     for job in workflow:
@@ -165,16 +164,6 @@ def check_sizes(workflow: Workflow, capacity: Mapping[str, int]) -> Iterator[Pro
                     key=_REQUEST_KEYS[name],
                     hint="Ask for less, or choose another site.",
                 )
-
-
-def executor_settings(ctx: Context) -> dict[str, Any]:
-    """Return the executor's settings: the run's, and those of the site over them."""
-    site_settings = ctx.site.settings
-    settings = dict(ctx.settings.get("executor", {}))
-    settings |= {name: site_settings[name] for name in _SITE_KEYS if site_settings.get(name)}
-    if lines := (site_settings.get("setup") or {}).get("submit"):
-        settings["setup"] = list(lines)
-    return settings
 
 
 NATIVE_WARNING: Final = (

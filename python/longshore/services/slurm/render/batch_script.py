@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import Final, cast
 
 import msgspec
 
 from longshore.batch.jobs import ClusterFacts
+from longshore.batch.scripts import TEMPLATE
 from longshore.batch.settings import max_wait_s, on_submit_error
 from longshore.contract.batch import Batch, Urgency
 from longshore.contract.context import RunPaths
@@ -31,7 +31,6 @@ from longshore.services.slurm.render.sbatch_options import (
 )
 from longshore.world.runs.manifests import submission_paths
 
-TEMPLATE: Final = PurePosixPath("wms", "batch.sh.j2")
 _SERVICE: Final = "slurm"
 
 
