@@ -11,7 +11,7 @@ from longshore.app.runs.open_run import OpenRun
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
-from longshore.errors import SubmissionRefusedError
+from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.tasks.file import is_remote
 from longshore.model.wording import count_noun
 from longshore.model.workflow.attempt_rules import OutputCheck
@@ -48,6 +48,16 @@ def refuse_lost_outputs(opened: OpenRun, jobs: JobTable, state: RunState, runnin
 _MAX_LABELS = 5
 
 
+def _root_when_made(opened: OpenRun) -> Path:
+    """Return the path that the run directory had when its workflow was made; the present one where no file says it."""
+    try:
+        made_from = read_made_from(submission_paths(opened.run))
+    except RunUnreadableError:
+        # The file only says what the run was made from: a restart goes on without it.
+        made_from = None
+    return Path(made_from.root) if made_from else opened.run.root
+
+
 def find_lost_outputs(
     opened: OpenRun, jobs: JobTable, state: RunState, running: Collection[int]
 ) -> Iterator[LostOutput]:
@@ -56,8 +66,7 @@ def find_lost_outputs(
     Outputs that nobody checks (`checkOutputs`) and those at URLs do not count.
     """
     runs = frozenset(running)
-    made_from = read_made_from(submission_paths(opened.run))
-    root, was = opened.run.root, Path(made_from.root) if made_from else opened.run.root
+    root, was = opened.run.root, _root_when_made(opened)
     made: dict[int, frozenset[str]] = {}
     """Names of checked outputs per job."""
     seen: set[str] = set()
