@@ -140,7 +140,8 @@ def test_the_runs_of_a_user(cli: Cli, write_run: WriteRun) -> None:
     user = str(report(cli, "@last")["user"])
     nothing = cli("cancel", "--user", user)
     assert nothing.returncode == 5
-    assert "No job matches the search criteria." in nothing.stderr
+    assert f"no run of the user '{user}' is live" in nothing.stderr
+    assert f"'longshore report --user {user}' lists the runs of a user; '--global' searches" in nothing.stderr
     slow = write_run("runQuantumCommand: sleep 60\nrequestMemory: 10\n")
     runs = [submitted(cli, slow, *in_place(number)) for number in range(2)]
     asked = cli("cancel", "--user", user)

@@ -100,6 +100,15 @@ def test_a_variable_says_where_they_are(cli: Cli, write: Write, tmp_path: Path) 
     assert ran.returncode == 7
     assert "'/nowhere/bin/pipetask', which cannot be started: No such file" in ran.stderr
     assert "pip install 'longshore[lsst]'" in ran.stderr
+    assert not (tmp_path / "other").exists(), "no run began"
+
+
+def test_a_program_that_is_not_on_the_path_leaves_no_run_directory(cli: Cli, write: Write, tmp_path: Path) -> None:
+    write("createQuantumGraph: nosuchprogram {qgraphFile}\n")
+    ran = cli("submit", "run.yaml")
+    assert ran.returncode == 7
+    assert "'createQuantumGraph' runs 'nosuchprogram', which is not on the PATH" in ran.stderr
+    assert not (tmp_path / "there").exists()
 
 
 def test_one_that_leaves_no_graph(cli: Cli, write: Write) -> None:

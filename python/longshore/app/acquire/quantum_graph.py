@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import shlex
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -24,6 +27,7 @@ from longshore.origin import Origin
 from longshore.world.files.atomic import copy_file, write_atomically
 from longshore.world.files.log_tail import read_tail
 from longshore.world.files.permissions import apply_umask
+from longshore.world.files.presence import can_see_file
 from longshore.world.processes.program import run_to_file
 from longshore.world.read.quantum_graph import LSST_EXTRA, QUANTUM_GRAPH_SUFFIXES, read_quantum_graph
 from longshore.world.runs.run_directory import create_run_folder
@@ -75,6 +79,7 @@ def make_graph(run: ResolvedRun, progress: Progress) -> AcquiredPayload:
             hint="It has a default: leave it out; or name a graph with 'qgraphFile'.",
         )
     _leave_out(run)
+    _check_program(run, _CREATE, words)
     with apply_umask(configuration.resolved_site.umask):
         create_run_folder(run.paths.root)
         _run_command(run, _CREATE, words, graph, progress)
@@ -106,6 +111,8 @@ def copy_graph(run: ResolvedRun, key: str, progress: Progress) -> AcquiredPayloa
     scope = configuration.scope(**{key: str(path) for key, path in named.items()})
     words = read_command_words(configuration.config, _UPDATE.key, scope)
     _leave_out(run)
+    if words:
+        _check_program(run, _UPDATE, words)
     with apply_umask(configuration.resolved_site.umask):
         create_run_folder(run.paths.root)
         target = original if words else copy
@@ -189,14 +196,35 @@ def _graph_name(configuration: Configuration, key: str, name: str) -> str:
     return name
 
 
+def _check_program(run: ResolvedRun, command: _GraphCommand, words: tuple[str, ...]) -> None:
+    """Refuse a command whose program does not exist, before the run directory is made."""
+    program = words[0]
+    if "/" in program:
+        if not can_see_file(Path(program)):
+            raise _unstartable(run, command, f"'{program}', which cannot be started: {os.strerror(errno.ENOENT)}")
+    elif shutil.which(program, path=run.configuration.env.get("PATH")) is None:
+        raise _unstartable(run, command, f"'{program}', which is not on the PATH")
+
+
+def _unstartable(run: ResolvedRun, command: _GraphCommand, reason: str) -> FilesError:
+    return FilesError(
+        f"'{command.key}' runs {reason}",
+        origin=_command_origin(run, command),
+        hint=f"Set up a release of LSST's, or install its packages: pip install '{LSST_EXTRA}'.",
+    )
+
+
+def _command_origin(run: ResolvedRun, command: _GraphCommand) -> Origin | None:
+    """Return where the user wrote a command; `None` for a default, which no file of the user corrects."""
+    origin = run.configuration.origin(command.key)
+    return None if origin is not None and origin.layer in PACKAGED_LAYERS else origin
+
+
 def _run_command(
     run: ResolvedRun, command: _GraphCommand, words: tuple[str, ...], graph: Path, progress: Progress
 ) -> None:
     """Run a command and require that it writes a graph."""
     output = run.paths.root / command.output
-    origin = run.configuration.origin(command.key)
-    if origin is not None and origin.layer in PACKAGED_LAYERS:
-        origin = None  # no file to correct
     progress.stage(f"{command.activity} (output in '{output}')")
     try:
         text = f"{shlex.join(words)}\n\n"
@@ -204,16 +232,9 @@ def _run_command(
         write_atomically(output, text, below=run.paths.root, mode=mode)
         status = run_to_file(words, output, env=run.configuration.env)
     except OSError as error:
-        program = words[0]
-        if error.filename != program:
+        if error.filename != words[0]:
             raise FilesError(f"'{output}' cannot be written: {error.strerror}") from error
-        missing = isinstance(error, FileNotFoundError) and "/" not in program
-        raise FilesError(
-            f"'{command.key}' runs '{program}', which cannot be started: "
-            f"{'is not on the PATH' if missing else error.strerror}",
-            origin=origin,
-            hint=f"Set up a release of LSST's, or install its packages: pip install '{LSST_EXTRA}'.",
-        ) from error
+        raise _unstartable(run, command, f"'{words[0]}', which cannot be started: {error.strerror}") from error
     if not status and graph.is_file():
         return
     lines = "".join(f"\n  {line}" for line in read_tail(output, _TAIL_LINES) or ())
@@ -222,7 +243,7 @@ def _run_command(
         + (f"ended with status {status}" if status else f"ended well and left no '{graph.name}'")
         + (f"; its last lines were:{lines}" if lines else ""),
         exit_status=status or PreparationError.exit_status,
-        origin=origin,
+        origin=_command_origin(run, command),
         hint=f"The whole output is in '{output}'.",
     )
 

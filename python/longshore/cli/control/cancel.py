@@ -27,9 +27,6 @@ if TYPE_CHECKING:
     from longshore.contract.intervention import JobSelection
     from longshore.model.run.report import RunReport
 
-_NO_MATCH = "No job matches the search criteria."
-_NO_MATCH_HINT = "Hints: Double check id, and/or use --global to search all job queues."
-
 
 class CancelOptions(OptionRecord, frozen=True, kw_only=True):
     """Options: runs to cancel, and how."""
@@ -84,7 +81,9 @@ def command(
     )
     runs = _find_runs(run, options)
     if not runs:
-        raise RunNotFoundError(_NO_MATCH, hint=_NO_MATCH_HINT)
+        hint = f"'longshore report --user {options.user}' lists the runs of a user"
+        more = "." if options.is_global else "; '--global' searches all queues of the workload manager."
+        raise RunNotFoundError(f"no run of the user '{options.user}' is live", hint=hint + more)
     if not run and not options.yes:
         _confirm(runs)
     reports = [_cancel(opened, selection, options) for opened in runs]
