@@ -89,3 +89,23 @@ def test_a_key_that_fails_does_not_hide_the_others(tmp_path: Path) -> None:
     assert explained["finalJob.whenRun"].error is not None
     assert "must be ALWAYS, SUCCESS, NEVER, not 'SUCESS'" in explained["finalJob.whenRun"].error.message
     assert explained["requestMemory"].value == 2048
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "line"),
+    [
+        ("finalJob.whenRun", "SUCCESS", 2),
+        ("finalJob.command", "cat table.tsv", 2),
+        (".finalJob.whenRun", "SUCCESS", 2),
+        ("payload.payloadName", "cohort", 3),
+        ("pipetask.count.numberOfRetries", 2, 4),
+        ("pipeline.tasks.count.command", "true", 1),
+    ],
+)
+def test_a_key_with_its_sections_has_its_value_and_origin(tmp_path: Path, key: str, value: object, line: int) -> None:
+    text = PIPELINE + "finalJob: {whenRun: SUCCESS, command: 'cat table.tsv'}\n"
+    text += "payload: {payloadName: cohort}\npipetask: {count: {numberOfRetries: 2}}\n"
+    explained = explain(tmp_path, text, key)
+    assert (explained.is_found, explained.value) == (True, value)
+    assert explained.origin is not None
+    assert explained.origin.line == line

@@ -28,6 +28,7 @@ _MAX_LISTED: Final = 12
 """Keys in a hint."""
 _WHEN_RUN: Final = ("finalJob", "whenRun")
 """The one key with a default that depends on others."""
+_FINAL_COMMAND: Final = ("finalJob", "command")
 
 
 class StepKind(StrEnum):
@@ -123,9 +124,9 @@ def explain_key(
     `known` are keys of any section, `schema` names keys with the sections that lead to them: these may have no value.
     Any other key without a value is an error.
     """
-    hit = config.lookup(key, scope)
+    path = tuple(key[1:].split(key[0]) if is_delimited(key) else key.split("."))
+    hit = config.lookup(key, scope) or _lookup_path(config, path)
     if hit is None:
-        path = tuple(key[1:].split(key[0]) if is_delimited(key) else key.split("."))
         if key in known or (schema is not None and find_key_schema(path, schema) is not None):
             try:
                 default = str(read_when_run(config)) if path == _WHEN_RUN else None
@@ -138,6 +139,8 @@ def explain_key(
     error: ConfigError | None = None
     steps: list[InterpolationStep] = []
     try:
+        if path == _WHEN_RUN:
+            read_when_run(config)  # refuses words that it does not know
         value = Interpolator(config, scope).value(key, hit)
     except ConfigError as caught:
         error = caught
@@ -157,6 +160,15 @@ def explain_key(
         steps=tuple(steps),
         error=error,
     )
+
+
+def _lookup_path(config: Config, path: tuple[str, ...]) -> RawValue | None:
+    """The value at a path of keys, such as ``finalJob.whenRun``."""
+    if len(path) == 1:
+        return None
+    # The command of a final job is kept as its first one.
+    node = config.node_at(*path) or (config.node_at("finalJob", "command1") if path == _FINAL_COMMAND else None)
+    return None if node is None else RawValue(node.value, node)
 
 
 def _unknown_key(key: str, path: tuple[str, ...], known: Collection[str], schema: JsonSchema) -> ConfigError:
