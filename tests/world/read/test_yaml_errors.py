@@ -34,6 +34,7 @@ ERRORS = [
         "f.yaml:1:12: this is not YAML: a text with the placeholder '{sample:04}' is not quoted",
     ),
     ("a: {b: [1, {c: d}\n  e: 2\n", "f.yaml:1:8: this is not YAML: the bracket '[' that opens here is never closed"),
+    ("a:\n  k: 1\n  command:cat x\nb: 1\n", "f.yaml:3:10: this is not YAML: there is no blank behind 'command:'"),
     ("a: b: c\n", "f.yaml:1:5: this is not YAML: mapping values are not allowed in this context"),
     (
         'a: {b: "x\\0y"}\n',

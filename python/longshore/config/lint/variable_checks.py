@@ -262,11 +262,19 @@ def find_unused_keys(
             yield Finding(
                 message=f"no key of '{key_name(path)}' has an effect",
                 origin=node.origin,
-                hint=did_you_mean(path[0], known) or "It is not a section of Longshore, and no text uses it.",
+                hint=_pipeline_hint(path[0], root)
+                or did_you_mean(path[0], known)
+                or "It is not a section of Longshore, and no text uses it.",
                 severity=Severity.WARNING,
                 path=path,
                 at_key=True,
             )
+
+
+def _pipeline_hint(section: str, root: Node) -> str:
+    """Return a hint for a section of a pipeline that stands beside it; empty for others."""
+    belongs = section in {"tasks", "datasets", "dimensions", "relations"} and "pipeline" in map_items(root)
+    return f"Indent it below 'pipeline' if '{section}' is a part of the pipeline." if belongs else ""
 
 
 def _is_shared(root: Node, section: str) -> bool:

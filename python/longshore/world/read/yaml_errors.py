@@ -17,6 +17,7 @@ _TEXT_WITH_PLACEHOLDER: Final = re.compile(
     r"(?<![^\s\[,:{])[^\s\[\]{},\"'#:&*!|>][^\s\[\]{},\"']*(\{[A-Za-z_][\w.]*(?::[^{}\s]*)?\})(?:\{[A-Za-z_][\w.:]*\}|[^\s\[\]{},\"'])*"
 )
 """A word outside quotation marks that has a placeholder behind its first character."""
+_UNSPACED_KEY: Final = re.compile(r" *(?:- +)*([A-Za-z_][\w.-]*):(?!//)([^\s:]+)")
 _OPENERS: Final = {"[": "]", "{": "}", '"': '"', "'": "'"}
 
 
@@ -49,7 +50,7 @@ def explain_syntax_error(error: yaml.MarkedYAMLError, text: str) -> SyntaxProble
         line, column = len(lines) - 1, len(lines[-1])
     if "\t" not in lines[line][: column + 1]:
         found = _unquoted_placeholder(lines, line, column) or _placeholder_in_map(error, lines, line)
-        found = found or _unclosed(error, lines, line) or _indentation(lines, line)
+        found = found or _missing_blank(error, lines) or _unclosed(error, lines, line) or _indentation(lines, line)
         if found:
             return found
     problem = (error.problem or "it has an error")[:200]
@@ -96,6 +97,18 @@ def _placeholder_in_map(error: yaml.MarkedYAMLError, lines: list[str], line: int
             f'Quote the whole text: "{found.group()}". Between braces or brackets, a brace opens a map.',
         )
     return None
+
+
+def _missing_blank(error: yaml.MarkedYAMLError, lines: list[str]) -> SyntaxProblem | None:
+    """Explain a key without a blank behind its colon: to YAML, the line is one word."""
+    start = error.context_mark
+    if start is None or "simple key" not in (error.context or "") or start.line >= len(lines):
+        return None
+    found = _UNSPACED_KEY.match(lines[start.line])
+    if found is None:
+        return None
+    message = f"there is no blank behind '{found[1]}:'"
+    return SyntaxProblem(message, start.line, found.end(1), f"Write '{found[1]}: {found[2]}...'.")
 
 
 def _unclosed(error: yaml.MarkedYAMLError, lines: list[str], line: int) -> SyntaxProblem | None:
