@@ -136,6 +136,10 @@ def test_a_throttle_is_kept_and_lifted(cli: Cli, write_run: WriteRun, tmp_path: 
     shown = "throttled: at most 1 of 'W' at once; 'longshore throttle --off' lifts it"
     eventually(lambda: cli("status", run), lambda ran: shown in ran.stderr)
     assert shown in cli("report", run).stdout
+    lifted = cli("throttle", run, "--off")
+    assert (lifted.returncode, "throttled:" in lifted.stderr) == (0, False), "that is what this command does"
+    eventually(lambda: cli("status", run), lambda ran: "throttled:" not in ran.stderr)
+    assert cli("throttle", run, "--max", "1", "--label", "W").returncode == 0
     (tmp_path / "go").touch()
     eventually(lambda: cli("status", run), lambda ran: ran.returncode == 0)
     throttled = False

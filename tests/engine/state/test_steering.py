@@ -204,6 +204,14 @@ def test_a_throttled_label_lets_others_pass() -> None:
     assert started(made) == [5, 7]
 
 
+def test_without_a_label_all_throttles_are_lifted() -> None:
+    state = RunState([()] * 4, [job % 2 for job in range(4)])
+    apply_event(state, steer("throttle", set={"max": "1"}, labels=(1,)))
+    apply_event(state, steer("throttle", set={"max": "2"}))
+    apply_event(state, steer("throttle"))
+    assert state.throttles == {}
+
+
 def test_a_throttled_run_is_as_narrow_as_was_said() -> None:
     state = RunState([()] * 5, [0] * 5)
     made = make_scheduler(state)

@@ -37,6 +37,10 @@ def steer(opened: OpenRun, intervention: Intervention) -> RunReport:
     report = status_run(opened)
     if taken and intervention.act in _PAUSES:
         report = _with_pause(report, intervention)
+    if taken and intervention.act == "throttle":
+        # Those of the newest snapshot may be older than this order.
+        notes = tuple(note for note in report.notes if not note.startswith("throttled: "))
+        report = msgspec.structs.replace(report, notes=notes)
     if taken:
         return msgspec.structs.replace(
             report, notes=(*report.notes, *service.unreached_notes(opened.run, intervention))

@@ -38,7 +38,7 @@ def unpause(*, run: str, as_json: bool) -> None:
 @_LABEL
 @JSON
 def throttle(*, run: str, max_jobs: int | None, off: bool, labels: tuple[str, ...], as_json: bool) -> None:
-    """Limit the number of active jobs of a run, or of a label. Running jobs continue."""
+    """Limit the number of active jobs of a run, or of a label. Running jobs continue; --off alone lifts all limits."""
     if (max_jobs is None) != off:
         raise click.UsageError("Give a number, as in --max 4, or --off; to start no jobs at all, pause the run.")
     values = {} if max_jobs is None else {"max": str(max_jobs)}

@@ -38,6 +38,9 @@ def apply_steer(state: RunState, event: Steer) -> None:
 
 
 def _apply_throttle(state: RunState, event: Steer) -> None:
+    if not event.labels and "max" not in event.set:
+        # Without a label all maxima go: the note on each names this command.
+        state.throttles.clear()
     for label in event.labels or (WHOLE_RUN,):
         state.throttles.pop(label, None)
         if "max" in event.set:
