@@ -73,6 +73,15 @@ def test_command_of_the_final_job_is_a_spelling_of_its_first_command() -> None:
     assert findings_of("wmsServiceClass: local\nfinalJob: {command: gather, command2: tell}") == []
 
 
+def test_a_command_of_the_final_job_after_a_gap_is_told() -> None:
+    (found,) = findings_of("wmsServiceClass: local\nfinalJob: {command1: gather, command3: tell}")
+    assert found.severity is Severity.WARNING
+    assert found.message == "'finalJob.command3' has no effect: there is no 'command2'"
+    assert found.origin is not None
+    whole = 'wmsServiceClass: local\nfinalJob: {command: gather, command2: "", command3: tell}'
+    assert findings_of(whole) == []
+
+
 def test_one_command_given_twice_is_an_error() -> None:
     (found,) = findings_of("wmsServiceClass: local\nfinalJob: {command: gather, command1: tell}")
     assert found.severity is Severity.ERROR

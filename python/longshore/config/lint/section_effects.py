@@ -13,6 +13,7 @@ from longshore.config.values.search import INIT_LABEL
 from longshore.origin import Origin
 
 _NUMBERED_COMMAND: Final = re.compile(r"command[0-9]+")
+_SMALL_NUMBER: Final = re.compile(r"command[1-9][0-9]{0,5}")
 _CLUSTER_RULES: Final = frozenset(
     {
         "pipetasks",
@@ -39,6 +40,7 @@ def find_ineffective_sections(root: Node, *, payload_read: bool) -> Iterator[Fin
     top = map_items(root)
     payload = _payload_keys(top)
     yield from _find_double_command(map_items(top.get("finalJob")), root)
+    yield from _find_command_after_gap(map_items(top.get("finalJob")))
     if payload_read or not payload.isdisjoint(_PLAIN_PAYLOADS):
         yield from _check_final_job(top.get("finalJob"))
     yield from _check_clusters(top)
@@ -62,6 +64,25 @@ def _find_double_command(items: Mapping[str, Node], root: Node) -> Iterator[Find
         hint="Keep one of them; 'command2' is the second command.",
         path=("finalJob", "command"),
     )
+
+
+def _find_command_after_gap(items: Mapping[str, Node]) -> Iterator[Finding]:
+    """Warn of a command of the final job that never runs, because the number before it is missing."""
+    numbers = {int(key.removeprefix("command")): item for key, item in items.items() if _SMALL_NUMBER.fullmatch(key)}
+    if "command1" not in items and "command" not in items:
+        return
+    last = 1
+    while last + 1 in numbers:
+        last += 1
+    for number in sorted(each for each in numbers if each > last and _is_user_written(numbers[each])):
+        yield Finding(
+            message=f"'finalJob.command{number}' has no effect: there is no 'command{last + 1}'",
+            origin=numbers[number].origin,
+            hint=f'Commands are numbered without a gap; to skip one, leave it empty: command{last + 1}: "".',
+            severity=Severity.WARNING,
+            path=("finalJob", f"command{number}"),
+            at_key=True,
+        )
 
 
 def _check_final_job(section: Node | None) -> Iterator[Finding]:
