@@ -118,6 +118,13 @@ def test_a_retry_may_still_make_the_output(cli: Cli, tmp_path: Path) -> None:
     assert "because of OUTPUT_MISSING" in cli("explain", "@last", "one_A").stdout
 
 
+def test_words_in_the_log_of_a_job_without_its_output_are_worth_another_attempt(cli: Cli, tmp_path: Path) -> None:
+    command = "test $LONGSHORE_JOB_ATTEMPT -gt 1 && echo x > {out}; echo connection reset"
+    path = write(tmp_path, command, more="retryDelay: 0\nretryOn: {log: 'connection (lost|reset)', only: true}\n")
+    assert cli("submit", path, "--wait", "--set", "pipetask.one.numberOfRetries=1").returncode == 0
+    assert jobs_of(cli)["one_A"]["attempts"] == 2
+
+
 def test_success_may_require_the_file_of_a_dataset(cli: Cli, tmp_path: Path) -> None:
     rule = "checkOutputs: false\npipetask: {one: {successIf: {file: '{out}'}}}\n"
     assert cli("submit", write(tmp_path, "echo x > {out}", more=rule), "--wait").returncode == 0

@@ -90,13 +90,13 @@ def apply_success_rules(end: Ended, rules: SuccessIf | None, on: RetryOn | None,
     """
     if rules is not None and may_succeed(end, rules):
         if rules.any_of:
-            return _mark_retry_match(_apply_any_predicate(end, rules, outputs), on, outputs)
+            return mark_retry_match(_apply_any_predicate(end, rules, outputs), on, outputs)
         unmet = "; ".join(_unmet_predicates(end, rules, outputs))
         end = msgspec.structs.replace(end, cause=Cause.PREDICATE if unmet else None, reason=unmet or None)
-    return _mark_retry_match(end, on, outputs)
+    return mark_retry_match(end, on, outputs)
 
 
-def _mark_retry_match(end: Ended, on: RetryOn | None, outputs: AttemptOutputs) -> Ended:
+def mark_retry_match(end: Ended, on: RetryOn | None, outputs: AttemptOutputs) -> Ended:
     """Return the end, marked where its log matches a text of the retry rules."""
     if end.cause is None or on is None or on.log is None:
         return end

@@ -20,6 +20,7 @@ from longshore.engine.policy.success_rules import (
     SlowSearchError,
     Which,
     apply_success_rules,
+    mark_retry_match,
     may_succeed,
     needs_log,
 )
@@ -66,6 +67,8 @@ class EndJudge:
             end = self._apply_rules(end)
         if self._output_checks[profile] is not OutputCheck.NONE:
             end = self._check_outputs(end, self._output_checks[profile])
+            if end.cause is Cause.OUTPUT_MISSING and self._has_rules[profile]:
+                end = self._match_retry_rule(end)
         if end.cause is not None and self._resumes_tasks[profile]:
             end = self._add_task_counts(end)
         if self._drops_logs[profile] and end.cause is None:
@@ -106,6 +109,12 @@ class EndJudge:
             findings, stamps = inspect_outputs(paths)
             end = msgspec.structs.replace(end, outputs=findings, stamps=stamps)
         return judge_outputs(end, check, paths)
+
+    def _match_retry_rule(self, end: Ended) -> Ended:
+        """Return the end of an attempt that its outputs made a failure, marked where its log wants a retry."""
+        on = self._jobs.settings(end.j).rules.retry_on
+        log = read_tail(self._log_path(end)) if needs_log(end, None, on) else ""
+        return mark_retry_match(end, on, AttemptOutputs(log=log, search=self._search_log))
 
     def _search_log(self, regex: str, log: str, which: Which) -> re.Match[str] | None:
         if self._slow_searches.get(regex, 0) >= _MAX_SLOW_SEARCHES:
