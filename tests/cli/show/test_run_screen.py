@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from longshore.cli.show.label_table import MAX_LABELS, bar_spans, label_lines
 from longshore.cli.show.run_list_screen import run_list_screen
 from longshore.cli.show.run_screen import frame_lines, report_screen
-from longshore.cli.show.styled import Line, Span, cut, cut_line, line_text, plain, width_of
+from longshore.cli.show.styled import Line, Span, cut, cut_line, cut_name, line_text, plain, width_of
 from longshore.cli.terminal import Terminal
 from longshore.model.run.report import JobFailure, LabelSummary, RunningJob, RunReport, RunSummary
 from longshore.model.run.states import Cause, JobState
@@ -178,6 +178,21 @@ def test_colors_are_written_where_a_terminal_has_them() -> None:
     assert line_text(line, color=False) == "a bad"
     assert "\x1b" not in report_screen(run(), Terminal())
     assert "\x1b[32m" in report_screen(run(), Terminal(has_color=True))
+
+
+@pytest.mark.parametrize("width", [8, 19, 30])
+def test_names_are_cut_in_the_middle_so_that_numbered_ones_differ(width: int) -> None:
+    names = [f"very_long_label_of_a_pipeline_task_number_{number}" for number in range(10, 36)]
+    shown = [cut_name(name, width) for name in names]
+    assert len(set(shown)) == len(names)
+    assert {width_of(name) for name in shown} == {width}
+    assert shown[0].startswith("ver")
+    assert cut_name("isr", width) == "isr"
+
+
+def test_a_name_of_wide_characters_is_cut_in_the_middle() -> None:
+    assert cut_name("日本語日本語", 7) == "日…本語"
+    assert cut_name("abc", 2, "...") == ".."
 
 
 def test_wide_characters_take_two_columns() -> None:

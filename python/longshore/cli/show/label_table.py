@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from longshore.cli.show.format import format_duration, format_size
-from longshore.cli.show.styled import STATE_STYLES, Line, Span, cut, pad, width_of
+from longshore.cli.show.styled import STATE_STYLES, Line, Span, cut_name, pad, width_of
 from longshore.model.run.report import LabelSummary, RunReport
 from longshore.model.run.states import JobState
 
@@ -161,7 +161,7 @@ def _attempts(states: Sequence[JobState]) -> Iterator[tuple[_Layout, Sequence[Jo
 
 def _columns(rows: Sequence[_Row], states: Sequence[JobState], layout: _Layout, *, has_unicode: bool) -> list[_Column]:
     ellipsis = "…" if has_unicode else "..."
-    columns = [_Column("LABEL", [(Span(cut(row.name, layout.label, ellipsis)),) for row in rows], left=True)]
+    columns = [_Column("LABEL", [(Span(cut_name(row.name, layout.label, ellipsis)),) for row in rows], left=True)]
     if layout.bar:
         bars = [tuple(bar_spans(row.counts, layout.bar, has_unicode=has_unicode)) for row in rows]
         columns.append(_Column("", bars, left=True))

@@ -16,7 +16,7 @@ from longshore.cli.show.format import (
 from longshore.cli.show.label_table import MAX_LABELS, bar_spans, label_lines
 from longshore.cli.show.report_text import fact_lines, label_warnings
 from longshore.cli.show.run_summary_text import run_summary_lines
-from longshore.cli.show.styled import STATE_STYLES, Line, Span, cut, cut_line, lines_text, pad, width_of
+from longshore.cli.show.styled import STATE_STYLES, Line, Span, cut_line, cut_name, lines_text, pad, width_of
 from longshore.cli.terminal import Terminal
 from longshore.model.run.report import JobFailure, RunningJob, RunReport
 from longshore.model.run.states import JobState
@@ -125,7 +125,11 @@ def _name_width(names: Sequence[str], terminal: Terminal) -> int:
 def _running_line(job: RunningJob, width: int, *, now: float, ellipsis: str) -> Line:
     age = "" if job.started_at is None else format_duration(now - job.started_at)
     host = f"  {job.host}" if job.host else ""
-    return (_INDENT, Span(pad(cut(job.name, width, ellipsis), width, left=True), "active"), Span(f"  {age:>12}{host}"))
+    return (
+        _INDENT,
+        Span(pad(cut_name(job.name, width, ellipsis), width, left=True), "active"),
+        Span(f"  {age:>12}{host}"),
+    )
 
 
 def _failure_line(job: JobFailure, width: int, *, ellipsis: str) -> Line:
@@ -133,7 +137,7 @@ def _failure_line(job: JobFailure, width: int, *, ellipsis: str) -> Line:
     # The log says more than the cause in words, which may only repeat the exit code.
     text = job.message or (job.reason if job.reason != words else "")
     reason = f": {_one_line(text)}" if text else ""
-    name = pad(cut(job.name, width, ellipsis), width, left=True)
+    name = pad(cut_name(job.name, width, ellipsis), width, left=True)
     return (_INDENT, Span(name, "bad"), Span(f"  {words}{reason}"))
 
 

@@ -56,12 +56,26 @@ def cut(text: str, width: int, ellipsis: str = "…") -> str:
     if width_of(text) <= width:
         return text
     room = width - len(ellipsis)
-    if room < 1:
-        return ellipsis[: max(width, 0)]
+    return _start_of(text, room) + ellipsis if room > 0 else ellipsis[: max(width, 0)]
+
+
+def cut_name(name: str, width: int, ellipsis: str = "…") -> str:
+    """Return a name in at most `width` columns, cut in its middle: similar names often differ at their ends."""
+    name = escape_controls(name)
+    room = width - len(ellipsis)
+    if width_of(name) <= width or room < 2:
+        return cut(name, width, ellipsis)
+    start = _start_of(name, room // 2)
+    end = _start_of(name[::-1], room - width_of(start))[::-1]
+    return start + ellipsis + end
+
+
+def _start_of(text: str, room: int) -> str:
+    """Return as many first characters as fit in the room."""
     end = min(len(text), room)
     while end and width_of(text[:end]) > room:
         end -= 1
-    return text[:end] + ellipsis
+    return text[:end]
 
 
 def pad(text: str, width: int, *, left: bool = False) -> str:
