@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -58,6 +59,17 @@ def test_logs_that_differ_in_numbers_are_one_group(tmp_path: Path) -> None:
     assert first.log == str(tmp_path / "logs/isr/00/job_1.1.log")
     assert first.by_hand == f"{tmp_path}/wms/run-job job_1"
     assert (second.message, second.count) == ("MemoryError", 1)
+
+
+def test_the_reason_of_one_job_without_a_log_keeps_its_numbers(tmp_path: Path) -> None:
+    reason = "2 of 4 tasks are done, and are not run again"
+    ends: dict[int, Ended | Lost | None] = {
+        job: msgspec.structs.replace(exit_of(job), reason=reason) for job in range(2)
+    }
+    (one,) = failed(tmp_path, {0: ends[0]}).groups()
+    assert one.message == reason
+    (both,) = failed(tmp_path, ends).groups()
+    assert (both.message, both.count) == ("<n> of <n> tasks are done, and are not run again", 2)
 
 
 def test_of_ten_thousand_equal_failures_a_sample_of_logs_is_read(tmp_path: Path) -> None:

@@ -110,6 +110,9 @@ class FailedJobs:
     def _failure(self, kind: _Kind, message: str, group: _Group, *, unread: int, name: str) -> Failure:
         label, cause, exit_code, signal = kind
         job, end = group.first, self.jobs[group.first]
+        if group.members == 1 and not group.lines:
+            # Nothing is grouped by it: people read it as it is.
+            message = _reason(end) or message
         return Failure(
             label=self.labels[label],
             cause=None if cause is None else Cause(cause),
