@@ -19,7 +19,7 @@ from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.checksum import SEED, add_checksum, check_block, has_checksum
 from longshore.model.lines.codec import decode_event
 from longshore.model.run.damage import Damage, DamagedError
-from longshore.model.run.event import FORMAT, PLAIN_FORMAT, Event, Life, Seal, Sealed
+from longshore.model.run.event import FORMAT, MOST_LIVES, PLAIN_FORMAT, Event, Life, Seal, Sealed
 from longshore.model.run.states import JobState
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.folder import move
@@ -29,15 +29,13 @@ from longshore.world.files.system import files
 _SUFFIX: Final = ".jsonl"
 _END: Final = "end.json"
 _BLOCK_B: Final = 1 << 18
-_MOST_LIVES: Final = 100_000
-"""Largest number of a life: an engine that began each minute would need two months for as many."""
 LATER_UNKNOWN: Final = "what happened later is not known"
 
 
 class EndSeal(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """End of a run: its last life counts up to `bytes`, whose CRC-32 is `crc`, and its last event is `n`."""
 
-    life: Annotated[int, msgspec.Meta(ge=1, le=_MOST_LIVES)]
+    life: Annotated[int, msgspec.Meta(ge=1, le=MOST_LIVES)]
     bytes: int
     crc: int
     n: int
@@ -147,8 +145,8 @@ def measure_lives(folder: Path, seal: Seal | None = None) -> list[LifeExtent]:
     except DamagedError as error:
         end, end_damage = None, error.damage
     found = lives(folder)
-    if found and found[-1][0] > _MOST_LIVES:
-        what = f"no run has as many as {_MOST_LIVES:,} lives of its engine"
+    if found and found[-1][0] > MOST_LIVES:
+        what = f"no run has as many as {MOST_LIVES:,} lives of its engine"
         raise DamagedError.of(Damage(path=str(found[-1][1]), what=what, unknown=LATER_UNKNOWN))
     newest = max(found[-1][0] if found else 0, end.life if end else 0)
     seals = {} if seal is None else {seal.life: seal}

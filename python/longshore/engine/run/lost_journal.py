@@ -6,9 +6,12 @@ from longshore.contract.context import RunPaths
 from longshore.engine.journal.chain import measure_lives
 from longshore.errors import SubmissionRefusedError
 from longshore.model.run.damage import Damage
+from longshore.model.run.event import MOST_LIVES
 from longshore.model.run.moment import format_timestamp
 from longshore.world.runs.find_run import hint_reference
 from longshore.world.runs.run_directory import read_card, read_snapshot
+
+_MOST_DIGITS = len(str(MOST_LIVES))
 
 
 def refuse_if_lives_lost(run: RunPaths) -> None:
@@ -62,4 +65,5 @@ def newest_known_life(run: RunPaths) -> int:
 def _newest_life_with_keeper(run: RunPaths) -> int:
     """Return the newest life that had a keeper; 0 if none had."""
     names = [path.name.partition(".")[0] for path in run.keeper.glob("*.jsonl")]
-    return max((int(name) for name in names if name.isdecimal()), default=0)
+    numbers = (int(name) for name in names if name.isdecimal() and len(name) <= _MOST_DIGITS)
+    return max((number for number in numbers if number <= MOST_LIVES), default=0)

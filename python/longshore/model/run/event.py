@@ -18,6 +18,8 @@ from longshore.model.workflow.request import Request
 
 FORMAT = 2
 """Version of the journal's format: its lines carry checksums."""
+MOST_LIVES = 100_000
+"""Largest number of a life: an engine that began each minute would need two months for as many."""
 PLAIN_FORMAT = 1
 """Version of events whose lines carry no checksums: older journals, and events that are no journal."""
 ACCEPT_LOSS = "accept-loss"

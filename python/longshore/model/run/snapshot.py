@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Annotated
 
 import msgspec
 
+from longshore.model.run.event import MOST_LIVES
 from longshore.model.run.states import JobState
 
 
@@ -28,7 +30,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         Why the engine waits; empty if it does not.
     """
 
-    life: int
+    life: Annotated[int, msgspec.Meta(ge=0, le=MOST_LIVES)]
     n: int
     at: float
     pid: int
