@@ -72,6 +72,15 @@ def test_the_reason_of_one_job_without_a_log_keeps_its_numbers(tmp_path: Path) -
     assert (both.message, both.count) == ("<n> of <n> tasks are done, and are not run again", 2)
 
 
+def test_the_final_job_is_named_after_the_failures_that_it_may_follow_from(tmp_path: Path) -> None:
+    jobs = failed(
+        tmp_path, {2: exit_of(2), 1: exit_of(1, code=4), 0: exit_of(0, code=5)}, labels=("a", "b", "finalJob")
+    )
+    assert [group.label for group in jobs.groups()] == ["b", "a", "finalJob"]
+    alone = failed(tmp_path, {2: exit_of(2)}, labels=("a", "b", "finalJob"))
+    assert [group.label for group in alone.groups()] == ["finalJob"]
+
+
 def test_of_ten_thousand_equal_failures_a_sample_of_logs_is_read(tmp_path: Path) -> None:
     for job in range(10_000):
         if job % 50 == 0:

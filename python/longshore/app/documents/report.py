@@ -267,7 +267,7 @@ class RunEntry(DocumentEntry, frozen=True):
     waits: Sequence[str] | UnsetType = UNSET
     """Reasons why jobs or the run wait, a sentence each."""
     digest: Sequence[FailureEntry] | UnsetType = UNSET
-    """Jobs that failed alike, the largest group first."""
+    """Jobs that failed alike, the largest group first, and that of the final job last."""
     badput: Sequence[SpentEntry] | UnsetType = UNSET
     """Failed attempts per cause, those of jobs that succeeded in the end among them."""
     exit_codes: Mapping[str, ExitCodesEntry] | UnsetType = UNSET

@@ -11,6 +11,7 @@ from longshore.contract.context import RunPaths
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.report import ExitCodes, Failure
 from longshore.model.run.states import Cause
+from longshore.plan.special_jobs import FINAL_LABEL
 from longshore.world.files.log_tail import read_tail
 
 _TAIL_LINES: Final = 20
@@ -59,7 +60,7 @@ class FailedJobs:
     """Why each failed job was not tried again."""
 
     def groups(self) -> tuple[Failure, ...]:
-        """Return the failure groups, the largest first."""
+        """Return the failure groups, the largest first, and that of the final job last: it may follow from them."""
         kinds: dict[_Kind, list[int]] = {}
         for job, end in self.jobs.items():
             kinds.setdefault((self.label_of[job], *_exit_of(end)), []).append(job)
@@ -70,7 +71,7 @@ class FailedJobs:
         read_jobs = [job for kind in order[:_MAX_LOGS] for job in sampled[kind]]
         names = self.names_of([*read_jobs, *(kinds[kind][0] for kind in order[_MAX_LOGS:])])
         failures = [failure for kind in order for failure in self._of_kind(kind, kinds[kind], sampled[kind], names)]
-        return tuple(sorted(failures, key=lambda failure: -_size(failure)))
+        return tuple(sorted(failures, key=lambda failure: (failure.label == FINAL_LABEL, -_size(failure))))
 
     def exit_codes(self) -> dict[str, ExitCodes]:
         """Return the exit codes of failed and held jobs per label, counted as in BPS.

@@ -166,7 +166,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     waits
         Why jobs wait, a sentence each.
     failures
-        Groups of failures, the largest first.
+        Groups of failures, the largest first, and that of the final job last.
     badput
         Failed attempts per cause, those of jobs that finally succeeded included.
     exit_codes
