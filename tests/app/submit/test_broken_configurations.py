@@ -229,12 +229,6 @@ DEPENDS: Final = [
         Severity.NOTE,
     ),
     ("a payload that is missing", "pipelineYaml: nope.yaml\n", "names the file 'nope.yaml', which", Severity.WARNING),
-    (
-        "a table that is missing",
-        f"pipeline: {{dimensions: {{n: {{table: nope.csv}}}}, tasks: {{one: {{command: 'true', {BY_N}}}}}}}\n",
-        "a table names the file 'nope.csv', which does not exist",
-        Severity.WARNING,
-    ),
 ]
 
 

@@ -162,6 +162,17 @@ def test_a_task_that_writes_several_files_is_noted_as_its_dimensions_may_be_forg
     assert api.lint(path).findings == ()
 
 
+@pytest.mark.usefixtures("folder")
+def test_a_missing_table_is_an_error_as_transform_refuses_it() -> None:
+    path = Path("run.yaml")
+    tasks = "tasks: {one: {dimensions: [s], command: 'true'}}"
+    path.write_text(f"pipeline:\n  dimensions: {{s: {{table: gone.csv}}}}\n  {tasks}\n", "utf-8")
+    error = transform_error(path)
+    assert isinstance(error, FilesError)
+    (finding,) = api.lint(path).findings
+    assert (finding.severity, finding.message, finding.origin) == (Severity.ERROR, error.message, error.origin)
+
+
 LARGE: Final = """
 maxTasks: 3000000
 pipeline:

@@ -12,13 +12,17 @@ from longshore.app.static_check import LeftOutError, StaticCheck
 from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import Node
 from longshore.config.values.templates import Template, parts_text, quote_value
-from longshore.errors import ConfigError, UndefinedVariableError
+from longshore.errors import ConfigError, FilesError, UndefinedVariableError
 from longshore.graph.declaration.description import FileKind, NeededFile
 from longshore.graph.declaration.pipeline_parts import needed_files
 from longshore.graph.query.file_patterns import capture_values, captured_names, glob_pattern
 from longshore.graph.query.tables import Table, parse_table
 from longshore.model.suggestions import did_you_mean
 from longshore.origin import Origin
+
+
+class TableUnreadableError(FilesError):
+    """A table of a pipeline is missing or cannot be read."""
 
 
 def read_tables(
@@ -29,15 +33,24 @@ def read_tables(
     read: list[Path] = []
     for needed in needed_files(node):
         if needed.kind is FileKind.TABLE:
-            path = find_file(configuration, _expand_name(configuration, needed), "a table", needed.origin)
-            if static is not None and path.stat().st_size > static.max_bytes:
-                raise LeftOutError(f"the tasks by the values in '{path}', which is large, and their jobs")
-            text = _decode(read_file(path, needed.origin), path, needed.origin)
+            name = _expand_name(configuration, needed)
+            try:
+                path, text = _read_text(configuration, name, needed.origin, static)
+            except FilesError as error:
+                raise TableUnreadableError(error.message, origin=error.origin, hint=error.hint) from error
             tables[needed.name] = parse_table(text, Origin(str(path)))
             read.append(path)
         else:
             tables[needed.name] = _glob_table(configuration, needed, static)
     return tables, read
+
+
+def _read_text(configuration: Configuration, name: str, origin: Origin, static: StaticCheck | None) -> tuple[Path, str]:
+    """Return the path of a table and its text."""
+    path = find_file(configuration, name, "a table", origin)
+    if static is not None and path.stat().st_size > static.max_bytes:
+        raise LeftOutError(f"the tasks by the values in '{path}', which is large, and their jobs")
+    return path, _decode(read_file(path, origin), path, origin)
 
 
 def _glob_table(configuration: Configuration, needed: NeededFile, static: StaticCheck | None) -> Table:

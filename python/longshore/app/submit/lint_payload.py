@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from longshore.app.acquire.dimension_tables import TableUnreadableError
 from longshore.app.acquire.read_payload import PAYLOAD_KEYS, acquire_run
 from longshore.app.configure.configuration import Draft
 from longshore.app.configure.generate import is_generated
@@ -88,7 +89,7 @@ def _find_fault(draft: Draft, static: StaticCheck, stages: _StageNotes) -> Itera
 
 
 class _UnreadableError(Exception):
-    """A file that the configuration names cannot be read; another machine may have it."""
+    """A payload cannot be read; another machine may have it, such as one with LSST's packages."""
 
     def __init__(self, fault: FilesError) -> None:
         super().__init__(fault.message)
@@ -102,6 +103,8 @@ def _plan(run: ResolvedRun, static: StaticCheck, progress: Progress) -> None:
             plan_script(run, progress)
             return
         acquired = acquire_run(run, progress)
+    except TableUnreadableError:
+        raise
     except FilesError as error:
         raise _UnreadableError(error) from error
     is_sample = bool(static.left_out)
