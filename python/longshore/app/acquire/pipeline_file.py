@@ -139,7 +139,7 @@ def _build_pipeline(
     missing = _find_missing(pipeline, folder)
     if static is not None:
         static.seen.extend(Problem(message=each.message, hint=each.hint, origin=each.origin) for each in missing)
-        static.notes.extend(map(_note_spread_output, pipeline.spread))
+        static.notes.extend((*map(_note_spread_output, pipeline.spread), *pipeline.doubts))
         if left_out := pipeline.tasks - len(pipeline.graph.dag):
             static.left_out.append(
                 f"{left_out:,} of {count_noun(pipeline.tasks, 'task')}, and files that two of them write"

@@ -43,6 +43,16 @@ class Dimension(msgspec.Struct, frozen=True, kw_only=True):
     """Column of `table` that holds the values."""
 
 
+class SkippedRows(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of a relation with a value that its dimension lacks."""
+
+    rows: int
+    dimension: str
+    value: Value
+    """The value of the first of these rows."""
+    origin: Origin | None
+
+
 class Relation(msgspec.Struct, frozen=True):
     """Rows that join dimensions."""
 
@@ -52,6 +62,7 @@ class Relation(msgspec.Struct, frozen=True):
     rows: list[Row]
     """Codes of the values, each row once."""
     origin: Origin | None = None
+    skipped: SkippedRows | None = None
 
 
 # ----------------------------------------------------------------------------------------------------------- dimensions
@@ -233,7 +244,23 @@ def _make_relation(
         raise GraphError(
             f"{what} joins nothing: none of its {len(rows)} rows has values that there are", origin=origin, hint=hint
         )
-    return Relation(what, tuple(columns), whole, origin)
+    return Relation(what, tuple(columns), whole, origin, _skipped_rows(table, columns, rows))
+
+
+def _skipped_rows(
+    table: Table, columns: Mapping[str, str], rows: Sequence[tuple[int | None, ...]]
+) -> SkippedRows | None:
+    """Rows of a table that were dropped; ``None`` without any, or for names of files, which have no lines."""
+    skipped = [position for position, row in enumerate(rows) if None in row] if table.lines else []
+    if not skipped:
+        return None
+    name, column = next(item for item, code in zip(columns.items(), rows[skipped[0]], strict=True) if code is None)
+    return SkippedRows(
+        rows=len(skipped),
+        dimension=name,
+        value=table.columns[column][skipped[0]],
+        origin=table.place(skipped[0]),
+    )
 
 
 def _codes(dimension: Dimension, table: Table, column: str, origin: Origin) -> list[int | None]:

@@ -44,13 +44,14 @@ class Universe:
     def __init__(
         self,
         dimensions: Mapping[str, Dimension],
-        relations: Iterable[Relation],
+        relations: Sequence[Relation],
         conditions: Sequence[Condition],
         *,
         limit: int,
         query_origin: Origin | None = None,
     ) -> None:
         self.dimensions = dimensions
+        self.relations = relations
         self.limit = limit
         self.query_origin = query_origin
         self.codes: dict[str, list[int]] = self._allowed_codes(conditions)

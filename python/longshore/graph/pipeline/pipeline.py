@@ -11,6 +11,7 @@ from msgspec import structs
 
 from longshore.config.values.merge import Node
 from longshore.config.values.templates import quote_value
+from longshore.contract.context import Problem
 from longshore.errors import FilesError, GraphError
 from longshore.graph.declaration.description import (
     PipelineDeclaration,
@@ -26,6 +27,7 @@ from longshore.graph.dimensions.dimensions import (
 )
 from longshore.graph.dimensions.universe import Universe, row_projection, too_many_combinations
 from longshore.graph.pipeline.check_pipeline import read_templates
+from longshore.graph.pipeline.doubts import note_doubts
 from longshore.graph.pipeline.label_tasks import LabelTasks
 from longshore.graph.pipeline.path_templates import (
     ExpandTemplate,
@@ -83,6 +85,8 @@ class Pipeline(msgspec.Struct, frozen=True, kw_only=True):
     tasks: int
     """Number of tasks; the graph has fewer if it is a sample."""
     spread: Sequence[SpreadOutput] = ()
+    doubts: Sequence[Problem] = ()
+    """What is legal but may be a mistake; only of a pipeline that may be a sample, for a check."""
 
 
 class PipelineSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,9 +137,12 @@ def read_pipeline(node: Node, tables: Mapping[str, Table], settings: PipelineSet
             error.origin = error.origin or description.origin
             raise
         pipeline = _make_pipeline(description, universe, labels, templates, settings)
-        return (
-            structs.replace(pipeline, graph=structs.replace(pipeline.graph, columns=columns)) if columns else pipeline
-        )
+        if columns:
+            pipeline = structs.replace(pipeline, graph=structs.replace(pipeline.graph, columns=columns))
+        if not settings.sample:
+            return pipeline
+        doubts = note_doubts(universe, labels, templates)
+        return structs.replace(pipeline, doubts=list(doubts))
 
 
 def _make_universe(
