@@ -162,3 +162,45 @@ def test_tasks_of_a_cluster_run_again_after_a_missing_output(shell: str, tmp_pat
     words = [shell, str(PROGRAM), "-o", f"exists {tmp_path}/a", "--", "/bin/true"]
     subprocess.run(words, check=False, timeout=30, env={"LONGSHORE_JOB_TASKS_DONE": str(record), "PATH": "/bin"})
     assert not record.exists()
+
+
+def run_recorded(shell: str, run: Path, outputs: str, command: str, **variables: str) -> int:
+    """Run a command as HTCondor does, as the second start in the cluster 7; return its status."""
+    words = [shell, str(PROGRAM), "-n", "7", "-o", outputs, "--", "/bin/sh", "-c", command]
+    environment = {**os.environ, "LONGSHORE_JOB_RUN_DIR": str(run), "LONGSHORE_JOB_ATTEMPT": "2", **variables}
+    return subprocess.run(words, check=False, timeout=30, cwd=run, env=environment, capture_output=True).returncode
+
+
+def test_a_success_with_a_stale_or_empty_output_leaves_a_record(shell: str, tmp_path: Path) -> None:
+    (tmp_path / "wms").mkdir()
+    (tmp_path / "old").write_text("old", "utf-8")
+    outputs = f"exists {tmp_path}/old {tmp_path}/void {tmp_path}/good"
+    assert run_recorded(shell, tmp_path, outputs, ": > void; echo x > good") == 0
+    (record,) = (tmp_path / "wms" / "outputs").iterdir()
+    values = '"cluster":7,"start":2,"out":"0 stale 1 empty"'
+    assert (record.name, record.read_text("utf-8")) == ("7.2", f'{{{values},"again":{{{values}}}}}\n')
+
+
+def test_other_ends_leave_no_record(shell: str, tmp_path: Path) -> None:
+    (tmp_path / "wms").mkdir()
+    (tmp_path / "old").write_text("old", "utf-8")
+    assert run_recorded(shell, tmp_path, f"exists {tmp_path}/old", "echo new > old") == 0
+    assert run_recorded(shell, tmp_path, f"fresh {tmp_path}/old", ":") == UNMET
+    assert run_recorded(shell, tmp_path, f"exists {tmp_path}/old {tmp_path}/none", ":") == UNMET
+    assert run_recorded(shell, tmp_path, f"exists {tmp_path}/old", "exit 3") == 3
+    assert not (tmp_path / "wms" / "outputs").exists()
+
+
+def test_a_success_stays_one_where_no_record_can_be_written(shell: str, tmp_path: Path) -> None:
+    (tmp_path / "old").write_text("old", "utf-8")
+    outputs = f"exists {tmp_path}/old"
+    assert run_recorded(shell, tmp_path, outputs, ":") == 0, "there is no run directory"
+    (tmp_path / "wms").mkdir()
+    assert run_recorded(shell, tmp_path, outputs, ":", LONGSHORE_JOB_ATTEMPT="../x") == 0
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "wms" / "outputs").symlink_to(tmp_path / "elsewhere")
+    assert run_recorded(shell, tmp_path, outputs, ":") == 0
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    (tmp_path / "wms" / "outputs").unlink()
+    (tmp_path / "wms" / "outputs").write_text("a file", "utf-8")
+    assert run_recorded(shell, tmp_path, outputs, ":") == 0

@@ -37,6 +37,7 @@ does not depend on the number of jobs:
 | `gate` | for an `ordering` that does not block: run by DAGMan until a group is over (Python 3.6) |
 | `provisioningJob.bash`, `provisioningConfig` | with `provisionResources`: the job that starts machines, its settings |
 | `run.dag.*` | DAGMan's own files |
+| `outputs/` | a record per job that succeeded with a stale or empty output, written where it ran |
 
 A node is named `j` and the number of its job in `workflow.jsonl`. `final` is the final job, and `provision` the job
 that starts machines. `g0`, `g1`, ... are nodes without a job, which join many edges or separate groups of jobs.

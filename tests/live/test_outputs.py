@@ -18,6 +18,7 @@ pipeline:
   tasks:
     one: {dimensions: [sample], command: "echo x > {good}", outputs: {good: "{sample}.good", out: "{sample}.never"}}
     two: {dimensions: [sample], command: "cat {out}", inputs: [out]}
+    stay: {dimensions: [sample], command: "true", outputs: {old: "{sample}.old"}}
     sole: {dimensions: [sample], command: ["touch", "{own}"], outputs: {own: "{sample} own"}}
 """
 
@@ -25,13 +26,21 @@ pipeline:
 def check(site: SlurmSite | CondorSite) -> None:
     path = site.folder / "outputs.yaml"
     path.write_text(f"{site.head}requestMemory: 50\npayloadName: outputs\n{PIPELINE}", "utf-8")
+    (site.folder / "A.old").write_text("of last week", "utf-8")
     ran = site.cli("submit", path, "--wait", "--json", timeout=400)
     run = Path(ran.json["submit_dir"])
-    jobs = {job["name"]: job for job in site.cli("report", run, "--json").json["runs"][0]["jobs"]}
+    report = site.cli("report", run, "--json").json["runs"][0]
+    jobs = {job["name"]: job for job in report["jobs"]}
     states = {name: job["state"] for name, job in jobs.items()}
-    assert states == {"one_A": "FAILED", "two_A": "PRUNED", "sole_A": "SUCCEEDED"}, json.dumps(jobs)
+    assert states == {"one_A": "FAILED", "two_A": "PRUNED", "stay_A": "SUCCEEDED", "sole_A": "SUCCEEDED"}, json.dumps(
+        jobs
+    )
     assert (jobs["one_A"]["cause"], jobs["one_A"]["exit_code"]) == ("OUTPUT_MISSING", 0)
     assert jobs["one_A"]["reason"] == f"the output '{site.folder}/A.never' is missing"
+    told = f"the output '{site.folder}/A.old' is as it was before the attempt"
+    assert f"a job succeeded with an output that is stale or empty, 'stay_A': {told}" in report["notes"]
+    assert jobs["stay_A"]["reason"] == told
+    assert f"Attempt 1: succeeded, but {told}" in site.cli("explain", run, "stay_A").stdout
     assert "A.never' is missing" in site.cli("logs", run, "one_A").stdout
 
 

@@ -72,6 +72,7 @@ NOT_COVERED: Final = {
     "ends/": "of jobs that still run, or of a run that is over: the journal has all that they recorded",
     "batches/*.tsv": "tables of members: their jobs read them with a shell, which has no hash",
     "tasks/": "finished tasks of jobs of several, noted by the jobs",
+    "wms/outputs/": "stale and empty outputs of jobs that succeeded, noted by the jobs: a damaged record is not used",
     "keeper/": "of a run that is over: the journal has all that it recorded; of an earlier boot of this machine: what "
     "is damaged counts as lost with the machine",
     "cache/": "can be made again",

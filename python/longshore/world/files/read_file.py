@@ -50,12 +50,12 @@ def open_to_read(path: str | Path) -> int:
     return _open_regular(path, 0)
 
 
-def read_with_status(path: Path) -> tuple[bytes, os.stat_result]:
+def read_with_status(path: Path, *, max_b: int = MAX_WHOLE_B) -> tuple[bytes, os.stat_result]:
     """Read a regular file like `read_file`, and return the status of the very file that was read; follows no link.
 
-    Raises `OSError` as `read_file` does, and for a link.
+    Raises `OSError` as `read_file` does, for a link, and for a file larger than `max_b`.
     """
-    return _read_whole(_open_regular(path, os.O_NOFOLLOW), path)
+    return _read_whole(_open_regular(path, os.O_NOFOLLOW), path, max_b)
 
 
 def folder_status(folder: Path) -> os.stat_result:
@@ -83,10 +83,10 @@ def _open_regular(path: str | Path, flags: int) -> int:
     return file
 
 
-def _read_whole(file: int, path: str | Path) -> tuple[bytes, os.stat_result]:
+def _read_whole(file: int, path: str | Path, max_b: int = MAX_WHOLE_B) -> tuple[bytes, os.stat_result]:
     """Read an open file, and close it; return its content and status."""
     with io.BufferedReader(RawFile(file), _BUFFER_B) as stream:
         status = files.fstat(file)
-        if status.st_size > MAX_WHOLE_B:
+        if status.st_size > max_b:
             raise OSError(errno.EFBIG, "it is too large to be one of our files", str(path))
         return stream.read(), status

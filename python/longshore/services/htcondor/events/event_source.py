@@ -345,7 +345,7 @@ class LogEventSource:
                 requests=self._dags.requests_in(submissions[:number]),
                 unconfirmed_cancel=self._unconfirmed_cancel(number),
                 no_retry=NoRetryReasons(jobs).of,
-                judge_end=OutputVerdicts(jobs).judge,
+                verdicts=OutputVerdicts(jobs),
             )
             if number > state.submissions:
                 yield from self._begin_submission(builder, submissions[number - 1])

@@ -85,6 +85,8 @@ class UserLog:
     def read_texts(self) -> Iterator[list[bytes]]:
         """Texts of new complete records, many at a time; some may be no records.
 
+        What is written after the first is left for the next read: files that a job left before its record are there
+        when they are looked for then.
         Raises `OSError` if the file exists and cannot be read.
         """
         try:
@@ -103,8 +105,8 @@ class UserLog:
             offset = before.offset if is_same else 0
             file.seek(offset)
             self.position = LogPosition(inode=status.st_ino, head=head[: min(len(head), max(offset, 0))], offset=offset)
-            rest = b""
-            while chunk := file.read(_CHUNK_BYTES):
+            rest, end = b"", status.st_size
+            while chunk := file.read(min(_CHUNK_BYTES, max(0, end - file.tell()))):
                 texts = (rest + chunk).split(_END)
                 rest = texts.pop()
                 yield texts

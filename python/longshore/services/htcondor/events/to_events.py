@@ -32,6 +32,7 @@ from longshore.services.htcondor.events import parse_record, provisioner
 from longshore.services.htcondor.events.dag_jobs import DagNodes
 from longshore.services.htcondor.events.job_phases import JobPhase, JobPhases
 from longshore.services.htcondor.events.log_reader import Record
+from longshore.services.htcondor.events.output_verdicts import OutputVerdicts
 from longshore.services.htcondor.events.parse_record import AttemptEnd
 from longshore.services.htcondor.render import provisioning
 
@@ -64,8 +65,8 @@ class EventBuilder:
         A cancel that HTCondor has not confirmed: if the run was removed, the cancel succeeded.
     no_retry
         Gives the rule by which a job was not tried again, from the end and number of its last attempt.
-    judge_end
-        Judges the end of an attempt by what it left behind.
+    verdicts
+        Judges the ends of attempts by the outputs that they left.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class EventBuilder:
         requests: Mapping[int, Request] | None = None,
         unconfirmed_cancel: Steer | None = None,
         no_retry: Callable[[int, AttemptEnd, int], str] = lambda _job, _end, _attempts: "",
-        judge_end: Callable[[Ended, JobPhases], Ended] | None = None,
+        verdicts: OutputVerdicts | None = None,
     ) -> None:
         self._phases = phases
         self._nodes = nodes
@@ -85,7 +86,7 @@ class EventBuilder:
         self._requests = requests or {}
         self._unconfirmed_cancel = unconfirmed_cancel
         self._no_retry = no_retry
-        self._judge_end = judge_end
+        self._verdicts = verdicts
 
     def convert(self, record: Record) -> Iterable[Event]:
         """Events that follow from a record, often none."""
@@ -165,6 +166,8 @@ class EventBuilder:
         phases, job = self._phases, self._nodes.job_of(node)
         if job < 0 or phases.phase[job] != _IDLE or job in phases.causes:
             return None
+        if self._verdicts is not None and cluster in self._verdicts.recorded_clusters:
+            return None
         phases.add_cluster(job, cluster)
         number = phases.attempts[job] = phases.attempts[job] + 1
         phases.phase[job] = _OVER
@@ -211,7 +214,7 @@ class EventBuilder:
             extra={"MemoryProvisioned": str(granted)} if granted else {},
             t=at,
         )
-        return end if self._judge_end is None else self._judge_end(end, phases)
+        return end if self._verdicts is None else self._verdicts.judge(end, phases)
 
     def _on_terminate(self, job: int, record: Record) -> Iterable[Event]:
         phases, at = self._phases, record.at

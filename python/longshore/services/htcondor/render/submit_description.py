@@ -103,7 +103,8 @@ def _arguments_text(description: SubmitDescription, ctx: Context) -> str:
         return arguments
     wrapper = quoting.escape_description(quoting.quote_word(str(ctx.rendered_paths.root / WRAPPER)))
     words = _macro_text(description.checked, CHECKED)
-    return " ".join(filter(None, (wrapper, "-o", words, "--", description.executable, arguments)))
+    # The cluster names the record of a success with an output that is stale or empty.
+    return " ".join(filter(None, (wrapper, "-n", "$(Cluster)", "-o", words, "--", description.executable, arguments)))
 
 
 def _macro_text(text: SharedText, macro: str) -> str:
