@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from longshore.config.values.merge import to_node
 from longshore.errors import ConfigError
 from longshore.graph.pipeline.pipeline import Pipeline, PipelineSettings, read_pipeline
+from longshore.graph.pipeline.placeholders import CommandContext
 from longshore.graph.query.tables import parse_csv
 from longshore.origin import Origin
 
@@ -101,9 +102,9 @@ def test_shell_and_scripts_stay_legal(command: Any) -> None:
 
 def test_a_variable_of_the_environment_of_jobs_is_legal() -> None:
     for command in ("bwa ${sample}", "bwa $sample"):
-        assert len(read(command, shell_variables=frozenset({"sample"})).graph.dag) == 4
+        assert len(read(command, context=CommandContext(shell_variables=frozenset({"sample"}))).graph.dag) == 4
     with pytest.raises(ConfigError, match="nothing sets"):
-        read("bwa ${sample}", shell_variables=frozenset({"lane"}))
+        read("bwa ${sample}", context=CommandContext(shell_variables=frozenset({"lane"})))
 
 
 @given(st.text(string.ascii_letters + string.digits + " $;|&<>()'\"/-_=*?#%:\n" + ".,", max_size=40))

@@ -8,12 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from longshore.app.acquire.configured_commands import command_context
 from longshore.app.acquire.dimension_tables import make_template, read_tables
 from longshore.app.acquire.named_files import find_file
 from longshore.app.configure.configuration import Configuration
 from longshore.app.payload.pipeline_imports import ImportReader, pipeline_node
 from longshore.app.static_check import StaticCheck
-from longshore.config.values.merge import Node, map_items
+from longshore.config.values.merge import Node
 from longshore.config.values.quantities import parse_count
 from longshore.config.values.templates import column_names, parts_text
 from longshore.contract.context import Problem
@@ -131,9 +132,9 @@ def _build_pipeline(
         sample=static.max_tasks if static else 0,
         expand=lambda text, names: make_template(configuration, text, names),
         columns=frozenset(_find_columns(configuration.config.root)),
-        shell_variables=frozenset(_environment_names(configuration.config.root)),
+        context=command_context(configuration, node),
     )
-    check_pipeline(node, settings.expand, settings.shell_variables)
+    check_pipeline(node, settings.expand, settings.context)
     tables, read = read_tables(configuration, node, static)
     pipeline = read_pipeline(node, tables, settings)
     missing = _find_missing(pipeline, folder)
@@ -181,9 +182,3 @@ def _find_columns(node: Node) -> Iterator[str]:
     elif isinstance(node.value, dict | list):
         for below in node.value.values() if isinstance(node.value, dict) else node.value:
             yield from _find_columns(below)
-
-
-def _environment_names(node: Node) -> Iterator[str]:
-    """Yield the variables of every map ``environment``."""
-    for key, below in map_items(node).items():
-        yield from map_items(below) if key == "environment" else _environment_names(below)

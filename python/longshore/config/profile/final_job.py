@@ -65,6 +65,15 @@ def ignored_setup_notes(config: Config) -> Iterator[str]:
         yield f"{node.origin}: 'finalJob.whenSetup: {node.value}' has no effect: its script is made with the run"
 
 
+def final_command_nodes(config: Config) -> list[Node]:
+    """Commands as written: ``command1``, ``command2``, ... up to the first missing number."""
+    items = map_items(config.node_at("finalJob"))
+    nodes: list[Node] = []
+    while (node := items.get(f"command{len(nodes) + 1}")) is not None:
+        nodes.append(node)
+    return nodes
+
+
 def read_final_commands(config: Config, scope: Scope) -> list[str]:
     """Commands ``command1``, ``command2``, ... up to the first missing number; an empty one is skipped.
 
@@ -77,9 +86,7 @@ def read_final_commands(config: Config, scope: Scope) -> list[str]:
     """
     section = config.node_at("finalJob")
     items = map_items(section)
-    nodes: list[Node] = []
-    while (node := items.get(f"command{len(nodes) + 1}")) is not None:
-        nodes.append(node)
+    nodes = final_command_nodes(config)
     numbered_key = next((key for key in items if _COMMAND.fullmatch(key) and not nodes), None)
     if numbered_key is not None:
         raise PreparationError(

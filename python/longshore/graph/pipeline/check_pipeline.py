@@ -16,20 +16,21 @@ from longshore.graph.pipeline.path_templates import (
     dimension_of,
     path_template,
 )
+from longshore.graph.pipeline.placeholders import CommandContext
 from longshore.model.error_collector import ErrorCollector
 
 
-def check_pipeline(node: Node, expand: ExpandTemplate, shell_variables: Collection[str] = ()) -> None:
+def check_pipeline(node: Node, expand: ExpandTemplate, context: CommandContext | None = None) -> None:
     """Check all of a pipeline that needs no table.
 
-    `expand` parses templates of paths; `shell_variables` are variables that the environment of jobs has.
+    `expand` parses templates of paths; `context` has the configuration's commands.
 
     Raises `ConfigError` or `CycleError` with all independent errors, in order of their lines.
     """
     errors = ErrorCollector()
     description = read_intact_parts(node, errors)
     check_listed_values(description, errors)
-    read_templates(description, description.dimensions, expand, shell_variables, errors)
+    read_templates(description, description.dimensions, expand, context or CommandContext(), errors)
     if errors:
         # Else the commands are rendered, with all that the configuration defines for a label.
         check_near_names(description, expand, errors)
@@ -40,7 +41,7 @@ def read_templates(
     description: PipelineDeclaration,
     dimensions: Collection[str],
     expand: ExpandTemplate,
-    shell_variables: Collection[str],
+    context: CommandContext,
     errors: ErrorCollector,
 ) -> dict[str, PathTemplate]:
     """Parse the paths of datasets, and check the names in commands; errors are collected."""
@@ -51,7 +52,7 @@ def read_templates(
                 template = expand(entry.path, _path_names(entry, dimensions))
                 templates[entry.name] = path_template(entry.name, template, dimensions)
     uses = {name: template.dimensions for name, template in templates.items()}
-    check_commands(description, uses, shell_variables, errors)
+    check_commands(description, uses, context, errors)
     return templates
 
 

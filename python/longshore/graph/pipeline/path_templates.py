@@ -22,7 +22,11 @@ from longshore.config.values.templates import (
 from longshore.errors import ConfigError
 from longshore.graph.declaration.description import PipelineDeclaration, TaskEntry, unknown_name
 from longshore.graph.dimensions.dimensions import Dimension, place_of, read_column
-from longshore.graph.pipeline.placeholders import refuse_foreign_placeholders
+from longshore.graph.pipeline.placeholders import (
+    CommandContext,
+    configured_commands,
+    refuse_foreign_placeholders,
+)
 from longshore.graph.query.tables import Value
 from longshore.model.error_collector import ErrorCollector
 from longshore.model.suggestions import did_you_mean
@@ -154,20 +158,20 @@ def path_template(dataset: str, template: Template, dimensions: Collection[str])
 def check_commands(
     description: PipelineDeclaration,
     uses: Mapping[str, Collection[str]],
-    shell_variables: Collection[str],
+    context: CommandContext,
     errors: ErrorCollector,
 ) -> None:
     """Collect errors of commands: names of dimensions and datasets that their task lacks, and foreign placeholders.
 
     `uses` holds the dimensions in the path of each valid dataset. Names that the pipeline does not know are left to the
-    configuration. `shell_variables` are variables that the environment of jobs has.
+    configuration. In the commands of `context`, only foreign placeholders are looked for.
     """
     words: list[tuple[TaskEntry, Node]] = []
     for task in description.tasks.values():
         with errors.collect():
             words += [(task, word) for word in _command_words(task)]
     with errors.collect():
-        refuse_foreign_placeholders(words, description, shell_variables)
+        refuse_foreign_placeholders([*words, *configured_commands(description, context)], description, context)
     for task, word in words:
         with errors.collect():
             for part in split_fields(str(word.value)):
@@ -208,7 +212,10 @@ def check_path_columns(
 
 
 def read_columns(
-    description: PipelineDeclaration, dimensions: Mapping[str, Dimension], others: Collection[str]
+    description: PipelineDeclaration,
+    dimensions: Mapping[str, Dimension],
+    others: Collection[str],
+    context: CommandContext,
 ) -> dict[str, dict[Value, Value]]:
     """Read the columns that commands use, and those of `others` that there are: a cell per value of the dimension.
 
@@ -218,13 +225,13 @@ def read_columns(
         A command uses a column that its table lacks, or one with several values for one of the dimension.
     """
     found: dict[str, dict[Value, Value]] = {}
-    for task in description.tasks.values():
-        for word in _command_words(task):
-            for name in column_names(str(word.value)):
-                if name not in found and dimension_of(name) in task.dimensions:
-                    where = f"the command of the task '{task.label}'"
-                    cells = read_column(name, dimensions, word.origin, where)
-                    found[name] = dict(zip(dimensions[dimension_of(name)].values, cells, strict=True))
+    words = [(task, word) for task in description.tasks.values() for word in _command_words(task)]
+    for task, word in (*words, *configured_commands(description, context)):
+        for name in column_names(str(word.value)):
+            if name not in found and dimension_of(name) in task.dimensions:
+                where = f"the command of the task '{task.label}'"
+                cells = read_column(name, dimensions, word.origin, where)
+                found[name] = dict(zip(dimensions[dimension_of(name)].values, cells, strict=True))
     for name in sorted(others):
         base, _, column = name.partition(".")
         table = dimensions[base].table if base in dimensions else None

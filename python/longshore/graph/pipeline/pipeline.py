@@ -36,6 +36,7 @@ from longshore.graph.pipeline.path_templates import (
     parse_template,
     read_columns,
 )
+from longshore.graph.pipeline.placeholders import CommandContext
 from longshore.graph.query.conditions import bind_conditions
 from longshore.graph.query.query import parse_query
 from longshore.graph.query.tables import Table
@@ -106,8 +107,8 @@ class PipelineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Parses templates of paths; fills in variables that are not dimensions."""
     columns: frozenset[str] = frozenset()
     """Names beside those in commands that may be columns of tables, such as ``sample.size``."""
-    shell_variables: frozenset[str] = frozenset()
-    """Variables that the environment of jobs has, by the configuration."""
+    context: CommandContext = msgspec.field(default_factory=CommandContext)
+    """What the configuration has for commands."""
 
 
 def read_pipeline(node: Node, tables: Mapping[str, Table], settings: PipelineSettings | None = None) -> Pipeline:
@@ -125,10 +126,10 @@ def read_pipeline(node: Node, tables: Mapping[str, Table], settings: PipelineSet
     with collection_paused():
         dimensions = read_dimensions(description, tables, limit=settings.limit * _ROWS_PER_TASK)
         errors = ErrorCollector()
-        templates = read_templates(description, dimensions, settings.expand, settings.shell_variables, errors)
+        templates = read_templates(description, dimensions, settings.expand, settings.context, errors)
         errors.raise_errors()
         check_path_columns(description, templates, dimensions)
-        columns = read_columns(description, dimensions, settings.columns)
+        columns = read_columns(description, dimensions, settings.columns, settings.context)
         try:
             universe = _make_universe(description, dimensions, tables, settings)
             labels = _label_tasks(description, universe, templates, settings)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final
+
+import msgspec
 
 from longshore.config.profile.placeholder_advice import PROVIDED
 from longshore.config.values.merge import Node
@@ -47,26 +49,67 @@ _NAMING: Final = re.compile(
 """Commands of the shell that give values to the variables that follow."""
 _BASES: Final = frozenset({"wildcards", "input", "output", "params", "resources", "config", "log", "meta", "task"})
 """Names before a dot or a bracket in commands of other systems."""
+_NO_NAMES: Final = "A job without a task has no dimensions and no datasets."
+
+
+class ConfiguredCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """Command beside the pipeline: ``runQuantumCommand`` of a task, or the command of a job without a task."""
+
+    label: str
+    """Label of the task or the job."""
+    whole: Node
+    """All of the command: its text or its list."""
+    words: tuple[Node, ...]
+    """Its texts."""
+
+
+class CommandContext(msgspec.Struct, frozen=True, kw_only=True):
+    """What the configuration has for commands."""
+
+    shell_variables: frozenset[str] = frozenset()
+    """Variables that the environment of jobs has."""
+    commands: tuple[ConfiguredCommand, ...] = ()
+    """Commands beside the pipeline."""
+    has_path: Callable[[str], bool] = lambda _: False
+    """Whether there is a value at a path such as ``a.b``."""
+
+
+def configured_commands(description: PipelineDeclaration, context: CommandContext) -> Iterator[tuple[TaskEntry, Node]]:
+    """Yield the texts of commands beside the pipeline, each with its task; a job without a task has no names."""
+    for command in context.commands:
+        task = description.tasks.get(command.label)
+        if task is None:
+            task = TaskEntry(
+                label=command.label,
+                origin=command.whole.origin,
+                command=command.whole,
+                dimensions=(),
+                inputs={},
+                outputs={},
+                after={},
+            )
+        else:
+            task = msgspec.structs.replace(task, command=command.whole)
+        yield from ((task, word) for word in command.words)
 
 
 def refuse_foreign_placeholders(
-    commands: Iterable[tuple[TaskEntry, Node]], description: PipelineDeclaration, shell_variables: Collection[str] = ()
+    commands: Iterable[tuple[TaskEntry, Node]], description: PipelineDeclaration, context: CommandContext
 ) -> None:
     """Refuse commands with placeholders that no value would replace; all of them are told.
 
-    `commands` has the words of commands, with their tasks. `shell_variables` are variables that the environment of jobs
-    has.
+    `commands` has the words of commands, with their tasks. A word that several tasks have is told once.
 
     Raises
     ------
     ConfigError
         There is such a placeholder.
     """
-    found = [
-        fault
-        for task, word in commands
-        for fault in _find_faults(str(word.value), word.origin, task, description, shell_variables)
-    ]
+    told: dict[tuple[int, str | int | None], ErrorDetail] = {}
+    for task, word in commands:
+        for fault in _find_faults(str(word.value), word.origin, task, description, context):
+            told.setdefault((id(word), fault.part), fault)
+    found = list(told.values())
     if not found:
         return
     others = f" (and {len(found) - 1} more)" if found[1:] else ""
@@ -77,45 +120,45 @@ def refuse_foreign_placeholders(
 
 
 def _find_faults(
-    text: str, origin: Origin, task: TaskEntry, description: PipelineDeclaration, shell_variables: Collection[str]
+    text: str, origin: Origin, task: TaskEntry, description: PipelineDeclaration, context: CommandContext
 ) -> Iterator[ErrorDetail]:
     """Yield each different placeholder of a text that nothing replaces, where it stands first."""
-    what = f"the command of the task '{task.label}' uses"
+    is_task = task.label in description.tasks
+    what = f"the command of the {'task' if is_task else 'job'} '{task.label}' uses"
     faults: dict[str, tuple[int, ErrorDetail]] = {}
     for found in _foreign_placeholders(text, task, description):
         written = found.group()
-        guess = _right_spelling(found["name"], _KEY.findall(found["parts"]), task)
+        path = found["name"] + found["parts"]
+        if context.has_path(path):
+            guess = f"Did you mean '{{.{path}}}'?"
+        else:
+            guess = _right_spelling(found["name"], _KEY.findall(found["parts"]), task) if is_task else _NO_NAMES
         hint = f"{guess} If the text is meant, double the braces: '{{{written}}}'.".strip()
         message = f"{what} '{written}', which nothing replaces"
         fault = ErrorDetail(ConfigError.code, message, origin, hint, part=found.start())
         faults.setdefault(written, (found.start(), fault))
-    names = {*description.dimensions, *description.datasets}
-    for found, why, hint in _find_shell_faults(text, task, names, shell_variables):
-        written = found.group()
-        fault = ErrorDetail(ConfigError.code, f"{what} '{written}', {why}", origin, hint, part=found.start())
-        faults.setdefault(written, (found.start(), fault))
-    yield from (fault for _, fault in sorted(faults.values(), key=lambda each: each[0]))
-
-
-def _find_shell_faults(
-    text: str, task: TaskEntry, names: Collection[str], shell_variables: Collection[str]
-) -> Iterator[tuple[re.Match[str], str, str]]:
-    """Yield each name of the pipeline that is written as a variable of a shell, with the fault and the remedy."""
-    for found in _unset_variables(text, task, frozenset(names) - frozenset(shell_variables)):
-        name = _variable_name(found)
-        hint = f"Did you mean '{{{name}}}'? Else set the variable in the command, or give it another name."
-        yield found, "a variable of the shell that nothing sets", hint
+    names = frozenset((*description.dimensions, *description.datasets)) - context.shell_variables
+    for found in _unset_variables(text, task, names):
+        guess = f"Did you mean '{{{_variable_name(found)}}}'? Else set" if is_task else f"{_NO_NAMES} Set"
+        hint = f"{guess} the variable in the command, or give it another name."
+        message = f"{what} '{found.group()}', a variable of the shell that nothing sets"
+        fault = ErrorDetail(ConfigError.code, message, origin, hint, part=found.start())
+        faults.setdefault(found.group(), (found.start(), fault))
     for found in () if isinstance(task.command.value, list) else _MARKED.finditer(text):
-        if found["name"] in names:
+        # Without a task, the name itself is an error where the command is rendered.
+        if is_task and found["name"] in {*description.dimensions, *description.datasets}:
             hint = f"Did you mean '{{{found['name']}}}'? If the mark is meant, quote it alone: '\"!\"'."
-            yield found, "of which the exclamation mark stays", hint
+            message = f"{what} '{found.group()}', of which the exclamation mark stays"
+            fault = ErrorDetail(ConfigError.code, message, origin, hint, part=found.start())
+            faults.setdefault(found.group(), (found.start(), fault))
+    yield from (fault for _, fault in sorted(faults.values(), key=lambda each: each[0]))
 
 
 def _unset_variables(text: str, task: TaskEntry, names: Collection[str]) -> Iterator[re.Match[str]]:
     """Variables of the shell with one of the names to which no part of the command gives a value."""
     words = task.command.value
     is_list = isinstance(words, list)
-    whole = " ".join(str(word.value) for word in words) if isinstance(words, list) else text
+    whole = " ".join(str(word.value) for word in words) if isinstance(words, list) else str(words)
     scripts = [(0, len(text))] if is_list else [found.span() for found in _QUOTED.finditer(text)]
     for found in _SHELL_VARIABLE.finditer(text):
         if _variable_name(found) not in names:
