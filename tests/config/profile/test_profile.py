@@ -264,7 +264,7 @@ class TestEnvironment:
             ("environment: {'': 1}", "'' cannot be the name"),
             ("environment: {'a=b': 1}", "'a=b' cannot be the name"),
             ('environment: {"a\\0": 1}', "cannot be the name"),
-            ('environment: {A: "\\0"}', "'A' has a NUL"),
+            ('environment: {A: "\\0"}', "1:18: the text has the null character"),
             ("environment: {A: '{A}'}\nA: '{A}'", "'A' -> 'A'"),
         ],
     )
