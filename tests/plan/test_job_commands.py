@@ -23,6 +23,7 @@ from longshore.plan.job_commands import (
     full_command,
     shell_assignment,
     shell_line,
+    shell_program,
     substitute_files,
     substitute_inherited,
     substitute_variables,
@@ -226,6 +227,33 @@ def test_files_are_named_by_their_paths() -> None:
 )
 def test_the_program_of_a_command(command: str | tuple[str, ...], program: str | None) -> None:
     assert command_program(command) == program
+
+
+@pytest.mark.parametrize(
+    ("command", "program"),
+    [
+        ("awkk '$3 > 50' in > out", "awkk"),
+        ("python3 ${PWD}/x.py", "python3"),
+        ("  tool|sort", "tool"),
+        ("./x.sh 2>&1", "./x.sh"),
+        ("tool", None),
+        ("set -e; tool > out", None),
+        ("if true; then tool; fi", None),
+        ("shopt -s nullglob; ls *", None),
+        ("module load tool && tool", None),
+        ("A=1 tool > out", None),
+        ("tool() { echo $1; }; tool x", None),
+        ("tool () { echo $1; }; tool x", None),
+        ("$TOOL x > out", None),
+        ("'my tool' x", None),
+        ("tool$X > out", None),
+        ("<FILE:x> > out", None),
+        ("(tool > out)", None),
+        (("tool", ">"), None),
+    ],
+)
+def test_the_first_program_of_a_line_for_the_shell(command: str | tuple[str, ...], program: str | None) -> None:
+    assert shell_program(command) == program
 
 
 def test_all_values_of_a_job_reach_it_as_variables() -> None:

@@ -32,6 +32,15 @@ _BUILT_IN: Final = re.compile(
 )
 """Words that only a shell understands, or in its own way (POSIX 2.4, 2.14 and 1.6; in mksh `r` repeats a command)."""
 
+_BASH_BUILT_IN: Final = re.compile(
+    r"builtin|caller|coproc|declare|dirs|disown|enable|function|let|mapfile|popd|pushd|readarray|select|shopt|suspend"
+    r"|typeset|module|ml"
+)
+"""Words that some shells have beyond POSIX, and functions that clusters export to them."""
+
+_FIRST_WORD: Final = re.compile(r"[ \t]*([\w./+-]+)(?=[ \t]+[^\s(]|[ \t]*(?:[|<>;&\n]|$))", re.ASCII)
+"""First word of a line for the shell: no assignment, no quotation, no variable, and no function that is defined."""
+
 
 def command_argv(command: Command) -> tuple[str, ...]:
     """Words to execute for a command.
@@ -199,6 +208,13 @@ def command_program(command: Command) -> str | None:
     if word == SHELL:
         return None if command_argv(command)[:2] == (SHELL, "-c") else word
     return word if word and not _BUILT_IN.fullmatch(word) else None
+
+
+def shell_program(command: Command) -> str | None:
+    """First program that a shell line starts, if its first word is surely one; ``None`` otherwise."""
+    found = _FIRST_WORD.match(command) if isinstance(command, str) and _NEEDS_SHELL.search(command) else None
+    word = found[1] if found else None
+    return None if word is None or _BUILT_IN.fullmatch(word) or _BASH_BUILT_IN.fullmatch(word) else word
 
 
 def _quote_word(word: str) -> str:

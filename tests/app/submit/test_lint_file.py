@@ -173,6 +173,20 @@ def test_a_missing_table_is_an_error_as_transform_refuses_it() -> None:
     assert (finding.severity, finding.message, finding.origin) == (Severity.ERROR, error.message, error.origin)
 
 
+@pytest.mark.usefixtures("folder")
+def test_a_missing_program_at_the_beginning_of_a_shell_line_is_noted() -> None:
+    path = Path("run.yaml")
+    task = "one: {command: \"awkk '$3 > 50' < /dev/null > {o}\", outputs: {o: out}}"
+    path.write_text(f"pipeline:\n  tasks:\n    {task}\n", "utf-8")
+    (note,) = api.lint(path).findings
+    assert note.severity is Severity.NOTE
+    assert note.message.startswith("job 'one' runs 'awkk', which is not on the PATH")
+    assert str(note.origin) == "run.yaml:3:20"
+    assert transform_error(path) is None, "the shell may know it"
+    path.write_text(path.read_text("utf-8").replace("awkk", "awk"), "utf-8")
+    assert api.lint(path).findings == ()
+
+
 LARGE: Final = """
 maxTasks: 3000000
 pipeline:

@@ -14,11 +14,12 @@ from longshore.app.configure.configuration import Configuration
 from longshore.contract.context import Problem
 from longshore.model.tasks.file import File
 from longshore.model.workflow.job import Job
-from longshore.plan.job_commands import command_program, substitute_inherited
+from longshore.plan.job_commands import command_program, shell_program, substitute_inherited
 from longshore.world.files.presence import can_see, can_see_file, can_see_folder
 
 COMMAND_KEY: Final = "runQuantumCommand"
 _COMMAND_HINT: Final = "Correct 'runQuantumCommand', or begin it with 'sh -c' if an earlier job makes the program."
+_LINE_HINT: Final = "Correct 'runQuantumCommand', unless its shell knows the program or does without."
 _NOT_FOUND: Final = "is not on the PATH"
 _LONGEST_FIRST_LINE: Final = 256
 """Bytes of a script in which Linux looks for its interpreter."""
@@ -26,11 +27,11 @@ _LONGEST_FIRST_LINE: Final = 256
 
 @dataclass(frozen=True, kw_only=True)
 class JobProgram:
-    """Program that jobs of one label start.
+    """Program that jobs of one label start, themselves or at the beginning of a line for the shell.
 
     `job` is the first of these jobs, `jobs` their number. `folder` is the working folder, empty for the run
     directory. `program` is a name or path, ``None`` if unknown. `written` is the ``PATH`` of configuration or
-    environment, `path` the ``PATH`` of the jobs.
+    environment, `path` the ``PATH`` of the jobs. `in_line` says that a shell starts the program.
     """
 
     job: Job
@@ -39,6 +40,7 @@ class JobProgram:
     program: str | None
     written: str | None
     path: str | None
+    in_line: bool = False
 
     @property
     def is_set_by_job(self) -> bool:
@@ -49,13 +51,16 @@ class JobProgram:
 
 def job_programs(jobs: Iterable[Job], configuration: Configuration) -> list[JobProgram]:
     """Return the programs that jobs start, each once per label and folder."""
-    first: dict[tuple[str, str | None, str, str | None], Job] = {}
-    count: dict[tuple[str, str | None, str, str | None], int] = {}
+    first: dict[tuple[str, str | None, str, str | None, bool], Job] = {}
+    count: dict[tuple[str, str | None, str, str | None, bool], int] = {}
     inherited = configuration.env.get("PATH")
     for job in jobs:
         settings = job.settings
         written = job.environment.get("PATH", settings.environment.get("PATH", inherited))
-        key = (job.label, command_program(job.command), settings.working_directory or "", written)
+        program = command_program(job.command)
+        in_line = program is None
+        program = shell_program(job.command) if in_line else program
+        key = (job.label, program, settings.working_directory or "", written, in_line)
         if key in count:
             count[key] += 1
         else:
@@ -68,6 +73,7 @@ def job_programs(jobs: Iterable[Job], configuration: Configuration) -> list[JobP
             folder=key[2],
             written=key[3],
             path=substitute_inherited({"PATH": key[3]}, configuration.env)["PATH"] if key[3] else key[3],
+            in_line=key[4],
         )
         for key, job in first.items()
     ]
@@ -78,7 +84,12 @@ def existing_programs(jobs: Iterable[Job], configuration: Configuration) -> list
     found: dict[Path, None] = {}
     for use in job_programs(jobs, configuration):
         name = use.program
-        if name is None or use.is_set_by_job or ("/" in name and not f"{use.folder}{name}".startswith("/")):
+        if (
+            name is None
+            or use.in_line
+            or use.is_set_by_job
+            or ("/" in name and not f"{use.folder}{name}".startswith("/"))
+        ):
             continue
         target = Path(use.folder, name) if "/" in name else Path(shutil.which(name, path=use.path) or "")
         if can_see_file(target):
@@ -108,6 +119,8 @@ def missing_programs(jobs: Iterable[Job], files: Mapping[str, File], configurati
                     f"{fault} that 'environment' gives it",
                     "Correct 'runQuantumCommand' or 'environment.PATH'.",
                 )
+            if use.in_line:
+                hint = _LINE_HINT
             if fault:
                 yield Problem(
                     message=f"job '{job.name}' runs '{program}', which {fault}",
@@ -116,6 +129,8 @@ def missing_programs(jobs: Iterable[Job], files: Mapping[str, File], configurati
                     key=COMMAND_KEY,
                     hint=hint,
                     code="files",
+                    # The line may go on without it, or say itself what it is.
+                    fatal=not use.in_line,
                 )
 
 
