@@ -903,10 +903,12 @@ def explain_values(
     Raises
     ------
     UsageError
-        A pair is malformed.
+        A pair is malformed, or no task has the label.
     """
     from longshore.app.configure.configuration import explain_keys
+    from longshore.app.configure.payload_names import refuse_unknown_label
 
+    refuse_unknown_label(configuration, (current or {}).get("curr_pipetask", ""))
     return explain_keys(configuration, keys, current=current or {}, given=given)
 
 

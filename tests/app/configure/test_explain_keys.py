@@ -6,9 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from longshore.app.api import explain_values
 from longshore.app.configure.configuration import explain_keys, read_draft
 from longshore.cli.show.config import explain_text
 from longshore.config.lint.explain import KeyExplanation
+from longshore.errors import UsageError
 
 PIPELINE = "pipeline: {tasks: {count: {command: 'true'}}}\n"
 FINAL = "finalJob: {command: 'cat table.tsv'}\n"
@@ -109,3 +111,17 @@ def test_a_key_with_its_sections_has_its_value_and_origin(tmp_path: Path, key: s
     assert (explained.is_found, explained.value) == (True, value)
     assert explained.origin is not None
     assert explained.origin.line == line
+
+
+def test_a_label_that_no_task_has_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(PIPELINE + "cluster: {night: {pipetasks: count}}\n", "utf-8")
+    configuration = read_draft(path, now=0)
+    with pytest.raises(UsageError, match="no task has the label 'cuont'") as caught:
+        explain_values(configuration, ["requestMemory"], current={"curr_pipetask": "cuont"})
+    assert caught.value.hint == "Did you mean 'count'?"
+    for label in ("count", "night", "finalJob", "pipetaskInit"):
+        (found,) = explain_values(configuration, ["requestMemory"], current={"curr_pipetask": label}).values()
+        assert found.value == 2048
+    path.write_text("graphFile: tasks.jsonl\n", "utf-8")
+    assert explain_values(read_draft(path, now=0), ["requestMemory"], current={"curr_pipetask": "cuont"})

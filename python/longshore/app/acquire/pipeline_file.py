@@ -14,7 +14,8 @@ from longshore.app.acquire.named_files import find_file
 from longshore.app.configure.configuration import Configuration
 from longshore.app.payload.pipeline_imports import ImportReader, pipeline_node
 from longshore.app.static_check import StaticCheck
-from longshore.config.values.merge import Node
+from longshore.config.profile.profile import REQUEST_KEYS
+from longshore.config.values.merge import Node, map_items
 from longshore.config.values.quantities import parse_count
 from longshore.config.values.templates import column_names, parts_text
 from longshore.contract.context import Problem
@@ -22,6 +23,7 @@ from longshore.errors import ConfigError, FilesError, PreparationError
 from longshore.graph.declaration.imports import substitute_parameters
 from longshore.graph.declaration.pipeline_parts import PipelineKind, pipeline_kind, select_tasks
 from longshore.graph.pipeline.check_pipeline import check_pipeline
+from longshore.graph.pipeline.path_templates import RequestedColumn
 from longshore.graph.pipeline.pipeline import (
     DEFAULT_LIMIT,
     Pipeline,
@@ -132,6 +134,7 @@ def _build_pipeline(
         sample=static.max_tasks if static else 0,
         expand=lambda text, names: make_template(configuration, text, names),
         columns=frozenset(_find_columns(configuration.config.root)),
+        requested=dict(_find_requested(configuration.config.root)),
         context=command_context(configuration, node),
     )
     check_pipeline(node, settings.expand, settings.context)
@@ -173,6 +176,17 @@ def _note_spread_output(output: SpreadOutput) -> Problem:
         hint=f"For one job per file, add {', '.join(output.dimensions)} to the task's 'dimensions'.",
         fatal=False,
     )
+
+
+def _find_requested(node: Node) -> Iterator[tuple[str, RequestedColumn]]:
+    """Yield the names in requests of resources that may be columns of tables."""
+    for key, below in map_items(node).items():
+        if key in REQUEST_KEYS:
+            for value in (below, *map_items(below).values()):
+                for name in _find_columns(value):
+                    yield name, RequestedColumn(key=key, origin=value.origin)
+        else:
+            yield from _find_requested(below)
 
 
 def _find_columns(node: Node) -> Iterator[str]:

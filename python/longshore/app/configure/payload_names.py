@@ -11,15 +11,19 @@ from longshore.app.configure.configuration import Configuration
 from longshore.app.payload.locate_file import locate_file
 from longshore.app.payload.pipeline_imports import pipeline_node
 from longshore.config.lint.schema_check import variable_names
+from longshore.config.lint.section_checks import label_hint
 from longshore.config.lint.variable_checks import key_names
 from longshore.config.values.merge import Node, map_items
-from longshore.errors import LongshoreError
+from longshore.config.values.search import INIT_LABEL
+from longshore.errors import LongshoreError, UsageError
 from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.plan.special_jobs import FINAL_LABEL
 from longshore.plan.transform import PER_JOB
 from longshore.world.read.yaml_includes import read_yaml
 
 _MAX_FILE_BYTES: Final = 8 * 1024 * 1024
 _NO_NAMES: Final[frozenset[str]] = frozenset()
+_LABELS_WITHOUT_TASKS: Final = frozenset({FINAL_LABEL, INIT_LABEL, "customJob"})
 
 
 class PayloadNames(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,6 +63,19 @@ def find_payload_names(configuration: Configuration, *, files: bool) -> PayloadN
     if "wfformat" in config:
         return PayloadNames(labels=_wfformat_labels(configuration) if files else None, uses=_NO_NAMES)
     return PayloadNames(uses=_NO_NAMES)
+
+
+def refuse_unknown_label(configuration: Configuration, label: str) -> None:
+    """Refuse a label that neither a task nor a section has; nothing is refused where the labels are not known.
+
+    Raises `UsageError` with the nearest label.
+    """
+    labels = find_payload_names(configuration, files=True).labels if label else None
+    if labels is None or label in _LABELS_WITHOUT_TASKS:
+        return
+    sections = {each for name in ("pipetask", "cluster") for each in map_items(configuration.config.node_at(name))}
+    if label not in labels | sections:
+        raise UsageError(f"no task has the label '{label}'", hint=label_hint(label, labels))
 
 
 def _names_in_pipeline(node: Node) -> PayloadNames:

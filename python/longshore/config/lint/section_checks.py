@@ -9,7 +9,9 @@ from typing import Final
 import msgspec
 
 from longshore.config.lint.schema_check import Finding, Severity, key_name
+from longshore.config.profile.profile import REQUEST_KEYS
 from longshore.config.profile.retry_rules import MAP_READERS, VALUE_READERS
+from longshore.config.values.arithmetic import evaluate_amount
 from longshore.config.values.merge import PACKAGED_LAYERS, LayerRank, Node, map_items, plain_value
 from longshore.config.values.quantities import parse_count, parse_exit_codes, parse_memory, parse_walltime
 from longshore.config.values.search import INIT_LABEL, LABEL_SECTIONS
@@ -114,15 +116,15 @@ def _find_unmatched_cluster(label: str, node: Node, labels: frozenset[str] | Non
         if labels is not None and name not in labels and "{" not in tasks.value:
             reason = f"no task has the label '{name}'"
             message = f"'cluster.{label}.pipetasks' matches nothing: {reason}"
-            yield _warning(message, tasks.origin, _label_hint(name, labels), path=("cluster", label, "pipetasks"))
+            yield _warning(message, tasks.origin, label_hint(name, labels), path=("cluster", label, "pipetasks"))
 
 
 def _unmatched_finding(path: tuple[str, ...], reason: str, node: Node, labels: frozenset[str]) -> Finding:
     message = f"'{key_name(path)}' matches nothing: {reason}"
-    return _warning(message, node.origin, _label_hint(path[-1], labels), path=path, at_key=True)
+    return _warning(message, node.origin, label_hint(path[-1], labels), path=path, at_key=True)
 
 
-def _label_hint(label: str, labels: frozenset[str]) -> str:
+def label_hint(label: str, labels: frozenset[str]) -> str:
     """Hint: the label that may have been meant."""
     label_list = ", ".join(f"'{each}'" for each in sorted(labels)[:_MAX_HINT_LABELS])
     ending = ", and more" if len(labels) > _MAX_HINT_LABELS else ""
@@ -240,7 +242,7 @@ def find_values_out_of_range(root: Node, reported: Collection[tuple[str, ...]]) 
                 if key in MAP_READERS:
                     MAP_READERS[key](node, key_name(path))
                 else:
-                    value = _VALUE_READERS[key](plain_value(node), key_name(path), node.origin)
+                    value = _VALUE_READERS[key](_calculated(key, node), key_name(path), node.origin)
                     if isinstance(value, int | float):
                         amounts[key] = value
             except ConfigError as error:
@@ -253,6 +255,12 @@ def find_values_out_of_range(root: Node, reported: Collection[tuple[str, ...]]) 
                     "It is the maximum of a retry with a larger request.",
                     path=(*place, most),
                 )
+
+
+def _calculated(key: str, node: Node) -> YamlValue:
+    """The value of a key; the result where it is the arithmetic of a request."""
+    value = plain_value(node)
+    return evaluate_amount(value, node.origin) if key in REQUEST_KEYS and isinstance(value, str) else value
 
 
 def _job_value_maps(root: Node) -> Iterator[tuple[Mapping[str, Node], tuple[str, ...]]]:

@@ -12,7 +12,8 @@ from longshore.config.profile.command_lines import CommandTemplate
 from longshore.config.profile.service_settings import SettingValue, render_settings
 from longshore.config.values.arithmetic import evaluate_amount
 from longshore.config.values.quantities import parse_count, parse_request_field
-from longshore.config.values.templates import Template
+from longshore.config.values.templates import Template, quote_value
+from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import Request
@@ -99,12 +100,22 @@ class JobProfile:
         amounts: dict[str, object] = {}
         resources: dict[str, int] = {}
         for key, template in self.request.items():
-            text = evaluate_amount(template.render(values), template.origin)
             name, _, resource = key.partition(".")
-            if resource:
-                resources[resource] = parse_count(text, key, template.origin)
-            else:
-                amounts |= parse_request_field(name, text, template.origin)
+            try:
+                text = evaluate_amount(template.render(values), template.origin)
+                if resource:
+                    resources[resource] = parse_count(text, key, template.origin)
+                else:
+                    amounts |= parse_request_field(name, text, template.origin)
+            except ConfigError as error:
+                raise _add_job(error, template, values) from None
         if resources:
             amounts["resources"] = {**self.settings.request.resources, **resources}
         return amounts
+
+
+def _add_job(error: ConfigError, template: Template, values: Mapping[str, object]) -> ConfigError:
+    """The error of an amount, with the job and the values that it uses: one row of a long table is wrong."""
+    used = ", ".join(f"'{name}' is {quote_value(str(values[name]))}" for name in sorted(template.names & values.keys()))
+    job = f"in the job '{values['jobName']}', " if "jobName" in values else ""
+    return ConfigError(f"{error.message}; {job}{used}", origin=error.origin, hint=error.hint)

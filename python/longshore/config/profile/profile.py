@@ -10,6 +10,7 @@ import msgspec
 
 from longshore.config.profile.command_lines import CommandTemplate, read_command_template
 from longshore.config.profile.job_profile import JobProfile
+from longshore.config.profile.request_fields import refuse_unknown_columns
 from longshore.config.profile.retry_rules import ValueReader, parse_multiplier, read_rules
 from longshore.config.profile.service_settings import (
     ServiceKeys,
@@ -17,6 +18,7 @@ from longshore.config.profile.service_settings import (
     gather_service_settings,
     varies_per_job,
 )
+from longshore.config.values.arithmetic import evaluate_amount
 from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import PACKAGED_LAYERS, Node, map_items, plain_value
 from longshore.config.values.quantities import (
@@ -291,20 +293,30 @@ class _Compiler:
             if key == "requestResources":
                 amounts["resources"] = self._resources(key, hit, per_job)
                 continue
-            value = self._interpolate(key, hit.plain_value(), hit.origin, self._request_interpolator)
+            value = self._amount(key, hit.plain_value(), hit.origin)
             if isinstance(value, Template):
                 per_job[key] = value
             else:
                 amounts |= parse_request_field(key, value, hit.origin)
         return msgspec.structs.replace(Request(), **amounts), tuple(defaulted), per_job
 
+    def _amount(self, key: str, value: YamlValue, origin: Origin | None) -> Template | YamlValue:
+        """An amount with its arithmetic evaluated, or a template where it varies per job."""
+        found = self._interpolate(key, value, origin, self._request_interpolator)
+        parts = found.parts if isinstance(found, Template) else (found,)
+        section = (self._label,) if self.scope.searchobj is not None else ("pipetask", self._label)
+        for part in parts:
+            if isinstance(part, str):
+                refuse_unknown_columns(part, ".".join((*section, key)), self.scope.free, origin)
+        return evaluate_amount(found, origin) if isinstance(found, str) else found
+
     def _interpolate(
-        self, key: str, value: YamlValue, origin: Origin | None, values: Interpolator | None = None
+        self, key: str, value: YamlValue, origin: Origin | None, values: Interpolator
     ) -> Template | YamlValue:
         """An interpolated value, or a template where it varies per job."""
         if not isinstance(value, str):
             return value
-        template = (values or self._interpolator).template(value, origin, name=key)
+        template = values.template(value, origin, name=key)
         return template if template.names else template.render({})
 
     def _resources(self, key: str, hit: RawValue, per_job: dict[str, Template]) -> dict[str, int]:
@@ -316,7 +328,7 @@ class _Compiler:
             )
         amounts: dict[str, int] = {}
         for name, node in hit.node.value.items():
-            value = self._interpolate(f"{key}.{name}", plain_value(node), node.origin, self._request_interpolator)
+            value = self._amount(f"{key}.{name}", plain_value(node), node.origin)
             if isinstance(value, Template):
                 parse_resource_request({name: 0}, key, node.origin)
                 per_job[f"{key}.{name}"] = value

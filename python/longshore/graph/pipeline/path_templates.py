@@ -42,6 +42,13 @@ def parse_template(node: Node, names: frozenset[str]) -> Template:
     return Template(split_fields(str(node.value), names), node.origin)
 
 
+class RequestedColumn(msgspec.Struct, frozen=True, kw_only=True):
+    """Use of a column in a request of resources."""
+
+    key: str
+    origin: Origin
+
+
 class PathTemplate(msgspec.Struct, frozen=True, kw_only=True):
     """Path template of a dataset."""
 
@@ -209,6 +216,13 @@ def check_path_columns(
         for field in template.fields:
             if "." in field.name:
                 read_column(field.name, dimensions, template.origin, f"the path of the dataset '{template.dataset}'")
+
+
+def check_requested_columns(requested: Mapping[str, RequestedColumn], dimensions: Mapping[str, Dimension]) -> None:
+    """Refuse requests with columns that the table of a dimension lacks; other names may belong to other payloads."""
+    for name, column in requested.items():
+        if dimension_of(name) in dimensions:
+            read_column(name, dimensions, column.origin, f"'{column.key}'")
 
 
 def read_columns(

@@ -32,7 +32,9 @@ from longshore.graph.pipeline.label_tasks import LabelTasks
 from longshore.graph.pipeline.path_templates import (
     ExpandTemplate,
     PathTemplate,
+    RequestedColumn,
     check_path_columns,
+    check_requested_columns,
     parse_template,
     read_columns,
 )
@@ -107,6 +109,8 @@ class PipelineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Parses templates of paths; fills in variables that are not dimensions."""
     columns: frozenset[str] = frozenset()
     """Names beside those in commands that may be columns of tables, such as ``sample.size``."""
+    requested: Mapping[str, RequestedColumn] = {}
+    """Of these, the names in requests of resources."""
     context: CommandContext = msgspec.field(default_factory=CommandContext)
     """What the configuration has for commands."""
 
@@ -129,6 +133,7 @@ def read_pipeline(node: Node, tables: Mapping[str, Table], settings: PipelineSet
         templates = read_templates(description, dimensions, settings.expand, settings.context, errors)
         errors.raise_errors()
         check_path_columns(description, templates, dimensions)
+        check_requested_columns(settings.requested, dimensions)
         columns = read_columns(description, dimensions, settings.columns, settings.context)
         try:
             universe = _make_universe(description, dimensions, tables, settings)
