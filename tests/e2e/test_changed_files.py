@@ -177,6 +177,19 @@ def test_a_restart_begins_a_submission_with_a_manifest_of_its_own(cli: Cli, writ
     eventually(lambda: cli("report", run, "--json").json["runs"][0]["state"] == "FAILED")
 
 
+def test_no_engine_begins_without_the_manifest_of_the_newest_submission(cli: Cli, write_run: WriteRun) -> None:
+    run = submitted(cli, write_run("runQuantumCommand: 'false'\nnumberOfRetries: 0\n"), status=19)
+    assert cli("restart", run, "--wait").returncode == 19
+    manifest = run / "submissions" / "0002.json"
+    manifest.unlink()
+    commands = (["resume"], ["restart"], ["resume", "--accept-loss"], ["restart", "--accept-loss"])
+    for name, *options in (*commands, ["drive", "--by", "resume"]):
+        ran = cli(name, run, *options)
+        assert ran.returncode == 6, (name, options, ran.stderr)
+        assert f"its submission has no readable manifest '{manifest}'" in ran.stderr
+    assert len(list((run / "journal").glob("*.jsonl"))) == 2
+
+
 def test_a_refused_restart_leaves_no_submission(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
     (tmp_path / "refusing.py").write_text(REFUSING, "utf-8")
     env = {"PYTHONPATH": str(tmp_path)}

@@ -18,7 +18,7 @@ from tests.simulation.universe import Universe
 
 from longshore.app.verify.verify import Check
 from longshore.contract.context import RunPaths
-from longshore.engine.journal.chain import first_event, lives
+from longshore.engine.journal.chain import first_event, lives, measure_lives
 from longshore.errors import LongshoreError
 from longshore.model.run.manifest import is_source
 
@@ -54,7 +54,7 @@ class DamagedRun:
             grows = name.startswith(("journal/", "keeper/")) and before.startswith(after or b"")
             # A restart was killed before anything began: without its manifest, it is as if it had not been.
             is_unused = after is None and name.startswith("submissions/") and not self._is_named(name)
-            if not grows and not is_unused:
+            if not grows and not is_unused and not self._is_behind_seal(path, before, after or b""):
                 raise UntoldDamageError(f"verify tells no damage after the {plan.kind} of '{name}'")
             self._disk.replace_content(path, before)
             return
@@ -63,6 +63,10 @@ class DamagedRun:
             self._disk.replace_content(path, before)
             return
         if not self._is_refused():
+            if name.startswith("submissions/") and Path(name).stem not in self._submissions_of_lives():
+                # No engine started anything from it: only `verify` tells that it is gone.
+                self._disk.replace_content(path, before)
+                return
             raise UntoldDamageError(f"resume does not refuse the {plan.kind} of '{name}': {told}")
         accepts = self._universe.plan.world == "local" and self._wait_until_idle()
         accepted_s = self._universe.elapsed_s
@@ -71,6 +75,14 @@ class DamagedRun:
         else:
             self._universe.note("the loss is accepted")
             self._truth.accepted_s = accepted_s
+
+    def _submissions_of_lives(self) -> set[str]:
+        return {f"{first_event(path).s:04}" for _, path in lives(self._run.journal)}
+
+    def _is_behind_seal(self, path: Path, before: bytes, after: bytes) -> bool:
+        """Whether only lines behind the seal of a life differ: a superseded engine wrote them; they do not count."""
+        ends = {extent.path: extent.end for extent in measure_lives(self._run.journal) if extent.sealed}
+        return path in ends and before[: ends[path]] == after[: ends[path]]
 
     def _is_named(self, manifest: str) -> bool:
         """Whether a life names a submission."""

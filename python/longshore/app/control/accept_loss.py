@@ -13,7 +13,7 @@ from longshore.contract.context import RunPaths
 from longshore.engine.journal.chain import measure_lives, set_damaged_end_aside
 from longshore.engine.journal.journal import Journal, seal_of
 from longshore.engine.journal.survey import JournalSurvey
-from longshore.engine.run.lost_journal import newest_known_life
+from longshore.engine.run.lost_journal import find_lost_manifests, newest_known_life, refuse_lost_manifest
 from longshore.errors import SubmissionRefusedError
 from longshore.model.run.damage import Damage
 from longshore.model.run.event import ACCEPT_LOSS, FORMAT, Life, LossAccepted, Seal, Sealed
@@ -53,6 +53,8 @@ def accept_loss(opened: OpenRun) -> Sequence[str]:
     card = [_CARD_RESTATED.format(path=opened.run.card)] if restate_card(opened.run) else []
     refuse_changed_files(opened.run)
     opened.forget_damage()
+    # No engine can go on without it.
+    refuse_lost_manifest(opened.run)
     losses = tuple(map(str, _find_damages(opened)))
     if losses:
         _write_acceptance(opened, opened.survey, losses)
@@ -73,7 +75,11 @@ def _find_damages(opened: OpenRun) -> Sequence[Damage]:
         return damages
     # A journal that was cut at the end of a line reads as after a crash, and one without keepers' files as before them.
     extents = measure_lives(opened.run.journal)
-    return (*check_submissions(opened.run, extents), *check_starts(opened.run, extents))
+    return (
+        *check_submissions(opened.run, extents),
+        *check_starts(opened.run, extents),
+        *find_lost_manifests(opened.run),
+    )
 
 
 def _write_acceptance(opened: OpenRun, survey: JournalSurvey, losses: Sequence[str]) -> None:

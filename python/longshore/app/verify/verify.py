@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -28,7 +27,7 @@ from longshore.app.verify.run_end import (
 )
 from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import STARTED_SUFFIX
-from longshore.engine.journal.chain import first_event, measure_lives
+from longshore.engine.journal.chain import measure_lives
 from longshore.engine.journal.read_journal import read_life
 from longshore.engine.run.check_records import (
     check_batch_record,
@@ -37,6 +36,7 @@ from longshore.engine.run.check_records import (
     check_record_lines,
     is_of_this_boot,
 )
+from longshore.engine.run.lost_journal import find_lost_manifests
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import LongshoreError, RunUnreadableError
 from longshore.model.run.damage import Damage, DamagedError
@@ -232,9 +232,6 @@ def _check_journal(result: VerifyResult) -> Iterator[Damage]:
         try:
             for block in read_life(extent):
                 result.events[extent.life] = result.events.get(extent.life, 0) + block.lines.count(b"\n")
-            # A life of which nothing counts is a loss that was accepted.
-            if extent.end or not extent.sealed:
-                yield from _check_life(result, extent.path)
         except (OSError, RunUnreadableError) as error:
             yield _damage_of(error, extent.path)
     if not any(extent.damage for extent in extents):
@@ -243,29 +240,13 @@ def _check_journal(result: VerifyResult) -> Iterator[Damage]:
         result.notes += (*note_missing_seal(run, extents), *note_missing_starts(run, extents))
         yield from check_starts(run, extents)
         yield from check_submissions(run, extents)
+        yield from find_lost_manifests(run)
         if not _has_engine(result.opened):
             # A live engine takes these ends in a moment.
             result.notes += note_missing_ends(run, extents)
     except (OSError, RunUnreadableError):
         # The damage of the newest life was told above, that of records is told below.
         return
-
-
-def _check_life(result: VerifyResult, path: Path) -> Iterator[Damage]:
-    """Check that a life names a submission of this run, as its manifest is now."""
-    run, life = result.opened.run, first_event(path)
-    if not life.s:
-        return
-    manifest = manifest_path(run, life.s)
-    try:
-        digest = sha256(read_file(manifest)).hexdigest()
-    except OSError as error:
-        what = f"its submission has no readable manifest '{manifest}': {error.strerror}"
-    else:
-        if digest == life.manifest:
-            return
-        what = f"its submission had another manifest than '{manifest}'"
-    yield Damage(path=str(path), line=1, what=what, unknown="from which files this engine started jobs is not known")
 
 
 def _check_records(result: VerifyResult) -> Iterator[Damage]:

@@ -33,7 +33,7 @@ from longshore.engine.journal.chain import lives
 from longshore.engine.journal.journal import count_fruitless_lives, newest_life
 from longshore.engine.journal.read_journal import read_events, read_since
 from longshore.engine.run.executor_capabilities import probe_resources
-from longshore.engine.run.lost_journal import refuse_if_lives_lost
+from longshore.engine.run.lost_journal import refuse_if_lives_lost, refuse_lost_manifest
 from longshore.engine.run.new_life import describe_engine, wait_for_life
 from longshore.engine.rundir.engine_lock import kill_local_engine, lock_run
 from longshore.engine.rundir.interventions import (
@@ -248,6 +248,7 @@ class EngineService(
         with lock_run(run, anew=by == "take-over"):
             # The engine compares the workflow while it reads it.
             refuse_changed_files(run, with_workflow=False)
+            refuse_lost_manifest(run)
             settings = read_settings(run)
             if settings.umask is not None:
                 # Of this process, and so of its keepers and their jobs.

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from hashlib import sha256
+from pathlib import Path
+
 from longshore.contract.context import RunPaths
-from longshore.engine.journal.chain import measure_lives
+from longshore.engine.journal.chain import first_event, lives, measure_lives
 from longshore.errors import SubmissionRefusedError
-from longshore.model.run.damage import Damage
-from longshore.model.run.event import MOST_LIVES
+from longshore.model.run.damage import Damage, DamagedError
+from longshore.model.run.event import ACCEPT_LOSS, MOST_LIVES, Life
 from longshore.model.run.moment import format_timestamp
+from longshore.world.files.read_file import read_file
 from longshore.world.runs.find_run import hint_reference
+from longshore.world.runs.manifests import manifest_path
 from longshore.world.runs.run_directory import read_card, read_snapshot
 
 _MOST_DIGITS = len(str(MOST_LIVES))
@@ -53,6 +59,60 @@ def find_lost_lives(run: RunPaths) -> Damage | None:
 
 def _lost(run: RunPaths, what: str) -> Damage:
     return Damage(path=str(run.journal), what=what, unknown="which jobs succeeded since is not known")
+
+
+def find_lost_manifests(run: RunPaths) -> Iterator[Damage]:
+    """Yield the lives, newest first, whose submission has not the manifest that its engine read.
+
+    Lives before an accepted loss are left out: their loss was accepted with it.
+
+    Raises
+    ------
+    RunUnreadableError
+        The first event of a life cannot be read.
+    """
+    for _, path in reversed(lives(run.journal)):
+        life = first_event(path)
+        if life.by == ACCEPT_LOSS:
+            return
+        if life.s and (what := _describe_manifest(run, life)):
+            unknown = "from which files this engine started jobs is not known"
+            yield Damage(path=str(path), line=1, what=what, unknown=unknown)
+
+
+def refuse_lost_manifest(run: RunPaths) -> None:
+    """Refuse to start an engine with the files of an earlier submission, because those of the newest are not known.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        The newest submission that a life names has not the manifest that its engine read.
+    """
+    newest = next((life for _, path in reversed(lives(run.journal)) if (life := _read_head(path)) and life.s), None)
+    if newest is not None and (what := _describe_manifest(run, newest)):
+        raise SubmissionRefusedError(
+            f"the newest submission of '{run.root}' is not complete: {what}",
+            hint="Bring the file back from a copy of the run. Without a copy, submit a new run that keeps what is up "
+            f"to date: longshore submit --reuse {hint_reference(run)}",
+        )
+
+
+def _read_head(path: Path) -> Life | None:
+    """Read the first event of a life; ``None`` for a damaged one, whose loss may have been accepted."""
+    try:
+        return first_event(path)
+    except DamagedError:
+        return None
+
+
+def _describe_manifest(run: RunPaths, life: Life) -> str:
+    """Return what is wrong with the manifest that a life names; empty if it is as it was."""
+    manifest = manifest_path(run, life.s)
+    try:
+        digest = sha256(read_file(manifest)).hexdigest()
+    except OSError as error:
+        return f"its submission has no readable manifest '{manifest}': {error.strerror}"
+    return "" if digest == life.manifest else f"its submission had another manifest than '{manifest}'"
 
 
 def newest_known_life(run: RunPaths) -> int:

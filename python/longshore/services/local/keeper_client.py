@@ -314,7 +314,14 @@ class LocalClient:
         inherited, _ = select_inherited(os.environ, self._rule)
         environment = {name: value for name, value in os.environ.items() if name in inherited}
         self._environments_sent = 0
-        started.write(encode_command({"o": "env", "id": 0, "env": environment}))
+        try:
+            started.write(encode_command({"o": "env", "id": 0, "env": environment}))
+        except BrokenPipeError:
+            raise
+        except OSError:
+            # No job may start without its environment.
+            self._retire_keeper()
+            raise
         return started
 
     def _live_keeper_file(self) -> KeeperFile | None:

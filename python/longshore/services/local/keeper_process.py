@@ -64,19 +64,30 @@ class KeeperProcess:
         assert self._guard.stdin is not None
         assert self._guard.stdout is not None
         self._input, self._news = self._guard.stdin, self._guard.stdout
-        if not self.wait(_START_LIMIT_S, is_news_due=True):
+        try:
+            has_started = self.wait(_START_LIMIT_S, is_news_due=True)
+            if has_started:
+                self.file.read()
+        except OSError:
+            # It has no commands, and would wait for them as long as its pipe is open.
+            self._remove(tmp)
+            raise
+        if not has_started:
             # A keeper that ends at once would report commands as never started, for ever.
             self._fail_to_start(tmp, run.engine_log)
-        self.file.read()
         record = self.file.keeper_record
         self._pid = record.pid if record else 0
         self._start_s = process_start_s(self._pid)
 
-    def _fail_to_start(self, tmp: str, log: Path) -> NoReturn:
+    def _remove(self, tmp: str) -> None:
+        """End a keeper that got no commands, with its guard."""
         # Guard and keeper are one process group; nothing else is in it.
         signal_group(self._guard.pid, signal.SIGKILL)
         self.disconnect(wait_s=None)
         files.rmdir(tmp)
+
+    def _fail_to_start(self, tmp: str, log: Path) -> NoReturn:
+        self._remove(tmp)
         why = f"it ended before it started; its output is in '{log}'"
         # The guard exits with the error of its fork.
         code = self._guard.returncode
