@@ -53,6 +53,8 @@ from longshore.model.run.report import (
     JobFailure,
     JobReport,
     LabelSummary,
+    Removals,
+    RemovedJob,
     Retries,
     RunningJob,
     RunReport,
@@ -72,8 +74,8 @@ SCHEMAS: Mapping[str, Any] = {
 }
 NOON = 1763640000.1239
 INSIGHT = {
-    *("elapsed_s", "left_s", "longest_running", "waits", "digest", "badput", "exit_codes"),
-    *("last_failures", "retries", "label_summaries"),
+    *("elapsed_s", "left_s", "hopeless_jobs", "longest_running", "waits", "digest", "badput", "exit_codes"),
+    *("last_failures", "retries", "removals", "label_summaries"),
 }
 """Members of a run that was asked for by itself."""
 
@@ -143,6 +145,7 @@ insights = st.builds(
     RunSummary,
     elapsed_s=amounts,
     left_s=st.none() | st.tuples(finite, finite),
+    hopeless_jobs=st.integers(0, 9),
     running=st.lists(
         st.builds(RunningJob, name=odd_text, label=odd_text, host=st.none() | odd_text, started_at=times),
         max_size=2,
@@ -150,6 +153,11 @@ insights = st.builds(
     waits=st.lists(odd_text, max_size=2).map(tuple),
     last_failures=job_failures,
     retries=st.builds(Retries, jobs=st.integers(0, 10**6), newest=job_failures),
+    removals=st.builds(
+        Removals,
+        jobs=st.integers(0, 10**6),
+        newest=st.lists(st.builds(RemovedJob, name=odd_text, label=odd_text, reason=odd_text), max_size=2).map(tuple),
+    ),
     labels=st.dictionaries(
         odd_text,
         st.builds(LabelSummary, median_s=st.none() | finite, peak_memory_b=st.none() | st.integers(0, 2**60)),

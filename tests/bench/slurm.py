@@ -1,8 +1,9 @@
-"""Prints the cost of the Slurm service beside a bare job array, and while many jobs are pending.
+"""Prints the cost of the Slurm service beside a bare job array, and while jobs run or wait.
 
 Usage: python -m tests.bench.slurm [--only NAMES] [--jobs N] [--pending N] [--rounds N] [--seconds N] [--accounting]
 
-NAMES, with commas: task, array, pending. It starts a cluster of its own on loopback, which wants root.
+NAMES, with commas: task, array, chain, levels, idle, pending. It starts a cluster of its own on loopback, which wants
+root.
 """
 
 from __future__ import annotations
@@ -19,11 +20,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.bench.choice import known_names
-from tests.bench.processes import cpu_s
+from tests.bench.processes import cpu_s, installed_environment
 from tests.live.pools import SlurmPool, slurm
 from tests.waiting import engine_of
 from tests.workflows import wfformat
@@ -34,8 +35,16 @@ from longshore.world.runs.run_directory import read_snapshot
 
 _COUNTED = ("sbatch", "squeue", "sacct", "scontrol", "scancel")
 _POLL_S = 0.2
+_PROCESSORS = 16
+"""Processors of the cluster: four nodes of four."""
+_COLLECT_S = 10.0
+"""Longest time that an engine collects what accounting knows after the end of its run."""
 _TASKS = 200
 """Number of starts of the batch script per measurement."""
+_CHAIN = (1,) * 10
+"""Jobs per level of a chain."""
+_LEVELS = (20,) * 5
+"""Jobs per level of a graph in which each job waits for all of the level before."""
 
 
 class Bench:
@@ -61,7 +70,7 @@ class Bench:
             (bin_ / name).chmod(0o755)
         home = folder / "home"
         self._env = {
-            **os.environ,
+            **installed_environment(folder),
             "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}",
             "HOME": str(home),
             **{name: str(home / name) for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")},
@@ -70,8 +79,8 @@ class Bench:
         self._sites.mkdir(parents=True)
         self._runs = 0
 
-    def submit(self, jobs: int, *, slurm: str = "") -> Path:
-        """Submit a run of jobs that do nothing."""
+    def submit(self, *levels: int, slurm: str = "", command: str = "true") -> Path:
+        """Submit a run of equal jobs, which do nothing by default; each waits for all of the level before."""
         self._runs += 1
         self._calls.write_text("", "utf-8")
         (self._sites / "cluster.yaml").write_text(
@@ -79,10 +88,15 @@ class Bench:
         )
         folder = self._folder / f"run{self._runs}"
         folder.mkdir()
-        tasks: Mapping[str, tuple[str, list[str]]] = {f"t{number}": ("A", []) for number in range(jobs)}
+        tasks: dict[str, tuple[str, list[str]]] = {}
+        parents: list[str] = []
+        for level, width in enumerate(levels):
+            names = [f"t{level}_{number}" for number in range(width)]
+            tasks |= dict.fromkeys(names, (f"L{level}", parents))
+            parents = names
         (folder / "graph.json").write_text(json.dumps(wfformat(tasks)), "utf-8")
         (folder / "run.yaml").write_text(
-            "computeSite: cluster\nwfformat: graph.json\nrequestMemory: 50\nrunQuantumCommand: 'true'\n", "utf-8"
+            f"computeSite: cluster\nwfformat: graph.json\nrequestMemory: 50\nrunQuantumCommand: '{command}'\n", "utf-8"
         )
         ran = subprocess.run(
             [sys.executable, "-m", "longshore", "submit", "run.yaml", "--json"],
@@ -104,19 +118,22 @@ class Bench:
         lines = self._calls.read_text("utf-8").splitlines()
         return Counter(line.split()[0] for line in lines if not line.endswith(("--version", "--helpformat")))
 
-    def bare_s(self, jobs: int) -> float:
-        """Return seconds of a bare array, from sbatch until the queue is empty."""
+    def bare_s(self, *levels: int) -> float:
+        """Return seconds of bare arrays, each after the success of the one before, until the queue is empty."""
         began = time.monotonic()
-        words = ["sbatch", "--parsable", f"--array=0-{jobs - 1}", "--mem=50M", "--output=/dev/null", "--wrap=true"]
-        number = self.pool.run(*words).strip()
+        number = ""
+        for width in levels:
+            words = ["sbatch", "--parsable", f"--array=0-{width - 1}", "--mem=50M", "--output=/dev/null", "--wrap=true"]
+            after = [f"--dependency=afterok:{number}"] if number else []
+            number = self.pool.run(*words, *after).strip()
         while self.pool.run("squeue", "--noheader", f"--jobs={number}", "--format=%i", check=False).strip():
             time.sleep(_POLL_S)
         return time.monotonic() - began
 
-    def run_s(self, jobs: int) -> tuple[float, float, float]:
+    def run_s(self, *levels: int) -> tuple[float, float, float]:
         """Return seconds of a run with and without preparation, and of its engine."""
         began = time.monotonic()
-        run = self.submit(jobs)
+        run = self.submit(*levels)
         prepared = time.monotonic()
         engine_s = wait_for_end(run)
         return time.monotonic() - began, time.monotonic() - prepared, engine_s
@@ -165,17 +182,25 @@ def script_cost(script: Path) -> tuple[float, float]:
 
 def compare_array(bench: Bench, options: argparse.Namespace) -> None:
     """Print a run of empty jobs beside a bare array of the same size, in alternating rounds."""
+    # The first start of each program compiles its modules, which an installation has done.
+    bench.run_s(1)
     bare: list[float] = []
     ours: list[float] = []
-    calls: Counter[str] = Counter()
-    for _ in range(options.rounds):
-        bare.append(bench.bare_s(options.jobs))
+    preparing: list[float] = []
+    for number in range(options.rounds):
+        # Which of both is first alternates: the load of the machine may rise or fall.
+        if number % 2 == 0:
+            bare.append(bench.bare_s(options.jobs))
         whole, seconds, engine_s = bench.run_s(options.jobs)
-        ours.append(whole)
         calls = bench.calls()
+        if number % 2 == 1:
+            bare.append(bench.bare_s(options.jobs))
+        ours.append(whole)
+        preparing.append(whole - seconds)
         print(
-            f"  bare array {bare[-1]:.1f} s, run {whole:.1f} s ({seconds:.1f} s without preparing it, of which the "
-            f"engine used {engine_s:.1f} s of a processor); {format_calls(calls)}"
+            f"  bare array {bare[-1]:.1f} s, run {whole:.1f} s ({preparing[-1]:.1f} s to submit it; its engine used "
+            f"{engine_s:.1f} s of a processor); load {os.getloadavg()[0]:.1f}; {format_calls(calls)}",
+            flush=True,
         )
     # The interval between two questions is 2 s at the least: no more calls of each than that.
     most = max(ours) / 2 + 2
@@ -186,7 +211,58 @@ def compare_array(bench: Bench, options: argparse.Namespace) -> None:
     share = statistics.median(ours) / statistics.median(bare)
     print(
         f"{options.jobs} jobs of true: bare array {statistics.median(bare):.1f} s, run {statistics.median(ours):.1f} s "
-        f"(medians of {options.rounds}), {share:.2f} times; newest round: {format_calls(calls)}"
+        f"(medians of {options.rounds}), {share:.2f} times; to submit it "
+        f"{statistics.median(preparing):.1f} s; newest round: {format_calls(calls)}"
+    )
+
+
+def measure_idle(bench: Bench, options: argparse.Namespace) -> None:
+    """Print the cost of an engine while all its jobs run and nothing happens."""
+    run = bench.submit(_PROCESSORS, command="sleep 3600")
+    while _count(run, JobState.RUNNING) < _PROCESSORS:
+        time.sleep(_POLL_S)
+    # Until the interval between two questions has grown.
+    time.sleep(60)
+    print(f"{_PROCESSORS} jobs running: {idle_cost(bench, run, options.seconds)}")
+    bench.cancel(run)
+    wait_for_end(run)
+
+
+def idle_cost(bench: Bench, run: Path, seconds: float) -> str:
+    """Return the engine's share of a processor and the calls of programs over some time."""
+    before, began, busy = bench.calls(), time.monotonic(), cpu_s(engine_of(run)) or 0.0
+    time.sleep(seconds)
+    took, used = time.monotonic() - began, (cpu_s(engine_of(run)) or 0.0) - busy
+    calls = bench.calls() - before
+    return f"engine {100 * used / took:.2f} % of a core over {took:.0f} s; {format_calls(calls) or 'no call'}"
+
+
+def compare_chain(bench: Bench, options: argparse.Namespace) -> None:
+    """Print a chain of empty jobs beside bare jobs with ``afterok``."""
+    _compare_levels(bench, options, f"chain of {len(_CHAIN)}", _CHAIN)
+
+
+def compare_levels(bench: Bench, options: argparse.Namespace) -> None:
+    """Print levels of empty jobs that wait for all of the level before, beside bare arrays with ``afterok``."""
+    _compare_levels(bench, options, f"{len(_LEVELS)} levels of {_LEVELS[0]} that join", _LEVELS)
+
+
+def _compare_levels(bench: Bench, options: argparse.Namespace, title: str, levels: Sequence[int]) -> None:
+    bare: list[float] = []
+    ours: list[float] = []
+    for _ in range(options.rounds):
+        bare.append(bench.bare_s(*levels))
+        whole, seconds, _ = bench.run_s(*levels)
+        ours.append(whole)
+        print(f"  bare {bare[-1]:.1f} s, run {whole:.1f} s ({seconds:.1f} s without preparing it)")
+        # Its engine may still collect what accounting knows.
+        time.sleep(_COLLECT_S)
+        print(f"    {format_calls(bench.calls())}")
+    share = statistics.median(ours) / statistics.median(bare)
+    print(
+        f"{title}, {'with' if options.accounting else 'without'} accounting: bare afterok "
+        f"{statistics.median(bare):.1f} s, run {statistics.median(ours):.1f} s (medians of {options.rounds}), "
+        f"{share:.2f} times (target 1.50)"
     )
 
 
@@ -197,26 +273,19 @@ def measure_pending(bench: Bench, options: argparse.Namespace) -> None:
     try:
         run = bench.submit(options.pending, slurm=f"  n_max_queued_jobs: {options.pending}\n")
         # Until all are in, and the interval between two questions has grown.
-        while "sbatch" not in bench.calls() or _pending(run) < options.pending:
+        while "sbatch" not in bench.calls() or _count(run, JobState.PENDING) < options.pending:
             time.sleep(_POLL_S)
         time.sleep(60)
-        before, began, busy = bench.calls(), time.monotonic(), cpu_s(engine_of(run)) or 0.0
-        time.sleep(options.seconds)
-        took, used = time.monotonic() - began, (cpu_s(engine_of(run)) or 0.0) - busy
-        calls = bench.calls() - before
-        print(
-            f"{options.pending} jobs pending: engine {100 * used / took:.2f} % of a core over {took:.0f} s; "
-            f"{format_calls(calls) or 'no call'}"
-        )
+        print(f"{options.pending} jobs pending: {idle_cost(bench, run, options.seconds)}")
         bench.cancel(run)
         wait_for_end(run)
     finally:
         bench.pool.run("scontrol", "update", f"nodename={nodes}", "state=resume")
 
 
-def _pending(run: Path) -> int:
+def _count(run: Path, state: JobState) -> int:
     snapshot = read_snapshot(RunPaths(run))
-    return 0 if snapshot is None else snapshot.counts.get(JobState.PENDING, 0)
+    return 0 if snapshot is None else snapshot.counts.get(state, 0)
 
 
 def format_calls(calls: Counter[str]) -> str:
@@ -227,11 +296,18 @@ def format_calls(calls: Counter[str]) -> str:
 def main() -> None:
     """Run the chosen measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parts = {"task": measure_batch_script, "array": compare_array, "pending": measure_pending}
+    parts = {
+        "task": measure_batch_script,
+        "array": compare_array,
+        "chain": compare_chain,
+        "levels": compare_levels,
+        "idle": measure_idle,
+        "pending": measure_pending,
+    }
     parser.add_argument("--only", type=known_names(parts), default=list(parts))
     parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--pending", type=int, default=10_000)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=120)
     parser.add_argument("--accounting", action="store_true")
     options = parser.parse_args()

@@ -206,8 +206,8 @@ def test_a_directory_to_run_in_that_is_not_there(cli: Cli, write_run: WriteRun, 
 
 
 SERVICES = [
-    ("slrum", "there is no service 'slrum'; there are: htcondor, local, slurm"),
-    ("sge", "there is no service 'sge'"),
+    ("slrum", "there is no service 'slrum'; there are: htcondor, local, lsf, sge, slurm"),
+    ("pbs", "there is no service 'pbs'"),
     ("lsst.ctrl.bps.parsl.ParslService", "no service 'lsst.ctrl.bps.parsl.ParslService'"),
     ("lsst.ctrl.bps.panda.PanDAService", "no service 'lsst.ctrl.bps.panda.PanDAService'"),
     ("panda", "no service 'panda'"),

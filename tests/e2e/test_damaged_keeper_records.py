@@ -16,6 +16,7 @@ TASKS: Tasks = {"a": ("A", []), "b": ("B", ["a"])}
 YAML = """
 runQuantumCommand: sh -c "echo {jobName} >> ${PWD}/ran"
 requestMemory: 10
+numberOfRetries: 0
 retryOnLost: 3
 pipetask:
   B: {runQuantumCommand: 'sh -c "echo {jobName} >> ${PWD}/ran; test -e ${PWD}/go || sleep 600"'}

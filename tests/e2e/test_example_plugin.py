@@ -15,7 +15,12 @@ from tests.pages import fences
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "doc" / "examples" / "minibatch"
 PAGE = ROOT / "doc" / "how-to" / "add-a-service.md"
-GIVEN = {"README.md", "longshore_minibatch/__init__.py", "longshore_minibatch/minibatch.py"}
+GIVEN = {
+    "README.md",
+    "longshore_minibatch/__init__.py",
+    "longshore_minibatch/minibatch.py",
+    "longshore_minibatch/kit/__init__.py",
+}
 """Files of the example that the page does not show."""
 
 
@@ -90,7 +95,9 @@ def test_what_the_page_says_to_try_works(environment: dict[str, str], tmp_path: 
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["TestMinibatchExecutor", "TestMinibatchService"])
+@pytest.mark.parametrize(
+    "name", ["TestMinibatchExecutor", "TestMinibatchService", "TestMinikitExecutor", "TestMinikitService"]
+)
 def test_the_example_conforms(name: str, environment: dict[str, str], tmp_path: Path) -> None:
     options = f"-q -p no:cacheprovider --import-mode=importlib --rootdir {tmp_path} -c /dev/null"
     printed = typed(f"python -m pytest {options} {EXAMPLE}/tests -k {name}", tmp_path, environment)

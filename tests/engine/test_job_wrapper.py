@@ -15,7 +15,16 @@ from hypothesis import strategies as st
 
 from longshore.contract.batch import AttemptId, BatchMember
 from longshore.contract.context import Context, RunPaths, Site
-from longshore.engine.job_wrapper import RUN_ONCE, WRAPPER, BatchFiles, EndRecord, signal_in, wrapper_file
+from longshore.engine.job_wrapper import (
+    FENCED,
+    LEASE_S,
+    RUN_ONCE,
+    WRAPPER,
+    BatchFiles,
+    EndRecord,
+    signal_in,
+    wrapper_file,
+)
 from longshore.model.run.states import Cause
 from longshore.model.tasks.task import Command
 from longshore.world.shipped_files import shipped_path
@@ -117,10 +126,14 @@ VALUES = b'"j":3,"a":1,"status":127,"run":1.05,"host":"n1","batch":"k7f3a-1-1"'
 OUTPUTS = VALUES + b',"out":"1 stale","stamps":"12 1790000000.004512000 3 1790000001.000000000"'
 RECORD = b'{%b,"again":{%b}}\n' % (VALUES, VALUES)
 RECORD_WITH_OUTPUTS = b'{%b,"again":{%b}}\n' % (OUTPUTS, OUTPUTS)
+FENCED_VALUES = VALUES.replace(b"127", b"137") + b',"fenced":"lease"'
+FENCED_RECORD = b'{%b,"again":{%b}}\n' % (FENCED_VALUES, FENCED_VALUES)
 OLDER_RECORD = b'{"j":3,"a":1,"status":127,"run":1.05,"host":"n1"}\n'
 
 
-@pytest.mark.parametrize("record", [RECORD, RECORD_WITH_OUTPUTS, OLDER_RECORD], ids=["now", "outputs", "older"])
+@pytest.mark.parametrize(
+    "record", [RECORD, RECORD_WITH_OUTPUTS, FENCED_RECORD, OLDER_RECORD], ids=["now", "outputs", "fenced", "older"]
+)
 def test_every_cut_of_an_end_record_is_told_and_none_is_read_as_another(
     files: BatchFiles, record: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -202,6 +215,18 @@ def test_a_job_that_ran_before_ends_with_its_status_or_without_any(files: BatchF
 def test_a_member_that_was_run_before_is_preempted() -> None:
     end = EndRecord(j=3, a=1, status=99, run=0.0, host="h", end=9.0, refused=True).to_event()
     assert (end.exit, end.signal, end.cause, end.reason) == (None, None, Cause.PREEMPTED, RUN_ONCE)
+
+
+@pytest.mark.parametrize("fenced", ["lease", "told"])
+def test_a_member_that_its_wrapper_killed_is_lost(files: BatchFiles, fenced: str) -> None:
+    files.ends.mkdir(parents=True)
+    (files.ends / "3.1").write_bytes(FENCED_RECORD.replace(b"lease", fenced.encode()))
+    end = files.read_ends({(3, 1)})[0][3, 1].to_event()
+    assert (end.exit, end.signal, end.cause, end.reason) == (None, 9, Cause.LOST, FENCED[fenced])
+
+
+def test_the_wrapper_has_the_limit_of_the_engine() -> None:
+    assert f"\n_limit={LEASE_S * 100} " in shipped_path("bin", WRAPPER.name).read_text("utf-8")
 
 
 @pytest.mark.parametrize(

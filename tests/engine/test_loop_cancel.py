@@ -10,8 +10,9 @@ from tests.engine.simulation import Crash, Hooked, Simulation, answers, leave_at
 from longshore.engine.rundir.interventions import InterventionRecord, write_intervention
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.job_codes import JobCode
-from longshore.model.run.event import Ended, Retry, Steer
+from longshore.model.run.event import Deleted, Ended, Retry, Steer
 from longshore.model.run.states import Cause, JobState
+from longshore.model.workflow.attempt_rules import JobRules, RetryOn
 from longshore.testing.fakes import (
     AttemptOutcome,
     SubmitReply,
@@ -117,3 +118,32 @@ def test_a_cancelled_run_stays_cancelled_when_its_engine_dies(tmp_path: Path) ->
     assert sim.engine("resume").run() is JobState.DELETED
     sim.check()
     assert sim.asked("cancel") == [{(0, 1)}] * 2, "the new life asks again"
+
+
+def test_a_job_that_a_person_removed_is_deleted_and_its_children_are_pruned(tmp_path: Path) -> None:
+    removed = AttemptOutcome(run_s=5.0, signal=15, cause=Cause.CANCELLED)
+    profiles = {"a": {"number_of_retries": 3}}
+    sim = Simulation(
+        tmp_path,
+        {"a_0": (), "a_1": ("a_0",), "a_2": ()},
+        lambda job, _: AttemptOutcome() if job else removed,
+        written={"profiles": profiles},
+    )
+    assert sim.engine().run() is JobState.FAILED
+    assert sim.codes() == ["DELETED", "SUCCEEDED", "PRUNED"]
+    assert not sim.of(Retry)
+    (deleted,) = sim.of(Deleted)
+    assert (deleted.jobs, deleted.why) == ((0,), "a person removed it")
+
+
+def test_a_removed_job_runs_again_where_that_is_wanted(tmp_path: Path) -> None:
+    rules = JobRules(retry_on=RetryOn(operator=True))
+    removed = AttemptOutcome(run_s=5.0, signal=15, cause=Cause.CANCELLED)
+    sim = Simulation(
+        tmp_path,
+        {"a_0": ()},
+        lambda _, attempt: removed if attempt == 1 else AttemptOutcome(),
+        written={"profiles": {"a": {"number_of_retries": 1, "rules": rules}}},
+    )
+    assert sim.engine().run() is JobState.SUCCEEDED
+    assert [(retry.a, retry.cause) for retry in sim.of(Retry)] == [(2, Cause.CANCELLED)]

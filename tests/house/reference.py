@@ -21,6 +21,8 @@ _FILES = {
     "defaults.yaml": "",
     "local/defaults.yaml": " (local service)",
     "htcondor/defaults.yaml": " (HTCondor)",
+    "lsf/defaults.yaml": " (LSF)",
+    "sge/defaults.yaml": " (Grid Engine)",
     "slurm/defaults.yaml": " (Slurm)",
     "lsst.yaml": " (quantum graphs only)",
 }
@@ -39,7 +41,8 @@ and the root. For editors, `longshore config schema` prints the same.
 """
 
 
-SLURM = "slurm"
+OWN_PAGES = frozenset({"lsf", "sge", "slurm"})
+"""Services whose keys have pages of their own."""
 
 
 def page() -> str:
@@ -60,8 +63,7 @@ def _sections(schema: dict[str, Any], defaults: dict[str, Any]) -> Iterator[str]
         yield from _table(title, definitions[name].get("properties", {}), defaults, path=("payload",))
         for key, value in definitions[name].get("properties", {}).items():
             below, words = value.get("properties", {}), value["description"]
-            if key == SLURM:
-                # Slurm's keys have a page of their own.
+            if key in OWN_PAGES:
                 continue
             yield from _table(f"Under `{key}`", below, defaults, path=(key,), words=words if below else "")
     for name, section in schema["properties"].items():

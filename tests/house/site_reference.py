@@ -13,7 +13,8 @@ from longshore.app.configure.schemas import site_schema
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "doc" / "reference" / "site-profiles.md"
-SLURM = "slurm"
+OWN_PAGES = frozenset({"lsf", "sge", "slurm"})
+"""Services whose keys have pages of their own."""
 
 _HEAD = """# Site profiles
 
@@ -22,7 +23,7 @@ _HEAD = """# Site profiles
 The keys of a site's profile. A profile can also have any [key of a configuration](configuration.md), as a default for
 its jobs. [How to describe a site](../how-to/describe-a-site.md) shows profiles in use. A section `site.NAME` of a
 configuration can have each of these keys. The root can have those after `limits`, for all sites. The keys under `slurm`
-are in [Slurm](slurm.md).
+are in [Slurm](slurm.md), those under `lsf` in [LSF](lsf.md), those under `sge` in [Grid Engine](sge.md).
 """
 
 
@@ -34,8 +35,7 @@ def page() -> str:
 
 def _below(schema: dict[str, Any]) -> Iterator[str]:
     for key, value in schema["properties"].items():
-        if key == SLURM:
-            # Slurm's keys have a page of their own.
+        if key in OWN_PAGES:
             continue
         if "properties" in value:
             yield from _table(f"Under `{key}`", value)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from longshore.app.configure.schemas import site_schema
+from longshore.batch.ping.ping import MISSING_INFORMATION, PING_LIMIT_S
 from longshore.config.profile.buildtest_status import SLURM_STATES
-from longshore.services.slurm.ping import MISSING_INFORMATION, PING_LIMIT_S
 from longshore.services.slurm.render.backend_options import BACKEND_HELP
 from longshore.services.slurm.render.sbatch_options import COMPONENT_NAMES, SITE_NAMES, SPELLINGS
 
@@ -47,7 +47,7 @@ lines that Longshore would write; `job-name`, `array` and `output` cannot be omi
 | `requestWalltime` | `--time`, rounded up to minutes |
 | `requestResources: {gpus: 2}` | `--gres=gpu:2` |
 | `requestResources: {NAME: 1}` | `--licenses=NAME:1` where the cluster knows such a licence, else `--gres=NAME:1` |
-| `queue` | `--partition`; without it, the first row of the site's `partitions` that can hold the job |
+| `queue` | `--partition`; without it, the first row of the site's `partitions` that holds all the job asks for |
 | `accountingGroup`, a site's `account` | `--account` |
 | a site's `qos` | `--qos` |
 | `mailTo`, `whenToMail` | `--mail-user`, `--mail-type` |
@@ -142,8 +142,8 @@ def _rest() -> Iterator[str]:
     yield "sources of job states work. Without a source, some information is missing:\n"
     yield "| source | without it |"
     yield "|---|---|"
-    for name, words in MISSING_INFORMATION.items():
-        yield f"| `{name}` | {words} |"
+    for program, words in zip(("squeue", "sacct", "scontrol"), MISSING_INFORMATION.values(), strict=True):
+        yield f"| `{program}` | {words} |"
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ _ALWAYS_MANY: Final = {
     ("engine/run/judge_end.py", "tasks"),
     ("model/tasks/dag.py", "nodes"),
     ("plan/transform.py", "files"),
-    ("services/slurm/check.py", "jobs"),
+    ("batch/check_requests.py", "jobs"),
     ("batch/native/native_run.py", "jobs"),
     ("world/read/yaml_includes.py", "files"),
 }

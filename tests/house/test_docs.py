@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from tests.house import htcondor_reference, schemas, slurm_reference
+from tests.house import htcondor_reference, lsf_reference, schemas, sge_reference, slurm_reference
 from tests.house.reference import PAGE, page
 from tests.house.source_trees import MODULES, nodes_of
 from tests.pages import fences, program, typed
@@ -146,6 +146,14 @@ def test_the_reference_of_slurm_is_up_to_date() -> None:
     assert slurm_reference.PAGE.read_text("utf-8") == slurm_reference.page(), (
         "run: python -m tests.house.slurm_reference"
     )
+
+
+def test_the_reference_of_lsf_is_up_to_date() -> None:
+    assert lsf_reference.PAGE.read_text("utf-8") == lsf_reference.page(), "run: python -m tests.house.lsf_reference"
+
+
+def test_the_reference_of_grid_engine_is_up_to_date() -> None:
+    assert sge_reference.PAGE.read_text("utf-8") == sge_reference.page(), "run: python -m tests.house.sge_reference"
 
 
 def test_published_schemas_are_those_of_the_records() -> None:

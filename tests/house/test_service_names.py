@@ -17,7 +17,11 @@ FLOORS = sorted(path for path in PACKAGE.rglob("*.py") if "services" not in path
 ENGLISH = {"local"}
 """Names of services that are words of English too: they are looked for in strings alone."""
 SYSTEMS = {name for name in built_in_plugins(SERVICES) if "." not in name} - ENGLISH | {"condor", "dagman", "sbatch"}
-SYSTEM = re.compile("|".join(sorted(SYSTEMS)), re.IGNORECASE)
+_SHORT = 3
+"""Letters up to which a name is also a part of other words."""
+SYSTEM = re.compile(
+    "|".join(rf"\b{name}\b" if len(name) <= _SHORT else name for name in sorted(SYSTEMS)), re.IGNORECASE
+)
 LOCAL = re.compile(rf"\b({'|'.join(sorted(ENGLISH))})\b")
 
 EXCEPTIONS = {

@@ -10,7 +10,8 @@ from tests.command import Cli
 from tests.live.condor_pools import CondorPool, condor
 from tests.live.condor_runs import CondorSite
 from tests.live.pools import SlurmPool, slurm
-from tests.live.runs import SlurmSite
+from tests.live.runs import DIALECT_SITES, DialectSite, SlurmSite
+from tests.live.sge_pools import SgePool, SgeSite, sge
 
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.engine_lock import kill_local_engine
@@ -82,6 +83,13 @@ def kept_site(slurm_with_accounting: SlurmPool, cli: Cli, tmp_path: Path, own_en
     yield from _site(slurm_with_accounting, cli, tmp_path, own_environment)
 
 
+@pytest.fixture(params=DIALECT_SITES.values(), ids=list(DIALECT_SITES))
+def dialect_site(request: pytest.FixtureRequest) -> DialectSite:
+    """A user's site on each kind of pool of each dialect in turn."""
+    found: DialectSite = request.getfixturevalue(request.param)
+    return found
+
+
 def _site(pool: SlurmPool, cli: Cli, folder: Path, home: Path) -> Iterator[SlurmSite]:
     site = SlurmSite(
         cli=cli, pool=pool, folder=folder, profile=home / ".config" / "longshore" / "sites" / "cluster.yaml"
@@ -92,3 +100,32 @@ def _site(pool: SlurmPool, cli: Cli, folder: Path, home: Path) -> Iterator[Slurm
     for card in folder.glob("**/run.json"):
         kill_local_engine(RunPaths(card.parent))
     pool.run("scancel", "--quiet", "--user=root", check=False)
+
+
+@pytest.fixture(scope="session")
+def sge_session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SgePool]:
+    """A Grid Engine."""
+    with sge(tmp_path_factory.mktemp("sge")) as pool:
+        yield pool
+
+
+@pytest.fixture
+def sge_pool(sge_session: SgePool, monkeypatch: pytest.MonkeyPatch) -> SgePool:
+    """A Grid Engine whose ports this process and its children know."""
+    for name, value in sge_session.variables.items():
+        monkeypatch.setenv(name, value)
+    return sge_session
+
+
+@pytest.fixture
+def sge_site(sge_pool: SgePool, cli: Cli, tmp_path: Path, own_environment: Path) -> Iterator[SgeSite]:
+    """A site ``cluster`` on Grid Engine."""
+    site = SgeSite(
+        cli=cli, pool=sge_pool, folder=tmp_path, profile=own_environment / ".config/longshore/sites/cluster.yaml"
+    )
+    site.describe()
+    yield site
+    # What a test left, because it failed or because that was its point, must not be in the way of the next.
+    for card in tmp_path.glob("**/run.json"):
+        kill_local_engine(RunPaths(card.parent))
+    sge_pool.run("qdel", "-f", "-u", "*", check=False)

@@ -15,7 +15,11 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).resolve().parent
-_PROGRAMS = {"slurm": ("slurmctld", "slurmd", "sbatch", "munged"), "slurmdbd": ("slurmdbd", "mariadbd", "sacct")}
+_PROGRAMS = {
+    "slurm": ("slurmctld", "slurmd", "sbatch", "munged"),
+    "slurmdbd": ("slurmdbd", "mariadbd", "sacct"),
+    "sge": ("qsub", "sge_qmaster", "sge_execd"),
+}
 _UP_S = 150.0
 _TRIES = 3
 """Attempts to start a pool: a free port may be taken before a daemon binds it."""
@@ -72,7 +76,7 @@ def need(what: str) -> None:
 
 
 def _found(name: str) -> str | None:
-    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin")
+    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/lib/gridengine")
 
 
 @contextmanager
@@ -87,12 +91,12 @@ def slurm(root: Path, *, accounting: bool) -> Iterator[SlurmPool]:
         for attempt in range(_TRIES):
             made_with = {
                 "ROOT": str(root),
-                "PORT_BASE": str(_free_ports(_PORTS, behind=attempt)),
+                "PORT_BASE": str(free_ports(_PORTS, behind=attempt)),
                 "DBD": str(int(accounting)),
             }
             env = {**os.environ, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin", **made_with}
             if why := _begin(env):
-                said.append(f"on ports from {made_with['PORT_BASE']}: {why}\n{_last_words(root / 'log')}")
+                said.append(f"on ports from {made_with['PORT_BASE']}: {why}\n{last_words(root / 'log')}")
                 _end(env)
                 continue
             yield SlurmPool(root=root, conf=root / "etc" / "slurm.conf", accounting=accounting, made_with=made_with)
@@ -112,7 +116,7 @@ def _end(env: Mapping[str, str]) -> None:
     subprocess.run([HERE / "slurm-down"], env={**env, "WIPE": "1"}, check=False, timeout=_UP_S)
 
 
-def _last_words(logs: Path) -> str:
+def last_words(logs: Path) -> str:
     """Return the last lines of each daemon's log."""
     found = []
     for path in sorted(logs.glob("*")):
@@ -121,7 +125,7 @@ def _last_words(logs: Path) -> str:
     return "\n".join(found) or "  no daemon wrote a log"
 
 
-def _free_ports(number: int, *, behind: int = 0) -> int:
+def free_ports(number: int, *, behind: int = 0) -> int:
     """Return the first of ``number`` consecutive free ports on loopback."""
     # Workers that run at once look in ranges of their own: a port that is free now is soon taken.
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -115,9 +116,13 @@ class LiveSite:
         return int(attempt["request"]["memory_b"]) >> 20
 
 
+DIALECT_SITES = {"slurm-accounting": "kept_site", "slurm-no-accounting": "bare_site"}
+"""Fixtures of the sites that the tests of every dialect run on."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class SlurmSite(LiveSite):
-    """A user's site on a cluster.
+class DialectSite(LiveSite, ABC):
+    """A user's site on a batch system: what the tests of every dialect need of it.
 
     Attributes
     ----------
@@ -126,9 +131,68 @@ class SlurmSite(LiveSite):
     """
 
     head = "computeSite: cluster\n"
+    title: ClassVar[str]
+    """Name of the batch system in messages."""
+    processors: ClassVar[int]
+    """Processors of all nodes: so many small jobs run at once."""
+    engine_job: ClassVar[str]
+    """Lines of the service's map that let the engine run as a job."""
+    native: ClassVar[str]
+    """Lines of the service's map for `mode: native`; empty if the dialect has no dependencies."""
+    held_reason: ClassVar[str]
+    """Reason of a job that a person holds."""
+    release_program: ClassVar[str]
+    """Command that releases it, as the report names it."""
+
+    profile: Path
+
+    @abstractmethod
+    def configure(self, own: str) -> None:
+        """Write the profile with additional lines of the service's map."""
+
+    @abstractmethod
+    def tasks(self, run: Path, *, waiting: bool = False) -> list[str]:
+        """Return the ids of a run's tasks that are not over, or of those that wait."""
+
+    @abstractmethod
+    def hold(self, task: str) -> None:
+        """Hold a waiting task by hand."""
+
+    @abstractmethod
+    def release(self, task: str) -> None:
+        """Release a held task by hand."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SlurmSite(DialectSite):
+    """A user's site on a Slurm cluster."""
+
+    title = "Slurm"
+    processors = 16
+    engine_job = "engineAs: job\nengineJob: {mem: 200M}"
+    native = "mode: native\nengineJob: {mem: 300M}"
+    held_reason = "JobHeld"
+    release_program = "scontrol release"
 
     pool: SlurmPool
-    profile: Path
+
+    def configure(self, own: str) -> None:
+        """Write the profile with additional lines of the map ``slurm``."""
+        self.describe(slurm=own)
+
+    def tasks(self, run: Path, *, waiting: bool = False) -> list[str]:
+        """Return the ids of a run's tasks that are not over, or of those that wait."""
+        states = "PENDING" if waiting else "PENDING,RUNNING,COMPLETING"
+        lines = self.pool.run("squeue", "--noheader", "--array", f"--states={states}", "--format=%i %j").splitlines()
+        return [line.split()[0] for line in lines if line.split()[1].startswith(run_token(run))]
+
+    def hold(self, task: str) -> None:
+        """Hold a waiting task by hand."""
+        self.pool.run("scontrol", "hold", task)
+
+    def release(self, task: str) -> None:
+        """Release a held task by hand."""
+        self.pool.run("scontrol", "release", task)
 
     def describe(self, text: str = "", slurm: str = "", *, poll: str = "pollInterval: 0.5") -> None:
         """Write the profile with additional keys of the site and of its map ``slurm``."""

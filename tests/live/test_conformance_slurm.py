@@ -13,7 +13,7 @@ from tests.live.pools import SlurmPool
 
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.executor.executor import BatchExecutor
-from longshore.batch.scripts import TEMPLATE
+from longshore.batch.records import BATCH_TEMPLATE
 from longshore.contract.context import Context, RunPaths, Site
 from longshore.contract.executor import Executor
 from longshore.contract.service import WmsService
@@ -21,35 +21,15 @@ from longshore.engine.job_wrapper import WRAPPER
 from longshore.model.values import YamlValue
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.service import SlurmService
-from longshore.testing.conformance.engine_service import EngineServiceConformance
-from longshore.testing.conformance.executor import ExecutorConformance
-from longshore.testing.conformance.executor_capabilities import (
-    BatchSizingConformance,
-    EndRetentionConformance,
-    ReprioritisableConformance,
-    ResourceProbeConformance,
-    SubmitWindowConformance,
-)
-from longshore.testing.conformance.service_capabilities import (
-    BackendOptionsConformance,
-    LauncherLineConformance,
-    PartialJournalConformance,
-    RecoverableConformance,
-)
+from longshore.testing.conformance.batch_service import BatchExecutorConformance, BatchServiceConformance
+from longshore.testing.conformance.service_capabilities import BackendOptionsConformance, LauncherLineConformance
 from longshore.world.plugins import template_texts
 from longshore.world.shipped_files import shipped_path
 
 pytestmark = pytest.mark.live
 
 
-class TestSlurmExecutor(
-    ExecutorConformance,
-    ResourceProbeConformance,
-    SubmitWindowConformance,
-    BatchSizingConformance,
-    ReprioritisableConformance,
-    EndRetentionConformance,
-):
+class TestSlurmExecutor(BatchExecutorConformance):
     timeout_s = 120.0
     grace_s = 3.0
     small_jobs = 60
@@ -63,15 +43,13 @@ class TestSlurmExecutor(
     def run(self, tmp_path: Path) -> RunPaths:
         root = tmp_path / "a 'run'"
         (root / "wms").mkdir(parents=True)
-        (root / TEMPLATE).write_text(template_texts(SlurmService)["batch.sh"], "utf-8")
+        (root / BATCH_TEMPLATE).write_text(template_texts(SlurmService)["batch.sh"], "utf-8")
         shutil.copy(shipped_path("bin", "longshore-job"), root / WRAPPER)
         return RunPaths(root)
 
 
 class TestSlurmService(
-    EngineServiceConformance,
-    RecoverableConformance,
-    PartialJournalConformance,
+    BatchServiceConformance,
     LauncherLineConformance,
     BackendOptionsConformance,
 ):
@@ -89,8 +67,7 @@ class TestSlurmService(
         return tmp_path
 
     def context(self, service: WmsService, root: Path) -> Context:
-        site = Site(name="conformance", settings={"slurm": {"pollInterval": 0.5}})
-        return msgspec.structs.replace(super().context(service, root), site=site)
+        return _at_site(super().context(service, root), {"pollInterval": 0.5})
 
 
 class TestNativeSlurm(TestSlurmService):
@@ -105,6 +82,10 @@ class TestNativeSlurm(TestSlurmService):
         return slurm_without_accounting
 
     def context(self, service: WmsService, root: Path) -> Context:
-        native = {"mode": "native", "engineJob": {"mem": "300M"}}
-        site = Site(name="conformance", settings={"slurm": native})
-        return msgspec.structs.replace(super().context(service, root), site=site)
+        return _at_site(super().context(service, root), {"mode": "native", "engineJob": {"mem": "300M"}})
+
+
+def _at_site(ctx: Context, slurm: Mapping[str, object]) -> Context:
+    """The context at a site with a map for Slurm, which the executor gets, too."""
+    settings = {**ctx.settings, "executor": {**ctx.settings.get("executor", {}), "slurm": slurm}}
+    return msgspec.structs.replace(ctx, settings=settings, site=Site(name="conformance", settings={"slurm": slurm}))

@@ -92,6 +92,28 @@ def test_failures_are_reported_as_by_dagman_and_a_restart_keeps_logs(condor_site
     assert (Path(run) / "wms" / "backups" / "001" / "run.dag.nodes.log").exists()
 
 
+def test_a_removed_job_runs_again_only_where_that_is_wanted(condor_site: CondorSite) -> None:
+    notes, go = condor_site.folder / "notes", condor_site.folder / "go"
+    run = condor_site.begin(
+        "numberOfRetries: 1\n"
+        f"runQuantumCommand: 'echo {{jobName}} >> {notes}; while ! test -e {go}; do sleep 0.2; done'\n"
+        "pipetask: {B: {retryOn: {operator: true}}}\n",
+        {"a": ("A", []), "b": ("B", [])},
+    )
+    until(lambda: condor_site.counts(run) == {"RUNNING": 2}, "both run")
+    for name in ("a", "b"):
+        condor_site.pool.run("condor_rm", condor_site.job(run, name), "-reason", "making room")
+    until(lambda: notes.read_text("utf-8").split().count("b") == 2, "the one that is to be retried begins again")
+    go.touch()
+    report = condor_site.ended(run)
+    assert condor_site.counts(run) == {"DELETED": 1, "SUCCEEDED": 1}
+    assert notes.read_text("utf-8").split().count("a") == 1
+    (removed,) = report["removals"]["newest"]
+    assert (removed["name"], removed["reason"].partition(" (")[0]) == ("a", "making room")
+    assert "making room" in condor_site.cli("explain", run, "a").stdout
+    assert [each["cause"] for each in condor_site.attempts(run, "b")] == ["CANCELLED", None]
+
+
 def test_holds_and_removals_by_hand(condor_site: CondorSite) -> None:
     text = "runQuantumCommand: 'while ! test -e ${PWD}/go; do sleep 0.2; done'\n"
     run = condor_site.begin(text, CHAIN)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tests.live.condor_runs import CondorSite
-from tests.live.runs import SlurmSite
+from tests.live.runs import DialectSite
 
 pytestmark = pytest.mark.live
 
@@ -23,7 +23,7 @@ pipeline:
 """
 
 
-def check(site: SlurmSite | CondorSite) -> None:
+def check(site: DialectSite | CondorSite) -> None:
     path = site.folder / "outputs.yaml"
     path.write_text(f"{site.head}requestMemory: 50\npayloadName: outputs\n{PIPELINE}", "utf-8")
     (site.folder / "A.old").write_text("of last week", "utf-8")
@@ -45,13 +45,15 @@ def check(site: SlurmSite | CondorSite) -> None:
     assert "A.never' is missing" in site.cli("logs", run, "one_A").stdout
 
 
-def test_slurm(slurm_site: SlurmSite) -> None:
-    check(slurm_site)
+def test_each_dialect(dialect_site: DialectSite) -> None:
+    check(dialect_site)
 
 
-def test_slurm_without_an_engine(slurm_site: SlurmSite) -> None:
-    slurm_site.describe(slurm="mode: native\nengineJob: {mem: 300M}")
-    check(slurm_site)
+def test_each_dialect_without_an_engine(dialect_site: DialectSite) -> None:
+    if not dialect_site.native:
+        pytest.skip(f"{dialect_site.title} has no dependencies")
+    dialect_site.configure(dialect_site.native)
+    check(dialect_site)
 
 
 def test_htcondor(condor_site: CondorSite) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.live.runs import CHAIN, LiveSite
+from tests.live.runs import CHAIN, DIALECT_SITES, LiveSite
 
 pytestmark = pytest.mark.live
 
 FAILS = "pipetask: {B: {runQuantumCommand: 'echo the disk of the moon is missing; exit 3'}}\n"
 
 
-@pytest.fixture(params=["bare_site", "kept_site", "condor_site"])
+@pytest.fixture(params=[*DIALECT_SITES.values(), "condor_site"])
 def site(request: pytest.FixtureRequest) -> LiveSite:
     """A user's site on each scheduler in turn."""
     found: LiveSite = request.getfixturevalue(request.param)

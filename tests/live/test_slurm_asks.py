@@ -11,6 +11,7 @@ import pytest
 import yaml
 from tests.command import Cli
 from tests.live.pools import SlurmPool
+from tests.live.runs import until
 
 pytestmark = pytest.mark.live
 
@@ -116,10 +117,9 @@ def test_reservation_key_of_the_work_and_mail(logs: Submit, slurm_pool: SlurmPoo
     shown = slurm_pool.run("scontrol", "--oneliner", "show", "job", number)
     assert "MailUser=jdoe@example.org MailType=END,FAIL" in shown
     if slurm_pool.accounting:
-        keys = slurm_pool.run(
-            "sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={number}", "--format=wckey"
-        )
-        assert keys.split() == ["survey"]
+        # The run does not wait for accounting, which has the key a moment later.
+        words = ("--noheader", "--parsable2", "--allocations", f"--jobs={number}", "--format=wckey")
+        until(lambda: slurm_pool.run("sacct", *words).split() == ["survey"], "the key of the work in accounting")
 
 
 def test_resources_are_licences_or_generic(logs: Submit, slurm_pool: SlurmPool) -> None:

@@ -83,16 +83,6 @@ def run(cli: Cli, slurm_pool: SlurmPool, tmp_path: Path) -> Run:
     return Run(cli, slurm_pool, tmp_path)
 
 
-def test_it_runs_in_the_cluster_and_is_over_with_the_run(run: Run) -> None:
-    notes = run.submit(seconds=1)
-    assert f"the engine is job {run.engine} of Slurm" in notes
-    run.until(lambda: run.state() != "RUNNING", "the run does not end")
-    assert run.state() == "SUCCEEDED"
-    assert run.logs() == ["begun\n"] * 4
-    shown = run.pool.run("scontrol", "show", "job", run.engine)
-    assert "Requeue=1" in shown
-
-
 @pytest.mark.parametrize("how", ["requeue", "warning"])
 def test_it_goes_on_where_it_was(run: Run, how: str) -> None:
     run.submit(seconds=15)

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
-import subprocess
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from tests.command import Cli
-from tests.live.pools import SlurmPool
+from tests.live.daemons import stopped
 from tests.live.runs import SlurmSite, many, run_token, until
 from tests.waiting import engine_of
+
+from longshore.world.host import user_name
 
 pytestmark = pytest.mark.live
 
@@ -35,7 +38,7 @@ def wait_for(path: Path) -> str:
         ("", "partition: nowhere", "invalid partition"),
         ("account: nobody\n", "", "Invalid account"),
         ("qos: best\n", "", "Invalid qos"),
-        ('directives: ["--mem=900G"]\n', "", "Requested node configuration is not available"),
+        ('directives: ["--sockets-per-node=64"]\n', "", "Requested node configuration is not available"),
     ],
 )
 def test_a_refusal_is_told_in_slurms_own_words(kept_site: SlurmSite, profile: str, slurm: str, words: str) -> None:
@@ -53,7 +56,7 @@ def test_a_refusal_is_told_in_slurms_own_words(kept_site: SlurmSite, profile: st
 
 
 def test_a_refusal_ends_the_run_where_that_is_wanted(bare_site: SlurmSite) -> None:
-    bare_site.describe('directives: ["--mem=900G"]\n', "onSubmitError: run")
+    bare_site.describe('directives: ["--sockets-per-node=64"]\n', "onSubmitError: run")
     ran = bare_site.submit(
         "runQuantumCommand: 'true'\nnumberOfRetries: 3\npipetask: {B: {requestMemory: 60}}\n",
         {"a": ("A", []), "b": ("B", []), "c": ("C", ["a"])},
@@ -81,6 +84,7 @@ def test_a_controller_that_is_down_fails_nothing(bare_site: SlurmSite, by: signa
     since, state = time.time(), bare_site.pool.root / "state" / "job_state"
     bare_site.pool.run("sbatch", "--hold", "--output=/dev/null", "--wrap=true")
     until(lambda: state.stat().st_mtime > since, "the controller has written that they run")
+    # No fixed time: it is away until the run says so and has seen an end, which proves what a minute would.
     with stopped(bare_site.pool, "slurmctld", by):
         # Its jobs go on, and end, while nobody is there to ask; what follows them cannot be handed over.
         go.touch()
@@ -125,6 +129,65 @@ def test_a_batch_whose_answer_was_lost_is_not_handed_over_twice(bare_site: Slurm
     assert ran.returncode == 0, ran.stderr
     assert (tmp_path / "calls").read_text("utf-8").split() == ["called"]
     assert sorted((bare_site.folder / "notes").read_text("utf-8").split()) == ["t0", "t1", "t2"]
+
+
+FAILING = """#!/bin/sh
+# Half of the calls fail once there is a switch, as the lines of a file say: before the program does its work, or after.
+number=$(echo x >>"{folder}/{name}.numbers" && wc -l <"{folder}/{name}.numbers")
+fate=$(sed -n "$((number % 200 + 1))p" "{folder}/{name}.fates")
+[ -e "{folder}/switch" ] || fate=well
+case $fate in
+well) exec "{real}" "$@" ;;
+lost) "{real}" "$@" >/dev/null 2>&1 ;;
+esac
+echo "{name} $fate" >>"{folder}/failures"
+echo "{name}: error: Unable to contact slurm controller (connect failure)" >&2
+exit 1
+"""
+
+
+def failing_programs(folder: Path, seed: int) -> dict[str, str]:
+    """Return an environment in which half of all calls of Slurm's programs fail, in a sequence by the seed."""
+    bin_, chance = folder / "bin", random.Random(seed)
+    bin_.mkdir()
+    for name in ("sbatch", "squeue", "sacct", "scontrol", "scancel"):
+        fates = (chance.choice(["well", "well", "refused", "lost"]) for _ in range(200))
+        (folder / f"{name}.fates").write_text("\n".join(fates) + "\n", "utf-8")
+        text = FAILING.format(folder=folder, name=name, real=shutil.which(name))
+        (bin_ / name).write_text(text, "utf-8")
+        (bin_ / name).chmod(0o755)
+    return {"PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}"}
+
+
+@pytest.mark.parametrize("seed", [17])
+def test_programs_of_which_half_of_the_calls_fail(slurm_site: SlurmSite, tmp_path: Path, seed: int) -> None:
+    notes, go, env = tmp_path / "notes", tmp_path / "go", failing_programs(tmp_path, seed)
+    said = f"echo {{jobName}} >> {notes}"
+    tasks = {"a": ("A", []), **{f"b{number}": ("B", ["a"]) for number in range(4)}, "c": ("C", ["b0", "b1"])}
+    labels = f"pipetask:\n  A: {{runQuantumCommand: '{said}; {wait_for(go)}'}}\n"
+    labels += f"  C: {{runQuantumCommand: '{said}; exit 3'}}\n"
+    path = slurm_site.write(f"numberOfRetries: 0\nrunQuantumCommand: {said}\n{labels}", tasks)
+    ran = slurm_site.cli("--log-level", "DEBUG", "submit", path, "--json", env=env)
+    assert ran.returncode == 0, ran.stderr
+    run = Path(ran.json["submit_dir"])
+    until(notes.exists, "the first job runs")
+    (tmp_path / "switch").touch()
+    go.touch()
+    assert slurm_site.ended(run)["state"] == "FAILED"
+    (tmp_path / "switch").unlink()
+    # None is lost, none runs twice, and what failed is the job alone.
+    assert slurm_site.counts(run) == {"SUCCEEDED": 5, "FAILED": 1}
+    assert sorted(notes.read_text("utf-8").split()) == sorted(tasks)
+    for job in tasks:
+        (attempt,) = slurm_site.attempts(run, job)
+        assert (attempt["cause"], attempt["exit_code"]) == (("EXIT", 3) if job == "c" else (None, 0))
+    failures = Counter((tmp_path / "failures").read_text("utf-8").splitlines())
+    assert failures.total() >= 3, failures
+    log = (run / "engine.log").read_text("utf-8")
+    for name in {line.split()[0] for line in failures}:
+        number = failures[f"{name} refused"] + failures[f"{name} lost"]
+        # The engine may end before the answer of its last call.
+        assert number - 1 <= log.count(f" - {name} answered 1 in ") <= number, (name, failures)
 
 
 def test_an_sbatch_that_hangs_does_not_keep_the_engine(bare_site: SlurmSite, tmp_path: Path) -> None:
@@ -175,9 +238,30 @@ def test_what_people_do_is_recognised_as_that(slurm_site: SlurmSite) -> None:
     report = slurm_site.ended(run)
     states = {job["name"]: (job["state"], job["cause"]) for job in report["jobs"]}
     # Jobs are handed over so that nobody requeues them; a site may do it nevertheless, and none is run twice then.
-    assert states["t0"] == ("FAILED", "CANCELLED")
+    assert states["t0"] == ("DELETED", "CANCELLED")
     assert states["t2"] == ("SUCCEEDED", None)
     assert sorted(notes.read_text("utf-8").split()) == ["t0", "t1", "t2"]
+
+
+def test_a_removed_job_is_deleted_and_runs_again_only_where_that_is_wanted(kept_site: SlurmSite) -> None:
+    notes, go = kept_site.folder / "notes", kept_site.folder / "go"
+    run = kept_site.begin(
+        f"numberOfRetries: 3\nrunQuantumCommand: echo {{jobName}} >> {notes}; {wait_for(go)}\n"
+        "pipetask: {B: {retryOn: {operator: true}}}\n",
+        {"a": ("A", []), "b": ("B", []), "c": ("C", ["a"])},
+    )
+    until(lambda: notes.exists() and len(notes.read_text("utf-8").split()) == 2, "both have begun")
+    until(lambda: kept_site.counts(run).get("RUNNING") == 2, "both run")
+    kept_site.pool.run("scancel", *tasks_of(kept_site, run, "-t", "RUNNING"))
+    until(lambda: notes.read_text("utf-8").split().count("b") == 2, "the one that is to be retried begins again")
+    go.touch()
+    report = kept_site.ended(run)
+    assert kept_site.counts(run) == {"DELETED": 1, "PRUNED": 1, "SUCCEEDED": 1}
+    assert notes.read_text("utf-8").split().count("a") == 1
+    who = f"Slurm says CANCELLED by {user_name()}"
+    assert report["removals"]["newest"] == [{"name": "a", "label": "A", "reason": who}]
+    assert who in kept_site.cli("explain", str(run), "a").stdout
+    assert [attempt["cause"] for attempt in kept_site.attempts(run, "b")] == ["CANCELLED", None]
 
 
 def test_variables_of_an_enclosing_job_reach_nobody(bare_site: SlurmSite) -> None:
@@ -237,37 +321,3 @@ def test_an_engine_killed_with_a_thousand_jobs_in_the_queue(bare_site: SlurmSite
         assert tasks_of(bare_site, run, "--states=PENDING,RUNNING,COMPLETING") == []
     finally:
         bare_site.pool.run("scontrol", "update", "nodename=n[1-4]", "state=resume", check=False)
-
-
-class stopped:  # noqa: N801 - it is read as a statement
-    """A daemon of a pool that is ended while the block lasts, and comes back after it.
-
-    Unless it is killed, it writes its state down: a controller that cannot forgets what it started last, and starts it
-    again.
-    """
-
-    def __init__(self, pool: SlurmPool, daemon: str, by: signal.Signals = signal.SIGTERM) -> None:
-        self._pool = pool
-        self._daemon = daemon
-        self._by = by
-
-    def __enter__(self) -> None:
-        pid = self._pool.pid(self._daemon)
-        os.kill(pid, self._by)
-        until(lambda: not _lives(pid), f"the end of {self._daemon}")
-
-    def __exit__(self, *_: object) -> None:
-        pool = self._pool
-        env = {**pool.env, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin", **pool.made_with}
-        here = Path(__file__).resolve().parent
-        subprocess.run([here / "slurm-up"], env=env, check=True, timeout=120, stdout=subprocess.DEVNULL)
-        until(lambda: "UP" in pool.run("scontrol", "ping", check=False), "the controller is back")
-
-
-def _lives(pid: int) -> bool:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
-    except OSError:
-        return False
-    time.sleep(0.01)
-    return stat.rpartition(")")[2].split()[0] != "Z"

@@ -80,21 +80,6 @@ def run(cli: Cli, slurm_pool: SlurmPool, tmp_path: Path) -> Run:
 FINAL = {"finalJob": {"whenRun": "ALWAYS", "command1": "echo last", "requestMemory": 50}}
 
 
-def test_a_graph_comes_to_its_end_by_itself(run: Run) -> None:
-    done = run.submit("echo {jobName}", "--wait", **FINAL)
-    assert done.returncode == 0, done.stderr
-    notes = " ".join(done.json["notes"])
-    assert "no job is tried again" in notes
-    assert "9 jobs are in" in notes
-    assert run.counts() == {"SUCCEEDED": 9}
-    run.until(run.is_collected, "nobody writes the journal")
-    assert run.report()["state"] == "SUCCEEDED"
-    assert run.counts() == {"SUCCEEDED": 9}
-    lines = run.cli("events", run.root).stdout.splitlines()
-    assert sum('"ended"' in line for line in lines) == 9
-    assert run.cli("explain", run.root, "c").returncode == 0
-
-
 def test_what_descends_from_a_failure_is_never_started(run: Run) -> None:
     done = run.submit("echo {jobName}; [ {jobName} != b1 ]", "--wait", **FINAL)
     assert done.returncode != 0

@@ -35,7 +35,10 @@ def test_a_cluster_that_can_be_used(ask: Callable[..., CommandResult], slurm_poo
     assert report["message"] == "the controller answers"
     details = report["details"]
     assert details["version"][0].isdigit()
-    assert "main (default): up, 4 nodes, any time; short: up, 1 node, at most 00:10:00" in details["partitions"]
+    assert (
+        "main (default): up, 4 nodes, any time; scavenge: up, 4 nodes, any time; short: up, 1 node, at most"
+        in details["partitions"]
+    )
     assert details["squeue"] == "works"
     assert details["limits"].startswith("arrays of 10000")
     assert report["capacity"]["cpus"] == 4

@@ -1,17 +1,14 @@
-"""Runs on a real cluster, through the command line: names, more memory, limits of time, cancel and take-over."""
+"""Runs on a real Slurm cluster, through the command line: names, logs, limits of time and real workflows."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 from functools import partial
 from pathlib import Path
 
 import pytest
 from tests.command import Cli
 from tests.live.runs import WORKFLOWS, SlurmSite, many, run_token, until
-from tests.waiting import engine_of
 
 pytestmark = pytest.mark.live
 
@@ -32,16 +29,6 @@ def test_what_was_asked_and_answered_is_in_the_log_of_who_wants_it(slurm_site: S
     assert "DEBUG longshore.slurm - asked: sbatch --parsable\n#!" in log
     assert "DEBUG longshore.slurm - sbatch answered 0 in " in log
     assert "DEBUG longshore.slurm - asked: squeue " in log
-
-
-def test_more_memory_until_it_is_enough(slurm_site: SlurmSite) -> None:
-    # Writes 120 MB and keeps it long enough to be seen: without cgroups, memory is looked at once a second.
-    hog = "python3 -c 'import time; x = bytearray(120 << 20); time.sleep(4)'"
-    ran = slurm_site.submit(f'memoryMultiplier: 4\nnumberOfRetries: 2\nrunQuantumCommand: "{hog}"\n')
-    assert ran.returncode == 0, ran.stderr
-    first, second = slurm_site.attempts(ran.json["submit_dir"], "a")
-    assert (first["cause"], second["cause"]) == ("OOM", None)
-    assert [each["request"]["memory_b"] >> 20 for each in (first, second)] == [50, 200]
 
 
 def has_failed(site: SlurmSite, run: Path) -> bool:
@@ -69,38 +56,6 @@ def test_a_job_whose_time_is_over(bare_site: SlurmSite, kept_site: SlurmSite) ->
     # Accounting knows better than a job that ended well because it was told to end.
     (attempt,) = kept_site.attempts(kept, "b")
     assert (attempt["cause"], attempt["exit_code"]) == ("WALLTIME", 0)
-
-
-def test_cancelled_runs_leave_nothing_in_the_queue(slurm_site: SlurmSite) -> None:
-    # Sixteen processors: some wait.
-    run = slurm_site.begin("runQuantumCommand: sleep 600\n", many(20))
-    until(lambda: slurm_site.counts(run).get("RUNNING", 0) >= 16, "all processors are busy")
-    assert len([name for name in slurm_site.queue() if name.startswith(run_token(run))]) == 20
-    done = slurm_site.cli("cancel", run, "--json")
-    assert done.returncode == 0, done.stderr
-    report = slurm_site.ended(run)
-    assert report["state"] == "DELETED"
-    assert slurm_site.counts(run) == {"DELETED": 20}
-    names = slurm_site.queue("--states=PENDING,RUNNING,COMPLETING")
-    assert not [name for name in names if name.startswith(run_token(run))]
-    (attempt,) = slurm_site.attempts(run, "t0")
-    assert attempt["cause"] == "CANCELLED"
-
-
-def test_a_killed_engine_is_followed_by_one_that_adopts_what_runs(slurm_site: SlurmSite) -> None:
-    notes, go = slurm_site.folder / "notes", slurm_site.folder / "go"
-    run = slurm_site.begin(
-        f"runQuantumCommand: echo {{jobName}} >> {notes}; while ! test -e {go}; do sleep 0.2; done\n", many(6)
-    )
-    until(lambda: notes.exists() and len(notes.read_text("utf-8").split()) == 6, "all six run")
-    os.kill(engine_of(run), signal.SIGKILL)
-    resumed = slurm_site.cli("resume", run, "--json")
-    assert resumed.returncode == 0, resumed.stderr
-    go.touch()
-    assert slurm_site.ended(run)["state"] == "SUCCEEDED"
-    # Nothing was started twice.
-    assert sorted(notes.read_text("utf-8").split()) == [f"t{index}" for index in range(6)]
-    assert len(slurm_site.attempts(run, "t0")) == 1
 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in WORKFLOWS.glob("*.json")))

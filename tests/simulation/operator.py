@@ -25,6 +25,10 @@ class UnfinishedRunError(AssertionError):
     """The run does not come to its end, although nothing disturbs it any more."""
 
 
+class LostRunError(AssertionError):
+    """The directory of a run is gone that an engine began with."""
+
+
 class FalseDamageError(AssertionError):
     """Damage is told of a run directory that only kills, failing calls and losses of power went through."""
 
@@ -114,7 +118,9 @@ class Operator:
     def _damage_now(self) -> bool:
         """Damage a file if it is time; return whether it was."""
         damage = self._damage
-        if damage is None or not any(self._run.journal.iterdir()) or self._is_finished() != damage.is_over:
+        if damage is None or not self._run.root.exists():
+            return False
+        if not any(self._run.journal.iterdir()) or self._is_finished() != damage.is_over:
             return False
         self._damage = None
         self._go_through_damage(damage, self._do)
@@ -132,6 +138,11 @@ class Operator:
         self._resumes += 1
         if self._resumes > _MOST_RESUMES:
             raise UnfinishedRunError(f"not over after {_MOST_RESUMES} resumes")
+        if not self._run.root.exists():
+            # A power failure may remove the name of a prepared run, but not once an engine may start jobs.
+            if self._service.engines:
+                raise LostRunError(f"'{self._run.root}' is gone, although an engine of it began")
+            self._prepare_run()
         self._expect_no_damage()
         if not any(self._run.journal.iterdir()):
             self._command("submit", self._do.submit)

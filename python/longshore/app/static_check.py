@@ -17,13 +17,15 @@ class LeftOutError(LongshoreError):
 class StaticCheck:
     """A check of a run that asks no workload manager, calls no function of a user, and takes bounded time.
 
-    `max_tasks` and `max_bytes` bound what is read of a large payload. `left_out` collects phrases for what was not
-    checked. `seen` collects the problems of jobs' files and programs on this machine, `notes` what is legal but may be
-    a mistake. `findings` are those of lint that need the payload.
+    `max_tasks` and `max_bytes` bound what is read of a large payload. `is_site_valid` is false when the description of
+    the site has errors. `left_out` collects phrases for what was not checked. `seen` collects the problems of jobs'
+    files and programs on this machine, `notes` what is legal but may be a mistake. `findings` are those of lint that
+    need the payload.
     """
 
     max_tasks: int = 10_000
     max_bytes: int = 16 * 1024 * 1024
+    is_site_valid: bool = True
     left_out: list[str] = field(default_factory=list)
     seen: list[Problem] = field(default_factory=list)
     notes: list[Problem] = field(default_factory=list)

@@ -7,20 +7,24 @@ keeps no state: `longshore.batch.commands.client.BatchClient` runs the programs.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import ClassVar, Final, Protocol
+from typing import ClassVar, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
+from longshore.batch.cluster_names import Association, PartitionState, Qos
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
 from longshore.batch.records import BatchRecord
 from longshore.contract.batch import Batch, Urgency
 from longshore.contract.context import RunPaths, Unreachable
+from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
+from longshore.model.workflow.allocation import Allocation
 from longshore.model.workflow.request import Request
 from longshore.world.processes.shell import ProgramResult
 
+_Answer_co = TypeVar("_Answer_co", covariant=True)
 SHORT_S: Final = 15.0
 """Time limit of a query that answers at once or not at all, in seconds."""
 QUERY_S: Final = 60.0
@@ -35,6 +39,15 @@ class ProgramCall(msgspec.Struct, frozen=True):
     argv: tuple[str, ...]
     stdin: str = ""
     timeout_s: float = QUERY_S
+    otherwise: ProgramCall | None = None
+    """Call to make where the answer to this one is useless (`Dialect.is_useless`)."""
+
+
+class Question(msgspec.Struct, Generic[_Answer_co], frozen=True):
+    """A call, and how to read what it prints."""
+
+    call: ProgramCall
+    parse: Callable[[str], _Answer_co]
 
 
 class SubmitOutcome(StrEnum):
@@ -74,7 +87,7 @@ class Programs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BatchScripts(Protocol):
-    """Scripts of one run's batches."""
+    """Scripts of one run's batches; a class that derives from this one has the defaults for what it lacks."""
 
     def text(self, batch: Batch) -> str:
         """Render the script of a batch; raises `ConfigError` when a setting cannot be written into it."""
@@ -89,20 +102,24 @@ class BatchScripts(Protocol):
 
         Raises `ConfigError` when a setting is invalid.
         """
-        ...
+        return limit
 
     def max_wait_s(self, batch: Batch) -> float | None:
         """Return the longest wait of members in the queue; ``None`` for no limit."""
-        ...
+        return None
+
+    def hopeless_after_s(self, batch: Batch) -> float | None:
+        """Return how long members wait that can never start; ``None`` for no limit."""
+        return None
 
     def priority(self, urgency: Urgency) -> int | None:
         """Return the priority of a waiting batch for an urgency; ``None`` where it is not to be changed."""
-        ...
+        return None
 
     @property
     def stops_run(self) -> bool:
         """Whether a refusal ends the run, and not only the refused jobs."""
-        ...
+        return False
 
 
 class EngineJobSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,6 +150,8 @@ class Dialect(ABC):
     """Variables that a submission always gets and jobs therefore inherit, whatever the site's rule."""
     release_hint: ClassVar[str] = ""
     """How a person lets held jobs go."""
+    forgets_unstarted: ClassVar[bool] = False
+    """Whether a job that is deleted while it waits leaves no trace, neither in the queue nor in accounting."""
 
     def __init__(self, settings: Mapping[str, YamlValue]) -> None:
         self.settings = settings
@@ -151,15 +170,47 @@ class Dialect(ABC):
         """Return a call of a program with other words, for a query of this cluster that answers at once or not."""
         return ProgramCall((program, *words), timeout_s=SHORT_S)
 
+    def read_answer(self, call: ProgramCall, answer: ProgramResult) -> ProgramResult:
+        """Return an answer with the exit status that it means; that of some programs says nothing."""
+        return answer
+
+    def is_useless(self, call: ProgramCall, answer: ProgramResult) -> bool:
+        """Whether the answer to a call with an alternative (`ProgramCall.otherwise`) cannot be used."""
+        return not answer.ok
+
     # ----------------------------------------------------------------------------------------------------- submit
 
-    @abstractmethod
-    def scripts(self, run: RunPaths, settings: Mapping[str, object], facts: ClusterFacts | None) -> BatchScripts:
-        """Return the writer of a run's scripts; `settings` are the executor's."""
+    def check_site(self, own: Mapping[str, YamlValue]) -> None:
+        """Raise `ConfigError` for an invalid setting in the site's own map. Nothing is checked by default."""
+        return
+
+    def check_job(self, own: Mapping[str, YamlValue]) -> None:
+        """Raise `ConfigError` for an invalid setting in the own map of jobs. Nothing is checked by default."""
+        return
+
+    def allocations(self, batch: Batch, settings: Mapping[str, object]) -> tuple[Allocation, ...]:
+        """Return what each component of a batch's jobs asks for, all ways to write it combined.
+
+        `settings` are the executor's. By default, jobs have one component that asks for the request. Raises
+        `ConfigError` when a setting is invalid.
+        """
+        return (Allocation.of_request(batch.request),)
 
     @abstractmethod
+    def scripts(
+        self, run: RunPaths, settings: Mapping[str, object], template: str, facts: ClusterFacts | None
+    ) -> BatchScripts:
+        """Return the writer of a run's scripts; `settings` are the executor's, `template` is the template's text.
+
+        The writer chooses a partition with `longshore.sites.partitions.choose_partition`.
+        """
+
     def engine_script(self, spec: EngineJobSpec, run: RunPaths, settings: Mapping[str, object], template: str) -> str:
-        """Render the script of the engine's job; raises `ConfigError` when the settings are invalid."""
+        """Render the script of the engine's job; raises `ConfigError` when the settings are invalid.
+
+        By default, engines cannot be jobs.
+        """
+        raise ConfigError(f"'{self.name}.engineAs: job' is not possible: {self.title} cannot run an engine as a job")
 
     @abstractmethod
     def submit_call(self, script: str, options: Sequence[str]) -> ProgramCall:
@@ -170,6 +221,10 @@ class Dialect(ABC):
         """Return the meaning of the reply to a submission."""
 
     # ------------------------------------------------------------------------------------------------------ watch
+
+    def task_name(self, task: TaskId) -> str:
+        """Return the name of a task as people and the programs write it."""
+        return str(task)
 
     @abstractmethod
     def facts_calls(self) -> Sequence[ProgramCall]:
@@ -195,25 +250,54 @@ class Dialect(ABC):
         """Return what the controller answered on a task; ``None`` when it no longer has it."""
         return None
 
+    def parse_shown_array(self, answer: ProgramResult) -> Mapping[TaskId, AccountRow] | Unreachable:
+        """Return what the controller answered when it was asked for an array as a whole: a row per task."""
+        return {}
+
     def accounting_fields_call(self) -> ProgramCall | None:
         """Return the call that says which fields this version's accounting has; ``None`` if that is no question."""
         return None
 
-    @abstractmethod
     def accounting_calls(self, tasks: Iterable[TaskId], known_fields: str) -> Iterator[ProgramCall]:
-        """Return calls that ask accounting for tasks; `known_fields` is the output of `accounting_fields_call`."""
+        """Return calls that ask accounting for tasks; none by default, for a workload manager without accounting.
 
-    @abstractmethod
-    def accounting_by_name_call(self, name: str, *, since: str, user: str) -> ProgramCall:
+        `known_fields` is the output of `accounting_fields_call`.
+        """
+        return iter(())
+
+    def accounting_by_name_call(self, name: str, *, since: str, user: str) -> ProgramCall | None:
         """Return the call that asks accounting for jobs of a name since a moment (local time, ISO-8601)."""
+        return None
 
-    @abstractmethod
     def parse_accounting(self, output: str, known_fields: str = "") -> dict[TaskId, AccountRow]:
         """Return the tasks in the output of one of these calls, which was made with the same `known_fields`."""
+        return {}
 
     def reports_out_of_memory(self, output: str, raw_id: str) -> bool:
         """Whether the workload manager's messages in a batch's output report that a task ran out of memory."""
         return False
+
+    # ------------------------------------------------------------------------------------------------------- ping
+
+    def version_question(self) -> Question[str] | None:
+        """Return the question for the version of the programs here; none by default."""
+        return None
+
+    def partitions_question(self) -> Question[Mapping[str, PartitionState]] | None:
+        """Return the question for the partitions or queues, by name; none by default."""
+        return None
+
+    def accounts_question(self, user: str, facts: ClusterFacts) -> Question[Sequence[Association]] | None:
+        """Return the question for the accounts that a user may charge; none by default."""
+        return None
+
+    def qos_question(self) -> Question[Mapping[str, Qos]] | None:
+        """Return the question for the qualities of service, by name; none by default."""
+        return None
+
+    def capacity_question(self) -> Question[Mapping[str, int] | None] | None:
+        """Return the question for the most that one job can have on a node, by resource; none by default."""
+        return None
 
     # -------------------------------------------------------------------------------------------------------- act
 

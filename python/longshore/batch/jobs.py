@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
+from typing import TypeVar
 
 import msgspec
 
@@ -15,6 +16,12 @@ class TaskId(msgspec.Struct, frozen=True):
 
     job: int
     index: int | None = None
+
+    @classmethod
+    def from_text(cls, text: str) -> TaskId:
+        """Return the id that `str` wrote."""
+        job, _, index = text.partition("_")
+        return cls(int(job), int(index) if index else None)
 
     def __str__(self) -> str:
         return str(self.job) if self.index is None else f"{self.job}_{self.index}"
@@ -35,13 +42,14 @@ class StateTable(msgspec.Struct, frozen=True, kw_only=True):
 
     `phases` has the phase per state; `causes` has the cause of failure per final state, ``None`` for a success.
     `ordinary` are final states that say no more than the exit status. `held_reasons` are the reasons of waiting that
-    only a person can clear.
+    only a person can clear. `hopeless_reasons` are those that waiting never clears, each with the change that mends it.
     """
 
     phases: Mapping[str, QueuePhase]
     causes: Mapping[str, Cause | None]
     ordinary: frozenset[str] = frozenset()
     held_reasons: frozenset[str] = frozenset()
+    hopeless_reasons: Mapping[str, str] = msgspec.field(default_factory=dict)
 
     def phase(self, state: str) -> QueuePhase:
         """Return the phase of a state."""
@@ -50,6 +58,11 @@ class StateTable(msgspec.Struct, frozen=True, kw_only=True):
     def cause(self, state: str) -> Cause | None:
         """Return the cause of failure that a final state means; ``None`` for a success, or without a state."""
         return self.causes.get(state, Cause.EXIT) if state else None
+
+    def mend(self, reason: str) -> str:
+        """Return the change that lets a job start which waits for a reason; empty if it may start as it is."""
+        # A reason may have details behind a comma: "ReqNodeNotAvail, UnavailableNodes:n3".
+        return self.hopeless_reasons.get(reason) or self.hopeless_reasons.get(reason.partition(",")[0].strip(), "")
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -74,7 +87,10 @@ class AccountRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     state: str
     state_text: str
     """The state as written, such as ``CANCELLED by 1000``."""
-    exit: int
+    removed_by: int | None = None
+    """Number of the user who removed it, where that is known."""
+    exit: int | None
+    """Exit code; ``None`` where the scheduler does not tell it."""
     signal: int
     started_at: float | None = None
     ended_at: float | None = None
@@ -91,6 +107,21 @@ class AccountRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Whether accounting has the task's end but not yet its start."""
 
 
+_Row = TypeVar("_Row", QueueRow, AccountRow)
+
+
+def find_row(rows: Mapping[TaskId, _Row], task: TaskId, states: StateTable) -> _Row | None:
+    """Return the row of a task that never started: its own, else that of its array once that is over.
+
+    A workload manager may fold members that were cancelled before their start into one row of the array.
+    """
+    own = rows.get(task)
+    if own is not None or task.index is None:
+        return own
+    whole = rows.get(TaskId(task.job))
+    return whole if whole is not None and states.phase(whole.state) is QueuePhase.OVER else None
+
+
 class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Facts of a cluster from its controller; ``None`` and empty for what it does not say."""
 
@@ -105,3 +136,5 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     priority_parameters: str = ""
     licences: tuple[str, ...] = ()
     gres: tuple[str, ...] = ()
+    byte_resources: tuple[str, ...] = ()
+    """Resources whose plain numbers are bytes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final, TypeAlias
 
 import msgspec
@@ -19,10 +19,18 @@ from longshore.model.lines.checksum import CHECKSUM_B, SEED, add_checksum, check
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.folder import make_folders, remove_file
 from longshore.world.files.read_file import read_file
+from longshore.world.runs.manifests import submission_paths
 
 LOG: Final = logging.getLogger("longshore.batch")
+BATCH_TEMPLATE: Final = PurePosixPath("wms", "batch.sh.j2")
+"""Place of the template of a batch's script in the run directory."""
 AttemptId: TypeAlias = tuple[int, int]
 """Index of a job, number of its attempt."""
+
+
+def read_batch_template(run: RunPaths) -> str:
+    """Return the text of the template of a batch's script, of the newest submission."""
+    return (submission_paths(run).root / BATCH_TEMPLATE).read_text("utf-8")
 
 
 class BatchRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -39,6 +47,8 @@ class BatchRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     at: float
     memory_b: int | None = None
     """Memory request of each member."""
+    walltime_s: float | None = None
+    """Run time request of each member."""
     id: int | None = None
     may_appear_s: float = 120.0
     """How long after submission the batch may still appear in the queue, while it is unknown whether it was taken:
@@ -47,6 +57,10 @@ class BatchRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Longest wait of its members in the queue; ``None`` for no limit."""
     expired: tuple[int, ...] = ()
     """Positions of members that were cancelled because they waited longer."""
+    hopeless_after_s: float | None = None
+    """How long its members wait that can never start; ``None`` for no limit."""
+    hopeless: tuple[tuple[int, str], ...] = ()
+    """Positions of members that were cancelled because they could never start, each with the reason."""
 
     def task(self, position: int) -> TaskId | None:
         """Return the id of the member at a position."""

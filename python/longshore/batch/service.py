@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from longshore.batch.check_requests import check_requests, note_small_arrays
+from longshore.batch.check_settings import batch_of, check_job_settings, check_native_mode, check_site
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.dialect import DependencyDialect, Dialect
 from longshore.batch.engine_job import TEMPLATE as ENGINE_TEMPLATE
@@ -17,10 +19,11 @@ from longshore.batch.engine_job import EngineJob, wants_engine_job
 from longshore.batch.executor.executor import BatchExecutor
 from longshore.batch.jobs import QueuePhase
 from longshore.batch.native.native_run import NativeRun
-from longshore.batch.scripts import TEMPLATE
-from longshore.batch.settings import executor_settings, own_map, wants_native
-from longshore.contract.capabilities import PartialJournal, Recoverable
-from longshore.contract.context import Context, Mark, RenderedFile, RunPaths, Unreachable
+from longshore.batch.ping.ping import ping
+from longshore.batch.records import BATCH_TEMPLATE
+from longshore.batch.settings import own_map, wants_native
+from longshore.contract.capabilities import AllocationReader, PartialJournal, Recoverable
+from longshore.contract.context import Context, Mark, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.executor import Executor
 from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
 from longshore.contract.service import StaleMarkError
@@ -28,11 +31,14 @@ from longshore.engine.job_wrapper import wrapper_file
 from longshore.engine.run.engine_service import EngineService, engine_command
 from longshore.engine.rundir.engine_lock import lock_run
 from longshore.engine.rundir.run_settings import read_settings
-from longshore.errors import RunUnreadableError, SubmissionRefusedError
+from longshore.engine.schedule.concurrency_limits import find_missing_limits
+from longshore.errors import ConfigError, RunUnreadableError, SubmissionRefusedError
 from longshore.model.lines.codec import encode_line
 from longshore.model.run.event import Event
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
+from longshore.model.workflow.allocation import Allocation
+from longshore.model.workflow.job import JobSettings
 from longshore.world.clock import Clock
 from longshore.world.files.locks import lock_folder
 from longshore.world.host import host_name, user_name
@@ -40,17 +46,47 @@ from longshore.world.runs.find_run import hint_reference
 from longshore.world.runs.run_directory import read_card, read_submitting
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from longshore.model.workflow.workflow import Workflow
 
 
-class BatchService(EngineService, Recoverable, PartialJournal):
-    """A workload manager that takes scripts and arrays through programs; a subclass has a dialect."""
+class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader):
+    """A workload manager that takes scripts and arrays through programs; a subclass has a dialect.
+
+    The key of its own map is its name, whatever else its traits say.
+    """
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if name := getattr(cls, "name", ""):
+            cls.traits = msgspec.structs.replace(cls.traits, settings_key=name)
 
     @abstractmethod
     def dialect(self, own: Mapping[str, Any]) -> Dialect:
         """Return the dialect for a site, by the service's own map there."""
+
+    def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
+        """Return problems with settings and requests that every batch system can have; a subclass adds its own."""
+        dialect = self.dialect(own_map(self.name, ctx.site.settings))
+        problems = list(check_site(ctx, dialect))
+        if not any(problem.fatal for problem in problems):
+            problems += check_job_settings(workflow, ctx, dialect)
+        problems += check_native_mode(workflow, ctx, dialect)
+        problems += find_missing_limits(workflow, ctx.settings)
+        problems += note_small_arrays(workflow)
+        problems += check_requests(workflow, ctx, self.allocations, self.name)
+        return problems
+
+    def ping(self, ctx: Context) -> PingReport:
+        """Return what the cluster reports on itself and on the site's settings; submits nothing."""
+        settings = {**ctx.settings.get("executor", {}), "queue": ctx.site.settings.get("queue")}
+        return ping(self.client(settings), settings)
+
+    def allocations(self, job: JobSettings, settings: Mapping[str, Any]) -> Sequence[Allocation]:
+        """Return what each component of a job asks for; of invalid settings, which `check` tells, the request."""
+        try:
+            return self.dialect(own_map(self.name, settings)).allocations(batch_of(job), settings)
+        except ConfigError:
+            return (Allocation.of_request(job.request),)
 
     def executor(self, settings: Mapping[str, Any]) -> Executor:
         """Return the executor."""
@@ -61,15 +97,12 @@ class BatchService(EngineService, Recoverable, PartialJournal):
         dialect = self.dialect(own_map(self.name, settings))
         return BatchClient(dialect, setup=settings.get("setup") or (), inherit=settings.get("inherit") or "all")
 
-    def render(self, workflow: Workflow, ctx: Context) -> Iterable[RenderedFile]:
-        """Return the settings, the template of a batch's script, and the program that runs a member."""
-        settings = {**ctx.settings, "executor": executor_settings(self.name, ctx)}
-        yield from super().render(workflow, msgspec.structs.replace(ctx, settings=settings))
-
     def render_extra(self, workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
         """Return the templates and the wrapper."""
-        for path in (TEMPLATE, ENGINE_TEMPLATE):
-            yield RenderedFile.from_text(path, ctx.templates[path.name.removesuffix(".j2")])
+        for path in (BATCH_TEMPLATE, ENGINE_TEMPLATE):
+            # A workload manager that cannot run engines has one template.
+            if (text := ctx.templates.get(path.name.removesuffix(".j2"))) is not None:
+                yield RenderedFile.from_text(path, text)
         yield wrapper_file(ctx)
 
     # -------------------------------------------------------------------------------------------- an engine as a job

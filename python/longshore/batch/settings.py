@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Final, cast
 
-from longshore.config.values.quantities import parse_walltime
-from longshore.contract.context import Context
+from longshore.config.values.quantities import parse_bool, parse_walltime
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 
-_SITE_KEYS: Final = ("account", "qos", "directives", "partitions")
-"""Keys of a site's description that the scripts of a dialect may read, beside the service's own map."""
-
-
-def executor_settings(service: str, ctx: Context) -> dict[str, Any]:
-    """Return the executor's settings: the run's, and those of the site over them."""
-    site_settings = ctx.site.settings
-    settings = dict(ctx.settings.get("executor", {}))
-    settings |= {name: site_settings[name] for name in (service, *_SITE_KEYS) if site_settings.get(name)}
-    if lines := (site_settings.get("setup") or {}).get("submit"):
-        settings["setup"] = list(lines)
-    return settings
+HOPELESS_AFTER_S: Final = 600.0
+"""Time that a job which can never start waits by default: enough for an operator who changes a limit."""
 
 
 def own_map(service: str, settings: Mapping[str, object]) -> Mapping[str, YamlValue]:
@@ -49,9 +38,29 @@ def max_wait_s(service: str, own: Mapping[str, YamlValue]) -> float | None:
     return None if value is None else parse_walltime(value, f"{service}.maxpendtime")
 
 
+def hopeless_after_s(service: str, own: Mapping[str, YamlValue]) -> float | None:
+    """Return how long a job that can never start waits before it fails; ``None`` for as long as a person lets it.
+
+    Raises `ConfigError` when the value is no time and not ``never``.
+    """
+    value = own.get("hopelessAfter")
+    if value is None:
+        return HOPELESS_AFTER_S
+    return None if value == "never" else parse_walltime(value, f"{service}.hopelessAfter")
+
+
 def on_submit_error(service: str, own: Mapping[str, YamlValue]) -> str:
     """Return what a refusal ends: the ``job`` or the ``run``."""
     return choice(service, own, "onSubmitError", "job", "run")
+
+
+def wants_fence(service: str, own: Mapping[str, YamlValue]) -> bool:
+    """Whether an attempt whose machine was lost ends only once no copy of it can live.
+
+    Raises `ConfigError` when the setting is invalid.
+    """
+    value = own.get("fence")
+    return False if value is None else parse_bool(value, f"{service}.fence")
 
 
 def wants_native(service: str, settings: Mapping[str, object]) -> bool:

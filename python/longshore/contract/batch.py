@@ -165,11 +165,14 @@ class WaitReasons(msgspec.Struct, frozen=True, kw_only=True):
         Those of the reasons that last until a person acts.
     hint
         How a person does that.
+    hopeless
+        Those of the reasons for which no job ever starts as it is, each with the change that mends it, in words.
     """
 
     reasons: Mapping[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
     held: frozenset[str] = frozenset()
     hint: str = ""
+    hopeless: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
 class PollResult(msgspec.Struct, frozen=True, kw_only=True):

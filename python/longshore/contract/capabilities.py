@@ -7,7 +7,7 @@ possible, the core does without. `longshore.testing.conformance` has a test clas
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,8 @@ from longshore.model.run.event import BriefEvent
 from longshore.model.run.submission import Submission
 
 if TYPE_CHECKING:
+    from longshore.model.workflow.allocation import Allocation
+    from longshore.model.workflow.job import JobSettings
     from longshore.model.workflow.workflow import Workflow
 
 
@@ -269,4 +271,20 @@ class BackendOptions(ABC):
             An option is unknown.
         OptionHelpRequest
             The text asks which options there are.
+        """
+
+
+class AllocationReader(ABC):
+    """Counts what jobs ask of the workload manager in its own words, so that limits of a site hold for it."""
+
+    @abstractmethod
+    def allocations(self, job: JobSettings, settings: Mapping[str, Any]) -> Sequence[Allocation]:
+        """Return what each component of a job asks for; nearly all jobs have one component. Pure.
+
+        Parameters
+        ----------
+        job
+            The job's settings, with its request and its own map.
+        settings
+            The executor's settings: those of the run and its site.
         """

@@ -7,12 +7,13 @@ answer never means that a job failed: the executor returns `Unreachable`, and th
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from longshore.contract.batch import AttemptId, Batch, FindResult, Limits, PollResult, SubmitResult, Urgency
 from longshore.contract.context import Mark, PingReport, RunPaths, Unreachable
 from longshore.contract.intervention import CancelOutcome
+from longshore.model.run.event import AttemptFacts
 
 
 class Executor(ABC):
@@ -116,6 +117,23 @@ class EndRetention(ABC):
     @abstractmethod
     def discard_ends(self, attempts: Iterable[AttemptId]) -> None:
         """Forget the ends of these attempts, which the journal has."""
+
+
+class LateFactSource(ABC):
+    """Knows facts of attempts only after their ends, such as the peak memory that accounting has.
+
+    Nothing waits for them. A later life may report an end again whose facts were still awaited. Both methods may be
+    called after `Executor.close` as well: the engine collects what arrives in the first seconds after the end of the
+    run.
+    """
+
+    @abstractmethod
+    def take_facts(self) -> Sequence[AttemptFacts]:
+        """Return what became known since the last call; `EndRetention.discard_ends` follows once it is recorded."""
+
+    @abstractmethod
+    def awaited_facts(self) -> Collection[AttemptId]:
+        """Return the ended attempts whose facts may still arrive."""
 
 
 class ProcessCleanup(ABC):

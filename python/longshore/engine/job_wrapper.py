@@ -36,12 +36,16 @@ from longshore.world.files.read_file import open_stream, read_file
 LOG: Final = logging.getLogger(__name__)
 WRAPPER: Final = PurePosixPath("wms", "longshore-job")
 """Path of the wrapper in a run directory."""
+FENCE_MARKS: Final = "fenced"
+"""Folder beside those of batches in ``ends/``: marks of attempts that were given up, which wrappers look for."""
 STARTED_SUFFIX: Final = ".began"
 """Suffix of the file that a member creates when it begins, which succeeds once; it becomes its end record."""
 _KILLED_STATUS: Final = 128
 """A shell adds this to the number of a signal (POSIX 2.8.2 says: more than 128)."""
 _VALUES: Final = rb'"j":\d+,"a":\d+,"status":\d+,"run":-?\d+\.-?\d+,"host":"[^"\\]*"'
-_REFUSED: Final = rb'(?:,"refused":true)?(?:,"out":"[0-9a-z ]*")?(?:,"stamps":"[-0-9. ]*")?'
+_REFUSED: Final = (
+    rb'(?:,"refused":true)?(?:,"fenced":"(?:lease|told)")?(?:,"out":"[0-9a-z ]*")?(?:,"stamps":"[-0-9. ]*")?'
+)
 _RECORD_FORM: Final = re.compile(
     rb'\{(?P<values>%b,"batch":"[^"\\]*"%b),"again":\{(?P=values)\}\}' % (_VALUES, _REFUSED)
     # Wrappers of older versions write the values once, so that only a cut is found.
@@ -53,6 +57,14 @@ _RECORD_FORM: Final = re.compile(
 def wrapper_file(ctx: Context) -> RenderedFile:
     """Return the wrapper as a file of the run, for `longshore.engine.run.engine_service.EngineService.render_extra`."""
     return RenderedFile.from_text(WRAPPER, ctx.templates[WRAPPER.name], mode=0o755)
+
+
+def has_lease(run: RunPaths) -> bool:
+    """Whether the wrapper of a run renews leases, as those of older versions do not."""
+    try:
+        return b"\n_limit=" in read_file(run.root / WRAPPER)
+    except OSError:
+        return False
 
 
 def inherited_environment(settings: Mapping[str, Any], *, needed: Container[str] = ("PATH", "HOME")) -> dict[str, str]:
@@ -67,6 +79,25 @@ def inherited_environment(settings: Mapping[str, Any], *, needed: Container[str]
     """
     names, _ = select_inherited(os.environ, settings.get("inherit", "all"))
     return {name: value for name, value in os.environ.items() if name in names or name in needed}
+
+
+_NODE_VARIABLE: Final = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
+"""A variable of the job's host in the site's ``scratch``."""
+
+
+def scratch_line(scratch: str) -> str:
+    """Return the shell command that makes a site's ``scratch`` the parent of temporary directories; empty without one.
+
+    It comes before the command that runs a member. ``$NAME`` is a variable of the host of the job, which must be set.
+    """
+    if not scratch:
+        return ""
+    # Even parts are text, odd ones are names.
+    parts = _NODE_VARIABLE.split(scratch)
+    words = "".join(
+        f'"${{{part}:?}}"' if number % 2 else shlex.quote(part) for number, part in enumerate(parts) if part
+    )
+    return f"TMPDIR={words} && export TMPDIR && "
 
 
 class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -88,6 +119,8 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         When the record was written, by the clock of the file system.
     refused
         Whether it was not run, because it had been run before.
+    fenced
+        Why the wrapper killed it: ``lease`` if it could not renew its lease, ``told`` if the attempt was given up.
     out
         Numbers and states of outputs that are not as they should be.
     written
@@ -102,6 +135,7 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     batch: str = ""
     end: float = 0.0
     refused: bool = False
+    fenced: str = ""
     out: str = ""
     written: str = msgspec.field(default="", name="stamps")
 
@@ -114,13 +148,18 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         """Return the end as an event."""
         number = None if self.refused else signal_in(self.status)
         cause = None if self.status == 0 else Cause.SIGNAL if number else Cause.EXIT
+        reason = f"killed by {signal_name(number)}" if number else None
+        if self.refused:
+            cause, reason = Cause.PREEMPTED, RUN_ONCE
+        elif self.fenced:
+            cause, reason = Cause.LOST, FENCED[self.fenced]
         return Ended(
             j=self.j,
             a=self.a,
             exit=None if self.refused or number else self.status,
             signal=number,
-            cause=Cause.PREEMPTED if self.refused else cause,
-            reason=f"killed by {signal_name(number)}" if number else RUN_ONCE if self.refused else None,
+            cause=cause,
+            reason=reason,
             host=self.host,
             start=self.start,
             end=self.end,
@@ -148,6 +187,13 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 RUN_ONCE: Final = "the job was requeued and started a second time; an attempt runs once"
 """Reason for refusing a member."""
+LEASE_S: Final = 120
+"""Seconds after which a wrapper that could not renew its lease has killed its job."""
+FENCED: Final[Mapping[str, str]] = {
+    "lease": f"its node could not write to the run directory for {LEASE_S} s, and so its wrapper killed it",
+    "told": "the attempt was given up, and so its wrapper killed it",
+}
+"""Reasons for which a wrapper kills its job, by `EndRecord.fenced`."""
 
 
 def signal_in(status: int | None) -> int | None:
@@ -216,6 +262,22 @@ class BatchFiles(msgspec.Struct, frozen=True):
             return ()
         fields = (line.split(b"\t") for line in lines if line)
         return tuple((int(job), int(attempt)) for job, _, attempt, *_ in fields)
+
+    def read_name(self, position: int) -> str:
+        """Return the name of the job in a line of the table, from 0; empty if it cannot be read."""
+        try:
+            return read_file(self.table).split(b"\n")[position].split(b"\t")[1].decode("utf-8", "replace")
+        except (OSError, IndexError):
+            return ""
+
+    def read_lease(self, attempt: AttemptId) -> int | None:
+        """Return when a member that began renewed its lease, by the clock of the file system; ``None`` without one."""
+        try:
+            # Opening the file makes a network file system look again.
+            with open_stream(self.ends / f"{attempt[0]}.{attempt[1]}{STARTED_SUFFIX}") as file:
+                return os.fstat(file.fileno()).st_mtime_ns
+        except OSError:
+            return None
 
     def read_ends(self, wanted: Container[AttemptId]) -> tuple[dict[AttemptId, EndRecord], set[AttemptId]]:
         """Return the end records of the wanted members that ended, and the members that began and have not ended."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -13,6 +13,7 @@ from longshore.config.values.quantities import parse_count, parse_memory, parse_
 from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
+from longshore.model.workflow.allocation import WHOLE_NODE_B
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
 from longshore.origin import Origin
@@ -112,6 +113,20 @@ def executor_limits(limits: SiteLimits) -> dict[str, float]:
     }
 
 
+def job_ceilings(limits: SiteLimits) -> dict[str, float]:
+    """Limits of one job, for a change of its request while the run lives."""
+    return {name: limits[name].amount for name in _REQUESTED if name in limits}
+
+
+def exceeded_ceilings(request: Request, ceilings: Mapping[str, float]) -> Iterator[str]:
+    """Tell which ceilings of `job_ceilings` a request exceeds."""
+    for name, (key, attribute) in _REQUESTED.items():
+        asked, ceiling = getattr(request, attribute), ceilings.get(name)
+        if asked is not None and ceiling is not None and asked > ceiling:
+            most = _with_unit(name, ceiling)
+            yield f"{_with_unit(name, asked)} of '{key}', and 'limits.{name}' of the site is {most}"
+
+
 def lower_limits(ceilings: SiteLimits, own: SiteLimits, site: str) -> tuple[SiteLimits, list[str]]:
     """Lower the limits of a site by a user's own; a note per limit that the user tried to raise."""
     notes = []
@@ -185,6 +200,8 @@ def exceeded_limits(request: Request, limits: SiteLimits) -> Iterable[tuple[str,
 
 
 def _with_unit(name: str, amount: float) -> str:
+    if name == "memory" and amount == WHOLE_NODE_B:
+        return "all memory of a node"
     if name == "memory":
         return f"{amount / MIB:.0f} MiB"
     return f"{amount:.0f} s" if name == "walltime" else f"{amount:.0f}"

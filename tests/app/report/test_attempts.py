@@ -11,6 +11,7 @@ from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import (
     FORMAT,
+    AttemptFacts,
     Deleted,
     Ended,
     Event,
@@ -143,3 +144,20 @@ def test_the_newest_attempt_of_every_job_is_collected() -> None:
     attempts.add([Started(t=6.0, j=0, a=2, host="h", at=6.0)])
     assert (newest.start(0, 2), newest.end(0, 2)) == (("h", 6.0), None), "how the one before it ended says nothing"
     assert newest.start(0, 1) == (None, None)
+
+
+def test_facts_that_came_later_stand_with_their_attempt_only() -> None:
+    records, newest = AttemptRecords({0}), NewestAttempts(len(LABELS))
+    attempts = AttemptCollector(LABELS, 3, records=records, newest=newest)
+    attempts.add(TOLD)
+    (before,) = records.of(0)
+    assert (before.peak_memory_b, before.cpu_s, before.queue_s) == (None, None, None), "unknown until they are known"
+    facts = AttemptFacts(t=6.0, j=0, a=1, rss_b=70, cpu_s=0.5, queue_s=9.0, extra={"QOS": "short"})
+    attempts.add([facts, AttemptFacts(t=6.0, j=1, a=1, rss_b=9), AttemptFacts(t=6.0, j=0, a=2, rss_b=8)])
+    (attempt,) = records.of(0)
+    assert (attempt.peak_memory_b, attempt.cpu_s, attempt.queue_s, attempt.extra) == (70, 0.5, 9.0, {"QOS": "short"})
+    assert (attempt.exit_code, attempt.run_s) == (3, 1.0)
+    ends = (newest.end(0, 1), attempts.failed_ends[0])
+    assert [isinstance(end, Ended) and (end.rss_b, end.exit) for end in ends] == [(70, 3)] * 2
+    assert newest.end(1, 1) == TOLD[5], "a lost attempt has no facts"
+    assert max(attempts.peak_memory_b) == 70

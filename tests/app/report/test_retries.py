@@ -21,7 +21,7 @@ from longshore.cli.show.styled import plain
 from longshore.cli.terminal import Terminal
 from longshore.engine.settings import SETTINGS_PATH, EngineSettings
 from longshore.model.run.event import Deleted
-from longshore.model.run.report import JobFailure, RunSummary
+from longshore.model.run.report import JobFailure, Removals, RemovedJob, RunSummary
 from longshore.model.run.states import Cause
 
 TERMINAL = Terminal(width=120, height=40, has_color=False, has_unicode=True)
@@ -113,3 +113,19 @@ def test_a_job_that_succeeds_or_is_cancelled_is_not_tried_again(retried: Written
     retried.know(cancelled)
     retried.snapshot()
     assert summary_of(retried).retries.jobs == 0
+
+
+def test_a_job_that_a_person_removed_is_told_with_what_the_manager_says(retried: WrittenRun) -> None:
+    removed = Deleted(n=10, t=NOW, jobs=(1,), why="Slurm says CANCELLED by ann")
+    retried.write(removed)
+    retried.know(removed)
+    retried.snapshot()
+    summary = summary_of(retried)
+    reason = "Slurm says CANCELLED by ann"
+    assert summary.removals == Removals(jobs=1, newest=(RemovedJob(name="j1", label="a", reason=reason),))
+    line = f"Removed from the workload manager: 1 job, j1 ({reason})"
+    assert line in run_summary_lines(summary)
+    assert line in map(plain, frame_lines(report_run(retried.opened, details=False, now=NOW), TERMINAL, now=NOW))
+    told = explanation_text(explain_job(retried.opened, "j1"), now=NOW)
+    assert f"removed from the workload manager, by no order of Longshore: {reason}." in told
+    assert "it was cancelled by that order" not in told

@@ -227,6 +227,35 @@ def test_a_fault_of_a_large_payload_is_found(old: str, new: str, message: str) -
     assert (message, error.origin) in [(each.message, each.origin) for each in api.lint(path).findings]
 
 
+WRONG_SITES: Final = [
+    "service: local, setup: .inf",
+    "service: slurm, setup: {submit: 3}",
+    "service: slurm, partitions: [{name: a, cpus: [3]}]",
+    "service: slurm, partitions: [{name: a, cpus: a/b}, 7]",
+]
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("site", WRONG_SITES)
+def test_jobs_are_not_made_for_a_site_with_errors(site: str) -> None:
+    path = Path("run.yaml")
+    path.write_text(
+        f"pipeline: {{tasks: {{one: {{command: 'true'}}}}}}\ncomputeSite: s\nsite: {{s: {{{site}}}}}\n", "utf-8"
+    )
+    linted = api.lint(path)
+    wrong = [each for each in linted.findings if each.severity is Severity.ERROR]
+    assert wrong
+    assert all(each.origin.line == 3 for each in wrong)
+    assert linted.left_out[0] == "jobs, because the description of the site has errors"
+
+
+@pytest.mark.usefixtures("folder")
+def test_the_name_of_a_site_may_be_longer_than_that_of_a_file() -> None:
+    path = Path("run.yaml")
+    path.write_text(f"pipeline: {{tasks: {{one: {{command: 'true'}}}}}}\ncomputeSite: {'x' * 300}\n", "utf-8")
+    assert api.lint(path).findings[0].message.startswith("there is no site 'xxx")
+
+
 FUNCTIONS: Final = [
     ("pipetask: {one: {requestMemory: 'bpsEval(mine.memory, 2)'}}\n", "tasks and jobs, because a value"),
     ("bpsGenerateConfig: 'mine.more()'\n", "a function generates parts"),

@@ -15,7 +15,7 @@ from tests.waiting import eventually
 
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.executor.executor import BatchExecutor
-from longshore.batch.scripts import TEMPLATE
+from longshore.batch.records import BATCH_TEMPLATE
 from longshore.batch.settings import on_submit_error
 from longshore.contract.batch import (
     Accepted,
@@ -73,7 +73,7 @@ class _Site:
     def __init__(self, tmp_path: Path, *, limits: Mapping[str, Any] | None = None, **slurm: Any) -> None:
         self.run = RunPaths(tmp_path / "run")
         (self.run.root / "wms").mkdir(parents=True)
-        (self.run.root / TEMPLATE).write_text(template_texts(SlurmService)["batch.sh"], "utf-8")
+        (self.run.root / BATCH_TEMPLATE).write_text(template_texts(SlurmService)["batch.sh"], "utf-8")
         shutil.copy(shipped_path("bin", "longshore-job"), self.run.root / WRAPPER)
         self.shell = _Shell()
         client = BatchClient(SlurmDialect(slurm), shell=self.shell)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from longshore.batch.settings import wants_native
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.run_state import RunState
 from longshore.errors import ConfigError
-from longshore.model.run.event import Ended, Event, Finished, Lost, Started
+from longshore.model.run.event import Deleted, Ended, Event, Finished, Lost, Started
 from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import Request
 from longshore.services.slurm.render.dependencies import dependency_value
@@ -71,7 +72,8 @@ def test_what_waits_for_its_parents_is_not_ready_and_what_need_not_is_pending() 
 def test_what_descends_from_a_failure_is_pruned(bad: str) -> None:
     state, events = folded(DIAMOND, ["well", bad, "well", "cancelled"])
     assert state.is_over
-    assert counts(state) == {JobState.SUCCEEDED: 2, JobState.FAILED: 1, JobState.PRUNED: 1}
+    own = JobState.DELETED if bad == "cancelled" else JobState.FAILED
+    assert counts(state) == {JobState.SUCCEEDED: 2, own: 1, JobState.PRUNED: 1}
     assert not any(getattr(event, "j", None) == 3 for event in events), "that Slurm cancelled it is no news"
 
 
@@ -195,3 +197,15 @@ def test_a_second_collector_records_the_end_again_and_nothing_else_twice() -> No
     assert find_missing_events(events, []) == events
     assert find_missing_events(events, events[:1]) == events[1:]
     assert find_missing_events(events, events) == [end], "a new life without it would not be over"
+
+
+def test_a_job_that_runs_is_told_to_run_since_its_start_and_not_since_its_submission() -> None:
+    waited = msgspec.structs.replace(observed_job(0, "runs"), started_at=3600.0)
+    (started,) = [event for event in derive_events([()], -1, {0: waited}, None) if isinstance(event, Started)]
+    assert (started.at, started.t) == (3600.0, 3600.0)
+
+
+def test_a_job_that_a_person_removed_is_deleted() -> None:
+    state, events = folded(((), (0,), ()), ["cancelled", "cancelled", "well"])
+    assert counts(state) == {JobState.DELETED: 1, JobState.PRUNED: 1, JobState.SUCCEEDED: 1}
+    assert [event.why for event in events if isinstance(event, Deleted)] == ["a person removed it"]

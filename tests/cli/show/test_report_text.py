@@ -228,6 +228,13 @@ def test_causes_precede_log_excerpts() -> None:
     assert max(headlines) < first_log
 
 
+@pytest.mark.parametrize(("number", "words"), [(1, "1 job can never start"), (3, "3 jobs can never start")])
+def test_a_run_with_jobs_that_can_never_start_has_no_end(number: int, words: str) -> None:
+    lines = run_summary_lines(RunSummary(elapsed_s=60.0, hopeless_jobs=number), now=NOON)
+    assert f"Elapsed: 1 min 0 s, left: never, as {words}" in lines
+    assert run_summary_lines(RunSummary(hopeless_jobs=number)) == ["", f"left: never, as {words}"]
+
+
 def test_running_and_waiting_jobs() -> None:
     insight = RunSummary(
         elapsed_s=60.0,

@@ -35,7 +35,7 @@ def test_nothing_said() -> None:
 def test_everything_said() -> None:
     rules = rules_of(
         """
-        retryOn: {exit: [75, 2], signal: [SIGBUS, usr1, 10], log: 'lost|reset', only: true}
+        retryOn: {exit: [75, 2], signal: [SIGBUS, usr1, 10], log: 'lost|reset', only: true, operator: true}
         retryOnPreempted: 3
         retryDelay: 2
         retryDelayMax: 1:30
@@ -52,7 +52,7 @@ def test_everything_said() -> None:
         """
     )
     assert rules == JobRules(
-        retry_on=RetryOn(exit=(75, 2), signal=(7, 10, 10), log="lost|reset", only=True),
+        retry_on=RetryOn(exit=(75, 2), signal=(7, 10, 10), log="lost|reset", only=True, operator=True),
         retries_on_preempted=3,
         growth=RequestGrowth(of_usage=True, memory_limit_b=4096 * MIB, walltime=1.5, walltime_most_s=21600.0),
         backoff=Backoff(first_s=2.0, most_s=5400.0),
@@ -114,6 +114,12 @@ def test_success() -> None:
     )
 
 
+def test_states_of_lsf_are_ways_to_end() -> None:
+    assert rules_of("successIf: {state: done}").success_if == SuccessIf(state=("SUCCEEDED",))
+    several = rules_of("successIf: {state: [TERM_RUNLIMIT, TERM_CPULIMIT, EXIT, TERM_MEMLIMIT]}").success_if
+    assert several == SuccessIf(state=("WALLTIME", "EXIT", "OOM"))
+
+
 def test_states_of_slurm_are_ways_to_end() -> None:
     assert rules_of("successIf: {slurm_job_state_codes: FAILED}").success_if == SuccessIf(state=("EXIT", "SIGNAL"))
     several = rules_of("successIf: {slurm_job_state_codes: [completed, TIMEOUT, OUT_OF_MEMORY]}").success_if
@@ -145,7 +151,8 @@ def test_nothing_in_a_section_is_nothing_said(text: str) -> None:
     assert (rules.success_if, rules.retry_on) == (None, None)
 
 
-ONE_OF_STATES = "'successIf.state' must be one of SUCCEEDED, EXIT, SIGNAL, OOM, WALLTIME, OUTPUT"
+ONE_OF_STATES = "'successIf.state' must be one of SUCCEEDED, EXIT, SIGNAL, OOM, WALLTIME, OUTPUT, "
+ONE_OF_STATES += "or LSF's DONE, TERM_MEMLIMIT, TERM_SWAP, TERM_RUNLIMIT, TERM_CPULIMIT, TERM_DEADLINE"
 MIN_ABOVE_MAX = "has a 'min' of 3 above its 'max' of 1"
 BACKSLASH = "Escape literal special characters by a backslash; single quotes in YAML keep it."
 
@@ -195,7 +202,12 @@ WRONG = {
         "'successIf.exit' must be an exit code from 0 to 255 or a list of such, not '[0, 300]'",
         "",
     ),
-    "successIf: {state: DONE}": ("1:20", f"{ONE_OF_STATES}, not 'DONE'", ""),
+    "successIf: {state: PEND}": ("1:20", f"{ONE_OF_STATES}, not 'PEND'", ""),
+    "successIf: {state: TERM_MEMLIMT}": (
+        "1:20",
+        f"{ONE_OF_STATES}, not 'TERM_MEMLIMT'",
+        "Did you mean 'TERM_MEMLIMIT'?",
+    ),
     "successIf: {state: [walltim]}": ("1:20", f"{ONE_OF_STATES}, not 'walltim'", "Did you mean 'WALLTIME'?"),
     "successIf: {state: []}": ("1:20", "'successIf.state' is empty", "Name at least one, or leave the key out."),
     "successIf: {exit: []}": ("1:19", "'successIf.exit' is empty", "Name at least one, or leave the key out."),
@@ -203,6 +215,7 @@ WRONG = {
     "successIf: {value: {regex: x, min: 3, max: 1}}": ("1:20", f"'successIf.value' {MIN_ABOVE_MAX}", ""),
     "successIf: {file: [a]}": ("1:19", "'successIf.file' must be the path of a file, not '['a']'", ""),
     "retryOn: {signal: [KIL]}": ("1:19", "'retryOn.signal' must name signals, not 'KIL'", "Did you mean 'KILL'?"),
+    "retryOn: {operator: maybe}": ("1:21", "'retryOn.operator' must be true or false, not 'maybe'", ""),
     "retryOn: {only: maybe}": ("1:17", "'retryOn.only' must be true or false, not 'maybe'", ""),
     "retryOn: {log: '*'}": (
         "1:16",

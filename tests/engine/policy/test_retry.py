@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,13 +17,14 @@ from longshore.engine.policy.retry import (
     limit_first_request,
     make_retry_rules,
 )
-from longshore.model.run.event import Ended, Failed, Lost, Retry
+from longshore.model.run.event import Deleted, Ended, Failed, Lost, Retry
 from longshore.model.run.states import Cause
 from longshore.model.workflow.attempt_rules import Backoff, JobRules, RequestGrowth, RetryOn
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
 
 LOST = Lost(j=4, a=2, why="its node vanished")
+MACHINE_FAILED = Ended(j=4, a=2, cause=Cause.LOST, reason="its node failed", signal=15)
 
 
 def ended(**fields: int | str) -> Ended:
@@ -94,6 +96,16 @@ ROWS: dict[str, tuple[Ended | Lost, int, int, RetryRules, Cause | str]] = {
     "lost without retries": (LOST, 1, 1, RetryRules(), Cause.LOST),
     "lost after failures": (LOST, 6, 1, RetryRules(retries=5), Cause.LOST),
     "lost twice": (LOST, 2, 2, RetryRules(retries=5), "lost 2 times, and retryOnLost is 1: its node vanished"),
+    "a machine that failed": (MACHINE_FAILED, 1, 1, RetryRules(), Cause.LOST),
+    "a machine that failed, after failures": (MACHINE_FAILED, 6, 1, RetryRules(retries=5), Cause.LOST),
+    "a machine that failed, with retryOn": (MACHINE_FAILED, 1, 1, RetryRules(on=RetryOn(only=True)), Cause.LOST),
+    "a machine that failed twice": (
+        MACHINE_FAILED,
+        2,
+        2,
+        RetryRules(retries=5),
+        "lost 2 times, and retryOnLost is 1: its node failed",
+    ),
     "lost and never again": (
         LOST,
         1,
@@ -128,6 +140,7 @@ def memory_series(first: int, factor: float, most: int | None, *, retries: int =
         )
         if isinstance(verdict, Failed):
             return series, verdict.why
+        assert isinstance(verdict, Retry)
         assert verdict.not_before is None, "more memory is all it waits for"
         assert verdict.request
         asked = verdict.request
@@ -224,7 +237,7 @@ def test_only_ends_for_want_of_memory_make_it_grow() -> None:
     assert next_memory(rules, oom(), ooms=2, asked=2048) == 4096
 
 
-def overtime(**rules: float) -> Retry | Failed:
+def overtime(**rules: float) -> Retry | Failed | Deleted:
     asked = Request(walltime_s=60.0)
     end = Ended(j=4, a=1, cause=Cause.WALLTIME, signal=15)
     return decide_retry(
@@ -246,6 +259,27 @@ def test_time_grows_only_where_it_is_told_to() -> None:
     assert overtime(walltime_factor=2.0, walltime_most_s=60.0) == Failed(
         j=4, why="out of time with 60 s, the most it may have"
     )
+
+
+def test_a_job_that_a_person_removed_is_deleted_and_not_tried_again() -> None:
+    end = Ended(j=4, a=1, cause=Cause.CANCELLED, signal=15, reason="Slurm says CANCELLED by ann")
+    for on in (None, RetryOn(signal=(15,)), RetryOn(operator=False, exit=(1,))):
+        verdict = decide_retry(end, bad_ends=BadEnds(tries=1), rules=RetryRules(retries=9, on=on))
+        assert verdict == Deleted(jobs=(4,), why="Slurm says CANCELLED by ann")
+    silent = msgspec.structs.replace(end, reason=None)
+    assert decide_retry(silent, bad_ends=BadEnds(tries=1), rules=RetryRules()) == Deleted(
+        jobs=(4,), why="a person removed it"
+    )
+
+
+@pytest.mark.parametrize("only", [False, True])
+def test_a_removed_job_is_tried_again_where_that_is_wanted_and_a_retry_is_left(*, only: bool) -> None:
+    rules = RetryRules(retries=1, on=RetryOn(operator=True, only=only))
+    end = Ended(j=4, a=1, cause=Cause.CANCELLED, reason="Slurm says CANCELLED by ann")
+    assert decide_retry(end, bad_ends=BadEnds(tries=1), rules=rules) == Retry(j=4, a=2, cause=Cause.CANCELLED)
+    second = msgspec.structs.replace(end, a=2)
+    verdict = decide_retry(second, bad_ends=BadEnds(tries=2), rules=rules)
+    assert verdict == Deleted(jobs=(4,), why="Slurm says CANCELLED by ann")
 
 
 def test_preemption_has_a_budget_of_its_own() -> None:

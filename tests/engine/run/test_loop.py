@@ -84,6 +84,16 @@ def test_a_lost_attempt_has_a_budget_of_its_own(tmp_path: Path) -> None:
     assert list(sim.check().attempts) == [2, 0, 0]
 
 
+def test_the_failure_of_a_machine_spends_the_budget_of_lost_attempts(tmp_path: Path) -> None:
+    """A scheduler that says how an attempt ended may say that its machine failed."""
+    machine_fails = AttemptOutcome(signal=15, cause=Cause.LOST)
+    sim = Simulation(tmp_path, outcome=lambda _job, attempt: machine_fails if attempt == 1 else AttemptOutcome())
+    assert sim.engine().run() is JobState.SUCCEEDED
+    state = sim.check()
+    assert [(retry.j, retry.a, retry.cause) for retry in sim.of(Retry)] == [(job, 2, Cause.LOST) for job in range(3)]
+    assert list(state.lost) == [1, 1, 1]
+
+
 def test_a_refusal_spends_an_attempt_and_does_not_go_on_for_ever(tmp_path: Path) -> None:
     sim = Simulation(
         tmp_path,

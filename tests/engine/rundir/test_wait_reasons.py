@@ -116,3 +116,22 @@ def test_notes_are_shown_while_they_hold_and_said_once() -> None:
     clock.advance(60.0)
     notes.add("nobody answers")
     assert said[3:] == ["nobody answers"]
+
+
+def test_what_can_never_start_is_noted_with_its_mend(tmp_path: Path) -> None:
+    state = pending()
+    waiting = WaitReasonsWriter(RunPaths(tmp_path), state)
+    waiting.update(
+        WaitReasons(
+            reasons={"JobHeldUser": (2,), "PartitionNodeLimit": (0, 1)},
+            held=frozenset({"JobHeldUser"}),
+            hopeless={"PartitionNodeLimit": "request fewer nodes"},
+        )
+    )
+    assert waiting.note == (
+        "1 job is held by the workload manager (JobHeldUser); "
+        "2 jobs can never start (PartitionNodeLimit): request fewer nodes"
+    )
+    apply_event(state, Started(j=0, a=1))
+    assert waiting.note.endswith("; 1 job can never start (PartitionNodeLimit): request fewer nodes")
+    assert read_waiting(RunPaths(tmp_path)).hopeless == {"PartitionNodeLimit": "request fewer nodes"}

@@ -8,7 +8,7 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JOB_STATES
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Event
-from longshore.services.htcondor.events.dag_jobs import DagNodes
+from longshore.services.htcondor.events.dag_jobs import DagNodes, NodeRetries
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.events.log_reader import Record
 from longshore.services.htcondor.events.to_events import EventBuilder
@@ -25,12 +25,17 @@ WITH_DAG = b"Job was aborted.\n\tDAG Removed: User removed scheduler job from qu
 class RecordedRun:
     """A run of some jobs, a chain unless told otherwise, as records tell it."""
 
-    def __init__(self, size: int = 2, *, final: bool = False, chain: bool = True, retries: int = 0) -> None:
+    def __init__(
+        self, size: int = 2, *, final: bool = False, chain: bool = True, retries: int = 0, removals: int = 0
+    ) -> None:
         self.phases = JobPhases(size)
         self.builder = EventBuilder(
             self.phases,
             nodes=DagNodes(size, final=final),
-            retries=dict.fromkeys(range(size), retries) if retries else {},
+            retries=NodeRetries(
+                failures=dict.fromkeys(range(size), retries) if retries else {},
+                removals=dict.fromkeys(range(size), removals) if removals else {},
+            ),
         )
         last = size - 1 if final else size
         parents = [(job - 1,) if chain and 0 < job < last else () for job in range(size)]

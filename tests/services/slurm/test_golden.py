@@ -77,6 +77,14 @@ CASES: Final[dict[str, dict[str, Any]]] = {
     },
     "omitted": {"own": {"omit": ["mem", "--export", "no-requeue", "comment"]}, "request": Request(memory_b=GIB)},
     "requeued": {"own": {"requeue": True}, "site": {"slurm": {"repo_key": "survey:"}}},
+    "burst-buffer": {
+        "own": {
+            "BB": ["#BB create_persistent name=data capacity=1TB", "destroy_persistent name=old"],
+            "DW": "jobdw type=scratch capacity=10GB\nstage_in type=file source=/data/a destination=$DW_JOB_STRIPED/a",
+            "sbatch": ["--hint=nomultithread"],
+        },
+    },
+    "burst-buffer-heterogeneous": {"own": {"DW": ["jobdw capacity=1GB"], "cpu0": 1, "cpu1": 2}},
     "buildtest": {
         "site": {"slurm": {"qos": "debug", "clusters": "cori"}},
         "own": {"directives": ["-t 00:05", "-C haswell", "-N 1"]},

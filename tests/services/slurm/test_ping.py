@@ -7,19 +7,19 @@ from typing import Any
 
 import pytest
 
+from longshore.batch.cluster_names import ConfiguredNames
 from longshore.batch.commands.client import BatchClient
+from longshore.batch.ping.check_names import partition_errors
+from longshore.batch.ping.ping import PING_LIMIT_S, ping
 from longshore.contract.context import PingReport
 from longshore.model.workflow.request import MIB
-from longshore.services.slurm.dialect import SlurmDialect
-from longshore.services.slurm.ping import PING_LIMIT_S, ping
-from longshore.services.slurm.site_checks import (
-    ConfiguredNames,
+from longshore.services.slurm.commands.parse_cluster import (
     parse_associations,
     parse_capacity,
     parse_partitions,
     parse_qos,
-    partition_errors,
 )
+from longshore.services.slurm.dialect import SlurmDialect
 from longshore.world.processes.shell import ProgramResult
 
 # As Slurm 22.05.8 prints it, some of it left out.

@@ -12,6 +12,7 @@ import pytest
 
 import longshore.services.slurm
 from longshore.app.configure.schemas import configuration_schema, site_schema
+from longshore.batch.check_settings import check_native_mode
 from longshore.config.values.merge import plain_map
 from longshore.contract.context import Context, PingReport, Problem, RunPaths, Site
 from longshore.errors import ConfigError
@@ -20,9 +21,10 @@ from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.job_groups import JobGroup, Ordering
 from longshore.model.workflow.request import MIB, Request
 from longshore.model.workflow.workflow import Workflow
-from longshore.services.slurm.check import check_native_mode
+from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.render.sbatch_options import COMPONENT_NAMES, JOB_NAMES, SITE_NAMES, SPELLINGS
 from longshore.services.slurm.service import SlurmService
+from longshore.sites.site_settings import executor_settings
 from longshore.world.plugins import template_texts
 from longshore.world.read.yaml_includes import read_yaml
 from longshore.world.shipped_files import shipped_path
@@ -33,7 +35,7 @@ FOLDER = Path(longshore.services.slurm.__file__).parent
 def context(site: Mapping[str, Any] | None = None, root: str = "/data/run", **more: Any) -> Context:
     texts = template_texts(SlurmService) | {"longshore-job": shipped_path("bin", "longshore-job").read_text("utf-8")}
     return Context(
-        settings={},
+        settings={"executor": executor_settings("slurm", site or {})},
         site=Site(name="here", settings=site or {}),
         paths=RunPaths(Path(root)),
         templates=texts | more,
@@ -125,10 +127,10 @@ def test_a_native_run_refuses_an_ordering() -> None:
     job = Job(name="a", label="a", command="true", settings=JobSettings(label="a"))
     ordering = Ordering(name="by_visit", dimensions=("visit",), groups=(JobGroup(key=(1,), jobs=("a",)),))
     workflow = Workflow("w", Dag.by_name([job]), orderings=(ordering,))
-    (found,) = check_native_mode(workflow, context({"slurm": {"mode": "native"}}))
+    (found,) = check_native_mode(workflow, context({"slurm": {"mode": "native"}}), SlurmDialect({}))
     assert found.fatal
     assert "'ordering' wants ('by_visit')" in found.message
-    assert not list(check_native_mode(workflow, context()))
+    assert not list(check_native_mode(workflow, context(), SlurmDialect({})))
 
 
 def test_a_native_run_warns_of_what_it_lacks() -> None:

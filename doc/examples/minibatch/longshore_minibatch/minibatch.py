@@ -8,6 +8,7 @@ import argparse
 import ctypes
 import fcntl
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -27,17 +28,21 @@ def submit():
     parser = argparse.ArgumentParser("mb-submit", description=submit.__doc__)
     parser.add_argument("-n", dest="name", default="job", help="name of the job")
     parser.add_argument("-c", dest="cpus", type=int, default=1, help="processors")
-    parser.add_argument("script", type=Path)
-    args = parser.parse_args()
+    parser.add_argument("script", help="file, or - for the input; lines that begin with #MB have options")
+    path = parser.parse_args().script
+    try:
+        script = sys.stdin.read() if path == "-" else Path(path).read_text()
+    except OSError as error:
+        sys.exit(f"mb-submit: the script '{path}' cannot be read: {error.strerror}")
+    lines = [line.removeprefix("#MB ") for line in script.splitlines() if line.startswith("#MB ")]
+    args = parser.parse_args([*shlex.split(" ".join(lines)), *sys.argv[1:]])
     if not 1 <= args.cpus <= CPUS:
         sys.exit(f"mb-submit: a job can have 1 to {CPUS} processors, not {args.cpus}")
-    if not args.script.is_file():
-        sys.exit(f"mb-submit: there is no script '{args.script}'")
     SPOOL.mkdir(parents=True, exist_ok=True)
     receive, send = os.pipe()
     if os.fork() == 0:
         os.setsid()
-        Runner(args, send).run()
+        Runner(args, script, send).run()
     else:
         os.close(send)
         print(os.read(receive, 20).decode() or sys.exit("mb-submit: the job cannot be queued"))
@@ -58,9 +63,12 @@ def cancel():
     """End jobs: TERM to the script of one that runs, KILL to all its processes after the grace."""
     parser = argparse.ArgumentParser("mb-cancel", description=cancel.__doc__)
     parser.add_argument("-g", dest="grace", type=float, default=5.0, help="seconds between TERM and KILL")
+    parser.add_argument("-w", dest="waiting", action="store_true", help="only jobs that wait")
     parser.add_argument("names", nargs="+", help="names or ids of jobs; those that are over are ignored")
     args = parser.parse_args()
     for job in jobs():
+        if args.waiting and (job / "running").exists():
+            continue
         if {job.name, (job / "name").read_text()} & set(args.names):
             (job / "grace").write_text(str(args.grace))
             os.kill(int((job / "pid").read_text()), signal.SIGTERM)
@@ -83,13 +91,13 @@ def jobs():
 class Runner:
     """Waits until a job can run, and runs it."""
 
-    def __init__(self, args, send):
+    def __init__(self, args, script, send):
         signal.signal(signal.SIGTERM, self.end)
         self.cpus, self.script, self.kill_at = args.cpus, None, None
         self.job = Path(tempfile.mkdtemp(prefix="new-", dir=SPOOL))
         self.files = [open(self.job / "lock", "w")]  # noqa: SIM115 - locked as long as the runner lives
         fcntl.flock(self.files[0], fcntl.LOCK_EX)
-        shutil.copy(args.script, self.job / "script")
+        (self.job / "script").write_text(script)
         (self.job / "name").write_text(args.name)
         (self.job / "pid").write_text(str(os.getpid()))
         with open(SPOOL / "last-id", "a+") as last:

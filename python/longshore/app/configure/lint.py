@@ -12,11 +12,11 @@ import msgspec
 from longshore.app.configure.configuration import Configuration
 from longshore.app.configure.payload_names import PayloadNames, find_payload_names
 from longshore.app.configure.schemas import configuration_schema, schema_fragment, service_plugins
-from longshore.app.configure.service_lookup import find_service_plugin
+from longshore.app.configure.service_lookup import find_service_plugin, short_name
 from longshore.app.configure.site import raise_first_error, unknown_site
 from longshore.config.lint.lint import hide_secret_lines, lint, lint_unused_keys
 from longshore.config.lint.schema_check import Finding, Severity
-from longshore.config.lint.section_checks import BpsDefaultService, find_choices
+from longshore.config.lint.section_checks import BpsDefaultService, find_choices, find_keys_of_other_services
 from longshore.config.lint.variable_checks import LintContext
 from longshore.config.values.merge import map_items, plain_map
 from longshore.errors import ConfigError
@@ -78,6 +78,7 @@ def lint_configuration(configuration: Configuration, *, thorough: bool = False) 
     findings += lint(
         configuration.config, configuration_schema(), surroundings, bps=_find_bps_default(), labels=payload.labels
     )
+    findings += _keys_of_other_services(configuration)
     if thorough:
         findings += _undefined_sites(configuration, payload.labels)
     return sort_findings(findings, configuration)
@@ -118,6 +119,18 @@ def _plugins_read(configuration: Configuration) -> bool:
 def sort_findings(findings: Iterable[Finding], configuration: Configuration) -> list[Finding]:
     """Remove duplicate findings and sort them in the order of the configuration's files."""
     return sort_by_position(findings, file_texts(configuration.layers.files))
+
+
+def _keys_of_other_services(configuration: Configuration) -> Iterator[Finding]:
+    """Yield an error for each key that only another service reads."""
+    own = find_service_plugin(configuration.service)
+    if own is None:
+        return  # its own check reports the unknown service
+    others = [plugin for plugin in service_plugins() if plugin.import_path != own.import_path]
+    keys = {key: plugin.name for plugin in others for key in schema_fragment(plugin).exclusive}
+    if keys:
+        service = short_name(configuration.service)
+        yield from find_keys_of_other_services(configuration.config.root, configuration.site, keys, service)
 
 
 def _undefined_sites(configuration: Configuration, labels: frozenset[str] | None) -> Iterator[Finding]:

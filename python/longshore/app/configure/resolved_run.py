@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -32,7 +32,8 @@ from longshore.errors import ConfigError, FilesError, SubmissionRefusedError
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.sites.inherited_environment import select_inherited
-from longshore.sites.limits import executor_limits
+from longshore.sites.limits import executor_limits, job_ceilings
+from longshore.sites.site_settings import executor_settings, site_description
 from longshore.world.files.presence import can_see_file, can_see_folder
 from longshore.world.plugins import template_texts
 from longshore.world.shipped_files import shipped_path
@@ -270,16 +271,16 @@ def _make_context(configuration: Configuration, service: WmsService, run: RunPat
     """Return the contract's `Context` for a service, without its probe."""
     site = configuration.resolved_site
     section = configuration.config.node_at("site", configuration.site)
-    # The site's settings and the job values of its section.
     job_defaults = {"account": configuration.text("accountingGroup"), "queue": configuration.text("queue")}
     settings = {
-        **plain_map(section),
         **site.settings,
+        **_own_map(configuration, service),
         **{key: value for key, value in job_defaults.items() if value},
     }
     return Context(
-        settings=service_settings(configuration, service),
-        site=Site(name=configuration.site, settings=settings, origin=site.origin),
+        settings=service_settings(configuration, service, settings),
+        # The section of the site has job values, too.
+        site=Site(name=configuration.site, settings={**plain_map(section), **settings}, origin=site.origin),
         paths=run,
         templates=template_texts(type(service))
         | {"longshore-job": shipped_path("bin", "longshore-job").read_text("utf-8")}
@@ -287,10 +288,22 @@ def _make_context(configuration: Configuration, service: WmsService, run: RunPat
     )
 
 
-def service_settings(configuration: Configuration, service: WmsService) -> dict[str, Any]:
+def _own_map(configuration: Configuration, service: WmsService) -> dict[str, Any]:
+    """Return the service's own map, by its key, where the schema of sites does not have the key of a plug-in."""
+    key = service.traits.settings_key
+    if key in configuration.resolved_site.settings:
+        return {}
+    found = plain_map(site_description(configuration.config, configuration.site, [key])).get(key)
+    return {key: found} if isinstance(found, dict) else {}
+
+
+def service_settings(
+    configuration: Configuration, service: WmsService, site_settings: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the service's own settings: those of the engine and of its executor."""
     written = configuration.config.search("resources", configuration.scope()).node
     site = configuration.resolved_site
+    limits, ceilings = executor_limits(site.limits), job_ceilings(site.limits)
     return {
         "retries_on_lost": read_value(configuration, "retryOnLost", parse_count, 1),
         "grace_s": read_value(configuration, "killGrace", parse_walltime, 10.0),
@@ -303,7 +316,9 @@ def service_settings(configuration: Configuration, service: WmsService) -> dict[
         "history": payload_identity(configuration),
         **({"run": _run_values(configuration, service)} if service.traits.run_keys else {}),
         "executor": ({"pool": parse_pool(written)} if written else {})
-        | _executor_settings(site, service)
+        | executor_settings(service.traits.settings_key, site_settings)
+        | ({"limits": limits} if limits else {})
+        | ({"ceilings": ceilings} if ceilings else {})
         | _kill_settings(configuration),
     }
 
@@ -344,19 +359,6 @@ def _kill_settings(configuration: Configuration) -> dict[str, object]:
         found["signals"] = list(chosen)
     if (grace := read_value(configuration, "killGrace", parse_walltime, 10.0)) != 10.0:
         found["grace_s"] = grace
-    return found
-
-
-def _executor_settings(site: ResolvedSite, service: WmsService) -> dict[str, object]:
-    """Return the site's settings for an executor, beside its resources."""
-    inherit = site.settings.get("inheritEnvironment", "all")
-    found: dict[str, Any] = {} if inherit == "all" else {"inherit": inherit}
-    if own := site.settings.get(service.traits.settings_key):
-        found[service.traits.settings_key] = own
-    if scratch := site.settings.get("scratch"):
-        found["scratch"] = scratch
-    if limits := executor_limits(site.limits):
-        found["limits"] = limits
     return found
 
 

@@ -27,6 +27,7 @@ class SchemaFragment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Schema fragment of a service: keys of jobs, of runs, and of a site's profile and section.
 
     `title` is the workload manager's display name. `bps_default` says that BPS uses the service where none is named.
+    `exclusive` are added keys that are an error in runs of other services.
     """
 
     title: str
@@ -34,6 +35,7 @@ class SchemaFragment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     run: Properties = {}
     site: Properties = {}
     bps_default: bool = False
+    exclusive: tuple[str, ...] = ()
 
     @property
     def added_keys(self) -> frozenset[str]:
@@ -79,6 +81,7 @@ def schema_fragment(plugin: Plugin) -> SchemaFragment:
             {
                 "title": document["title"],
                 "bps_default": document.get("bpsDefault", False),
+                "exclusive": document.get("exclusive", ()),
                 **_inline_references(parts, definitions),
             },
             SchemaFragment,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import UNSET, UnsetType
 from msgspec.structs import replace
@@ -33,6 +33,7 @@ from longshore.model.run.moment import format_timestamp
 from longshore.model.run.states import Cause, JobState
 
 if TYPE_CHECKING:
+    from longshore.app.inspect.asked_resources import AskedResources
     from longshore.app.inspect.explain_job import JobExplanation, RelatedJob
     from longshore.app.inspect.logs import Log
     from longshore.app.inspect.show_job import JobDetails
@@ -246,6 +247,42 @@ class LimitEntry(DocumentEntry, frozen=True):
     """Amount that jobs have, by the id of their run."""
 
 
+class AllocationEntry(DocumentEntry, frozen=True):
+    """What a job, or one component of a heterogeneous job, asks of its workload manager; null where it asks nothing."""
+
+    nodes: Ordinal | None
+    """Least number of nodes; null for as many as the tasks need."""
+    tasks: Ordinal
+    """Number of tasks."""
+    cpus_per_task: Ordinal
+    """Number of logical processors of each task."""
+    memory_b: Count | None
+    """Memory on each node in bytes; 9223372036854775807 for all memory of the node."""
+    disk_b: Count | None
+    """Disk on each node in bytes."""
+    walltime_s: Seconds | None
+    """Wall time in seconds."""
+    resources: Mapping[str, Count]
+    """Amount of each other resource on each node."""
+    features: Sequence[Sequence[str]]
+    """Sets of features of which nodes must have at least one each."""
+    partitions: Sequence[str]
+    """Partitions that the job names."""
+
+
+class AskedEntry(DocumentEntry, frozen=True):
+    """What a job asks of its workload manager, in the words of the workload manager's own map too."""
+
+    service: str
+    """Name of the service."""
+    components: Sequence[AllocationEntry]
+    """One, or one for each component of a heterogeneous job."""
+    partition: str
+    """Row of the site's `partitions` that the job gets; empty without one."""
+    settings: Mapping[str, Any]
+    """The job's part of the service's own map."""
+
+
 class ExplainJobDocument(_JobDocument, frozen=True, kw_only=True):
     """Why a job is in its state: `longshore explain --json`."""
 
@@ -264,6 +301,8 @@ class ExplainJobDocument(_JobDocument, frozen=True, kw_only=True):
     """The jobs that keep it waiting in the end, or whose failure or cancellation pruned it."""
     request: RequestEntry
     """Resources that its newest attempt requested, or its next one will."""
+    asked: AskedEntry | None
+    """What that means to the workload manager; null where it has no words of its own."""
     room: RoomEntry | None
     """Resources for a READY job; null for others, and where a workload manager keeps count."""
     throttles: Sequence[ThrottleEntry]
@@ -351,6 +390,7 @@ def explain_job_document(
         comes_after=[GroupEntry(group.title, group.must_succeed, group.unfinished) for group in job.blocking_groups],
         causes=list(map(_related_job, job.causes)),
         request=request_entry(job.request),
+        asked=_asked_entry(job.asked) if job.asked else None,
         room=RoomEntry.from_record(job.room, asked=job.room.requested) if job.room else None,
         throttles=[ThrottleEntry.from_record(throttle, max=throttle.maximum) for throttle in job.throttles],
         limits=[LimitEntry.from_record(limit, max=limit.maximum, taken=limit.used_by_run) for limit in job.limits],
@@ -360,6 +400,14 @@ def explain_job_document(
         history=[_with_one_job(event, job.index) for event in history],
         as_of=as_of,
     )
+
+
+def _asked_entry(asked: AskedResources) -> AskedEntry:
+    components = [
+        AllocationEntry.from_record(each, features=[sorted(words) for words in each.features])
+        for each in asked.components
+    ]
+    return AskedEntry.from_record(asked, components=components)
 
 
 def _with_one_job(event: EventDocument, index: int) -> EventDocument:

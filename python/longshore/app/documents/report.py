@@ -193,6 +193,26 @@ class RetriesEntry(DocumentEntry, frozen=True):
     """Those whose attempts failed last, the newest first."""
 
 
+class RemovedEntry(DocumentEntry, frozen=True):
+    """A job that a person removed from the workload manager."""
+
+    name: str
+    """Name of the job."""
+    label: str
+    """Label of the job."""
+    reason: str
+    """What the workload manager says of the removal."""
+
+
+class RemovalsEntry(DocumentEntry, frozen=True):
+    """Jobs that a person removed from the workload manager."""
+
+    jobs: Count
+    """Number of these jobs."""
+    newest: Sequence[RemovedEntry]
+    """Those that were removed last, the newest first."""
+
+
 class LabelSummaryEntry(DocumentEntry, frozen=True):
     """Run times and memory of the jobs of a label."""
 
@@ -261,7 +281,9 @@ class RunEntry(DocumentEntry, frozen=True):
     """Seconds from the first start until the end, or until now; null if not known. This and all that follows is present
     only for a run that was named."""
     left_s: RangeEntry | UnsetType | None = UNSET
-    """Seconds that the run is likely to need from now on; null if too little is known."""
+    """Seconds that the run is likely to need from now on; null if too little is known, or with hopeless_jobs."""
+    hopeless_jobs: Count | UnsetType = UNSET
+    """Jobs that the workload manager can never start as they are; while there are any, the run has no end."""
     longest_running: Sequence[RunningEntry] | UnsetType = UNSET
     """The jobs that run longest, the longest first."""
     waits: Sequence[str] | UnsetType = UNSET
@@ -276,6 +298,8 @@ class RunEntry(DocumentEntry, frozen=True):
     """The jobs that failed last, the newest first."""
     retries: RetriesEntry | UnsetType = UNSET
     """Jobs that are retried after a failed attempt."""
+    removals: RemovalsEntry | UnsetType = UNSET
+    """Jobs that a person removed from the workload manager; they are DELETED."""
     label_summaries: Mapping[str, LabelSummaryEntry] | UnsetType = UNSET
     """Run times and memory, per label."""
     jobs: Sequence[JobEntry] | UnsetType = UNSET
@@ -354,6 +378,7 @@ def _summary_members(summary: RunSummary) -> dict[str, object]:
     return {
         "elapsed_s": summary.elapsed_s,
         "left_s": RangeEntry(*left) if left else None,
+        "hopeless_jobs": summary.hopeless_jobs,
         "longest_running": list(map(RunningEntry.from_record, summary.running)),
         "waits": summary.waits,
         "digest": list(map(_failure_entry, summary.failures)),
@@ -361,6 +386,7 @@ def _summary_members(summary: RunSummary) -> dict[str, object]:
         "exit_codes": {label: _exit_codes_entry(codes) for label, codes in summary.exit_codes.items()},
         "last_failures": list(map(LastFailureEntry.from_record, summary.last_failures)),
         "retries": RetriesEntry(summary.retries.jobs, list(map(LastFailureEntry.from_record, summary.retries.newest))),
+        "removals": RemovalsEntry(summary.removals.jobs, list(map(RemovedEntry.from_record, summary.removals.newest))),
         "label_summaries": {label: LabelSummaryEntry.from_record(each) for label, each in summary.labels.items()},
     }
 

@@ -5,10 +5,14 @@ These are the facts; `longshore.cli.show.job_text` words them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from msgspec import structs
+
+from longshore.app.inspect.asked_resources import AskedResources, asked_resources
 from longshore.app.inspect.find_jobs import find_job
 from longshore.app.inspect.kept_logs import find_kept_log
 from longshore.app.inspect.limits_held import LimitUsage, limit_usage
@@ -18,6 +22,7 @@ from longshore.app.runs.job_events import active_requests, events_of_jobs
 from longshore.app.runs.open_run import OpenRun, map_index_errors
 from longshore.contract.executor import ResourceProbe
 from longshore.engine.journal.survey import find_unknown_jobs
+from longshore.engine.rundir.given_up import describe_copy, read_marks
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.rundir.run_settings import read_settings
@@ -99,7 +104,8 @@ class JobExplanation:
 
     `parents` is their number; `waits_for` are those that have not succeeded, `blocking_groups` block it.
     `causes` are the jobs at the root: what it waits for, or whose failure or cancellation pruned it. `request` is
-    that of the newest attempt, or of the next one. `attempts` are sorted, oldest first; `logs` are paths per attempt
+    that of the newest attempt, or of the next one; `asked` is what that means in the workload manager's own words, if
+    it has any. `attempts` are sorted, oldest first; `logs` are paths per attempt
     number; `events` are those that touched it.
 
     `retries` is the number of attempts after the first. `used_retries` are those of the budget that were spent since
@@ -139,6 +145,7 @@ class JobExplanation:
     blocking_groups: tuple[BlockingGroup, ...] = ()
     limits: tuple[LimitUsage, ...] = ()
     pause: str = ""
+    asked: AskedResources | None = None
 
     @property
     def why_failed(self) -> str | None:
@@ -150,6 +157,12 @@ class JobExplanation:
     def cancelled_by(self) -> Steer | None:
         """Newest cancel intervention that selected the job."""
         return self._newest_intervention("cancel")
+
+    @property
+    def removed_why(self) -> str:
+        """What the workload manager says of the removal that deleted the job; empty if an order did."""
+        found = [event.why for _, event in self.events if isinstance(event, Deleted)]
+        return found[-1] if found and self.state is JobState.DELETED else ""
 
     @property
     def held_by(self) -> Steer | None:
@@ -237,7 +250,7 @@ class _ExplanationBuilder:
             blocking_groups=tuple(self._blocking_groups()),
             causes=tuple(self._related_job(each, attempts) for each in causes),
             request=request,
-            attempts=tuple(own_attempts),
+            attempts=self._with_copies(own_attempts, table.names[job]),
             logs={each.number: log for each in own_attempts if (log := self._attempt_log(each)) is not None},
             events=tuple(self._job_events()),
             retries=settings.number_of_retries,
@@ -253,6 +266,7 @@ class _ExplanationBuilder:
             is_run_finished=finished,
             manager_reason=manager_reason,
             pause="" if finished else state.paused,
+            asked=asked_resources(self._opened, structs.replace(settings, request=request)),
             limits=limit_usage(self._opened.run, settings) if code == JobCode.READY and not finished else (),
         )
 
@@ -262,6 +276,8 @@ class _ExplanationBuilder:
         for reason, jobs in waiting.reasons.items():
             if self._job in jobs:
                 held = reason in waiting.held
+                if mend := waiting.hopeless.get(reason):
+                    return f"{reason}, for which it can never start: {mend}", held
                 return (f"{reason}; {waiting.hint}" if held and waiting.hint else reason), held
         return "", False
 
@@ -322,6 +338,17 @@ class _ExplanationBuilder:
                 elif self._code(parent) in _BLOCKED_CODES:
                     stack.append(parent)
         return sorted(causes)
+
+    def _with_copies(self, attempts: Sequence[Attempt], name: str) -> tuple[Attempt, ...]:
+        """Return attempts, those with what is known of a copy that was given up."""
+        found = {mark.attempt: mark for mark in read_marks(self._opened.run) if mark.name == name}
+        words = {number: describe_copy(mark, time.time()) for number, mark in found.items()}
+        return tuple(
+            structs.replace(each, reason="; ".join(filter(None, (each.reason, words[each.number]))))
+            if words.get(each.number)
+            else each
+            for each in attempts
+        )
 
     def _related_job(self, job: int, attempts: AttemptRecords | None = None) -> RelatedJob:
         newest = next(reversed(attempts.of(job)), None) if attempts else None

@@ -20,12 +20,14 @@ from longshore.config.profile.profile import REQUEST_KEYS, compile_profile
 from longshore.config.profile.service_settings import CONTAINER, ServiceKeys, varies_per_job
 from longshore.config.values.merge import Node
 from longshore.config.values.scope import Scope
+from longshore.contract.capabilities import AllocationReader
 from longshore.contract.context import Problem
 from longshore.contract.service import WmsService
 from longshore.engine.policy.retry import lowered_first_memory
 from longshore.engine.run.service_capabilities import launcher_line
 from longshore.errors import ConfigError
 from longshore.model.tasks.cluster import ClusteredGraph, ClusterMember, Composition
+from longshore.model.workflow.allocation import total_request
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB
 from longshore.model.workflow.workflow import Workflow
@@ -211,12 +213,18 @@ def exceeded_site_limits(run: ResolvedRun, workflow: Workflow) -> Iterator[Probl
             continue
         checked_settings.add(id(job.settings))
         site = job.settings.site or run.configuration.site
-        for name, key, asked, limit in exceeded_limits(job.settings.request, run.at_site(site).resolved_site.limits):
+        limits = run.at_site(site).resolved_site.limits
+        written = {key for _, key, _, _ in exceeded_limits(job.settings.request, limits)}
+        request = job.settings.request
+        if isinstance(run.service, AllocationReader):
+            request = total_request(run.service.allocations(job.settings, run.context.settings.get("executor", {})))
+        for name, key, asked, limit in exceeded_limits(request, limits):
+            source = key if key in written else run.service.traits.settings_key
             yield Problem(
-                message=f"job '{job.name}' asks for {asked} by '{key}'; 'limits.{name}' of the site '{site}' is "
+                message=f"job '{job.name}' asks for {asked} by '{source}'; 'limits.{name}' of the site '{site}' is "
                 f"{limit.written} ({limit.origin})",
                 job=job.name,
-                key=key,
+                key=source,
                 hint="Ask for less, or choose another site.",
             )
 

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.event import (
+    AttemptFacts,
     AttemptSucceeded,
     BriefEvent,
     Deleted,
@@ -33,6 +34,7 @@ from longshore.model.run.event import (
     Steer,
     Submitted,
     Submitting,
+    add_facts,
 )
 from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
@@ -59,6 +61,12 @@ class NewestAttempts:
     def note_end(self, event: Ended | Lost) -> None:
         """Record how an attempt ended."""
         self._ends[event.j] = event
+
+    def note_facts(self, event: AttemptFacts) -> None:
+        """Record what became known of an attempt after its end."""
+        end = self._ends[event.j]
+        if isinstance(end, Ended) and end.a == event.a:
+            self._ends[event.j] = add_facts(end, event)
 
     def start(self, job: int, attempt: int) -> tuple[str | None, float | None]:
         """Return host and time of an attempt's start; ``None`` where unknown."""
@@ -129,6 +137,19 @@ class AttemptRecords:
             extra=event.extra,
         )
 
+    def note_facts(self, event: AttemptFacts) -> None:
+        """Record what became known of an attempt after its end."""
+        before = self._attempts.get(event.j, {}).get(event.a)
+        if before is not None:
+            self._change(
+                event.j,
+                event.a,
+                queue_s=before.queue_s if event.queue_s is None else event.queue_s,
+                cpu_s=before.cpu_s if event.cpu_s is None else event.cpu_s,
+                peak_memory_b=before.peak_memory_b if event.rss_b is None else event.rss_b,
+                extra={**event.extra, **before.extra},
+            )
+
     def forget(self, job: int, number: int) -> None:
         """Remove an attempt that was never dispatched; the next one has its number."""
         self._attempts.get(job, {}).pop(number, None)
@@ -158,7 +179,8 @@ class AttemptCollector:
     `first_start` is the first attempt's start (seconds since the epoch). `idle_s` is the time between an end of the
     run and its restart, after the first start. `running` has the newest start per running
     job, `failed` why each job that failed for good was not tried again, `failed_ends` the end of each job's newest
-    attempt if that failed. `retry_times` has the earliest time of a job's next attempt, where known. `run_s` has run
+    attempt if that failed, `removed` why each job was deleted that a person removed.
+    `retry_times` has the earliest time of a job's next attempt, where known. `run_s` has run
     times of successful attempts per label, in order of their ends. `ended_at` has end times, `busy_s` the summed run
     time up to each. `hold_codes` is the workload manager's code for a job's present or last hold. `badput` sums up the
     failed attempts per cause. `peak_memory_b` and `raised_memory_b` have, per label, the largest memory
@@ -186,6 +208,7 @@ class AttemptCollector:
         self.failed_ends: dict[int, Ended | Lost] = {}
         self.doubtful_ends: dict[int, Ended] = {}
         """Ends of jobs that succeeded and left an output stale or empty."""
+        self.removed: dict[int, str] = {}
         self.retry_times: dict[int, float] = {}
         self.hold_codes: dict[int, int] = {}
         self.run_s = [array("d") for _ in range(labels)]
@@ -257,6 +280,14 @@ class AttemptCollector:
         self.failed_ends.pop(event.j, None)
         self.run_s[self.label_of[event.j]].append(event.run_s)
 
+    def _attempt_facts(self, event: AttemptFacts) -> None:
+        self._record_memory(event.j, event.rss_b)
+        failed = self.failed_ends.get(event.j)
+        if isinstance(failed, Ended) and failed.a == event.a:
+            self.failed_ends[event.j] = add_facts(failed, event)
+        for each in self._collectors:
+            each.note_facts(event)
+
     def _record_failure(self, event: Ended | Lost, cause: Cause, seconds: float) -> None:
         self.failed_ends[event.j] = event
         spent = self.badput.setdefault(cause, SpentAttempts())
@@ -309,6 +340,7 @@ class AttemptCollector:
         self.finished = None
         for job in event.jobs:
             self.failed.pop(job, None)
+            self.removed.pop(job, None)
             self.retry_times.pop(job, None)
             self.hold_codes.pop(job, None)
             self.failed_ends.pop(job, None)
@@ -329,9 +361,12 @@ class AttemptCollector:
             self.failed_ends.pop(job, None)
             self.retry_times.pop(job, None)
             self.hold_codes.pop(job, None)
+            if event.why:
+                self.removed[job] = event.why
 
     _HANDLERS: ClassVar[dict[type, Callable[[AttemptCollector, Any], None]]] = {
         AttemptSucceeded: _attempt_succeeded,
+        AttemptFacts: _attempt_facts,
         Lost: _lost,
         Refused: _refused,
         Retry: _retry,

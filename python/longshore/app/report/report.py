@@ -27,6 +27,7 @@ from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_erro
 from longshore.contract.context import Unreachable
 from longshore.engine.run.reused_results import read_reused_jobs
 from longshore.engine.run.service_capabilities import status_lines
+from longshore.engine.rundir.given_up import describe_copy, read_marks
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import describe_pause
@@ -40,6 +41,9 @@ from longshore.model.run.snapshot import Snapshot
 from longshore.model.wording import count_noun
 from longshore.world.files.disk_space import describe_full_disk
 from longshore.world.runs.run_directory import read_snapshot, read_submitting, read_waiting
+
+_SHOWN_COPIES = 5
+"""Notes on single copies of attempts in one report."""
 
 
 def report_run(opened: OpenRun, *, details: bool, now: float | None = None) -> RunReport:
@@ -73,6 +77,13 @@ class ReportBuilder:
 
         Raises `RunUnreadableError` if the run directory is damaged, `RunNotFoundError` if it disappeared meanwhile.
         """
+        report = self._build(now, details=details)
+        # They change after the end of the run too.
+        copies = tuple(_copy_notes(self._opened, now))
+        return structs.replace(report, notes=(*report.notes, *copies)) if copies else report
+
+    def _build(self, now: float, *, details: bool) -> RunReport:
+        """Return the report without notes on attempts that were given up."""
         run = self._opened.run
         with map_read_errors(run), map_index_errors(run):
             # Queried before any read: an engine that ends in between has written its last event by then.
@@ -231,6 +242,14 @@ def _output_notes(jobs: JobTable, attempts: AttemptCollector) -> Iterator[str]:
     (name,) = jobs.names_of([first]).values()
     example = f"'{name}': {ends[first].reason}" if len(ends) == 1 else f"such as '{name}': {ends[first].reason}"
     yield f"{count} succeeded with an output that is stale or empty, {example}"
+
+
+def _copy_notes(opened: OpenRun, now: float) -> Iterator[str]:
+    """Yield notes on attempts that were given up: a copy may live, or ended later."""
+    told = [words for mark in read_marks(opened.run) if (words := describe_copy(mark, now))]
+    yield from told[:_SHOWN_COPIES]
+    if (more := len(told) - _SHOWN_COPIES) > 0:
+        yield f"{count_noun(more, 'other attempt')} that were given up may still run, or ended later"
 
 
 def _not_started_note(opened: OpenRun) -> str:

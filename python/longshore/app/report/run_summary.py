@@ -16,7 +16,16 @@ from longshore.contract.batch import WaitReasons
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.moment import format_moment
-from longshore.model.run.report import Badput, JobFailure, LabelSummary, Retries, RunningJob, RunSummary
+from longshore.model.run.report import (
+    Badput,
+    JobFailure,
+    LabelSummary,
+    Removals,
+    RemovedJob,
+    Retries,
+    RunningJob,
+    RunSummary,
+)
 from longshore.model.run.states import TERMINAL_STATES, Cause, JobState
 
 _MAX_RUNNING: Final = 5
@@ -40,9 +49,11 @@ def summarize_run(
     """
     start, end, is_live = attempts.first_start, attempts.finished, status.is_live
     elapsed = None if start is None else max(0.0, (end.t if end else now) - start - attempts.idle_s)
+    hopeless = _count_hopeless(attempts, status.counts, waiting) if is_live else 0
     return RunSummary(
         elapsed_s=elapsed if is_live or end else None,
-        left_s=_time_left(jobs, attempts, status, now) if is_live else None,
+        left_s=_time_left(jobs, attempts, status, now) if is_live and not hopeless else None,
+        hopeless_jobs=hopeless,
         running=_longest_running(attempts, jobs) if is_live else (),
         waits=(*_wait_notes(attempts, status.counts, now), *_manager_notes(status.counts, waiting)) if is_live else (),
         failures=failed.groups(),
@@ -55,6 +66,7 @@ def summarize_run(
         exit_codes=failed.exit_codes(),
         last_failures=_last_failures(attempts, jobs, failed),
         retries=_retries(attempts, jobs, failed) if is_live else Retries(),
+        removals=_removals(attempts, jobs),
         labels={label: _label_summary(jobs, attempts, number) for number, label in enumerate(jobs.labels)},
     )
 
@@ -132,6 +144,18 @@ def _retries(attempts: AttemptCollector, jobs: JobTable, failed: FailedJobs) -> 
     return Retries(jobs=len(ends), newest=_job_failures(newest, attempts, jobs, failed))
 
 
+def _removals(attempts: AttemptCollector, jobs: JobTable) -> Removals:
+    """Return the jobs that a person removed from the workload manager."""
+    newest = list(islice(reversed(attempts.removed), _MAX_LAST_FAILURES))
+    names = jobs.names_of(newest)
+    return Removals(
+        jobs=len(attempts.removed),
+        newest=tuple(
+            RemovedJob(name=names[job], label=jobs.label(job), reason=attempts.removed[job]) for job in newest
+        ),
+    )
+
+
 def _exit_cause(end: Ended | Lost) -> Cause | None:
     return end.cause if isinstance(end, Ended) else Cause.LOST
 
@@ -199,6 +223,13 @@ def _manager_notes(counts: Mapping[JobState, int], waiting: WaitReasons) -> list
     numbers = {reason: len(jobs) for reason, jobs in waiting.reasons.items() if jobs}
     texts = ", ".join(f"{reason} ({number})" for reason, number in sorted(numbers.items(), key=lambda it: (-it[1], it)))
     return [f"the workload manager's reasons: {texts}"] if texts else []
+
+
+def _count_hopeless(attempts: AttemptCollector, counts: Mapping[JobState, int], waiting: WaitReasons) -> int:
+    """Count the jobs that the workload manager can never start."""
+    named = {job for reason in waiting.hopeless for job in waiting.reasons.get(reason, ())}
+    # The reasons may be older than the counts.
+    return min(len(named - attempts.running.keys()), counts.get(JobState.PENDING, 0))
 
 
 def _counted(count: int) -> str:

@@ -10,6 +10,7 @@ from longshore.app.configure.configuration import Draft, make_draft
 from longshore.app.configure.layers import FILE_NAME, Overrides, read_layers
 from longshore.app.configure.lint import LintResult, file_texts, lint_configuration, sort_by_position, sort_findings
 from longshore.app.configure.schemas import profile_schema
+from longshore.app.static_check import StaticCheck
 from longshore.app.submit.lint_payload import lint_payload
 from longshore.config.lint.schema_check import Finding, Severity, check_schema
 from longshore.config.lint.secrets import find_secrets
@@ -46,7 +47,8 @@ def _lint_file(path: Path, overrides: Overrides | None, *, now: float) -> LintRe
     found += lint_configuration(draft, thorough=True)
     left_out: Sequence[str] = ()
     if not draft.site_errors and not _is_of_machine(draft):
-        payload = lint_payload(draft)
+        wrong = any(each.severity is Severity.ERROR and each.path[:1] == ("site",) for each in found)
+        payload = lint_payload(draft, StaticCheck(is_site_valid=not wrong))
         found += _news(payload.findings, found)
         left_out = payload.left_out
     return LintResult(findings=tuple(sort_by_position(found, sources)), sources=sources, left_out=tuple(left_out))

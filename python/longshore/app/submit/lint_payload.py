@@ -114,6 +114,8 @@ def _plan(run: ResolvedRun, static: StaticCheck, progress: Progress) -> None:
         if not is_sample:
             raise
         raise LeftOutError("jobs of several tasks") from None
+    if not static.is_site_valid:
+        raise LeftOutError("jobs, because the description of the site has errors")
     plan_run(clustered, progress)
 
 

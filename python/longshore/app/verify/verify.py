@@ -26,8 +26,9 @@ from longshore.app.verify.run_end import (
     note_missing_starts,
 )
 from longshore.contract.context import RunPaths
-from longshore.engine.job_wrapper import STARTED_SUFFIX
+from longshore.engine.job_wrapper import FENCE_MARKS, STARTED_SUFFIX
 from longshore.engine.journal.chain import measure_lives
+from longshore.engine.journal.late import read_late_lines
 from longshore.engine.journal.read_journal import read_life
 from longshore.engine.run.check_records import (
     check_batch_record,
@@ -36,7 +37,7 @@ from longshore.engine.run.check_records import (
     check_record_lines,
     is_of_this_boot,
 )
-from longshore.engine.run.lost_journal import find_lost_manifests
+from longshore.engine.run.lost_journal import accepted_submissions, find_lost_manifests
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import LongshoreError, RunUnreadableError
 from longshore.model.run.damage import Damage, DamagedError
@@ -165,6 +166,9 @@ def _check_manifests(result: VerifyResult) -> Iterator[Damage]:
         try:
             manifest = read_manifest(run, number)
         except RunUnreadableError as error:
+            if number < newest and number in accepted_submissions(run):
+                result.notes.append(f"the loss of '{path.relative_to(run.root)}' was accepted")
+                continue
             unknown = "whether the files of that submission are as they were is not known"
             yield Damage(path=str(path), what=_without_path(error), unknown=unknown)
             continue
@@ -234,6 +238,9 @@ def _check_journal(result: VerifyResult) -> Iterator[Damage]:
                 result.events[extent.life] = result.events.get(extent.life, 0) + block.lines.count(b"\n")
         except (OSError, RunUnreadableError) as error:
             yield _damage_of(error, extent.path)
+        if late := read_late_lines(extent):
+            result.covered[late.path.relative_to(run.root).as_posix()] = Check.CHECKSUM
+            yield from (late.damage,) if late.damage else ()
     if not any(extent.damage for extent in extents):
         yield from _find_lost_lives(result.opened)
     try:
@@ -266,10 +273,10 @@ def _check_records(result: VerifyResult) -> Iterator[Damage]:
         except OSError as error:
             yield Damage(path=str(path), what=f"it cannot be read: {error.strerror}")
             continue
-        if run.ends in path.parents:
+        if run.ends in path.parents and path.parent.name != FENCE_MARKS:
             # Its values stand in it twice.
             has_checksum, damages = True, check_end_record(path)
-        elif path.suffix == ".json":
+        elif path.suffix == ".json" or run.ends in path.parents:
             check = check_batch_record if path.parent == run.batches else check_record
             has_checksum, damages = check(path, content)
         else:

@@ -7,16 +7,32 @@ import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
+from typing import Final
 
+import msgspec
+
+from longshore.batch.commands.call_pace import CallPace
 from longshore.batch.dialect import Dialect, ProgramCall
-from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, TaskId
+from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, TaskId, find_row
 from longshore.contract.context import Unreachable
 from longshore.sites.inherited_environment import InheritRule, select_inherited
-from longshore.world.host import user_name
+from longshore.world.host import host_name, user_name
 from longshore.world.processes.query_cache import CachedAnswer, cached_answer
 from longshore.world.processes.rate_limit import RateLimit
+from longshore.world.processes.shared_batch import SharedBatch
 from longshore.world.processes.shell import ProgramResult, Shell, SystemShell
+from longshore.world.runs.owner import user_name_of
 from longshore.world.runs.registry import state_folder
+
+_FIELDS_AGE_S: Final = 86_400.0
+"""Age up to which it is known which fields accounting has: they change with the version."""
+
+
+class AccountingAnswer(msgspec.Struct, frozen=True):
+    """Answer of accounting to a question of several processes: the tasks that were asked for, and their rows."""
+
+    tasks: frozenset[TaskId]
+    rows: Mapping[TaskId, AccountRow] | Unreachable
 
 
 class BatchClient:
@@ -44,6 +60,8 @@ class BatchClient:
         names, _ = select_inherited(self._env, inherit)
         required = dialect.required_variables
         self._submit_environment = {name: self._env[name] for name in self._env if name in names or name in required}
+        self.pace: CallPace | None = None
+        """Pace of all calls but submissions, which have a rate limit; ``None`` for a command of a person."""
         self.calls: dict[str, int] = {}
         """Number of calls per program."""
 
@@ -77,8 +95,7 @@ class BatchClient:
         return self.dialect.parse_queue(answer.text or "")
 
     def _ask_queue(self) -> tuple[str | None, str]:
-        answer = self._run(self.dialect.queue_call(user_name()))
-        return (answer.out, "") if answer.ok else (None, answer.why)
+        return self._text_of(self.dialect.queue_call(user_name()))
 
     @property
     def _cluster_digest(self) -> str:
@@ -87,27 +104,92 @@ class BatchClient:
 
     def query_accounting(self, tasks: Iterable[TaskId]) -> dict[TaskId, AccountRow] | Unreachable:
         """Query accounting for tasks."""
-        if self._known_fields is None and (call := self.dialect.accounting_fields_call()) is not None:
-            answer = self._run(call)
-            self._known_fields = answer.out if answer.ok else None
-        rows: dict[TaskId, AccountRow] = {}
-        fields = self._known_fields or ""
-        for call in self.dialect.accounting_calls(tasks, fields):
+        texts, why = self._ask_accounting(tasks)
+        return Unreachable(why=why) if texts is None else self._rows_of(texts)
+
+    def accounting_share(self, purpose: str) -> SharedBatch:
+        """Return this process's share in the questions that all processes here ask accounting, for one purpose."""
+        program = self.dialect.programs.accounting
+        # Lists of wanted tasks are removed by the host that wrote them.
+        host = sha256(host_name().encode()).hexdigest()[:8]
+        folder = state_folder() / "newest" / f"{program}-{self._cluster_digest}-{host}"
+        return SharedBatch(folder, f"{os.getpid()}-{purpose}-{id(self)}")
+
+    def ask_accounting(
+        self, share: SharedBatch, wanted: Mapping[TaskId, float], *, min_interval_s: float
+    ) -> AccountingAnswer | None:
+        """Query accounting for tasks together with all processes here (`SharedBatch.ask`)."""
+        moments = {str(task): moment for task, moment in wanted.items()}
+        answer = share.ask(
+            moments, lambda names: self._ask_accounting(map(TaskId.from_text, names)), min_interval_s=min_interval_s
+        )
+        if answer is None:
+            return None
+        rows = Unreachable(why=answer.why) if answer.texts is None else self._rows_of(answer.texts)
+        return AccountingAnswer(frozenset(task for task in wanted if str(task) in answer.items), rows)
+
+    def _ask_accounting(self, tasks: Iterable[TaskId]) -> tuple[tuple[str, ...] | None, str]:
+        texts: list[str] = []
+        for call in self.dialect.accounting_calls(tasks, self._fields()):
             answer = self._run(call)
             if not answer.ok:
-                return Unreachable(why=answer.why)
-            rows |= self.dialect.parse_accounting(answer.out, fields)
-        return rows
+                return None, answer.why
+            texts.append(answer.out)
+        return tuple(texts), ""
+
+    def _rows_of(self, texts: Iterable[str]) -> dict[TaskId, AccountRow]:
+        rows: dict[TaskId, AccountRow] = {}
+        for text in texts:
+            rows |= self.dialect.parse_accounting(text, self._fields())
+        return {task: _with_user_name(row) for task, row in rows.items()}
+
+    def _fields(self) -> str:
+        """Return what accounting says of its fields; asked once a day by all processes here."""
+        call = self.dialect.accounting_fields_call()
+        if self._known_fields is None and call is not None:
+            path = state_folder() / "newest" / f"{call.argv[0]}-fields-{self._cluster_digest}.json"
+            cached = cached_answer(path, max_age_s=_FIELDS_AGE_S, query=lambda: self._text_of(call))
+            self._known_fields = self._text_of(call)[0] if cached is None else cached.text
+        return self._known_fields or ""
+
+    def _text_of(self, call: ProgramCall) -> tuple[str | None, str]:
+        answer = self._run(call)
+        return (answer.out, "") if answer.ok else (None, answer.why)
 
     def query_accounting_by_name(self, name: str, *, since: str) -> dict[TaskId, AccountRow] | Unreachable:
         """Query accounting for jobs of a name that existed since a moment (local time, ISO-8601)."""
-        answer = self._run(self.dialect.accounting_by_name_call(name, since=since, user=user_name()))
+        call = self.dialect.accounting_by_name_call(name, since=since, user=user_name())
+        if call is None:
+            return {}
+        answer = self._run(call)
         return self.dialect.parse_accounting(answer.out) if answer.ok else Unreachable(why=answer.why)
 
     def show_job(self, task: TaskId) -> AccountRow | Unreachable | None:
         """Query the controller for a task; ``None`` when it no longer has it."""
         call = self.dialect.show_call(task)
         return None if call is None else self.dialect.parse_shown(task, self._run(call))
+
+    def show_jobs(self, tasks: Iterable[TaskId]) -> dict[TaskId, AccountRow | Unreachable | None]:
+        """Query the controller for tasks that never started or left no record, with one call per array.
+
+        The first call without an answer is the last one; tasks after it are not in the result.
+        """
+        by_job: dict[int, list[TaskId]] = {}
+        for task in tasks:
+            by_job.setdefault(task.job, []).append(task)
+        shown: dict[TaskId, AccountRow | Unreachable | None] = {}
+        for job, these in by_job.items():
+            call = self.dialect.show_call(TaskId(job)) if len(these) > 1 else None
+            if call is None:
+                shown |= {task: self.show_job(task) for task in these}
+            else:
+                rows = self.dialect.parse_shown_array(self._run(call))
+                for task in these:
+                    shown[task] = rows if isinstance(rows, Unreachable) else find_row(rows, task, self.dialect.states)
+            if any(isinstance(shown[task], Unreachable) for task in these):
+                # When one query gets no answer, the others get none either.
+                break
+        return shown
 
     def query_facts(self) -> ClusterFacts | Unreachable:
         """Query the controller for facts of its cluster."""
@@ -152,7 +234,17 @@ class BatchClient:
     # ---------------------------------------------------------------------------------------------------------------
 
     def _run(self, call: ProgramCall, *, env: Mapping[str, str] | None = None) -> ProgramResult:
+        """Make a call, and its alternative where the answer is useless."""
+        answer = self._run_once(call, env)
+        while call.otherwise is not None and self.dialect.is_useless(call, answer):
+            call = call.otherwise
+            answer = self._run_once(call, env)
+        return answer
+
+    def _run_once(self, call: ProgramCall, env: Mapping[str, str] | None) -> ProgramResult:
         words = call.argv
+        if self.pace is not None and words[0] != self.dialect.programs.submit:
+            self.pace.wait(words[0])
         self.calls[words[0]] = self.calls.get(words[0], 0) + 1
         argv: Sequence[str] = words
         if self._setup:
@@ -164,4 +256,11 @@ class BatchClient:
         self._log.debug(
             "%s answered %s in %.2f s: %s%s", words[0], answer.status, answer.seconds, answer.out, answer.err
         )
-        return answer
+        return self.dialect.read_answer(call, answer)
+
+
+def _with_user_name(row: AccountRow) -> AccountRow:
+    """Return a row whose state has the name of the user who removed the task, in place of a number."""
+    if row.removed_by is None:
+        return row
+    return msgspec.structs.replace(row, state_text=f"{row.state} by {user_name_of(row.removed_by)}")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
 
 from longshore.batch.commands.poll_schedule import PollSchedule
 from longshore.batch.dialect import Dialect
-from longshore.batch.jobs import QueuePhase, QueueRow, TaskId
+from longshore.batch.jobs import QueuePhase, QueueRow, TaskId, find_row
 from longshore.batch.records import AttemptId, BatchRecord, BatchRecords
 from longshore.contract.batch import MemberEvent, WaitReasons
 from longshore.engine.job_wrapper import EndRecord
@@ -20,6 +21,8 @@ LOG: Final = logging.getLogger("longshore.batch")
 
 _APPEARANCE_S: Final = 3.0
 """Seconds after a batch's submission in which a query may not include it yet."""
+_LIMIT_MARGIN_S: Final = 10.0
+"""Seconds before its time limit from which a job may have been told to end."""
 NO_REASON: Final = "no reason yet"
 """Wait reason of jobs that the scheduler has not considered yet."""
 GRACE_S: Final = 60.0
@@ -30,8 +33,8 @@ class LiveAttempt:
     """State of one attempt that is not over."""
 
     __slots__ = (
-        "attempt", "batch", "end_seen_at", "is_expired", "missing_answers", "missing_since", "phase", "position",
-        "record", "row", "started", "submitted_at", "task",
+        "attempt", "batch", "end_seen_at", "hopeless_reason", "hopeless_since", "is_cancelled", "is_expired",
+        "missing_answers", "missing_since", "phase", "position", "record", "row", "started", "submitted_at", "task",
     )  # fmt: skip
 
     def __init__(self, attempt: AttemptId, batch_record: BatchRecord, position: int, submitted_at: float) -> None:
@@ -40,6 +43,12 @@ class LiveAttempt:
         self.position = position
         self.is_expired = position in batch_record.expired
         """Whether it was cancelled because it waited too long."""
+        self.hopeless_reason = dict(batch_record.hopeless).get(position, "")
+        """Why it was cancelled as one that can never start; empty if it was not."""
+        self.hopeless_since: float | None = None
+        """Since when the scheduler says that it can never start, in seconds since boot."""
+        self.is_cancelled = False
+        """Whether its cancellation was requested here."""
         self.task: TaskId | None = batch_record.task(position)
         self.submitted_at = submitted_at
         self.started = False
@@ -53,6 +62,14 @@ class LiveAttempt:
         self.missing_since = 0.0
         self.end_seen_at = 0.0
         """When its end was first seen, while the scheduler's state is awaited."""
+
+    def update_hope(self, asked_at: float, *, is_hopeless: bool) -> None:
+        """Take the newest reason of a wait, asked for at a moment (seconds since boot)."""
+        if is_hopeless:
+            self.hopeless_since = asked_at if self.hopeless_since is None else self.hopeless_since
+        elif self.row is not None and self.row.reason:
+            # Between two looks of the scheduler, a job has no reason.
+            self.hopeless_since = None
 
     @property
     def is_over_in_queue(self) -> bool:
@@ -70,6 +87,17 @@ class LiveAttempt:
     def has_success_record(self) -> bool:
         """Whether its own record reports success."""
         return self.record is not None and self.record.status == 0 and not self.record.refused
+
+    @property
+    def is_sure_success(self) -> bool:
+        """Whether its own record alone tells that it succeeded.
+
+        A job may end well because it was told that its time is over: only the workload manager knows.
+        """
+        record, limit = self.record, self.batch.walltime_s
+        if record is None or not self.has_success_record:
+            return False
+        return limit is None or record.run < limit - min(_LIMIT_MARGIN_S, limit / 2)
 
 
 class EndedAttempts(msgspec.Struct, frozen=True):
@@ -101,11 +129,19 @@ class BatchMonitor:
         """Wait reasons by the newest answer; ``None`` once they were taken."""
 
     def add_batch(self, batch_record: BatchRecord, submitted_at: float) -> None:
-        """Watch the members of a batch with an id, from a moment (seconds since boot) on."""
+        """Watch the members of a batch with an id, from a moment (seconds since boot) on.
+
+        An attempt may be in an older batch as well: a run without an engine leaves batches whose jobs never began.
+        """
         for position, attempt in enumerate(batch_record.members):
-            if attempt not in self.members:
-                self.members[attempt] = member = LiveAttempt(attempt, batch_record, position, submitted_at)
-                self._without_record.setdefault(batch_record.tag, {})[attempt] = member
+            before = self.members.get(attempt)
+            if before is not None:
+                if before.batch.tag == batch_record.tag or before.batch.at >= batch_record.at:
+                    continue
+                self._ending.pop(attempt, None)
+                self._stop_reading_record(before)
+            self.members[attempt] = member = LiveAttempt(attempt, batch_record, position, submitted_at)
+            self._without_record.setdefault(batch_record.tag, {})[attempt] = member
 
     def read_end_records(self) -> Iterator[MemberEvent]:
         """Read the jobs' own records."""
@@ -140,7 +176,7 @@ class BatchMonitor:
         states = self._dialect.states
         reasons: dict[str, list[int]] = {}
         for attempt, member in self.members.items():
-            row = by_task.get(member.task) if member.task else None
+            row = self._find_row(by_task, member)
             if row is None:
                 if asked_at > member.submitted_at + _APPEARANCE_S:
                     member.missing_answers += 1
@@ -152,8 +188,10 @@ class BatchMonitor:
             member.missing_answers, member.missing_since, member.row, member.phase = 0, 0.0, row, phase
             if phase is QueuePhase.OVER:
                 self._ending[attempt] = member
-            if phase is QueuePhase.WAITING and not member.started:
+            # A job that began may come back to the queue for a person to see to, as in Grid Engine's error state.
+            if phase is QueuePhase.WAITING and (not member.started or row.reason in states.held_reasons):
                 reasons.setdefault(row.reason or NO_REASON, []).append(attempt[0])
+                member.update_hope(asked_at, is_hopeless=bool(states.mend(row.reason)))
             if phase is QueuePhase.UNKNOWN:
                 LOG.warning("the state of job %s is unknown to Longshore: '%s'", row.id, row.state)
             if phase is QueuePhase.RUNNING and not member.started:
@@ -163,7 +201,19 @@ class BatchMonitor:
             reasons={reason: tuple(sorted(jobs)) for reason, jobs in sorted(reasons.items())},
             held=states.held_reasons & reasons.keys(),
             hint=self._dialect.release_hint,
+            hopeless={reason: mend for reason in sorted(reasons) if (mend := states.mend(reason))},
         )
+
+    def _find_row(self, rows: Mapping[TaskId, QueueRow], member: LiveAttempt) -> QueueRow | None:
+        if member.task is None:
+            return None
+        has_started = member.started or member.record is not None
+        return rows.get(member.task) if has_started else find_row(rows, member.task, self._dialect.states)
+
+    def mark_cancelled(self, attempts: Iterable[AttemptId]) -> None:
+        """Remember that these attempts are cancelled here."""
+        for attempt in attempts:
+            self.members[attempt].is_cancelled = True
 
     def tasks_of(self, attempts: Iterable[AttemptId]) -> list[TaskId]:
         """Return the ids of attempts: one id for a batch if all its members are included."""
@@ -172,9 +222,10 @@ class BatchMonitor:
         for attempt in attempts:
             member = self.members[attempt]
             by_tag.setdefault(member.batch.tag, []).append(member)
+        sizes = Counter(member.batch.tag for member in self.members.values()) if by_tag else {}
         for tag, members in by_tag.items():
             number = members[0].batch.id
-            if number is not None and len(members) == sum(member.batch.tag == tag for member in self.members.values()):
+            if number is not None and len(members) == sizes[tag]:
                 tasks.append(TaskId(number))
             else:
                 tasks += [member.task for member in members if member.task]
@@ -190,38 +241,62 @@ class BatchMonitor:
             and now - member.batch.at > member.batch.max_wait_s
             and member.is_waiting
         ]
-        by_tag: dict[str, list[LiveAttempt]] = {}
         for member in late:
             member.is_expired = True
-            by_tag.setdefault(member.batch.tag, []).append(member)
-        for tag, late_members in by_tag.items():
-            # Recorded, so that another life does not take it for a user's cancellation.
-            current = self._records.read(tag) or late_members[0].batch
-            positions = tuple(sorted({*current.expired, *(member.position for member in late_members)}))
-            try:
-                self._records.write(msgspec.structs.replace(current, expired=positions))
-            except OSError as error:
-                LOG.warning("the expired members of batch '%s' cannot be recorded: %s", tag, error.strerror)
+        self._record_cancelled(late)
         return late
 
-    def find_ended(self, now: float, *, gathers: bool) -> EndedAttempts:
-        """Return the attempts that are certainly over at a moment `now` (seconds since boot).
+    def find_hopeless(self, now: float) -> list[LiveAttempt]:
+        """Return attempts that could never start for too long at `now` (seconds since boot), each only once."""
+        found = [
+            member
+            for member in self.members.values()
+            if member.hopeless_since is not None
+            and member.row is not None
+            and member.row.reason
+            and not member.hopeless_reason
+            and not member.is_expired
+            and member.batch.hopeless_after_s is not None
+            and now - member.hopeless_since >= member.batch.hopeless_after_s
+            and member.is_waiting
+        ]
+        for member in found:
+            member.hopeless_reason = member.row.reason if member.row else ""
+        self._record_cancelled(found)
+        return found
 
-        With `gathers`, accounting is also queried for attempts whose own records report success.
-        """
+    def _record_cancelled(self, members: Iterable[LiveAttempt]) -> None:
+        """Record why members are cancelled, so that another life does not take it for a user's cancellation."""
+        by_tag: dict[str, list[LiveAttempt]] = {}
+        for member in members:
+            by_tag.setdefault(member.batch.tag, []).append(member)
+        for tag, cancelled in by_tag.items():
+            current = self._records.read(tag) or cancelled[0].batch
+            late = {*current.expired, *(member.position for member in cancelled if member.is_expired)}
+            hopeless = dict(current.hopeless)
+            hopeless |= {member.position: member.hopeless_reason for member in cancelled if member.hopeless_reason}
+            changed = msgspec.structs.replace(
+                current, expired=tuple(sorted(late)), hopeless=tuple(sorted(hopeless.items()))
+            )
+            try:
+                self._records.write(changed)
+            except OSError as error:
+                LOG.warning("the cancelled members of batch '%s' cannot be recorded: %s", tag, error.strerror)
+
+    def find_ended(self, now: float) -> EndedAttempts:
+        """Return the attempts that are certainly over at a moment `now` (seconds since boot)."""
         complete: list[LiveAttempt] = []
         to_query: list[LiveAttempt] = []
         for member in self._ending.values():
             gone = member.is_over_in_queue or member.missing_answers >= 2
-            if member.has_success_record and not gathers:
+            if member.is_sure_success:
                 complete.append(member)
             elif member.record is not None or gone:
                 if not member.end_seen_at:
                     # Its end is queried again; earlier answers do not count.
                     member.end_seen_at = now
-                    if not member.has_success_record:
-                        self._schedule.request_query(now)
-                if gone or member.has_success_record or now - member.end_seen_at > GRACE_S:
+                    self._schedule.request_query(now)
+                if gone or now - member.end_seen_at > GRACE_S:
                     to_query.append(member)
         return EndedAttempts(complete, to_query)
 
@@ -237,13 +312,14 @@ class BatchMonitor:
                 yield Started(j=end.j, a=end.a, host=end.host, at=end.start)
             yield end
 
-    def discard_ends(self, attempts: Iterable[AttemptId]) -> None:
-        """Remove the files of ends that the journal has."""
+    def discard_ends(self, attempts: Iterable[AttemptId], keeps: Callable[[str, AttemptId], bool]) -> None:
+        """Remove the files of ends that the journal has; `keeps` says by batch and attempt which are still needed."""
         tags = set()
         for attempt in attempts:
             batch_record = self.over.pop(attempt, None)
             if batch_record is not None:
-                self._records.files(batch_record.tag).remove_end(attempt)
+                if not keeps(batch_record.tag, attempt):
+                    self._records.files(batch_record.tag).remove_end(attempt)
                 tags.add(batch_record.tag)
         if tags:
             # Indexed by batch, so that an end among ten thousand attempts does not search all of them.

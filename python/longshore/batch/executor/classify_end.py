@@ -8,7 +8,7 @@ from typing import Final
 from longshore.batch.dialect import Dialect
 from longshore.batch.jobs import AccountRow
 from longshore.batch.records import AttemptId
-from longshore.engine.job_wrapper import RUN_ONCE, EndRecord, signal_in
+from longshore.engine.job_wrapper import FENCED, RUN_ONCE, EndRecord, signal_in
 from longshore.model.run.event import Ended
 from longshore.model.run.states import Cause
 from longshore.model.signals import signal_name
@@ -36,17 +36,21 @@ def classify_end(
     final_state = (account.state if account else "") or state
     code, number = _status(record, account)
     peak = account.peak_memory_b if account else None
+    is_at_limit = peak is not None and memory_b is not None and peak >= memory_b * _OOM_SHARE
     cause = dialect.states.cause(final_state)
-    if record is not None and not record.refused and record.status == 0 and cause not in _OVERRIDING_CAUSES:
+    if record is not None and record.fenced:
+        cause = Cause.LOST
+    elif record is not None and not record.refused and record.status == 0 and cause not in _OVERRIDING_CAUSES:
         cause = None
-    elif cause in (None, Cause.EXIT, Cause.CANCELLED) and _is_out_of_memory(
-        number, peak, memory_b, is_reported=out_of_memory
-    ):
+    elif _is_out_of_memory(cause, number, is_at_limit=is_at_limit, is_reported=out_of_memory):
         cause = Cause.OOM
     elif record is not None and record.refused:
         cause = Cause.PREEMPTED
     elif cause in (None, Cause.EXIT) and (code or number):
         cause = Cause.SIGNAL if number else Cause.EXIT
+    if record is None and cause is Cause.LOST:
+        # The scheduler's own placeholder: the machine failed, and the job has no exit status.
+        code = number = None
     return Ended(
         j=attempt[0],
         a=attempt[1],
@@ -67,6 +71,23 @@ def classify_end(
     )
 
 
+def needs_accounting(dialect: Dialect, record: EndRecord, state: str, *, is_cancelled: bool) -> bool:
+    """Whether only accounting can tell how an attempt ended that left a record.
+
+    `state` is the queue's; empty when it no longer has the attempt. `is_cancelled` says that the engine cancelled it.
+    """
+    if record.refused or record.fenced or is_cancelled:
+        return False
+    if not state:
+        return True
+    cause = dialect.states.cause(state)
+    if cause in (None, Cause.EXIT):
+        # It may have been killed because it used too much memory.
+        return signal_in(record.status) == _SIGKILL
+    # Memory for a retry grows from the peak; who cancelled a job is told by accounting alone.
+    return cause in (Cause.OOM, Cause.CANCELLED)
+
+
 _OVERRIDING_CAUSES: Final = frozenset({Cause.WALLTIME, Cause.OOM})
 """Causes that override a job's own success: it caught the signal, but its time was over."""
 
@@ -82,10 +103,11 @@ def _status(record: EndRecord | None, account: AccountRow | None) -> tuple[int |
     return None, None
 
 
-def _is_out_of_memory(number: int | None, peak: int | None, memory_b: int | None, *, is_reported: bool) -> bool:
+def _is_out_of_memory(cause: Cause | None, number: int | None, *, is_at_limit: bool, is_reported: bool) -> bool:
     if is_reported:
-        return True
-    return number == _SIGKILL and peak is not None and memory_b is not None and peak >= memory_b * _OOM_SHARE
+        return cause in (None, Cause.EXIT, Cause.CANCELLED)
+    # A job that a person removes is killed as well, however much memory it has.
+    return cause in (None, Cause.EXIT) and number == _SIGKILL and is_at_limit
 
 
 def _said(dialect: Dialect, state: str, account: AccountRow | None) -> str | None:
@@ -100,4 +122,6 @@ def _reason(cause: Cause | None, number: int | None, record: EndRecord | None, s
         return None
     if record is not None and record.refused:
         return RUN_ONCE
+    if record is not None and record.fenced:
+        return FENCED[record.fenced]
     return f"killed by {signal_name(number)}" if cause is Cause.SIGNAL and number is not None else said

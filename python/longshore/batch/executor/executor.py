@@ -7,28 +7,33 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 import msgspec
 
+from longshore.batch.commands.call_pace import CallPace
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.commands.pending_commands import PendingCommand, PendingCommands
 from longshore.batch.commands.poll_schedule import poll_schedule
 from longshore.batch.dialect import BatchScripts
-from longshore.batch.executor.batch_monitor import BatchMonitor
+from longshore.batch.executor.batch_monitor import BatchMonitor, LiveAttempt
 from longshore.batch.executor.classify_end import classify_end
+from longshore.batch.executor.collect_facts import FactCollector
+from longshore.batch.executor.copies import CopyWatch
 from longshore.batch.executor.gather_ends import EndGatherer
 from longshore.batch.executor.submit import BatchSubmitter
 from longshore.batch.jobs import ClusterFacts
-from longshore.batch.records import AttemptId, BatchRecords
+from longshore.batch.records import AttemptId, BatchRecords, read_batch_template
+from longshore.batch.settings import wants_fence
 from longshore.contract.batch import Batch, FindResult, Limits, MemberEvent, PollResult, SubmitResult, Urgency
 from longshore.contract.context import Mark, PingReport, RunPaths, Unreachable
 from longshore.contract.executor import (
     BatchSizing,
     EndRetention,
     Executor,
+    LateFactSource,
     Reprioritisable,
     ResourceProbe,
     SubmitWindow,
@@ -36,7 +41,7 @@ from longshore.contract.executor import (
 from longshore.contract.intervention import CancelOutcome
 from longshore.engine.run.members import tags_of_workflow
 from longshore.errors import ConfigError
-from longshore.model.run.event import Ended, Lost
+from longshore.model.run.event import AttemptFacts, Ended, Lost
 from longshore.model.wording import count_noun
 from longshore.world.processes.background_call import BackgroundCall
 from longshore.world.processes.query_cache import CachedAnswer, seconds_since_boot
@@ -47,6 +52,10 @@ _MAX_BATCH: Final = 1000
 _MAX_WAITING_ALIKE: Final = 1000
 _RECORDS_INTERVAL_S: Final = 0.5
 """Least time between two reads of the jobs' records."""
+_BUSY_RECORDS_S: Final = 0.2
+"""As `_RECORDS_INTERVAL_S`, while starts and ends follow each other: a child waits for its parent's record."""
+_BUSY_S: Final = 5.0
+"""Time after an event in which others are likely."""
 _QUEUE_WAIT_S: Final = 0.1
 """Seconds to wait for the queue's answer before it is left to the background."""
 _CANCEL_WAIT_S: Final = 2.0
@@ -61,9 +70,16 @@ class _RunParts(msgspec.Struct, frozen=True):
     submitter: BatchSubmitter
     scripts: BatchScripts
     ends: EndGatherer
+    facts: FactCollector
+    copies: CopyWatch
 
 
-class BatchExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Reprioritisable, EndRetention):
+def records_interval_s(since_news_s: float) -> float:
+    """Return the least time between two reads of the jobs' records, by the time since the newest event."""
+    return _BUSY_RECORDS_S if since_news_s < _BUSY_S else _RECORDS_INTERVAL_S
+
+
+class BatchExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Reprioritisable, EndRetention, LateFactSource):
     """Submits batches to a workload manager.
 
     `settings` has the service's own map under its name, and ``limits`` of the site, by the fields of
@@ -80,12 +96,16 @@ class BatchExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         limits.setdefault("max_waiting_alike", int(str(own.get("n_max_queued_jobs") or _MAX_WAITING_ALIKE)))
         self.limits = Limits(**limits)
         self._schedule = poll_schedule(self._dialect.name, own, self.limits.poll_floor_s)
+        client.pace = CallPace(self._schedule.floor_s)
         self._gathers = own.get("gather") is not False
         self._queue_query: BackgroundCall[CachedAnswer | None] = BackgroundCall()
         """The background query of the queue: a controller that is down takes half a minute to fail."""
         self._commands = PendingCommands()
         self._parts: _RunParts | None = None
+        self._deferred: set[AttemptId] = set()
+        """Attempts whose files the engine no longer needs, and whose facts are awaited."""
         self._records_read_at = -1e9
+        self._news_at = -1e9
         self._polls = 0
 
     # ------------------------------------------------------------------------------------------------------- begin
@@ -98,7 +118,8 @@ class BatchExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
             self.limits = msgspec.structs.replace(self.limits, max_batch=facts.max_array)
         records = BatchRecords(run)
         monitor = BatchMonitor(self._dialect, records, self._schedule)
-        scripts = self._dialect.scripts(run, self._settings, facts)
+        copies = CopyWatch(run, fence=wants_fence(self._dialect.name, self._dialect.settings), now=seconds_since_boot())
+        scripts = self._dialect.scripts(run, self._settings, read_batch_template(run), facts)
         self._parts = _RunParts(
             records=records,
             monitor=monitor,
@@ -112,7 +133,9 @@ class BatchExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
                 limits=self.limits,
             ),
             scripts=scripts,
-            ends=EndGatherer(self._client, records, facts, schedule=self._schedule, gathers=self._gathers),
+            ends=EndGatherer(self._client, records, facts, schedule=self._schedule, copies=copies),
+            copies=copies,
+            facts=FactCollector(self._client, is_active=self._gathers and bool(facts and facts.accounting)),
         )
         known = {each.tag: each for each in records.all()}
         for batch_record in map(known.__getitem__, tags_of_workflow(run, known)):
@@ -173,17 +196,20 @@ class BatchExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         self._commands.run_next(seconds_since_boot())
         events: list[MemberEvent] = []
         now = seconds_since_boot()
-        if now - self._records_read_at >= _RECORDS_INTERVAL_S:
+        if now - self._records_read_at >= records_interval_s(now - self._news_at):
             self._records_read_at = now
             events += monitor.read_end_records()
         why = self._query_queue(events, now)
         events += self._find_ends()
+        self._open_parts.copies.look(now)
         if events:
+            self._news_at = now
             self._schedule.reset_interval()
         if why and not events:
             return Unreachable(why=why)
         waiting, monitor.waiting = monitor.waiting, None
         note = f"the workload manager does not answer: {self._schedule.failure}" if self._schedule.failure else ""
+        note = "; ".join(filter(None, (note, self._open_parts.copies.note)))
         return PollResult(events=events, mark=str(self._polls), note=note, waiting=waiting)
 
     def _query_queue(self, events: list[MemberEvent], now: float) -> str:
@@ -222,24 +248,55 @@ class BatchExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         events += monitor.read_end_records()
         if expired := monitor.find_expired(time.time()):
             LOG.info("%d jobs waited longer than 'maxpendtime' and are cancelled", len(expired))
-            self._commands.add(
-                PendingCommand(
-                    lambda: self._client.cancel_waiting([member.task for member in expired if member.task]),
-                    lambda: any(member.is_waiting and member.attempt in monitor.members for member in expired),
-                )
-            )
-            schedule.request_query(seconds_since_boot())
+            self._cancel_waiting(expired)
+        if hopeless := monitor.find_hopeless(answer.asked_at):
+            LOG.info("%d jobs that can never start are cancelled", len(hopeless))
+            self._cancel_waiting(hopeless)
         return ""
+
+    def _cancel_waiting(self, members: list[LiveAttempt]) -> None:
+        """Cancel those attempts that still wait, a whole batch by its one id; repeated until they are gone."""
+        monitor = self._open_parts.monitor
+        tasks = monitor.tasks_of(member.attempt for member in members)
+        self._commands.add(
+            PendingCommand(
+                lambda: self._client.cancel_waiting(tasks),
+                lambda: any(member.is_waiting and member.attempt in monitor.members for member in members),
+            )
+        )
+        self._schedule.request_query(seconds_since_boot())
 
     def _find_ends(self) -> list[MemberEvent]:
         """Return the ends that are certain by now."""
         parts, now = self._open_parts, seconds_since_boot()
-        ended = parts.monitor.find_ended(now, gathers=parts.ends.gathers)
+        ended = parts.monitor.find_ended(now)
         ends: list[Ended | Lost] = [
             classify_end(member.attempt, self._dialect, record=member.record) for member in ended.complete
         ]
         ends += parts.ends.of(ended.to_query, now)
+        for end in ends:
+            member = parts.monitor.members[end.j, end.a]
+            parts.copies.end(member)
+            # An attempt without a start used nothing.
+            if isinstance(end, Ended) and end.rss_b is None and (member.started or member.record is not None):
+                parts.facts.add(member.attempt, member.task, now)
         return list(parts.monitor.remove_ended(ends))
+
+    def take_facts(self) -> Sequence[AttemptFacts]:
+        """Return what accounting told of attempts after their ends."""
+        if self._parts is None:
+            return ()
+        facts = self._parts.facts
+        found = facts.take(seconds_since_boot())
+        if facts.given_up:
+            self._parts.monitor.discard_ends(self._deferred.intersection(facts.given_up), self._parts.copies.keeps)
+            self._deferred.difference_update(facts.given_up)
+            facts.given_up.clear()
+        return found
+
+    def awaited_facts(self) -> Collection[AttemptId]:
+        """Return the attempts for which accounting may still have facts."""
+        return () if self._parts is None else self._parts.facts.attempts
 
     # --------------------------------------------------------------------------------------------------------- end
 
@@ -248,6 +305,7 @@ class BatchExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         monitor = self._open_parts.monitor
         wanted = [attempt for attempt in attempts if attempt in monitor.members]
         tasks = monitor.tasks_of(wanted)
+        monitor.mark_cancelled(wanted)
         command = PendingCommand(
             lambda: self._client.cancel(tasks), lambda: any(attempt in monitor.members for attempt in wanted)
         )
@@ -264,8 +322,11 @@ class BatchExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         return CancelOutcome(ended=len(wanted))
 
     def discard_ends(self, attempts: Iterable[AttemptId]) -> None:
-        """Remove the files of ends that the journal has."""
-        self._open_parts.monitor.discard_ends(attempts)
+        """Remove the files of ends that the journal has, unless their facts are awaited: a later life needs them."""
+        wanted = set(attempts)
+        deferred = wanted.intersection(self._open_parts.facts.attempts)
+        self._deferred = (self._deferred - wanted) | deferred
+        self._open_parts.monitor.discard_ends(wanted - deferred, self._open_parts.copies.keeps)
 
     def probe(self) -> PingReport:
         """Return facts of the cluster from its controller."""
@@ -276,4 +337,6 @@ class BatchExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         return PingReport(service=self._dialect.name, ok=True, message="the controller answers", details=details)
 
     def close(self) -> None:
-        """Do nothing: no resources are held."""
+        """Expect the last facts soon; no resources are held."""
+        if self._parts is not None:
+            self._parts.facts.is_last = True

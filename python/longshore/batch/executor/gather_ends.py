@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from longshore.batch.commands.client import BatchClient
+from longshore.batch.commands.client import AccountingAnswer, BatchClient
 from longshore.batch.commands.poll_schedule import PollSchedule
 from longshore.batch.executor.batch_monitor import GRACE_S, LiveAttempt
-from longshore.batch.executor.classify_end import classify_end
-from longshore.batch.jobs import AccountRow, ClusterFacts, QueuePhase, TaskId
-from longshore.batch.records import AttemptId, BatchRecords
+from longshore.batch.executor.classify_end import classify_end, needs_accounting
+from longshore.batch.executor.copies import CopyWatch
+from longshore.batch.jobs import AccountRow, ClusterFacts, QueuePhase, TaskId, find_row
+from longshore.batch.records import BatchRecords
 from longshore.contract.context import Unreachable
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.states import Cause
 from longshore.world.files.read_file import open_stream
 from longshore.world.processes.background_call import BackgroundCall
+from longshore.world.processes.query_cache import seconds_since_boot
 
 LOG: Final = logging.getLogger("longshore.batch")
 
@@ -28,28 +30,48 @@ _RECORDING_S: Final = 1.0
 """Seconds the cluster is given to record an end before accounting is queried."""
 _LAG_S: Final = 10.0
 """Seconds accounting may lag behind the queue."""
+_LOOK_S: Final = 0.5
+"""Least time between two looks for an answer that another process may have."""
 _ANSWER_WAIT_S: Final = 0.5
 """Seconds to wait for an answer before the engine goes on."""
+_SHOWN_JOBS: Final = 4
+"""Jobs for which the controller is asked in one round, an array being one job."""
 _TAIL_B: Final = 1 << 18
 """Bytes searched at the end of the workload manager's output of a batch."""
+
+
+_STILL_THERE: Final = Unreachable(why="the controller has the job, and not its end")
 
 
 class _EndAnswers(msgspec.Struct, frozen=True):
     """Answers about tasks that are over.
 
-    `accounts` has the rows of accounting. `shown` has the controller's answers per task; ``None`` for a task that it no
-    longer has.
+    `tasks` are those that were asked for. `accounts` has the rows of accounting. `shown` has the controller's answers
+    per task; ``None`` for a task that it no longer has.
     """
 
+    tasks: frozenset[TaskId]
     accounts: Mapping[TaskId, AccountRow] | Unreachable
     shown: Mapping[TaskId, AccountRow | Unreachable | None]
+
+
+class _Question(msgspec.Struct, frozen=True):
+    """What is asked of one attempt; `ended_at` is when its end was seen, in seconds since boot."""
+
+    task: TaskId | None
+    has_no_record: bool
+    ended_at: float
+
+    @classmethod
+    def of(cls, member: LiveAttempt) -> _Question:
+        return cls(member.task, member.record is None, member.end_seen_at)
 
 
 class EndGatherer:
     """Determines how attempts ended.
 
-    `facts` are those of the cluster. `schedule` says when it is queried and whether it answers. `gathers` says whether
-    accounting is queried for successes too.
+    `facts` are those of the cluster. `schedule` says when it is queried and whether it answers.
+    `copies` holds back ends while a copy of an attempt may live.
     """
 
     def __init__(
@@ -59,51 +81,82 @@ class EndGatherer:
         facts: ClusterFacts | None,
         *,
         schedule: PollSchedule,
-        gathers: bool,
+        copies: CopyWatch,
     ) -> None:
         self._client = client
         self._dialect = client.dialect
         self._records = records
         self._accounting = bool(facts and facts.accounting)
         self._schedule = schedule
-        self.gathers = gathers and self._accounting
-        self._queried_at = -1e9
-        self._query_call: BackgroundCall[_EndAnswers] = BackgroundCall()
+        self._copies = copies
+        self._share = client.accounting_share("ends")
+        self._query_at = -1e9
+        """When the next query may begin."""
+        self._query_call: BackgroundCall[_EndAnswers | None] = BackgroundCall()
         """The background query about ends: busy accounting may take a minute to answer."""
-        self._queried: list[AttemptId] = []
+        self._shown_at: dict[int, float] = {}
+        """When the controller was last asked for a job."""
 
     def of(self, members: list[LiveAttempt], now: float) -> Iterator[Ended | Lost]:
         """Return the ends of those attempts whose outcome is certain by now."""
-        # A fresh end is not in accounting yet, and asking twice is worse than asking late.
-        due = [member for member in members if not self._accounting or now - member.end_seen_at >= _RECORDING_S]
-        if due and not self._query_call.is_busy and now - self._queried_at >= self._schedule.floor_s:
-            self._queried_at, self._queried = now, [member.attempt for member in due]
-            self._query_call.start(partial(self._query, [(member.task, member.record is None) for member in due]))
+        open_members: list[LiveAttempt] = []
+        for member in members:
+            if self._copies.is_held(member) and member.record is None:
+                yield from self._copies.release(member, now)
+            elif self._is_told_by_record(member):
+                yield self._end(member, _state_of(member), None)
+            # A fresh end is not in accounting yet, and asking twice is worse than asking late.
+            elif not self._accounting or now - member.end_seen_at >= _RECORDING_S:
+                open_members.append(member)
+        if open_members and not self._query_call.is_busy and now >= self._query_at:
+            self._query_at = now + (_LOOK_S if self._accounting else self._schedule.floor_s)
+            self._query_call.start(partial(self._query, [_Question.of(member) for member in open_members]))
         for reply in self._query_call.take_result(timeout_s=_ANSWER_WAIT_S):
-            asked = set(self._queried)
-            for member in due:
-                if member.attempt in asked and (end := self._determine_end(member, reply, now)) is not None:
-                    yield end
+            if reply is None:
+                continue
+            self._query_at = now + self._schedule.floor_s
+            asked = [member for member in open_members if member.task is None or member.task in reply.tasks]
+            yield from self._determine_ends(asked, reply, now)
+        if not members:
+            self._share.withdraw()
+
+    def _determine_ends(self, members: Iterable[LiveAttempt], reply: _EndAnswers, now: float) -> Iterator[Ended | Lost]:
+        """Yield the ends that an answer tells, unless a copy of the attempt holds one back."""
+        for member in members:
+            end = self._determine_end(member, reply, now)
+            if end is not None and not self._copies.holds(member, end, now):
+                yield end
+
+    def _is_told_by_record(self, member: LiveAttempt) -> bool:
+        """Whether an attempt's own record and the queue tell all that decides what follows."""
+        record = member.record
+        if record is None:
+            return False
+        is_cancelled = member.is_cancelled
+        return not self._accounting or not needs_accounting(
+            self._dialect, record, _state_of(member), is_cancelled=is_cancelled
+        )
 
     def _determine_end(self, member: LiveAttempt, reply: _EndAnswers, now: float) -> Ended | Lost | None:
         """Determine how an attempt ended; ``None`` while that is uncertain."""
         accounts = reply.accounts
         is_accounting_down = isinstance(accounts, Unreachable)
-        account = None if isinstance(accounts, Unreachable) or not member.task else accounts.get(member.task)
+        account = None if isinstance(accounts, Unreachable) else self._account_of(member, accounts)
         if account is not None and not self._is_over(account):
             account = None
-        if account is not None and self.gathers and account.is_partial and now - member.end_seen_at < _LAG_S:
-            return None
         if member.has_success_record and account is None:
             # Without accounting there is nothing to wait for.
             waits = self._accounting and not is_accounting_down and now - member.end_seen_at < _LAG_S
             return None if waits else self._end(member, "", None)
-        state = member.row.state if member.row and member.is_over_in_queue else ""
+        state = _state_of(member)
         if member.record is None and account is None:
             # An attempt that had a record, and so was not queried, is queried next time.
             shown = reply.shown.get(member.task, Unreachable(why="")) if member.task else None
             if isinstance(shown, Unreachable):
                 return None
+            if shown is None and self._is_cancelled_unseen(member, state):
+                waits = self._accounting and not is_accounting_down and now - member.end_seen_at < _LAG_S
+                return None if waits else self._end_as_cancelled(member)
             if shown is None:
                 # Accounting may lag behind; an attempt without any trace is waited for, and then lost.
                 late = now - (member.end_seen_at or now) > GRACE_S and not is_accounting_down
@@ -113,13 +166,40 @@ class EndGatherer:
             return None
         return self._end(member, state, account)
 
+    def _account_of(self, member: LiveAttempt, accounts: Mapping[TaskId, AccountRow]) -> AccountRow | None:
+        if member.task is None:
+            return None
+        is_new = _never_started(member)
+        return find_row(accounts, member.task, self._dialect.states) if is_new else accounts.get(member.task)
+
+    def _is_cancelled_unseen(self, member: LiveAttempt, state: str) -> bool:
+        """Whether an attempt was cancelled and left no trace, as a task of an array that waited.
+
+        Without accounting, one that was killed leaves none either.
+        """
+        if member.is_cancelled and not self._accounting:
+            return True
+        is_cancelled = member.is_expired or bool(member.hopeless_reason) or member.is_cancelled
+        # A job that was deleted by hand is gone without a word on some workload managers.
+        is_cancelled = is_cancelled or (self._dialect.forgets_unstarted and member.row is not None)
+        is_cancelled = is_cancelled or (bool(state) and state == self._cancelled_state)
+        return is_cancelled and _never_started(member)
+
+    @property
+    def _cancelled_state(self) -> str:
+        """The workload manager's word for a cancelled job; empty if it has none."""
+        return next((state for state, cause in self._dialect.states.causes.items() if cause is Cause.CANCELLED), "")
+
+    def _end_as_cancelled(self, member: LiveAttempt) -> Ended:
+        end = self._end(member, self._cancelled_state, None)
+        return end if end.cause is not None else msgspec.structs.replace(end, cause=Cause.CANCELLED)
+
     def _is_over(self, account: AccountRow) -> bool:
         return self._dialect.states.phase(account.state) is QueuePhase.OVER
 
     def _lost(self, member: LiveAttempt) -> Lost:
-        why = (
-            f"job {member.task or member.batch.name} is gone from {self._dialect.title}, and left no record of its end"
-        )
+        name = self._dialect.task_name(member.task) if member.task else member.batch.name
+        why = f"job {name} is gone from {self._dialect.title}, and left no record of its end"
         return Lost(j=member.attempt[0], a=member.attempt[1], why=why)
 
     def _end(self, member: LiveAttempt, state: str, account: AccountRow | None) -> Ended:
@@ -134,46 +214,71 @@ class EndGatherer:
             memory_b=member.batch.memory_b,
             out_of_memory=bool(output) and self._dialect.reports_out_of_memory(output, raw),
         )
-        return self._as_pending_timeout(end, member) if member.is_expired and member.record is None else end
+        is_end_of_wait = member.record is None and (member.is_expired or member.hopeless_reason)
+        return self._as_end_of_wait(end, member) if is_end_of_wait else end
 
-    def _query(self, wanted: list[tuple[TaskId | None, bool]]) -> _EndAnswers:
+    def _query(self, wanted: list[_Question]) -> _EndAnswers | None:
         """Query accounting for tasks, and the controller for those without a record or accounting."""
-        accounts = self._accounts([task for task, _ in wanted if task])
-        shown: dict[TaskId, AccountRow | Unreachable | None] = {}
-        for task, is_accounting_down in wanted:
-            account = None if isinstance(accounts, Unreachable) or not task else accounts.get(task)
-            if task and is_accounting_down and (account is None or not self._is_over(account)):
-                found = shown[task] = self._shown(task)
-                if isinstance(found, Unreachable):
-                    # When one query gets no answer, the others get none either.
-                    break
-        return _EndAnswers(accounts, shown)
+        found = self._accounts({each.task: each.ended_at + _RECORDING_S for each in wanted if each.task is not None})
+        if found is None:
+            return None
+        known = {} if isinstance(found.rows, Unreachable) else found.rows
+        to_show = [
+            each.task
+            for each in wanted
+            if each.task is not None
+            and each.task in found.tasks
+            and each.has_no_record
+            and ((account := known.get(each.task)) is None or not self._is_over(account))
+        ]
+        return _EndAnswers(found.tasks, found.rows, self._shown(to_show))
 
-    def _accounts(self, tasks: list[TaskId]) -> Mapping[TaskId, AccountRow] | Unreachable:
-        if not self._accounting:
-            return {}
-        answer = self._client.query_accounting(tasks)
-        if isinstance(answer, Unreachable):
-            LOG.warning("%s does not answer: %s", self._dialect.programs.accounting, answer.why)
+    def _accounts(self, wanted: Mapping[TaskId, float]) -> AccountingAnswer | None:
+        """Query accounting; return ``None`` while no answer is there."""
+        if not self._accounting or not wanted:
+            return AccountingAnswer(frozenset(wanted), {})
+        answer = self._client.ask_accounting(self._share, wanted, min_interval_s=self._schedule.floor_s)
+        if answer is not None and isinstance(answer.rows, Unreachable):
+            LOG.warning("%s does not answer: %s", self._dialect.programs.accounting, answer.rows.why)
         return answer
 
-    def _shown(self, task: TaskId) -> AccountRow | Unreachable | None:
-        """Query the controller for a task."""
+    def _shown(self, tasks: list[TaskId]) -> dict[TaskId, AccountRow | Unreachable | None]:
+        """Query the controller for tasks."""
         if self._schedule.failure:
-            return Unreachable(why=self._schedule.failure)
-        shown = self._client.show_job(task)
-        if shown is None or isinstance(shown, Unreachable):
-            return shown
-        return shown if self._is_over(shown) else None
+            return {}
+        # Few at a time and in turn: each call waits for the pace of the site, and the others must not wait for all.
+        jobs = sorted({task.job for task in tasks}, key=lambda job: self._shown_at.get(job, -1.0))[:_SHOWN_JOBS]
+        self._shown_at |= dict.fromkeys(jobs, seconds_since_boot())
+        shown = self._client.show_jobs(task for task in tasks if task.job in jobs)
+        return {
+            task: _STILL_THERE if isinstance(row, AccountRow) and not self._is_over(row) else row
+            for task, row in shown.items()
+        }
 
-    def _as_pending_timeout(self, end: Ended, member: LiveAttempt) -> Ended:
-        """Turn a cancellation into what it was: the end of a wait beyond its limit."""
+    def _as_end_of_wait(self, end: Ended, member: LiveAttempt) -> Ended:
+        """Turn a cancellation into what it was: the end of a wait that was too long, or had no end."""
         if end.cause is not Cause.CANCELLED:
             return end
+        if member.hopeless_reason:
+            why = f"{self._dialect.title} can never start it ({member.hopeless_reason})"
+            mend = self._dialect.states.mend(member.hopeless_reason)
+            reason = f"{why}: {mend}" if mend else why
+            return msgspec.structs.replace(
+                end, cause=Cause.SUBMIT, reason=reason, exit=None, signal=None, hopeless=True
+            )
         reason = f"it waited longer than the {member.batch.max_wait_s:.0f} s of 'maxpendtime'"
         if member.row is not None and member.row.reason:
             reason += f"; {self._dialect.title}'s reason was {member.row.reason}"
         return msgspec.structs.replace(end, cause=Cause.PEND_TIMEOUT, reason=reason, exit=None, signal=None)
+
+
+def _state_of(member: LiveAttempt) -> str:
+    """Return the state in which the queue has an attempt that is over; empty without one."""
+    return member.row.state if member.row and member.is_over_in_queue else ""
+
+
+def _never_started(member: LiveAttempt) -> bool:
+    return not member.started and member.record is None
 
 
 def _read_tail(path: Path) -> str:

@@ -114,7 +114,9 @@ class BatchSubmitter:
             members=tuple((member.job, member.attempt) for member in batch.members),
             at=time.time(),
             memory_b=batch.request.memory_b,
+            walltime_s=batch.request.walltime_s,
             max_wait_s=self._scripts.max_wait_s(batch),
+            hopeless_after_s=self._scripts.hopeless_after_s(batch),
         )
         try:
             self._records.write(batch_record, batch.members)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from longshore.model.run.event import Ended, Event, Failed, Lost, Started, Steer, Submitted, Submitting
+from longshore.model.run.event import Deleted, Ended, Event, Failed, Lost, Started, Steer, Submitted, Submitting
 from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
 
@@ -16,7 +16,8 @@ class ObservedJob(msgspec.Struct, frozen=True, kw_only=True):
     """Observed state of one job.
 
     `tag` is its batch's, `id` is the workload manager's. `at` is the time of submission, in seconds since the
-    epoch. `began` says whether it runs or ran. `end` is ``None`` while it has not ended, or its end is unknown.
+    epoch. `began` says whether it runs or ran, and `started_at` since when it runs, where that is known. `end` is
+    ``None`` while it has not ended, or its end is unknown.
     """
 
     tag: str
@@ -24,6 +25,7 @@ class ObservedJob(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     request: Request
     began: bool = False
+    started_at: float | None = None
     end: Ended | Lost | None = None
 
 
@@ -73,6 +75,9 @@ def derive_events(
         yield observed.end
         if isinstance(observed.end, Ended) and observed.end.cause is None:
             succeeded.add(job)
+        elif isinstance(observed.end, Ended) and observed.end.cause is Cause.CANCELLED:
+            why = observed.end.reason or "a person removed it"
+            yield Deleted(jobs=(job,), why=why, t=observed.end.t)
         else:
             yield Failed(j=job, why=_failure_reason(observed.end), t=observed.end.t)
     if cancelled:
@@ -88,7 +93,7 @@ def _submission_events(job: int, observed: ObservedJob) -> Iterator[Event]:
     end = observed.end
     ran = isinstance(end, Ended) and (end.exit is not None or end.signal is not None)
     if observed.began or ran:
-        host, at = (end.host, end.start) if isinstance(end, Ended) else (None, None)
+        host, at = (end.host, end.start) if isinstance(end, Ended) else (None, observed.started_at)
         yield Started(j=job, a=1, host=host, at=at, t=at or observed.at)
 
 

@@ -22,7 +22,7 @@ from longshore.batch.engine_job import engine_script
 from longshore.batch.jobs import ClusterFacts, QueuePhase, TaskId
 from longshore.batch.native.derive_events import Cancellation, ObservedJob, derive_events, group_arrays
 from longshore.batch.native.observe import NativeObserver, NativeRecord
-from longshore.batch.records import BatchRecord, BatchRecords
+from longshore.batch.records import BatchRecord, BatchRecords, read_batch_template
 from longshore.contract.batch import Batch
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.journal.chain import lives
@@ -138,7 +138,7 @@ class NativeRun:
 
     def _submit_batches(self, jobs: JobTable, facts: ClusterFacts, submitted: list[int]) -> list[int]:
         """Submit all batches; return the ids of the roots, which are held."""
-        scripts = self.dialect.scripts(self._run, self._settings, facts)
+        scripts = self.dialect.scripts(self._run, self._settings, read_batch_template(self._run), facts)
         run_token = read_card(self._run).run_token
         builder = MemberBuilder(jobs)
         records: dict[int, tuple[BatchRecord, int]] = {}

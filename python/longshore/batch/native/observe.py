@@ -11,7 +11,7 @@ import msgspec
 
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.executor.classify_end import classify_end
-from longshore.batch.jobs import AccountRow, QueuePhase, QueueRow, TaskId
+from longshore.batch.jobs import AccountRow, QueuePhase, QueueRow, TaskId, find_row
 from longshore.batch.native.derive_events import ObservedJob
 from longshore.batch.records import BatchRecord, BatchRecords
 from longshore.contract.context import RunPaths, Unreachable
@@ -84,7 +84,9 @@ class NativeObserver:
             for position, (job, attempt) in enumerate(batch_record.members):
                 task = batch_record.task(position)
                 assert task is not None
-                row, record = rows.get(task), records.get((job, attempt))
+                record = records.get((job, attempt))
+                never_started = record is None and (job, attempt) not in started
+                row = find_row(rows, task, self._states) if never_started else rows.get(task)
                 end = cache.ends.get(job) or self._end(
                     batch_record, (job, attempt), task, row=row, record=record, accounts=accounts
                 )
@@ -99,6 +101,8 @@ class NativeObserver:
                     at=batch_record.at,
                     request=requests[job],
                     began=running or (job, attempt) in started,
+                    # Of a job that waits, the queue has the start that it expects.
+                    started_at=row.started_at if row is not None and running else None,
                     end=end,
                 )
         self._write_cache(cache)
@@ -127,7 +131,8 @@ class NativeObserver:
         accounts: Mapping[TaskId, AccountRow] | None,
     ) -> Ended | Lost | Unreachable | None:
         """Determine how a job ended; ``None`` while it is in the queue."""
-        account = (accounts or {}).get(task)
+        known = accounts or {}
+        account = known.get(task) if record is not None else find_row(known, task, self._states)
         is_over = row is None or self._states.phase(row.state) is QueuePhase.OVER
         if record is None:
             if not is_over or accounts is None or (row is None and time.time() - batch_record.at < _APPEARANCE_S):

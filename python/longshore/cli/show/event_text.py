@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from longshore.cli.show.format import format_count, format_duration, format_signal, format_size
 from longshore.model.run.event import (
+    AttemptFacts,
     Deleted,
     Ended,
     Event,
@@ -66,6 +67,13 @@ def _ended(event: Ended, _: int) -> str:
     return f"attempt {event.a} ended badly, {event.cause.value}, {identity}{details}{reason}"
 
 
+def _attempt_facts(event: AttemptFacts, _: int) -> str:
+    used = [f"peak memory {format_size(event.rss_b)}"] if event.rss_b is not None else []
+    used += [f"{format_duration(event.cpu_s)} of processor"] if event.cpu_s is not None else []
+    used += [f"{format_duration(event.queue_s)} in the queue"] if event.queue_s is not None else []
+    return f"accounting has attempt {event.a}{': ' if used else ''}{', '.join(used)}"
+
+
 def _lost(event: Lost, _: int) -> str:
     return f"attempt {event.a} was lost: {event.why}"
 
@@ -88,8 +96,8 @@ def _steer(event: Steer, _: int) -> str:
     return f"{event.who} ordered: {event.act} {target}{details}"
 
 
-def _deleted(_: Deleted, __: int) -> str:
-    return "it was cancelled by that order"
+def _deleted(event: Deleted, _: int) -> str:
+    return f"it was removed from the workload manager: {event.why}" if event.why else "it was cancelled by that order"
 
 
 def _restarted(event: Restarted, _: int) -> str:
@@ -105,6 +113,7 @@ _FORMATTERS: Final[Mapping[type, Callable[[Any, int], str]]] = {
     Refused: _refused,
     Started: _started,
     Ended: _ended,
+    AttemptFacts: _attempt_facts,
     Lost: _lost,
     Retry: _retry,
     Failed: _failed,

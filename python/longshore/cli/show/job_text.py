@@ -14,8 +14,10 @@ from longshore.model.run.moment import format_moment
 from longshore.model.run.states import Cause, JobState
 from longshore.model.signals import signal_name
 from longshore.model.wording import count_noun
+from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation
 
 if TYPE_CHECKING:
+    from longshore.app.inspect.asked_resources import AskedResources
     from longshore.app.inspect.explain_job import BlockingGroup, JobExplanation, PoolUsage, RelatedJob, ThrottleUsage
     from longshore.app.inspect.show_job import JobDetails, JobFile
     from longshore.model.run.attempt import Attempt
@@ -69,6 +71,7 @@ def explanation_text(job: JobExplanation, *, now: float) -> str:
     lines = [f"{job.name} (number {job.index}, label {job.label}) of run {job.run} is {job.state}."]
     lines += [f"{_INDENT}{reason}" for reason in state_reasons(job, now=now)]
     lines += ["", f"Request:  {request_text(job.request)}"]
+    lines += asked_lines(job.asked, job.request) if job.asked else []
     if job.room:
         lines.append(f"Room:     {_free_resources(job.room)}")
     used = f", {job.used_retries} used so far" if job.retries else ""
@@ -136,6 +139,10 @@ def _why_failed(job: JobExplanation, _: float) -> Iterator[str]:
 
 
 def _why_deleted(job: JobExplanation, _: float) -> Iterator[str]:
+    if job.removed_why:
+        yield f"It was removed from the workload manager, by no order of Longshore: {job.removed_why}."
+        yield f"'retryOn: {{operator: true}}' retries such jobs. To run it again now: longshore restart {job.run}"
+        return
     order = job.cancelled_by
     yield f"It was cancelled{f' by {order.who} at {format_moment(order.t)}' if order else ''}."
 
@@ -285,6 +292,37 @@ def _more_memory_mb(attempt: Attempt) -> int:
     return 2 * max(requested_b or 0, attempt.peak_memory_b or 0, _MIB) // _MIB
 
 
+def asked_lines(asked: AskedResources, request: Request) -> Iterator[str]:
+    """Yield what a job asks of its workload manager, where that is more than its request."""
+    for number, each in enumerate(asked.components):
+        is_first = not number
+        if is_first and len(asked.components) == 1 and each == Allocation.of_request(request) and not asked.partition:
+            continue
+        title = f"{asked.service}:" if is_first else "and:"
+        yield f"{title:9} {_allocation_text(each, asked.partition if is_first else '')}"
+    if asked.settings:
+        yield f"{'':9} by {', '.join(f'{key}={value}' for key, value in asked.settings.items())}"
+
+
+def _allocation_text(asked: Allocation, partition: str) -> str:
+    each = " on each node" if (asked.nodes or 1) > 1 else ""
+    parts = [count_noun(asked.nodes, "node")] if asked.nodes else []
+    cpus = count_noun(asked.cpus_per_task, "cpu")
+    parts.append(f"{count_noun(asked.tasks, 'task')} of {cpus}" if asked.tasks > 1 else cpus)
+    if asked.memory_b is not None:
+        memory = "all memory" if asked.memory_b == WHOLE_NODE_B else f"{format_size(asked.memory_b)} of memory"
+        parts.append(memory + each)
+    if asked.disk_b is not None:
+        parts.append(f"{format_size(asked.disk_b)} of disk{each}")
+    if asked.walltime_s is not None:
+        parts.append(f"{format_duration(asked.walltime_s)} of wall time")
+    parts += [f"{amount} of {name}{each}" for name, amount in asked.resources.items()]
+    parts += [f"feature {' or '.join(sorted(words))}" for words in asked.features]
+    names = asked.partitions or filter(None, (partition,))
+    parts += [f"partition {name}" for name in names]
+    return ", ".join(parts)
+
+
 def request_text(request: Request) -> str:
     """Format a request."""
     parts = [f"{request.cpus} cpu" + ("" if request.cpus == 1 else "s")]
@@ -312,7 +350,7 @@ def _attempt_lines(attempt: Attempt, log: str | None) -> list[str]:
     if log and attempt.cause is not Cause.SUBMIT:
         lines.append(f"{_INDENT}log {log}")
     if attempt.extra:
-        lines.append(f"{_INDENT}{', '.join(f'{name}={value}' for name, value in attempt.extra.items())}")
+        lines.append(f"{_INDENT}{', '.join(f'{name}={value}' for name, value in attempt.extra.items() if value)}")
     return lines
 
 

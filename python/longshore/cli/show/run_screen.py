@@ -15,7 +15,7 @@ from longshore.cli.show.format import (
 )
 from longshore.cli.show.label_table import MAX_LABELS, bar_spans, label_lines
 from longshore.cli.show.report_text import fact_lines, label_warnings
-from longshore.cli.show.run_summary_text import run_summary_lines
+from longshore.cli.show.run_summary_text import describe_hopeless, removals_text, run_summary_lines
 from longshore.cli.show.styled import STATE_STYLES, Line, Span, cut_line, cut_name, lines_text, pad, width_of
 from longshore.cli.terminal import Terminal
 from longshore.model.run.report import JobFailure, RunningJob, RunReport
@@ -81,14 +81,21 @@ def _head_lines(report: RunReport, terminal: Terminal) -> Iterator[Line]:
 def _time_lines(report: RunReport, terminal: Terminal) -> Iterator[Line]:
     """Yield the time taken and the range of the time left; in two lines where one is too narrow."""
     summary = report.summary
-    if summary is None or summary.elapsed_s is None:
+    if summary is None:
+        return
+    if summary.elapsed_s is None:
+        if summary.hopeless_jobs:
+            yield (Span(f"Left never, as {describe_hopeless(summary.hopeless_jobs)}"),)
         return
     elapsed = f"Elapsed {format_duration(summary.elapsed_s)}"
-    if not summary.left_s:
+    if summary.hopeless_jobs:
+        left = f"left never, as {describe_hopeless(summary.hopeless_jobs)}"
+    elif summary.left_s:
+        low, high = (format_duration(seconds) for seconds in summary.left_s)
+        left = f"left about {low}" if low == high else f"left about {low} to {high}"
+    else:
         yield (Span(elapsed),)
         return
-    low, high = (format_duration(seconds) for seconds in summary.left_s)
-    left = f"left about {low}" if low == high else f"left about {low} to {high}"
     if len(elapsed) + len(left) + 2 <= terminal.width:
         yield (Span(f"{elapsed}, {left}"),)
     else:
@@ -111,6 +118,9 @@ def _activity_lines(report: RunReport, terminal: Terminal, *, now: float) -> Ite
         yield from (_EMPTY, (Span(f"Retried: {format_count(summary.retries.jobs, 'job')}", "strong"),))
         width = _name_width([job.name for job in retried], terminal)
         yield from (_failure_line(job, width, ellipsis=_ellipsis(terminal)) for job in retried)
+    if summary.removals.newest:
+        yield _EMPTY
+        yield from _wrap(removals_text(summary.removals), "", terminal)
     if summary.waits:
         yield _EMPTY
         for wait in summary.waits:

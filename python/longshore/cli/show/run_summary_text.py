@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from longshore.cli.show.format import INDENT, escape_controls, failure_text, format_count, format_duration
-from longshore.model.run.report import Badput, Failure, Retries, RunSummary
+from longshore.model.run.report import Badput, Failure, Removals, Retries, RunSummary
 from longshore.model.run.states import Cause
 
 _MAX_CODES: Final = 4
@@ -28,12 +28,19 @@ def run_summary_lines(summary: RunSummary, *, now: float | None = None, examples
         lines.append(f"Ended badly: {_badput_text(summary.badput)}")
     if summary.retries.newest:
         lines.append(_retries_text(summary.retries))
+    if summary.removals.newest:
+        lines.append(removals_text(summary.removals))
     failures = summary.failures
     if failures:
         lines += ["", *_group_lines(failures)]
         for number, failure in enumerate(failures[:_MAX_GROUPS] if examples else (), start=1):
             lines += ["", *_example_lines(number, failure)]
     return ["", *lines] if lines and lines[0] else lines
+
+
+def describe_hopeless(number: int) -> str:
+    """Describe why a run has no end."""
+    return "1 job can never start" if number == 1 else f"{number} jobs can never start"
 
 
 def _progress_lines(summary: RunSummary) -> list[str]:
@@ -43,6 +50,8 @@ def _progress_lines(summary: RunSummary) -> list[str]:
     if summary.left_s:
         low, high = (format_duration(seconds) for seconds in summary.left_s)
         parts.append(f"left: about {low}" if low == high else f"left: about {low} to {high}")
+    elif summary.hopeless_jobs:
+        parts.append(f"left: never, as {describe_hopeless(summary.hopeless_jobs)}")
     return [", ".join(parts)] if parts else []
 
 
@@ -89,6 +98,14 @@ def _retries_text(retries: Retries) -> str:
     example = f"{'the last is ' if retries.jobs > 1 else ''}{newest.name}, attempt {newest.attempt}"
     message = f": {newest.message}" if newest.message else ""
     return escape_controls(f"Retried: {number}, {example} ({outcome}){message}")
+
+
+def removals_text(removals: Removals) -> str:
+    """Return the number of jobs that a person removed, with what is known of the newest removal."""
+    newest = removals.newest[0]
+    number = format_count(removals.jobs, "job")
+    last = "the last is " if removals.jobs > 1 else ""
+    return escape_controls(f"Removed from the workload manager: {number}, {last}{newest.name} ({newest.reason})")
 
 
 def _group_lines(failures: Sequence[Failure]) -> Iterator[str]:

@@ -157,6 +157,26 @@ def find_hidden_keys(root: Node) -> Iterator[Finding]:
             )
 
 
+def find_keys_of_other_services(root: Node, site: str, keys: Mapping[str, str], service: str) -> Iterator[Finding]:
+    """Report each key that another service alone reads; `keys` has the name of that service per key.
+
+    Only the sections of the chosen `site` and those of jobs count: other sites may have other services.
+    """
+    for part, place in _job_value_maps(root):
+        if place[:1] == ("site",) and place[1] != site:
+            continue
+        for key in part.keys() & keys.keys():
+            if plain_value(part[key]) is not None:
+                yield Finding(
+                    message=f"'{key_name((*place, key))}' is for the service '{keys[key]}', and this run's is "
+                    f"'{service}'",
+                    origin=part[key].origin,
+                    hint=f"Write it in the section of a site of '{keys[key]}', or leave it out.",
+                    path=(*place, key),
+                    at_key=True,
+                )
+
+
 def find_deprecated_names(root: Node) -> Iterator[Finding]:
     """Warn of each deprecated key and name; ``outCollection`` is an error, see `check`."""
     top = map_items(root)

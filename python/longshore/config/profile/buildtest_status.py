@@ -1,4 +1,4 @@
-"""Reads success rules in buildtest's format (``status:``), with Slurm's job states."""
+"""Reads success rules in buildtest's format (``status:``), and job states of Slurm and LSF."""
 
 from __future__ import annotations
 
@@ -23,6 +23,13 @@ SLURM_STATES: Final[Mapping[str, tuple[str, ...]]] = {
     "TIMEOUT": (Cause.WALLTIME.value,),
 }
 """``successIf.state`` per Slurm state that buildtest knows."""
+
+LSF_STATES: Final[Mapping[str, tuple[str, ...]]] = {
+    "DONE": (JobState.SUCCEEDED.value,),
+    **dict.fromkeys(("TERM_MEMLIMIT", "TERM_SWAP"), (Cause.OOM.value,)),
+    **dict.fromkeys(("TERM_RUNLIMIT", "TERM_CPULIMIT", "TERM_DEADLINE"), (Cause.WALLTIME.value,)),
+}
+"""``successIf.state`` per state or reason of LSF, without those that it has itself (``EXIT``)."""
 
 _STREAMS: Final = ("stdout", "stderr")
 _MODES: Final = {"or": True, "and": False}

@@ -131,7 +131,13 @@ def read_retry_on(node: Node, key: str) -> RetryOn | None:
     values = _read_map(
         node,
         key,
-        {"exit": _parse_exit_codes, "signal": parse_signals, "log": parse_regex, "only": parse_bool},
+        {
+            "exit": _parse_exit_codes,
+            "signal": parse_signals,
+            "log": parse_regex,
+            "only": parse_bool,
+            "operator": parse_bool,
+        },
         example="{exit: [75], log: timeout}",
     )
     return msgspec.structs.replace(RetryOn(), **values) if values else None
@@ -369,14 +375,18 @@ def _parse_walltime_range(value: YamlValue, key: str, origin: Origin | None) -> 
 def _parse_states(value: YamlValue, key: str, origin: Origin | None) -> tuple[str, ...]:
     words = value if isinstance(value, list) else [value]
     _refuse_empty(words, key, origin)
+    found: list[str] = []
     for word in words:
-        if str(word).upper() not in _STATES:
+        name = str(word).upper()
+        if name not in _STATES and name not in buildtest_status.LSF_STATES:
             raise ConfigError(
-                f"'{key}' must be one of {', '.join(_STATES)}, not {quote_value(word)}",
+                f"'{key}' must be one of {', '.join(_STATES)}, or LSF's {', '.join(buildtest_status.LSF_STATES)}, "
+                f"not {quote_value(word)}",
                 origin=origin,
-                hint=did_you_mean(str(word).upper(), list(_STATES)),
+                hint=did_you_mean(name, [*_STATES, *buildtest_status.LSF_STATES]),
             )
-    return tuple(str(word).upper() for word in words)
+        found += buildtest_status.LSF_STATES.get(name, (name,))
+    return tuple(dict.fromkeys(found))
 
 
 def _refuse_empty(values: Sequence[YamlValue], key: str, origin: Origin | None) -> None:

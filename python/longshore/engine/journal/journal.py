@@ -24,6 +24,7 @@ from longshore.engine.journal.chain import (
     measure_lives,
     write_end_seal,
 )
+from longshore.engine.journal.late import LateJournal
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.lines.checksum import SEED, add_checksum
@@ -78,6 +79,7 @@ class Journal:
         self._local = is_local_file_system(folder)
         self._number = 0
         self._is_over = False
+        self._is_sealed = False
 
     def seal(self, seen: Seal | None, *, now: float) -> list[Event]:
         """Seal the lives before this one; return the events of the newest that came after `seen`, the part read.
@@ -146,6 +148,13 @@ class Journal:
         size = self._file.size
         seal = EndSeal(life=self._life, bytes=size, crc=self._crc, n=self._number, t=end.t, state=end.state)
         write_end_seal(self._folder, seal)
+        self._is_sealed = True
+
+    def begin_late(self) -> LateJournal | None:
+        """Return the journal of what arrives after the end; ``None`` if the end is not sealed."""
+        if not self._is_sealed:
+            return None
+        return LateJournal(self._folder, self._life, number=self._number, crc=self._crc)
 
     @property
     def number(self) -> int:

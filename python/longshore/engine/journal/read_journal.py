@@ -1,11 +1,12 @@
 """Journal reader: yields the valid events of a run, all or since a mark, as blocks that bound its memory.
 
 Each life seals the one before, see `longshore.engine.journal.journal`: events that an engine wrote behind its seal are
-void.
+void. The late events of a life (`longshore.engine.journal.late`) are read behind it.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -16,6 +17,7 @@ from zlib import crc32
 from longshore.contract.context import Mark, RunPaths
 from longshore.contract.service import StaleMarkError
 from longshore.engine.journal.chain import LATER_UNKNOWN, LifeExtent, first_event, lives, measure_lives
+from longshore.engine.journal.late import LateLines, path_of_life, read_late_lines
 from longshore.errors import RunUnreadableError
 from longshore.model.lines.checksum import (
     CHECKSUM_B,
@@ -33,6 +35,7 @@ from longshore.model.run.job_map import JobMap, translate_events
 from longshore.world.files.read_file import open_stream, open_to_read
 from longshore.world.runs.job_maps import newest_changed_submission, read_job_maps
 
+LOG: Final = logging.getLogger("longshore.journal")
 _BLOCK_B: Final = 1 << 18
 
 
@@ -82,13 +85,17 @@ def read_blocks(folder: Path, mark: Mark = "", *, seal: Seal | None = None) -> t
         extents = measure_lives(folder, seal)
     except OSError as error:
         raise RunUnreadableError(f"'{error.filename or folder}' cannot be read: {error.strerror}") from error
+    late = {each.life: found for each in extents if (found := read_late_lines(each)) is not None}
+    ends = {each.life: each.end + (len(late[each.life].lines) if each.life in late else 0) for each in extents}
     life, begin = _position(mark)
-    if life and all(each.life != life or each.end < begin for each in extents):
+    if life and ends.get(life, -1) < begin:
         raise StaleMarkError
-    blocks: Iterator[Block] = chain.from_iterable(read_life(each, _begin(each, life, begin)) for each in extents)
+    blocks: Iterator[Block] = chain.from_iterable(
+        _read_part(each, late.get(each.life), 0 if each.life > life else begin) for each in extents if each.life >= life
+    )
     if maps := read_job_maps(RunPaths(folder.parent)):
         blocks = _translate(blocks, maps)
-    return blocks, f"{extents[-1].life}:{extents[-1].end}" if extents else ""
+    return blocks, f"{extents[-1].life}:{ends[extents[-1].life]}" if extents else ""
 
 
 def first_life_of_workflow(run: RunPaths) -> int:
@@ -106,7 +113,7 @@ def _translate(blocks: Iterable[Block], maps: Mapping[int, JobMap]) -> Iterator[
     submissions: dict[Path, int] = {}
     for block in blocks:
         if block.path not in submissions:
-            submissions[block.path] = first_event(block.path).s
+            submissions[block.path] = first_event(path_of_life(block.path)).s
         job_map = maps.get(submissions[block.path])
         if job_map is None:
             yield block
@@ -114,9 +121,16 @@ def _translate(blocks: Iterable[Block], maps: Mapping[int, JobMap]) -> Iterator[
             yield Block(block.path, block.begin, lines, checked=False)
 
 
-def _begin(extent: LifeExtent, life: int, begin: int) -> int:
-    """Return where to begin in a life after a mark; behind all that counts if the mark is in a later life."""
-    return 0 if extent.life > life else begin if extent.life == life else extent.end
+def _read_part(extent: LifeExtent, late: LateLines | None, begin: int) -> Iterator[Block]:
+    """Yield the lines of a life from an offset on, followed by its late ones; the offset counts both."""
+    yield from read_life(extent, min(begin, extent.end))
+    if late is None:
+        return
+    begin = max(0, begin - extent.end)
+    if lines := late.lines[begin:]:
+        yield Block(late.path, begin, lines, checked=True)
+    if late.damage is not None:
+        LOG.warning("%s", late.damage)
 
 
 def _decode(blocks: Iterable[Block]) -> Iterator[Event]:

@@ -1,7 +1,7 @@
 """Retry policy: decides after a bad end whether and when a job is retried, with which request and back-off; pure.
 
-Each cause has its own rule: memory, time, loss and preemption come first, then ``retryOn``, then ``retryUnlessExit``
-and commands that cannot be started, and at last the number of retries.
+Each cause has its own rule: memory, time, loss, preemption and removal by a person come first, then ``retryOn``,
+then ``retryUnlessExit`` and commands that cannot be started, and at last the number of retries.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from longshore.engine.policy.request_growth import grow_memory, grow_walltime
-from longshore.model.run.event import Ended, Failed, Lost, Retry
+from longshore.model.run.event import Deleted, Ended, Failed, Lost, Retry
 from longshore.model.run.states import Cause
 from longshore.model.tasks.task import Scalar
 from longshore.model.workflow.attempt_rules import Backoff, RetryOn
@@ -155,8 +155,8 @@ def decide_retry(
     rules: RetryRules,
     request: Request | None = None,
     first_request: Request | None = None,
-) -> Retry | Failed:
-    """Decide after a bad end whether to retry a job or to fail it.
+) -> Retry | Failed | Deleted:
+    """Decide after a bad end whether to retry a job, to fail it, or to delete it, as a person removed it.
 
     Parameters
     ----------
@@ -172,23 +172,33 @@ def decide_retry(
         The request of the first attempt.
     """
     if isinstance(end, Lost):
-        if bad_ends.lost <= rules.retries_on_lost:
-            return Retry(j=end.j, a=end.a + 1, cause=Cause.LOST)
-        return Failed(j=end.j, why=f"lost {bad_ends.lost} times, and retryOnLost is {rules.retries_on_lost}: {end.why}")
+        return _after_loss(end, end.why, bad_ends, rules)
     if rules.abort_on is not None and end.exit == rules.abort_on:
         return Failed(j=end.j, why=f"exit code {end.exit} ends the run (abortOnValue)", aborts=True)
     if end.hopeless:
         return Failed(j=end.j, why=f"a retry cannot succeed{_reason(end)}")
     request = request or Request()
     match end.cause:
+        case Cause.LOST:
+            return _after_loss(end, end.reason or "", bad_ends, rules)
         case Cause.OOM:
             return _after_oom(end, bad_ends, rules, request, first_request or request)
         case Cause.WALLTIME:
             return _after_walltime(end, bad_ends, rules, request, first_request or request)
         case Cause.PREEMPTED:
             return _after_preemption(end, bad_ends, rules)
+        case Cause.CANCELLED:
+            return _after_removal(end, bad_ends, rules)
         case _:
             return _after_other_end(end, bad_ends, rules)
+
+
+def _after_loss(end: Ended | Lost, why: str, bad_ends: BadEnds, rules: RetryRules) -> Retry | Failed:
+    """Decide after the loss of a machine, whether the workload manager reports it, or the end is unknown."""
+    if bad_ends.lost <= rules.retries_on_lost:
+        return Retry(j=end.j, a=end.a + 1, cause=Cause.LOST)
+    reason = f": {why}" if why else ""
+    return Failed(j=end.j, why=f"lost {bad_ends.lost} times, and retryOnLost is {rules.retries_on_lost}{reason}")
 
 
 def _after_oom(
@@ -230,6 +240,12 @@ def _after_preemption(end: Ended, bad_ends: BadEnds, rules: RetryRules) -> Retry
         return Retry(j=end.j, a=end.a + 1, cause=Cause.PREEMPTED)
     why = f"preempted {bad_ends.preempted} times, and retryOnPreempted is {rules.retries_on_preempted}"
     return Failed(j=end.j, why=f"{why}{_reason(end)}")
+
+
+def _after_removal(end: Ended, bad_ends: BadEnds, rules: RetryRules) -> Retry | Deleted:
+    """A person removed the job from its workload manager: it is deleted, unless removed jobs are to be retried."""
+    decision = _retry_within_budget(end, bad_ends, rules) if rules.on is not None and rules.on.operator else None
+    return decision if isinstance(decision, Retry) else Deleted(jobs=(end.j,), why=end.reason or "a person removed it")
 
 
 def _after_other_end(end: Ended, bad_ends: BadEnds, rules: RetryRules) -> Retry | Failed:

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from longshore.contract.context import RunPaths
-from longshore.engine.job_wrapper import STARTED_SUFFIX, read_end_record
+from longshore.engine.job_wrapper import FENCE_MARKS, STARTED_SUFFIX, read_end_record
 from longshore.engine.journal.chain import first_event, lives, read_end_seal
 from longshore.engine.run.members import life_of_tag
 from longshore.errors import RunUnreadableError
@@ -123,7 +123,8 @@ def find_batch_damages(run: RunPaths) -> tuple[Damage, ...]:
         if (life_of_tag(path.stem) or 0) >= accepted:
             damages += _check_file(path, lambda path, text: check_batch_record(path, text)[1])
     for folder in _entries(run.ends, damages):
-        if (life_of_tag(folder.name) or 0) >= accepted:
+        # Of a mark, only its name counts.
+        if folder.name != FENCE_MARKS and (life_of_tag(folder.name) or 0) >= accepted:
             for path in _entries(folder, damages):
                 if path.suffix != STARTED_SUFFIX:
                     damages += _check_file(path, lambda path, _: check_end_record(path))

@@ -50,6 +50,7 @@ from longshore.model.run.event import Event, Finished, Life
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
 from longshore.model.workflow.request import Request
+from longshore.sites.limits import exceeded_ceilings
 from longshore.world.clock import Clock, SystemClock, timestamp
 from longshore.world.files.atomic import sync_file
 from longshore.world.files.disk_space import FULL_ERRORS, describe_failed_write
@@ -264,10 +265,13 @@ class EngineService(
             if by == "restart":
                 engine.restart()
             try:
-                return engine.run()
+                state = engine.run()
             except Superseded as reason:
                 _make_log_line(clock or SystemClock())(f"this engine stops: {reason}")
                 return JobState.UNKNOWN
+        # Without the lock: a restart or another command meanwhile finds no engine, and this one gives way.
+        engine.collect_late_facts()
+        return state
 
     def _start_submission(self, run: RunPaths, by: str) -> Submission:
         if by not in {"submit", "take-over"}:
@@ -319,13 +323,15 @@ class EngineService(
         """Refuse requests of jobs that can never be granted."""
         from longshore.engine.policy.change_request import change_request
 
+        source = " ".join(f"{key}={value}" for key, value in values.items())
+        settings, request = read_settings(run).executor, change_request(Request(), values)
+        for words in exceeded_ceilings(request, settings.get("ceilings") or {}):
+            raise RequestError(f"'{source}' asks for {words}", hint="Ask for less.")
         snapshot = read_snapshot(run)
         if snapshot is not None and snapshot.host != host_name():
             # The resources elsewhere are not known here.
             return
-        source = " ".join(f"{key}={value}" for key, value in values.items())
-        settings = read_settings(run).executor
-        for problem in self.request_problems(change_request(Request(), values), source, settings):
+        for problem in self.request_problems(request, source, settings):
             raise RequestError(problem.message, hint=problem.hint)
 
     def _refuse_if_alive(self, run: RunPaths) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from longshore.contract.batch import AttemptId, Urgency
@@ -12,12 +12,14 @@ from longshore.contract.executor import (
     BatchSizing,
     EndRetention,
     Executor,
+    LateFactSource,
     NewsWait,
     ProcessCleanup,
     Reprioritisable,
     ResourceProbe,
     SubmitWindow,
 )
+from longshore.model.run.event import AttemptFacts
 
 
 def probe_resources(executor: Executor) -> PingReport:
@@ -55,6 +57,16 @@ def discard_ends(executor: Executor, attempts: Iterable[AttemptId]) -> None:
     """Let the executor forget ends that are durable."""
     if isinstance(executor, EndRetention):
         executor.discard_ends(attempts)
+
+
+def take_facts(executor: Executor) -> Sequence[AttemptFacts]:
+    """Return what became known of attempts after their ends."""
+    return executor.take_facts() if isinstance(executor, LateFactSource) else ()
+
+
+def awaited_facts(executor: Executor) -> Collection[AttemptId]:
+    """Return the attempts whose facts may still arrive."""
+    return executor.awaited_facts() if isinstance(executor, LateFactSource) else ()
 
 
 def end_leftovers(executor: Executor) -> None:

@@ -22,10 +22,12 @@ from longshore.engine.journal.journal import Journal, next_life
 from longshore.engine.journal.read_journal import read_events
 from longshore.engine.policy.fast_failures import FastFailures
 from longshore.engine.run.executor_capabilities import (
+    awaited_facts,
     discard_ends,
     end_leftovers,
     free_submissions,
     reprioritise,
+    take_facts,
     wait_for_news,
 )
 from longshore.engine.run.intervention_events import (
@@ -35,6 +37,7 @@ from longshore.engine.run.intervention_events import (
     mark_order,
 )
 from longshore.engine.run.judge_end import EndJudge, forget_tasks
+from longshore.engine.run.late_facts import LateFactCollector
 from longshore.engine.run.make_scheduler import make_scheduler
 from longshore.engine.run.members import MemberBuilder, tag_prefix
 from longshore.engine.run.reused_results import make_reuse_events
@@ -59,6 +62,7 @@ from longshore.errors import RunUnreadableError
 from longshore.model.run.claim import ResourceClaim
 from longshore.model.run.event import (
     FORMAT,
+    AttemptFacts,
     Deleted,
     Ended,
     Event,
@@ -200,10 +204,21 @@ class Engine:
         finally:
             self._executor.close()
             self._sharing.release()
-            self._history.add(last=True)
+            self._history.add(last=True, awaited=awaited_facts(self._executor))
             self._journal.close()
         assert self.state.finish_event is not None
         return self.state.finish_event.state
+
+    def collect_late_facts(self) -> None:
+        """Collect what becomes known of attempts after the end of the run, for some seconds.
+
+        Called without the lock of the engine, so that a restart meanwhile is not refused.
+        """
+        try:
+            LateFactCollector(self._executor, self._journal, self._history, clock=self._clock).collect()
+        except OSError as error:
+            self._log_line(f"what some attempts used is not recorded: {error.strerror}")
+        self._history.add(last=True)
 
     def restart(self) -> int:
         """Run every job again that did not succeed or that the intervention names; return their number."""
@@ -255,6 +270,7 @@ class Engine:
         """Do one round; return whether it was the last."""
         self._notes.begin(self._pause[1] if self._is_paused else "")
         self._poll()
+        self._record_facts()
         self._apply_interventions()
         self._decide()
         self._negotiate_shares()
@@ -274,7 +290,7 @@ class Engine:
         for batch_event in batches:
             self._submit_batch(batch_event)
         self._reprioritise()
-        self._history.add()
+        self._history.add(awaited=awaited_facts(self._executor))
         # The last event may be of an earlier round, which could not write it.
         last = self.state.finish_event
         if last is not None:
@@ -343,6 +359,13 @@ class Engine:
             if self.state.is_active_attempt(job, attempt):
                 self._take_back(self.state.active[job], ((job, attempt),))
         self._find_unanswered()
+
+    def _record_facts(self) -> None:
+        """Record what became known of attempts after their ends."""
+        for facts in take_facts(self._executor):
+            if 0 <= facts.j < self.state.size:
+                self._record(facts)
+                self._polled_ends.append((facts.j, facts.a))
 
     def _discard_ends(self) -> None:
         """Let the executor discard the ends that are durable by now."""
@@ -497,6 +520,8 @@ class Engine:
         self._fast_failures.update(written)
         if type(event) is Ended and event.cause is None:
             self._history.add_success(event)
+        elif type(event) is AttemptFacts:
+            self._history.add_facts(event)
 
     def _commit(self) -> bool:
         """Make events durable, before anything is done; false if the engine must wait, as with a full disk."""

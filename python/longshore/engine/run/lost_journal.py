@@ -80,6 +80,13 @@ def find_lost_manifests(run: RunPaths) -> Iterator[Damage]:
             yield Damage(path=str(path), line=1, what=what, unknown=unknown)
 
 
+def accepted_submissions(run: RunPaths) -> frozenset[int]:
+    """Return the numbers of submissions whose lives came before an accepted loss."""
+    heads = [_read_head(path) for _, path in lives(run.journal)]
+    newest = max((number for number, head in enumerate(heads) if head and head.by == ACCEPT_LOSS), default=0)
+    return frozenset(head.s for head in heads[:newest] if head)
+
+
 def refuse_lost_manifest(run: RunPaths) -> None:
     """Refuse to start an engine with the files of an earlier submission, because those of the newest are not known.
 

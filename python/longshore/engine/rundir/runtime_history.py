@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -11,7 +11,7 @@ from longshore.engine.schedule.eta import LabelWork, estimate_eta
 from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
-from longshore.model.run.event import Ended
+from longshore.model.run.event import AttemptFacts, Ended, add_facts
 from longshore.model.run.label_history import AttemptUsage, LabelHistory
 from longshore.world.clock import Clock
 from longshore.world.runs.label_history import HistoryBusyError, add_to_history, history_folder, read_history
@@ -34,7 +34,7 @@ class RuntimeHistory:
         self._jobs = jobs
         self._clock = clock
         self._log_line = log_line
-        self._new: list[Ended] = []
+        self._new: dict[tuple[int, int], Ended] = {}
         self._added_at = clock.elapsed()
         self._has_reported_error = False
         found = read_history(identity, jobs.labels) if identity else {}
@@ -50,16 +50,26 @@ class RuntimeHistory:
             return
         self.estimates.learn(end.j, end.run_s)
         if self._identity:
-            self._new.append(end)
+            self._new[end.j, end.a] = end
 
-    def add(self, *, last: bool = False) -> None:
-        """Write new successes to the history, at most once per interval, and always when `last`."""
+    def add_facts(self, facts: AttemptFacts) -> None:
+        """Add what became known of a success that is not written yet."""
+        if end := self._new.get((facts.j, facts.a)):
+            self._new[facts.j, facts.a] = add_facts(end, facts)
+
+    def add(self, *, last: bool = False, awaited: Collection[tuple[int, int]] = ()) -> None:
+        """Write new successes to the history, at most once per interval, and always when `last`.
+
+        Those are kept of which facts are awaited.
+        """
         if not self._new:
             return
         if not last and len(self._new) < _MAX_BUFFERED and self._clock.elapsed() - self._added_at < _INTERVAL_S:
             return
         self._added_at = self._clock.elapsed()
-        new, self._new = self._new, []
+        kept = self._new.keys() & awaited if awaited else set()
+        new = [end for attempt, end in self._new.items() if attempt not in kept]
+        self._new = {attempt: self._new[attempt] for attempt in kept}
         successes = [
             AttemptUsage(
                 label=self._jobs.settings(end.j).label,
@@ -75,7 +85,7 @@ class RuntimeHistory:
             add_to_history(self._identity, successes)
         except HistoryBusyError:
             # Another run of this payload is writing.
-            self._new = new[-_MAX_BUFFERED // 2 :] if not last else []
+            self._new |= {(end.j, end.a): end for end in new[-_MAX_BUFFERED // 2 :]} if not last else {}
         except OSError as error:
             if not self._has_reported_error:
                 self._has_reported_error = True

@@ -36,7 +36,11 @@ class WaitReasonsWriter:
 
     @property
     def note(self) -> str:
-        """Message about held jobs for people; empty without any."""
+        """Message for people about jobs that are held or can never start; empty without any."""
+        return "; ".join(filter(None, (self._held_note, *hopeless_notes(self._newest, self._state.code))))
+
+    @property
+    def _held_note(self) -> str:
         held = len(self.held)
         if not held:
             return ""
@@ -48,5 +52,18 @@ class WaitReasonsWriter:
 
 def find_held_jobs(waiting: WaitReasons, code: Sequence[int]) -> frozenset[int]:
     """Return the jobs that the manager holds and that have not changed their state since it answered."""
-    named = (job for reason in waiting.held for job in waiting.reasons.get(reason, ()))
-    return frozenset(job for job in named if job < len(code) and code[job] == JobCode.PENDING)
+    return frozenset(job for reason in waiting.held for job in _waiting_jobs(waiting, reason, code))
+
+
+def hopeless_notes(waiting: WaitReasons, code: Sequence[int]) -> list[str]:
+    """Return a message per reason for jobs that can never start, with the change that mends it."""
+    numbers = {reason: len(_waiting_jobs(waiting, reason, code)) for reason in sorted(waiting.hopeless)}
+    return [
+        f"{'1 job' if number == 1 else f'{number} jobs'} can never start ({reason}): {waiting.hopeless[reason]}"
+        for reason, number in numbers.items()
+        if number
+    ]
+
+
+def _waiting_jobs(waiting: WaitReasons, reason: str, code: Sequence[int]) -> list[int]:
+    return [job for job in waiting.reasons.get(reason, ()) if job < len(code) and code[job] == JobCode.PENDING]

@@ -18,7 +18,7 @@ from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import Throttle
-from longshore.model.run.event import Failed, Finished, Retry, Submitting
+from longshore.model.run.event import Deleted, Failed, Finished, Retry, Submitting
 from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request, round_up
 
@@ -143,7 +143,7 @@ class Scheduler:
         later = self.state.delayed_sets.get(job)
         return (later[-1].request if later else None) or self.first_request_of(job)
 
-    def decide_retries(self) -> list[Retry | Failed]:
+    def decide_retries(self) -> list[Retry | Failed | Deleted]:
         """Decide about the jobs that ended badly."""
         state = self.state
         return [

@@ -12,6 +12,7 @@ from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import apply_steer
 from longshore.model.run.event import (
+    AttemptFacts,
     AttemptSucceeded,
     BriefEvent,
     Deleted,
@@ -54,6 +55,10 @@ def _sealed(state: RunState, event: Sealed) -> None:
 
 def _loss_accepted(state: RunState, event: LossAccepted) -> None:
     """Change nothing: readers of files apply the seals beside it."""
+
+
+def _attempt_facts(state: RunState, event: AttemptFacts) -> None:
+    """Change nothing: no state depends on what an attempt used."""
 
 
 def _submitting(state: RunState, event: Submitting) -> None:
@@ -125,7 +130,6 @@ def _attempt_succeeded(state: RunState, event: AttemptSucceeded) -> None:
 def _lost(state: RunState, event: Lost) -> None:
     if state.is_active_attempt(event.j, event.a):
         state.deactivate(event.j)
-        state.lost[event.j] += 1
         state.last_end = event.t
         state.end_unsuccessfully(event.j, event)
         state.release_final()
@@ -197,6 +201,7 @@ _HANDLERS: Final[dict[type, Callable[[RunState, Any], None]]] = {
     Refused: _refused,
     Started: _started,
     Ended: _ended,
+    AttemptFacts: _attempt_facts,
     AttemptSucceeded: _attempt_succeeded,
     Lost: _lost,
     Retry: _retry,

@@ -261,6 +261,8 @@ class RunState(AttemptState, ActiveInterventions):
     def end_unsuccessfully(self, job: int, event: Ended | Lost) -> None:
         """End an attempt badly; a retry is decided later, unless the job is being cancelled."""
         self.tries[job] += 1
+        if isinstance(event, Lost) or event.cause is Cause.LOST:
+            self.lost[job] += 1
         if isinstance(event, Ended) and event.cause in COUNTED_CAUSES:
             self.cause_counts[job, event.cause] = self.cause_counts.get((job, event.cause), 0) + 1
         if job in self.cancelling:

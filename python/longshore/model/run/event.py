@@ -174,6 +174,18 @@ class Ended(_Numbered, frozen=True, kw_only=True, gc=False, tag="ended"):
     extra: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 
+class AttemptFacts(_Numbered, frozen=True, kw_only=True, gc=False, tag="facts"):
+    """Facts of an attempt that ended, which its workload manager knew only later; ``None`` where it told none."""
+
+    j: int
+    a: int
+    queue_s: float | None = None
+    """As in `Ended`."""
+    cpu_s: float | None = None
+    rss_b: int | None = None
+    extra: Mapping[str, str] = msgspec.field(default_factory=dict)
+
+
 class Lost(_Numbered, frozen=True, kw_only=True, gc=False, tag="lost"):
     """An attempt is lost: its outcome cannot be known."""
 
@@ -226,6 +238,8 @@ class Deleted(_Numbered, frozen=True, kw_only=True, gc=False, tag="deleted"):
     jobs: tuple[int, ...]
     order: str = ""
     """As in `Steer`."""
+    why: str = ""
+    """What the workload manager says of a removal that no order asked for."""
 
 
 class Restarted(_Numbered, frozen=True, kw_only=True, gc=False, tag="restarted"):
@@ -256,6 +270,7 @@ Event: TypeAlias = (
     | Refused
     | Started
     | Ended
+    | AttemptFacts
     | Lost
     | Retry
     | Failed
@@ -264,6 +279,17 @@ Event: TypeAlias = (
     | Restarted
     | Finished
 )
+
+
+def add_facts(end: Ended, facts: AttemptFacts) -> Ended:
+    """Return the end of an attempt with the facts that came later."""
+    return msgspec.structs.replace(
+        end,
+        queue_s=end.queue_s if facts.queue_s is None else facts.queue_s,
+        cpu_s=end.cpu_s if facts.cpu_s is None else facts.cpu_s,
+        rss_b=end.rss_b if facts.rss_b is None else facts.rss_b,
+        extra={**facts.extra, **end.extra},
+    )
 
 
 class AttemptSucceeded(msgspec.Struct, frozen=True, gc=False):

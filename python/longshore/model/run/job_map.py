@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from longshore.model.run.event import (
+    AttemptFacts,
     Deleted,
     Ended,
     Event,
@@ -100,6 +101,7 @@ _TRANSLATIONS: Final[dict[type, Callable[[Any, JobMap], Event | None]]] = {
     Refused: _refused,
     Started: _attempt,
     Ended: _attempt,
+    AttemptFacts: _attempt,
     Lost: _attempt,
     Retry: _attempt,
     Failed: _attempt,

@@ -123,6 +123,21 @@ class Retries(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     newest: tuple[JobFailure, ...] = ()
 
 
+class RemovedJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job that a person removed from the workload manager; `reason` is what the manager says of it."""
+
+    name: str
+    label: str
+    reason: str
+
+
+class Removals(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Jobs that a person removed from the workload manager: their number, and those that were removed last."""
+
+    jobs: int = 0
+    newest: tuple[RemovedJob, ...] = ()
+
+
 class ExitCodes(msgspec.Struct, frozen=True, kw_only=True):
     """Exit codes of a label's jobs that failed or are held by the workload manager.
 
@@ -161,6 +176,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
         Seconds it has run, or ran, without the time between an end and a restart; ``None`` before its first start.
     left_s
         Lower and upper estimate of the seconds left; ``None`` if unknown.
+    hopeless_jobs
+        Jobs of a live run that the workload manager can never start as they are: while there are any, it has no end.
     running
         The longest-running jobs, the longest first.
     waits
@@ -175,12 +192,15 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
         The jobs that failed last, the newest first.
     retries
         Jobs of a live run whose newest attempt failed, and that are retried.
+    removals
+        Jobs that a person removed from the workload manager.
     labels
         Run times and memory, per label.
     """
 
     elapsed_s: float | None = None
     left_s: tuple[float, float] | None = None
+    hopeless_jobs: int = 0
     running: tuple[RunningJob, ...] = ()
     waits: tuple[str, ...] = ()
     failures: tuple[Failure, ...] = ()
@@ -188,6 +208,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     exit_codes: Mapping[str, ExitCodes] = msgspec.field(default_factory=dict)
     last_failures: tuple[JobFailure, ...] = ()
     retries: Retries = Retries()
+    removals: Removals = Removals()
     labels: Mapping[str, LabelSummary] = msgspec.field(default_factory=dict)
 
 

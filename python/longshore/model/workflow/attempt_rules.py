@@ -18,12 +18,15 @@ class RetryOn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         Regular expression, searched for in the end of the log.
     only
         Whether no other end is retried.
+    operator
+        Whether a job is retried that a person removed from its workload manager.
     """
 
     exit: tuple[int, ...] = ()
     signal: tuple[int, ...] = ()
     log: str | None = None
     only: bool = False
+    operator: bool = False
 
 
 class RequestGrowth(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

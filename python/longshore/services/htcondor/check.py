@@ -64,7 +64,7 @@ KEY_EFFECTS: Final = {
     "resumeTasks": "a variable in environment",
     "retryDelay": "periodic_release, for holds; other ends are retried at once",
     "retryDelayMax": "periodic_release, for holds",
-    "retryOn": "retry_until, for exit codes and signals",
+    "retryOn": "retry_until, for exit codes and signals; RETRY of the DAG, for removals by a person",
     "retryUnlessExit": "retry_until",
     "retryUnstartable": "retry_until, periodic_release and periodic_remove",
     "setup": "lines before the command",

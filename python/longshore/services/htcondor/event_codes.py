@@ -38,6 +38,8 @@ class JobStatusCode(IntEnum):
 
 USER_HOLD: Final = 1
 """Hold code of a user's hold."""
+CANCEL_REASON: Final = "longshore cancel"
+"""Reason of removals that Longshore orders."""
 BY_HAND: Final = (USER_HOLD, 15, 16)
 """Hold codes that are intended or pass by themselves: by a user, submitted on hold, spooling files."""
 

@@ -43,6 +43,8 @@ class DagSubmission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Requests that a restart changes."""
     retries: dict[int, int] = {}
     """Retries by DAGMan itself, for the jobs that have any."""
+    removal_retries: dict[int, int] = {}
+    """Retries by DAGMan itself after a person removed the job, for the jobs that have any."""
     folder: str = ""
     """Folder that has its ``wms/``, relative to the run directory; empty for the run directory itself."""
 

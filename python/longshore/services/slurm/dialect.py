@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
+from longshore.batch.cluster_names import Association, PartitionState, Qos
 from longshore.batch.dialect import (
     SHORT_S,
     SUBMIT_S,
@@ -14,21 +15,28 @@ from longshore.batch.dialect import (
     EngineJobSpec,
     ProgramCall,
     Programs,
+    Question,
     SubmissionReply,
 )
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
 from longshore.batch.records import BatchRecord
+from longshore.contract.batch import Batch
 from longshore.contract.context import RunPaths, Unreachable
-from longshore.services.slurm.commands import parse
+from longshore.model.values import YamlValue
+from longshore.model.workflow.allocation import Allocation
+from longshore.services.slurm.commands import parse, parse_cluster
 from longshore.services.slurm.commands.states import STATES
-from longshore.services.slurm.render.batch_script import ScriptWriter
+from longshore.services.slurm.render.batch_script import ScriptWriter, allocations
 from longshore.services.slurm.render.dependencies import dependency_value
 from longshore.services.slurm.render.engine_script import engine_script
+from longshore.services.slurm.render.nice import scale
+from longshore.services.slurm.render.sbatch_options import check_names
 from longshore.world.processes.shell import ProgramResult
 
 _SLURM_VARIABLE: Final = re.compile(r"(SLURM|SBATCH|SQUEUE|SACCT|SCANCEL|SALLOC|SRUN|SINFO|PMI|PMIX)_?\w*")
 _KEPT_VARIABLES: Final = frozenset({"SLURM_CONF"})
 """Variables of an enclosing job or of the user's settings that still reach Slurm's programs."""
+_SHOW_ACCOUNTS: Final = ("sacctmgr", "--noheader", "--parsable2", "show")
 _IDS_PER_CALL: Final = 400
 """Ids on one command line: few enough for limits of the kernel or of a site's wrapper."""
 _TASKS_PER_CALL: Final = 100
@@ -70,9 +78,24 @@ class SlurmDialect(DependencyDialect):
 
     # ----------------------------------------------------------------------------------------------------- submit
 
-    def scripts(self, run: RunPaths, settings: Mapping[str, object], facts: ClusterFacts | None) -> BatchScripts:
+    def check_site(self, own: Mapping[str, YamlValue]) -> None:
+        """Raise `ConfigError` or `ValueError` for an invalid setting of the site."""
+        check_names(own)
+        scale(own)
+
+    def check_job(self, own: Mapping[str, YamlValue]) -> None:
+        """Raise `ConfigError` for an invalid setting of jobs."""
+        check_names(own)
+
+    def allocations(self, batch: Batch, settings: Mapping[str, object]) -> tuple[Allocation, ...]:
+        """Return what each component of a batch's jobs asks for."""
+        return allocations(settings, batch)
+
+    def scripts(
+        self, run: RunPaths, settings: Mapping[str, object], template: str, facts: ClusterFacts | None
+    ) -> BatchScripts:
         """Return the writer of a run's scripts."""
-        return ScriptWriter(run, settings, facts)
+        return ScriptWriter(run, settings, template, facts)
 
     def engine_script(self, spec: EngineJobSpec, run: RunPaths, settings: Mapping[str, object], template: str) -> str:
         """Render the script of the engine's job."""
@@ -118,7 +141,13 @@ class SlurmDialect(DependencyDialect):
         """Return what scontrol answered on a task."""
         if answer.ok:
             return parse.shown_row(task, answer.out)
-        return None if "Invalid job id" in answer.err else Unreachable(why=answer.why)
+        return None if parse.is_unknown_job(f"{answer.err}\n{answer.out}") else Unreachable(why=answer.why)
+
+    def parse_shown_array(self, answer: ProgramResult) -> Mapping[TaskId, AccountRow] | Unreachable:
+        """Return what scontrol answered on an array."""
+        if answer.ok:
+            return parse.shown_rows(answer.out)
+        return {} if parse.is_unknown_job(f"{answer.err}\n{answer.out}") else Unreachable(why=answer.why)
 
     def accounting_fields_call(self) -> ProgramCall:
         """Return the call that lists the fields of this version's sacct."""
@@ -151,6 +180,33 @@ class SlurmDialect(DependencyDialect):
             f"--delimiter={parse.SEPARATOR}",
             f"--format={','.join(fields)}",
             *self._cluster_option,
+        )
+
+    # ------------------------------------------------------------------------------------------------------- ping
+
+    def version_question(self) -> Question[str]:
+        """Return the question for sbatch's version."""
+        return Question(ProgramCall(("sbatch", "--version")), lambda text: (text.split() or [""])[-1])
+
+    def partitions_question(self) -> Question[Mapping[str, PartitionState]]:
+        """Return the question for the partitions."""
+        return Question(self.query_call("scontrol", "--oneliner", "show", "partition"), parse_cluster.parse_partitions)
+
+    def accounts_question(self, user: str, facts: ClusterFacts) -> Question[Sequence[Association]]:
+        """Return the question for the user's associations."""
+        who = (f"user={user}", *([f"cluster={facts.name}"] if facts.name else []))
+        words = (*_SHOW_ACCOUNTS, "associations", *who, f"format={parse_cluster.ASSOCIATION_FIELDS}")
+        return Question(ProgramCall(words), parse_cluster.parse_associations)
+
+    def qos_question(self) -> Question[Mapping[str, Qos]]:
+        """Return the question for the QOS."""
+        words = (*_SHOW_ACCOUNTS, "qos", f"format={parse_cluster.QOS_FIELDS}")
+        return Question(ProgramCall(words), parse_cluster.parse_qos)
+
+    def capacity_question(self) -> Question[Mapping[str, int] | None]:
+        """Return the question for the sizes of nodes."""
+        return Question(
+            self.query_call("sinfo", "--noheader", "--Node", "--format=%c|%m"), parse_cluster.parse_capacity
         )
 
     # -------------------------------------------------------------------------------------------------------- act

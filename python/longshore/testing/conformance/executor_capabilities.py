@@ -14,6 +14,7 @@ from longshore.contract.executor import (
     BatchSizing,
     EndRetention,
     HostBound,
+    LateFactSource,
     NewsWait,
     ProcessCleanup,
     Reprioritisable,
@@ -116,6 +117,35 @@ class ReprioritisableConformance(ExecutorTestCase):
             assert driver.wait_for_end(member).exit == 0
 
 
+class LateFactSourceConformance(ExecutorTestCase):
+    """Executors that know facts of attempts only after their ends."""
+
+    capability: ClassVar[type] = LateFactSource
+
+    def test_facts_are_of_attempts_that_ended(self, make_executor: MakeExecutor, run: RunPaths) -> None:
+        with self.open_driver(make_executor, run) as driver:
+            executor = driver.executor
+            assert isinstance(executor, LateFactSource)
+            members = [driver.member("true") for _ in range(2)]
+            assert not executor.take_facts()
+            assert not executor.awaited_facts()
+            driver.run_members(*members)
+            ended = {(member.job, member.attempt) for member in members}
+            found = _take_all_facts(executor, self.timeout_s)
+            assert ended.issuperset(found)
+            assert len(found) == len(set(found)), "facts were returned twice"
+
+
+def _take_all_facts(executor: LateFactSource, timeout_s: float) -> list[tuple[int, int]]:
+    """Take facts until none are awaited; return the attempts that they are of."""
+    deadline = time.monotonic() + timeout_s
+    found: list[tuple[int, int]] = []
+    while executor.awaited_facts() and time.monotonic() < deadline:
+        found += [(facts.j, facts.a) for facts in executor.take_facts()]
+        time.sleep(0.1)
+    return found
+
+
 class EndRetentionConformance(ExecutorTestCase):
     """Executors that keep the ends of attempts until the engine has recorded them."""
 
@@ -129,6 +159,8 @@ class EndRetentionConformance(ExecutorTestCase):
         with self.open_driver(make_executor, run, 2) as driver:
             assert isinstance(driver.executor, EndRetention)
             assert driver.wait_for_end(member).exit == 3
+            if isinstance(driver.executor, LateFactSource):
+                _take_all_facts(driver.executor, self.timeout_s)
             driver.executor.discard_ends([attempt])
         with self.open_driver(make_executor, run, 3) as driver:
             other = driver.member("true")

@@ -13,6 +13,7 @@ from shlex import quote
 from typing import ClassVar
 
 from longshore.contract.capabilities import (
+    AllocationReader,
     Amendable,
     BackendOptions,
     BriefEvents,
@@ -37,6 +38,9 @@ from longshore.contract.service import WmsService
 from longshore.engine.journal.read_journal import read_events as read_journal
 from longshore.errors import ConfigError
 from longshore.model.run.states import JobState
+from longshore.model.workflow.allocation import total_request
+from longshore.model.workflow.job import JobSettings
+from longshore.model.workflow.request import MIB, Request
 from longshore.testing.conformance.executor_driver import HOSTILE_VALUES, assert_no_heartbeat, heartbeat_line
 from longshore.testing.conformance.service_test_case import (
     ServiceTestCase,
@@ -402,3 +406,18 @@ class BackendOptionsConformance(ServiceTestCase):
 def _waiting_line(begun: Path, go: Path) -> str:
     """Return a line of shell that makes one file, and waits for another."""
     return f"touch {quote(str(begun))}; while ! test -e {quote(str(go))}; do sleep 0.05; done"
+
+
+class AllocationReaderConformance(ServiceTestCase):
+    """Services that count what jobs ask for in the workload manager's own words."""
+
+    capability: ClassVar[type] = AllocationReader
+
+    def test_a_request_is_counted(self, service: WmsService, scratch: Path) -> None:
+        assert isinstance(service, AllocationReader)
+        ctx = self.context(service, scratch / "run")
+        request = Request(cpus=3, memory_b=500 * MIB, walltime_s=600.0)
+        job = JobSettings(label="job", request=request)
+        asked = total_request(service.allocations(job, ctx.settings.get("executor", {})))
+        assert (asked.cpus, asked.walltime_s) == (3, 600.0)
+        assert asked.memory_b in (None, 500 * MIB)

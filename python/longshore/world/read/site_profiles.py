@@ -59,6 +59,10 @@ class ProfileHead(msgspec.Struct, frozen=True, kw_only=True):
     title: str = ""
 
 
+_MAX_NAME_B: Final = 255 - len(".yaml")
+"""Longest name of a profile, in bytes, that file systems can hold."""
+
+
 class SitePath:
     """Search path of site profiles.
 
@@ -86,7 +90,7 @@ class SitePath:
 
     def find(self, name: str) -> SiteFile | None:
         """Find the strongest profile of a name; installed packages are searched only when needed."""
-        if not name or "/" in name or "\0" in name or name.startswith("."):
+        if not name or "/" in name or "\0" in name or name.startswith(".") or len(os.fsencode(name)) > _MAX_NAME_B:
             return None
         for place, folder in self.folders():
             path = folder / f"{name}.yaml"

@@ -14,7 +14,7 @@ from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import AttemptSucceeded, BriefEvent, Started
-from longshore.services.htcondor.events.dag_jobs import DagNodes
+from longshore.services.htcondor.events.dag_jobs import DagNodes, NodeRetries
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.events.log_reader import UserLog
 from longshore.services.htcondor.events.to_brief_events import BriefEventBuilder
@@ -50,7 +50,7 @@ class Run:
         """What the log leaves behind, once DAGMan is over unless ``is_removed`` is left out."""
         phases = JobPhases(len(self.parents))
         nodes = DagNodes(len(self.parents), final=self.final)
-        builder = EventBuilder(phases, nodes=nodes, retries=self.retry_times)
+        builder = EventBuilder(phases, nodes=nodes, retries=NodeRetries(self.retry_times))
         log = UserLog(self.log)
         news: list[BriefEvent] = []
         if short:

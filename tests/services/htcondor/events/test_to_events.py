@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.services.htcondor.log_records import BY_HAND, BY_RULE, ENDED, HELD, OOM, REQUEUED, WITH_DAG, RecordedRun
 
-from longshore.model.run.event import Ended, Failed, Lost, Retry, Started, Steer
+from longshore.model.run.event import Deleted, Ended, Failed, Lost, Retry, Started, Steer
 from longshore.model.run.states import Cause, JobState
-from longshore.services.htcondor.events.dag_jobs import DagNodes
+from longshore.services.htcondor.events.dag_jobs import DagNodes, NodeRetries
 from longshore.services.htcondor.events.job_phases import SavedJobPhases
 from longshore.services.htcondor.events.log_reader import UserLog
 from longshore.services.htcondor.events.to_events import EventBuilder
@@ -22,7 +22,7 @@ DATA = Path(__file__).resolve().parents[3] / "data" / "htcondor"
 
 def test_captured_log_of_every_kind_of_end() -> None:
     told = RecordedRun(8, final=True, chain=False)
-    told.builder = EventBuilder(told.phases, nodes=DagNodes(8, final=True), retries={1: 1})
+    told.builder = EventBuilder(told.phases, nodes=DagNodes(8, final=True), retries=NodeRetries({1: 1}))
     for record in UserLog(DATA / "mixed.nodes.log").read_records():
         told.apply(told.builder.convert(record))
     told.finish()
@@ -62,6 +62,15 @@ def test_a_removed_dag_is_a_cancelled_run_whose_final_job_ran() -> None:
 def test_why_an_attempt_lost_its_machine(said: bytes, cause: Cause) -> None:
     told = RecordedRun().submit("j0", 5).start(5).take(4, 5, b"Job was evicted. " + said)
     assert [event.cause for event in told.events if isinstance(event, Ended)] == [cause]
+
+
+@pytest.mark.parametrize(("code", "lost", "preempted"), [(b"1008", 1, 0), (b"1018", 0, 1)])
+def test_an_attempt_that_lost_its_machine_spends_none_of_the_retries(code: bytes, lost: int, preempted: int) -> None:
+    """HTCondor starts it again without a retry of DAGMan."""
+    told = RecordedRun().submit("j0", 5).start(5).take(4, 5, b"Job was evicted. Code " + code + b" Subcode 0")
+    state = told.state
+    assert (state.tries[0], state.lost[0]) == (1, lost)
+    assert state.cause_counts.get((0, Cause.PREEMPTED), 0) == preempted
 
 
 def test_a_chain_that_succeeds() -> None:
@@ -170,6 +179,35 @@ def test_removed_by_hand_in_each_state() -> None:
     assert RecordedRun().submit("j0", 5).start(5).take(4, 5, OOM).take(9, 5, BY_HAND).shown == "DELETED PRUNED"
     told = RecordedRun().submit("j0", 5).take(9, 5, BY_HAND)
     assert told.phases.attempts[0] == told.state.attempts[0] == 0
+
+
+def test_who_removed_a_job_by_hand_is_told() -> None:
+    told = RecordedRun().submit("j0", 5).start(5).take(9, 5, BY_HAND)
+    assert [event.why for event in told.events if isinstance(event, Deleted)] == [BY_HAND.decode().split("\n\t")[1]]
+    ordered = b"Job was aborted.\n\tlongshore cancel (by user ann)"
+    told = RecordedRun().submit("j0", 5).start(5).take(9, 5, ordered)
+    assert [event.why for event in told.events if isinstance(event, Deleted)] == [""]
+
+
+def test_a_job_removed_by_hand_runs_again_where_dagman_retries_that() -> None:
+    removed = RecordedRun(removals=1).submit("j0", 5).start(5).take(9, 5, BY_HAND)
+    assert removed.submit("j0", 6).start(6).end(6).shown == "SUCCEEDED READY"
+    assert [(event.a, event.cause) for event in removed.events if isinstance(event, Retry)] == [(2, Cause.CANCELLED)]
+    # As of a job that ran: its end is an eviction, and then it is removed.
+    evicted = RecordedRun(removals=1).submit("j0", 5).start(5).take(4, 5, b"Code 1023 Subcode 0\n\tReason: x")
+    assert evicted.take(9, 5, BY_HAND).submit("j0", 6).start(6).end(6).shown == "SUCCEEDED READY"
+    assert not evicted.of(Deleted)
+    waiting = RecordedRun(removals=1).submit("j0", 5).take(9, 5, BY_HAND).submit("j0", 6).start(6).end(6)
+    assert waiting.shown == "SUCCEEDED READY"
+    held = RecordedRun(removals=1).submit("j0", 5).start(5).take(12, 5, HELD).take(9, 5, BY_HAND)
+    assert held.submit("j0", 6).start(6).end(6).shown == "SUCCEEDED READY"
+
+
+def test_the_last_removal_and_ends_of_another_kind_are_final_where_only_removals_are_retried() -> None:
+    twice = RecordedRun(removals=1).submit("j0", 5).start(5).take(9, 5, BY_HAND).submit("j0", 6).take(9, 6, BY_HAND)
+    assert twice.shown == "DELETED PRUNED"
+    assert RecordedRun(removals=1).submit("j0", 5).start(5).take(9, 5, BY_RULE).shown == "FAILED PRUNED"
+    assert RecordedRun(removals=1).submit("j0", 5).start(5).end(5, 3).shown == "FAILED PRUNED"
 
 
 def test_removed_with_its_dag_is_a_cancelled_run() -> None:

@@ -127,6 +127,26 @@ def test_retried_jobs_are_not_over(tmp_path: Path) -> None:
     assert gate.is_open()
 
 
+@pytest.mark.parametrize(
+    ("kind", "rest", "is_open"),
+    [
+        (9, "was aborted.\n\tvia condor_rm (by user ann)", False),
+        (9, "was aborted.\n\tlongshore cancel (by user ann)", True),
+        (9, "was aborted.\n\tThe job attribute PeriodicRemove expression 'x' evaluated to TRUE", True),
+        (5, "terminated.\n\t(1) Normal termination (return value 1)", True),
+        (5, "terminated.\n\t(0) Abnormal termination (signal 9)", True),
+    ],
+)
+def test_where_only_removals_by_a_person_are_retried_other_ends_are_final(
+    tmp_path: Path, kind: int, rest: str, *, is_open: bool
+) -> None:
+    folder = Folder(tmp_path, overrides="RETRY j1 1 UNLESS-EXIT 201\nRETRY j2 1 UNLESS-EXIT 201\n")
+    for node in ("j1", "j2"):
+        folder.log(0, node)
+        folder.log(kind, node, rest)
+    assert BarrierFollower("g0", tmp_path).is_open() == is_open
+
+
 def test_done_jobs_are_not_waited_for(tmp_path: Path) -> None:
     Folder(tmp_path)
     for number, done in ((1, "j0"), (2, "j2")):

@@ -43,13 +43,14 @@ def test_a_barrier_is_done_when_all_its_jobs_are() -> None:
 
 
 def test_retries_by_dagman() -> None:
-    assert parse_retries(DAG.splitlines(), 4) == {1: 3, 3: 1}
+    assert parse_retries(DAG.splitlines(), 4) == ({1: 3, 3: 1}, {})
 
 
 def test_included_files_belong_to_it(tmp_path: Path) -> None:
     (tmp_path / "run.dag").write_text(DAG, "utf-8")
     (tmp_path / "overrides.dag").write_text("RETRY j0 7\n", "utf-8")
-    assert parse_retries(dag_lines(tmp_path / "run.dag"), 4) == {0: 7, 1: 3, 3: 1}
+    assert parse_retries(["RETRY j0 1 UNLESS-EXIT 201", "RETRY j1 2 UNLESS-EXIT 2"], 4) == ({1: 2}, {0: 1})
+    assert parse_retries(dag_lines(tmp_path / "run.dag"), 4) == ({0: 7, 1: 3, 3: 1}, {})
 
 
 @given(st.data())

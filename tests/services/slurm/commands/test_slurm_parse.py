@@ -17,12 +17,14 @@ from longshore.services.slurm.commands.parse import (
     cluster_facts,
     exit_status,
     gathered_rows,
+    is_unknown_job,
     parse_bytes,
     parse_duration,
     parse_time,
     queue_rows,
     read_submit_reply,
     shown_row,
+    shown_rows,
     stored_fields,
     submitted_id,
     task_ids,
@@ -201,7 +203,7 @@ def test_the_fields_that_are_kept_are_those_of_the_page() -> None:
     rows = gathered_rows(text)
     assert list(rows) == [TaskId(9, 1)]
     row = rows[TaskId(9, 1)]
-    assert row.gathered == {name: value for name, value in values.items() if name != "ReqGRES"}
+    assert row.gathered == values | {"ReqGRES": ""}
     assert (row.queue_s, row.peak_memory_b) == (10.0, 9 << 20)
 
 
@@ -221,8 +223,20 @@ def test_fields_that_a_version_does_not_have_are_not_asked_for() -> None:
     rows = gathered_rows(
         account(("2", "2", "COMPLETED", "0:0", "", "", "3", "", "", "", "", "", "test", "")), ["Account", "X"]
     )
-    assert rows[TaskId(2)].gathered == {"Account": "test"}
+    assert rows[TaskId(2)].gathered == {"Account": "test", "ConsumedEnergyRaw": "", "ReqGRES": ""}
     assert rows[TaskId(2)].queue_s is None
+
+
+def test_requested_generic_resources_are_told_by_versions_without_a_field_of_their_own() -> None:
+    own = ("2", "2", "COMPLETED", "0:0", "", "", "3", "", "", "", "", "")
+    asked = "billing=2,cpu=2,gres/gpu:a100=2,gres/nic=1,mem=1G,node=1"
+    gathered = gathered_rows(account((*own, asked, "70", "/x")), ["ReqTRES", "ConsumedEnergyRaw", "WorkDir"])
+    assert gathered[TaskId(2)].gathered == {
+        "ReqTRES": asked,
+        "ReqGRES": "gpu:a100:2,nic:1",
+        "ConsumedEnergyRaw": "70",
+        "WorkDir": "/x",
+    }
 
 
 def test_what_the_controller_shows() -> None:
@@ -299,3 +313,83 @@ def test_numbers_beyond_all_bounds_are_none() -> None:
     assert parse_bytes(f"{'9' * 18}E") is None, "no document holds it"
     assert parse_duration(f"{MANY_DIGITS}:00:01") is None
     assert cluster_facts(f"MaxArraySize = {MANY_DIGITS}\nMinJobAge = {MANY_DIGITS} sec").max_array is None
+
+
+# --------------------------------------------------------------------------------------------------- pending arrays
+
+
+def expression(indices: list[int]) -> str:
+    """Write ascending indices as Slurm does: runs as ``a-b``."""
+    spans: list[list[int]] = []
+    for index in indices:
+        if spans and index == spans[-1][1] + 1:
+            spans[-1][1] = index
+        else:
+            spans.append([index, index])
+    return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+
+
+@given(st.sets(st.integers(0, 5000), min_size=1, max_size=60), st.sampled_from(["", "%1", "%250"]))
+def test_every_form_of_a_pending_array_stands_for_its_tasks(indices: set[int], limit: str) -> None:
+    text = f"29_[{expression(sorted(indices))}{limit}]"
+    assert [str(task) for task in task_ids(text)] == [f"29_{index}" for index in sorted(indices)]
+
+
+@given(st.integers(0, 900), st.integers(1, 40), st.integers(1, 9), st.sampled_from(["", "%2"]))
+def test_an_array_with_a_step_stands_for_its_tasks(first: int, number: int, step: int, limit: str) -> None:
+    indices = range(first, first + number * step, step)
+    text = f"29_[{first}-{indices[-1]}:{step}{limit}]"
+    assert [task.index for task in task_ids(text)] == list(indices)
+
+
+@given(st.sets(st.integers(0, 5000), min_size=2, max_size=60), st.integers(4, 64))
+def test_an_expression_cut_short_names_no_task_that_is_not_in_it(indices: set[int], length: int) -> None:
+    whole = expression(sorted(indices))
+    shown = whole if len(whole) <= length - 3 else f"{whole[: length - 4]}..."
+    tasks = list(task_ids(f"29_[{shown}]"))
+    assert {task.index for task in tasks} - {None} <= indices
+    assert (TaskId(29) in tasks) is shown.endswith("...")
+
+
+def test_tasks_that_share_a_line_of_accounting_get_a_row_each() -> None:
+    fields = dict.fromkeys(ACCOUNT_FIELDS, "") | {
+        "JobID": "3_[1,3-4]", "JobIDRaw": "3", "State": "CANCELLED by 0", "ExitCode": "0:0"
+    }  # fmt: skip
+    rows = account_rows(SEPARATOR.join(fields[name] for name in ACCOUNT_FIELDS))
+    assert {str(task): row.state for task, row in rows.items()} == dict.fromkeys(("3_1", "3_3", "3_4"), "CANCELLED")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "slurm_load_jobs error: Invalid job id specified",
+        "Job 2_0 not found",
+        "Job 41 not found",
+        "Job 12+1 not found",
+        "Job ID 41 not found",
+        "Invalid job_id 41",
+        "scontrol: Job 2_[1-4] not found",
+    ],
+)
+def test_the_controller_says_in_many_words_that_it_has_no_such_job(said: str) -> None:
+    assert is_unknown_job(said)
+
+
+@pytest.mark.parametrize(
+    "said", ["", "slurm_load_jobs error: Unable to contact slurm controller", "scontrol: command not found"]
+)
+def test_a_controller_in_trouble_says_nothing_of_a_job(said: str) -> None:
+    assert not is_unknown_job(said)
+
+
+def test_an_array_is_shown_with_a_line_per_task() -> None:
+    rows = shown_rows(
+        "JobId=40 ArrayJobId=29 ArrayTaskId=3 JobName=a JobState=FAILED Reason=NonZeroExitCode ExitCode=3:0\n"
+        "JobId=29 ArrayJobId=29 ArrayTaskId=5-6%2 JobName=a JobState=PENDING Reason=Priority ExitCode=0:0\n"
+        "Job 2_0 not found\n"
+    )
+    assert {str(task): (row.state, row.exit) for task, row in rows.items()} == {
+        "29_3": ("FAILED", 3), "29_5": ("PENDING", 0), "29_6": ("PENDING", 0)
+    }  # fmt: skip
+    (folded,) = shown_rows("JobId=2 ArrayJobId=2 ArrayTaskId=4294967294 JobName=arr JobState=CANCELLED\n")
+    assert folded == TaskId(2)

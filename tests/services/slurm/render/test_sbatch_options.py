@@ -12,10 +12,8 @@ from longshore.model.values import YamlValue
 from longshore.model.workflow.request import MIB, Request
 from longshore.services.slurm.render.backend_options import BACKEND_HELP, backend_options
 from longshore.services.slurm.render.sbatch_options import (
-    PartitionRow,
     check_names,
     components,
-    partition_for,
     raw_options,
 )
 
@@ -140,30 +138,6 @@ def test_a_misspelling_is_answered_with_the_name_meant() -> None:
     with pytest.raises(ConfigError) as caught:
         check_names({"parttion": "x"})
     assert "'partition'" in caught.value.hint
-
-
-TABLE: tuple[PartitionRow, ...] = (
-    {"name": "short", "cpus": 64, "memory": "240 GiB", "walltime": "4:00:00"},
-    {"name": "gpu", "cpus": 32, "memory": "240 GiB", "resources": {"gpus": 4}},
-    {"name": "large", "cpus": 128, "memory": "480 GiB", "walltime": "2-00:00:00"},
-)
-
-
-@pytest.mark.parametrize(
-    ("request_", "name"),
-    [
-        (Request(), "short"),
-        (Request(walltime_s=5 * 3600), "large"),
-        (Request(memory_b=300 * 1024 * MIB), "large"),
-        (Request(resources={"gpus": 1}), "gpu"),
-        (Request(cpus=20, walltime_s=3 * 86400), "gpu"),
-        (Request(cpus=200), None),
-        (Request(resources={"gpus": 8}), None),
-    ],
-)
-def test_the_first_partition_that_can_hold_a_job(request_: Request, name: str | None) -> None:
-    row = partition_for(request_, TABLE)
-    assert (row["name"] if row else None) == name
 
 
 def test_raw_lines_keep_their_order_and_lose_their_mark() -> None:

@@ -13,6 +13,7 @@ from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.errors import SubmissionRefusedError, UnreachableError
 from longshore.model.run.event import Steer
 from longshore.services.htcondor.control import not_in_queue
+from longshore.services.htcondor.event_codes import CANCEL_REASON
 from longshore.services.htcondor.node_names import FINAL_NODE
 from longshore.services.htcondor.schedd.client import CondorClient
 from longshore.services.htcondor.schedd.query import parse_pass_thru
@@ -23,7 +24,7 @@ _GONE_S: Final = 20.0
 """Seconds to wait for removed jobs to leave the queue; a final job is not waited for."""
 _POLL_S: Final = 0.1
 _START_S: Final = 15.0
-_REASON: Final = "longshore cancel"
+_REASON: Final = CANCEL_REASON
 
 
 def cancel_run(

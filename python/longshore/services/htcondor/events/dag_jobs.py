@@ -8,6 +8,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, TypeVar
 
+import msgspec
+
 from longshore.contract.context import Mark, RunPaths
 from longshore.contract.service import StaleMarkError
 from longshore.engine.rundir.job_table import JobTable, read_header
@@ -29,6 +31,13 @@ _MAX_DIGITS: Final = 9
 _PREFIX_END: Final = "/"
 
 _ValueT = TypeVar("_ValueT")
+
+
+class NodeRetries(msgspec.Struct, frozen=True):
+    """Number of retries by DAGMan itself per job that has any: after all failures, or after removals by a person."""
+
+    failures: Mapping[int, int] = msgspec.field(default_factory=dict)
+    removals: Mapping[int, int] = msgspec.field(default_factory=dict)
 
 
 class DagNodes:
@@ -108,6 +117,10 @@ class DagJobs:
             return values
         known = self.job_map.jobs
         return {known[job]: value for job, value in values.items() if job in known}
+
+    def node_retries(self, submission: DagSubmission) -> NodeRetries:
+        """Return the retries by DAGMan itself, by the newest numbers."""
+        return NodeRetries(self.renumber(submission.retries), self.renumber(submission.removal_retries))
 
     def earlier_requests(self) -> dict[int, Request]:
         """Requests of the workflow that the DAG was made from, by the newest numbers; empty if that is the newest."""

@@ -341,7 +341,7 @@ class LogEventSource:
             builder = EventBuilder(
                 self._phases_so_far(),
                 nodes=jobs.nodes,
-                retries=jobs.renumber(submissions[number - 1].retries),
+                retries=jobs.node_retries(submissions[number - 1]),
                 requests=self._dags.requests_in(submissions[:number]),
                 unconfirmed_cancel=self._unconfirmed_cancel(number),
                 no_retry=NoRetryReasons(jobs).of,

@@ -10,7 +10,7 @@ import msgspec
 
 from longshore.model.run.states import Cause
 from longshore.model.workflow.request import MIB
-from longshore.services.htcondor.event_codes import cause_of_hold
+from longshore.services.htcondor.event_codes import CANCEL_REASON, cause_of_hold
 
 _MAX_DIGITS: Final = 9
 """Digits of the largest amount of memory in MiB."""
@@ -181,6 +181,12 @@ def is_removed_by_rule(why: str) -> bool:
 def is_removed_with_dag(why: str) -> bool:
     """Whether a job was removed because its DAGMan was."""
     return "OtherJobRemoveRequirements" in why or why.startswith("DAG Removed")
+
+
+def is_removed_by_person(why: str) -> bool:
+    """Whether a person removed a job, and with other tools than Longshore."""
+    is_order = CANCEL_REASON in why
+    return not (is_order or is_removed_by_rule(why) or is_removed_with_dag(why) or why == "it was removed")
 
 
 def parse_peak_memory(body: bytes) -> int | None:

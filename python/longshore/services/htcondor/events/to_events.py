@@ -29,7 +29,7 @@ from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
 from longshore.services.htcondor.event_codes import EventType
 from longshore.services.htcondor.events import parse_record, provisioner
-from longshore.services.htcondor.events.dag_jobs import DagNodes
+from longshore.services.htcondor.events.dag_jobs import DagNodes, NodeRetries
 from longshore.services.htcondor.events.job_phases import JobPhase, JobPhases
 from longshore.services.htcondor.events.log_reader import Record
 from longshore.services.htcondor.events.output_verdicts import OutputVerdicts
@@ -74,7 +74,7 @@ class EventBuilder:
         phases: JobPhases,
         *,
         nodes: DagNodes,
-        retries: Mapping[int, int] | None = None,
+        retries: NodeRetries | None = None,
         requests: Mapping[int, Request] | None = None,
         unconfirmed_cancel: Steer | None = None,
         no_retry: Callable[[int, AttemptEnd, int], str] = lambda _job, _end, _attempts: "",
@@ -82,7 +82,7 @@ class EventBuilder:
     ) -> None:
         self._phases = phases
         self._nodes = nodes
-        self._retries = retries or {}
+        self._retries = retries or NodeRetries()
         self._requests = requests or {}
         self._unconfirmed_cancel = unconfirmed_cancel
         self._no_retry = no_retry
@@ -240,7 +240,7 @@ class EventBuilder:
     def _fail_node(self, job: int, cause: Cause, why: str, at: float) -> list[Event]:
         """A node failed: DAGMan retries it, or it failed for good."""
         failures = self._phases.node_failures[job] = self._phases.node_failures.get(job, 0) + 1
-        if failures <= self._retries.get(job, 0):
+        if failures <= self._retries.failures.get(job, 0):
             self._phases.phase[job] = _UNDECIDED
             self._phases.causes[job] = cause
             return []
@@ -324,7 +324,33 @@ class EventBuilder:
             return self._remove_by_rule(job, why, at)
         # Removed with its DAG: the run was cancelled, perhaps with other tools than Longshore.
         is_new_cancel = parse_record.is_removed_with_dag(why) and not phases.is_cancelled
+        if parse_record.is_removed_by_person(why):
+            retried = self._retry_removed(job, why, at)
+            return self._remove_job(job, why, at, is_by_person=True) if retried is None else retried
         return [*(self._cancel_events(at) if is_new_cancel else ()), *self._remove_job(job, why, at)]
+
+    def _retry_removed(self, job: int, why: str, at: float) -> list[Event] | None:
+        """A person removed a job that DAGMan submits again; ``None`` if it does not."""
+        phases = self._phases
+        number = phases.node_failures.get(job, 0) + 1
+        if number > self._retries.removals.get(job, 0):
+            return None
+        phases.node_failures[job] = number
+        phase = phases.phase[job]
+        phases.holds.pop(job, None)
+        events: list[Event] = []
+        if phase == _RUNNING:
+            events.append(self._end_attempt(job, AttemptEnd(cause=Cause.CANCELLED, reason=why), at))
+            phases.causes[job] = Cause.CANCELLED
+        elif phase == _PENDING:
+            batch, attempt = phases.batch_id(job), phases.attempts[job]
+            phases.attempts[job] = attempt - 1
+            events.append(Refused(b=batch, why=why, jobs=((job, attempt),), t=at))
+        elif phase == _HELD:
+            phases.causes.pop(job, None)
+            events.append(Steer(who=AUTHOR, act="release", jobs=(job,), t=at))
+        phases.phase[job] = _UNDECIDED
+        return events
 
     def _cancel_events(self, at: float) -> list[Event]:
         """The run was removed: by an unconfirmed cancel, or with other tools than Longshore."""
@@ -335,10 +361,10 @@ class EventBuilder:
         phases.early_cancel_at = cancel.t
         return [cancel]
 
-    def _remove_job(self, job: int, why: str, at: float) -> list[Event]:
+    def _remove_job(self, job: int, why: str, at: float, *, is_by_person: bool = False) -> list[Event]:
         phases = self._phases
         phase = phases.phase[job]
-        deleted = Deleted(jobs=(job,), t=at)
+        deleted = Deleted(jobs=(job,), why=why if is_by_person else "", t=at)
         phases.holds.pop(job, None)
         phases.causes.pop(job, None)
         events: list[Event] = [deleted]

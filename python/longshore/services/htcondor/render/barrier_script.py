@@ -23,10 +23,14 @@ CHUNK_BYTES = 1 << 22
 POLL_S = 0.5
 """Seconds between two polls of the logs."""
 
+REMOVALS_ONLY = "201"
+"""Exit status by which a POST script tells DAGMan not to retry; only removed jobs are retried then."""
 SUBMITTED, TERMINATED, ABORTED = b"000", b"005", b"009"
 END = b"\n...\n"
 RECORD = re.compile(rb"\n?(\d{3}) \((\d+)\.")
 NODE = re.compile(rb'DAGNodeName = "([^"]*)"|DAG Node: (\S+)')
+NOT_BY_PERSON = re.compile(rb"evaluated to TRUE|longshore cancel|OtherJobRemoveRequirements|DAG Removed")
+"""Reasons of removals that no person made."""
 RETURNED = re.compile(rb"Normal termination \(return value (-?\d+)\)")
 BANNER = b"(CONDOR_DAGMAN) STARTING UP"
 """DAGMan's first message; earlier messages are about an earlier process."""
@@ -140,7 +144,12 @@ class BarrierFollower:
                 self._node_of[job] = (node.group(1) or node.group(2)).decode()
         elif kind in (TERMINATED, ABORTED) and job in self._node_of:
             returned = RETURNED.search(text) if kind == TERMINATED else None
-            self._end_attempt(self._node_of.pop(job), returned.group(1).decode() if returned else "")
+            code = returned.group(1).decode() if returned else ""
+            name = self._node_of.pop(job)
+            is_removed = kind == ABORTED and not NOT_BY_PERSON.search(text)
+            if code != "0" and not is_removed and self._retries.get(name, (0, ""))[1] == REMOVALS_ONLY:
+                code = REMOVALS_ONLY
+            self._end_attempt(name, code)
 
     def _end_attempt(self, node: str, code: str) -> None:
         """A job of a node ended, with an exit code or without (``""``)."""

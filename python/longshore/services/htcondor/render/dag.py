@@ -14,7 +14,7 @@ from longshore.contract.context import Context
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import Request
 from longshore.services.htcondor.node_names import FINAL_NODE
-from longshore.services.htcondor.render import log_names, quoting, submit_description
+from longshore.services.htcondor.render import log_names, quoting, removal_status, submit_description
 from longshore.services.htcondor.render.dag_edges import NOOP_DESCRIPTION, DagEdges, edge_lines, find_edges
 from longshore.services.htcondor.render.job_groups import DescriptionGroup, JobGrouper, SharedText
 from longshore.services.htcondor.render.provisioning import provisioning, service_node_lines
@@ -183,7 +183,7 @@ def _node_commands(description: SubmitDescription) -> str:
         code = attributes.get("abortReturnValue")
         returned = "" if code is None else f" RETURN {code}"
         lines += f"ABORT-DAG-ON {{node}} {attributes['abortOnValue']}{returned}\n"
-    return lines
+    return lines + (removal_status.node_lines(description.settings) if description.index is None else "")
 
 
 class _RequestMacros:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from longshore.contract.context import Context, RenderedFile
 from longshore.engine.job_wrapper import wrapper_file
 from longshore.model.workflow.collection_pause import collection_paused
-from longshore.services.htcondor.render import dag, log_names, provisioning, transfer
+from longshore.services.htcondor.render import dag, log_names, provisioning, removal_status, transfer
 from longshore.services.htcondor.render.dag_edges import BARRIER_SCRIPT, has_barrier_scripts
 from longshore.services.htcondor.render.output_words import has_checked_outputs
 from longshore.services.htcondor.render.settings import dagman_settings
@@ -47,6 +47,8 @@ def render(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
     yield RenderedFile(path=CONFIG, chunks=lambda: dag.config_text(dagman_settings(ctx)))
     if workflow.final is not None:
         yield RenderedFile.from_text(FINAL_SCRIPT, _FINAL_TEXT, mode=0o755)
+    if removal_status.has_removal_retries(job.settings for job in workflow):
+        yield RenderedFile.from_text(FOLDER / removal_status.SCRIPT, removal_status.TEXT, mode=0o755)
     if has_checked_outputs(workflow) and not transfer.is_enabled(ctx):
         yield wrapper_file(ctx)
     if has_barrier_scripts(workflow):

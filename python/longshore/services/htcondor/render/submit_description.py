@@ -17,6 +17,7 @@ from longshore.plan.job_commands import SHELL
 from longshore.plan.job_variables import GPU_RESOURCES, job_variables, thread_variables
 from longshore.services.htcondor.render import log_names, quoting
 from longshore.services.htcondor.render.job_groups import SharedText
+from longshore.services.htcondor.render.removal_status import REMOVALS, removal_retries
 from longshore.services.htcondor.render.retry_expressions import (
     MACROS,
     RetryInputs,
@@ -178,7 +179,10 @@ def _request_commands(
     yield "request_cpus", f"$({CPUS}:{amounts[CPUS]})"
     memory = f"$({MEMORY}:{amounts[MEMORY]})" if MEMORY in amounts else None
     attempts = RetryInputs(rules=rules, memory=memory, max_mib=max_mib(rules), release=own_settings.release)
-    yield from MACROS
+    if removal_retries(settings):
+        yield from ((name, f"({text} + {REMOVALS})" if name == "spent" else text) for name, text in MACROS)
+    else:
+        yield from MACROS
     if memory is not None:
         yield "request_memory", memory_request(attempts)
     if DISK in amounts:

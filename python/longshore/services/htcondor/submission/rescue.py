@@ -7,22 +7,30 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from longshore.services.htcondor.node_names import FINAL_NODE
+from longshore.services.htcondor.render.removal_status import NO_RETRY
 
 _NOOP: Final = re.compile(r"^JOB\s+(\S+)\s.*\bNOOP\b", re.IGNORECASE)
 _AFTER: Final = re.compile(r'^VARS\s+(\S+)\s+after\d+="([^"]*)"')
-_RETRY: Final = re.compile(r"^RETRY\s+(\S+)\s+(\d{1,9})\b", re.IGNORECASE)
+_RETRY: Final = re.compile(r"^RETRY\s+(\S+)\s+(\d{1,9})\b(?:\s+UNLESS-EXIT\s+(\d{1,9}))?", re.IGNORECASE)
 _JOB: Final = re.compile(r"^j(\d{1,9})$")
 
 
-def parse_retries(lines: Iterable[str], size: int) -> dict[int, int]:
-    """Number of retries by DAGMan itself, for the jobs that have any; `size` is the number of jobs."""
-    found: dict[int, int] = {}
+def parse_retries(lines: Iterable[str], size: int) -> tuple[dict[int, int], dict[int, int]]:
+    """Number of retries by DAGMan itself, for the jobs that have any: after all failures, and after removals alone.
+
+    `size` is the number of jobs.
+    """
+    failures: dict[int, int] = {}
+    removals: dict[int, int] = {}
     for line in lines:
         if retry := _RETRY.match(line):
             job = _JOB.match(retry[1])
             if job or retry[1] == FINAL_NODE:
-                found[int(job[1]) if job else size - 1] = int(retry[2])
-    return found
+                number = int(job[1]) if job else size - 1
+                (removals if retry[3] == str(NO_RETRY) else failures)[number] = int(retry[2])
+                # The later of two lines counts.
+                (failures if retry[3] == str(NO_RETRY) else removals).pop(number, None)
+    return failures, removals
 
 
 def done_nodes(lines: Iterable[str], done: Collection[int]) -> Iterator[str]:

@@ -104,7 +104,7 @@ def submit_run(run: RunPaths, client: CondorClient, *, by: str, plan: DagRestart
         raise
 
 
-def _check_dag(run: RunPaths, client: CondorClient, plan: DagRestart | None) -> dict[int, int]:
+def _check_dag(run: RunPaths, client: CondorClient, plan: DagRestart | None) -> tuple[dict[int, int], dict[int, int]]:
     """The retries by DAGMan of each job, after all checks of the DAG."""
     dag = run.root / newest_folder(run) / DAG
     if not dag.is_file():
@@ -117,7 +117,11 @@ def _check_dag(run: RunPaths, client: CondorClient, plan: DagRestart | None) -> 
 
 
 def _pending_submission(
-    run: RunPaths, record: SubmissionRecord, by: str, plan: DagRestart | None, retries: dict[int, int]
+    run: RunPaths,
+    record: SubmissionRecord,
+    by: str,
+    plan: DagRestart | None,
+    retries: tuple[dict[int, int], dict[int, int]],
 ) -> DagSubmission:
     """The record written before the schedd is asked."""
     submission, digest = newest_submission(run)
@@ -139,7 +143,8 @@ def _pending_submission(
         schedd="",
         restarted=plan.restarted if plan else None,
         steers=plan.steers if plan else (),
-        retries=retries,
+        retries=retries[0],
+        removal_retries=retries[1],
         folder=newest_folder(run),
     )
 

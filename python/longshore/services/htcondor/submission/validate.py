@@ -60,7 +60,7 @@ def _filled_text(description: Description) -> str:
     """A submit description with the values that are most likely to break it."""
     before, after = (
         "".join(f"{name} = {value}\n" for name, value in values.items())
-        for values in ({"JOB": "j0", **description.longest_values}, description.appended_values)
+        for values in ({"JOB": "j0", "RETRY": "0", **description.longest_values}, description.appended_values)
     )
     return before + description.text + after
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -161,7 +162,10 @@ def queue_rows(text: str) -> Iterator[QueueRow]:
 
 
 def task_ids(text: str) -> Iterator[TaskId]:
-    """Expand ``29``, ``29_3`` or ``29_[0-2,5-9:2%3]`` to task ids."""
+    """Expand ``29``, ``29_3`` or ``29_[0-2,5-9:2%3]`` to task ids.
+
+    An expression that Slurm cut short (``29_[1,3,...]``) also stands for the array as a whole, ``29``.
+    """
     # The script of a heterogeneous job runs in its first component: 12+0, 12+1.
     job, underscore, tasks = text.strip().removesuffix("+0").partition("_")
     number, index = _parse_number(job), _parse_number(tasks)
@@ -172,6 +176,8 @@ def task_ids(text: str) -> Iterator[TaskId]:
     elif index is not None:
         yield TaskId(number, index)
     else:
+        if "..." in tasks or tasks in {"*", "[*]"}:
+            yield TaskId(number)
         for span in tasks.strip("[]").partition("%")[0].split(","):
             if (found := _INDEX_SPAN.fullmatch(span.strip())) and int(found[2] or 0) < _MOST_TASKS:
                 first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
@@ -201,7 +207,7 @@ def gathered_rows(text: str, stored: Sequence[str] = GATHERED_FIELDS) -> dict[Ta
         tasks = list(task_ids(fields[0]))
         if len(tasks) == 1:
             values = zip(stored, fields[len(ACCOUNT_FIELDS) :], strict=True)
-            gathered[tasks[0]] = {name: value for name, value in values if value}
+            gathered[tasks[0]] = _with_all_fields({name: value for name, value in values if value})
     rows = account_rows("\n".join(own_rows))
     for task, found in gathered.items():
         if task in rows:
@@ -210,6 +216,18 @@ def gathered_rows(text: str, stored: Sequence[str] = GATHERED_FIELDS) -> dict[Ta
             is_partial = bool(found) and "WorkDir" not in found
             rows[task] = msgspec.structs.replace(rows[task], gathered=found, queue_s=waited, is_partial=is_partial)
     return rows
+
+
+def _with_all_fields(found: dict[str, str]) -> dict[str, str]:
+    """Return the fields of a task with those that some clusters do not have.
+
+    Energy is empty without a meter. Since version 20.11, requested generic resources are in ``ReqTRES`` alone.
+    """
+    if not found:
+        return found
+    resources = (part.removeprefix("gres/") for part in found.get("ReqTRES", "").split(",") if "gres/" in part)
+    former = {"ConsumedEnergyRaw": "", "ReqGRES": ",".join(each.replace("=", ":", 1) for each in resources)}
+    return former | found
 
 
 def account_rows(text: str) -> dict[TaskId, AccountRow]:
@@ -225,34 +243,72 @@ def account_rows(text: str) -> dict[TaskId, AccountRow]:
         if len(fields) != len(ACCOUNT_FIELDS):
             continue
         number, dot, _ = fields["JobID"].partition(".")
-        tasks = list(task_ids(number))
-        if len(tasks) != 1:
-            continue
-        task = tasks[0]
         code, number_of_signal = exit_status(fields["ExitCode"])
         if dot:
-            if (peak := parse_bytes(fields["MaxRSS"])) is not None:
-                peaks[task] = max(peak, peaks.get(task, 0))
-            signals[task] = max(number_of_signal, signals.get(task, 0))
+            # Only tasks that started have steps, and each has lines of its own.
+            for task in islice(task_ids(number), 1):
+                if (peak := parse_bytes(fields["MaxRSS"])) is not None:
+                    peaks[task] = max(peak, peaks.get(task, 0))
+                signals[task] = max(number_of_signal, signals.get(task, 0))
             continue
-        rows[task] = AccountRow(
-            id=task,
-            raw_id=fields["JobIDRaw"],
-            state=base_state(fields["State"]),
-            state_text=fields["State"],
-            exit=code,
-            signal=number_of_signal,
-            started_at=parse_time(fields["Start"]),
-            ended_at=parse_time(fields["End"]),
-            run_s=None if (elapsed := _parse_number(fields["ElapsedRaw"])) is None else float(elapsed),
-            cpu_s=parse_duration(fields["TotalCPU"]),
-            node=fields["NodeList"],
-            reason=fields["Reason"],
-        )
+        # Tasks that never started share a line.
+        for task in task_ids(number):
+            rows[task] = _account_row(task, fields, code, number_of_signal)
     return {
         task: msgspec.structs.replace(row, peak_memory_b=peaks.get(task)) if task in peaks else row
         for task, row in rows.items()
     }
+
+
+def _account_row(task: TaskId, fields: Mapping[str, str], code: int, number_of_signal: int) -> AccountRow:
+    return AccountRow(
+        id=task,
+        raw_id=fields["JobIDRaw"],
+        state=base_state(fields["State"]),
+        state_text=fields["State"],
+        removed_by=_removed_by(fields["State"]),
+        exit=code,
+        signal=number_of_signal,
+        started_at=parse_time(fields["Start"]),
+        ended_at=parse_time(fields["End"]),
+        run_s=None if (elapsed := _parse_number(fields["ElapsedRaw"])) is None else float(elapsed),
+        cpu_s=parse_duration(fields["TotalCPU"]),
+        node=fields["NodeList"],
+        reason=fields["Reason"],
+    )
+
+
+_UNKNOWN_JOB: Final = re.compile(r"Invalid job[ _]?id|\bJob (ID )?[\w+,.\[\]-]+ not found", re.IGNORECASE)
+
+
+def is_unknown_job(output: str) -> bool:
+    """Whether scontrol says that it has no such job: on its error output, and of a task on its output."""
+    return bool(_UNKNOWN_JOB.search(output))
+
+
+def shown_rows(output: str) -> dict[TaskId, AccountRow]:
+    """Parse ``scontrol --oneliner show job`` for an array: a line per task that started, and one for the others."""
+    rows: dict[TaskId, AccountRow] = {}
+    for line in output.splitlines():
+        fields = dict(pairs(line))
+        number = _parse_number(fields.get("ArrayJobId", "") or fields.get("JobId", ""))
+        if number is None:
+            continue
+        index = fields.get("ArrayTaskId", "")
+        # Of an array whose members were cancelled one by one, a record without an index is left.
+        expression = str(number) if index in {"", "N/A", _NO_INDEX} else f"{number}_[{index}]"
+        for task in task_ids(expression):
+            rows.setdefault(task, shown_row(task, line))
+    return rows
+
+
+_NO_INDEX: Final = "4294967294"
+"""How scontrol writes that there is no index."""
+
+
+def _removed_by(state: str) -> int | None:
+    """Return the user's number in ``CANCELLED by 1000``; ``None`` without one."""
+    return _parse_number(state.partition(" by ")[2].strip())
 
 
 def shown_row(task: TaskId, output: str) -> AccountRow:

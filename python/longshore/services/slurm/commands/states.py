@@ -8,6 +8,7 @@ from typing import Final
 
 from longshore.batch.jobs import QueuePhase, StateTable
 from longshore.model.run.states import Cause
+from longshore.services.slurm.commands.pending_reasons import HOPELESS_REASONS
 
 _WAITING = "PENDING CONFIGURING REQUEUED REQUEUE_FED REQUEUE_HOLD RESV_DEL_HOLD SPECIAL_EXIT SUSPENDED STOPPED"
 _RUNNING = "RUNNING COMPLETING STAGE_OUT SIGNALING RESIZING"
@@ -46,6 +47,7 @@ STATES: Final = StateTable(
     phases=QUEUE_PHASES,
     causes=CAUSES,
     ordinary=frozenset({"COMPLETED", "FAILED"}),
+    hopeless_reasons=HOPELESS_REASONS,
     held_reasons=frozenset({"JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue", "launch_failed_requeued_held"}),
 )
 

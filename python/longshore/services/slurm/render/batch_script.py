@@ -8,28 +8,27 @@ from typing import Final, cast
 import msgspec
 
 from longshore.batch.jobs import ClusterFacts
-from longshore.batch.scripts import TEMPLATE
-from longshore.batch.settings import max_wait_s, on_submit_error
+from longshore.batch.settings import hopeless_after_s, max_wait_s, on_submit_error
 from longshore.contract.batch import Batch, Urgency
 from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import WRAPPER, BatchFiles
 from longshore.model.values import YamlValue
-from longshore.model.workflow.request import Request
+from longshore.model.workflow.allocation import Allocation
 from longshore.services.slurm.render import templates
+from longshore.services.slurm.render.allocation import allocation
+from longshore.services.slurm.render.burst_buffer import buffer_lines, insert_buffer_lines, refuse_buffer_lines
 from longshore.services.slurm.render.nice import scale
 from longshore.services.slurm.render.sbatch_options import (
-    PartitionRow,
     SbatchOptions,
     SlurmMap,
     component_count,
     components,
     normalize_names,
     omitted_options,
-    partition_for,
     raw_options,
     slurm_map,
 )
-from longshore.world.runs.manifests import submission_paths
+from longshore.sites.partitions import PartitionRow, choose_partition
 
 _SERVICE: Final = "slurm"
 
@@ -37,16 +36,19 @@ _SERVICE: Final = "slurm"
 class ScriptWriter:
     """Writes the scripts of a run's batches.
 
-    `run` is the run directory with the template, `settings` are the executor's, and `facts` describe the cluster.
+    `run` is the run directory, `settings` are the executor's, `template` is the text of the template, and `facts`
+    describe the cluster.
     """
 
-    def __init__(self, run: RunPaths, settings: Mapping[str, object], facts: ClusterFacts | None) -> None:
+    def __init__(
+        self, run: RunPaths, settings: Mapping[str, object], template: str, facts: ClusterFacts | None
+    ) -> None:
         self._run = run
         self._settings = settings
         self._slurm = slurm_map(settings)
         self._licences = facts.licences if facts else ()
         self._priorities = facts.priority_parameters if facts else ""
-        self._template = (submission_paths(run).root / TEMPLATE).read_text("utf-8")
+        self._template = template
 
     def text(self, batch: Batch) -> str:
         """Render the script of a batch; see `batch_script`."""
@@ -64,6 +66,10 @@ class ScriptWriter:
     def max_wait_s(self, batch: Batch) -> float | None:
         """Return the longest wait of members in the queue; ``None`` for no limit."""
         return max_wait_s(_SERVICE, merge_settings(self._settings, batch.settings))
+
+    def hopeless_after_s(self, batch: Batch) -> float | None:
+        """Return how long members wait that can never start; ``None`` for no limit."""
+        return hopeless_after_s(_SERVICE, merge_settings(self._settings, batch.settings))
 
     def nice(self, urgency: Urgency) -> int | None:
         """Return the nice value for an urgency; ``None`` where the site does not say ``use_nice``."""
@@ -103,14 +109,15 @@ def batch_script(
     own, files = merge_settings(settings, batch.settings), BatchFiles(run, batch.tag)
     # Defaults must not restore what jobs removed.
     removed = [name for name, value in own.items() if value is None]
-    defaults = _default_options(settings, batch.request, own.get("features")).without(removed)
+    defaults = _default_options(settings, batch, licences).without(removed)
     parts = components(batch, own, licences=licences, defaults=defaults)
+    raw = _raw_lines(settings, own)
+    refuse_buffer_lines(raw)
     script = templates.Script(
         name=batch_name(settings, batch.tag),
         components=parts,
         array=len(batch.members) if len(batch.members) > 1 else 0,
-        # The jobs' own value already contains the site's.
-        raw=raw_options(own.get("directives", settings.get("directives")), own.get("sbatch")),
+        raw=raw,
         omit=omitted_options(own),
         folder=str(run.root),
         output=str(files.output),
@@ -119,8 +126,9 @@ def batch_script(
         ends=str(files.ends),
         comment=f"longshore run={run.root.name}",
         requeue=bool(own.get("requeue")),
+        scratch=str(settings.get("scratch") or ""),
     )
-    return templates.rendered(script, template)
+    return insert_buffer_lines(templates.rendered(script, template), buffer_lines(own))
 
 
 def batch_name(settings: Mapping[str, object], tag: str) -> str:
@@ -138,10 +146,29 @@ def is_heterogeneous(settings: Mapping[str, object], own: SlurmMap) -> bool:
     return component_count(merge_settings(settings, own)) > 1
 
 
-def _default_options(settings: Mapping[str, object], request: Request, features: YamlValue) -> SbatchOptions:
-    """Return the site's account and QOS, and its first partition that fits a job."""
+def allocations(settings: Mapping[str, object], batch: Batch, licences: Iterable[str] = ()) -> tuple[Allocation, ...]:
+    """Return what each component of a batch's jobs asks for, by the request, the own maps and raw lines."""
+    own = merge_settings(settings, batch.settings)
+    first, *others = components(batch, own, licences=licences)
+    asked = allocation(first, batch.request, _raw_lines(settings, own))
+    if own.get("diskGres") and asked.disk_b is None:
+        asked = msgspec.structs.replace(asked, disk_b=batch.request.disk_b)
+    return (
+        asked,
+        *(allocation(part, batch.request) for part in others),
+    )
+
+
+def _raw_lines(settings: Mapping[str, object], own: SlurmMap) -> tuple[str, ...]:
+    # The jobs' own value already contains the site's.
+    return raw_options(own.get("directives", settings.get("directives")), own.get("sbatch"))
+
+
+def _default_options(settings: Mapping[str, object], batch: Batch, licences: Iterable[str]) -> SbatchOptions:
+    """Return the site's account and QOS, and its first partition that holds a job."""
     account, qos = settings.get("account"), settings.get("qos")
-    row = partition_for(request, cast("Sequence[PartitionRow]", settings.get("partitions") or ()), features)
+    rows = cast("Sequence[PartitionRow]", settings.get("partitions") or ())
+    row = choose_partition(rows, allocations(settings, batch, licences)[0]) if rows else None
     if row:
         account, qos = row.get("account") or account, row.get("qos") or qos
     return SbatchOptions(

@@ -8,6 +8,7 @@ from longshore.batch.dialect import EngineJobSpec
 from longshore.contract.batch import Batch
 from longshore.contract.context import RunPaths
 from longshore.services.slurm.render.batch_script import merge_settings
+from longshore.services.slurm.render.burst_buffer import refuse_buffer_lines
 from longshore.services.slurm.render.sbatch_options import (
     SbatchOptions,
     components,
@@ -29,11 +30,13 @@ def engine_script(spec: EngineJobSpec, run: RunPaths, settings: Mapping[str, obj
     defaults = SbatchOptions(account=str(account) if account else None, qos=str(qos) if qos else None)
     # Slurm may send the signal up to a minute early (sbatch(1): --signal).
     signal = (f"--signal=B:USR1@{spec.warning_s}",) if spec.warning_s else ()
+    raw = raw_options(settings.get("directives"), options.get("sbatch"))
+    refuse_buffer_lines(raw)
     script = Script(
         name=job_name(spec.name, str(slurm.get("repo_key") or "")),
         components=components(batch, options, defaults=defaults)[:1],
         array=0,
-        raw=(*signal, *raw_options(settings.get("directives"), options.get("sbatch"))),
+        raw=(*signal, *raw),
         folder=str(run.root),
         output=str(run.engine_log),
         wrapper="",

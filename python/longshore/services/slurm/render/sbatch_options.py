@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, Required, TypeAlias, TypedDict, cast
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias, cast
 
 import msgspec
 
-from longshore.config.values.quantities import parse_memory, parse_walltime
 from longshore.contract.batch import Batch
 from longshore.errors import ConfigError
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.model.values import YamlValue
-from longshore.model.workflow.request import MIB, Request
+from longshore.model.workflow.request import MIB
 
 COMPONENT_NAMES: Final = (
     "cpu",
@@ -34,6 +33,8 @@ COMPONENT_NAMES: Final = (
 )
 """Names that may end in the index of a component of a heterogeneous job; no index means component 0."""
 JOB_NAMES: Final = (
+    "BB",
+    "DW",
     "exclusive",
     "launcher",
     "licence",
@@ -62,8 +63,10 @@ SPELLINGS: Final = {
 SITE_NAMES: Final = (
     "clusters",
     "config",
+    "diskGres",
     "engineAs",
     "engineJob",
+    "fence",
     "gather",
     "lib_slurm",
     "n_max_queued_jobs",
@@ -71,6 +74,7 @@ SITE_NAMES: Final = (
     "pollCeiling",
     "pollInterval",
     "maxpendtime",
+    "hopelessAfter",
     "mode",
     "onSubmitError",
     "repo_key",
@@ -85,20 +89,6 @@ _MAIL: Final = {"always": "ALL", "complete": "END", "error": "FAIL", "never": "N
 
 SlurmMap: TypeAlias = Mapping[str, YamlValue]
 """The service's own map, ``slurm:``, of a site or of jobs."""
-
-
-class PartitionRow(TypedDict, total=False):
-    """A row of a site's ``partitions``: the name of a partition, and the limits of its jobs."""
-
-    name: Required[str]
-    cpus: int
-    memory: YamlValue
-    walltime: YamlValue
-    resources: Mapping[str, int]
-    features: Sequence[str]
-    account: str
-    qos: str
-    exclusive: bool
 
 
 class SbatchOptions(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
@@ -262,6 +252,10 @@ def _job_options(batch: Batch, settings: SlurmMap, licences: frozenset[str]) -> 
     resources = sorted(request.resources.items())
     # Slurm's name of a processor of graphics is singular.
     gres = [f"{'gpu' if name == 'gpus' else name}:{amount}" for name, amount in resources if name not in licences]
+    disk = f"{math.ceil(request.disk_b / MIB)}M" if request.disk_b else None
+    if disk and (reserve := settings.get("diskGres")):
+        gres.append(f"{reserve}:{disk}")
+        disk = None
     owned = [f"{name}:{amount}" for name, amount in resources if name in licences]
     owned += _to_list(settings.get("licence"))
     when = str(attributes.get("whenToMail") or "error")
@@ -271,7 +265,7 @@ def _job_options(batch: Batch, settings: SlurmMap, licences: frozenset[str]) -> 
         account=str(attributes["accountingGroup"]) if attributes.get("accountingGroup") else None,
         cpus_per_task=str(request.cpus),
         mem=f"{math.ceil(request.memory_b / MIB)}M" if request.memory_b else None,
-        tmp=f"{math.ceil(request.disk_b / MIB)}M" if request.disk_b else None,
+        tmp=disk,
         time=None if request.walltime_s is None else str(max(1, math.ceil(request.walltime_s / 60))),
         gres=",".join(gres) or None,
         licenses=",".join(owned) or None,
@@ -313,34 +307,12 @@ def _to_list(value: object) -> list[str]:
     return [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]
 
 
-def partition_for(request: Request, rows: Sequence[PartitionRow], features: YamlValue = None) -> PartitionRow | None:
-    """Find the first partition of a site that fits a request; ``None`` when none does.
-
-    A row without an amount has no limit, and one that names features holds only jobs that ask for none but these. A
-    partition with a resource that is not requested, gpus say, is avoided while another one fits.
-    """
-    words = {word for text in _to_list(features) for word in _FEATURE.findall(text)}
-    fitting = [row for row in rows if _fits(row, request) and words <= set(row.get("features") or words)]
-    plain = [row for row in fitting if not (set(row.get("resources") or {}) - set(request.resources))]
-    return next(iter(plain or fitting), None)
-
-
-_FEATURE: Final = re.compile(r"[A-Za-z_][\w.-]*")
-"""A word in an expression over features (sbatch(1): --constraint)."""
-
-
-def _fits(row: PartitionRow, request: Request) -> bool:
-    max_memory, max_time = row.get("memory"), row.get("walltime")
-    resources = row.get("resources") or {}
-    return (
-        request.cpus <= int(row.get("cpus") or request.cpus)
-        and (max_memory is None or (request.memory_b or 0) <= parse_memory(max_memory, "partitions.memory"))
-        and (max_time is None or (request.walltime_s or 0) <= parse_walltime(max_time, "partitions.walltime"))
-        and all(amount <= int(resources.get(name, 0)) for name, amount in request.resources.items())
-    )
-
-
 def raw_options(*sources: object) -> tuple[str, ...]:
     """Collect raw options from several sources, as written: with or without ``#SBATCH`` in front."""
-    lines = (line.strip() for source in sources for text in _to_list(source) for line in text.splitlines())
+    lines = (line for source in sources for line in text_lines(source))
     return tuple(plain for line in lines if (plain := line.removeprefix("#SBATCH").strip()))
+
+
+def text_lines(source: object) -> list[str]:
+    """Return the lines of a text or of a list of texts."""
+    return [line.strip() for text in _to_list(source) for line in text.splitlines()]

@@ -11,6 +11,7 @@ from typing import Final
 import jinja2
 import msgspec
 
+from longshore.engine.job_wrapper import scratch_line
 from longshore.errors import ConfigError
 from longshore.services.slurm.render.sbatch_options import SbatchOptions
 
@@ -28,7 +29,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     is the number of tasks; 0 for a single job. `raw` holds raw options as written. `folder` is the working directory.
     `output` is Slurm's own output; jobs have logs of their own. `wrapper`, `table` and `ends` are the program that runs
     a member, its table, and the folder of its end records. `comment` is shown by squeue. `requeue` allows Slurm to
-    start the job again by itself. `omit` names options that are left out.
+    start the job again by itself. `omit` names options that are left out. `scratch` is the parent of temporary
+    directories, empty for that of the node.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     comment: str
     requeue: bool
     omit: frozenset[str] = frozenset()
+    scratch: str = ""
 
     @property
     def lines(self) -> tuple[str, ...]:
@@ -52,12 +55,12 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def run(self) -> str:
         """The command that runs a member, independent of earlier lines of the script."""
-        return f"exec /bin/sh {shlex.quote(self.wrapper)} {self._member}"
+        return f"{scratch_line(self.scratch)}exec /bin/sh {shlex.quote(self.wrapper)} {self._member}"
 
     @property
     def run_here(self) -> str:
         """The command that runs a member in the script's own shell, which is a fresh ``/bin/sh``."""
-        return f"set -- {self._member} && . {shlex.quote(self.wrapper)}"
+        return f"{scratch_line(self.scratch)}set -- {self._member} && . {shlex.quote(self.wrapper)}"
 
     @property
     def _member(self) -> str:
@@ -75,7 +78,7 @@ def _lines(script: Script) -> Iterator[str]:
         yield from (_option(name, value) for name, value in component.pairs())
         if not number:
             # After ours: the later of two lines counts. In a heterogeneous job they belong to the first component.
-            yield from (_fit(DIRECTIVES, line) for line in script.raw)
+            yield from (fit_line(DIRECTIVES, line) for line in script.raw)
 
 
 def _of_all(script: Script) -> Iterator[tuple[str, str | None]]:
@@ -100,13 +103,13 @@ def output_pattern(path: str) -> str:
 def _option(name: str, value: str | None) -> str:
     if value is None:
         return f"--{name}"
-    value = _fit(name, value)
+    value = fit_line(name, value)
     return (
         f"--{name}={value}" if re.fullmatch(r"[\w@%+=:,./&|*\[\]-]*", value, re.ASCII) else f"--{name}={_quoted(value)}"
     )
 
 
-def _fit(name: str, value: str) -> str:
+def fit_line(name: str, value: str) -> str:
     """Return a value that fits in a line of a script; raises `ConfigError` for one that does not."""
     if found := _UNFIT.search(value):
         raise ConfigError(

@@ -1,0 +1,79 @@
+"""Checks of what jobs ask of a batch system, by all ways to write it, before a run is written (pure functions)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+
+from longshore.contract.context import Context, Problem
+from longshore.errors import ConfigError
+from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation
+from longshore.model.workflow.job import Job, JobSettings
+from longshore.model.workflow.request import MIB
+from longshore.sites.partitions import PartitionRow, choose_partition
+
+if TYPE_CHECKING:
+    from longshore.model.workflow.workflow import Workflow
+
+Allocate: TypeAlias = Callable[[JobSettings, Mapping[str, Any]], Sequence[Allocation]]
+"""Returns what each component of a job asks for, by its settings and those of the executor."""
+_MANY_REQUESTS: Final = 1000
+_SMALL_ARRAY: Final = 10
+"""Mean number of jobs per request below which arrays are of little use."""
+
+
+def check_requests(workflow: Workflow, ctx: Context, allocate: Allocate, service_key: str) -> Iterator[Problem]:
+    """Find requests that no partition of the site, or no node of the cluster, can hold."""
+    settings = ctx.settings.get("executor", {})
+    rows = cast("Sequence[PartitionRow]", settings.get("partitions") or ())
+    capacity = (ctx.probe.capacity if ctx.probe else None) or {}
+    if not rows and not capacity:
+        return
+    checked_settings: set[int] = set()
+    for job in workflow:
+        # Jobs of one profile share their settings, so one check covers them.
+        if id(job.settings) in checked_settings:
+            continue
+        checked_settings.add(id(job.settings))
+        components = allocate(job.settings, settings)
+        try:
+            choose_partition(rows, components[0])
+        except ConfigError as error:
+            yield Problem(message=f"job '{job.name}': {error.message}", hint=error.hint, job=job.name, key=service_key)
+        for each in components:
+            yield from _check_size(job, each, capacity, service_key)
+
+
+def _check_size(job: Job, asked: Allocation, capacity: Mapping[str, int], service_key: str) -> Iterator[Problem]:
+    """Find amounts that no node has: a batch system would refuse some, and let others wait for ever."""
+    request = job.settings.request
+    amounts = (
+        ("cpus", asked.cpus_per_node, request.cpus, "requestCpus"),
+        ("memory", asked.memory_b, request.memory_b, "requestMemory"),
+    )
+    for name, amount, requested, key in amounts:
+        there = capacity.get(name)
+        if amount is None or there is None or amount <= there or amount == WHOLE_NODE_B:
+            continue
+        words, available = (f"{each / MIB:.0f} MiB" if name == "memory" else str(each) for each in (amount, there))
+        yield Problem(
+            message=f"job '{job.name}' asks for {words} of '{name}', and the largest node has {available}",
+            job=job.name,
+            key=key if amount == requested else service_key,
+            hint="Ask for less, or choose another site.",
+        )
+
+
+def note_small_arrays(workflow: Workflow) -> Iterator[Problem]:
+    """Note labels whose jobs nearly all have requests of their own: an array has jobs of one request."""
+    requests: dict[str, set[int]] = {}
+    for job in workflow:
+        requests.setdefault(job.label, set()).add(id(job.settings))
+    for label, jobs in workflow.counts().items():
+        different = len(requests.get(label, ()))
+        if different >= _MANY_REQUESTS and jobs < _SMALL_ARRAY * different:
+            yield Problem(
+                message=f"the {jobs:,} jobs of '{label}' have {different:,} different requests, and so are at least "
+                f"as many submissions: round the amounts, as in 'round({{size_mb}} * 3, -2)'",
+                fatal=False,
+            )

@@ -1,0 +1,68 @@
+"""Partitions, accounts and QOS: those that a cluster has, and those that a site's settings name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+
+class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition or queue, as the cluster reports it.
+
+    `state` is ``UP`` where jobs are accepted and run; `limit` is the longest run time. Empty `accounts` or `qos` allow
+    all.
+    """
+
+    name: str
+    state: str
+    limit: str
+    nodes: str
+    default: bool
+    accounts: frozenset[str]
+    qos: frozenset[str]
+
+
+class Association(msgspec.Struct, frozen=True, kw_only=True):
+    """An account that a user may charge, with its allowed QOS and its limits."""
+
+    account: str
+    qos: frozenset[str]
+    max_jobs: str = ""
+    max_submitted: str = ""
+    max_time: str = ""
+
+
+class Qos(msgspec.Struct, frozen=True, kw_only=True):
+    """A quality of service with its limits."""
+
+    name: str
+    max_jobs: str = ""
+    max_submitted: str = ""
+    max_time: str = ""
+
+
+class ConfiguredNames(msgspec.Struct, frozen=True, kw_only=True):
+    """Names of partitions, account and QOS in a site's settings."""
+
+    partitions: tuple[str, ...] = ()
+    account: str = ""
+    qos: tuple[str, ...] = ()
+
+
+def configured_names(service: str, settings: Mapping[str, Any]) -> ConfiguredNames:
+    """Collect the names of partitions, account and QOS from all of a site's settings."""
+    own: Mapping[str, Any] = settings.get(service) or {}
+    rows = settings.get("partitions") or ()
+    named = [*(row["name"] for row in rows), settings.get("queue"), *_to_list(own.get("partition"))]
+    qos = [own.get("qos") or settings.get("qos"), *(row.get("qos") for row in rows)]
+    return ConfiguredNames(
+        partitions=tuple(dict.fromkeys(str(name) for name in named if name)),
+        account=str(settings.get("account") or ""),
+        qos=tuple(dict.fromkeys(str(name) for name in qos if name)),
+    )
+
+
+def _to_list(value: object) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list) else str(value or "").split(",")

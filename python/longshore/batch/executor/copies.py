@@ -1,0 +1,177 @@
+"""Copies of attempts that were given up and may live: their marks and leases, and what must wait for their end."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from longshore.batch.executor.batch_monitor import LiveAttempt
+from longshore.batch.records import AttemptId
+from longshore.contract.context import RunPaths
+from longshore.engine.job_wrapper import LEASE_S, BatchFiles, has_lease
+from longshore.engine.rundir.given_up import MARGIN_S, GivenUp, add_record, describe_copy, read_marks, write_mark
+from longshore.model.run.event import Ended, Lost
+from longshore.model.run.states import Cause
+from longshore.model.wording import count_noun
+from longshore.world.processes.query_cache import seconds_since_boot
+
+LOG: Final = logging.getLogger("longshore.batch")
+_INTERVAL_S: Final = 5.0
+"""Seconds between two looks at leases and late records."""
+
+
+class LeaseWatch:
+    """Whether a lease is over, by changes of its stamp and this process's own clock alone.
+
+    Its holder ends itself `LEASE_S` after a renewal that was not followed by another. A renewal is seen at most
+    `MARGIN_S` late. `now` is in seconds since boot.
+    """
+
+    def __init__(self, now: float, stamp: int | None) -> None:
+        self._since = now
+        self._stamp = stamp
+
+    def is_over(self, now: float, stamp: int | None) -> bool:
+        """Return whether the holder is certainly dead, by the newest stamp; ``None`` if there is none to be read."""
+        if stamp is not None and stamp != self._stamp:
+            self._since, self._stamp = now, stamp
+        return now - self._since >= LEASE_S + MARGIN_S
+
+
+class _Copy:
+    """A copy that may live, with the end of its attempt while that is held back."""
+
+    def __init__(self, mark: GivenUp, watch: LeaseWatch, held: Ended | Lost | None = None) -> None:
+        self.mark = mark
+        self.watch = watch
+        self.held = held
+
+
+class CopyWatch:
+    """The copies of a run's attempts. With `fence`, an attempt ends only once no copy of it can live."""
+
+    def __init__(self, run: RunPaths, *, fence: bool, now: float) -> None:
+        self._run = run
+        self._fence = fence
+        self._has_lease = has_lease(run)
+        self._looked_at = -1e9
+        self._copies = {
+            (mark.tag, mark.id): _Copy(mark, LeaseWatch(now, self._stamp(mark)))
+            for mark in read_marks(run)
+            if not mark.outcome
+        }
+
+    def holds(self, member: LiveAttempt, end: Ended | Lost, now: float) -> bool:
+        """Give up an attempt whose machine was lost, and return whether its end has to wait."""
+        if member.record is not None or not (isinstance(end, Lost) or end.cause is Cause.LOST):
+            return False
+        key = (member.batch.tag, member.attempt)
+        copy = self._copies.get(key) or self._give_up(member)
+        if copy is None or not self._fence or member.is_cancelled:
+            return False
+        self._copies[key].held = end
+        return True
+
+    def _give_up(self, member: LiveAttempt) -> _Copy | None:
+        """Mark an attempt as given up; return its copy, or ``None`` if it never began."""
+        files, (job, attempt) = BatchFiles(self._run, member.batch.tag), member.attempt
+        mark = GivenUp(
+            tag=member.batch.tag,
+            job=job,
+            attempt=attempt,
+            name=files.read_name(member.position),
+            at=time.time(),
+            host=member.row.node if member.row else "",
+            leased=self._has_lease,
+        )
+        # First the mark, then the look: a wrapper that begins between them finds it.
+        self._write(mark)
+        now, stamp = seconds_since_boot(), files.read_lease(member.attempt)
+        if stamp is None and not member.started:
+            self._write(msgspec.structs.replace(mark, outcome="unstarted"))
+            return None
+        copy = self._copies[mark.tag, mark.id] = _Copy(mark, LeaseWatch(now, stamp))
+        return copy
+
+    def is_held(self, member: LiveAttempt) -> bool:
+        """Whether the end of an attempt is held back."""
+        copy = self._copies.get((member.batch.tag, member.attempt))
+        return copy is not None and copy.held is not None
+
+    def release(self, member: LiveAttempt, now: float) -> Iterator[Ended | Lost]:
+        """Yield the held end of an attempt that was cancelled, or whose copies are all over."""
+        copy = self._copies[member.batch.tag, member.attempt]
+        if copy.held is not None and (member.is_cancelled or self._is_over(copy, now)):
+            end, copy.held = copy.held, None
+            if not member.is_cancelled:
+                self._settle(copy, "lease")
+            yield end
+
+    def end(self, member: LiveAttempt) -> None:
+        """Settle a held attempt that left a record: it ended by itself after all, or its wrapper found the mark."""
+        copy = self._copies.get((member.batch.tag, member.attempt))
+        if copy is not None and copy.held is not None and member.record is not None:
+            copy.held = None
+            self._settle(copy, "ended")
+
+    def look(self, now: float) -> None:
+        """Look for late records of attempts that have ended, and for leases that are over."""
+        if not self._copies or now - self._looked_at < _INTERVAL_S:
+            return
+        self._looked_at = now
+        for copy in [each for each in self._copies.values() if each.held is None]:
+            mark = add_record(self._run, copy.mark)
+            if mark.outcome:
+                copy.mark = mark
+                self._settle(copy, mark.outcome)
+                if words := describe_copy(mark, 0.0):
+                    LOG.warning("%s", words)
+                self._discard(mark)
+            elif self._is_over(copy, now):
+                self._settle(copy, "lease")
+                self._discard(mark)
+
+    def keeps(self, tag: str, attempt: AttemptId) -> bool:
+        """Whether the files of an attempt are needed by a copy of it."""
+        return (tag, attempt) in self._copies
+
+    @property
+    def note(self) -> str:
+        """Which attempts wait for the end of a copy; empty if none does."""
+        held = [copy.mark for copy in self._copies.values() if copy.held is not None]
+        if not held:
+            return ""
+        where = f" on '{held[0].host}'" if held[0].host else ""
+        more = f", and {count_noun(len(held) - 1, 'other')}" if len(held) > 1 else ""
+        return (
+            f"job '{held[0].name}' waits until its attempt {held[0].attempt}{where} is certainly dead ('fence'){more}"
+        )
+
+    def _is_over(self, copy: _Copy, now: float) -> bool:
+        return copy.watch.is_over(now, self._stamp(copy.mark)) and copy.mark.leased
+
+    def _stamp(self, mark: GivenUp) -> int | None:
+        return BatchFiles(self._run, mark.tag).read_lease(mark.id)
+
+    def _settle(self, copy: _Copy, outcome: str) -> None:
+        copy.mark = msgspec.structs.replace(copy.mark, outcome=outcome)
+        self._copies.pop((copy.mark.tag, copy.mark.id), None)
+        self._write(copy.mark)
+
+    def _discard(self, mark: GivenUp) -> None:
+        files = BatchFiles(self._run, mark.tag)
+        try:
+            files.remove_end(mark.id)
+        except OSError as error:
+            LOG.warning("the files of an attempt in '%s' cannot be removed: %s", files.ends, error.strerror)
+        files.remove_directory()
+
+    def _write(self, mark: GivenUp) -> None:
+        try:
+            write_mark(self._run, mark)
+        except OSError as error:
+            LOG.warning("attempt %d of job '%s' cannot be marked: %s", mark.attempt, mark.name, error.strerror)

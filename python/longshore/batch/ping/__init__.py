@@ -1,0 +1,1 @@
+"""Ping of a cluster: what it reports on itself, and checks of a site's settings against it."""

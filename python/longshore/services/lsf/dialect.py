@@ -1,0 +1,255 @@
+"""LSF's dialect: the calls of bsub, bjobs, bhist, bacct and bkill, and what their answers mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import ClassVar, Final
+
+import msgspec
+
+from longshore.batch.dialect import (
+    SUBMIT_S,
+    BatchScripts,
+    DependencyDialect,
+    EngineJobSpec,
+    ProgramCall,
+    Programs,
+    SubmissionReply,
+)
+from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
+from longshore.batch.records import BatchRecord
+from longshore.contract.batch import Batch
+from longshore.contract.context import RunPaths, Unreachable
+from longshore.errors import ConfigError
+from longshore.model.workflow.allocation import Allocation
+from longshore.services.lsf import parse_history, parse_jobs, replies
+from longshore.services.lsf.batch_script import LsfScripts, allocation, engine_script
+from longshore.services.lsf.options import SERVICE, LsfMap, check_names, one_of
+from longshore.services.lsf.parse_jobs import element_id
+from longshore.services.lsf.states import STATES
+from longshore.world.processes.shell import ProgramResult
+
+_JOB_VARIABLE: Final = re.compile(r"(LSB|LS|BSUB|PMI|PMIX)_\w*")
+"""Variables of an enclosing job, or of a user's settings such as LSB_BJOBS_FORMAT."""
+_KEPT_VARIABLES: Final = frozenset({"LSF_ENVDIR", "LSF_BINDIR", "LSF_SERVERDIR", "LSF_LIBDIR"})
+_TRIES: Final = {"LSB_NTRIES": "2"}
+"""How often LSF's programs try to reach its daemons; by default they never give up."""
+FORMATS: Final = ("json", "text")
+"""What bjobs is asked to print."""
+_IDS_PER_CALL: Final = 400
+"""Ids on one command line: few enough for limits of the kernel or of a site's wrapper."""
+
+
+class LsfDialect(DependencyDialect):
+    """LSF, as its site's map (``envdir``, ``group``, ``bjobsFormat``) selects it."""
+
+    name: ClassVar[str] = SERVICE
+    title: ClassVar[str] = "LSF"
+    programs: ClassVar[Programs] = Programs(submit="bsub", queue="bjobs", accounting="bjobs", cancel="bkill")
+    states: ClassVar[StateTable] = STATES
+    required_variables: ClassVar[frozenset[str]] = frozenset({"PATH", *_KEPT_VARIABLES, *_TRIES})
+    release_hint: ClassVar[str] = "bresume ID lets them go"
+
+    # ------------------------------------------------------------------------------------------------ environment
+
+    def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables without those of an enclosing job, and with the site's ``envdir``."""
+        environment = {name: value for name, value in inherited.items() if not _JOB_VARIABLE.fullmatch(name)} | _TRIES
+        if self.settings.get("envdir"):
+            environment["LSF_ENVDIR"] = str(self.settings["envdir"])
+        return environment
+
+    def cluster_key(self, environment: Mapping[str, str]) -> str:
+        """Return the folder of LSF's configuration, which differs by cluster."""
+        return environment.get("LSF_ENVDIR", "")
+
+    def read_answer(self, call: ProgramCall, answer: ProgramResult) -> ProgramResult:
+        """Return an answer as a success where it is one: statuses of LSF's programs depend on its configuration."""
+        program = call.argv[0]
+        is_answer = (program == "bjobs" and replies.is_answer_of_jobs(answer)) or (
+            program in {"bkill", "bresume"} and replies.is_answer_of_kill(answer)
+        )
+        return msgspec.structs.replace(answer, status=0) if is_answer else answer
+
+    def is_useless(self, call: ProgramCall, answer: ProgramResult) -> bool:
+        """Whether JSON is not printed or not valid, or a program has forgotten the job."""
+        if answer.status is None:
+            return False
+        if call.argv[0] == "bhist":
+            return not parse_history.history_rows(answer.out, _now())
+        if not answer.ok:
+            return "-json" in call.argv
+        records = parse_jobs.read_records(answer.out)
+        # That there are none is an answer on many jobs; of one, the history is asked.
+        return records is None or (not records and _leads_to_history(call))
+
+    # ----------------------------------------------------------------------------------------------------- submit
+
+    def check_site(self, own: LsfMap) -> None:
+        """Raise `ConfigError` for an invalid setting of the site."""
+        check_names(own)
+        one_of(own, "bjobsFormat", FORMATS)
+        if own.get("engineAs") == "job":
+            raise ConfigError(
+                "'lsf.engineAs' cannot be 'job': on LSF, the engine of a run is a process on the host that submits",
+                hint="Leave it out, or hand the whole graph to LSF: 'mode: native'.",
+            )
+
+    def check_job(self, own: LsfMap) -> None:
+        """Raise `ConfigError` for an invalid setting of jobs."""
+        check_names(own)
+
+    def allocations(self, batch: Batch, settings: Mapping[str, object]) -> tuple[Allocation, ...]:
+        """Return what a batch's jobs ask for, raw lines included."""
+        return (allocation(batch, settings),)
+
+    def scripts(
+        self, run: RunPaths, settings: Mapping[str, object], template: str, facts: ClusterFacts | None
+    ) -> BatchScripts:
+        """Return the writer of a run's scripts."""
+        return LsfScripts(run, settings, template)
+
+    def engine_script(self, spec: EngineJobSpec, run: RunPaths, settings: Mapping[str, object], template: str) -> str:
+        """Render the script of the job that collects a native run."""
+        return engine_script(spec, run, settings, template)
+
+    def submit_call(self, script: str, options: Sequence[str]) -> ProgramCall:
+        """Return a call of bsub, which reads the script from its input."""
+        return ProgramCall(("bsub", *options), stdin=script, timeout_s=SUBMIT_S)
+
+    def submit_reply(self, answer: ProgramResult) -> SubmissionReply:
+        """Return the meaning of bsub's answer."""
+        return replies.read_submit_reply(answer)
+
+    # ------------------------------------------------------------------------------------------------------ watch
+
+    def facts_calls(self) -> Sequence[ProgramCall]:
+        """Return calls of lsid, and of bparams for the limits."""
+        return (self.query_call("lsid"), self.query_call("bparams", "-a"))
+
+    def parse_facts(self, outputs: Sequence[str]) -> ClusterFacts:
+        """Return the facts in the identity and the parameters."""
+        return replies.cluster_facts(*outputs)
+
+    def queue_call(self, user: str) -> ProgramCall:
+        """Return the call of bjobs for all jobs of a user; LSF remembers those that are over for an hour."""
+        return self._jobs_call(parse_jobs.QUEUE_FIELDS, "-u", user)
+
+    def parse_queue(self, output: str) -> Iterator[QueueRow]:
+        """Return the rows of bjobs."""
+        return parse_jobs.queue_rows(output)
+
+    def show_call(self, task: TaskId) -> ProgramCall:
+        """Return the call of bjobs for a job, else of bhist in all its files, else of bacct."""
+        name = element_id(task)
+        accounting = ProgramCall(("bacct", "-l", name))
+        history = ProgramCall(("bhist", "-l", "-n", "0", name), otherwise=accounting)
+        return self._jobs_call(parse_jobs.ACCOUNT_FIELDS, name, otherwise=history)
+
+    def parse_shown(self, task: TaskId, answer: ProgramResult) -> AccountRow | Unreachable | None:
+        """Return what bhist or bacct answered on a task."""
+        rows = self.parse_shown_array(answer)
+        return rows if isinstance(rows, Unreachable) else rows.get(task)
+
+    def parse_shown_array(self, answer: ProgramResult) -> Mapping[TaskId, AccountRow] | Unreachable:
+        """Return what bhist or bacct answered on an array."""
+        if answer.ok or parse_history.knows_no_job(answer.out + answer.err):
+            return self.parse_accounting(answer.out) or parse_history.history_rows(answer.out, _now())
+        return Unreachable(why=answer.why)
+
+    def accounting_calls(self, tasks: Iterable[TaskId], known_fields: str) -> Iterator[ProgramCall]:
+        """Return calls of bjobs for the fields that decide outcomes, and those that are stored."""
+        for names in _chunks([element_id(task) for task in tasks]):
+            yield self._jobs_call(parse_jobs.ACCOUNT_FIELDS, *names)
+
+    def accounting_by_name_call(self, name: str, *, since: str, user: str) -> ProgramCall:
+        """Return the call of bjobs for jobs of a name."""
+        return self._jobs_call(parse_jobs.ACCOUNT_FIELDS, "-u", user, "-J", name)
+
+    def parse_accounting(self, output: str, known_fields: str = "") -> dict[TaskId, AccountRow]:
+        """Return the tasks in the output of bjobs."""
+        return parse_jobs.account_rows(output, _now())
+
+    def reports_out_of_memory(self, output: str, raw_id: str) -> bool:
+        """Whether LSF's report in a batch's output says that a task ran out of memory."""
+        return parse_history.reports_out_of_memory(output, raw_id)
+
+    def _jobs_call(self, fields: Sequence[str], *words: str, otherwise: ProgramCall | None = None) -> ProgramCall:
+        """Return a call of bjobs, and as text where its JSON cannot be read."""
+        as_text = ProgramCall(("bjobs", "-a", "-noheader", "-o", _TEXT_FORMAT, *words), otherwise=otherwise)
+        if one_of(self.settings, "bjobsFormat", FORMATS) == "text":
+            return as_text
+        return ProgramCall(("bjobs", "-a", "-json", "-o", " ".join(fields), *words), otherwise=as_text)
+
+    # -------------------------------------------------------------------------------------------------------- act
+
+    def cancel_calls(self, tasks: Iterable[TaskId], *, waiting_only: bool = False) -> Iterator[ProgramCall]:
+        """Return calls of bkill."""
+        words = ("bkill", "-stat", "pend") if waiting_only else ("bkill",)
+        for names in _chunks([element_id(task) for task in tasks]):
+            yield ProgramCall((*words, *names))
+
+    def cancel_named_call(self, name: str, user: str) -> ProgramCall:
+        """Return the call of bkill for all jobs of a name; without the 0, it would kill only the last."""
+        return ProgramCall(("bkill", "-u", user, "-J", name, "0"))
+
+    # ----------------------------------------------------------------------------------------------- dependencies
+
+    def hold_options(self) -> tuple[str, ...]:
+        """Return the option that submits a job held."""
+        return ("-H",)
+
+    def after_success_options(
+        self, parents: Sequence[Sequence[int]], records: Mapping[int, tuple[BatchRecord, int]]
+    ) -> tuple[str, ...]:
+        """Return the options that start a batch after its parents' success, and end it where one has failed."""
+        text = dependency_text(parents, records)
+        return ("-w", text, "-ti") if text else ()
+
+    def after_end_options(self, jobs: Sequence[int]) -> tuple[str, ...]:
+        """Return the options that start a job after the end of others."""
+        return ("-w", " && ".join(f"ended({job})" for job in jobs))
+
+    def is_held(self, row: AccountRow) -> bool:
+        """Whether LSF shows a job as held."""
+        return row.state == "PSUSP"
+
+    def release_calls(self, jobs: Iterable[int]) -> Iterator[ProgramCall]:
+        """Return calls of bresume that release held jobs."""
+        for names in _chunks([str(job) for job in jobs]):
+            yield ProgramCall(("bresume", *names))
+
+
+_TEXT_FORMAT: Final = f"{' '.join(parse_jobs.TEXT_FIELDS)} delimiter='{parse_jobs.DELIMITER}'"
+
+
+def _now() -> datetime:
+    # LSF prints local time.
+    return datetime.now()  # noqa: DTZ005
+
+
+def _leads_to_history(call: ProgramCall) -> bool:
+    return call.argv[0] == "bhist" or (call.otherwise is not None and _leads_to_history(call.otherwise))
+
+
+def dependency_text(parents: Sequence[Sequence[int]], records: Mapping[int, tuple[BatchRecord, int]]) -> str:
+    """Return the condition of ``bsub -w`` for a batch's members; see `DependencyDialect.after_success_options`."""
+    positions: dict[int, list[int]] = {}
+    sizes: dict[int, int] = {}
+    for job in parents[0]:
+        record, position = records[job]
+        positions.setdefault(record.id or 0, []).append(position)
+        sizes[record.id or 0] = len(record.members)
+    if any(set(each) != set(parents[0]) for each in parents):
+        return " && ".join(f"done({number}[*])" for number in positions)
+    terms: list[str] = []
+    for number, these in positions.items():
+        whole = len(these) == sizes[number]
+        terms += [f"done({number})"] if whole else [f"done({number}[{place + 1}])" for place in sorted(these)]
+    return " && ".join(terms)
+
+
+def _chunks(items: Sequence[str]) -> Iterator[Sequence[str]]:
+    return (items[start : start + _IDS_PER_CALL] for start in range(0, len(items), _IDS_PER_CALL))

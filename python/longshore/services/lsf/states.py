@@ -1,0 +1,56 @@
+"""LSF's job states and reasons of termination, and the phase and cause each means for an attempt.
+
+A job that was terminated is in state ``EXIT``, whatever its exit status: the reason says why. A known reason is
+therefore a state here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from longshore.batch.jobs import QueuePhase, StateTable
+from longshore.model.run.states import Cause
+
+HELD: Final = "PSUSP: suspended while pending"
+"""Why a held job waits."""
+
+_WAITING: Final = ("PEND", "PROV", "PSUSP", "USUSP", "SSUSP", "WAIT")
+# The host of UNKWN does not answer: the job may still run there.
+_RUNNING: Final = ("RUN", "UNKWN")
+
+REASONS: Final[Mapping[str, Cause]] = MappingProxyType(
+    {
+        **dict.fromkeys(("TERM_MEMLIMIT", "TERM_SWAP"), Cause.OOM),
+        **dict.fromkeys(("TERM_RUNLIMIT", "TERM_CPULIMIT", "TERM_DEADLINE"), Cause.WALLTIME),
+        **dict.fromkeys(("TERM_OWNER", "TERM_FORCE_OWNER", "TERM_ADMIN", "TERM_FORCE_ADMIN"), Cause.CANCELLED),
+        **dict.fromkeys(("TERM_BUCKET_KILL", "TERM_ORPHAN_SYSTEM"), Cause.CANCELLED),
+        **dict.fromkeys(("TERM_PREEMPT", "TERM_LOAD", "TERM_WINDOW", "TERM_CHKPNT"), Cause.PREEMPTED),
+        **dict.fromkeys(("TERM_REQUEUE_OWNER", "TERM_REQUEUE_ADMIN"), Cause.PREEMPTED),
+        "TERM_CWD_NOTEXIST": Cause.SUBMIT,
+        "TERM_EXTERNAL_SIGNAL": Cause.EXIT,
+        "TERM_UNKNOWN": Cause.EXIT,
+    }
+)
+"""Cause of failure per reason of termination (bjobs -o exit_reason, bhist -l, bacct -l)."""
+
+STATES: Final = StateTable(
+    phases=MappingProxyType(
+        {
+            **dict.fromkeys(_WAITING, QueuePhase.WAITING),
+            **dict.fromkeys(_RUNNING, QueuePhase.RUNNING),
+            **dict.fromkeys(("DONE", "EXIT", "ZOMBI", *REASONS), QueuePhase.OVER),
+        }
+    ),
+    # ZOMBI was killed while its host did not answer, and nothing more is known of it.
+    causes=MappingProxyType({"DONE": None, "EXIT": Cause.EXIT, "ZOMBI": Cause.LOST, **REASONS}),
+    ordinary=frozenset({"DONE", "EXIT"}),
+    held_reasons=frozenset({HELD}),
+)
+
+
+def final_state(state: str, reason: str) -> str:
+    """Return the state that tells most: the known reason of a termination, else the state itself."""
+    word = reason.partition(":")[0].strip()
+    return word if state == "EXIT" and word in REASONS else state

@@ -1,0 +1,229 @@
+"""Grid Engine's dialect: the calls of qsub, qstat, qacct, qdel and qconf, and what their answers mean."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import ClassVar, Final
+
+import msgspec
+
+from longshore.batch.cluster_names import PartitionState
+from longshore.batch.dialect import (
+    SHORT_S,
+    SUBMIT_S,
+    BatchScripts,
+    Dialect,
+    EngineJobSpec,
+    ProgramCall,
+    Programs,
+    Question,
+    SubmissionReply,
+)
+from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
+from longshore.contract.batch import Batch
+from longshore.contract.context import RunPaths, Unreachable
+from longshore.model.values import YamlValue
+from longshore.model.workflow.allocation import Allocation
+from longshore.services.sge import parse, parse_cluster
+from longshore.services.sge.options import check_names, check_site_map
+from longshore.services.sge.script import SgeScriptWriter, allocation, engine_script
+from longshore.services.sge.states import STATES
+from longshore.world.processes.shell import ProgramResult
+
+_VARIABLES: Final = {"root": ("SGE_ROOT",), "cell": ("SGE_CELL",), "cluster": ("SGE_CLUSTER", "SGE_CLUSTER_NAME")}
+"""Variables that the keys of a site's map stand for."""
+_KEPT: Final = frozenset(name for names in _VARIABLES.values() for name in names) | {
+    "SGE_QMASTER_PORT", "SGE_EXECD_PORT", "SGE_ARCH",
+}  # fmt: skip
+"""Variables by which the programs find their cluster."""
+_OF_A_JOB: Final = frozenset(
+    (
+        "ARC", "ENVIRONMENT", "JOB_ID", "JOB_NAME", "JOB_SCRIPT", "NHOSTS", "NQUEUES", "NSLOTS", "PE", "PE_HOSTFILE",
+        "QUEUE", "REQNAME", "REQUEST", "RESTARTED", "TASK_ID",
+    )
+)  # fmt: skip
+"""Variables of an enclosing job without the usual beginning."""
+_IDS_PER_CALL: Final = 400
+"""Ids on one command line: few enough for limits of the kernel or of a site's wrapper."""
+_SINGLE_CALLS: Final = 2
+"""Jobs that accounting is asked for one by one: each call reads the whole file."""
+_ALL_AT_ONCE: Final = r"""{ "$1" -j '*'; } | awk -v ids="$2" '
+BEGIN { n = split(ids, list, ","); for (i = 1; i <= n; i++) wanted[list[i]] = 1 }
+/^=+$/ { if (keep) printf "%s", block; block = ""; keep = 0 }
+{ block = block $0 "\n" }
+$1 == "jobnumber" && $2 in wanted { keep = 1 }
+END { if (keep) printf "%s", block }'"""
+"""Script that reads the accounts of all jobs once, and prints those of some."""
+
+
+class SgeDialect(Dialect):
+    """Grid Engine, as its site's map (``bin``, ``root``, ``cell``, ``cluster``) selects it."""
+
+    name: ClassVar[str] = "sge"
+    title: ClassVar[str] = "Grid Engine"
+    programs: ClassVar[Programs] = Programs(submit="qsub", queue="qstat", accounting="qacct", cancel="qdel")
+    states: ClassVar[StateTable] = STATES
+    required_variables: ClassVar[frozenset[str]] = _KEPT | {"PATH"}
+    release_hint: ClassVar[str] = (
+        "qrls ID lets held jobs go; qmod -cj ID clears an error state, which qstat -j ID explains"
+    )
+    forgets_unstarted: ClassVar[bool] = True
+
+    # ------------------------------------------------------------------------------------------------ environment
+
+    def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
+        """Return the variables without those of an enclosing job, and with those of the site's map."""
+        is_job = "SGE_TASK_ID" in inherited
+        found = {
+            name: value
+            for name, value in inherited.items()
+            if name in _KEPT or not (name.startswith("SGE_") or (is_job and name in _OF_A_JOB))
+            # Functions of bash would be broken lines in the environment of a job.
+            if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)
+        }
+        for key, names in _VARIABLES.items():
+            if self.settings.get(key):
+                found |= dict.fromkeys(names, str(self.settings[key]))
+        return found
+
+    def cluster_key(self, environment: Mapping[str, str]) -> str:
+        """Return what the programs find their cluster by."""
+        return "\0".join(environment.get(name, "") for name in sorted(_KEPT))
+
+    def query_call(self, program: str, *words: str) -> ProgramCall:
+        """Return a call of a program in the site's folder of them."""
+        return ProgramCall((self._program(program), *words), timeout_s=SHORT_S)
+
+    def _program(self, name: str) -> str:
+        folder = self.settings.get("bin")
+        return str(PurePosixPath(str(folder), name)) if folder else name
+
+    def read_answer(self, call: ProgramCall, answer: ProgramResult) -> ProgramResult:
+        """Return an answer with the status that it means: 1 also says that a job is gone or has no record."""
+        match PurePosixPath(call.argv[0]).name:
+            case "qstat" if "-xml" in call.argv:
+                return parse.read_queue_answer(answer)
+            case "qacct" | "sh":
+                return parse.read_accounting_answer(answer)
+            case "qdel":
+                return parse.read_cancel_answer(answer)
+        return answer
+
+    # ----------------------------------------------------------------------------------------------------- submit
+
+    def check_site(self, own: Mapping[str, YamlValue]) -> None:
+        """Raise `ConfigError` for an invalid setting of the site, or a missing one."""
+        check_site_map(own)
+
+    def check_job(self, own: Mapping[str, YamlValue]) -> None:
+        """Raise `ConfigError` for an invalid setting of jobs."""
+        check_names(own)
+
+    def allocations(self, batch: Batch, settings: Mapping[str, object]) -> tuple[Allocation, ...]:
+        """Return what a batch's jobs ask for, with the queue that they name."""
+        return (allocation(batch),)
+
+    def scripts(
+        self, run: RunPaths, settings: Mapping[str, object], template: str, facts: ClusterFacts | None
+    ) -> BatchScripts:
+        """Return the writer of a run's scripts."""
+        return SgeScriptWriter(run, settings, template, facts)
+
+    def engine_script(self, spec: EngineJobSpec, run: RunPaths, settings: Mapping[str, object], template: str) -> str:
+        """Render the script of the engine's job."""
+        return engine_script(spec, run, settings, template)
+
+    def submit_call(self, script: str, options: Sequence[str]) -> ProgramCall:
+        """Return a call of qsub, which reads the script from its input."""
+        return ProgramCall((self._program("qsub"), "-terse", *options), stdin=script, timeout_s=SUBMIT_S)
+
+    def submit_reply(self, answer: ProgramResult) -> SubmissionReply:
+        """Return the meaning of qsub's answer."""
+        return parse.read_submit_reply(answer)
+
+    # ------------------------------------------------------------------------------------------------------ watch
+
+    def task_name(self, task: TaskId) -> str:
+        """Return the name of a task, whose arrays begin with 1."""
+        return str(task.job) if task.index is None else f"{task.job}.{task.index + 1}"
+
+    def facts_calls(self) -> Sequence[ProgramCall]:
+        """Return calls of qconf for the configuration and the resources, and one that says the version."""
+        return (self.query_call("qconf", "-sconf"), self.query_call("qconf", "-sc"), self.query_call("qstat", "-help"))
+
+    def parse_facts(self, outputs: Sequence[str]) -> ClusterFacts:
+        """Return the facts in the configuration and the resources."""
+        config, complexes, usage = outputs
+        facts = parse_cluster.cluster_facts(config, complexes)
+        return msgspec.structs.replace(facts, version=usage.partition("\n")[0].strip())
+
+    def queue_call(self, user: str) -> ProgramCall:
+        """Return the call of qstat."""
+        return ProgramCall((self._program("qstat"), "-xml", "-u", user))
+
+    def parse_queue(self, output: str) -> Iterator[QueueRow]:
+        """Return the rows of qstat."""
+        return parse.queue_rows(output)
+
+    def show_call(self, task: TaskId) -> ProgramCall:
+        """Return the call of qstat for one job, which has those that are not over."""
+        return ProgramCall((self._program("qstat"), "-j", str(task.job)))
+
+    def parse_shown(self, task: TaskId, answer: ProgramResult) -> AccountRow | Unreachable | None:
+        """Return what qstat answered on a job."""
+        if answer.ok:
+            return parse.shown_row(task, answer.out)
+        return None if "do not exist" in f"{answer.err}{answer.out}" else Unreachable(why=answer.why)
+
+    def parse_shown_array(self, answer: ProgramResult) -> Mapping[TaskId, AccountRow] | Unreachable:
+        """Return no row: qstat says of an array which of its tasks wait or run, and those are in the queue."""
+        return {} if answer.ok or "do not exist" in f"{answer.err}{answer.out}" else Unreachable(why=answer.why)
+
+    def accounting_calls(self, tasks: Iterable[TaskId], known_fields: str) -> Iterator[ProgramCall]:
+        """Return calls of qacct: one per job, or one for all where there are many."""
+        jobs = sorted({task.job for task in tasks})
+        program = self._program("qacct")
+        if len(jobs) <= _SINGLE_CALLS:
+            yield from (ProgramCall((program, "-j", str(job))) for job in jobs)
+        else:
+            yield ProgramCall(("sh", "-c", _ALL_AT_ONCE, "qacct", program, ",".join(map(str, jobs))))
+
+    def accounting_by_name_call(self, name: str, *, since: str, user: str) -> ProgramCall:
+        """Return the call of qacct for jobs of a name; names of batches are never used twice."""
+        return ProgramCall((self._program("qacct"), "-o", user, "-j", name))
+
+    def parse_accounting(self, output: str, known_fields: str = "") -> dict[TaskId, AccountRow]:
+        """Return the tasks in qacct's output."""
+        return parse.gathered_rows(output)
+
+    # ------------------------------------------------------------------------------------------------------- ping
+
+    def partitions_question(self) -> Question[Mapping[str, PartitionState]]:
+        """Return the question for the queues."""
+        return Question(self.query_call("qstat", "-g", "c"), parse_cluster.parse_queues)
+
+    def capacity_question(self) -> Question[Mapping[str, int] | None]:
+        """Return the question for the largest host."""
+        return Question(self.query_call("qhost", "-F", "mem_total,num_proc"), parse_cluster.parse_capacity)
+
+    # -------------------------------------------------------------------------------------------------------- act
+
+    def cancel_calls(self, tasks: Iterable[TaskId], *, waiting_only: bool = False) -> Iterator[ProgramCall]:
+        """Return calls of qdel, which cannot tell waiting tasks from others."""
+        names = [self.task_name(task) for task in tasks]
+        for start in range(0, len(names), _IDS_PER_CALL):
+            yield ProgramCall((self._program("qdel"), *names[start : start + _IDS_PER_CALL]))
+
+    def cancel_named_call(self, name: str, user: str) -> ProgramCall:
+        """Return the call of qdel for all jobs of a name."""
+        return ProgramCall((self._program("qdel"), "-u", user, name))
+
+    def priority_calls(self, priorities: Mapping[int, int]) -> Iterator[ProgramCall]:
+        """Return one call of qalter per priority."""
+        by_priority: dict[int, list[str]] = {}
+        for job, priority in sorted(priorities.items()):
+            by_priority.setdefault(priority, []).append(str(job))
+        for priority, jobs in by_priority.items():
+            yield ProgramCall((self._program("qalter"), "-p", str(priority), *jobs))

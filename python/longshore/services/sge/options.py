@@ -1,0 +1,226 @@
+"""``qsub`` options of a job, from its request and its settings (pure functions)."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeAlias, cast
+
+from longshore.contract.batch import Batch
+from longshore.errors import ConfigError
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.values import YamlValue
+from longshore.model.workflow.request import MIB, Request
+
+SERVICE: Final = "sge"
+SITE_NAMES: Final = (
+    "bin", "cell", "cluster", "engineAs", "engineJob", "fence", "gather", "maxpendtime", "mode", "n_max_queued_jobs",
+    "onSubmitError", "pollCeiling", "pollInterval", "repo_key", "root", "use_priority",
+)  # fmt: skip
+"""Names that configure access to the cluster and what is done about all jobs."""
+JOB_NAMES: Final = (
+    "cpu_resource", "default_prio", "hard", "mem_resource", "memoryPer", "parallelEnvironment", "priority", "soft",
+    "tmp_resource",
+)  # fmt: skip
+"""Names that change the options of a job."""
+PASSED_KEYS: Final = ("container", "directives")
+"""Configuration keys beside the service's own map that are passed on with it."""
+LOWEST_PRIORITY: Final = -1023
+HIGHEST_PRIORITY: Final = 1024
+"""Priorities above 0 are for operators (qsub(1): -p)."""
+_HALF_S: Final = 3600.0
+"""Seconds until the latest start at which a job has half of the lowest priority."""
+_MEMORY_RESOURCES: Final = frozenset(
+    f"{kind}{name}" for kind in ("h_", "s_") for name in ("vmem", "rss", "data", "stack", "core", "fsize")
+) | {"mem_free", "mf", "mem_total", "virtual_free", "vf", "virtual_total", "swap_free"}
+"""Resources of every Grid Engine whose plain numbers are bytes (complex(5))."""
+_SELECTING: Final = frozenset({"-l", "-q", "-masterq", "-pe", "-ar", "-ckpt", "-P"})
+"""Options that ``hard`` and ``soft`` may have; each takes a value."""
+_UNFIT: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f#]")
+"""Characters that end a line of options, or begin a comment in it."""
+_MAIL: Final = {"always": "bea", "complete": "e", "error": "a", "never": "n"}
+
+SgeMap: TypeAlias = Mapping[str, YamlValue]
+"""The service's own map, ``sge:``, of a site or of jobs."""
+
+
+def sge_map(settings: Mapping[str, object]) -> SgeMap:
+    """Return the service's own map in the settings of a site or of an executor."""
+    return cast("SgeMap", settings.get(SERVICE) or {})
+
+
+def check_names(settings: SgeMap) -> None:
+    """Raise `ConfigError` for an unknown name."""
+    for name in settings:
+        if name not in (*SITE_NAMES, *JOB_NAMES, *PASSED_KEYS):
+            known = sorted((*SITE_NAMES, *JOB_NAMES))
+            raise ConfigError(
+                f"'{SERVICE}' has no key '{name}'",
+                hint=did_you_mean(name, known, likeness=NAME_LIKENESS)
+                or f"There are {', '.join(known)}; other options of qsub go under 'directives'.",
+            )
+
+
+def check_site_map(own: SgeMap) -> None:
+    """Raise `ConfigError` for an invalid or missing setting of the site."""
+    check_names(own)
+    for name, what in (("bin", "where qsub is"), ("root", "the value of $SGE_ROOT")):
+        if not own.get(name):
+            raise ConfigError(
+                f"'{SERVICE}.{name}' is missing", hint=f"Add 'sge: {{{name}: FOLDER}}' to the site: {what}."
+            )
+    memory_per(own)
+    read_priority(own)
+    if own.get("mode") == "native":
+        raise ConfigError(
+            f"'{SERVICE}.mode: native' is not possible: Grid Engine starts a job after any end of those before it",
+            hint="Leave it out: the engine keeps the order. 'sge.engineAs: job' gives it a place in the cluster.",
+        )
+
+
+def options(
+    batch: Batch,
+    own: SgeMap,
+    *,
+    defaults: Mapping[str, str],
+    byte_resources: Iterable[str] = (),
+    slack_s: float | None = None,
+) -> Iterator[str]:
+    """Return the lines of options of a batch's jobs, without ``#$``; those of ``soft`` are last.
+
+    `own` is the service's own map, merged from site and jobs. `defaults` has the site's ``project`` and ``queue``.
+    `byte_resources` are the cluster's resources that are amounts of memory. `slack_s` is the time until the latest
+    start of the jobs.
+
+    Raises `ConfigError` when a setting is invalid.
+    """
+    request, attributes = batch.request, batch.attributes
+    number = read_priority(own, slack_s)
+    if number:
+        yield f"-p {number}"
+    if queue := attributes.get("queue") or defaults.get("queue"):
+        yield f"-q {_word('queue', queue)}"
+    if project := attributes.get("accountingGroup") or defaults.get("project"):
+        yield f"-P {_word('accountingGroup', project)}"
+    if mail_to := attributes.get("mailTo"):
+        when = str(attributes.get("whenToMail") or "error")
+        yield f"-M {_word('mailTo', mail_to)}"
+        yield f"-m {_word('whenToMail', _MAIL.get(when.lower(), when))}"
+    environment = own.get("parallelEnvironment")
+    slots = request.cpus if environment and request.cpus > 1 else 1
+    if slots > 1:
+        yield f"-pe {_word('sge.parallelEnvironment', environment)} {slots}"
+    resources = (*_amounts(request, own, slots, {*byte_resources, *_MEMORY_RESOURCES}), *_resources(request))
+    yield from (f"-l {name}={value}" for name, value in resources)
+    yield from _selection("hard", own)
+    yield from raw_options(own.get("directives"))
+    yield from _selection("soft", own)
+
+
+def _amounts(request: Request, own: SgeMap, slots: int, byte_resources: set[str]) -> Iterator[tuple[str, str]]:
+    """Return the amounts that the request has on every service, under the cluster's names for them."""
+    memory_b = request.memory_b or 0
+    if memory_per(own) == "slot":
+        memory_b = math.ceil(memory_b / slots)
+    for key, amount, is_size in (
+        ("cpu_resource", request.cpus, False),
+        ("mem_resource", math.ceil(memory_b / MIB), True),
+        ("tmp_resource", math.ceil((request.disk_b or 0) / MIB), True),
+    ):
+        if (written := own.get(key)) and amount:
+            name = _word(f"{SERVICE}.{key}", written)
+            # Where a plain number is bytes, megabytes are said.
+            yield name, f"{amount}M" if is_size and name in byte_resources else str(amount)
+    if request.walltime_s is not None:
+        yield "h_rt", str(max(1, math.ceil(request.walltime_s)))
+
+
+def _resources(request: Request) -> Iterator[tuple[str, str]]:
+    return ((_word("requestResources", name), str(amount)) for name, amount in sorted(request.resources.items()))
+
+
+def memory_per(own: SgeMap) -> str:
+    """Return what the amount of ``mem_resource`` is for: a ``slot``, or the ``job``; raises `ConfigError`."""
+    value = own.get("memoryPer") or "slot"
+    if value not in ("slot", "job"):
+        raise ConfigError(
+            f"'{SERVICE}.memoryPer' must be 'slot' or 'job', not '{value}'",
+            hint="qconf -sc says YES under 'consumable' for an amount per slot, and JOB for one per job.",
+        )
+    return str(value)
+
+
+def read_priority(own: SgeMap, slack_s: float | None = None) -> int:
+    """Return the priority of jobs: the given one, else the site's default, less what their slack allows.
+
+    Raises `ConfigError` when it is out of range.
+    """
+    if own.get("priority") is not None:
+        return _priority("priority", own["priority"])
+    base = _priority("default_prio", own.get("default_prio") or 0)
+    if slack_s is None or not own.get("use_priority"):
+        return base
+    # 0 for jobs on the longest chain, less for those that have time.
+    below = LOWEST_PRIORITY * (1.0 - float(0.5 ** (max(0.0, slack_s) / _HALF_S)))
+    return max(LOWEST_PRIORITY, base + int(below))
+
+
+def _priority(name: str, value: YamlValue) -> int:
+    text = str(value).strip()
+    if not re.fullmatch(r"[+-]?\d{1,4}", text) or not LOWEST_PRIORITY <= int(text) <= HIGHEST_PRIORITY:
+        raise ConfigError(
+            f"'{SERVICE}.{name}' must be a whole number from {LOWEST_PRIORITY} to 0, not '{value}'",
+            hint=f"Operators may give up to {HIGHEST_PRIORITY}.",
+        )
+    return int(text)
+
+
+def _selection(name: str, own: SgeMap) -> Iterator[str]:
+    """Return the line behind ``-hard`` or ``-soft``; raises `ConfigError` for options that select nothing."""
+    lines = _to_list(own.get(name))
+    try:
+        words = [word for line in lines for word in shlex.split(line)]
+    except ValueError as error:
+        raise ConfigError(f"'{SERVICE}.{name}' cannot be split into words: {error}") from error
+    for option, value in zip(words[::2], [*words[1::2], *([""] if len(words) % 2 else [])], strict=True):
+        if not option.startswith("-"):
+            raise ConfigError(f"'{SERVICE}.{name}': '{option}' is no option: it does not begin with '-'")
+        if option not in _SELECTING:
+            raise ConfigError(
+                f"'{SERVICE}.{name}' cannot have the option '{option}'",
+                hint=f"There are {', '.join(sorted(_SELECTING))}; other options of qsub go under 'directives'.",
+            )
+        if not value or value.startswith("-"):
+            raise ConfigError(f"'{SERVICE}.{name}': the option '{option}' needs a value")
+    if words:
+        yield f"-{name} {' '.join(_word(f'{SERVICE}.{name}', word) for word in words)}"
+
+
+def raw_options(source: object) -> tuple[str, ...]:
+    """Collect raw options, as written: with or without ``#$`` in front."""
+    lines = (line.strip() for text in _to_list(source) for line in text.splitlines())
+    return tuple(_fit("directives", plain) for line in lines if (plain := line.removeprefix("#$").strip()))
+
+
+def _word(name: str, value: object) -> str:
+    """Return a value as one word of a line of options."""
+    text = _fit(name, str(value))
+    if re.fullmatch(r"[\w@%+=:,./&|*!?;()\[\]<>$-]+", text, re.ASCII):
+        return text
+    if '"' in text and "'" in text:
+        raise ConfigError(f"'{name}' cannot be {text!r}: qsub has no way to write both kinds of quotes")
+    return f"'{text}'" if '"' in text else f'"{text}"'
+
+
+def _fit(name: str, value: str) -> str:
+    if found := _UNFIT.search(value):
+        raise ConfigError(f"'{name}' cannot be {value!r}: a line of a batch script has no room for {found[0]!r}")
+    return value
+
+
+def _to_list(value: object) -> list[str]:
+    if value is None:
+        return []
+    return [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]

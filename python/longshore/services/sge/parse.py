@@ -1,0 +1,295 @@
+"""Parsers of what Grid Engine's programs print: qsub, qstat, qacct, qdel and qconf (pure functions)."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from longshore.batch.dialect import SubmissionReply, SubmitOutcome
+from longshore.batch.jobs import AccountRow, QueueRow, TaskId
+from longshore.services.sge import states
+from longshore.world.processes.shell import ProgramResult
+
+_MOST_TASKS: Final = 4_000_000
+"""Tasks of an array beyond which a row is no row of Grid Engine's."""
+_TERSE: Final = re.compile(r"(\d{1,18})(?:\.\d{1,18}-\d{1,18}:\d{1,18})?")
+_UNREACHABLE: Final = re.compile(
+    r"unable to (contact|send message to) qmaster|Connection refused|cell directory|SGE_ROOT|can't resolve"
+    r"|commlib error|not installed|No such file or directory|not found",
+    re.IGNORECASE,
+)
+_UNSURE: Final = re.compile(r"timed? ?out|reading answer|receive|broken pipe|connection reset", re.IGNORECASE)
+_TOO_LARGE: Final = re.compile(
+    r"only \d+ jobs? (is|are) allowed|more than \d+ tasks|job limit|too many jobs", re.IGNORECASE
+)
+_THROTTLED: Final = re.compile(
+    r"try again|temporar|too busy|overload|disk (is )?full|no space left|lock(ed)? timeout", re.IGNORECASE
+)
+_HOPELESS: Final = re.compile(
+    r"unknown resource|no suitable queue|unknown queue|does not exist|not a valid object name|not allowed in objectname"
+    r"|invalid (option|priority|argument)|ERROR!|attribute \"[^\"]*\" is not|is not (requestable|allowed)|access"
+    r"|is not a requestable|no permission|not (an )?operator|malformed|no script|wrong number|Unknown option",
+    re.IGNORECASE,
+)
+
+
+def read_submit_reply(answer: ProgramResult) -> SubmissionReply:
+    """Return the meaning of an answer of ``qsub -terse``."""
+    if answer.ok:
+        # Warnings of site scripts may surround the id.
+        found = [match for line in answer.out.splitlines() if (match := _TERSE.fullmatch(line.strip()))]
+        return (
+            SubmissionReply(SubmitOutcome.ACCEPTED, int(found[-1][1]))
+            if found
+            else SubmissionReply(SubmitOutcome.UNSURE)
+        )
+    if answer.status is None:
+        return SubmissionReply(SubmitOutcome.UNSURE)
+    return SubmissionReply(classify_submit_error(answer.err or answer.out))
+
+
+def classify_submit_error(message: str) -> SubmitOutcome:
+    """Classify the error message of a ``qsub`` that returned no id."""
+    if _TOO_LARGE.search(message):
+        return SubmitOutcome.TOO_LARGE
+    if _HOPELESS.search(message):
+        return SubmitOutcome.HOPELESS
+    if _UNSURE.search(message):
+        return SubmitOutcome.UNSURE
+    if _UNREACHABLE.search(message):
+        return SubmitOutcome.UNREACHABLE
+    return SubmitOutcome.THROTTLED if _THROTTLED.search(message) else SubmitOutcome.REFUSED
+
+
+# ---------------------------------------------------------------------------------------------------------------- qstat
+
+_JOB: Final = re.compile(r"<job_list\b[^>]*>(.*?)</job_list>", re.DOTALL)
+_FIELD: Final = re.compile(r"<(\w+)[^>]*>([^<]*)</\1>")
+_SPAN: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
+
+
+def read_queue_answer(answer: ProgramResult) -> ProgramResult:
+    """Return an answer of ``qstat -xml``, as a failure if it is cut short: missing jobs would count as gone."""
+    if not answer.ok or answer.out.rstrip().endswith("</job_info>"):
+        return answer
+    return msgspec.structs.replace(answer, status=1, err=f"{answer.err}\nqstat's answer is cut short")
+
+
+def queue_rows(text: str) -> Iterator[QueueRow]:
+    """Parse ``qstat -xml``; tasks that share a row get one row each. Tasks are counted from 0 here."""
+    # No XML parser: the name of one job with a stray character would make all others unreadable.
+    for found in _JOB.finditer(text):
+        fields = {name: html.unescape(value.strip()) for name, value in _FIELD.findall(found[1])}
+        number, state = fields.get("JB_job_number", ""), states.queue_state(fields.get("state", ""))
+        if not is_number(number):
+            continue
+        for index in _task_indices(fields.get("tasks", "")):
+            task = TaskId(int(number), index)
+            yield QueueRow(
+                id=task,
+                raw_id=number,
+                state=state,
+                reason=states.REASONS.get(state, ""),
+                started_at=parse_time(fields.get("JAT_start_time", "")),
+                node=fields.get("queue_name", "").partition("@")[2],
+                name=fields.get("JB_name", ""),
+            )
+
+
+def _task_indices(text: str) -> Iterator[int | None]:
+    """Expand ``3``, ``5,6`` or ``3-9:2`` to indices from 0; ``None`` for a job that is no array."""
+    if not text:
+        yield None
+    for span in text.split(","):
+        if (found := _SPAN.fullmatch(span.strip())) and int(found[2] or 0) <= _MOST_TASKS:
+            first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
+            yield from (each - 1 for each in range(first, last + 1, step or 1) if each > 0)
+
+
+def shown_row(task: TaskId, output: str) -> AccountRow | None:
+    """Parse ``qstat -j``, which has all jobs that are not over; ``None`` for another output."""
+    fields = {name.strip(): value.strip() for name, colon, value in lines_at(output, ":") if colon}
+    if fields.get("job_number") != str(task.job):
+        return None
+    error = next((value for name, value in fields.items() if name.startswith("error reason")), "")
+    state = states.ERROR if error else states.PENDING
+    if not error and any(name.startswith("usage") for name in fields):
+        state = states.RUNNING
+    return AccountRow(id=task, raw_id=str(task.job), state=state, state_text=state, exit=0, signal=0, reason=error)
+
+
+# ---------------------------------------------------------------------------------------------------------------- qacct
+
+_RESCHEDULED: Final = 25
+_LIMIT: Final = 37
+_AFTER_JOB: Final = 100
+_NEARLY_ALL: Final = 0.95
+"""Share of the memory limit above which a killed job most likely exceeded it: memory is seen once in a while."""
+_DELETED_STATUS: Final = frozenset({137, 143})
+_FAILED: Final = re.compile(r"(\d{1,9})\s*(?::\s*(.*))?")
+_STORED: Final = (
+    "qname", "hostname", "owner", "project", "department", "jobname", "jobnumber", "taskid", "account", "priority",
+    "qsub_time", "start_time", "end_time", "granted_pe", "slots", "failed", "deleted_by", "exit_status", "ru_wallclock",
+    "ru_utime", "ru_stime", "ru_maxrss", "cpu", "mem", "io", "maxvmem", "category",
+)  # fmt: skip
+"""Fields of qacct that are stored as they are; a version has most of them."""
+_NO_RECORD: Final = re.compile(
+    r"error: (job id \S+|job name .*|Job-array tasks .*) not found|no jobs running since startup"
+    r"|.*/accounting: No such file or directory"
+)
+
+
+def read_accounting_answer(answer: ProgramResult) -> ProgramResult:
+    """Return an answer of qacct with the status that its errors mean: that there is no record is an answer."""
+    if answer.status is None:
+        return answer
+    has_answered = all(map(_NO_RECORD.fullmatch, _plain_lines(answer.err)))
+    return msgspec.structs.replace(answer, status=0 if has_answered else answer.status or 1)
+
+
+def gathered_rows(text: str) -> dict[TaskId, AccountRow]:
+    """Parse the blocks of ``qacct -j``; of several runs of a task, the last one counts."""
+    rows: dict[TaskId, AccountRow] = {}
+    for block in re.split(r"^=+\s*$", text, flags=re.MULTILINE):
+        fields = {name.strip(): value.strip() for name, _, value in lines_at(block, " ")}
+        number, task = fields.get("jobnumber", ""), fields.get("taskid", "")
+        if is_number(number):
+            index = int(task) - 1 if is_number(task) and 0 < int(task) <= _MOST_TASKS else None
+            rows[TaskId(int(number), index)] = _account_row(TaskId(int(number), index), fields)
+    return rows
+
+
+def _account_row(task: TaskId, fields: Mapping[str, str]) -> AccountRow:
+    failed = _FAILED.match(fields.get("failed", ""))
+    code = int(failed[1]) if failed else 0
+    status = int(_leading_number(fields.get("exit_status", "")))
+    submitted, started = parse_time(fields.get("qsub_time", "")), parse_time(fields.get("start_time", ""))
+    return AccountRow(
+        id=task,
+        raw_id=str(task.job),
+        state=final_state(code, status, fields),
+        state_text=f"failed {fields.get('failed', '')}".strip(),
+        exit=status if status <= 128 else 0,
+        signal=status - 128 if 128 < status < 193 else 0,
+        started_at=started,
+        ended_at=parse_time(fields.get("end_time", "")),
+        run_s=_leading_number(fields.get("ru_wallclock", "")),
+        cpu_s=_leading_number(fields.get("cpu", "")),
+        peak_memory_b=parse_bytes(fields.get("maxvmem", "")) or None,
+        node=fields.get("hostname", ""),
+        queue_s=None if submitted is None or started is None or started < submitted else started - submitted,
+        gathered={name: fields[name] for name in _STORED if fields.get(name)},
+    )
+
+
+def final_state(failed: int, status: int, fields: Mapping[str, str]) -> str:
+    """Return the state of a task that is over (accounting(5): failed).
+
+    One code means both memory and time, and another both a deletion and any signal: what was used decides, beside the
+    limits in ``category``.
+    """
+    if failed == _RESCHEDULED:
+        return states.RESCHEDULED
+    if failed not in (_LIMIT, _AFTER_JOB):
+        return states.NOT_STARTED if failed else states.EXIT if status else states.DONE
+    limits = requested(fields.get("category", ""))
+    wall_s, cpu_s = _leading_number(fields.get("ru_wallclock", "")), _leading_number(fields.get("cpu", ""))
+    if parse_seconds(limits.get("h_rt", "")) <= wall_s or parse_seconds(limits.get("h_cpu", "")) <= cpu_s:
+        return states.TIME
+    memory = parse_bytes(limits.get("h_vmem", "")) * (_leading_number(fields.get("slots", "")) or 1)
+    is_full = bool(memory) and parse_bytes(fields.get("maxvmem", "")) >= memory * _NEARLY_ALL
+    if failed == _LIMIT:
+        # Without a limit of the job's own, that of its queue ended it.
+        return states.MEMORY if is_full or memory else states.TIME
+    if parse_seconds(limits.get("s_rt", "")) <= wall_s:
+        return states.TIME
+    if is_full:
+        return states.MEMORY
+    return states.DELETED if status in _DELETED_STATUS else states.SIGNAL
+
+
+def requested(category: str) -> dict[str, str]:
+    """Return the requests in a category: the values behind ``-l``."""
+    lists = re.findall(r"(?:^|\s)-l\s+(\S+)", category)
+    pairs = (word.partition("=") for text in lists for word in text.split(","))
+    return {name: value for name, equals, value in pairs if equals}
+
+
+# ----------------------------------------------------------------------------------------------------------------- qdel
+
+_DELETED: Final = re.compile(
+    r".* has (registered|deleted) .*|.* is already in deletion|.*does not exist.*|.*do not exist.*", re.IGNORECASE
+)
+
+
+def read_cancel_answer(answer: ProgramResult) -> ProgramResult:
+    """Return an answer of qdel, as a success where all that failed is that a job is gone already."""
+    lines = [*_plain_lines(answer.out), *_plain_lines(answer.err)]
+    has_cancelled = answer.status is not None and bool(lines) and all(map(_DELETED.fullmatch, lines))
+    return msgspec.structs.replace(answer, status=0) if has_cancelled else answer
+
+
+# --------------------------------------------------------------------------------------------------------------- values
+
+_BYTE_POWERS: Final = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
+_AMOUNT: Final = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([KMGTkmgt]?)B?")
+_MOST_BYTES: Final = 2**63 - 1
+
+
+def parse_bytes(text: str) -> int:
+    """Parse ``432.918MB``, ``200M`` or ``1.5G``; 0 for no amount. Small letters mean powers of 1000 (sge_types(1))."""
+    found = _AMOUNT.fullmatch(text.strip())
+    if not found:
+        return 0
+    unit = found[2]
+    power = 1024 ** "KMGT".index(unit) * 1024 if unit and unit in "KMGT" else _BYTE_POWERS[unit]
+    return min(round(float(found[1]) * power), _MOST_BYTES)
+
+
+def parse_seconds(text: str) -> float:
+    """Parse ``3600`` or ``1:00:00``; infinity for no limit."""
+    parts = text.split(":")
+    if not 1 <= len(parts) <= 3 or not all(map(is_number, parts)):
+        return float("inf")
+    return float(sum(int(part) * 60**place for place, part in enumerate(reversed(parts))))
+
+
+_TIMES: Final = ("%a %b %d %H:%M:%S %Y", "%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S")
+
+
+def parse_time(text: str) -> float | None:
+    """Parse local time, in the form of qstat or of a version of qacct, to seconds since the epoch; ``None`` if none."""
+    for form in _TIMES:
+        try:
+            return datetime.strptime(text.strip(), form).timestamp()  # noqa: DTZ007
+        except (ValueError, OverflowError, OSError):
+            continue
+    return None
+
+
+_NUMBER: Final = re.compile(r"\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)")
+_MOST_DIGITS: Final = 18
+
+
+def _leading_number(text: str) -> float:
+    found = _NUMBER.match(text)
+    return float(found[1]) if found else 0.0
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a whole number that JSON holds exactly."""
+    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
+
+
+def _plain_lines(text: str) -> list[str]:
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+def lines_at(text: str, separator: str) -> Iterator[tuple[str, str, str]]:
+    """Part each line at its first separator."""
+    return (line.partition(separator) for line in text.splitlines())

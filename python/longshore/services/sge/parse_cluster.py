@@ -1,0 +1,62 @@
+"""Parsers of what Grid Engine's programs print of the cluster: qconf, qstat and qhost (pure functions)."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from longshore.batch.cluster_names import PartitionState
+from longshore.batch.jobs import ClusterFacts
+from longshore.services.sge.parse import is_number, lines_at, parse_bytes
+
+_CLOSED: Final = "cdsuE"
+"""Column of ``qstat -g c``: slots of instances that take no jobs until a person acts."""
+
+
+def cluster_facts(config: str, complexes: str) -> ClusterFacts:
+    """Parse ``qconf -sconf``, and ``qconf -sc`` for the resources that are amounts of memory."""
+    joined = config.replace("\\\n", " ")
+    values = {name: value.strip() for name, _, value in lines_at(joined, " ")}
+    tasks, jobs = values.get("max_aj_tasks", ""), values.get("max_u_jobs", "")
+    rows = [line.split() for line in complexes.splitlines() if not line.startswith("#")]
+    return ClusterFacts(
+        max_array=int(tasks) if is_number(tasks) and int(tasks) else None,
+        max_jobs=int(jobs) if is_number(jobs) and int(jobs) else None,
+        accounting="accounting=false" not in values.get("reporting_params", ""),
+        byte_resources=tuple(name for row in rows if len(row) > 2 and row[2] == "MEMORY" for name in row[:2]),
+    )
+
+
+def parse_queues(text: str) -> dict[str, PartitionState]:
+    """Parse ``qstat -g c``: the queues by name, up while an instance takes jobs."""
+    head, *lines = text.splitlines() or [""]
+    # The first column has a name of two words.
+    names = head.replace("CLUSTER QUEUE", "NAME").split()
+    rows = [dict(zip(names, line.split(), strict=False)) for line in lines if line.strip("- ")]
+    return {row["NAME"]: _queue(row) for row in rows if "NAME" in row and len(row) == len(names)}
+
+
+def _queue(row: dict[str, str]) -> PartitionState:
+    total, closed = row.get("TOTAL", ""), row.get(_CLOSED, "0")
+    return PartitionState(
+        name=row["NAME"],
+        state="DOWN" if closed == total else "UP",
+        limit="UNLIMITED",
+        nodes=total,
+        default=False,
+        accounts=frozenset(),
+        qos=frozenset(),
+    )
+
+
+def parse_capacity(text: str) -> dict[str, int] | None:
+    """Return the processors and memory of the largest host in ``qhost -F``; ``None`` without any."""
+    cpus = [int(float(value)) for value in re.findall(r"num_proc=(\d{1,9}(?:\.\d{1,9})?)", text)]
+    memory = [parse_bytes(value) for value in re.findall(r"mem_total=(\S+)", text)]
+    return {"cpus": max(cpus), "memory": max(memory)} if cpus and memory else None
+
+
+def resource_names(text: str) -> frozenset[str]:
+    """Return the names and short names of resources in ``qconf -sc``."""
+    rows = (line.split() for line in text.splitlines() if not line.startswith("#"))
+    return frozenset(name for row in rows for name in row[:2])

@@ -1,0 +1,37 @@
+"""Conformance of services with a dialect: the capabilities of the kit's executor and of its service."""
+
+from __future__ import annotations
+
+from longshore.testing.conformance.engine_service import EngineServiceConformance
+from longshore.testing.conformance.executor import ExecutorConformance
+from longshore.testing.conformance.executor_capabilities import (
+    BatchSizingConformance,
+    EndRetentionConformance,
+    LateFactSourceConformance,
+    ReprioritisableConformance,
+    ResourceProbeConformance,
+    SubmitWindowConformance,
+)
+from longshore.testing.conformance.service_capabilities import (
+    AllocationReaderConformance,
+    PartialJournalConformance,
+    RecoverableConformance,
+)
+
+
+class BatchExecutorConformance(
+    ExecutorConformance,
+    ResourceProbeConformance,
+    SubmitWindowConformance,
+    BatchSizingConformance,
+    ReprioritisableConformance,
+    EndRetentionConformance,
+    LateFactSourceConformance,
+):
+    """The kit's executor, with the dialect of a test class."""
+
+
+class BatchServiceConformance(
+    EngineServiceConformance, RecoverableConformance, PartialJournalConformance, AllocationReaderConformance
+):
+    """A service derived from `longshore.batch.service.BatchService`."""

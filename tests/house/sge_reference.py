@@ -1,0 +1,116 @@
+"""Writes the reference page of Grid Engine from the schema and the service; a test compares the two.
+
+Usage: python -m tests.house.sge_reference
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from longshore.app.configure.schemas import site_schema
+from longshore.services.sge.options import SITE_NAMES
+from longshore.services.sge.service import BACKEND_HELP
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "doc" / "reference" / "sge.md"
+
+_HEAD = """# Grid Engine
+
+<!-- Made by `python -m tests.house.sge_reference` from the schema and the service; do not edit. -->
+
+The keys of the service `sge`, beside the [keys of every configuration](configuration.md) and of [every
+site](site-profiles.md). [How to use a Grid Engine cluster](../how-to/use-grid-engine.md) shows the service in use.
+
+## Where keys go
+
+The map `sge:` can be in the profile of a site, at the root of a configuration, and under `pipetask.LABEL`,
+`cluster.LABEL` and `site.NAME`. The maps are merged key by key. `bin`, `root`, `cell` and `cluster` are the same for
+all jobs of a run.
+
+| Longshore | line of the script |
+|---|---|
+| `requestCpus` | `-pe PARALLELENVIRONMENT CPUS` from two processors on, and `-l CPU_RESOURCE=CPUS` |
+| `requestMemory` | `-l MEM_RESOURCE=MB`; with the unit `M` if the resource has the type MEMORY |
+| `requestDisk` | `-l TMP_RESOURCE=MB` |
+| `requestWalltime` | `-l h_rt=SECONDS` |
+| `requestResources: {NAME: AMOUNT}` | `-l NAME=AMOUNT` |
+| `queue` | `-q` |
+| `accountingGroup`, `account` of a site | `-P` |
+| `mailTo`, `whenToMail` | `-M`, `-m` |
+| `sge.hard`, `sge.soft` | `-hard ...`; `-soft ...` as the last line |
+| `directives` | their lines, with or without `#$` |
+| `inheritEnvironment` | the environment of `qsub`, and `-V` |
+
+All jobs have `-N`, `-S /bin/sh`, `-w e` and `-r n`: Grid Engine refuses what no host can ever serve, and starts no job
+a second time by itself.
+"""
+
+_REST = """## States
+
+| qstat | meaning |
+|---|---|
+| qw, Rq | waits |
+| hqw | waits; a person holds it |
+| Eqw | waits; a start failed, and a person has to clear the error |
+| s, S, T | suspended |
+| t, r, Rr, dr | runs |
+
+| qacct | cause |
+|---|---|
+| `failed 0` | success, or `EXIT` by the exit status |
+| `failed 37`, ran as long as `h_rt` or `h_cpu` | `WALLTIME` |
+| `failed 37`, otherwise | `OOM`; `WALLTIME` if the job itself has no memory limit |
+| `failed 100`, ran as long as `s_rt` | `WALLTIME` |
+| `failed 100`, `maxvmem` near the limit `h_vmem` of all slots | `OOM` |
+| `failed 100`, killed | `CANCELLED` |
+| `failed 25` | none: the job was started again |
+| another number | `LOST`: the host could not run the job |
+
+A job that is deleted while it waits has no record. It ends as `CANCELLED` ten seconds after it left the queue.
+
+## What is different
+
+- `mode: native` is refused: Grid Engine starts a job after any end of those that it waits for, failures too.
+- `partitions` of a site are its queues. `qos` has no meaning.
+- qdel ends jobs at once. A wait beyond `maxpendtime` can end a job that begins at that moment.
+- A process that asks for more memory than `h_vmem` gets an error from the system. That is a failure with an exit
+  status, not `OOM`: only the sum of a job's processes is killed.
+"""
+
+
+def page() -> str:
+    """The text of the page."""
+    keys = site_schema()["properties"]["sge"]["properties"]
+    of_sites = {*SITE_NAMES, "engineJob"}
+    return (
+        "\n".join(
+            [
+                _HEAD,
+                *_table("Keys of the run", {name: entry for name, entry in keys.items() if name in of_sites}),
+                *_table("Keys of jobs", {name: entry for name, entry in keys.items() if name not in of_sites}),
+                f"## On the command line\n\n```text\n{BACKEND_HELP}\n```\n",
+                _REST,
+            ]
+        ).rstrip()
+        + "\n"
+    )
+
+
+def _table(title: str, keys: dict[str, Any]) -> Iterator[str]:
+    yield f"## {title}\n"
+    yield "| key | type | |"
+    yield "|---|---|---|"
+    yield from (f"| `{name}` | {_type(entry)} | {entry['description']} |" for name, entry in keys.items())
+    yield ""
+
+
+def _type(entry: dict[str, Any]) -> str:
+    if "enum" in entry:
+        return ", ".join(f"`{choice}`" for choice in entry["enum"] if choice is not None)
+    return " or ".join(kind for kind in entry["type"] if kind != "null")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), "utf-8")

@@ -1,0 +1,390 @@
+"""Stand-ins for LSF's programs: they print what the recorded replies have, and really run the scripts.
+
+The name of the program is that of the link it was started by; `install` makes the links. What the cluster knows is in a
+file in LSF_ENVDIR. There is no daemon: each call, and each end of a job, starts what can start. STAND_IN_WORDS has
+further words: ``old`` for a version without JSON, ``down`` for daemons that do not answer, ``forgets`` for a bjobs that
+knows no job that is over, ``hour=S`` for seconds of an hour.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import getpass
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+PROGRAMS = ("bsub", "bjobs", "bkill", "bstop", "bresume", "bhist", "bacct", "lsid", "bparams", "bqueues", "badmin")
+QUEUES = {"normal": "Open:Active", "short": "Open:Active", "night": "Open:Inactive"}
+FLAGS = {"-rn", "-r", "-x", "-H", "-ti", "-N", "-B", "-Ne"}
+SLOTS = 8
+_REASONS = {
+    "TERM_OWNER": "job killed by owner",
+    "TERM_ADMIN": "job killed by root or LSF administrator",
+    "TERM_MEMLIMIT": "job killed after reaching LSF memory usage limit",
+    "TERM_RUNLIMIT": "job killed after reaching LSF run time limit",
+    "TERM_ORPHAN_SYSTEM": "The orphan job was automatically terminated by LSF",
+}
+_WORDS = os.environ.get("STAND_IN_WORDS", "").split()
+
+
+def install(folder: Path) -> Path:
+    """Make the programs in a folder, and the cluster's state beside them; return the folder of the programs."""
+    programs = folder / "bin"
+    programs.mkdir(parents=True)
+    (folder / "conf").mkdir()
+    for name in PROGRAMS:
+        path = programs / name
+        path.write_text(
+            f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -S {shlex.quote(__file__)} {name} "$@"\n', "utf-8"
+        )
+        path.chmod(0o755)
+    return programs
+
+
+def _say(text: str, *, error: bool = False) -> None:
+    (sys.stderr if error else sys.stdout).write(f"{text}\n")
+
+
+def _root() -> Path:
+    return Path(os.environ["LSF_ENVDIR"])
+
+
+@contextmanager
+def _cluster() -> Iterator[dict[str, Any]]:
+    """The jobs of the cluster, in exclusive use; what can start is started at the end."""
+    path = _root() / "jobs.json"
+    with (_root() / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        jobs: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        yield jobs
+        _schedule(jobs)
+        path.with_suffix(".new").write_text(json.dumps(jobs), "utf-8")
+        path.with_suffix(".new").replace(path)
+
+
+def _schedule(jobs: dict[str, Any]) -> None:
+    free = SLOTS - sum(each["stat"] == "RUN" for job in jobs.values() for each in job["elements"].values())
+    for number, job in jobs.items():
+        for index, element in job["elements"].items():
+            if element["stat"] != "PEND":
+                continue
+            verdict = _condition(jobs, job["options"].get("-w", ""), index)
+            if verdict is False and "-ti" in job["options"]:
+                _end(element, "TERM_ORPHAN_SYSTEM")
+            elif verdict and free > 0:
+                free -= 1
+                element |= {"stat": "RUN", "start": time.time()}
+                element["pid"] = _spawn(number, index)
+
+
+def _spawn(number: str, index: str) -> int:
+    words = [sys.executable, "-S", __file__, "run", number, index]
+    null = subprocess.DEVNULL
+    # Blocked until `run` can take it: an order to end may come before.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    try:
+        return subprocess.Popen(words, stdin=null, stdout=null, stderr=null, start_new_session=True).pid
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _condition(jobs: dict[str, Any], text: str, index: str) -> bool | None:
+    """Whether a condition holds; ``None`` for not yet, ``False`` for never."""
+    verdicts: list[bool | None] = []
+    for word, number, place in re.findall(r"(done|ended)\((\d+)(?:\[(\*|\d+)\])?\)", text):
+        elements = jobs[number]["elements"]
+        chosen = elements.values() if not place else [elements[index if place == "*" else place]]
+        for each in chosen:
+            over = each["stat"] in {"DONE", "EXIT"}
+            verdicts.append(None if not over else word == "ended" or each["stat"] == "DONE")
+    return False if False in verdicts else None if None in verdicts else True
+
+
+def _end(element: dict[str, Any], reason: str = "", code: int = 0) -> None:
+    done = not reason and code == 0
+    element |= {"stat": "DONE" if done else "EXIT", "reason": reason, "code": code, "end": time.time()}
+
+
+# ------------------------------------------------------------------------------------------------------------ programs
+
+
+def bsub(words: list[str]) -> int:
+    script = sys.stdin.read()
+    lines = [line[5:].strip() for line in script.splitlines() if line.startswith("#BSUB")]
+    options: dict[str, str] = {}
+    rest = iter([word for line in lines for word in shlex.split(line)] + words)
+    for word in rest:
+        options[word] = "" if word in FLAGS else next(rest)
+    queue = options.get("-q", "normal")
+    if queue not in QUEUES:
+        _say(f"{queue}: No such queue. Job not submitted.", error=True)
+        return 255
+    with _cluster() as jobs:
+        for number in re.findall(r"\((\d+)", options.get("-w", "")):
+            if number not in jobs:
+                _say("Dependency condition invalid. Job not submitted.", error=True)
+                return 255
+        number = str(max(map(int, jobs), default=100) + 1)
+        found = re.fullmatch(r"(.*)\[1-(\d+)\]", options["-J"])
+        state = "PSUSP" if "-H" in options else "PEND"
+        indices = [str(place) for place in range(1, int(found[2]) + 1)] if found else ["0"]
+        (_root() / f"{number}.sh").write_text(script, "utf-8")
+        jobs[number] = {
+            "name": found[1] if found else options["-J"],
+            "options": options,
+            "queue": queue,
+            "cwd": options.get("-cwd", str(Path.cwd())),
+            "environment": dict(os.environ),
+            "submit": time.time(),
+            "elements": {index: {"stat": state, "reason": "", "code": 0, "start": 0, "end": 0} for index in indices},
+        }
+    _say("*** Notice of the site ***")
+    kind = "queue" if "-q" in options else "default queue"
+    _say(f"Job <{number}> is submitted to {kind} <{queue}>.")
+    return 0
+
+
+def _chosen(words: list[str], jobs: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Elements that words name: ids, or all jobs of a name."""
+    name = words[words.index("-J") + 1] if "-J" in words else ""
+    ids = [word for word in words if re.fullmatch(r"\d+(\[\d+\])?", word) and word != "0"]
+    for number, job in jobs.items():
+        if name and job["name"] != name:
+            continue
+        for index in job["elements"]:
+            if not ids or number in ids or f"{number}[{index}]" in ids:
+                yield number, index
+
+
+def bjobs(words: list[str]) -> int:
+    if "old" in _WORDS and "-json" in words:
+        _say("bjobs: illegal option -- j", error=True)
+        return 255
+    form = words[words.index("-o") + 1] if "-o" in words else "jobid stat"
+    fields = form.split(" delimiter=")[0].split()
+    ids = words[words.index("-o") + 2 :]
+    with _cluster() as jobs:
+        rows = [
+            _fields(number, jobs[number], index)
+            for number, index in _chosen(ids, jobs)
+            if not ("forgets" in _WORDS and jobs[number]["elements"][index]["stat"] in {"DONE", "EXIT"})
+        ]
+    if "-json" in words:
+        records = [{name.upper(): row.get(name, "") for name in fields} for row in rows]
+        _say(json.dumps({"COMMAND": "bjobs", "JOBS": len(records), "RECORDS": records}))
+    elif rows:
+        for row in rows:
+            _say("^".join(row.get(name, "") or "-" for name in fields))
+    else:
+        _say("No unfinished job found", error=True)
+    return 255 if not rows and "-json" not in words else 0
+
+
+def _moment(at: float) -> str:
+    return time.strftime("%b %d %H:%M", time.localtime(at)) if at else ""
+
+
+def _fields(number: str, job: dict[str, Any], index: str) -> dict[str, str]:
+    element = job["elements"][index]
+    reason, ran = element["reason"], element["end"] - element["start"] if element["start"] else 0
+    return {
+        "jobid": number,
+        "jobindex": index,
+        "job_name": job["name"] + (f"[{index}]" if index != "0" else ""),
+        "stat": element["stat"],
+        "user": getpass.getuser(),
+        "queue": job["queue"],
+        "proj_name": job["options"].get("-P", "default"),
+        "exit_code": str(element["code"] or ""),
+        "exit_reason": f"{reason}: {_REASONS[reason]}" if reason else "",
+        "pend_reason": "New job is waiting for scheduling;" if element["stat"] == "PEND" else "",
+        "from_host": "hostB",
+        "exec_host": "hostA" if element["start"] else "",
+        "submit_time": _moment(job["submit"]),
+        "start_time": _moment(element["start"]),
+        "finish_time": f"{_moment(element['end'])} L" if element["end"] else "",
+        "run_time": f"{ran:.0f} second(s)",
+        "cpu_used": "00:00:01",
+        "max_mem": "12 Mbytes",
+        "exec_cwd": job["cwd"],
+        "exec_home": str(Path.home()) if element["start"] else "",
+        "output_file": job["options"].get("-o", ""),
+        "error_file": job["options"].get("-e", ""),
+        "user_group": job["options"].get("-G", ""),
+        "nthreads": "1" if element["start"] else "",
+        "pids": str(element.get("pid", "")),
+    }
+
+
+def bkill(words: list[str]) -> int:
+    status = 0
+    with _cluster() as jobs:
+        found = list(_chosen(words, jobs))
+        for number, index in found:
+            element = jobs[number]["elements"][index]
+            name = number if index == "0" else f"{number}[{index}]"
+            if element["stat"] in {"DONE", "EXIT"}:
+                _say(f"Job <{name}>: Job has already finished", error=True)
+                status = 255
+                continue
+            if element["stat"] == "RUN":
+                if "-stat" in words:
+                    continue
+                element["killed"] = "TERM_ADMIN" if "admin" in _WORDS else "TERM_OWNER"
+                os.kill(element["pid"], signal.SIGTERM)
+            else:
+                _end(element, "TERM_ADMIN" if "admin" in _WORDS else "TERM_OWNER")
+            _say(f"Job <{name}> is being terminated")
+    if not found:
+        _say("Job <0>: No matching job found", error=True)
+        status = 255
+    return status
+
+
+def bstop(words: list[str]) -> int:
+    with _cluster() as jobs:
+        for number, index in _chosen(words, jobs):
+            if jobs[number]["elements"][index]["stat"] == "PEND":
+                jobs[number]["elements"][index]["stat"] = "PSUSP"
+            _say(f"Job <{number}> is being stopped")
+    return 0
+
+
+def bresume(words: list[str]) -> int:
+    with _cluster() as jobs:
+        for number, index in _chosen(words, jobs):
+            if jobs[number]["elements"][index]["stat"] == "PSUSP":
+                jobs[number]["elements"][index]["stat"] = "PEND"
+            _say(f"Job <{number}> is being resumed")
+    return 0
+
+
+def bhist(words: list[str]) -> int:
+    if "-V" in words:
+        _say("IBM Spectrum LSF 10.1.0.8, May 10 2019", error=True)
+        return 0
+    with _cluster() as jobs:
+        found = [(number, index, jobs[number]) for number, index in _chosen([words[-1]], jobs)]
+    for number, index, job in found:
+        element = job["elements"][index]
+        name = number if index == "0" else f"{number}[{index}]"
+        _say(f"\nJob <{name}>, Job Name <{job['name']}>, User <{getpass.getuser()}>, Project <default>, Command <x>")
+        if element["start"]:
+            _say(f"{_stamp(element['start'])}: Starting (Pid {element.get('pid', 0)});")
+        if element["stat"] == "DONE":
+            _say(f"{_stamp(element['end'])}: Done successfully. The CPU time used is 0.1 seconds;")
+        elif element["stat"] == "EXIT" and element["reason"]:
+            _say(f"{_stamp(element['end'])}: Completed <exit>; {element['reason']}: {_REASONS[element['reason']]};")
+        elif element["stat"] == "EXIT":
+            _say(
+                f"{_stamp(element['end'])}: Exited with exit code {element['code']}. The CPU time used is 0.1 seconds;"
+            )
+    if not found:
+        _say("No matching job found", error=True)
+    return 0 if found else 255
+
+
+def _stamp(at: float) -> str:
+    return time.strftime("%a %b %e %H:%M:%S", time.localtime(at))
+
+
+def run(number: str, index: str) -> None:
+    """Run an element within its limits, and record its end."""
+    orders: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: orders.append(number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
+    with _cluster() as jobs:
+        job = jobs[number]
+    options, environment = job["options"], {**job["environment"], "LSB_JOBID": number, "LSB_JOBINDEX": index}
+    hour = next((float(word[5:]) for word in _WORDS if word.startswith("hour=")), 3600.0)
+    limit_s = float(options["-W"]) * hour / 60 if "-W" in options else None
+    most = int(options["-M"].rstrip("MB!")) << 20 if "-M" in options else None
+    with Path(options.get("-o", "/dev/null")).open("a") as output:
+        child = subprocess.Popen(
+            ["/bin/sh", _root() / f"{number}.sh"],
+            cwd=job["cwd"],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            start_new_session=True,
+        )
+    began, reason = time.monotonic(), ""
+    while child.poll() is None:
+        time.sleep(0.02)
+        if orders:
+            _kill(child)
+        if not reason and limit_s is not None and time.monotonic() - began > limit_s:
+            reason = "TERM_RUNLIMIT"
+            _kill(child)
+        if not reason and most is not None and _memory(child.pid) > most:
+            reason = "TERM_MEMLIMIT"
+            _kill(child)
+    code = child.returncode if child.returncode >= 0 else 128 - child.returncode
+    with _cluster() as jobs:
+        element = jobs[number]["elements"][index]
+        _end(element, element.get("killed", reason), code)
+
+
+def _session(pid: int) -> Iterator[Path]:
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            if int((path / "stat").read_text("utf-8").rpartition(")")[2].split()[3]) == pid:
+                yield path
+        except OSError:
+            continue
+
+
+def _memory(pid: int) -> int:
+    pages = 0
+    for path in _session(pid):
+        try:
+            pages = max(pages, int((path / "statm").read_text("utf-8").split()[1]))
+        except OSError:
+            continue
+    return pages * os.sysconf("SC_PAGESIZE")
+
+
+def _kill(child: subprocess.Popen[bytes]) -> None:
+    for path in list(_session(child.pid)):
+        try:
+            os.kill(int(path.name), signal.SIGKILL)
+        except OSError:
+            continue
+
+
+def main(name: str, words: list[str]) -> int:
+    """Be one of the programs."""
+    if "down" in _WORDS:
+        _say("Cannot connect to LSF. Please wait ...", error=True)
+        return 255
+    known = {"bsub": bsub, "bjobs": bjobs, "bkill": bkill, "bstop": bstop, "bresume": bresume, "bhist": bhist}
+    if name in known:
+        return known[name](words)
+    texts = {
+        "lsid": "IBM Spectrum LSF Standard 10.1.0.8, May 10 2019\n\nMy cluster name is main\nMy master name is hostA",
+        "bparams": "CLEAN_PERIOD = 3600 (seconds)\nMAX_JOB_ARRAY_SIZE = 500",
+        "badmin": "LSF_UNIT_FOR_LIMITS = MB",
+        "bqueues": "QUEUE_NAME      PRIO STATUS          MAX JL/U JL/P JL/H NJOBS  PEND   RUN  SUSP\n"
+        + "\n".join(f"{queue:15} 30  {state:15} -  -  -  -  0  0  0  0" for queue, state in QUEUES.items()),
+        "bacct": "" if "-V" in words else "No matching job found",
+    }
+    _say(texts[name])
+    return 0
+
+
+if __name__ == "__main__":
+    if sys.argv[1] == "run":
+        run(*sys.argv[2:4])
+    else:
+        sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,97 @@
+"""A job gets the first row of a site's table that holds all it asks for, or an error that names the nearest."""
+
+from __future__ import annotations
+
+import pytest
+
+from longshore.errors import ConfigError
+from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation, total_request
+from longshore.model.workflow.request import MIB, Request
+from longshore.sites.partitions import PartitionRow, choose_partition
+
+GIB = 1024 * MIB
+TABLE: tuple[PartitionRow, ...] = (
+    {"name": "single", "nodes": 1, "cpus": 64, "memory": "240 GiB", "walltime": "4:00:00"},
+    {"name": "gpu", "nodes": 2, "cpus": 32, "memory": "240 GiB", "walltime": "1-00:00:00", "resources": {"gpus": 4}},
+    {"name": "large", "nodes": 8, "cpus": 128, "memory": "480 GiB", "walltime": "2-00:00:00", "features": ["ssd"]},
+)
+
+
+@pytest.mark.parametrize(
+    ("asked", "name"),
+    [
+        (Allocation(), "single"),
+        (Allocation(walltime_s=5 * 3600), "large"),
+        (Allocation(memory_b=300 * GIB), "large"),
+        (Allocation(memory_b=WHOLE_NODE_B), "single"),
+        (Allocation(resources={"gpus": 1}), "gpu"),
+        (Allocation(resources={"gpus": 1, "licence": 9}), "gpu"),
+        (Allocation(nodes=2), "large"),
+        (Allocation(tasks=2, cpus_per_task=40), "large"),
+        (Allocation(tasks=64), "single"),
+        (Allocation(tasks=65), "large"),
+        (Allocation(nodes=4, tasks=256), "large"),
+        (Allocation(features=(frozenset({"ssd"}),)), "single"),
+        (Allocation(nodes=3, features=(frozenset({"ssd", "nvme"}),)), "large"),
+        (Allocation(partitions=("large",)), "large"),
+        (Allocation(partitions=("gpu", "large"), nodes=3), "large"),
+        (Allocation(partitions=("elsewhere",), nodes=99), None),
+        (Allocation(partitions=("single", "elsewhere"), nodes=99), None),
+    ],
+)
+def test_the_first_partition_that_holds_a_job(asked: Allocation, name: str | None) -> None:
+    row = choose_partition(TABLE, asked)
+    assert (row["name"] if row else None) == name
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        (Allocation(walltime_s=72 * 3600), "'large', lacks walltime (72:00:00 asked, 48:00:00 there)"),
+        (Allocation(nodes=9), "'large', lacks nodes (9 asked, 8 there)"),
+        (Allocation(cpus_per_task=200), "'large', lacks cpus of a node (200 asked, 128 there)"),
+        (Allocation(tasks=2000), "'large', lacks nodes (16 asked, 8 there)"),
+        (Allocation(memory_b=500 * GIB), "'large', lacks memory (512000 MiB asked, 491520 MiB there)"),
+        (Allocation(resources={"gpus": 8}), "'gpu', lacks gpus (8 asked, 4 there)"),
+        (
+            Allocation(resources={"gpus": 1}, walltime_s=36 * 3600),
+            "'gpu', lacks walltime (36:00:00 asked, 24:00:00 there)",
+        ),
+        (Allocation(nodes=3, features=(frozenset({"knl"}),)), "'gpu', lacks nodes (3 asked, 2 there)"),
+        (
+            Allocation(partitions=("single",), nodes=2, walltime_s=5 * 3600),
+            "'single', lacks nodes (2 asked, 1 there), walltime (5:00:00 asked, 4:00:00 there)",
+        ),
+    ],
+)
+def test_what_no_partition_holds_is_refused_with_the_nearest(asked: Allocation, words: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        choose_partition(TABLE, asked)
+    assert words in caught.value.message
+    assert caught.value.hint
+
+
+def test_the_longest_row_is_the_nearest_for_a_long_job() -> None:
+    rows: tuple[PartitionRow, ...] = ({"name": "debug", "walltime": 600}, {"name": "main", "walltime": "2:00:00"})
+    with pytest.raises(ConfigError, match=r"'main', lacks walltime \(3:00:00 asked, 2:00:00 there\)"):
+        choose_partition(rows, Allocation(walltime_s=3 * 3600))
+
+
+def test_gpus_are_asked_of_a_row_even_where_none_has_them() -> None:
+    with pytest.raises(ConfigError, match=r"'plain', lacks gpus \(1 asked, 0 there\)"):
+        choose_partition(({"name": "plain"},), Allocation(resources={"gpus": 1}))
+    assert choose_partition(({"name": "plain"},), Allocation(resources={"matlab": 1})) is not None
+
+
+def test_no_table_chooses_no_partition() -> None:
+    assert choose_partition((), Allocation(nodes=10)) is None
+
+
+def test_all_of_a_job_is_counted() -> None:
+    parts = (
+        Allocation(nodes=2, tasks=8, cpus_per_task=4, memory_b=10 * GIB, walltime_s=60.0),
+        Allocation(cpus_per_task=3, memory_b=GIB),
+    )
+    assert total_request(parts) == Request(cpus=35, memory_b=21 * GIB, walltime_s=60.0)
+    assert total_request([Allocation(memory_b=WHOLE_NODE_B), Allocation(memory_b=1)]).memory_b == WHOLE_NODE_B
+    assert Allocation.of_request(Request(cpus=2, disk_b=5)).disk_b == 5
