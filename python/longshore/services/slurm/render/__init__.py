@@ -1,1 +1,1 @@
-"""Rendering of a batch as the script for sbatch: options, template, launcher and nice value."""
+"""Rendering of a batch as the script for sbatch: options and template."""

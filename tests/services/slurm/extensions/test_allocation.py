@@ -12,7 +12,7 @@ from longshore.contract.batch import Batch
 from longshore.errors import ConfigError
 from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation
 from longshore.model.workflow.request import MIB, Request
-from longshore.services.slurm.render.allocation import parse_size, parse_time_limit
+from longshore.services.slurm.extensions.allocation import parse_size, parse_time_limit
 from longshore.services.slurm.render.batch_script import allocations
 
 GIB = 1024 * MIB

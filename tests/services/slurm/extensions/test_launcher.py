@@ -8,7 +8,7 @@ import pytest
 
 from longshore.errors import ConfigError
 from longshore.plan.job_commands import add_launcher, add_setup
-from longshore.services.slurm.render.launcher import launcher_line
+from longshore.services.slurm.extensions.launcher import launcher_line
 from longshore.services.slurm.service import SlurmService
 from longshore.sites.job_setup import launch_line
 

@@ -1,0 +1,1 @@
+"""What only Slurm has: heterogeneous jobs, nice values from pressure, burst buffers, and native dependencies."""
