@@ -140,6 +140,23 @@ def test_every_attempt_of_a_damaged_file_is_settled(run: RunPaths, killed: tuple
     assert is_gone(pid)
 
 
+def test_an_attempt_of_which_only_the_exit_is_known_ends(run: RunPaths, killed: tuple[Path, int]) -> None:
+    path, pid = killed
+    os.kill(pid, signal.SIGKILL)
+    until(lambda: is_gone(pid))
+    for offset, line in lines_of(path.read_bytes()):
+        is_of_batch = b'"got"' in line and TAG.encode() in line
+        if is_of_batch or (b'"j":1,' in line and b'"exit"' not in line):
+            flip(path, offset + len(line) // 2)
+    inbox = Inbox(LocalClient(run, 2))
+    found = inbox.client.find([TAG])
+    assert found is not None
+    assert (1, 1) in found[TAG]
+    inbox.poll()
+    (end,) = (event for event in inbox.events if isinstance(event, Ended) and event.j == 1)
+    assert (end.exit, end.cause, end.outputs) == (0, None, None)
+
+
 def test_a_damaged_first_record_does_not_make_a_running_attempt_a_lost_one(
     run: RunPaths, killed: tuple[Path, int]
 ) -> None:

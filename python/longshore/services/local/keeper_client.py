@@ -22,7 +22,14 @@ from longshore.model.run.event import Lost
 from longshore.services.local.keeper_file import KeeperFile, keeper_files, received_members, recorded_attempts
 from longshore.services.local.keeper_process import KeeperProcess
 from longshore.services.local.keeper_program import encode_command, run_token
-from longshore.services.local.keeper_records import ExitRecord, NeverStartedRecord, StartRecord, end_event, start_event
+from longshore.services.local.keeper_records import (
+    ExitRecord,
+    NeverStartedRecord,
+    StartRecord,
+    end_event,
+    exit_event,
+    start_event,
+)
 from longshore.services.local.orphaned_attempts import OrphanedAttempts, remove_folder
 from longshore.services.local.reused_attempts import ReusedAttempts
 from longshore.services.local.signals import signal_group, signal_process
@@ -369,6 +376,11 @@ class LocalClient:
 
     def _settle_dead_keeper(self, file: KeeperFile) -> Iterator[MemberEvent]:
         """Determine the outcome of the attempts of a dead keeper."""
+        for attempt in sorted(file.reaping.keys() - file.running.keys()):
+            # The record of its start is damaged, and that of its exit is intact.
+            self._kill_processes({attempt} - self._reused.of_older_life(file))
+            yield exit_event(file.remove_exit(attempt), host=self._host)
+            self._forget_attempts([attempt])
         # The keeper may have started some just before it died, without recording it.
         doubtful, why = file.unstarted, "its keeper was killed while starting it"
         if file.is_damaged:

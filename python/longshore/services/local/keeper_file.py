@@ -124,6 +124,12 @@ class KeeperFile:
         start = self.running.get(attempt)
         return attempt in self.reaping or (start is not None and self.guard.find_end(start.pid, start.up) is not None)
 
+    def remove_exit(self, attempt: AttemptId) -> ReapingRecord:
+        """Remove an attempt of which only the exit is known, and return the record of it."""
+        self.sent.pop(attempt, None)
+        self.unstarted.discard(attempt)
+        return self.reaping.pop(attempt)
+
     def is_keeper_alive(self) -> bool:
         """Whether the keeper still holds the lock on its file."""
         return is_locked(self.path)

@@ -122,6 +122,11 @@ def start_event(record: StartRecord, *, host: str) -> Started:
     return Started(j=record.j, a=record.a, host=host, at=record.t)
 
 
+def exit_event(record: ReapingRecord, *, host: str) -> Ended:
+    """Convert the record of an exit to an event, if there is no end record: nobody looked at the outputs."""
+    return end_event(ExitRecord(j=record.j, a=record.a, t=record.t, s=record.s, out=None), host=host)
+
+
 def end_event(record: ExitRecord, *, host: str) -> Ended:
     """Convert an end record to an event."""
     if record.s is None:
