@@ -345,3 +345,34 @@ def test_a_package_brings_sites(cli: Cli, write_run: WriteRun, tmp_path: Path) -
     assert log(ran) == "quad\n"
     listed = cli("site", "list", "--json", env=env).json["sites"]
     assert [site["place"] for site in listed if site["name"] == "quad"] == ["installed"]
+
+
+# --------------------------------------------------------------------------------------------------- disabled sites
+
+
+def test_a_disabled_site_is_refused_with_its_reason_and_listed_with_it(
+    cli: Cli, write_run: WriteRun, write_site: SiteWriter
+) -> None:
+    base = write_site("base", 'title: The base\nservice: local\ndisabled: "moved to the new hall until May"\n')
+    write_site("heir", "inherits: base\n")
+    write_site("kept", "inherits: base\ndisabled: null\n")
+    said = f"{base}:3:11: the site 'heir' is disabled: moved to the new hall until May"
+    run = write_run("runQuantumCommand: 'true'\ncomputeSite: heir\n")
+    for words in (["submit", run], ["config", "lint", run], ["ping", "--config", run]):
+        refused = cli(*words)
+        assert refused.returncode == CONFIGURATION, refused.stdout + refused.stderr
+        assert said in (refused.stderr + refused.stdout).replace(": error: ", ": ")
+    assert "longshore site list" in cli("submit", run).stderr
+    listed = {each["name"]: each["disabled"] for each in cli("site", "list", "--json").json["sites"]}
+    assert (listed["heir"], listed["kept"]) == ("moved to the new hall until May", None)
+    assert "heir" in (shown := cli("site", "list").stdout)
+    assert "disabled: moved to the new hall until May" in shown
+    # What enables one is nearer: the heir's own key, or a section of the user's file.
+    done(cli, write_run("runQuantumCommand: 'true'\ncomputeSite: kept\n"))
+    done(cli, write_run("runQuantumCommand: 'true'\ncomputeSite: heir\nsite: {heir: {disabled: null}}\n"))
+
+
+def test_a_section_of_the_configuration_can_disable_a_site(cli: Cli, write_run: WriteRun) -> None:
+    refused = cli("submit", write_run("computeSite: mine\nsite: {mine: {service: local, disabled: no quota left}}\n"))
+    assert refused.returncode == CONFIGURATION
+    assert "the site 'mine' is disabled: no quota left" in refused.stderr

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from longshore.app.configure.schemas import site_schema
+from longshore.batch.ping.ping import MISSING_INFORMATION
 from longshore.config.profile.buildtest_status import LSF_STATES
 from longshore.services.lsf.options import SITE_NAMES
 from longshore.services.lsf.parse_jobs import STORED_FIELDS, TEXT_FIELDS
-from longshore.services.lsf.ping import MISSING_INFORMATION
 from longshore.services.lsf.states import REASONS, STATES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -107,13 +107,13 @@ def _rest() -> Iterator[str]:
     yield f"With `bjobsFormat: text`, or a `bjobs` without JSON, there are only {kept}."
     yield "With `gather: false`, there are none of a job that succeeds."
     yield "\n## What ping checks\n"
-    yield "`ping` shows the version, the queues with their status, and the unit of limits. It is an error if a queue of"
-    yield "the site (`queue`, `partitions`, `lsf.bsub`) is not `Open:Active`, or if `LSF_UNIT_FOR_LIMITS` is not"
-    yield "`memoryUnit`. It shows which sources of job states work:\n"
+    yield "`ping` shows the version, the queues with their status, the largest host, and the unit of limits. It is an"
+    yield "error if a queue of the site (`queue`, `partitions`, `lsf.bsub`) is not `Open:Active`, or if"
+    yield "`LSF_UNIT_FOR_LIMITS` is not `memoryUnit`. It shows which sources of job states work:\n"
     yield "| source | without it |"
     yield "|---|---|"
-    for name, words in MISSING_INFORMATION.items():
-        yield f"| `{name}` | {words} |"
+    for name, role in (("bjobs", "queue"), ("bhist", "history"), ("bacct", "history")):
+        yield f"| `{name}` | {MISSING_INFORMATION[role]} |"
 
 
 if __name__ == "__main__":

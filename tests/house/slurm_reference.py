@@ -142,7 +142,7 @@ def _rest() -> Iterator[str]:
     yield "sources of job states work. Without a source, some information is missing:\n"
     yield "| source | without it |"
     yield "|---|---|"
-    for program, words in zip(("squeue", "sacct", "scontrol"), MISSING_INFORMATION.values(), strict=True):
+    for program, words in zip(("squeue", "sacct", "scontrol"), MISSING_INFORMATION.values(), strict=False):
         yield f"| `{program}` | {words} |"
 
 

@@ -12,9 +12,12 @@ from tests.live.condor_runs import CondorSite
 from tests.live.pools import SlurmPool, slurm
 from tests.live.runs import DIALECT_SITES, DialectSite, SlurmSite
 from tests.live.sge_pools import SgePool, SgeSite, sge
+from tests.services.lsf.lsf_fixtures import lsf_programs, lsf_site
 
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.engine_lock import kill_local_engine
+
+__all__ = ["lsf_programs", "lsf_site"]
 
 
 @pytest.fixture(scope="session")

@@ -116,7 +116,7 @@ class LiveSite:
         return int(attempt["request"]["memory_b"]) >> 20
 
 
-DIALECT_SITES = {"slurm-accounting": "kept_site", "slurm-no-accounting": "bare_site"}
+DIALECT_SITES = {"slurm-accounting": "kept_site", "slurm-no-accounting": "bare_site", "lsf": "lsf_site"}
 """Fixtures of the sites that the tests of every dialect run on."""
 
 

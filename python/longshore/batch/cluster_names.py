@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -11,17 +11,17 @@ import msgspec
 class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
     """A partition or queue, as the cluster reports it.
 
-    `state` is ``UP`` where jobs are accepted and run; `limit` is the longest run time. Empty `accounts` or `qos` allow
-    all.
+    `state` is ``UP`` where jobs are accepted and run; `limit` is the longest run time, and `nodes` is the number of
+    nodes, empty if the cluster does not tell it. Empty `accounts` or `qos` allow all.
     """
 
     name: str
     state: str
-    limit: str
-    nodes: str
-    default: bool
-    accounts: frozenset[str]
-    qos: frozenset[str]
+    limit: str = ""
+    nodes: str = ""
+    default: bool = False
+    accounts: frozenset[str] = frozenset()
+    qos: frozenset[str] = frozenset()
 
 
 class Association(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,11 +51,14 @@ class ConfiguredNames(msgspec.Struct, frozen=True, kw_only=True):
     qos: tuple[str, ...] = ()
 
 
-def configured_names(service: str, settings: Mapping[str, Any]) -> ConfiguredNames:
-    """Collect the names of partitions, account and QOS from all of a site's settings."""
+def configured_names(service: str, settings: Mapping[str, Any], asked: Iterable[str] = ()) -> ConfiguredNames:
+    """Collect the names of partitions, account and QOS from all of a site's settings.
+
+    `asked` are the partitions of a job that has no settings but the site's.
+    """
     own: Mapping[str, Any] = settings.get(service) or {}
     rows = settings.get("partitions") or ()
-    named = [*(row["name"] for row in rows), settings.get("queue"), *_to_list(own.get("partition"))]
+    named = [*(row["name"] for row in rows), settings.get("queue"), *_to_list(own.get("partition")), *asked]
     qos = [own.get("qos") or settings.get("qos"), *(row.get("qos") for row in rows)]
     return ConfiguredNames(
         partitions=tuple(dict.fromkeys(str(name) for name in named if name)),

@@ -6,6 +6,7 @@ keeps no state: `longshore.batch.commands.client.BatchClient` runs the programs.
 
 from __future__ import annotations
 
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
@@ -126,7 +127,8 @@ class EngineJobSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Job that runs the engine of a run, and is started again when its node fails or its time limit ends.
 
     `settings` are those of the job in the service's words. `command` is a line of shell without ``--by``, whose value
-    is `by` at the first start. `warning_s` is how many seconds before the time limit it wants USR1; 0 for no limit.
+    is `by` at the first start. `life` is the file that an engine of this job leaves. `warning_s` is how many seconds
+    before the time limit it wants USR1; 0 for no limit.
     """
 
     name: str
@@ -134,7 +136,37 @@ class EngineJobSpec(msgspec.Struct, frozen=True, kw_only=True):
     settings: Mapping[str, YamlValue]
     by: str
     command: str
+    life: str
     warning_s: int = 0
+
+    @property
+    def body(self) -> str:
+        """Lines of shell that run the engine, with ``--by resume`` in a job that was started again.
+
+        ``$_status`` is then its exit status, and ``$_again`` is not empty if the time limit was near: USR1 was sent.
+        """
+        return _ENGINE_BODY.format(by=self.by, life=shlex.quote(self.life), command=self.command)
+
+
+_ENGINE_BODY: Final = """\
+_by={by}
+[ ! -e {life} ] || _by=resume
+_engine='' _again=''
+trap '_again=yes; [ -z "$_engine" ] || kill -TERM "$_engine"' USR1
+trap '[ -z "$_engine" ] || kill -TERM "$_engine"' TERM INT
+# The warning may go to all processes of the job; the engine is to get TERM alone.
+(
+    trap '' USR1
+    exec {command} --by "$_by"
+) &
+_engine=$!
+wait "$_engine"
+_status=$?
+# A signal to this script interrupts the wait, not the engine.
+while kill -0 "$_engine" 2>/dev/null; do
+    wait "$_engine"
+    _status=$?
+done"""
 
 
 class Dialect(ABC):

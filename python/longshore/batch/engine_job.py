@@ -16,7 +16,7 @@ from longshore.batch.jobs import AccountRow, QueuePhase, TaskId
 from longshore.batch.settings import choice, own_map
 from longshore.config.values.quantities import parse_walltime
 from longshore.contract.context import RunPaths, Unreachable
-from longshore.engine.journal.chain import lives
+from longshore.engine.journal.chain import life_path, lives
 from longshore.engine.rundir.liveness import last_log_line
 from longshore.errors import ConfigError, SubmissionRefusedError
 from longshore.model.decode_errors import DECODE_ERRORS
@@ -82,11 +82,14 @@ def engine_script(
     run_token: str,
     by: str,
     command: Sequence[str],
+    last_life: int = 0,
 ) -> str:
     """Render the script of the engine's job.
 
     `run_token` begins the name of the job, `by` is the reason of the start, and `command` starts the engine;
-    ``--by`` is added. Raises `ConfigError` when the settings are invalid.
+    ``--by`` is added. `last_life` is the number of the engine's last life.
+
+    Raises `ConfigError` when the settings are invalid.
     """
     request, job_settings = engine_request(dialect.name, own_map(dialect.name, settings))
     spec = EngineJobSpec(
@@ -95,6 +98,7 @@ def engine_script(
         settings=job_settings,
         by=by,
         command=" ".join(map(shlex.quote, command)),
+        life=str(life_path(run.journal, last_life + 1)),
         warning_s=_WARNING_S if request.walltime_s else 0,
     )
     return dialect.engine_script(spec, run, settings, template)
@@ -115,7 +119,7 @@ class EngineJob:
 
         Raises `SubmissionRefusedError` when the job is refused or the engine does not start; the job is then removed.
         """
-        before = len(lives(self._run.journal))
+        before = lives(self._run.journal)
         template = (submission_paths(self._run).root / TEMPLATE).read_text("utf-8")
         try:
             script = engine_script(
@@ -126,6 +130,7 @@ class EngineJob:
                 run_token=read_card(self._run).run_token,
                 by=by,
                 command=command,
+                last_life=before[-1][0] if before else 0,
             )
         except ConfigError as error:
             raise SubmissionRefusedError(error.message, hint=error.hint) from error
@@ -135,7 +140,7 @@ class EngineJob:
             raise SubmissionRefusedError(f"{self._title} does not take the engine of '{self._run.root}': {answer.why}")
         text = msgspec.json.encode(_EngineJobRecord(number, time.time()))
         write_atomically(self._run.root / _RECORD_PATH, text, below=self._run.root, durable=True)
-        return self._wait_for_start(number, before)
+        return self._wait_for_start(number, len(before))
 
     def _wait_for_start(self, number: int, before: int) -> str:
         """Wait a moment for the engine to start."""

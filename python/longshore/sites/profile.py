@@ -12,7 +12,7 @@ from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 
-PROFILE_ONLY_KEYS: Final = frozenset({"inherits", "hosts", "title", "limits"})
+PROFILE_ONLY_KEYS: Final = frozenset({"inherits", "hosts", "title", "disabled", "limits"})
 """Keys about the profile itself, or that users cannot override; they enter no layer."""
 
 RENAMED_KEYS: Final = {"service": "wmsServiceClass", "account": "accountingGroup"}

@@ -19,14 +19,33 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-PROGRAMS = ("bsub", "bjobs", "bkill", "bstop", "bresume", "bhist", "bacct", "lsid", "bparams", "bqueues", "badmin")
+PROGRAMS = (
+    "bsub",
+    "bjobs",
+    "bkill",
+    "bstop",
+    "bresume",
+    "bhist",
+    "bacct",
+    "lsid",
+    "bparams",
+    "bqueues",
+    "badmin",
+    "lshosts",
+)
 QUEUES = {"normal": "Open:Active", "short": "Open:Active", "night": "Open:Inactive"}
 FLAGS = {"-rn", "-r", "-x", "-H", "-ti", "-N", "-B", "-Ne"}
 SLOTS = 8
+KILLS = (signal.SIGINT, signal.SIGTERM, signal.SIGKILL)
+LOOK_S = 0.05
+"""Pause between two looks at a job."""
+MEMORY_LOOK_S = 0.5
+KILL_PAUSE_S = 1.0
+"""Pause between SIGINT, SIGTERM and SIGKILL of bkill, which is 10 s of LSF."""
 _REASONS = {
     "TERM_OWNER": "job killed by owner",
     "TERM_ADMIN": "job killed by root or LSF administrator",
@@ -73,7 +92,7 @@ def _cluster() -> Iterator[dict[str, Any]]:
 
 
 def _schedule(jobs: dict[str, Any]) -> None:
-    free = SLOTS - sum(each["stat"] == "RUN" for job in jobs.values() for each in job["elements"].values())
+    free = SLOTS - sum(each["stat"] in {"RUN", "USUSP"} for job in jobs.values() for each in job["elements"].values())
     for number, job in jobs.items():
         for index, element in job["elements"].items():
             if element["stat"] != "PEND":
@@ -110,7 +129,10 @@ def _condition(jobs: dict[str, Any], text: str, index: str) -> bool | None:
     return False if False in verdicts else None if None in verdicts else True
 
 
-def _end(element: dict[str, Any], reason: str = "", code: int = 0) -> None:
+def _end(element: dict[str, Any], reason: str = "", code: int = 0, requeue: str = "") -> None:
+    if not reason and str(code) in requeue.split():
+        element |= {"stat": "PEND", "start": 0}
+        return
     done = not reason and code == 0
     element |= {"stat": "DONE" if done else "EXIT", "reason": reason, "code": code, "end": time.time()}
 
@@ -237,10 +259,13 @@ def bkill(words: list[str]) -> int:
                 _say(f"Job <{name}>: Job has already finished", error=True)
                 status = 255
                 continue
-            if element["stat"] == "RUN":
+            if element["stat"] in {"RUN", "USUSP"}:
                 if "-stat" in words:
                     continue
                 element["killed"] = "TERM_ADMIN" if "admin" in _WORDS else "TERM_OWNER"
+                if element["stat"] == "USUSP":
+                    element["stat"] = "RUN"
+                    _send(element.get("child", 0), signal.SIGCONT)
                 os.kill(element["pid"], signal.SIGTERM)
             else:
                 _end(element, "TERM_ADMIN" if "admin" in _WORDS else "TERM_OWNER")
@@ -254,8 +279,10 @@ def bkill(words: list[str]) -> int:
 def bstop(words: list[str]) -> int:
     with _cluster() as jobs:
         for number, index in _chosen(words, jobs):
-            if jobs[number]["elements"][index]["stat"] == "PEND":
-                jobs[number]["elements"][index]["stat"] = "PSUSP"
+            element = jobs[number]["elements"][index]
+            if element["stat"] == "RUN":
+                _send(element.get("child", 0), signal.SIGSTOP)
+            element["stat"] = {"PEND": "PSUSP", "RUN": "USUSP"}.get(element["stat"], element["stat"])
             _say(f"Job <{number}> is being stopped")
     return 0
 
@@ -263,8 +290,10 @@ def bstop(words: list[str]) -> int:
 def bresume(words: list[str]) -> int:
     with _cluster() as jobs:
         for number, index in _chosen(words, jobs):
-            if jobs[number]["elements"][index]["stat"] == "PSUSP":
-                jobs[number]["elements"][index]["stat"] = "PEND"
+            element = jobs[number]["elements"][index]
+            if element["stat"] == "USUSP":
+                _send(element.get("child", 0), signal.SIGCONT)
+            element["stat"] = {"PSUSP": "PEND", "USUSP": "RUN"}.get(element["stat"], element["stat"])
             _say(f"Job <{number}> is being resumed")
     return 0
 
@@ -319,48 +348,60 @@ def run(number: str, index: str) -> None:
             stderr=output,
             start_new_session=True,
         )
-    began, reason = time.monotonic(), ""
+    with _cluster() as jobs:
+        jobs[number]["elements"][index]["child"] = child.pid
+    began, reason, looked_at, killed_at, warned = time.monotonic(), "", 0.0, [], "-wa" not in options
     while child.poll() is None:
-        time.sleep(0.02)
-        if orders:
-            _kill(child)
-        if not reason and limit_s is not None and time.monotonic() - began > limit_s:
+        time.sleep(LOOK_S)
+        now = time.monotonic()
+        ran = now - began
+        if not warned and limit_s is not None and ran > limit_s - float(options["-wt"]) * hour / 60:
+            warned = True
+            _send(child.pid, getattr(signal, f"SIG{options['-wa']}"))
+        if not reason and limit_s is not None and ran > limit_s:
             reason = "TERM_RUNLIMIT"
-            _kill(child)
-        if not reason and most is not None and _memory(child.pid) > most:
-            reason = "TERM_MEMLIMIT"
-            _kill(child)
+            _send(child.pid, signal.SIGKILL)
+        if not reason and most is not None and now - looked_at > MEMORY_LOOK_S:
+            looked_at = now
+            if _memory(child.pid) > most:
+                reason = "TERM_MEMLIMIT"
+                _send(child.pid, signal.SIGKILL)
+        if orders and len(killed_at) < len(KILLS) and now >= (killed_at[-1] + KILL_PAUSE_S if killed_at else 0):
+            _send(child.pid, KILLS[len(killed_at)])
+            killed_at.append(now)
     code = child.returncode if child.returncode >= 0 else 128 - child.returncode
     with _cluster() as jobs:
         element = jobs[number]["elements"][index]
-        _end(element, element.get("killed", reason), code)
+        _end(element, element.get("killed", reason), code, options.get("-Q", ""))
 
 
-def _session(pid: int) -> Iterator[Path]:
+def _processes(job: int) -> Iterator[Path]:
+    """The folders in /proc of a job's processes: itself, and what it started, in whatever session."""
+    parents: dict[int, int] = {}
     for path in Path("/proc").glob("[0-9]*"):
-        try:
-            if int((path / "stat").read_text("utf-8").rpartition(")")[2].split()[3]) == pid:
-                yield path
-        except OSError:
-            continue
+        with suppress(OSError):
+            parents[int(path.name)] = int((path / "stat").read_text("utf-8").rpartition(")")[2].split()[1])
+    for pid in parents:
+        above = pid
+        while above and above != job:
+            above = parents.get(above, 0)
+        if above:
+            yield Path("/proc", str(pid))
 
 
-def _memory(pid: int) -> int:
+def _memory(job: int) -> int:
     pages = 0
-    for path in _session(pid):
-        try:
-            pages = max(pages, int((path / "statm").read_text("utf-8").split()[1]))
-        except OSError:
-            continue
+    for path in _processes(job):
+        with suppress(OSError):
+            pages += int((path / "statm").read_text("utf-8").split()[1])
     return pages * os.sysconf("SC_PAGESIZE")
 
 
-def _kill(child: subprocess.Popen[bytes]) -> None:
-    for path in list(_session(child.pid)):
-        try:
-            os.kill(int(path.name), signal.SIGKILL)
-        except OSError:
-            continue
+def _send(job: int, number: int) -> None:
+    """Send a signal to all processes of a job."""
+    for path in list(_processes(job)):
+        with suppress(OSError):
+            os.kill(int(path.name), number)
 
 
 def main(name: str, words: list[str]) -> int:
@@ -374,6 +415,9 @@ def main(name: str, words: list[str]) -> int:
     texts = {
         "lsid": "IBM Spectrum LSF Standard 10.1.0.8, May 10 2019\n\nMy cluster name is main\nMy master name is hostA",
         "bparams": "CLEAN_PERIOD = 3600 (seconds)\nMAX_JOB_ARRAY_SIZE = 500",
+        "lshosts": "HOST_NAME  type    model  cpuf ncpus maxmem maxswp server RESOURCES\n"
+        f"hostA      X86_64  Xeon  116.1 {SLOTS}     31.2G  4G     Yes   (mg)\n"
+        "login      X86_64  Xeon  116.1 64    255G   4G     No    ()",
         "badmin": "LSF_UNIT_FOR_LIMITS = MB",
         "bqueues": "QUEUE_NAME      PRIO STATUS          MAX JL/U JL/P JL/H NJOBS  PEND   RUN  SUSP\n"
         + "\n".join(f"{queue:15} 30  {state:15} -  -  -  -  0  0  0  0" for queue, state in QUEUES.items()),

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-from typing import Any
-
 import pytest
 from tests.live.runs import many, until
 from tests.services.lsf.lsf_site import LsfSite
@@ -13,27 +9,9 @@ from tests.services.lsf.lsf_site import LsfSite
 LONG = "runQuantumCommand: sleep 300\nnumberOfRetries: 0\n"
 
 
-def elements(site: LsfSite) -> dict[str, dict[str, Any]]:
-    """Return what LSF knows of each element of its jobs."""
-    path = site.programs.parent / "conf" / "jobs.json"
-    jobs = json.loads(path.read_text("utf-8")) if path.exists() else {}
-    return {
-        f"{number}[{index}]" if index != "0" else number: element
-        for number, job in jobs.items()
-        for index, element in job["elements"].items()
-    }
-
-
 def running(site: LsfSite) -> list[str]:
     """Return the ids of elements that run."""
-    return [name for name, element in elements(site).items() if element["stat"] == "RUN"]
-
-
-def order(site: LsfSite, program: str, job: str, words: str = "") -> None:
-    """Run a program of LSF as a person would."""
-    conf = str(site.programs.parent / "conf")
-    env = {"LSF_ENVDIR": conf, "STAND_IN_WORDS": words, "PATH": "/usr/bin:/bin"}
-    subprocess.run([site.programs / program, job], check=True, capture_output=True, env=env)
+    return [name for name, element in site.elements().items() if element["stat"] == "RUN"]
 
 
 def test_cancel_leaves_no_job_in_the_queue(lsf_site: LsfSite) -> None:
@@ -41,7 +19,7 @@ def test_cancel_leaves_no_job_in_the_queue(lsf_site: LsfSite) -> None:
     until(lambda: len(running(lsf_site)) == 8, "LSF has started as many as it has slots")
     assert lsf_site.cli("cancel", run, "--json").returncode == 0
     assert lsf_site.ended(run)["state"] == "DELETED"
-    assert {each["stat"] for each in elements(lsf_site).values()} == {"EXIT"}
+    assert {each["stat"] for each in lsf_site.elements().values()} == {"EXIT"}
     assert lsf_site.counts(run) == {"DELETED": 10}
 
 
@@ -53,7 +31,7 @@ def test_a_job_on_hold_is_not_given_to_lsf_until_it_is_released(lsf_site: LsfSit
     assert lsf_site.cli("hold", run, "b").returncode == 0
     go.touch()
     until(lambda: lsf_site.counts(run) == {"SUCCEEDED": 1, "HELD": 1}, "the second job is on hold")
-    assert len(elements(lsf_site)) == 1
+    assert len(lsf_site.elements()) == 1
     assert lsf_site.cli("release", run, "b").returncode == 0
     assert lsf_site.ended(run)["state"] == "SUCCEEDED"
 
@@ -68,7 +46,7 @@ def test_a_job_on_hold_is_not_given_to_lsf_until_it_is_released(lsf_site: LsfSit
 def test_a_job_that_a_person_kills_is_deleted_and_says_who(lsf_site: LsfSite, words: str, said: str) -> None:
     run = lsf_site.begin(LONG.replace("0\n", "3\n"), {"a": ("A", []), "b": ("B", ["a"])})
     (job,) = until(lambda: running(lsf_site), "the job runs")
-    order(lsf_site, "bkill", job, words)
+    lsf_site.order("bkill", job, stand_in=words)
     report = lsf_site.ended(run)
     assert lsf_site.counts(run) == {"DELETED": 1, "PRUNED": 1}
     assert report["removals"]["newest"] == [{"name": "a", "label": "A", "reason": said}]
@@ -79,13 +57,13 @@ def test_a_waiting_job_that_a_person_stops_is_held_until_it_is_resumed(lsf_site:
     text = f"numberOfRetries: 0\nrunQuantumCommand: 'until test -e {go}; do sleep 0.1; done'\n"
     run = lsf_site.begin(text, many(9))
     until(lambda: len(running(lsf_site)) == 8, "one has no slot")
-    (waiting,) = [name for name, element in elements(lsf_site).items() if element["stat"] == "PEND"]
-    order(lsf_site, "bstop", waiting)
+    (waiting,) = [name for name, element in lsf_site.elements().items() if element["stat"] == "PEND"]
+    lsf_site.order("bstop", waiting)
     until(lambda: lsf_site.counts(run).get("HELD") == 1, "it is held")
     until(lambda: any("bresume" in note for note in lsf_site.report(run)["notes"]), "the report says how it goes on")
     go.touch()
     until(lambda: lsf_site.counts(run) == {"SUCCEEDED": 8, "HELD": 1}, "the others end")
-    order(lsf_site, "bresume", waiting)
+    lsf_site.order("bresume", waiting)
     assert lsf_site.ended(run)["state"] == "SUCCEEDED"
 
 
@@ -98,4 +76,4 @@ def test_restart_runs_what_failed_again_in_lsf(lsf_site: LsfSite) -> None:
     flag.touch()
     assert lsf_site.cli("restart", run, "--wait").returncode == 0
     assert lsf_site.counts(run) == {"SUCCEEDED": 2}
-    assert [each["stat"] for each in elements(lsf_site).values()] == ["EXIT", "DONE", "DONE"]
+    assert [each["stat"] for each in lsf_site.elements().values()] == ["EXIT", "DONE", "DONE"]

@@ -11,7 +11,7 @@ def test_ping_shows_the_status_of_queues_and_the_sources(lsf_site: LsfSite) -> N
     done = lsf_site.cli("ping", "--config", lsf_site.write(""), "--json")
     assert done.returncode == 0, done.stdout + done.stderr
     details = done.json["details"]
-    assert details["queues"] == "night Open:Inactive, normal Open:Active, short Open:Active"
+    assert details["partitions"] == "night: open:inactive; normal: up; short: up"
     assert (details["version"], details["cluster"], details["unit of limits"]) == ("10.1.0.8", "main", "MB")
     assert {details[name] for name in ("bjobs", "bhist", "bacct")} == {"works"}
 
@@ -19,9 +19,9 @@ def test_ping_shows_the_status_of_queues_and_the_sources(lsf_site: LsfSite) -> N
 @pytest.mark.parametrize(
     ("site", "own", "message"),
     [
-        ("queue: night\n", "", "the queue 'night' is Open:Inactive, and not Open:Active"),
-        ("queue: nowhere\n", "", "there is no queue 'nowhere' for you; there are: night, normal, short"),
-        ("", "bsub: ['-q night']", "the queue 'night' is Open:Inactive, and not Open:Active"),
+        ("queue: night\n", "", "the partition 'night' is open:inactive"),
+        ("queue: nowhere\n", "", "there is no partition 'nowhere'"),
+        ("", "bsub: ['-q night']", "the partition 'night' is open:inactive"),
         ("", "memoryUnit: GB", "the cluster's LSF_UNIT_FOR_LIMITS is MB: set 'lsf.memoryUnit: MB', which is GB"),
     ],
 )
@@ -37,4 +37,4 @@ def test_ping_fails_for_a_queue_or_a_unit_that_jobs_cannot_use(
 def test_ping_says_that_the_daemons_do_not_answer(lsf_site: LsfSite) -> None:
     done = lsf_site.cli("ping", "--config", lsf_site.write(""), "--json", env={"STAND_IN_WORDS": "down"})
     assert done.returncode != 0
-    assert done.json["message"] == "LSF does not answer: Cannot connect to LSF. Please wait ..."
+    assert done.json["message"] == "the controller does not answer: Cannot connect to LSF. Please wait ..."

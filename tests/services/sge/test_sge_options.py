@@ -204,9 +204,11 @@ def test_the_engine_as_a_job_is_warned_and_started_again() -> None:
         settings={"hard": "-q long.q"},
         by="submit",
         command="longshore run",
+        life="/data/run/journal/0003.jsonl",
         warning_s=120,
     )
     text = engine_script(spec, RUN, {"sge": {"mem_resource": "h_vmem"}}, template_texts(SgeService)["engine.sh"])
     assert "#$ -r y\n" in text
     assert lines(text)[-4:] == ["-l s_rt=3480", "-l h_vmem=1024M", "-l h_rt=3600", "-hard -q long.q"]
     assert 'exec longshore run --by "$_by"' in text
+    assert "_by=submit\n[ ! -e /data/run/journal/0003.jsonl ] || _by=resume\n" in text

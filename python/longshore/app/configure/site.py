@@ -151,8 +151,15 @@ def resolve_site(
     """Resolve the settings and limits of a site from the configuration with its layers.
 
     `service` is the short name of the service; its own map is kept under any name. Raises `ConfigError` if a value is
-    wrong.
+    wrong or the site is disabled.
     """
+    section = _site_section(config, name)
+    if (reason := why_disabled(profile, section)) is not None:
+        raise ConfigError(
+            f"the site '{name}' is disabled: {reason.value}",
+            origin=reason.origin,
+            hint="Choose another site: 'longshore site list' shows those there are.",
+        )
     schema = site_schema()
     keys = [
         key for key in schema["properties"] if key not in PROFILE_ONLY_KEYS - {"limits"} and key not in RENAMED_KEYS
@@ -179,9 +186,14 @@ def resolve_site(
             template = Interpolator(config, scope).template(settings[key], map_items(whole)[key].origin)
             settings[key] = template.render({})
     limits, raised = _combine_limits(profile, own, name)
-    section = _site_section(config, name)
     origin = profile.chain[-1].root.origin if profile else section.origin if section else None
     return ResolvedSite(name=name, settings=settings, limits=limits, notes=(*notes, *raised), origin=origin)
+
+
+def why_disabled(profile: ResolvedSiteProfile | None, section: Node | None) -> Node | None:
+    """Return the reason for which a site is disabled, by its profile or the section over it; ``None`` if it is not."""
+    found = {**map_items(profile.root if profile else None), **map_items(section)}.get("disabled")
+    return found if found is not None and found.value is not None else None
 
 
 def unknown_site(name: str, base: Config, sites: SitePath, origin: Origin | None) -> ConfigError:

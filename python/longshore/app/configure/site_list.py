@@ -9,7 +9,14 @@ from pathlib import Path
 
 from longshore.app.configure.layers import read_base_layers
 from longshore.app.configure.schemas import profile_schema
-from longshore.app.configure.site import raise_first_error, service_of_site, site_folders, site_profile, unknown_site
+from longshore.app.configure.site import (
+    raise_first_error,
+    service_of_site,
+    site_folders,
+    site_profile,
+    unknown_site,
+    why_disabled,
+)
 from longshore.config.lint.schema_check import check_schema
 from longshore.config.values.merge import (
     LayerRank,
@@ -34,7 +41,8 @@ class KnownSite:
     """Site in the list.
 
     `service` is ``None`` if the site names none. `place` is the kind of folder that holds its profile, or
-    ``configuration`` for a section. `error` says why a site cannot be used.
+    ``configuration`` for a section. `disabled` is the reason for which it is disabled, and `error` says what is wrong
+    with it.
     """
 
     name: str
@@ -42,6 +50,7 @@ class KnownSite:
     title: str
     place: str
     origin: Origin
+    disabled: str | None = None
     error: str | None = None
 
 
@@ -117,11 +126,13 @@ def _known_site(name: str, base: Config, sites: SitePath) -> KnownSite:
     try:
         title = sites.head(file).title if file else ""
         service = service_of_site(name, base, sites) or None
+        reason = why_disabled(site_profile(base, name, sites), section)
     except ConfigError as error:
         return KnownSite(
             name=name, service=None, title="", place=place, origin=error.origin or origin, error=error.message
         )
-    return KnownSite(name=name, service=service, title=title, place=place, origin=origin)
+    disabled = str(reason.value) if reason else None
+    return KnownSite(name=name, service=service, title=title, place=place, origin=origin, disabled=disabled)
 
 
 def _value_origins(node: Node, steps: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], tuple[YamlValue, Origin]]]:

@@ -29,6 +29,8 @@ class SiteEntry(DocumentEntry, frozen=True):
     """Kind of the place that describes it."""
     origin: PlaceEntry
     """Place that describes it."""
+    disabled: str | None
+    """Reason for which it is disabled; null if it is not."""
     error: str | None
     """What is wrong with it; null if nothing was found."""
 
@@ -55,6 +57,8 @@ class SiteProfileDocument(DatedDocument, frozen=True, kw_only=True):
     """Kind of the place that describes it."""
     origin: PlaceEntry
     """Place that describes it."""
+    disabled: str | None
+    """Reason for which it is disabled; null if it is not."""
     error: str | None
     """What is wrong with it; null if nothing was found."""
     chain: Sequence[str]

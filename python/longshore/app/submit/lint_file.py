@@ -20,7 +20,7 @@ from longshore.model.workflow.collection_pause import collection_paused
 from longshore.origin import Origin
 from longshore.world.read.site_profiles import system_folders, user_folder
 
-_PROFILE_KEYS: Final = frozenset({"inherits", "hosts", "limits", "service"})
+_PROFILE_KEYS: Final = frozenset({"disabled", "inherits", "hosts", "limits", "service"})
 """Root keys that occur only in site profiles."""
 _MAX_SOURCE_BYTES: Final = 16 * 1024 * 1024
 

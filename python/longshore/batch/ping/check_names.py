@@ -43,11 +43,17 @@ def account_errors(
 def describe_partitions(existing: Iterable[PartitionState]) -> str:
     """List the partitions in a line."""
     return "; ".join(
-        f"{each.name}{' (default)' if each.default else ''}: {each.state.lower()}, "
-        f"{each.nodes} {'node' if each.nodes == '1' else 'nodes'}, "
-        + ("any time" if each.limit == "UNLIMITED" else f"at most {each.limit}")
+        f"{each.name}{' (default)' if each.default else ''}: {', '.join(_describe_partition(each))}"
         for each in sorted(existing, key=lambda each: each.name)
     )
+
+
+def _describe_partition(partition: PartitionState) -> Iterator[str]:
+    yield partition.state.lower()
+    if partition.nodes:
+        yield f"{partition.nodes} {'node' if partition.nodes == '1' else 'nodes'}"
+    if partition.limit:
+        yield "any time" if partition.limit == "UNLIMITED" else f"at most {partition.limit}"
 
 
 def describe_limits(

@@ -14,7 +14,10 @@ from longshore.batch.commands.client import BatchClient
 from longshore.batch.dialect import Dialect, ProgramCall, Question
 from longshore.batch.jobs import ClusterFacts, TaskId
 from longshore.batch.ping.check_names import account_errors, describe_limits, describe_partitions, partition_errors
-from longshore.contract.context import PingReport
+from longshore.contract.batch import Batch
+from longshore.contract.context import PingReport, Unreachable
+from longshore.errors import ConfigError
+from longshore.model.workflow.request import Request
 from longshore.world.host import user_name
 from longshore.world.processes.shell import ProgramResult
 
@@ -28,6 +31,7 @@ MISSING_INFORMATION: Final = {
     "accounting": "peak memory and CPU time are unknown, and so is the end of a job without a record that the workload "
     "manager has forgotten",
     "controller": "the end of a job without a record is known only from accounting",
+    "history": "the end of a job without a record that the workload manager has forgotten is unknown",
 }
 """The information that is missing when a source does not work."""
 
@@ -65,7 +69,7 @@ def ping(
     if not config.ok:
         return PingReport(service=dialect.name, ok=False, message=f"the controller does not answer: {config.why}")
     facts = dialect.parse_facts([config.out, *("" for _ in others)])
-    names = configured_names(dialect.name, settings)
+    names = configured_names(dialect.name, settings, _asked_partitions(dialect, settings))
     details = {"version": facts.version, "cluster": facts.name}
     if (question := dialect.version_question()) is not None:
         details["version"] = _describe_version(facts.version, *query.answer(question))
@@ -82,6 +86,16 @@ def ping(
         details={key: value for key, value in details.items() if value},
         capacity=query.answer(sizes)[0] if sizes else None,
     )
+
+
+def _asked_partitions(dialect: Dialect, settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the partitions of a job that has no settings but the site's, raw options included."""
+    batch = Batch(id="0", tag="longshore-0", request=Request(), members=())
+    try:
+        return dialect.allocations(batch, settings)[0].partitions
+    except ConfigError:
+        # `check` tells what is wrong with it.
+        return ()
 
 
 def _describe_version(controller: str, programs: str | None, why: str) -> str:
@@ -149,8 +163,17 @@ def _check_sources(query: _TimedQuery, dialect: Dialect, facts: ClusterFacts) ->
     if shown is not None and (program := PurePosixPath(shown.argv[0]).name) not in found:
         age = facts.min_job_age_s
         found[program] = f"remembers jobs that are over for {age:.0f} s" if age else "works"
+    while shown is not None and (shown := shown.otherwise) is not None:
+        program, answer = PurePosixPath(shown.argv[0]).name, query(msgspec.structs.replace(shown, otherwise=None))
+        if program not in found:
+            is_answer = not isinstance(dialect.parse_shown(TaskId(1), answer), Unreachable)
+            found[program] = "works" if is_answer else _describe_failure("history", answer)
     return found
 
 
 def _describe_source(role: str, answer: ProgramResult) -> str:
-    return "works" if answer.ok else f"does not work ({answer.why}): {MISSING_INFORMATION[role]}"
+    return "works" if answer.ok else _describe_failure(role, answer)
+
+
+def _describe_failure(role: str, answer: ProgramResult) -> str:
+    return f"does not work ({answer.why}): {MISSING_INFORMATION[role]}"

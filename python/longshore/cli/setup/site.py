@@ -63,7 +63,9 @@ def show_command(*, name: str, site_path: tuple[str, ...], as_json: bool) -> Non
 
 
 def _cells(site: KnownSite) -> tuple[str, str, str]:
-    note = f"cannot be used: {site.error}" if site.error else site.title
+    note = (
+        f"cannot be used: {site.error}" if site.error else f"disabled: {site.disabled}" if site.disabled else site.title
+    )
     return site.name, site.service or "-", f"{note} ({site.origin})" if note else f"({site.origin})"
 
 

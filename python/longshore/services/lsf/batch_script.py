@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +29,8 @@ _UNFIT: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 """Characters that end a line, or cannot be in one."""
 _PATTERN: Final = re.compile(r"%[A-Za-z]")
 """What LSF replaces in names of files and folders."""
+_AGAIN: Final = 99
+"""Exit status of an engine that wants to be started again."""
 
 
 class LsfScript(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,14 +127,27 @@ def batch_script(batch: Batch, settings: Mapping[str, object], run: RunPaths, te
 
 
 def engine_script(spec: EngineJobSpec, run: RunPaths, settings: Mapping[str, object], template: str) -> str:
-    """Render the script of the job that collects a native run; raises `ConfigError` when the settings are invalid."""
+    """Render the script of the job that runs the engine; raises `ConfigError` when the settings are invalid."""
     site = own_map(SERVICE, settings)
     own = {name: value for name, value in {**site, **spec.settings}.items() if name not in PASSED_KEYS}
     batch = Batch(id="0", tag=spec.name, request=spec.request, members=())
     raw = raw_options(settings.get("directives"), spec.settings.get("bsub"))
-    head = _head(job_name(spec.name, site), run, str(run.engine_log), own, run.root.name)
-    lines = _lines([*head, *job_options(batch, {"project": settings.get("account"), **own}, raw)], raw)
-    return _rendered(LsfScript(lines=tuple(lines)), template, by=shlex.quote(spec.by), command=spec.command)
+    # LSF does not send the warning without the time limit that it warns of.
+    warning = [("-wa", "USR1"), ("-wt", str(math.ceil(spec.warning_s / 60)))] if spec.warning_s else []
+    options = [
+        *_head(job_name(spec.name, site), run, "/dev/null", own, run.root.name),
+        *job_options(batch, {"project": settings.get("account"), **own, "requeue": True}, raw),
+        *[("-Q", str(_AGAIN)), *warning],
+    ]
+    return _rendered(
+        LsfScript(lines=tuple(_lines(options, raw))),
+        template,
+        by=spec.by,
+        command=spec.command,
+        body=spec.body,
+        output=shlex.quote(str(run.engine_log)),
+        again=str(_AGAIN),
+    )
 
 
 def job_name(tag: str, site: LsfMap) -> str:

@@ -9,6 +9,7 @@ from typing import ClassVar, Final
 
 import msgspec
 
+from longshore.batch.cluster_names import PartitionState
 from longshore.batch.dialect import (
     SUBMIT_S,
     BatchScripts,
@@ -16,19 +17,20 @@ from longshore.batch.dialect import (
     EngineJobSpec,
     ProgramCall,
     Programs,
+    Question,
     SubmissionReply,
 )
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
 from longshore.batch.records import BatchRecord
 from longshore.contract.batch import Batch
 from longshore.contract.context import RunPaths, Unreachable
-from longshore.errors import ConfigError
 from longshore.model.workflow.allocation import Allocation
 from longshore.services.lsf import parse_history, parse_jobs, replies
 from longshore.services.lsf.batch_script import LsfScripts, allocation, engine_script
 from longshore.services.lsf.options import SERVICE, LsfMap, check_names, one_of
 from longshore.services.lsf.parse_jobs import element_id
 from longshore.services.lsf.states import STATES
+from longshore.world.host import user_name
 from longshore.world.processes.shell import ProgramResult
 
 _JOB_VARIABLE: Final = re.compile(r"(LSB|LS|BSUB|PMI|PMIX)_\w*")
@@ -91,11 +93,6 @@ class LsfDialect(DependencyDialect):
         """Raise `ConfigError` for an invalid setting of the site."""
         check_names(own)
         one_of(own, "bjobsFormat", FORMATS)
-        if own.get("engineAs") == "job":
-            raise ConfigError(
-                "'lsf.engineAs' cannot be 'job': on LSF, the engine of a run is a process on the host that submits",
-                hint="Leave it out, or hand the whole graph to LSF: 'mode: native'.",
-            )
 
     def check_job(self, own: LsfMap) -> None:
         """Raise `ConfigError` for an invalid setting of jobs."""
@@ -112,7 +109,7 @@ class LsfDialect(DependencyDialect):
         return LsfScripts(run, settings, template)
 
     def engine_script(self, spec: EngineJobSpec, run: RunPaths, settings: Mapping[str, object], template: str) -> str:
-        """Render the script of the job that collects a native run."""
+        """Render the script of the job that runs the engine or collects a native run."""
         return engine_script(spec, run, settings, template)
 
     def submit_call(self, script: str, options: Sequence[str]) -> ProgramCall:
@@ -182,6 +179,16 @@ class LsfDialect(DependencyDialect):
         if one_of(self.settings, "bjobsFormat", FORMATS) == "text":
             return as_text
         return ProgramCall(("bjobs", "-a", "-json", "-o", " ".join(fields), *words), otherwise=as_text)
+
+    # ------------------------------------------------------------------------------------------------------- ping
+
+    def partitions_question(self) -> Question[Mapping[str, PartitionState]]:
+        """Return the question for the queues that the user may use."""
+        return Question(self.query_call("bqueues", "-u", user_name()), replies.parse_queues)
+
+    def capacity_question(self) -> Question[Mapping[str, int] | None]:
+        """Return the question for the largest host."""
+        return Question(self.query_call("lshosts", "-w"), replies.parse_capacity)
 
     # -------------------------------------------------------------------------------------------------------- act
 

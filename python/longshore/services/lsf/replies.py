@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from longshore.batch.cluster_names import PartitionState
 from longshore.batch.dialect import SubmissionReply, SubmitOutcome
 from longshore.batch.jobs import ClusterFacts
-from longshore.services.lsf.parse_jobs import parse_number
+from longshore.services.lsf.parse_jobs import parse_bytes, parse_number
 from longshore.world.processes.shell import ProgramResult
 
 _SUBMITTED: Final = re.compile(r"Job <(\d{1,18})> is submitted")
@@ -97,3 +98,31 @@ def cluster_facts(identity: str, parameters: str) -> ClusterFacts:
         min_job_age_s=None if age is None else float(age),
         accounting=True,
     )
+
+
+_OPEN: Final = "Open:Active"
+"""Status of a queue that takes and starts jobs (bqueues(1))."""
+_QUEUE: Final = re.compile(r"^(\S+)\s+\S+\s+((?:Open|Closed):\S+)", re.MULTILINE)
+_UNIT: Final = re.compile(r"^\s*LSF_UNIT_FOR_LIMITS\s*=\s*([KMGTkmgt])[Bb]?\b", re.MULTILINE)
+
+
+def parse_queues(output: str) -> dict[str, PartitionState]:
+    """Parse ``bqueues``."""
+    found = ((row[1], row[2]) for row in _QUEUE.finditer(output))
+    return {name: PartitionState(name=name, state="UP" if state == _OPEN else state) for name, state in found}
+
+
+def parse_capacity(output: str) -> dict[str, int] | None:
+    """Return the processors and memory of the largest server in ``lshosts -w``; ``None`` without any."""
+    head, *lines = [line.split() for line in output.splitlines() if line.strip()] or [[]]
+    rows = [dict(zip(head, line, strict=False)) for line in lines]
+    servers = [row for row in rows if row.get("server") == "Yes"]
+    cpus = [number for row in servers if (number := parse_number(row.get("ncpus", "")))]
+    memory = [size for row in servers if (size := parse_bytes(row.get("maxmem", "")))]
+    return {"cpus": max(cpus), "memory": max(memory)} if cpus and memory else None
+
+
+def parse_unit(output: str) -> str:
+    """Parse the unit of limits in ``badmin showconf mbd``; empty without one."""
+    found = _UNIT.search(output)
+    return f"{found[1].upper()}B" if found else ""

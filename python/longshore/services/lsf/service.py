@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
+import msgspec
+
 from longshore.batch.service import BatchService
+from longshore.batch.settings import own_map
 from longshore.contract.context import Context, PingReport, Problem
 from longshore.contract.service import ServiceTraits
 from longshore.plan.ignored_requests import ignored_requests
 from longshore.services.lsf.dialect import LsfDialect
-from longshore.services.lsf.ping import ping
+from longshore.services.lsf.options import SERVICE, UNITS, one_of
+from longshore.services.lsf.replies import parse_unit
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
@@ -22,7 +26,7 @@ _IGNORED_SETTINGS: Final = ("accountingUser", "abortReturnValue")
 class LsfService(BatchService):
     """LSF as a workload manager; experimental."""
 
-    name: ClassVar[str] = "lsf"
+    name: ClassVar[str] = SERVICE
     traits: ClassVar[ServiceTraits] = ServiceTraits(
         raw_option_keys=("directives", "bsub"), required_variables=LsfDialect.required_variables
     )
@@ -36,6 +40,19 @@ class LsfService(BatchService):
         return [*super().check(workflow, ctx), *ignored_requests(workflow, _IGNORED_SETTINGS, "LSF")]
 
     def ping(self, ctx: Context) -> PingReport:
-        """Return what the cluster reports on itself, on the site's queues and on its unit; submits nothing."""
-        settings = {**ctx.settings.get("executor", {}), "queue": ctx.site.settings.get("queue")}
-        return ping(self.client(settings), settings)
+        """Return what the cluster reports on itself and on the site's settings; submits nothing."""
+        report = super().ping(ctx)
+        if not report.details:
+            return report
+        settings = ctx.settings.get("executor", {})
+        client = self.client(settings)
+        unit = parse_unit(client.ask(client.dialect.query_call("badmin", "showconf", "mbd")).out)
+        assumed = one_of(own_map(self.name, settings), "memoryUnit", ("MB", *UNITS))
+        errors = [] if report.ok else [report.message]
+        if unit and unit != assumed:
+            errors.append(
+                f"the cluster's LSF_UNIT_FOR_LIMITS is {unit}: set 'lsf.memoryUnit: {unit}', which is {assumed}"
+            )
+        details = {**report.details, "unit of limits": unit or f"unknown; 'lsf.memoryUnit' is {assumed}"}
+        message = "; ".join(errors) or report.message
+        return msgspec.structs.replace(report, ok=not errors, message=message, details=details)

@@ -179,7 +179,7 @@ def engine_script(spec: EngineJobSpec, run: RunPaths, settings: Mapping[str, obj
         output=str(run.engine_log),
         rerun=True,
     )
-    return _rendered(script, template, by=spec.by, command=spec.command)
+    return _rendered(script, template, by=spec.by, command=spec.command, body=spec.body)
 
 
 def merge_settings(settings: Mapping[str, object], own: SgeMap) -> dict[str, YamlValue]:

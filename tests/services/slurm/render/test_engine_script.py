@@ -41,7 +41,8 @@ def test_it_is_small_and_requeued() -> None:
         "--cpus-per-task=1",
         "--mem=1024M",
     ]
-    assert """/opt/python -m longshore drive '/data/a '"'"'run'"'"'' --by "$_by" &""" in text
+    assert """/opt/python -m longshore drive '/data/a '"'"'run'"'"'' --by "$_by"\n) &""" in text
+    assert """[ ! -e '/data/a '"'"'run'"'"'/journal/0001.jsonl' ] || _by=resume""" in text
     subprocess.run(["/bin/sh", "-n"], input=text, text=True, check=True)
 
 

@@ -46,4 +46,4 @@ def engine_script(spec: EngineJobSpec, run: RunPaths, settings: Mapping[str, obj
         requeue=True,
         omit=omitted_options(options),
     )
-    return rendered(script, template, by=spec.by, command=spec.command)
+    return rendered(script, template, by=spec.by, command=spec.command, body=spec.body)
