@@ -358,8 +358,8 @@ def test_a_disabled_site_is_refused_with_its_reason_and_listed_with_it(
     write_site("kept", "inherits: base\ndisabled: null\n")
     said = f"{base}:3:11: the site 'heir' is disabled: moved to the new hall until May"
     run = write_run("runQuantumCommand: 'true'\ncomputeSite: heir\n")
-    for words in (["submit", run], ["config", "lint", run], ["ping", "--config", run]):
-        refused = cli(*words)
+    for words in ("submit", "config lint", "ping --config"):
+        refused = cli(*words.split(), run)
         assert refused.returncode == CONFIGURATION, refused.stdout + refused.stderr
         assert said in (refused.stderr + refused.stdout).replace(": error: ", ": ")
     assert "longshore site list" in cli("submit", run).stderr

@@ -82,15 +82,13 @@ def engine_script(
     run_token: str,
     by: str,
     command: Sequence[str],
-    last_life: int = 0,
 ) -> str:
     """Render the script of the engine's job.
 
     `run_token` begins the name of the job, `by` is the reason of the start, and `command` starts the engine;
-    ``--by`` is added. `last_life` is the number of the engine's last life.
-
-    Raises `ConfigError` when the settings are invalid.
+    ``--by`` is added. Raises `ConfigError` when the settings are invalid.
     """
+    before = lives(run.journal)
     request, job_settings = engine_request(dialect.name, own_map(dialect.name, settings))
     spec = EngineJobSpec(
         name=f"{run_token}-engine",
@@ -98,7 +96,7 @@ def engine_script(
         settings=job_settings,
         by=by,
         command=" ".join(map(shlex.quote, command)),
-        life=str(life_path(run.journal, last_life + 1)),
+        life=str(life_path(run.journal, before[-1][0] + 1 if before else 1)),
         warning_s=_WARNING_S if request.walltime_s else 0,
     )
     return dialect.engine_script(spec, run, settings, template)
@@ -119,7 +117,7 @@ class EngineJob:
 
         Raises `SubmissionRefusedError` when the job is refused or the engine does not start; the job is then removed.
         """
-        before = lives(self._run.journal)
+        before = len(lives(self._run.journal))
         template = (submission_paths(self._run).root / TEMPLATE).read_text("utf-8")
         try:
             script = engine_script(
@@ -130,7 +128,6 @@ class EngineJob:
                 run_token=read_card(self._run).run_token,
                 by=by,
                 command=command,
-                last_life=before[-1][0] if before else 0,
             )
         except ConfigError as error:
             raise SubmissionRefusedError(error.message, hint=error.hint) from error
@@ -140,7 +137,7 @@ class EngineJob:
             raise SubmissionRefusedError(f"{self._title} does not take the engine of '{self._run.root}': {answer.why}")
         text = msgspec.json.encode(_EngineJobRecord(number, time.time()))
         write_atomically(self._run.root / _RECORD_PATH, text, below=self._run.root, durable=True)
-        return self._wait_for_start(number, len(before))
+        return self._wait_for_start(number, before)
 
     def _wait_for_start(self, number: int, before: int) -> str:
         """Wait a moment for the engine to start."""

@@ -350,7 +350,8 @@ def run(number: str, index: str) -> None:
         )
     with _cluster() as jobs:
         jobs[number]["elements"][index]["child"] = child.pid
-    began, reason, looked_at, killed_at, warned = time.monotonic(), "", 0.0, [], "-wa" not in options
+    began, reason, looked_at, warned = time.monotonic(), "", 0.0, "-wa" not in options
+    killed_at: list[float] = []
     while child.poll() is None:
         time.sleep(LOOK_S)
         now = time.monotonic()

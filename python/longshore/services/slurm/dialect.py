@@ -26,10 +26,10 @@ from longshore.model.values import YamlValue
 from longshore.model.workflow.allocation import Allocation
 from longshore.services.slurm.commands import parse, parse_cluster
 from longshore.services.slurm.commands.states import STATES
-from longshore.services.slurm.render.batch_script import ScriptWriter, allocations
 from longshore.services.slurm.extensions.dependencies import dependency_value
-from longshore.services.slurm.render.engine_script import engine_script
 from longshore.services.slurm.extensions.nice import scale
+from longshore.services.slurm.render.batch_script import ScriptWriter, allocations
+from longshore.services.slurm.render.engine_script import engine_script
 from longshore.services.slurm.render.sbatch_options import check_names
 from longshore.world.processes.shell import ProgramResult
 

@@ -12,8 +12,8 @@ from longshore.contract.service import ServiceTraits
 from longshore.plan.ignored_requests import ignored_requests
 from longshore.services.slurm.check import IGNORED_SETTINGS, check_clusters, check_library
 from longshore.services.slurm.dialect import SlurmDialect
-from longshore.services.slurm.render.backend_options import backend_values
 from longshore.services.slurm.extensions.launcher import launcher_line
+from longshore.services.slurm.render.backend_options import backend_values
 from longshore.services.slurm.render.sbatch_options import component_count
 
 if TYPE_CHECKING:

@@ -14,10 +14,10 @@ from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import WRAPPER, BatchFiles
 from longshore.model.values import YamlValue
 from longshore.model.workflow.allocation import Allocation
-from longshore.services.slurm.render import templates
 from longshore.services.slurm.extensions.allocation import allocation
 from longshore.services.slurm.extensions.burst_buffer import buffer_lines, insert_buffer_lines, refuse_buffer_lines
 from longshore.services.slurm.extensions.nice import scale
+from longshore.services.slurm.render import templates
 from longshore.services.slurm.render.sbatch_options import (
     SbatchOptions,
     SlurmMap,

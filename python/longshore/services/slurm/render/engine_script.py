@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from longshore.batch.dialect import EngineJobSpec
 from longshore.contract.batch import Batch
 from longshore.contract.context import RunPaths
-from longshore.services.slurm.render.batch_script import merge_settings
 from longshore.services.slurm.extensions.burst_buffer import refuse_buffer_lines
+from longshore.services.slurm.render.batch_script import merge_settings
 from longshore.services.slurm.render.sbatch_options import (
     SbatchOptions,
     components,
