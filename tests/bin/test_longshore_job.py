@@ -177,6 +177,23 @@ def test_a_second_start_after_a_dead_one_does_not_run(tmp_path: Path, shell: str
     assert not (tmp_path / "note").exists()
 
 
+def test_a_requeued_attempt_never_runs_again(tmp_path: Path, shell: str) -> None:
+    path = write(tmp_path, job("other", "true"), job("x", "echo once >> note; exit 5", folder=tmp_path))
+    ends = tmp_path / "ends"
+    words = ("-m", 2, "-e", ends, path)
+    assert run(shell, "-r", 0, *words).returncode == 5
+    assert run(shell, "-r", 1, *words).returncode == 5
+    assert sorted(each.name for each in ends.iterdir()) == ["1.1", "1.1.again"]
+    # Whoever took its end removed its record.
+    for each in ends.iterdir():
+        each.unlink()
+    again = run(shell, "-r", 1, *words)
+    assert again.returncode == 99
+    assert b"was started before, and is not run again" in again.stderr
+    assert ended(ends)["refused"] is True
+    assert (tmp_path / "note").read_text("utf-8") == "once\n"
+
+
 def test_a_member_that_cannot_be_started_leaves_a_record_too(tmp_path: Path, shell: str) -> None:
     path = write(tmp_path, job("other", "true"), job("x", "true", folder="/no/such/folder"))
     assert run(shell, "-m", 2, "-e", tmp_path / "ends", path).returncode != 0
@@ -252,7 +269,7 @@ def test_a_signal_is_passed_on_and_the_end_recorded(tmp_path: Path, shell: str, 
     process.send_signal(number)
     assert process.wait(120) == 9
     assert log.read_text("utf-8") == "ready\nbye\n"
-    assert ended(tmp_path / "ends")["status"] == 9
+    assert (ended(tmp_path / "ends")["status"], ended(tmp_path / "ends")["signalled"]) == (9, True)
     assert list((tmp_path / "t").iterdir()) == []
 
 

@@ -243,6 +243,43 @@ def test_what_people_do_is_recognised_as_that(slurm_site: SlurmSite) -> None:
     assert sorted(notes.read_text("utf-8").split()) == ["t0", "t1", "t2"]
 
 
+def test_requeued_jobs_run_again_as_attempts_of_their_own(bare_site: SlurmSite) -> None:
+    bare_site.describe(slurm="requeue: true")
+    notes, go, pool = bare_site.folder / "notes", bare_site.folder / "go", bare_site.pool
+    run = bare_site.begin(
+        f"numberOfRetries: 0\nrunQuantumCommand: echo {{jobName}} >> {notes}; {wait_for(go)}\n"
+        f"pipetask: {{D: {{runQuantumCommand: 'echo {{jobName}} >> {notes}'}}}}\n",
+        {"a": ("A", []), "b": ("B", []), "d": ("D", [])},
+    )
+
+    def starts(job: str) -> int:
+        return notes.read_text("utf-8").split().count(job) if notes.exists() else 0
+
+    until(lambda: starts("a") == starts("b") == 1, "two jobs run")
+    until(lambda: bare_site.counts(run) == {"SUCCEEDED": 1, "RUNNING": 2}, "one is over, and the others run")
+    (over,) = tasks_of(bare_site, run, "-t", "COMPLETED")
+    first, second = tasks_of(bare_site, run, "-t", "RUNNING")
+    pool.run("scontrol", "requeue", f"{first},{over}")
+    pool.run("scontrol", "requeuehold", second)
+    until(lambda: len(notes.read_text("utf-8").split()) == 4, "one runs again")
+    assert starts("d") == 1
+    note = "job requeued in held state"
+    until(lambda: any(note in each for each in bare_site.report(run)["notes"]), "the other is held")
+    assert bare_site.counts(run) == {"SUCCEEDED": 1, "RUNNING": 1, "HELD": 1}
+    # It starts as soon as it is released, while no engine sees it.
+    os.kill(engine_of(run), signal.SIGKILL)
+    pool.run("scontrol", "release", second)
+    until(lambda: not tasks_of(bare_site, run, "-t", "PENDING"), "all that was requeued has started")
+    assert bare_site.cli("resume", run, "--json").returncode == 0
+    until(lambda: len(notes.read_text("utf-8").split()) == 5, "the other runs again")
+    go.touch()
+    assert bare_site.ended(run)["state"] == "SUCCEEDED"
+    assert {job: starts(job) for job in "abd"} == {"a": 2, "b": 2, "d": 1}
+    for job in ("a", "b"):
+        assert [attempt["cause"] for attempt in bare_site.attempts(run, job)] == ["PREEMPTED", None]
+    assert "the job was requeued" in bare_site.cli("explain", run, "a").stdout
+
+
 def test_a_removed_job_is_deleted_and_runs_again_only_where_that_is_wanted(kept_site: SlurmSite) -> None:
     notes, go = kept_site.folder / "notes", kept_site.folder / "go"
     run = kept_site.begin(

@@ -42,9 +42,13 @@ def test_tasks_removed_one_by_one_from_a_pending_array_are_not_lost(bare_site: S
         lines = bare_site.pool.run("squeue", "-h", "-r", "-t", "PENDING", "-o", "%i %j").splitlines()
         tasks = [line.split()[0] for line in lines if line.split()[1].startswith(run_token(run))]
         assert len(tasks) == 4
+        # Of one in the middle, no row is left.
+        bare_site.pool.run("scancel", tasks.pop(1))
+        until(lambda: bare_site.counts(run) == {"PENDING": 3, "DELETED": 1}, "one is deleted")
         bare_site.pool.run("scancel", *tasks)
         report = bare_site.ended(run)
-    assert report["state"] != "SUCCEEDED"
+    assert report["state"] == "DELETED"
+    assert bare_site.counts(run) == {"DELETED": 4}
     assert len(bare_site.attempts(run, "t0")) == len(bare_site.attempts(run, "t3")) == 1
 
 

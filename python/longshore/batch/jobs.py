@@ -41,13 +41,15 @@ class StateTable(msgspec.Struct, frozen=True, kw_only=True):
     """States of a workload manager, and what each means.
 
     `phases` has the phase per state; `causes` has the cause of failure per final state, ``None`` for a success.
-    `ordinary` are final states that say no more than the exit status. `held_reasons` are the reasons of waiting that
-    only a person can clear. `hopeless_reasons` are those that waiting never clears, each with the change that mends it.
+    `ordinary` are final states that say no more than the exit status. `suspended` are the states of waiting in which a
+    job that began is still there. `held_reasons` are the reasons of waiting that only a person can clear.
+    `hopeless_reasons` are those that waiting never clears, each with the change that mends it.
     """
 
     phases: Mapping[str, QueuePhase]
     causes: Mapping[str, Cause | None]
     ordinary: frozenset[str] = frozenset()
+    suspended: frozenset[str] = frozenset()
     held_reasons: frozenset[str] = frozenset()
     hopeless_reasons: Mapping[str, str] = msgspec.field(default_factory=dict)
 

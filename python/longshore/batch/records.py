@@ -61,6 +61,8 @@ class BatchRecord(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """How long its members wait that can never start; ``None`` for no limit."""
     hopeless: tuple[tuple[int, str], ...] = ()
     """Positions of members that were cancelled because they could never start, each with the reason."""
+    requeued: tuple[int, ...] = ()
+    """Positions of members that went back into the queue after they had begun, and were cancelled there."""
 
     def task(self, position: int) -> TaskId | None:
         """Return the id of the member at a position."""

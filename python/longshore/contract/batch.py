@@ -167,12 +167,15 @@ class WaitReasons(msgspec.Struct, frozen=True, kw_only=True):
         How a person does that.
     hopeless
         Those of the reasons for which no job ever starts as it is, each with the change that mends it, in words.
+    requeued
+        Indices of those jobs that wait again, after they had begun.
     """
 
     reasons: Mapping[str, tuple[int, ...]] = msgspec.field(default_factory=dict)
     held: frozenset[str] = frozenset()
     hint: str = ""
     hopeless: Mapping[str, str] = msgspec.field(default_factory=dict)
+    requeued: frozenset[int] = frozenset()
 
 
 class PollResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -40,11 +40,14 @@ FENCE_MARKS: Final = "fenced"
 """Folder beside those of batches in ``ends/``: marks of attempts that were given up, which wrappers look for."""
 STARTED_SUFFIX: Final = ".began"
 """Suffix of the file that a member creates when it begins, which succeeds once; it becomes its end record."""
+AGAIN_SUFFIX: Final = ".again"
+"""Suffix of the file by which a member says that the scheduler put it back into its queue and started it again."""
 _KILLED_STATUS: Final = 128
 """A shell adds this to the number of a signal (POSIX 2.8.2 says: more than 128)."""
 _VALUES: Final = rb'"j":\d+,"a":\d+,"status":\d+,"run":-?\d+\.-?\d+,"host":"[^"\\]*"'
 _REFUSED: Final = (
-    rb'(?:,"refused":true)?(?:,"fenced":"(?:lease|told)")?(?:,"out":"[0-9a-z ]*")?(?:,"stamps":"[-0-9. ]*")?'
+    rb'(?:,"refused":true)?(?:,"signalled":true)?(?:,"fenced":"(?:lease|told)")?(?:,"out":"[0-9a-z ]*")?'
+    rb'(?:,"stamps":"[-0-9. ]*")?'
 )
 _RECORD_FORM: Final = re.compile(
     rb'\{(?P<values>%b,"batch":"[^"\\]*"%b),"again":\{(?P=values)\}\}' % (_VALUES, _REFUSED)
@@ -63,6 +66,14 @@ def has_lease(run: RunPaths) -> bool:
     """Whether the wrapper of a run renews leases, as those of older versions do not."""
     try:
         return b"\n_limit=" in read_file(run.root / WRAPPER)
+    except OSError:
+        return False
+
+
+def refuses_requeued(run: RunPaths) -> bool:
+    """Whether the wrapper of a run takes the option ``-r``, which those of older versions do not know."""
+    try:
+        return b"m:e:o:n:r:" in read_file(run.root / WRAPPER)
     except OSError:
         return False
 
@@ -119,6 +130,8 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         When the record was written, by the clock of the file system.
     refused
         Whether it was not run, because it had been run before.
+    signalled
+        Whether it was told to end while it ran.
     fenced
         Why the wrapper killed it: ``lease`` if it could not renew its lease, ``told`` if the attempt was given up.
     out
@@ -135,6 +148,7 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     batch: str = ""
     end: float = 0.0
     refused: bool = False
+    signalled: bool = False
     fenced: str = ""
     out: str = ""
     written: str = msgspec.field(default="", name="stamps")
@@ -169,6 +183,11 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         )
 
     @property
+    def is_own_end(self) -> bool:
+        """Whether the job ended by itself, and nobody told it to."""
+        return not (self.refused or self.signalled or self.fenced) and signal_in(self.status) is None
+
+    @property
     def findings(self) -> tuple[OutputFinding, ...] | None:
         """Missing, stale and empty outputs; ``None`` if they were not checked."""
         try:
@@ -187,6 +206,8 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 RUN_ONCE: Final = "the job was requeued and started a second time; an attempt runs once"
 """Reason for refusing a member."""
+REQUEUED: Final = "the job was requeued; an attempt runs once"
+"""Reason for the end of a member whose job went back into the queue."""
 LEASE_S: Final = 120
 """Seconds after which a wrapper that could not renew its lease has killed its job."""
 FENCED: Final[Mapping[str, str]] = {
@@ -300,11 +321,15 @@ class BatchFiles(msgspec.Struct, frozen=True):
                 _tell_unreadable(self.ends / name)
         return ended, started
 
+    def was_started_again(self, attempt: AttemptId) -> bool:
+        """Whether the scheduler put a member back into its queue and started it again, which the wrapper refused."""
+        return (self.ends / f"{attempt[0]}.{attempt[1]}{AGAIN_SUFFIX}").exists()
+
     def remove_end(self, attempt: AttemptId) -> None:
         """Remove a member's end record, once its end is in the journal."""
         path = self.ends / f"{attempt[0]}.{attempt[1]}"
-        remove_file(path, below=self.run.root)
-        remove_file(path.with_name(path.name + STARTED_SUFFIX), below=self.run.root)
+        for suffix in ("", STARTED_SUFFIX, AGAIN_SUFFIX):
+            remove_file(path.with_name(path.name + suffix), below=self.run.root)
 
     def remove_directory(self) -> None:
         """Remove the directory of end records, if it is empty."""

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from tests.batch.executor.watched_batch import (
+    DIALECT,
+    TAG,
+    AnsweringCluster,
+    account,
+    book,
+    ends_at,
+    ends_of,
+    leave_record,
+    read_queue,
+    row,
+    watching,
+)
 from tests.services.slurm.scripts import member as batch_member
 
-from longshore.batch.commands.client import AccountingAnswer
 from longshore.batch.commands.poll_schedule import PollSchedule, poll_schedule
 from longshore.batch.executor.batch_monitor import NO_REASON, BatchMonitor, LiveAttempt
-from longshore.batch.executor.copies import CopyWatch
-from longshore.batch.executor.gather_ends import EndGatherer
-from longshore.batch.jobs import AccountRow, ClusterFacts, TaskId
+from longshore.batch.jobs import TaskId
 from longshore.batch.records import BatchRecord, BatchRecords
 from longshore.batch.settings import hopeless_after_s
-from longshore.contract.batch import MemberEvent
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.errors import ConfigError
 from longshore.model.run.event import Ended, Lost, Started
 from longshore.model.run.states import Cause
-from longshore.services.slurm.dialect import SlurmDialect
-from longshore.world.processes.shared_batch import SharedBatch
-
-TAG = "k1-1-1"
-DIALECT = SlurmDialect({})
 
 
 @pytest.fixture
@@ -36,34 +39,6 @@ def records(tmp_path: Path) -> BatchRecords:
     run.batches.mkdir(parents=True)
     run.ends.mkdir()
     return BatchRecords(run)
-
-
-def book(**fields: Any) -> BatchRecord:
-    return BatchRecord(tag=TAG, name=TAG, members=((3, 1), (4, 1), (5, 2)), at=1000.0, id=29, **fields)
-
-
-def watching(records: BatchRecords, **fields: Any) -> BatchMonitor:
-    monitor = BatchMonitor(DIALECT, records, PollSchedule())
-    made = book(**fields)
-    records.write(made, [batch_member(job, attempt=attempt) for job, attempt in made.members])
-    monitor.add_batch(made, 10.0)
-    return monitor
-
-
-def read_queue(monitor: BatchMonitor, *rows: str, at: float = 100.0) -> list[MemberEvent]:
-    return list(monitor.read_queue(DIALECT.parse_queue("".join(row + "\n" for row in rows)), at))
-
-
-def row(task: str, state: str, reason: str = "None", node: str = "") -> str:
-    return f"{task}|40|{state}|{reason}|N/A|{node}|{TAG}"
-
-
-def leave_record(records: BatchRecords, name: str, status: int) -> None:
-    folder = records.files(TAG).ends
-    (folder / f"{name}.began").touch()
-    job, attempt = name.split(".")
-    text = f'{{"j":{job},"a":{attempt},"status":{status},"run":2.5,"host":"n1"}}'
-    (folder / name).write_text(text, "utf-8")
 
 
 def test_the_queue_tells_who_runs_and_why_others_wait(records: BatchRecords) -> None:
@@ -125,7 +100,7 @@ def test_a_success_at_its_time_limit_waits_for_the_queue(
     if not is_sure:
         assert monitor.find_ended(100.0).to_query == []
         read_queue(monitor, row("29_0", "TIMEOUT"))
-        (end,) = ends_at(ends_of(_Cluster(), records), monitor, 101.0)
+        (end,) = ends_at(ends_of(AnsweringCluster(), records), monitor, 101.0)
         assert isinstance(end, Ended)
         assert (end.exit, end.cause) == (0, Cause.WALLTIME)
 
@@ -177,33 +152,6 @@ def test_what_is_settled_leaves_nothing_but_the_table(records: BatchRecords) -> 
 # -------------------------------------------------------------------------------------------------------------- ends
 
 
-class _Cluster:
-    """Answers like Slurm's programs, as a test has it."""
-
-    dialect = DIALECT
-
-    def __init__(self, accounts: Any = None, shown: Any = None) -> None:
-        self._accounts = accounts if accounts is not None else {}
-        self._shown = shown
-        self.to_query: list[list[TaskId]] = []
-
-    def accounting_share(self, purpose: str) -> Any:
-        return SharedBatch(Path("/nonexistent"), purpose)
-
-    def ask_accounting(self, share: Any, wanted: Mapping[TaskId, float], *, min_interval_s: float) -> AccountingAnswer:
-        self.to_query.append(list(wanted))
-        return AccountingAnswer(frozenset(wanted), self._accounts)
-
-    def show_jobs(self, tasks: Iterable[TaskId]) -> Any:
-        return dict.fromkeys(tasks, self._shown)
-
-
-def ends_of(cluster: _Cluster, records: BatchRecords, *, accounting: bool = True) -> EndGatherer:
-    facts = ClusterFacts(accounting=accounting)
-    copies = CopyWatch(records.files(TAG).run, fence=False, now=0.0)
-    return EndGatherer(cluster, records, facts, schedule=PollSchedule(), copies=copies)  # type: ignore[arg-type]
-
-
 def member(monitor: BatchMonitor, *, wanted_at: float = 100.0, status: int | None = 0) -> LiveAttempt:
     found = monitor.members[3, 1]
     found.end_seen_at = wanted_at
@@ -212,16 +160,12 @@ def member(monitor: BatchMonitor, *, wanted_at: float = 100.0, status: int | Non
     return found
 
 
-def account(state: str, **fields: Any) -> AccountRow:
-    return AccountRow(id=TaskId(29, 0), state=state, state_text=state, exit=0, signal=0, **fields)
-
-
 def test_a_failure_that_its_record_and_the_queue_tell_ends_at_once(records: BatchRecords) -> None:
     monitor = watching(records)
     leave_record(records, "3.1", 3)
     one = member(monitor)
     read_queue(monitor, row("29_0", "FAILED"))
-    cluster = _Cluster()
+    cluster = AnsweringCluster()
     (end,) = ends_of(cluster, records).of([one], 100.0)
     assert isinstance(end, Ended)
     assert (end.exit, end.cause, cluster.to_query) == (3, Cause.EXIT, [])
@@ -233,7 +177,7 @@ def test_a_job_killed_for_an_unknown_reason_waits_for_accounting(records: BatchR
     one = member(monitor)
     read_queue(monitor, row("29_0", "FAILED"))
     kept = {"Account": "test", "WorkDir": "/somewhere"}
-    cluster = _Cluster({TaskId(29, 0): account("FAILED", peak_memory_b=99, gathered=kept, queue_s=4.0)})
+    cluster = AnsweringCluster({TaskId(29, 0): account("FAILED", peak_memory_b=99, gathered=kept, queue_s=4.0)})
     ends = ends_of(cluster, records)
     # Not at once: the cluster has to write it down first; and never twice in a floor.
     assert list(ends.of([one], 100.5)) == []
@@ -250,7 +194,7 @@ def test_a_killed_job_does_not_wait_for_ever(records: BatchRecords, accounts: An
     leave_record(records, "3.1", 137)
     one = member(monitor)
     read_queue(monitor, row("29_0", "FAILED"))
-    ends = ends_of(_Cluster(accounts), records)
+    ends = ends_of(AnsweringCluster(accounts), records)
     assert list(ends.of([one], 101.0)) == []
     (end,) = ends.of([one], 110.0)
     assert isinstance(end, Ended)
@@ -260,7 +204,7 @@ def test_a_killed_job_does_not_wait_for_ever(records: BatchRecords, accounts: An
 def test_who_left_nothing_is_asked_for_until_he_is_lost(records: BatchRecords) -> None:
     monitor = watching(records)
     one = member(monitor, status=None)
-    ends = ends_of(_Cluster({}), records)
+    ends = ends_of(AnsweringCluster({}), records)
     assert list(ends.of([one], 150.0)) == []
     (lost,) = ends.of([one], 161.0)
     assert lost == Lost(j=3, a=1, why="job 29_0 is gone from Slurm, and left no record of its end")
@@ -269,7 +213,7 @@ def test_who_left_nothing_is_asked_for_until_he_is_lost(records: BatchRecords) -
 @pytest.mark.parametrize("shown", [Unreachable(why="down"), account("RUNNING")])
 def test_silence_loses_nobody(records: BatchRecords, shown: Any) -> None:
     monitor = watching(records)
-    ends = ends_of(_Cluster(Unreachable(why="down"), shown), records)
+    ends = ends_of(AnsweringCluster(Unreachable(why="down"), shown), records)
     assert list(ends.of([member(monitor, status=None)], 1e6)) == []
 
 
@@ -277,7 +221,7 @@ def test_a_wait_that_was_too_long_is_no_cancellation(records: BatchRecords) -> N
     monitor = watching(records, max_wait_s=60.0)
     read_queue(monitor, row("29_0", "PENDING", "Resources"))
     monitor.find_expired(2000.0)
-    ends = ends_of(_Cluster({TaskId(29, 0): account("CANCELLED")}), records)
+    ends = ends_of(AnsweringCluster({TaskId(29, 0): account("CANCELLED")}), records)
     (end,) = ends.of([member(monitor, status=None)], 101.0)
     assert isinstance(end, Ended)
     assert (end.cause, end.exit) == (Cause.PEND_TIMEOUT, None)
@@ -289,7 +233,7 @@ def test_an_attempt_that_started_after_expiry_ends_as_recorded(records: BatchRec
     read_queue(monitor, row("29_0", "PENDING", "Resources"))
     monitor.find_expired(2000.0)
     leave_record(records, "3.1", 3)
-    ends = ends_of(_Cluster({TaskId(29, 0): account("FAILED")}), records)
+    ends = ends_of(AnsweringCluster({TaskId(29, 0): account("FAILED")}), records)
     (end,) = ends.of([member(monitor)], 101.0)
     assert isinstance(end, Ended)
     assert (end.cause, end.exit) == (Cause.EXIT, 3)
@@ -303,10 +247,6 @@ def expired(records: BatchRecords) -> BatchMonitor:
     return monitor
 
 
-def ends_at(ends: EndGatherer, monitor: BatchMonitor, now: float) -> list[Ended | Lost]:
-    return list(ends.of(monitor.find_ended(now).to_query, now))
-
-
 def test_a_whole_batch_is_cancelled_by_one_id(records: BatchRecords) -> None:
     monitor = expired(records)
     assert monitor.tasks_of([(3, 1), (4, 1), (5, 2)]) == [TaskId(29)]
@@ -318,7 +258,7 @@ def test_an_array_that_slurm_folded_into_one_row_is_over(records: BatchRecords, 
     monitor = expired(records)
     # As squeue --array prints it once the members were cancelled one by one.
     read_queue(monitor, row("29", "CANCELLED", "Resources"), at=110.0)
-    ends = ends_of(_Cluster(), records, accounting=accounting)
+    ends = ends_of(AnsweringCluster(), records, accounting=accounting)
     early = ends_at(ends, monitor, 112.0)
     found = early or ends_at(ends, monitor, 122.5)
     assert bool(early) is not accounting, "accounting may still know more"
@@ -331,7 +271,7 @@ def test_a_member_cancelled_without_a_trace_ends_as_what_it_is(records: BatchRec
     monitor = expired(records)
     for at in (110.0, 120.0):
         read_queue(monitor, at=at)
-    (*found,) = ends_at(ends_of(_Cluster(), records, accounting=False), monitor, 121.0)
+    (*found,) = ends_at(ends_of(AnsweringCluster(), records, accounting=False), monitor, 121.0)
     assert [end.cause for end in found if isinstance(end, Ended)] == [Cause.PEND_TIMEOUT] * 3
 
 
@@ -341,7 +281,7 @@ def test_a_running_job_that_was_cancelled_is_over_at_once_without_accounting(rec
     monitor.mark_cancelled([(3, 1), (4, 1)])
     for at in (110.0, 120.0):
         read_queue(monitor, at=at)
-    (*found,) = ends_at(ends_of(_Cluster(), records, accounting=False), monitor, 121.0)
+    (*found,) = ends_at(ends_of(AnsweringCluster(), records, accounting=False), monitor, 121.0)
     # The third one may still be told of.
     assert [(end.j, end.cause) for end in found if isinstance(end, Ended)] == [
         (3, Cause.CANCELLED),
@@ -354,7 +294,7 @@ def test_a_members_cancellation_by_the_user_needs_no_trace(records: BatchRecords
     monitor.mark_cancelled([(4, 1)])
     for at in (110.0, 120.0):
         read_queue(monitor, row("29_0", "PENDING"), row("29_2", "PENDING"), at=at)
-    (end,) = ends_at(ends_of(_Cluster(), records, accounting=False), monitor, 121.0)
+    (end,) = ends_at(ends_of(AnsweringCluster(), records, accounting=False), monitor, 121.0)
     assert isinstance(end, Ended)
     assert (end.j, end.cause) == (4, Cause.CANCELLED)
 
@@ -365,7 +305,7 @@ def test_the_folded_row_says_nothing_of_a_member_that_started(records: BatchReco
     read_queue(monitor, row("29", "CANCELLED"), at=110.0)
     assert not monitor.members[3, 1].is_over_in_queue
     assert monitor.members[4, 1].is_over_in_queue
-    ends = ends_of(_Cluster({TaskId(29): account("CANCELLED")}), records)
+    ends = ends_of(AnsweringCluster({TaskId(29): account("CANCELLED")}), records)
     assert ends_at(ends, monitor, 112.0) == [], "accounting is asked a moment later"
     assert [end.j for end in ends_at(ends, monitor, 114.0)] == [4, 5]
 
@@ -374,7 +314,7 @@ def test_a_job_that_only_the_controller_still_has_is_not_over(records: BatchReco
     monitor = expired(records)
     for at in (110.0, 120.0):
         read_queue(monitor, at=at)
-    ends = ends_of(_Cluster({}, account("PENDING")), records, accounting=False)
+    ends = ends_of(AnsweringCluster({}, account("PENDING")), records, accounting=False)
     assert ends_at(ends, monitor, 1e5) == []
 
 
@@ -417,7 +357,7 @@ def test_what_can_never_start_is_given_up_once_and_recorded(records: BatchRecord
 def test_an_end_without_hope_is_no_cancellation_and_not_retried(records: BatchRecords) -> None:
     monitor = hopeless(records)
     monitor.find_hopeless(700.0)
-    ends = ends_of(_Cluster({TaskId(29, 0): account("CANCELLED")}), records)
+    ends = ends_of(AnsweringCluster({TaskId(29, 0): account("CANCELLED")}), records)
     (end,) = ends.of([member(monitor, status=None)], 101.0)
     assert isinstance(end, Ended)
     assert (end.cause, end.hopeless, end.exit) == (Cause.SUBMIT, True, None)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
+
 from longshore.contract.batch import Urgency, WaitReasons
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.wait_notes import WaitNotes
@@ -52,6 +54,20 @@ def test_what_moved_since_is_held_no_longer(tmp_path: Path) -> None:
     assert waiting.held == {2}
     assert waiting.note.startswith("1 job is held")
     assert find_held_jobs(HELD, state.code[:1]) == frozenset()
+
+
+def test_what_is_held_after_its_start_is_shown_as_that(tmp_path: Path) -> None:
+    state = pending()
+    for job in (0, 2):
+        apply_event(state, Started(j=job, a=1))
+    waiting = WaitReasonsWriter(RunPaths(tmp_path), state)
+    waiting.update(msgspec.structs.replace(HELD, requeued=frozenset({2})))
+    # The other one was held when the manager answered, and has begun since.
+    assert waiting.held == {2}
+    shown = make_snapshot(state, ["a"], life=LIFE, number=1, now=0.0, note="", held=waiting.held)
+    states = (JobState.HELD, JobState.RUNNING, JobState.PENDING)
+    assert [shown.counts[each] for each in states] == [1, 1, 1]
+    assert read_waiting(RunPaths(tmp_path)).requeued == {2}
 
 
 def test_a_run_of_which_all_is_held_is_held(tmp_path: Path) -> None:

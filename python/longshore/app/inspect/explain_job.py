@@ -26,6 +26,7 @@ from longshore.engine.rundir.given_up import describe_copy, read_marks
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
 from longshore.engine.rundir.run_settings import read_settings
+from longshore.engine.rundir.wait_reasons import code_of_waiting
 from longshore.engine.schedule.resource_pool import Pool
 from longshore.engine.state.job_codes import ACTIVE, JOB_STATES, OVER, JobCode
 from longshore.engine.state.run_state import RunState
@@ -230,9 +231,7 @@ class _ExplanationBuilder:
             # From here on, they are among the damages of the run.
             _ = self._opened.record_damages
         request = state.requests.get(job) or (own_attempts[-1].requested if own_attempts else None) or settings.request
-        manager_reason, is_held = (
-            self._manager_reason() if code == JobCode.PENDING and not has_no_engine else ("", False)
-        )
+        manager_reason, is_held = ("", False) if has_no_engine else self._manager_reason(code)
         return JobExplanation(
             run=self._opened.card.id,
             name=table.names[job],
@@ -270,9 +269,11 @@ class _ExplanationBuilder:
             limits=limit_usage(self._opened.run, settings) if code == JobCode.READY and not finished else (),
         )
 
-    def _manager_reason(self) -> tuple[str, bool]:
+    def _manager_reason(self, code: int) -> tuple[str, bool]:
         """Return the workload manager's reason to wait, and whether only a person can release the job."""
         waiting = read_waiting(self._opened.run)
+        if code != code_of_waiting(waiting, self._job):
+            return "", False
         for reason, jobs in waiting.reasons.items():
             if self._job in jobs:
                 held = reason in waiting.held

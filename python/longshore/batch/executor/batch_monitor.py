@@ -16,6 +16,7 @@ from longshore.batch.records import AttemptId, BatchRecord, BatchRecords
 from longshore.contract.batch import MemberEvent, WaitReasons
 from longshore.engine.job_wrapper import EndRecord
 from longshore.model.run.event import Ended, Lost, Started
+from longshore.world.processes.query_cache import seconds_since_boot
 
 LOG: Final = logging.getLogger("longshore.batch")
 
@@ -25,6 +26,8 @@ _LIMIT_MARGIN_S: Final = 10.0
 """Seconds before its time limit from which a job may have been told to end."""
 NO_REASON: Final = "no reason yet"
 """Wait reason of jobs that the scheduler has not considered yet."""
+_STALE_S: Final = 30.0
+"""Age that an answer of the queue may have: some workload managers answer from a copy of their state."""
 GRACE_S: Final = 60.0
 """Seconds to search for an attempt that is gone from the queue without any other trace."""
 
@@ -33,8 +36,9 @@ class LiveAttempt:
     """State of one attempt that is not over."""
 
     __slots__ = (
-        "attempt", "batch", "end_seen_at", "hopeless_reason", "hopeless_since", "is_cancelled", "is_expired",
-        "missing_answers", "missing_since", "phase", "position", "record", "row", "started", "submitted_at", "task",
+        "attempt", "batch", "began_seen_at", "end_seen_at", "hopeless_reason", "hopeless_since", "is_back",
+        "is_cancelled", "is_cancelled_back", "is_expired", "is_requeued", "is_singled_out", "missing_answers",
+        "missing_since", "node", "phase", "position", "record", "row", "started", "submitted_at", "task",
     )  # fmt: skip
 
     def __init__(self, attempt: AttemptId, batch_record: BatchRecord, position: int, submitted_at: float) -> None:
@@ -49,6 +53,14 @@ class LiveAttempt:
         """Since when the scheduler says that it can never start, in seconds since boot."""
         self.is_cancelled = False
         """Whether its cancellation was requested here."""
+        self.began_seen_at: float | None = None
+        """When its wrapper was first seen to have begun, in seconds since boot."""
+        self.is_back = False
+        """Whether its job is back in the queue by the newest row, after it had begun."""
+        self.is_requeued = position in batch_record.requeued
+        """Whether it is to end as one that was requeued."""
+        self.is_cancelled_back = False
+        """Whether what is back in the queue was cancelled here."""
         self.task: TaskId | None = batch_record.task(position)
         self.submitted_at = submitted_at
         self.started = False
@@ -57,9 +69,13 @@ class LiveAttempt:
         """The newest row of the queue."""
         self.phase: QueuePhase | None = None
         """Its phase by that row."""
+        self.node = ""
+        """Where it ran, by the newest row that says so."""
         self.missing_answers = 0
         """Number of consecutive answers without it."""
         self.missing_since = 0.0
+        self.is_singled_out = False
+        """Whether the newest answer lacks it, and has others of its job."""
         self.end_seen_at = 0.0
         """When its end was first seen, while the scheduler's state is awaited."""
 
@@ -70,6 +86,27 @@ class LiveAttempt:
         elif self.row is not None and self.row.reason:
             # Between two looks of the scheduler, a job has no reason.
             self.hopeless_since = None
+
+    def take_row(self, row: QueueRow, phase: QueuePhase, asked_at: float, *, is_suspended: bool) -> None:
+        """Take the newest row of the queue, asked for at a moment (seconds since boot)."""
+        self.missing_answers, self.missing_since, self.row, self.phase = 0, 0.0, row, phase
+        self.node = row.node or self.node
+        # A job whose record exists has ended, and cannot wait for its start. Of one that has begun, an answer may be
+        # older than its start.
+        has_left = self.record is not None or (
+            self.began_seen_at is not None and asked_at - self.began_seen_at >= _STALE_S
+        )
+        self.is_back = has_left and phase is QueuePhase.WAITING and not is_suspended
+
+    @property
+    def has_end_record(self) -> bool:
+        """Whether it recorded its end; a refused second start records no end."""
+        return self.record is not None and not self.record.refused
+
+    @property
+    def has_own_end(self) -> bool:
+        """Whether its own record says that it ended by itself."""
+        return self.record is not None and self.record.is_own_end
 
     @property
     def is_over_in_queue(self) -> bool:
@@ -86,7 +123,7 @@ class LiveAttempt:
     @property
     def has_success_record(self) -> bool:
         """Whether its own record reports success."""
-        return self.record is not None and self.record.status == 0 and not self.record.refused
+        return self.record is not None and self.record.status == 0 and self.has_end_record
 
     @property
     def is_sure_success(self) -> bool:
@@ -150,6 +187,7 @@ class BatchMonitor:
             for attempt in sorted(running | records.keys()):
                 member = wanted[attempt]
                 record = records.get(attempt)
+                member.began_seen_at = member.began_seen_at or seconds_since_boot()
                 if not member.started and (record is None or not record.refused):
                     member.started = True
                     yield Started(
@@ -161,7 +199,9 @@ class BatchMonitor:
                 if record is not None:
                     member.record = record
                     self._ending[attempt] = member
-                    self._stop_reading_record(member)
+                    # A first copy that lives elsewhere may replace the record of a refused second start.
+                    if not record.refused:
+                        self._stop_reading_record(member)
 
     def _stop_reading_record(self, member: LiveAttempt) -> None:
         """Stop looking for the record of a member."""
@@ -173,24 +213,30 @@ class BatchMonitor:
     def read_queue(self, rows: Iterable[QueueRow], asked_at: float) -> Iterator[MemberEvent]:
         """Process an answer of the queue, asked for at a moment (seconds since boot)."""
         by_task = {row.id: row for row in rows}
+        jobs = {task.job for task in by_task}
         states = self._dialect.states
         reasons: dict[str, list[int]] = {}
+        requeued = set()
         for attempt, member in self.members.items():
             row = self._find_row(by_task, member)
             if row is None:
                 if asked_at > member.submitted_at + _APPEARANCE_S:
                     member.missing_answers += 1
                     member.missing_since = member.missing_since or asked_at
+                    member.is_singled_out = member.task is not None and member.task.job in jobs
                     if member.missing_answers >= 2:
+                        member.is_back = False
                         self._ending[attempt] = member
                 continue
             phase = states.phase(row.state)
-            member.missing_answers, member.missing_since, member.row, member.phase = 0, 0.0, row, phase
+            member.take_row(row, phase, asked_at, is_suspended=row.state in states.suspended)
             if phase is QueuePhase.OVER:
                 self._ending[attempt] = member
             # A job that began may come back to the queue for a person to see to, as in Grid Engine's error state.
             if phase is QueuePhase.WAITING and (not member.started or row.reason in states.held_reasons):
                 reasons.setdefault(row.reason or NO_REASON, []).append(attempt[0])
+                if member.started:
+                    requeued.add(attempt[0])
                 member.update_hope(asked_at, is_hopeless=bool(states.mend(row.reason)))
             if phase is QueuePhase.UNKNOWN:
                 LOG.warning("the state of job %s is unknown to Longshore: '%s'", row.id, row.state)
@@ -202,6 +248,7 @@ class BatchMonitor:
             held=states.held_reasons & reasons.keys(),
             hint=self._dialect.release_hint,
             hopeless={reason: mend for reason in sorted(reasons) if (mend := states.mend(reason))},
+            requeued=frozenset(requeued),
         )
 
     def _find_row(self, rows: Mapping[TaskId, QueueRow], member: LiveAttempt) -> QueueRow | None:
@@ -265,6 +312,24 @@ class BatchMonitor:
         self._record_cancelled(found)
         return found
 
+    def find_requeued(self) -> list[LiveAttempt]:
+        """Return attempts whose jobs are back in the queue after they had begun, and are to be cancelled there.
+
+        An attempt runs once. What a person holds there stays until it is released, unless its job had ended by itself.
+        """
+        held = self._dialect.states.held_reasons
+        found = [
+            member
+            for member in self.members.values()
+            if member.is_back
+            and not (member.is_cancelled_back or member.is_cancelled)
+            and (member.has_own_end or member.row is None or member.row.reason not in held)
+        ]
+        for member in found:
+            member.is_cancelled_back = member.is_requeued = True
+        self._record_cancelled(found)
+        return found
+
     def _record_cancelled(self, members: Iterable[LiveAttempt]) -> None:
         """Record why members are cancelled, so that another life does not take it for a user's cancellation."""
         by_tag: dict[str, list[LiveAttempt]] = {}
@@ -275,8 +340,12 @@ class BatchMonitor:
             late = {*current.expired, *(member.position for member in cancelled if member.is_expired)}
             hopeless = dict(current.hopeless)
             hopeless |= {member.position: member.hopeless_reason for member in cancelled if member.hopeless_reason}
+            requeued = {*current.requeued, *(member.position for member in cancelled if member.is_requeued)}
             changed = msgspec.structs.replace(
-                current, expired=tuple(sorted(late)), hopeless=tuple(sorted(hopeless.items()))
+                current,
+                expired=tuple(sorted(late)),
+                hopeless=tuple(sorted(hopeless.items())),
+                requeued=tuple(sorted(requeued)),
             )
             try:
                 self._records.write(changed)
@@ -289,6 +358,9 @@ class BatchMonitor:
         to_query: list[LiveAttempt] = []
         for member in self._ending.values():
             gone = member.is_over_in_queue or member.missing_answers >= 2
+            if member.is_back:
+                # What is in the queue would run it again, once its record is removed.
+                continue
             if member.is_sure_success:
                 complete.append(member)
             elif member.record is not None or gone:
@@ -296,7 +368,7 @@ class BatchMonitor:
                     # Its end is queried again; earlier answers do not count.
                     member.end_seen_at = now
                     self._schedule.request_query(now)
-                if gone or now - member.end_seen_at > GRACE_S:
+                if gone or (now - member.end_seen_at > GRACE_S and not member.is_requeued):
                     to_query.append(member)
         return EndedAttempts(complete, to_query)
 

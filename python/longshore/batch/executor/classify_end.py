@@ -5,10 +5,12 @@ from __future__ import annotations
 import signal
 from typing import Final
 
+import msgspec
+
 from longshore.batch.dialect import Dialect
 from longshore.batch.jobs import AccountRow
 from longshore.batch.records import AttemptId
-from longshore.engine.job_wrapper import FENCED, RUN_ONCE, EndRecord, signal_in
+from longshore.engine.job_wrapper import FENCED, REQUEUED, RUN_ONCE, EndRecord, signal_in
 from longshore.model.run.event import Ended
 from longshore.model.run.states import Cause
 from longshore.model.signals import signal_name
@@ -69,6 +71,17 @@ def classify_end(
         stamps=record.stamps if record else (),
         extra=account.gathered if account else {},
     )
+
+
+def classify_requeued(attempt: AttemptId, dialect: Dialect, record: EndRecord | None) -> Ended:
+    """Classify how an attempt ended whose job went back into the queue after it had begun.
+
+    What became of the job there says nothing of the attempt.
+    """
+    end = classify_end(attempt, dialect, record=record)
+    if record is not None and (record.is_own_end or record.fenced or end.cause in (None, Cause.PREEMPTED)):
+        return end
+    return msgspec.structs.replace(end, cause=Cause.PREEMPTED, reason=REQUEUED)
 
 
 def needs_accounting(dialect: Dialect, record: EndRecord, state: str, *, is_cancelled: bool) -> bool:

@@ -51,6 +51,15 @@ class _Copy:
         self.held = held
 
 
+def _may_live(member: LiveAttempt, end: Ended | Lost) -> bool:
+    """Whether a copy of an attempt that left no record of its end may live."""
+    if isinstance(end, Lost) or end.cause is Cause.LOST:
+        return True
+    # A workload manager also requeues what ran on a node that no longer answers.
+    is_requeued = member.is_requeued or member.record is not None
+    return end.cause is Cause.PREEMPTED and is_requeued
+
+
 class CopyWatch:
     """The copies of a run's attempts. With `fence`, an attempt ends only once no copy of it can live."""
 
@@ -67,7 +76,7 @@ class CopyWatch:
 
     def holds(self, member: LiveAttempt, end: Ended | Lost, now: float) -> bool:
         """Give up an attempt whose machine was lost, and return whether its end has to wait."""
-        if member.record is not None or not (isinstance(end, Lost) or end.cause is Cause.LOST):
+        if member.has_end_record or not _may_live(member, end):
             return False
         key = (member.batch.tag, member.attempt)
         copy = self._copies.get(key) or self._give_up(member)
@@ -85,13 +94,14 @@ class CopyWatch:
             attempt=attempt,
             name=files.read_name(member.position),
             at=time.time(),
-            host=member.row.node if member.row else "",
+            host=member.node,
             leased=self._has_lease,
         )
         # First the mark, then the look: a wrapper that begins between them finds it.
         self._write(mark)
         now, stamp = seconds_since_boot(), files.read_lease(member.attempt)
-        if stamp is None and not member.started:
+        # A start that was refused found one before it.
+        if stamp is None and not member.started and member.record is None:
             self._write(msgspec.structs.replace(mark, outcome="unstarted"))
             return None
         copy = self._copies[mark.tag, mark.id] = _Copy(mark, LeaseWatch(now, stamp))
@@ -114,7 +124,7 @@ class CopyWatch:
     def end(self, member: LiveAttempt) -> None:
         """Settle a held attempt that left a record: it ended by itself after all, or its wrapper found the mark."""
         copy = self._copies.get((member.batch.tag, member.attempt))
-        if copy is not None and copy.held is not None and member.record is not None:
+        if copy is not None and copy.held is not None and member.has_end_record:
             copy.held = None
             self._settle(copy, "ended")
 

@@ -252,6 +252,9 @@ class BatchExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         if hopeless := monitor.find_hopeless(answer.asked_at):
             LOG.info("%d jobs that can never start are cancelled", len(hopeless))
             self._cancel_waiting(hopeless)
+        if requeued := monitor.find_requeued():
+            LOG.info("%s requeued: what is back in the queue is cancelled", count_noun(len(requeued), "job"))
+            self._cancel_waiting(requeued)
         return ""
 
     def _cancel_waiting(self, members: list[LiveAttempt]) -> None:
@@ -261,7 +264,9 @@ class BatchExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         self._commands.add(
             PendingCommand(
                 lambda: self._client.cancel_waiting(tasks),
-                lambda: any(member.is_waiting and member.attempt in monitor.members for member in members),
+                lambda: any(
+                    (member.is_waiting or member.is_back) and member.attempt in monitor.members for member in members
+                ),
             )
         )
         self._schedule.request_query(seconds_since_boot())

@@ -13,7 +13,7 @@ import msgspec
 from longshore.batch.commands.client import AccountingAnswer, BatchClient
 from longshore.batch.commands.poll_schedule import PollSchedule
 from longshore.batch.executor.batch_monitor import GRACE_S, LiveAttempt
-from longshore.batch.executor.classify_end import classify_end, needs_accounting
+from longshore.batch.executor.classify_end import classify_end, classify_requeued, needs_accounting
 from longshore.batch.executor.copies import CopyWatch
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueuePhase, TaskId, find_row
 from longshore.batch.records import BatchRecords
@@ -101,10 +101,10 @@ class EndGatherer:
         """Return the ends of those attempts whose outcome is certain by now."""
         open_members: list[LiveAttempt] = []
         for member in members:
-            if self._copies.is_held(member) and member.record is None:
+            if self._copies.is_held(member) and not member.has_end_record:
                 yield from self._copies.release(member, now)
             elif self._is_told_by_record(member):
-                yield self._end(member, _state_of(member), None)
+                yield from self._unless_held(member, self._end(member, _state_of(member), None), now)
             # A fresh end is not in accounting yet, and asking twice is worse than asking late.
             elif not self._accounting or now - member.end_seen_at >= _RECORDING_S:
                 open_members.append(member)
@@ -121,18 +121,23 @@ class EndGatherer:
             self._share.withdraw()
 
     def _determine_ends(self, members: Iterable[LiveAttempt], reply: _EndAnswers, now: float) -> Iterator[Ended | Lost]:
-        """Yield the ends that an answer tells, unless a copy of the attempt holds one back."""
+        """Yield the ends that an answer tells."""
         for member in members:
             end = self._determine_end(member, reply, now)
-            if end is not None and not self._copies.holds(member, end, now):
-                yield end
+            if end is not None:
+                yield from self._unless_held(member, end, now)
+
+    def _unless_held(self, member: LiveAttempt, end: Ended | Lost, now: float) -> Iterator[Ended | Lost]:
+        """Yield an end, unless a copy of the attempt holds it back."""
+        if not self._copies.holds(member, end, now):
+            yield end
 
     def _is_told_by_record(self, member: LiveAttempt) -> bool:
         """Whether an attempt's own record and the queue tell all that decides what follows."""
         record = member.record
         if record is None:
             return False
-        is_cancelled = member.is_cancelled
+        is_cancelled = member.is_cancelled or member.is_requeued
         return not self._accounting or not needs_accounting(
             self._dialect, record, _state_of(member), is_cancelled=is_cancelled
         )
@@ -155,7 +160,9 @@ class EndGatherer:
             if isinstance(shown, Unreachable):
                 return None
             if shown is None and self._is_cancelled_unseen(member, state):
-                waits = self._accounting and not is_accounting_down and now - member.end_seen_at < _LAG_S
+                # A record of a job that did start may be late, and so may accounting.
+                may_know_more = _is_removed(member) or (self._accounting and not is_accounting_down)
+                waits = may_know_more and now - member.end_seen_at < _LAG_S
                 return None if waits else self._end_as_cancelled(member)
             if shown is None:
                 # Accounting may lag behind; an attempt without any trace is waited for, and then lost.
@@ -177,11 +184,13 @@ class EndGatherer:
 
         Without accounting, one that was killed leaves none either.
         """
-        if member.is_cancelled and not self._accounting:
+        if member.is_requeued or (member.is_cancelled and not self._accounting):
             return True
         is_cancelled = member.is_expired or bool(member.hopeless_reason) or member.is_cancelled
-        # A job that was deleted by hand is gone without a word on some workload managers.
-        is_cancelled = is_cancelled or (self._dialect.forgets_unstarted and member.row is not None)
+        # A job that was deleted by hand is gone without a word on some workload managers, and a task of an array on
+        # others. Where nothing of its job is left, the workload manager may have lost it.
+        is_forgotten = self._dialect.forgets_unstarted or member.is_singled_out
+        is_cancelled = is_cancelled or (is_forgotten and _is_removed(member))
         is_cancelled = is_cancelled or (bool(state) and state == self._cancelled_state)
         return is_cancelled and _never_started(member)
 
@@ -203,7 +212,10 @@ class EndGatherer:
         return Lost(j=member.attempt[0], a=member.attempt[1], why=why)
 
     def _end(self, member: LiveAttempt, state: str, account: AccountRow | None) -> Ended:
-        output = "" if member.has_success_record else _read_tail(self._records.files(member.batch.tag).output)
+        files = self._records.files(member.batch.tag)
+        if not member.is_cancelled and (member.is_requeued or files.was_started_again(member.attempt)):
+            return classify_requeued(member.attempt, self._dialect, member.record)
+        output = "" if member.has_success_record else _read_tail(files.output)
         raw = (account.raw_id if account else "") or (member.row.raw_id if member.row else "")
         end = classify_end(
             member.attempt,
@@ -275,6 +287,12 @@ class EndGatherer:
 def _state_of(member: LiveAttempt) -> str:
     """Return the state in which the queue has an attempt that is over; empty without one."""
     return member.row.state if member.row and member.is_over_in_queue else ""
+
+
+def _is_removed(member: LiveAttempt) -> bool:
+    """Whether an attempt that waited is gone, and nobody here had it cancelled."""
+    is_ours = member.is_cancelled or member.is_expired or bool(member.hopeless_reason)
+    return not is_ours and member.row is not None and not member.is_over_in_queue and _never_started(member)
 
 
 def _never_started(member: LiveAttempt) -> bool:

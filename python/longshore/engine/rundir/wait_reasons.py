@@ -66,4 +66,10 @@ def hopeless_notes(waiting: WaitReasons, code: Sequence[int]) -> list[str]:
 
 
 def _waiting_jobs(waiting: WaitReasons, reason: str, code: Sequence[int]) -> list[int]:
-    return [job for job in waiting.reasons.get(reason, ()) if job < len(code) and code[job] == JobCode.PENDING]
+    jobs = waiting.reasons.get(reason, ())
+    return [job for job in jobs if job < len(code) and code[job] == code_of_waiting(waiting, job)]
+
+
+def code_of_waiting(waiting: WaitReasons, job: int) -> JobCode:
+    """Return the state of a job that still waits: one that was requeued runs, until its attempt ends."""
+    return JobCode.RUNNING if job in waiting.requeued else JobCode.PENDING

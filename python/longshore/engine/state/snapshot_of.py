@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from longshore.engine.state.job_codes import UNBLOCKED, count_states
+from longshore.engine.state.job_codes import UNBLOCKED, JobCode, count_states
 from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Life
 from longshore.model.run.snapshot import Snapshot
@@ -59,7 +59,8 @@ def make_snapshot(
 def count_held(rows: Sequence[dict[JobState, int]], state: RunState, held: Collection[int]) -> None:
     """Count jobs that the workload manager holds as held, per label."""
     for job in held:
-        rows[state.labels[job]][JobState.PENDING] -= 1
+        is_requeued = state.code[job] == JobCode.RUNNING
+        rows[state.labels[job]][JobState.RUNNING if is_requeued else JobState.PENDING] -= 1
         rows[state.labels[job]][JobState.HELD] += 1
 
 

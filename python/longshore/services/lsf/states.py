@@ -46,6 +46,7 @@ STATES: Final = StateTable(
     # ZOMBI was killed while its host did not answer, and nothing more is known of it.
     causes=MappingProxyType({"DONE": None, "EXIT": Cause.EXIT, "ZOMBI": Cause.LOST, **REASONS}),
     ordinary=frozenset({"DONE", "EXIT"}),
+    suspended=frozenset({"USUSP", "SSUSP"}),
     held_reasons=frozenset({HELD}),
 )
 

@@ -50,6 +50,7 @@ STATES: Final = StateTable(
         }
     ),
     ordinary=frozenset({DONE, EXIT, SIGNAL}),
+    suspended=frozenset({SUSPENDED}),
     held_reasons=frozenset({REASONS[HELD], REASONS[ERROR]}),
 )
 

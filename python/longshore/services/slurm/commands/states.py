@@ -43,12 +43,26 @@ CAUSES: Mapping[str, Cause | None] = MappingProxyType(
 )
 """Cause of failure per final state; ``None`` for a success."""
 
+
+def _either(reason: str) -> tuple[str, str]:
+    return reason, reason.replace(" ", "_")
+
+
 STATES: Final = StateTable(
     phases=QUEUE_PHASES,
     causes=CAUSES,
     ordinary=frozenset({"COMPLETED", "FAILED"}),
     hopeless_reasons=HOPELESS_REASONS,
-    held_reasons=frozenset({"JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue", "launch_failed_requeued_held"}),
+    suspended=frozenset({"SUSPENDED", "STOPPED"}),
+    held_reasons=frozenset(
+        {
+            *("JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue"),
+            # What squeue says of requeued jobs is a sentence; other versions write underscores.
+            *_either("launch failed requeued held"),
+            *_either("job requeued in held state"),
+            *_either("job requeued in special exit state"),
+        }
+    ),
 )
 
 

@@ -8,10 +8,10 @@ from typing import Final, cast
 import msgspec
 
 from longshore.batch.jobs import ClusterFacts
-from longshore.batch.settings import hopeless_after_s, max_wait_s, on_submit_error
+from longshore.batch.settings import hopeless_after_s, max_wait_s, on_submit_error, wants_native
 from longshore.contract.batch import Batch, Urgency
 from longshore.contract.context import RunPaths
-from longshore.engine.job_wrapper import WRAPPER, BatchFiles
+from longshore.engine.job_wrapper import WRAPPER, BatchFiles, refuses_requeued
 from longshore.model.values import YamlValue
 from longshore.model.workflow.allocation import Allocation
 from longshore.services.slurm.extensions.allocation import allocation
@@ -49,6 +49,8 @@ class ScriptWriter:
         self._licences = facts.licences if facts else ()
         self._priorities = facts.priority_parameters if facts else ""
         self._template = template
+        # An engine takes the end of a first start, and removes its record. Without an engine, the record stays.
+        self._runs_once = refuses_requeued(run) and not wants_native(_SERVICE, settings)
 
     def text(self, batch: Batch) -> str:
         """Render the script of a batch; see `batch_script`."""
@@ -57,7 +59,9 @@ class ScriptWriter:
             # A nice value in the settings takes precedence.
             nice = self.nice(batch.urgency)
             batch = batch if nice is None else msgspec.structs.replace(batch, settings={**own, "nice": nice})
-        return batch_script(batch, self._settings, self._run, self._template, licences=self._licences)
+        return batch_script(
+            batch, self._settings, self._run, self._template, licences=self._licences, runs_once=self._runs_once
+        )
 
     def name(self, tag: str) -> str:
         """Return the name of a batch's job in Slurm."""
@@ -98,11 +102,13 @@ def batch_script(
     template: str,
     *,
     licences: Iterable[str] = (),
+    runs_once: bool = False,
 ) -> str:
     """Render the script of a batch.
 
     The batch's own map overrides the site's; a key that is ``None`` there removes the site's value. `settings` are the
-    executor's, `template` is the template's text, and `licences` are the cluster's names of licences.
+    executor's, `template` is the template's text, and `licences` are the cluster's names of licences. `runs_once` has
+    the wrapper refuse each start but the first.
 
     Raises `ConfigError` when a setting is invalid, or cannot be written into a script.
     """
@@ -126,6 +132,7 @@ def batch_script(
         ends=str(files.ends),
         comment=f"longshore run={run.root.name}",
         requeue=bool(own.get("requeue")),
+        runs_once=runs_once,
         scratch=str(settings.get("scratch") or ""),
     )
     return insert_buffer_lines(templates.rendered(script, template), buffer_lines(own))

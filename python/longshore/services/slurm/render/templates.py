@@ -29,8 +29,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     is the number of tasks; 0 for a single job. `raw` holds raw options as written. `folder` is the working directory.
     `output` is Slurm's own output; jobs have logs of their own. `wrapper`, `table` and `ends` are the program that runs
     a member, its table, and the folder of its end records. `comment` is shown by squeue. `requeue` allows Slurm to
-    start the job again by itself. `omit` names options that are left out. `scratch` is the parent of temporary
-    directories, empty for that of the node.
+    start the job again by itself. `runs_once` refuses each start but the first. `omit` names options that are left out.
+    `scratch` is the parent of temporary directories, empty for that of the node.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     ends: str
     comment: str
     requeue: bool
+    runs_once: bool = False
     omit: frozenset[str] = frozenset()
     scratch: str = ""
 
@@ -65,7 +66,8 @@ class Script(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def _member(self) -> str:
         line = '"$((SLURM_ARRAY_TASK_ID + 1))"' if self.array else "1"
-        return f"-m {line} -e {shlex.quote(self.ends)} {shlex.quote(self.table)}"
+        again = '-r "${SLURM_RESTART_COUNT:-0}" ' if self.runs_once else ""
+        return f"{again}-m {line} -e {shlex.quote(self.ends)} {shlex.quote(self.table)}"
 
 
 def _lines(script: Script) -> Iterator[str]:
