@@ -14,7 +14,7 @@ from longshore.batch.ping.ping import MISSING_INFORMATION
 from longshore.config.profile.buildtest_status import LSF_STATES
 from longshore.services.lsf.options import SITE_NAMES
 from longshore.services.lsf.parse_jobs import STORED_FIELDS, TEXT_FIELDS
-from longshore.services.lsf.states import REASONS, STATES
+from longshore.services.lsf.states import HOPELESS, REASONS, STATES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "doc" / "reference" / "lsf.md"
@@ -98,6 +98,14 @@ def _rest() -> Iterator[str]:
     for name, phase in STATES.phases.items():
         if name not in REASONS:
             yield f"| `{name}` | {phase.value} |"
+    yield "\n## Reasons of waiting that do not pass\n"
+    yield "A job that waits for one of these reasons of `bjobs -p` fails after `hopelessAfter`. They are known"
+    yield "with JSON only (`bjobsFormat`). LSF does not tell a request that no host can serve from one that waits: give the"
+    yield "site `partitions`, which refuse such a request before submission, or a `maxpendtime`.\n"
+    yield "| reason | way out |"
+    yield "|---|---|"
+    for reason, mend in HOPELESS.items():
+        yield f"| {reason} | {mend} |"
     yield "\n## Fields of an attempt\n"
     yield "`explain --json` has these fields of `bjobs` under `extra`:"
     yield f"{', '.join(f'`{name}`' for name in STORED_FIELDS)}."

@@ -3,7 +3,8 @@
 The name of the program is that of the link it was started by; `install` makes the links. What the cluster knows is in a
 file in LSF_ENVDIR. There is no daemon: each call, and each end of a job, starts what can start. STAND_IN_WORDS has
 further words: ``old`` for a version without JSON, ``down`` for daemons that do not answer, ``forgets`` for a bjobs that
-knows no job that is over, ``hour=S`` for seconds of an hour.
+knows no job that is over, ``hour=S`` for seconds of an hour. While there is a file ``pending``, nothing starts: it has
+the reason.
 """
 
 from __future__ import annotations
@@ -100,10 +101,15 @@ def _schedule(jobs: dict[str, Any]) -> None:
             verdict = _condition(jobs, job["options"].get("-w", ""), index)
             if verdict is False and "-ti" in job["options"]:
                 _end(element, "TERM_ORPHAN_SYSTEM")
-            elif verdict and free > 0:
+            elif verdict and free > 0 and not _pending_reason():
                 free -= 1
                 element |= {"stat": "RUN", "start": time.time()}
                 element["pid"] = _spawn(number, index)
+
+
+def _pending_reason() -> str:
+    path = _root() / "pending"
+    return path.read_text("utf-8").strip() if path.exists() else ""
 
 
 def _spawn(number: str, index: str) -> int:
@@ -229,7 +235,7 @@ def _fields(number: str, job: dict[str, Any], index: str) -> dict[str, str]:
         "proj_name": job["options"].get("-P", "default"),
         "exit_code": str(element["code"] or ""),
         "exit_reason": f"{reason}: {_REASONS[reason]}" if reason else "",
-        "pend_reason": "New job is waiting for scheduling;" if element["stat"] == "PEND" else "",
+        "pend_reason": (_pending_reason() or "New job is waiting for scheduling;") if element["stat"] == "PEND" else "",
         "from_host": "hostB",
         "exec_host": "hostA" if element["start"] else "",
         "submit_time": _moment(job["submit"]),

@@ -36,7 +36,18 @@ _TEXTS: Final = ("userGroup", "application", "serviceClass", "hosts", "priority"
 AMOUNT_NAMES: Final = ("hardMemory", "memoryPer", "memoryUnit", "selectMemory")
 """Names that say how a request for memory is written."""
 SITE_NAMES: Final = (
-    *("bjobsFormat", "engineAs", "engineJob", "envdir", "gather", "group", "hopelessAfter", "maxpendtime", "mode"),
+    *(
+        "bjobsFormat",
+        "engineAs",
+        "engineJob",
+        "envdir",
+        "fence",
+        "gather",
+        "group",
+        "hopelessAfter",
+        "maxpendtime",
+        "mode",
+    ),
     *("n_max_queued_jobs", "onSubmitError", "pollCeiling", "pollInterval", "repo_key"),
 )
 """Names that configure access to the cluster, not jobs."""

@@ -11,7 +11,7 @@ import msgspec
 
 from longshore.batch.jobs import AccountRow, QueueRow, TaskId
 from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.services.lsf.states import HELD, final_state
+from longshore.services.lsf.states import HELD, HOPELESS, final_state
 
 STORED_FIELDS: Final = (
     *("job_name", "stat", "user", "user_group", "queue", "proj_name", "pids", "exit_code", "from_host", "exec_host"),
@@ -96,9 +96,10 @@ def queue_rows(output: str) -> Iterator[QueueRow]:
 
 
 def _pending_reason(text: str) -> str:
-    """Return the first of several reasons, without the number of hosts that it holds for."""
-    first = re.split(r";\s*|\n", text.strip())[0]
-    return re.sub(r":\s*\d{1,9} hosts?\b", "", first).strip().rstrip(".")
+    """Return the reason that says most, without the number of hosts that it holds for: else the first."""
+    parts = (part.strip().rstrip(".") for part in re.split(r";\s*|\n", re.sub(r":\s*\d{1,9} hosts?\b", "", text)))
+    reasons = [part for part in parts if part]
+    return next((reason for reason in reasons if reason in HOPELESS), next(iter(reasons), ""))
 
 
 def _first_host(text: str) -> str:

@@ -35,6 +35,25 @@ REASONS: Final[Mapping[str, Cause]] = MappingProxyType(
 )
 """Cause of failure per reason of termination (bjobs -o exit_reason, bhist -l, bacct -l)."""
 
+_QUEUE: Final = "choose another 'queue', or change what the job asks for to what its queue allows"
+_HOSTS: Final = "change 'lsf.hosts' to hosts that the queue has, or choose another 'queue'"
+HOPELESS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "Bad host name, host group name or cluster name": _HOSTS,
+        "Host or host group is not used by the queue": _HOSTS,
+        "Dependency condition invalid or never satisfied": "remove the dependency: the other job has failed",
+        "Event is rejected by eeventd due to syntax error": "correct the option for an external event",
+        "Job no longer satisfies queue PROCLIMIT configuration": _QUEUE,
+        "Job no longer satisfies queue TASKLIMIT configuration": _QUEUE,
+        "The user has no permission to run the job on remote host/cluster": "choose another 'queue'",
+        "Unable to determine user account for execution": "ask an operator for an account on the hosts of the queue",
+    }
+)
+"""The change that mends each reason of waiting that does not pass by itself, in words that follow a colon.
+
+The reasons are those of ``bjobs -p``. They are reasons for all hosts: one that holds for some hosts may pass.
+"""
+
 STATES: Final = StateTable(
     phases=MappingProxyType(
         {
@@ -48,6 +67,7 @@ STATES: Final = StateTable(
     ordinary=frozenset({"DONE", "EXIT"}),
     suspended=frozenset({"USUSP", "SSUSP"}),
     held_reasons=frozenset({HELD}),
+    hopeless_reasons=HOPELESS,
 )
 
 

@@ -122,8 +122,8 @@ class SgeDialect(Dialect):
         check_names(own)
 
     def allocations(self, batch: Batch, settings: Mapping[str, object]) -> tuple[Allocation, ...]:
-        """Return what a batch's jobs ask for, with the queue that they name."""
-        return (allocation(batch),)
+        """Return what a batch's jobs ask for, raw lines included."""
+        return (allocation(batch, settings),)
 
     def scripts(
         self, run: RunPaths, settings: Mapping[str, object], template: str, facts: ClusterFacts | None

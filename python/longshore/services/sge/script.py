@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 import time
@@ -20,7 +21,16 @@ from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import WRAPPER, BatchFiles
 from longshore.model.values import YamlValue
 from longshore.model.workflow.allocation import Allocation
-from longshore.services.sge.options import SERVICE, SgeMap, options, read_priority, sge_map
+from longshore.services.sge.options import (
+    SERVICE,
+    SgeMap,
+    memory_per,
+    options,
+    raw_options,
+    read_priority,
+    sge_map,
+)
+from longshore.services.sge.parse import is_number, parse_bytes, parse_seconds, requested
 from longshore.sites.partitions import PartitionRow, choose_partition
 
 _CLOSE: Final = str.maketrans({":": ";", "@": "a", "/": "_", "\\": "_", "*": "_", "?": "_"})
@@ -144,7 +154,7 @@ def batch_script(
     lines = options(
         batch,
         own,
-        defaults=_defaults(settings, allocation(batch)),
+        defaults=_defaults(settings, allocation(batch, settings)),
         byte_resources=byte_resources,
         slack_s=slack_s(batch.urgency) if batch.urgency else None,
     )
@@ -193,10 +203,31 @@ def _directives(settings: Mapping[str, object]) -> dict[str, object]:
     return {"directives": settings.get("directives")}
 
 
-def allocation(batch: Batch) -> Allocation:
-    """Return what the jobs of a batch ask for, with the queue that they name."""
-    queue = batch.attributes.get("queue")
-    return msgspec.structs.replace(Allocation.of_request(batch.request), partitions=(str(queue),) if queue else ())
+def allocation(batch: Batch, settings: Mapping[str, object]) -> Allocation:
+    """Return what jobs ask for by their request and by lines of options, which win; `settings` are the executor's."""
+    own = merge_settings(settings, batch.settings)
+    lines = "\n".join((*raw_options(own.get("hard")), *raw_options(own.get("directives"))))
+    text = re.sub(r"(?s)(?:^|\s)-soft\b.*?(?=\s-hard\b|$)", "", lines).replace('"', "").replace("'", "")
+    asked = {name: str(amount) for name, amount in batch.request.resources.items()} | requested(text)
+    found = Allocation.of_request(batch.request)
+    queues = re.findall(r"(?:^|\s)-q\s+(\S+)", text) or [str(batch.attributes.get("queue") or "")]
+    # Of a range of slots, the largest counts.
+    ranges = re.findall(r"(?:^|\s)-pe\s+\S+\s+(\S+)", text)
+    slots = max(map(int, re.findall(r"\d{1,9}", ranges[-1])), default=0) if ranges else 0
+    processors = asked.get(str(own.get("cpu_resource")), "")
+    cpus = slots or (int(processors) if is_number(processors) else 0) or found.cpus_per_task
+    size, disk = (parse_bytes(asked.get(str(own.get(key)), "")) for key in ("mem_resource", "tmp_resource"))
+    per_slot = slots or (cpus if own.get("parallelEnvironment") else 1)
+    limit_s = parse_seconds(asked["h_rt"]) if "h_rt" in asked else math.inf
+    return msgspec.structs.replace(
+        found,
+        cpus_per_task=cpus,
+        memory_b=size * (per_slot if memory_per(own) == "slot" else 1) or found.memory_b,
+        disk_b=disk or found.disk_b,
+        walltime_s=found.walltime_s if limit_s == math.inf else limit_s,
+        # A queue may be that of some hosts: all.q@@fast.
+        partitions=tuple(name for queue in queues[-1].split(",") if (name := queue.partition("@")[0])),
+    )
 
 
 def _defaults(settings: Mapping[str, object], asked: Allocation) -> dict[str, str]:

@@ -1,0 +1,75 @@
+"""LSF is held to what every service and executor has to do, by its stand-ins."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from longshore.batch.commands.client import BatchClient
+from longshore.batch.executor.executor import BatchExecutor
+from longshore.batch.records import BATCH_TEMPLATE
+from longshore.contract.context import Context, RunPaths, Site
+from longshore.contract.executor import Executor
+from longshore.contract.service import WmsService
+from longshore.engine.job_wrapper import WRAPPER
+from longshore.model.values import YamlValue
+from longshore.services.lsf.dialect import LsfDialect
+from longshore.services.lsf.service import LsfService
+from longshore.testing.conformance.batch_service import BatchExecutorConformance, BatchServiceConformance
+from longshore.world.plugins import template_texts
+from longshore.world.shipped_files import shipped_path
+
+
+class TestLsfExecutor(BatchExecutorConformance):
+    timeout_s = 120.0
+    grace_s = 3.0
+    small_jobs = 16
+
+    @pytest.fixture
+    def make_executor(self, lsf_programs: Path) -> Callable[[], Executor]:
+        own: dict[str, YamlValue] = {"envdir": str(lsf_programs.parent / "conf"), "pollInterval": 0.5}
+        return lambda: BatchExecutor({"lsf": own}, BatchClient(LsfDialect(own)))
+
+    @pytest.fixture
+    def run(self, tmp_path: Path) -> RunPaths:
+        root = tmp_path / "a 'run'"
+        (root / "wms").mkdir(parents=True)
+        (root / BATCH_TEMPLATE).write_text(template_texts(LsfService)["batch.sh"], "utf-8")
+        shutil.copy(shipped_path("bin", "longshore-job"), root / WRAPPER)
+        return RunPaths(root)
+
+
+class TestLsfService(BatchServiceConformance):
+    service_name = "lsf"
+    timeout_s = 120.0
+
+    @pytest.fixture
+    def service(self, lsf_programs: Path) -> LsfService:
+        return LsfService()
+
+    @pytest.fixture
+    def scratch(self, tmp_path: Path, lsf_programs: Path) -> Path:
+        return tmp_path
+
+    def context(self, service: WmsService, root: Path) -> Context:
+        return _at_site(super().context(service, root), {"pollInterval": 0.5})
+
+
+class TestNativeLsf(TestLsfService):
+    """The same service where LSF itself runs the graph; of its runs, only the whole can be cancelled."""
+
+    cancels_single_jobs = False
+    pauses = False
+
+    def context(self, service: WmsService, root: Path) -> Context:
+        return _at_site(super().context(service, root), {"mode": "native"})
+
+
+def _at_site(ctx: Context, lsf: Mapping[str, object]) -> Context:
+    """The context at a site with a map for LSF, which the executor gets, too."""
+    settings = {**ctx.settings, "executor": {**ctx.settings.get("executor", {}), "lsf": lsf}}
+    return msgspec.structs.replace(ctx, settings=settings, site=Site(name="conformance", settings={"lsf": lsf}))
