@@ -99,8 +99,8 @@ def _rest() -> Iterator[str]:
         if name not in REASONS:
             yield f"| `{name}` | {phase.value} |"
     yield "\n## Reasons of waiting that do not pass\n"
-    yield "A job that waits for one of these reasons of `bjobs -p` fails after `hopelessAfter`. They are known"
-    yield "with JSON only (`bjobsFormat`). LSF does not tell a request that no host can serve from one that waits: give the"
+    yield "A job that waits for one of these reasons of `bjobs -p` fails after `hopelessAfter`. They are known with"
+    yield "JSON only (`bjobsFormat`). LSF does not tell a request that no host can serve from one that waits: give the"
     yield "site `partitions`, which refuse such a request before submission, or a `maxpendtime`.\n"
     yield "| reason | way out |"
     yield "|---|---|"

