@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from tests.waiting import eventually
 
 from longshore.contract.batch import AttemptId, BatchMember
 from longshore.contract.context import Context, RunPaths, Site
@@ -19,6 +23,7 @@ from longshore.engine.job_wrapper import (
     FENCED,
     LEASE_S,
     RUN_ONCE,
+    UNREADY,
     WRAPPER,
     BatchFiles,
     EndRecord,
@@ -210,6 +215,73 @@ def test_a_job_that_ran_before_ends_with_its_status_or_without_any(files: BatchF
     (files.ends / "3.1").write_bytes(RECORD[:end].rstrip(b"\n") + b"\n")
     ran = subprocess.run(["/bin/sh", "-c", files.command(1)], check=False, capture_output=True)
     assert ran.returncode == (127 if end == len(RECORD) else 126)
+
+
+@pytest.mark.parametrize(
+    ("command", "rule", "outputs", "runs"),
+    [
+        ("true", "", (), True),
+        ("exit 3", "", (), False),
+        ("true", "exists", ("never",), False),
+        ("touch now", "exists", ("now",), True),
+        ("touch now", "fresh", ("now",), False),
+        (None, "", (), False),
+    ],
+)
+def test_a_member_is_run_after_the_success_of_its_parents_alone(
+    files: BatchFiles, tmp_path: Path, command: str | None, rule: str, outputs: tuple[str, ...], *, runs: bool
+) -> None:
+    parents = BatchFiles(files.run, "k7f3a-1-0")
+    if command is not None:
+        paths = tuple(str(tmp_path / name) for name in outputs)
+        parent = msgspec.structs.replace(
+            member(2, command, folder=tmp_path), outputs=paths, fresh_outputs=rule == "fresh"
+        )
+        parents.write_table([parent])
+        subprocess.run(["/bin/sh", "-c", parents.command(1)], check=False, capture_output=True)
+    files.write_table([member(3, "touch ran", folder=tmp_path), member(4, "touch other", folder=tmp_path)])
+    files.write_parents([(0, rule, "k7f3a-1-0/2.1")])
+    ran = subprocess.run(["/bin/sh", "-c", files.command(1)], check=False, capture_output=True)
+    assert (ran.returncode, (tmp_path / "ran").exists()) == ((0, True) if runs else (99, False))
+    end = files.read_ends({(3, 1)})[0][3, 1].to_event()
+    assert (end.exit, end.cause, end.reason) == ((0, None, None) if runs else (None, Cause.SUBMIT, UNREADY))
+    # The other has no parents.
+    assert subprocess.run(["/bin/sh", "-c", files.command(2)], check=False).returncode == 0
+
+
+def test_a_guard_kills_the_job_of_a_wrapper_that_is_killed(files: BatchFiles, tmp_path: Path) -> None:
+    beat, scratch = tmp_path / "beat", tmp_path / "scratch"
+    scratch.mkdir()
+    endless = f"trap '' TERM; while :; do echo x >>{beat}; sleep 0.05; done"
+    look = f"ls -A $TMPDIR >{tmp_path}/empty"
+    files.write_table([member(3, endless, folder=tmp_path), member(4, look, folder=tmp_path)])
+    environment = {**os.environ, "TMPDIR": str(scratch)}
+
+    def begin(line: int) -> subprocess.Popen[bytes]:
+        command = files.command(line).replace(" -m ", " -g -m ")
+        # What a scheduler kills is the group of its script.
+        return subprocess.Popen(["/bin/sh", "-c", f"exec {command}"], env=environment, start_new_session=True)
+
+    assert begin(2).wait() == 0
+    assert (tmp_path / "empty").read_text("utf-8") == ""
+    wrapper = begin(1)
+    eventually(beat.exists)
+    eventually(lambda: list(scratch.glob("*.guard")))
+    os.killpg(wrapper.pid, signal.SIGKILL)
+    wrapper.wait()
+    eventually(lambda: not list(scratch.iterdir()))
+    size = beat.stat().st_size
+    time.sleep(0.3)
+    assert beat.stat().st_size == size
+
+
+def test_a_status_that_the_scheduler_obeys_is_told_as_another(files: BatchFiles, tmp_path: Path) -> None:
+    files.write_table([member(3, "exit 99", folder=tmp_path)])
+    command = files.command(1).replace(" -m ", " -x '99 100' -m ")
+    # The second start ends as the first did.
+    for _ in range(2):
+        assert subprocess.run(["/bin/sh", "-c", command], check=False, capture_output=True).returncode == 1
+    assert files.read_ends({(3, 1)})[0][3, 1].to_event().exit == 99
 
 
 def test_a_member_that_was_run_before_is_preempted() -> None:

@@ -72,7 +72,9 @@ A job that is deleted while it waits has no record. It ends as `CANCELLED` ten s
 
 ## What is different
 
-- `mode: native` is refused: Grid Engine starts a job after any end of those that it waits for, failures too.
+- Grid Engine starts a job after any end of those that it waits for, failures too. With `mode: native`, a job's wrapper
+  looks for the success of the parents, and does not run the command without it.
+- Grid Engine obeys the exit statuses 99 and 100 of a job. It gets 1 instead, and Longshore has the real status.
 - `partitions` of a site are its queues. `qos` has no meaning.
 - qdel ends jobs at once. A wait beyond `maxpendtime` can end a job that begins at that moment.
 - A process that asks for more memory than `h_vmem` gets an error from the system. That is a failure with an exit

@@ -1,4 +1,4 @@
-"""Daemons of a Slurm cluster that end while a test goes on, and come back."""
+"""Daemons of a cluster that end while a test goes on, and come back."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from pathlib import Path
 
 from tests.live.pools import SlurmPool
 from tests.live.runs import until
+from tests.live.sge_pools import SgePool
 
 
 @contextmanager
-def stopped(pool: SlurmPool, daemon: str, by: signal.Signals = signal.SIGTERM) -> Iterator[None]:
+def stopped(pool: SlurmPool | SgePool, daemon: str, by: signal.Signals = signal.SIGTERM) -> Iterator[None]:
     """End a daemon while the block lasts, and start it again.
 
     Unless it is killed, it writes its state. A controller that cannot forgets what it started last, and repeats it.
@@ -27,12 +28,11 @@ def stopped(pool: SlurmPool, daemon: str, by: signal.Signals = signal.SIGTERM) -
         start_missing(pool)
 
 
-def start_missing(pool: SlurmPool) -> None:
+def start_missing(pool: SlurmPool | SgePool) -> None:
     """Start the daemons of a cluster that do not run."""
     env = {**pool.env, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin", **pool.made_with}
-    here = Path(__file__).resolve().parent
-    subprocess.run([here / "slurm-up"], env=env, check=True, timeout=120, stdout=subprocess.DEVNULL)
-    until(lambda: "UP" in pool.run("scontrol", "ping", check=False), "the controller is back")
+    subprocess.run([pool.recipe], env=env, check=True, timeout=120, stdout=subprocess.DEVNULL)
+    until(pool.is_up, "the controller is back")
 
 
 def end_process(pid: int, by: signal.Signals = signal.SIGKILL) -> None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -49,6 +50,8 @@ class SlurmPool:
     accounting: bool
     made_with: Mapping[str, str]
 
+    recipe: ClassVar[Path] = HERE / "slurm-up"
+
     @property
     def env(self) -> dict[str, str]:
         """Return the environment in which Slurm's programs find the cluster."""
@@ -57,6 +60,10 @@ class SlurmPool:
     def run(self, *words: str, check: bool = True) -> str:
         """Run a Slurm program and return its output."""
         return subprocess.run(words, env=self.env, capture_output=True, text=True, check=check, timeout=60).stdout
+
+    def is_up(self) -> bool:
+        """Whether the controller answers."""
+        return "UP" in self.run("scontrol", "ping", check=False)
 
     def pid(self, daemon: str) -> int:
         """Return a daemon's process id."""
@@ -108,7 +115,7 @@ def slurm(root: Path, *, accounting: bool) -> Iterator[SlurmPool]:
 
 def _begin(env: Mapping[str, str]) -> str:
     """Start a cluster; return the error output if it does not start."""
-    up = subprocess.run([HERE / "slurm-up"], env=env, check=False, timeout=_UP_S, text=True, capture_output=True)
+    up = subprocess.run([SlurmPool.recipe], env=env, check=False, timeout=_UP_S, text=True, capture_output=True)
     return f"status {up.returncode}: {up.stderr.strip()}" if up.returncode else ""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -116,7 +117,12 @@ class LiveSite:
         return int(attempt["request"]["memory_b"]) >> 20
 
 
-DIALECT_SITES = {"slurm-accounting": "kept_site", "slurm-no-accounting": "bare_site", "lsf": "lsf_site"}
+DIALECT_SITES = {
+    "slurm-accounting": "kept_site",
+    "slurm-no-accounting": "bare_site",
+    "sge": "sge_site",
+    "lsf": "lsf_site",
+}
 """Fixtures of the sites that the tests of every dialect run on."""
 
 
@@ -135,6 +141,8 @@ class DialectSite(LiveSite, ABC):
     """Name of the batch system in messages."""
     processors: ClassVar[int]
     """Processors of all nodes: so many small jobs run at once."""
+    node_processors: ClassVar[int]
+    """Processors of the largest node."""
     engine_job: ClassVar[str]
     """Lines of the service's map that let the engine run as a job."""
     native: ClassVar[str]
@@ -143,6 +151,10 @@ class DialectSite(LiveSite, ABC):
     """Reason of a job that a person holds."""
     release_program: ClassVar[str]
     """Command that releases it, as the report names it."""
+    program_names: ClassVar[tuple[str, ...]]
+    """Programs of the batch system that Longshore calls."""
+    silence: ClassVar[str]
+    """What they print when no controller answers."""
 
     profile: Path
 
@@ -153,6 +165,15 @@ class DialectSite(LiveSite, ABC):
     @abstractmethod
     def tasks(self, run: Path, *, waiting: bool = False) -> list[str]:
         """Return the ids of a run's tasks that are not over, or of those that wait."""
+
+    @property
+    def search_path(self) -> str:
+        """Where the programs are."""
+        return os.environ["PATH"]
+
+    @abstractmethod
+    def use_programs(self, folder: Path) -> dict[str, str]:
+        """Have Longshore call the programs of a folder, in the environment that is returned."""
 
     @abstractmethod
     def hold(self, task: str) -> None:
@@ -169,10 +190,13 @@ class SlurmSite(DialectSite):
 
     title = "Slurm"
     processors = 16
+    node_processors = 4
     engine_job = "engineAs: job\nengineJob: {mem: 200M}"
     native = "mode: native\nengineJob: {mem: 300M}"
     held_reason = "JobHeld"
     release_program = "scontrol release"
+    program_names = ("sbatch", "squeue", "sacct", "scontrol", "scancel")
+    silence = "error: Unable to contact slurm controller (connect failure)"
 
     pool: SlurmPool
 
@@ -185,6 +209,10 @@ class SlurmSite(DialectSite):
         states = "PENDING" if waiting else "PENDING,RUNNING,COMPLETING"
         lines = self.pool.run("squeue", "--noheader", "--array", f"--states={states}", "--format=%i %j").splitlines()
         return [line.split()[0] for line in lines if line.split()[1].startswith(run_token(run))]
+
+    def use_programs(self, folder: Path) -> dict[str, str]:
+        """Return an environment in which the programs of a folder come first."""
+        return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
     def hold(self, task: str) -> None:
         """Hold a waiting task by hand."""

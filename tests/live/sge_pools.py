@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from tests.live.pools import HERE, free_ports, last_words, need
-from tests.live.runs import LiveSite
+from tests.live.runs import DialectSite, run_token
 
 PROGRAMS = Path("/usr/lib/gridengine")
 """Folder of Debian's programs; those in the PATH are wrappers that find out the cluster by themselves."""
@@ -34,6 +36,8 @@ class SgePool:
     root: Path
     made_with: Mapping[str, str]
 
+    recipe: ClassVar[Path] = HERE / "sge-up"
+
     @property
     def variables(self) -> dict[str, str]:
         """Return the variables by which the programs find its ports, which other clusters have in /etc/services."""
@@ -49,6 +53,10 @@ class SgePool:
     def run(self, *words: str, check: bool = True) -> str:
         """Run a program and return its output."""
         return subprocess.run(words, env=self.env, capture_output=True, text=True, check=check, timeout=60).stdout
+
+    def is_up(self) -> bool:
+        """Whether the qmaster answers."""
+        return "NAME" in self.run("qconf", "-sc", check=False).upper()
 
     def pid(self, daemon: str) -> int:
         """Return a daemon's process id."""
@@ -66,7 +74,7 @@ def sge(root: Path) -> Iterator[SgePool]:
             made_with = {"ROOT": str(root), "PORT_BASE": str(free_ports(2, behind=attempt))}
             env = {**os.environ, **made_with}
             up = subprocess.run(
-                [HERE / "sge-up"], env=env, check=False, timeout=_UP_S, text=True, stdout=subprocess.DEVNULL,
+                [SgePool.recipe], env=env, check=False, timeout=_UP_S, text=True, stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
             )  # fmt: skip
             if up.returncode == 0:
@@ -84,24 +92,60 @@ def _end(env: Mapping[str, str]) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SgeSite(LiveSite):
-    """A user's site on a cluster.
+class SgeSite(DialectSite):
+    """A user's site on a cluster."""
 
-    Attributes
-    ----------
-    profile
-        The site's profile.
-    """
-
-    head = "computeSite: cluster\n"
+    title = "Grid Engine"
+    processors = 8
+    # Its slots are made up; its host is this one.
+    node_processors = os.sysconf("SC_NPROCESSORS_ONLN")
+    engine_job = "engineAs: job"
+    native = "mode: native"
+    held_reason = "held (hqw)"
+    release_program = "qrls"
+    program_names = ("qsub", "qstat", "qacct", "qdel", "qconf", "qalter")
+    silence = "error: unable to send message to qmaster using port 6444 on host 'localhost': got send error"
 
     pool: SgePool
-    profile: Path
 
-    def describe(self, text: str = "", own: str = "", *, poll: str = "pollInterval: 0.5") -> None:
+    def configure(self, own: str) -> None:
+        """Write the profile with additional lines of the map ``sge``."""
+        self.describe(own=own)
+
+    def tasks(self, run: Path, *, waiting: bool = False) -> list[str]:
+        """Return the ids of a run's tasks that are not over, or of those that wait."""
+        jobs = re.findall(r"<job_list\b.*?</job_list>", self.pool.run("qstat", "-u", "*", "-g", "d", "-xml"), re.DOTALL)
+        rows = [dict(re.findall(r"<(\w+)>([^<]*)</", job)) for job in jobs]
+        return [
+            ".".join(filter(None, (row["JB_job_number"], row.get("tasks"))))
+            for row in rows
+            if row["JB_name"].startswith(run_token(run)) and (not waiting or "q" in row["state"])
+        ]
+
+    def hold(self, task: str) -> None:
+        """Hold a waiting task by hand."""
+        self.pool.run("qhold", task)
+
+    def release(self, task: str) -> None:
+        """Release a held task by hand."""
+        self.pool.run("qrls", task)
+
+    @property
+    def search_path(self) -> str:
+        """Where the programs are."""
+        return str(PROGRAMS)
+
+    def use_programs(self, folder: Path) -> dict[str, str]:
+        """Write the profile with the programs of a folder; no environment is needed."""
+        self.describe(programs=folder)
+        return {}
+
+    def describe(
+        self, text: str = "", own: str = "", *, poll: str = "pollInterval: 0.5", programs: Path = PROGRAMS
+    ) -> None:
         """Write the profile with additional keys of the site and of its map ``sge``."""
         lines = (
-            f'bin: "{PROGRAMS}"', f'root: "{self.pool.root}"', "mem_resource: h_vmem", "parallelEnvironment: smp", poll,
+            f'bin: "{programs}"', f'root: "{self.pool.root}"', "mem_resource: h_vmem", "parallelEnvironment: smp", poll,
             *own.splitlines(),
         )  # fmt: skip
         keys = "".join(f"  {line}\n" for line in lines if line)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.live.failing_programs import failing_programs
 from tests.live.runs import DialectSite, many, until
 from tests.waiting import engine_of
 
@@ -30,13 +33,16 @@ def test_its_cluster_answers(dialect_site: DialectSite) -> None:
     done = dialect_site.cli("ping", "--config", dialect_site.write(""), "--json")
     assert done.returncode == 0, done.stdout
     assert done.json["message"] == "the controller answers"
-    assert done.json["capacity"]["cpus"] >= 4
+    assert done.json["capacity"]["cpus"] == dialect_site.node_processors
 
 
 def test_more_memory_until_it_is_enough(dialect_site: DialectSite) -> None:
-    # Writes 120 MB and keeps it long enough to be seen: without cgroups, memory is looked at once a second.
-    hog = "python3 -c 'import time; x = bytearray(120 << 20); time.sleep(4)'"
-    ran = dialect_site.submit(f'memoryMultiplier: 4\nnumberOfRetries: 2\nrunQuantumCommand: "{hog}"\n')
+    # Six processes of 10 MB exceed the limit together: a single one could not get more than a ulimit. They keep it long
+    # enough to be seen, as memory is looked at once a second. The last command keeps the shell from becoming the sleep.
+    hog = "(x=$(head -c 10000000 /dev/zero | tr '\\0' a); sleep 4; :)"
+    ran = dialect_site.submit(
+        f"memoryMultiplier: 4\nnumberOfRetries: 2\nrunQuantumCommand: |\n  {' & '.join([hog] * 6)}; wait\n"
+    )
     assert ran.returncode == 0, ran.stderr
     first, second = dialect_site.attempts(ran.json["submit_dir"], "a")
     assert (first["cause"], second["cause"]) == ("OOM", None)
@@ -127,3 +133,34 @@ def test_a_native_run_comes_to_its_end_by_itself(dialect_site: DialectSite) -> N
     lines = dialect_site.cli("events", run).stdout.splitlines()
     assert sum('"ended"' in line for line in lines) == 9
     assert dialect_site.cli("explain", run, "c").returncode == 0
+
+
+def test_programs_of_which_half_of_the_calls_fail(dialect_site: DialectSite, tmp_path: Path) -> None:
+    notes, go, env = tmp_path / "notes", tmp_path / "go", failing_programs(dialect_site, tmp_path, seed=17)
+    said = f"echo {{jobName}} >> {notes}"
+    tasks = {"a": ("A", []), **{f"b{number}": ("B", ["a"]) for number in range(4)}, "c": ("C", ["b0", "b1"])}
+    labels = f"pipetask:\n  A: {{runQuantumCommand: '{said}; while ! test -e {go}; do sleep 0.2; done'}}\n"
+    labels += f"  C: {{runQuantumCommand: '{said}; exit 3'}}\n"
+    path = dialect_site.write(f"numberOfRetries: 0\nrunQuantumCommand: {said}\n{labels}", tasks)
+    ran = dialect_site.cli("--log-level", "DEBUG", "submit", path, "--json", env=env)
+    assert ran.returncode == 0, ran.stderr
+    run = Path(ran.json["submit_dir"])
+    until(notes.exists, "the first job runs")
+    (tmp_path / "switch").touch()
+    go.touch()
+    assert dialect_site.ended(run)["state"] == "FAILED"
+    (tmp_path / "switch").unlink()
+    # None is lost, none runs twice, and what failed is the job alone.
+    assert dialect_site.counts(run) == {"SUCCEEDED": 5, "FAILED": 1}
+    assert sorted(notes.read_text("utf-8").split()) == sorted(tasks)
+    for job in tasks:
+        (attempt,) = dialect_site.attempts(run, job)
+        assert (attempt["cause"], attempt["exit_code"]) == (("EXIT", 3) if job == "c" else (None, 0))
+    failures = Counter((tmp_path / "failures").read_text("utf-8").splitlines())
+    assert failures.total() >= 3, failures
+    log = (run / "engine.log").read_text("utf-8")
+    for name in {line.split()[0] for line in failures}:
+        number = failures[f"{name} refused"] + failures[f"{name} lost"]
+        # The engine may end before the answer of its last call.
+        told = re.findall(rf"{name} answered 1 in \S+ s: {re.escape(dialect_site.silence)}", log)
+        assert number - 1 <= len(told) <= number, (name, failures)

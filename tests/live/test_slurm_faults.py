@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import signal
 import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -129,65 +127,6 @@ def test_a_batch_whose_answer_was_lost_is_not_handed_over_twice(bare_site: Slurm
     assert ran.returncode == 0, ran.stderr
     assert (tmp_path / "calls").read_text("utf-8").split() == ["called"]
     assert sorted((bare_site.folder / "notes").read_text("utf-8").split()) == ["t0", "t1", "t2"]
-
-
-FAILING = """#!/bin/sh
-# Half of the calls fail once there is a switch, as the lines of a file say: before the program does its work, or after.
-number=$(echo x >>"{folder}/{name}.numbers" && wc -l <"{folder}/{name}.numbers")
-fate=$(sed -n "$((number % 200 + 1))p" "{folder}/{name}.fates")
-[ -e "{folder}/switch" ] || fate=well
-case $fate in
-well) exec "{real}" "$@" ;;
-lost) "{real}" "$@" >/dev/null 2>&1 ;;
-esac
-echo "{name} $fate" >>"{folder}/failures"
-echo "{name}: error: Unable to contact slurm controller (connect failure)" >&2
-exit 1
-"""
-
-
-def failing_programs(folder: Path, seed: int) -> dict[str, str]:
-    """Return an environment in which half of all calls of Slurm's programs fail, in a sequence by the seed."""
-    bin_, chance = folder / "bin", random.Random(seed)
-    bin_.mkdir()
-    for name in ("sbatch", "squeue", "sacct", "scontrol", "scancel"):
-        fates = (chance.choice(["well", "well", "refused", "lost"]) for _ in range(200))
-        (folder / f"{name}.fates").write_text("\n".join(fates) + "\n", "utf-8")
-        text = FAILING.format(folder=folder, name=name, real=shutil.which(name))
-        (bin_ / name).write_text(text, "utf-8")
-        (bin_ / name).chmod(0o755)
-    return {"PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}"}
-
-
-@pytest.mark.parametrize("seed", [17])
-def test_programs_of_which_half_of_the_calls_fail(slurm_site: SlurmSite, tmp_path: Path, seed: int) -> None:
-    notes, go, env = tmp_path / "notes", tmp_path / "go", failing_programs(tmp_path, seed)
-    said = f"echo {{jobName}} >> {notes}"
-    tasks = {"a": ("A", []), **{f"b{number}": ("B", ["a"]) for number in range(4)}, "c": ("C", ["b0", "b1"])}
-    labels = f"pipetask:\n  A: {{runQuantumCommand: '{said}; {wait_for(go)}'}}\n"
-    labels += f"  C: {{runQuantumCommand: '{said}; exit 3'}}\n"
-    path = slurm_site.write(f"numberOfRetries: 0\nrunQuantumCommand: {said}\n{labels}", tasks)
-    ran = slurm_site.cli("--log-level", "DEBUG", "submit", path, "--json", env=env)
-    assert ran.returncode == 0, ran.stderr
-    run = Path(ran.json["submit_dir"])
-    until(notes.exists, "the first job runs")
-    (tmp_path / "switch").touch()
-    go.touch()
-    assert slurm_site.ended(run)["state"] == "FAILED"
-    (tmp_path / "switch").unlink()
-    # None is lost, none runs twice, and what failed is the job alone.
-    assert slurm_site.counts(run) == {"SUCCEEDED": 5, "FAILED": 1}
-    assert sorted(notes.read_text("utf-8").split()) == sorted(tasks)
-    for job in tasks:
-        (attempt,) = slurm_site.attempts(run, job)
-        assert (attempt["cause"], attempt["exit_code"]) == (("EXIT", 3) if job == "c" else (None, 0))
-    failures = Counter((tmp_path / "failures").read_text("utf-8").splitlines())
-    assert failures.total() >= 3, failures
-    log = (run / "engine.log").read_text("utf-8")
-    for name in {line.split()[0] for line in failures}:
-        number = failures[f"{name} refused"] + failures[f"{name} lost"]
-        # The engine may end before the answer of its last call.
-        assert number - 1 <= log.count(f" - {name} answered 1 in ") <= number, (name, failures)
 
 
 def test_an_sbatch_that_hangs_does_not_keep_the_engine(bare_site: SlurmSite, tmp_path: Path) -> None:

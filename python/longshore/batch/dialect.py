@@ -352,6 +352,9 @@ class DependencyDialect(Dialect):
     All options stand beside those in the script of a batch.
     """
 
+    starts_after_any_end: ClassVar[bool] = False
+    """Whether it starts a job after any end of its parents, so that the job's wrapper must look for their success."""
+
     @abstractmethod
     def hold_options(self) -> tuple[str, ...]:
         """Return options that submit a job held, until `release_calls` release it."""
@@ -361,6 +364,8 @@ class DependencyDialect(Dialect):
         self, parents: Sequence[Sequence[int]], records: Mapping[int, tuple[BatchRecord, int]]
     ) -> tuple[str, ...]:
         """Return options that start a batch once its parents have succeeded, and remove it once one has failed.
+
+        With `starts_after_any_end`, they start it once its parents are over.
 
         `parents` holds the parents' indices per member: the same for all, or at the member's own place in other
         batches. `records` holds the batch of each submitted job, and its position in the batch.

@@ -61,6 +61,11 @@ class StateTable(msgspec.Struct, frozen=True, kw_only=True):
         """Return the cause of failure that a final state means; ``None`` for a success, or without a state."""
         return self.causes.get(state, Cause.EXIT) if state else None
 
+    @property
+    def cancelled(self) -> str:
+        """The workload manager's word for a cancelled job; empty if it has none."""
+        return next((state for state, cause in self.causes.items() if cause is Cause.CANCELLED), "")
+
     def mend(self, reason: str) -> str:
         """Return the change that lets a job start which waits for a reason; empty if it may start as it is."""
         # A reason may have details behind a comma: "ReqNodeNotAvail, UnavailableNodes:n3".

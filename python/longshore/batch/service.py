@@ -243,8 +243,7 @@ class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader)
         if native is None:
             return super().drive(run, by, clock=clock)
         with lock_run(run):
-            last = native.collect()
-        return last.state if last else JobState.RUNNING
+            return native.collect_last()
 
     def _native(self, run: RunPaths) -> NativeRun | None:
         """The run's native graph; ``None`` with an engine, or once the journal records the run's end."""

@@ -46,8 +46,8 @@ _KILLED_STATUS: Final = 128
 """A shell adds this to the number of a signal (POSIX 2.8.2 says: more than 128)."""
 _VALUES: Final = rb'"j":\d+,"a":\d+,"status":\d+,"run":-?\d+\.-?\d+,"host":"[^"\\]*"'
 _REFUSED: Final = (
-    rb'(?:,"refused":true)?(?:,"signalled":true)?(?:,"fenced":"(?:lease|told)")?(?:,"out":"[0-9a-z ]*")?'
-    rb'(?:,"stamps":"[-0-9. ]*")?'
+    rb'(?:,"refused":true|,"unready":true)?(?:,"signalled":true)?(?:,"fenced":"(?:lease|told)")?'
+    rb'(?:,"out":"[0-9a-z ]*")?(?:,"stamps":"[-0-9. ]*")?'
 )
 _RECORD_FORM: Final = re.compile(
     rb'\{(?P<values>%b,"batch":"[^"\\]*"%b),"again":\{(?P=values)\}\}' % (_VALUES, _REFUSED)
@@ -132,6 +132,8 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         Whether it was not run, because it had been run before.
     signalled
         Whether it was told to end while it ran.
+    unready
+        Whether it was not run, because a parent had left no record of success.
     fenced
         Why the wrapper killed it: ``lease`` if it could not renew its lease, ``told`` if the attempt was given up.
     out
@@ -149,6 +151,7 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     end: float = 0.0
     refused: bool = False
     signalled: bool = False
+    unready: bool = False
     fenced: str = ""
     out: str = ""
     written: str = msgspec.field(default="", name="stamps")
@@ -160,17 +163,19 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def to_event(self) -> Ended:
         """Return the end as an event."""
-        number = None if self.refused else signal_in(self.status)
+        number = signal_in(self.status) if self.was_run else None
         cause = None if self.status == 0 else Cause.SIGNAL if number else Cause.EXIT
         reason = f"killed by {signal_name(number)}" if number else None
         if self.refused:
             cause, reason = Cause.PREEMPTED, RUN_ONCE
+        elif self.unready:
+            cause, reason = Cause.SUBMIT, UNREADY
         elif self.fenced:
             cause, reason = Cause.LOST, FENCED[self.fenced]
         return Ended(
             j=self.j,
             a=self.a,
-            exit=None if self.refused or number else self.status,
+            exit=None if number or not self.was_run else self.status,
             signal=number,
             cause=cause,
             reason=reason,
@@ -183,15 +188,20 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         )
 
     @property
+    def was_run(self) -> bool:
+        """Whether the wrapper started its command."""
+        return not (self.refused or self.unready)
+
+    @property
     def is_own_end(self) -> bool:
         """Whether the job ended by itself, and nobody told it to."""
-        return not (self.refused or self.signalled or self.fenced) and signal_in(self.status) is None
+        return self.was_run and not (self.signalled or self.fenced) and signal_in(self.status) is None
 
     @property
     def findings(self) -> tuple[OutputFinding, ...] | None:
         """Missing, stale and empty outputs; ``None`` if they were not checked."""
         try:
-            return None if self.refused else parse_findings(self.out)
+            return parse_findings(self.out) if self.was_run else None
         except ValueError:
             return None
 
@@ -208,6 +218,8 @@ RUN_ONCE: Final = "the job was requeued and started a second time; an attempt ru
 """Reason for refusing a member."""
 REQUEUED: Final = "the job was requeued; an attempt runs once"
 """Reason for the end of a member whose job went back into the queue."""
+UNREADY: Final = "its wrapper did not run it, because a parent had left no record of success when it was to start"
+"""Reason for not running a member whose scheduler starts it after any end of its parents."""
 LEASE_S: Final = 120
 """Seconds after which a wrapper that could not renew its lease has killed its job."""
 FENCED: Final[Mapping[str, str]] = {
@@ -248,6 +260,11 @@ class BatchFiles(msgspec.Struct, frozen=True):
         return self.run.batches / f"{self.tag}.tsv"
 
     @property
+    def parents(self) -> Path:
+        """Records that the wrapper looks for before it runs a member: those of parents, a line each."""
+        return self.run.batches / f"{self.tag}.parents"
+
+    @property
     def output(self) -> Path:
         """Output of the scheduler itself; members have logs of their own."""
         return self.run.batches / f"{self.tag}.out"
@@ -274,6 +291,21 @@ class BatchFiles(msgspec.Struct, frozen=True):
         make_folders(self.run.batches, below=self.run.root, durable=True)
         # It has the variables of the jobs, which may be secrets.
         write_atomically(self.table, "".join(self._lines(members)), below=self.run.root, durable=True, mode=0o600)
+
+    def write_parents(self, records: Iterable[tuple[int | None, str, str]]) -> None:
+        """Write which records of success the members need.
+
+        Parameters
+        ----------
+        records
+            Position of a member, ``None`` for all; the rule for the parent's outputs, see `output_rule`; and the
+            parent's record, relative to ``ends/``.
+        """
+        lines = (
+            f"{'*' if position is None else position + 1} {rule or '-'} {record}\n"
+            for position, rule, record in records
+        )
+        write_atomically(self.parents, "".join(lines), below=self.run.root, durable=True)
 
     def read_members(self) -> tuple[AttemptId, ...]:
         """Return the members in the order of the table; empty without a table."""
@@ -356,7 +388,12 @@ class BatchFiles(msgspec.Struct, frozen=True):
 
 def output_words(paths: Sequence[str], *, is_fresh: bool) -> str:
     """Return the wrapper's words for outputs to check; empty without any."""
-    return " ".join(["fresh" if is_fresh else "exists", *map(shlex.quote, paths)]) if paths else ""
+    return " ".join([output_rule(paths, is_fresh=is_fresh), *map(shlex.quote, paths)]) if paths else ""
+
+
+def output_rule(paths: Sequence[str], *, is_fresh: bool) -> str:
+    """Return the wrapper's word for what outputs have to be; empty without any."""
+    return ("fresh" if is_fresh else "exists") if paths else ""
 
 
 def _one_line(field: str) -> str:

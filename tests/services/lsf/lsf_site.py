@@ -26,10 +26,13 @@ class LsfSite(DialectSite):
 
     title = "LSF"
     processors = lsf_programs.SLOTS
+    node_processors = lsf_programs.SLOTS
     engine_job = "engineAs: job"
     native = "mode: native"
     held_reason = "PSUSP"
     release_program = "bresume"
+    program_names = ("bsub", "bjobs", "bkill")
+    silence = "Cannot connect to LSF. Please wait ..."
 
     programs: Path
 
@@ -52,6 +55,15 @@ class LsfSite(DialectSite):
             for name, element in self.elements(run_token(run)).items()
             if (element["stat"] in {"PEND", "PSUSP"} if waiting else element["stat"] not in over)
         ]
+
+    @property
+    def search_path(self) -> str:
+        """Where the programs are."""
+        return str(self.programs)
+
+    def use_programs(self, folder: Path) -> dict[str, str]:
+        """Return an environment in which the programs of a folder come first."""
+        return {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}"}
 
     def hold(self, task: str) -> None:
         """Hold a waiting element by hand."""

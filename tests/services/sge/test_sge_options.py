@@ -120,7 +120,7 @@ def test_the_head_and_the_body_of_an_array() -> None:
         "#$ -t 1-3",
     ]
     assert "cd -- '/data/u/it'\"'\"'s, a: run' || exit 100\n" in body
-    assert 'set -- -m "$SGE_TASK_ID" -e ' in body
+    assert "set -- -g -x '99 100' -m \"$SGE_TASK_ID\" -e " in body
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from longshore.batch.records import BatchRecord
 from longshore.contract.context import Context, Problem, RunPaths, Site
 from longshore.errors import ConfigError, OptionHelpRequest
 from longshore.model.tasks.dag import Dag
@@ -15,6 +16,7 @@ from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.request import MIB, Request
 from longshore.model.workflow.workflow import Workflow
 from longshore.services.sge.check import find_unknown_names
+from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.parse_cluster import parse_capacity, parse_queues, resource_names
 from longshore.services.sge.service import SgeService
 from longshore.sites.site_settings import executor_settings
@@ -47,7 +49,6 @@ def test_valid_settings_have_no_problems() -> None:
     [
         ({"bin": None}, "'sge.bin' is missing"),
         ({"root": ""}, "'sge.root' is missing"),
-        ({"mode": "native"}, "'sge.mode: native' is not possible"),
         ({"memory": "h_vmem"}, "'sge' has no key 'memory'"),
         ({"memoryPer": "node"}, "'sge.memoryPer' must be"),
         ({"default_prio": -5000}, "'sge.default_prio' must be"),
@@ -117,3 +118,17 @@ def test_queues_and_the_largest_host() -> None:
     hosts = "   hl:num_proc=2.000000\n   hl:mem_total=23.5G\n   hl:num_proc=16.000000\n   hl:mem_total=8G\n"
     assert parse_capacity(hosts) == {"cpus": 16, "memory": round(23.5 * 1024**3)}
     assert parse_capacity("") is None
+
+
+def test_dependencies_of_a_whole_graph() -> None:
+    dialect = SgeDialect({"bin": "/sge"})
+    first = BatchRecord(tag="t-n0", name="t-n0", id=7, members=((0, 1), (1, 1)), at=0.0)
+    second = BatchRecord(tag="t-n1", name="t-n1", id=8, members=((2, 1),), at=0.0)
+    records = {0: (first, 0), 1: (first, 1), 2: (second, 0)}
+    assert dialect.after_success_options([()], records) == ()
+    assert dialect.after_success_options([(0, 2)], records) == ("-hold_jid", "7,8")
+    assert dialect.after_success_options([(0, 1), (0, 1)], records) == ("-hold_jid", "7")
+    assert dialect.after_success_options([(0,), (1,)], records) == ("-hold_jid_ad", "7")
+    assert dialect.after_success_options([(1,), (0,)], records) == ("-hold_jid", "7")
+    assert dialect.after_success_options([(0,), (1,), (2,)], records) == ("-hold_jid", "7,8")
+    assert [call.argv for call in dialect.release_calls([7, 8])] == [("/sge/qrls", "7", "8")]

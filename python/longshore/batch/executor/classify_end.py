@@ -10,7 +10,7 @@ import msgspec
 from longshore.batch.dialect import Dialect
 from longshore.batch.jobs import AccountRow
 from longshore.batch.records import AttemptId
-from longshore.engine.job_wrapper import FENCED, REQUEUED, RUN_ONCE, EndRecord, signal_in
+from longshore.engine.job_wrapper import FENCED, REQUEUED, RUN_ONCE, UNREADY, EndRecord, signal_in
 from longshore.model.run.event import Ended
 from longshore.model.run.states import Cause
 from longshore.model.signals import signal_name
@@ -42,6 +42,8 @@ def classify_end(
     cause = dialect.states.cause(final_state)
     if record is not None and record.fenced:
         cause = Cause.LOST
+    elif record is not None and record.unready:
+        cause = Cause.SUBMIT
     elif record is not None and not record.refused and record.status == 0 and cause not in _OVERRIDING_CAUSES:
         cause = None
     elif _is_out_of_memory(cause, number, is_at_limit=is_at_limit, is_reported=out_of_memory):
@@ -89,7 +91,7 @@ def needs_accounting(dialect: Dialect, record: EndRecord, state: str, *, is_canc
 
     `state` is the queue's; empty when it no longer has the attempt. `is_cancelled` says that the engine cancelled it.
     """
-    if record.refused or record.fenced or is_cancelled:
+    if not record.was_run or record.fenced or is_cancelled:
         return False
     if not state:
         return True
@@ -107,7 +109,7 @@ _OVERRIDING_CAUSES: Final = frozenset({Cause.WALLTIME, Cause.OOM})
 
 def _status(record: EndRecord | None, account: AccountRow | None) -> tuple[int | None, int | None]:
     """Return the exit code, and the signal if there was one."""
-    if record is not None and not record.refused:
+    if record is not None and record.was_run:
         return record.status, signal_in(record.status)
     if account is not None:
         if account.signal:
@@ -135,6 +137,8 @@ def _reason(cause: Cause | None, number: int | None, record: EndRecord | None, s
         return None
     if record is not None and record.refused:
         return RUN_ONCE
+    if record is not None and record.unready:
+        return UNREADY
     if record is not None and record.fenced:
         return FENCED[record.fenced]
     return f"killed by {signal_name(number)}" if cause is Cause.SIGNAL and number is not None else said

@@ -191,16 +191,11 @@ class EndGatherer:
         # others. Where nothing of its job is left, the workload manager may have lost it.
         is_forgotten = self._dialect.forgets_unstarted or member.is_singled_out
         is_cancelled = is_cancelled or (is_forgotten and _is_removed(member))
-        is_cancelled = is_cancelled or (bool(state) and state == self._cancelled_state)
+        is_cancelled = is_cancelled or (bool(state) and state == self._dialect.states.cancelled)
         return is_cancelled and _never_started(member)
 
-    @property
-    def _cancelled_state(self) -> str:
-        """The workload manager's word for a cancelled job; empty if it has none."""
-        return next((state for state, cause in self._dialect.states.causes.items() if cause is Cause.CANCELLED), "")
-
     def _end_as_cancelled(self, member: LiveAttempt) -> Ended:
-        end = self._end(member, self._cancelled_state, None)
+        end = self._end(member, self._dialect.states.cancelled, None)
         return end if end.cause is not None else msgspec.structs.replace(end, cause=Cause.CANCELLED)
 
     def _is_over(self, account: AccountRow) -> bool:

@@ -25,6 +25,7 @@ from longshore.batch.native.observe import NativeObserver, NativeRecord
 from longshore.batch.records import BatchRecord, BatchRecords, read_batch_template
 from longshore.contract.batch import Batch
 from longshore.contract.context import RunPaths, Unreachable
+from longshore.engine.job_wrapper import output_rule
 from longshore.engine.journal.chain import lives
 from longshore.engine.journal.journal import Journal, next_life
 from longshore.engine.journal.read_journal import read_events
@@ -34,6 +35,7 @@ from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.engine.rundir.replay import replay
 from longshore.errors import ConfigError, SubmissionRefusedError, UnreachableError
 from longshore.model.run.event import FORMAT, Ended, Event, Finished, Life
+from longshore.model.run.states import JobState
 from longshore.model.values import YamlValue
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.folder import move, remove_file
@@ -46,6 +48,9 @@ _RECORD_PATH: Final = PurePosixPath("wms", "native.json")
 _COLLECTED_PATH: Final = PurePosixPath("wms", "native-collected.json")
 _CANCELLED_PATH: Final = PurePosixPath("wms", "native-cancelled.json")
 _MAX_ARRAY: Final = 1000
+_SETTLE_S: Final = 60.0
+"""Longest time for which the collector waits until all ends are known."""
+_SETTLE_PAUSE_S: Final = 2.0
 
 
 class NativeRun:
@@ -142,6 +147,8 @@ class NativeRun:
         run_token = read_card(self._run).run_token
         builder = MemberBuilder(jobs)
         records: dict[int, tuple[BatchRecord, int]] = {}
+        rules: dict[int, str] = {}
+        """Rule for the outputs of each submitted job."""
         roots = []
         max_array = min(_MAX_ARRAY, facts.max_array or _MAX_ARRAY)
         for number, members in enumerate(_groups(jobs, lambda own: scripts.max_batch(own, max_array) == 1, max_array)):
@@ -158,7 +165,13 @@ class NativeRun:
             if is_final:
                 after = self.dialect.after_end_options(submitted) if submitted else ()
             else:
-                after = self.dialect.after_success_options([jobs.parents[job] for job in members], records)
+                parents = [jobs.parents[job] for job in members]
+                after = self.dialect.after_success_options(parents, records)
+                if after and self.dialect.starts_after_any_end:
+                    self._records.files(batch.tag).write_parents(_parent_records(parents, records, rules))
+            rules |= {
+                member.job: output_rule(member.outputs, is_fresh=member.fresh_outputs) for member in batch.members
+            }
             batch_record = self._submit_batch(scripts, batch, after or self.dialect.hold_options())
             assert batch_record.id is not None
             submitted.append(batch_record.id)
@@ -274,6 +287,16 @@ class NativeRun:
         move(self._run.root / _RECORD_PATH, self._run.root / _COLLECTED_PATH, below=self._run.root)
         return last
 
+    def collect_last(self) -> JobState:
+        """Collect as the job that comes last, and return the state of the run.
+
+        All jobs are over, but the end of one that left no record is known once accounting has it.
+        """
+        deadline = time.monotonic() + _SETTLE_S
+        while (last := self.collect()) is None and time.monotonic() < deadline:
+            time.sleep(_SETTLE_PAUSE_S)
+        return last.state if last else JobState.RUNNING
+
     def cancel(self, *, final_too: bool) -> int:
         """Cancel all remaining jobs; return their number.
 
@@ -347,6 +370,18 @@ def _with_output_verdict(job: int, observed: ObservedJob, jobs: JobTable) -> Obs
     paths = jobs.checked_outputs(job, jobs[job]) if end.cause is None and end.outputs else ()
     end = judge_outputs(end, jobs.settings(job).rules.check_outputs, paths)
     return msgspec.structs.replace(observed, end=end)
+
+
+def _parent_records(
+    parents: Sequence[Sequence[int]], records: Mapping[int, tuple[BatchRecord, int]], rules: Mapping[int, str]
+) -> Iterator[tuple[int | None, str, str]]:
+    """Return the records of success that a batch's members need, for `BatchFiles.write_parents`."""
+    are_shared = all(set(each) == set(parents[0]) for each in parents)
+    for position, parents_of_member in enumerate(parents[:1] if are_shared else parents):
+        for parent in parents_of_member:
+            batch_record, place = records[parent]
+            job, attempt = batch_record.members[place]
+            yield None if are_shared else position, rules[parent], f"{batch_record.tag}/{job}.{attempt}"
 
 
 def _collector_name(run_token: str) -> str:

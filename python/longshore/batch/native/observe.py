@@ -88,7 +88,13 @@ class NativeObserver:
                 never_started = record is None and (job, attempt) not in started
                 row = find_row(rows, task, self._states) if never_started else rows.get(task)
                 end = cache.ends.get(job) or self._end(
-                    batch_record, (job, attempt), task, row=row, record=record, accounts=accounts
+                    batch_record,
+                    (job, attempt),
+                    task,
+                    row=row,
+                    record=record,
+                    began=not never_started,
+                    accounts=accounts,
                 )
                 if isinstance(end, Unreachable):
                     return end
@@ -128,12 +134,14 @@ class NativeObserver:
         *,
         row: QueueRow | None,
         record: EndRecord | None,
+        began: bool,
         accounts: Mapping[TaskId, AccountRow] | None,
     ) -> Ended | Lost | Unreachable | None:
         """Determine how a job ended; ``None`` while it is in the queue."""
         known = accounts or {}
         account = known.get(task) if record is not None else find_row(known, task, self._states)
         is_over = row is None or self._states.phase(row.state) is QueuePhase.OVER
+        state = row.state if row is not None and is_over else ""
         if record is None:
             if not is_over or accounts is None or (row is None and time.time() - batch_record.at < _APPEARANCE_S):
                 return None
@@ -142,10 +150,11 @@ class NativeObserver:
                 if isinstance(shown, Unreachable):
                     return shown
                 account = shown
-            if account is None or self._states.phase(account.state) is not QueuePhase.OVER:
+            if account is None and not began and self._client.dialect.forgets_unstarted:
+                state = self._states.cancelled
+            elif account is None or self._states.phase(account.state) is not QueuePhase.OVER:
                 why = f"job {task} is gone from {self._client.dialect.title}, and left no record of its end"
                 return Lost(j=attempt[0], a=attempt[1], why=why, t=time.time())
-        state = row.state if row is not None and is_over else ""
         found = classify_end(
             attempt,
             self._client.dialect,

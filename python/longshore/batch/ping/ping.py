@@ -126,7 +126,12 @@ def _check_account(
         named = [f"account '{names.account}'"] if names.account else []
         named += [f"QOS '{name}'" for name in names.qos]
         unchecked = f"; {' and '.join(named)} cannot be checked" if named else ""
-        details["accounts"] = f"this cluster keeps none{unchecked}"
+        none = (
+            f"{dialect.title} does not list those that a user may charge"
+            if facts.accounting
+            else "this cluster keeps none"
+        )
+        details["accounts"] = f"{none}{unchecked}"
         details["limits"] = describe_limits(facts, names, (), {})
         return []
     associations, no_accounts = query.answer(accounts)

@@ -14,7 +14,7 @@ from longshore.batch.dialect import (
     SHORT_S,
     SUBMIT_S,
     BatchScripts,
-    Dialect,
+    DependencyDialect,
     EngineJobSpec,
     ProgramCall,
     Programs,
@@ -22,6 +22,7 @@ from longshore.batch.dialect import (
     SubmissionReply,
 )
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
+from longshore.batch.records import BatchRecord
 from longshore.contract.batch import Batch
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.model.values import YamlValue
@@ -29,7 +30,7 @@ from longshore.model.workflow.allocation import Allocation
 from longshore.services.sge import parse, parse_cluster
 from longshore.services.sge.options import check_names, check_site_map
 from longshore.services.sge.script import SgeScriptWriter, allocation, engine_script
-from longshore.services.sge.states import STATES
+from longshore.services.sge.states import HELD, PENDING, STATES
 from longshore.world.processes.shell import ProgramResult
 
 _VARIABLES: Final = {"root": ("SGE_ROOT",), "cell": ("SGE_CELL",), "cluster": ("SGE_CLUSTER", "SGE_CLUSTER_NAME")}
@@ -58,7 +59,7 @@ END { if (keep) printf "%s", block }'"""
 """Script that reads the accounts of all jobs once, and prints those of some."""
 
 
-class SgeDialect(Dialect):
+class SgeDialect(DependencyDialect):
     """Grid Engine, as its site's map (``bin``, ``root``, ``cell``, ``cluster``) selects it."""
 
     name: ClassVar[str] = "sge"
@@ -70,6 +71,7 @@ class SgeDialect(Dialect):
         "qrls ID lets held jobs go; qmod -cj ID clears an error state, which qstat -j ID explains"
     )
     forgets_unstarted: ClassVar[bool] = True
+    starts_after_any_end: ClassVar[bool] = True
 
     # ------------------------------------------------------------------------------------------------ environment
 
@@ -212,9 +214,7 @@ class SgeDialect(Dialect):
 
     def cancel_calls(self, tasks: Iterable[TaskId], *, waiting_only: bool = False) -> Iterator[ProgramCall]:
         """Return calls of qdel, which cannot tell waiting tasks from others."""
-        names = [self.task_name(task) for task in tasks]
-        for start in range(0, len(names), _IDS_PER_CALL):
-            yield ProgramCall((self._program("qdel"), *names[start : start + _IDS_PER_CALL]))
+        yield from self._calls("qdel", [self.task_name(task) for task in tasks])
 
     def cancel_named_call(self, name: str, user: str) -> ProgramCall:
         """Return the call of qdel for all jobs of a name."""
@@ -227,3 +227,37 @@ class SgeDialect(Dialect):
             by_priority.setdefault(priority, []).append(str(job))
         for priority, jobs in by_priority.items():
             yield ProgramCall((self._program("qalter"), "-p", str(priority), *jobs))
+
+    def _calls(self, program: str, names: Sequence[str]) -> Iterator[ProgramCall]:
+        for start in range(0, len(names), _IDS_PER_CALL):
+            yield ProgramCall((self._program(program), *names[start : start + _IDS_PER_CALL]))
+
+    # ----------------------------------------------------------------------------------------------- dependencies
+
+    def hold_options(self) -> tuple[str, ...]:
+        """Return the option that submits a job held."""
+        return ("-h",)
+
+    def after_success_options(
+        self, parents: Sequence[Sequence[int]], records: Mapping[int, tuple[BatchRecord, int]]
+    ) -> tuple[str, ...]:
+        """Return the option that starts a batch after its parents, task by task where the arrays have equal sizes."""
+        needed = [(place, *records[job]) for place, these in enumerate(parents) for job in these]
+        sizes = {str(record.id): len(record.members) for _, record, _ in needed}
+        if not sizes:
+            return ()
+        # Grid Engine refuses it between arrays of different sizes.
+        is_task_by_task = set(sizes.values()) == {len(parents)} and all(place == at for place, _, at in needed)
+        return ("-hold_jid_ad" if is_task_by_task and len(parents) > 1 else "-hold_jid", ",".join(sizes))
+
+    def after_end_options(self, jobs: Sequence[int]) -> tuple[str, ...]:
+        """Return the option that starts a job after the end of others."""
+        return ("-hold_jid", ",".join(map(str, jobs)))
+
+    def is_held(self, row: AccountRow) -> bool:
+        """Whether a job may be held: qstat does not say it of a single one, and a release does no harm."""
+        return row.state in {PENDING, HELD}
+
+    def release_calls(self, jobs: Iterable[int]) -> Iterator[ProgramCall]:
+        """Return calls of qrls."""
+        yield from self._calls("qrls", [str(job) for job in jobs])

@@ -73,11 +73,6 @@ def check_site_map(own: SgeMap) -> None:
             )
     memory_per(own)
     read_priority(own)
-    if own.get("mode") == "native":
-        raise ConfigError(
-            f"'{SERVICE}.mode: native' is not possible: Grid Engine starts a job after any end of those before it",
-            hint="Leave it out: the engine keeps the order. 'sge.engineAs: job' gives it a place in the cluster.",
-        )
 
 
 def options(

@@ -37,6 +37,8 @@ _CLOSE: Final = str.maketrans({":": ";", "@": "a", "/": "_", "\\": "_", "*": "_"
 """Signs that no name may have, and close ones; those of patterns have none."""
 _ILLEGAL: Final = re.compile(r"[^A-Za-z0-9._;+=-]+")
 _LONGEST: Final = 120
+_OBEYED: Final = "99 100"
+"""Statuses that start a job again, and put it into the error state (sge_diagnostics(1))."""
 
 
 class SgeScript(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +80,8 @@ class SgeScript(msgspec.Struct, frozen=True, kw_only=True):
     def run_here(self) -> str:
         """The command that runs a member in the script's own shell, which is a fresh ``/bin/sh``."""
         line = '"$SGE_TASK_ID"' if self.array else "1"
-        words = f"-m {line} -e {shlex.quote(self.ends)} {shlex.quote(self.table)}"
+        # Grid Engine kills the process group of a script, and a job has one of its own.
+        words = f"-g -x '{_OBEYED}' -m {line} -e {shlex.quote(self.ends)} {shlex.quote(self.table)}"
         return f"set -- {words} && . {shlex.quote(self.wrapper)}"
 
 
