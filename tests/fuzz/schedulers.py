@@ -41,12 +41,11 @@ from longshore.services.slurm.commands.parse import (
     ACCOUNT_FIELDS,
     GATHERED_FIELDS,
     SEPARATOR,
-    classify_submit_error,
     cluster_facts,
     gathered_rows,
     queue_rows,
-    submitted_id,
 )
+from longshore.services.slurm.commands.replies import REPLIES
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.world.files.atomic import create_file
 from longshore.world.processes.shell import ProgramResult
@@ -149,8 +148,8 @@ def _slurm_steps(files: Files) -> Iterator[Step]:
             raise NotReadError
 
     yield parse
-    yield lambda: submitted_id(texts["sbatch"])
-    yield lambda: classify_submit_error(texts["job"])
+    yield lambda: REPLIES.read(ProgramResult(argv=(), status=0, out=texts["sbatch"]))
+    yield lambda: REPLIES.classify(texts["job"])
     yield lambda: cluster_facts(texts["config"])
     yield lambda: _observe(texts)
 

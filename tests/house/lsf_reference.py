@@ -11,6 +11,7 @@ from typing import Any
 
 from longshore.app.configure.schemas import site_schema
 from longshore.batch.ping.ping import MISSING_INFORMATION
+from longshore.batch.settings import KIT_KEYS
 from longshore.config.profile.buildtest_status import LSF_STATES
 from longshore.services.lsf.options import SITE_NAMES
 from longshore.services.lsf.parse_jobs import STORED_FIELDS, TEXT_FIELDS
@@ -69,7 +70,7 @@ def _keys(keys: dict[str, Any]) -> Iterator[str]:
         yield "| key | type | |"
         yield "|---|---|---|"
         for name, entry in keys.items():
-            if (name in SITE_NAMES) is is_of_site:
+            if (name in SITE_NAMES or name in KIT_KEYS) is is_of_site:
                 yield f"| `{name}` | {_type(entry)} | {entry['description']} |"
         yield ""
 

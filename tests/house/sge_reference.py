@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from longshore.app.configure.schemas import site_schema
+from longshore.batch.settings import KIT_KEYS
 from longshore.services.sge.options import SITE_NAMES
 from longshore.services.sge.service import BACKEND_HELP
 
@@ -85,7 +86,7 @@ A job that is deleted while it waits has no record. It ends as `CANCELLED` ten s
 def page() -> str:
     """The text of the page."""
     keys = site_schema()["properties"]["sge"]["properties"]
-    of_sites = {*SITE_NAMES, "engineJob"}
+    of_sites = {*SITE_NAMES, *KIT_KEYS}
     return (
         "\n".join(
             [

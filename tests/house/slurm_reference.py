@@ -11,8 +11,9 @@ from typing import Any
 
 from longshore.app.configure.schemas import site_schema
 from longshore.batch.ping.ping import MISSING_INFORMATION, PING_LIMIT_S
+from longshore.batch.settings import KIT_KEYS
 from longshore.config.profile.buildtest_status import SLURM_STATES
-from longshore.services.slurm.render.backend_options import BACKEND_HELP
+from longshore.services.slurm.extensions.backend_options import BACKEND_HELP
 from longshore.services.slurm.render.sbatch_options import COMPONENT_NAMES, SITE_NAMES, SPELLINGS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -101,7 +102,7 @@ def page() -> str:
 
 def _keys(keys: dict[str, Any]) -> Iterator[str]:
     plain = {name: entry for name, entry in keys.items() if name not in SPELLINGS and not name.endswith("1")}
-    of_sites = {*SITE_NAMES, "engineJob"}
+    of_sites = {*SITE_NAMES, *KIT_KEYS}
     yield from _table("Keys of the run", {name: entry for name, entry in plain.items() if name in of_sites})
     yield from _table("Keys of jobs", {name: entry for name, entry in plain.items() if name not in of_sites})
     others = ", ".join(f"`{other}` is `{name}`" for other, name in SPELLINGS.items())

@@ -13,6 +13,7 @@ from longshore.batch.dialect import Dialect
 from longshore.batch.engine_job import TEMPLATE as ENGINE_TEMPLATE
 from longshore.batch.engine_job import engine_request, engine_script, wants_engine_job
 from longshore.batch.records import BATCH_TEMPLATE
+from longshore.batch.script_writer import ScriptWriter
 from longshore.batch.settings import hopeless_after_s, max_wait_s, on_submit_error, own_map, wants_fence, wants_native
 from longshore.contract.batch import Batch
 from longshore.contract.context import Context, Problem
@@ -68,7 +69,7 @@ def check_job_settings(workflow: Workflow, ctx: Context, dialect: Dialect) -> It
     """Find jobs' settings that cannot be written into a script, by rendering one for each distinct map."""
     # A job that no partition holds is found by its amounts, see `check_requests`.
     settings = {key: value for key, value in ctx.settings.get("executor", {}).items() if key != "partitions"}
-    scripts = dialect.scripts(ctx.paths, settings, ctx.templates[BATCH_TEMPLATE.name.removesuffix(".j2")], None)
+    scripts = ScriptWriter(dialect, ctx.paths, settings, ctx.templates[BATCH_TEMPLATE.name.removesuffix(".j2")])
     kinds: dict[tuple[object, ...], list[Job]] = {}
     for job in workflow:
         request = job.settings.request

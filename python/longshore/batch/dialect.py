@@ -6,23 +6,24 @@ keeps no state: `longshore.batch.commands.client.BatchClient` runs the programs.
 
 from __future__ import annotations
 
-import shlex
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import ClassVar, Final, Generic, Protocol, TypeVar
+from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from longshore.batch.cluster_names import Association, PartitionState, Qos
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
 from longshore.batch.records import BatchRecord
-from longshore.contract.batch import Batch, Urgency
-from longshore.contract.context import RunPaths, Unreachable
-from longshore.errors import ConfigError
+from longshore.batch.scripts.job_spec import JobSpec
+from longshore.batch.scripts.lines import fill_template
+from longshore.batch.settings import check_keys
+from longshore.contract.batch import Urgency
+from longshore.contract.context import Unreachable
 from longshore.model.values import YamlValue
 from longshore.model.workflow.allocation import Allocation
-from longshore.model.workflow.request import Request
 from longshore.world.processes.shell import ProgramResult
 
 _Answer_co = TypeVar("_Answer_co", covariant=True)
@@ -87,86 +88,76 @@ class Programs(msgspec.Struct, frozen=True, kw_only=True):
     cancel: str
 
 
-class BatchScripts(Protocol):
-    """Scripts of one run's batches; a class that derives from this one has the defaults for what it lacks."""
+class SubmitReplies(msgspec.Struct, frozen=True):
+    """What the program that submits prints.
 
-    def text(self, batch: Batch) -> str:
-        """Render the script of a batch; raises `ConfigError` when a setting cannot be written into it."""
-        ...
-
-    def name(self, tag: str) -> str:
-        """Return the name of a batch's job, by which it is found again; contains the tag."""
-        ...
-
-    def max_batch(self, settings: Mapping[str, YamlValue], limit: int) -> int:
-        """Return how many members a batch of jobs with these settings may have, at most `limit`.
-
-        Raises `ConfigError` when a setting is invalid.
-        """
-        return limit
-
-    def max_wait_s(self, batch: Batch) -> float | None:
-        """Return the longest wait of members in the queue; ``None`` for no limit."""
-        return None
-
-    def hopeless_after_s(self, batch: Batch) -> float | None:
-        """Return how long members wait that can never start; ``None`` for no limit."""
-        return None
-
-    def priority(self, urgency: Urgency) -> int | None:
-        """Return the priority of a waiting batch for an urgency; ``None`` where it is not to be changed."""
-        return None
-
-    @property
-    def stops_run(self) -> bool:
-        """Whether a refusal ends the run, and not only the refused jobs."""
-        return False
-
-
-class EngineJobSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """Job that runs the engine of a run, and is started again when its node fails or its time limit ends.
-
-    `settings` are those of the job in the service's words. `command` is a line of shell without ``--by``, whose value
-    is `by` at the first start. `life` is the file that an engine of this job leaves. `warning_s` is how many seconds
-    before the time limit it wants USR1; 0 for no limit.
+    `accepted` matches the line of a job that was accepted, with its id in the first group. `errors` has the meaning of
+    error messages: the first regular expression that is
+    found counts, in either case of letters.
     """
 
-    name: str
-    request: Request
-    settings: Mapping[str, YamlValue]
-    by: str
-    command: str
-    life: str
-    warning_s: int = 0
+    accepted: re.Pattern[str]
+    errors: Sequence[tuple[SubmitOutcome, str]]
+
+    def read(self, answer: ProgramResult) -> SubmissionReply:
+        """Return the meaning of an answer; lines of other programs may surround the program's own."""
+        # An id says more than the exit status, which options such as ``--wait`` change.
+        lines = f"{answer.err}\n{answer.out}".splitlines()
+        if found := [match for line in lines if (match := self.accepted.fullmatch(line.strip()))]:
+            return SubmissionReply(SubmitOutcome.ACCEPTED, int(found[-1][1]))
+        if answer.ok or answer.status is None:
+            return SubmissionReply(SubmitOutcome.UNSURE)
+        return SubmissionReply(self.classify(answer.err or answer.out))
+
+    def classify(self, message: str) -> SubmitOutcome:
+        """Return the meaning of an error message."""
+        found = (outcome for outcome, pattern in self.errors if re.search(pattern, message, re.IGNORECASE))
+        return next(found, SubmitOutcome.REFUSED)
+
+
+class ProgramVariables(msgspec.Struct, frozen=True, kw_only=True):
+    """Environment variables of the workload manager's programs.
+
+    Attributes
+    ----------
+    cluster
+        Variables by which the programs find their cluster, by the key of a site's map that sets them.
+    kept
+        Other variables that the programs need.
+    dropped
+        Names of variables that would change the programs' answers, such as those of an enclosing job; the others in
+        this struct are kept all the same.
+    fixed
+        Variables with a value of ours.
+    """
+
+    cluster: Mapping[str, tuple[str, ...]] = {}
+    kept: frozenset[str] = frozenset()
+    dropped: re.Pattern[str] | None = None
+    fixed: Mapping[str, str] = {}
 
     @property
-    def body(self) -> str:
-        """Lines of shell that run the engine, with ``--by resume`` in a job that was started again.
+    def of_cluster(self) -> frozenset[str]:
+        """Variables that tell this cluster from others."""
+        return self.kept.union(*self.cluster.values())
 
-        ``$_status`` is then its exit status, and ``$_again`` is not empty if the time limit was near: USR1 was sent.
-        """
-        return _ENGINE_BODY.format(by=self.by, life=shlex.quote(self.life), command=self.command)
+    @property
+    def required(self) -> frozenset[str]:
+        """Variables that a submission always gets and jobs therefore inherit, whatever the site's rule."""
+        return frozenset({"PATH", *self.of_cluster, *self.fixed})
 
-
-_ENGINE_BODY: Final = """\
-_by={by}
-[ ! -e {life} ] || _by=resume
-_engine='' _again=''
-trap '_again=yes; [ -z "$_engine" ] || kill -TERM "$_engine"' USR1
-trap '[ -z "$_engine" ] || kill -TERM "$_engine"' TERM INT
-# The warning may go to all processes of the job; the engine is to get TERM alone.
-(
-    trap '' USR1
-    exec {command} --by "$_by"
-) &
-_engine=$!
-wait "$_engine"
-_status=$?
-# A signal to this script interrupts the wait, not the engine.
-while kill -0 "$_engine" 2>/dev/null; do
-    wait "$_engine"
-    _status=$?
-done"""
+    def select(self, inherited: Mapping[str, str], settings: Mapping[str, YamlValue]) -> dict[str, str]:
+        """Return the variables of the programs, with those that a site's map sets."""
+        needed = self.of_cluster
+        found = {
+            name: value
+            for name, value in inherited.items()
+            if name in needed or self.dropped is None or not self.dropped.fullmatch(name)
+        }
+        chosen = {
+            name: str(settings[key]) for key, names in self.cluster.items() if settings.get(key) for name in names
+        }
+        return found | dict(self.fixed) | chosen
 
 
 class Dialect(ABC):
@@ -178,8 +169,22 @@ class Dialect(ABC):
     """Name of the workload manager in messages."""
     programs: ClassVar[Programs]
     states: ClassVar[StateTable]
-    required_variables: ClassVar[frozenset[str]] = frozenset({"PATH"})
-    """Variables that a submission always gets and jobs therefore inherit, whatever the site's rule."""
+    submit_replies: ClassVar[SubmitReplies]
+    variables: ClassVar[ProgramVariables] = ProgramVariables()
+    key_names: ClassVar[frozenset[str]]
+    """Keys of the service's own map, beside those that the kit reads (`longshore.batch.settings.KIT_KEYS`)."""
+    engine_keys: ClassVar[frozenset[str]] = frozenset()
+    """Keys of a site's map that hold for the job of the engine too."""
+    directive: ClassVar[str]
+    """Word that begins a line of options in a script."""
+    raw_key: ClassVar[str] = ""
+    """Key of raw options beside ``directives``; empty for none."""
+    task_index: ClassVar[str] = ""
+    """Shell for the number of an array's task, from 1."""
+    wrapper_options: ClassVar[str] = ""
+    """Options of the wrapper of each member; see the comments in ``bin/longshore-job``."""
+    restart_count: ClassVar[str] = ""
+    """Shell for how often the workload manager has started a job again by itself; empty if a job cannot know."""
     release_hint: ClassVar[str] = ""
     """How a person lets held jobs go."""
     forgets_unstarted: ClassVar[bool] = False
@@ -190,13 +195,13 @@ class Dialect(ABC):
 
     # ------------------------------------------------------------------------------------------------ environment
 
-    @abstractmethod
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
         """Return the variables of the programs: those inherited without what would change their answers."""
+        return self.variables.select(inherited, self.settings)
 
-    @abstractmethod
     def cluster_key(self, environment: Mapping[str, str]) -> str:
         """Return what tells this cluster from others, independent of how a site selects it."""
+        return "\0".join(environment.get(name, "") for name in sorted(self.variables.of_cluster))
 
     def query_call(self, program: str, *words: str) -> ProgramCall:
         """Return a call of a program with other words, for a query of this cluster that answers at once or not."""
@@ -213,44 +218,56 @@ class Dialect(ABC):
     # ----------------------------------------------------------------------------------------------------- submit
 
     def check_site(self, own: Mapping[str, YamlValue]) -> None:
-        """Raise `ConfigError` for an invalid setting in the site's own map. Nothing is checked by default."""
-        return
+        """Raise `ConfigError` for an invalid setting in the site's own map; by default, what `check_job` finds."""
+        self.check_job(own)
 
     def check_job(self, own: Mapping[str, YamlValue]) -> None:
-        """Raise `ConfigError` for an invalid setting in the own map of jobs. Nothing is checked by default."""
-        return
+        """Raise `ConfigError` for an invalid setting in the own map of jobs; by default, for an unknown key."""
+        check_keys(self.name, own, self.key_names, raw_key=self.raw_key)
 
-    def allocations(self, batch: Batch, settings: Mapping[str, object]) -> tuple[Allocation, ...]:
-        """Return what each component of a batch's jobs asks for, all ways to write it combined.
+    def normalize(self, own: Mapping[str, YamlValue]) -> Mapping[str, YamlValue]:
+        """Return an own map with each key in its first spelling; raises `ConfigError` for two spellings of one key."""
+        return own
 
-        `settings` are the executor's. By default, jobs have one component that asks for the request. Raises
-        `ConfigError` when a setting is invalid.
+    def allocations(self, job: JobSpec) -> tuple[Allocation, ...]:
+        """Return what each component of a job asks for, all ways to write it combined.
+
+        By default, a job has one component that asks for its request. Raises `ConfigError` when a setting is invalid.
         """
-        return (Allocation.of_request(batch.request),)
+        queue = job.batch.attributes.get("queue")
+        asked = Allocation.of_request(job.batch.request)
+        return (msgspec.structs.replace(asked, partitions=(str(queue),) if queue else ()),)
 
     @abstractmethod
-    def scripts(
-        self, run: RunPaths, settings: Mapping[str, object], template: str, facts: ClusterFacts | None
-    ) -> BatchScripts:
-        """Return the writer of a run's scripts; `settings` are the executor's, `template` is the template's text.
+    def directives(self, job: JobSpec) -> Iterator[str]:
+        """Return the lines of options of a script, without the word that begins each.
 
-        The writer chooses a partition with `longshore.sites.partitions.choose_partition`.
+        Raises `ConfigError` when a setting is invalid, or cannot be written into a line.
         """
 
-    def engine_script(self, spec: EngineJobSpec, run: RunPaths, settings: Mapping[str, object], template: str) -> str:
-        """Render the script of the engine's job; raises `ConfigError` when the settings are invalid.
+    def render(self, job: JobSpec, template: str, **words: str) -> str:
+        """Render a script; `words` are further variables of the template."""
+        return fill_template(template, msgspec.structs.replace(job, lines=tuple(self.directives(job))), **words)
 
-        By default, engines cannot be jobs.
-        """
-        raise ConfigError(f"'{self.name}.engineAs: job' is not possible: {self.title} cannot run an engine as a job")
+    def plain_name(self, name: str) -> str:
+        """Return a job's name with signs that the workload manager accepts; by default letters, digits and ``._-``."""
+        return _UNUSUAL_SIGNS.sub("_", name)
+
+    def takes_array(self, own: Mapping[str, YamlValue]) -> bool:
+        """Whether jobs with these settings can be an array; raises `ConfigError` when a setting is invalid."""
+        return True
+
+    def priority(self, own: Mapping[str, YamlValue], urgency: Urgency, facts: ClusterFacts | None) -> int | None:
+        """Return the priority of jobs for an urgency; ``None`` where the settings give one to all, or want none."""
+        return None
 
     @abstractmethod
     def submit_call(self, script: str, options: Sequence[str]) -> ProgramCall:
         """Return the call that submits a script, with options beside those in the script."""
 
-    @abstractmethod
     def submit_reply(self, answer: ProgramResult) -> SubmissionReply:
         """Return the meaning of the reply to a submission."""
+        return self.submit_replies.read(answer)
 
     # ------------------------------------------------------------------------------------------------------ watch
 
@@ -346,6 +363,18 @@ class Dialect(ABC):
         return iter(())
 
 
+_UNUSUAL_SIGNS: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_IDS_PER_CALL: Final = 400
+"""Ids on one command line: few enough for limits of the kernel or of a site's wrapper."""
+
+
+def calls_with(words: Sequence[str], ids: Iterable[object]) -> Iterator[ProgramCall]:
+    """Return calls of a program with ids behind other words: as many as it takes."""
+    names = list(map(str, ids))
+    for start in range(0, len(names), _IDS_PER_CALL):
+        yield ProgramCall((*words, *names[start : start + _IDS_PER_CALL]))
+
+
 class DependencyDialect(Dialect):
     """A workload manager that can keep the dependencies of a graph by itself (``mode: native``).
 
@@ -382,3 +411,30 @@ class DependencyDialect(Dialect):
     @abstractmethod
     def is_held(self, row: AccountRow) -> bool:
         """Whether the controller's answer on a job says that it is held."""
+
+
+class ParentBatch(NamedTuple):
+    """A batch that others depend on: its job's id, and the positions that count; ``None`` for all of them."""
+
+    id: int
+    positions: tuple[int, ...] | None
+
+
+def parent_batches(
+    parents: Sequence[Sequence[int]], records: Mapping[int, tuple[BatchRecord, int]]
+) -> tuple[list[ParentBatch], bool]:
+    """Return the batches of a batch's parents, and whether each member depends on its own place in them.
+
+    The parameters are those of `DependencyDialect.after_success_options`.
+    """
+    positions: dict[int, list[int]] = {}
+    sizes: dict[int, int] = {}
+    for job in parents[0]:
+        record, position = records[job]
+        positions.setdefault(record.id or 0, []).append(position)
+        sizes[record.id or 0] = len(record.members)
+    found = [
+        ParentBatch(number, None if len(these) == sizes[number] else tuple(sorted(these)))
+        for number, these in positions.items()
+    ]
+    return found, any(set(each) != set(parents[0]) for each in parents)

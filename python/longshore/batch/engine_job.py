@@ -11,10 +11,12 @@ from typing import Final
 import msgspec
 
 from longshore.batch.commands.client import BatchClient
-from longshore.batch.dialect import Dialect, EngineJobSpec
+from longshore.batch.dialect import Dialect
 from longshore.batch.jobs import AccountRow, QueuePhase, TaskId
-from longshore.batch.settings import choice, own_map
+from longshore.batch.script_writer import engine_text
+from longshore.batch.settings import one_of, own_map
 from longshore.config.values.quantities import parse_walltime
+from longshore.contract.batch import Batch
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.journal.chain import life_path, lives
 from longshore.engine.rundir.liveness import last_log_line
@@ -51,7 +53,7 @@ class _EngineJobRecord(msgspec.Struct, frozen=True):
 def wants_engine_job(service: str, settings: Mapping[str, object]) -> bool:
     """Whether the engine of a run with these executor settings is a job; raises `ConfigError` for invalid ones."""
     own = own_map(service, settings)
-    if choice(service, own, "engineAs", "process", "job") == "process":
+    if one_of(service, own, "engineAs", ("process", "job")) == "process":
         return False
     engine_request(service, own)
     return True
@@ -88,18 +90,45 @@ def engine_script(
     `run_token` begins the name of the job, `by` is the reason of the start, and `command` starts the engine;
     ``--by`` is added. Raises `ConfigError` when the settings are invalid.
     """
-    before = lives(run.journal)
+    before, line = lives(run.journal), " ".join(map(shlex.quote, command))
+    life = life_path(run.journal, before[-1][0] + 1 if before else 1)
     request, job_settings = engine_request(dialect.name, own_map(dialect.name, settings))
-    spec = EngineJobSpec(
-        name=f"{run_token}-engine",
-        request=request,
-        settings=job_settings,
-        by=by,
-        command=" ".join(map(shlex.quote, command)),
-        life=str(life_path(run.journal, before[-1][0] + 1 if before else 1)),
+    return engine_text(
+        dialect,
+        run,
+        settings,
+        template,
+        Batch(id="0", tag=f"{run_token}-engine", request=request, members=(), settings=job_settings),
         warning_s=_WARNING_S if request.walltime_s else 0,
+        by=by,
+        command=line,
+        body=_ENGINE_BODY.format(by=by, life=shlex.quote(str(life)), command=line),
     )
-    return dialect.engine_script(spec, run, settings, template)
+
+
+_ENGINE_BODY: Final = """\
+_by={by}
+[ ! -e {life} ] || _by=resume
+_engine='' _again=''
+trap '_again=yes; [ -z "$_engine" ] || kill -TERM "$_engine"' USR1
+trap '[ -z "$_engine" ] || kill -TERM "$_engine"' TERM INT
+# The warning may go to all processes of the job; the engine is to get TERM alone.
+(
+    trap '' USR1
+    exec {command} --by "$_by"
+) &
+_engine=$!
+wait "$_engine"
+_status=$?
+# A signal to this script interrupts the wait, not the engine.
+while kill -0 "$_engine" 2>/dev/null; do
+    wait "$_engine"
+    _status=$?
+done"""
+"""Lines of shell that run the engine, with ``--by resume`` in a job that was started again: an engine left its `life`.
+
+``$_status`` is then its exit status, and ``$_again`` is not empty if the time limit was near: USR1 was sent.
+"""
 
 
 class EngineJob:

@@ -40,22 +40,32 @@ class QueuePhase(StrEnum):
 class StateTable(msgspec.Struct, frozen=True, kw_only=True):
     """States of a workload manager, and what each means.
 
-    `phases` has the phase per state; `causes` has the cause of failure per final state, ``None`` for a success.
-    `ordinary` are final states that say no more than the exit status. `suspended` are the states of waiting in which a
-    job that began is still there. `held_reasons` are the reasons of waiting that only a person can clear.
-    `hopeless_reasons` are those that waiting never clears, each with the change that mends it.
+    `waiting` and `running` are the states of jobs that are not over. `causes` has the cause of failure per final state,
+    ``None`` for a success. `ordinary` are final states that say no more than the exit status. `suspended` are the
+    states of waiting in which a job that began is still there. `held_reasons` are the reasons of waiting that only a
+    person can clear. `hopeless_reasons` are those that waiting never clears, each with the change that mends it.
     """
 
-    phases: Mapping[str, QueuePhase]
+    waiting: tuple[str, ...]
+    running: tuple[str, ...]
     causes: Mapping[str, Cause | None]
     ordinary: frozenset[str] = frozenset()
     suspended: frozenset[str] = frozenset()
     held_reasons: frozenset[str] = frozenset()
     hopeless_reasons: Mapping[str, str] = msgspec.field(default_factory=dict)
 
+    @property
+    def phases(self) -> dict[str, QueuePhase]:
+        """Phase per state, in the order of the table."""
+        return {state: self.phase(state) for state in (*self.waiting, *self.running, *self.causes)}
+
     def phase(self, state: str) -> QueuePhase:
         """Return the phase of a state."""
-        return self.phases.get(state, QueuePhase.UNKNOWN)
+        if state in self.waiting:
+            return QueuePhase.WAITING
+        if state in self.running:
+            return QueuePhase.RUNNING
+        return QueuePhase.OVER if state in self.causes else QueuePhase.UNKNOWN
 
     def cause(self, state: str) -> Cause | None:
         """Return the cause of failure that a final state means; ``None`` for a success, or without a state."""

@@ -21,6 +21,7 @@ from longshore.batch.jobs import QueuePhase
 from longshore.batch.native.native_run import NativeRun
 from longshore.batch.ping.ping import ping
 from longshore.batch.records import BATCH_TEMPLATE
+from longshore.batch.script_writer import job_spec
 from longshore.batch.settings import own_map, wants_native
 from longshore.contract.capabilities import AllocationReader, PartialJournal, Recoverable
 from longshore.contract.context import Context, Mark, PingReport, Problem, RenderedFile, RunPaths, Unreachable
@@ -84,7 +85,8 @@ class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader)
     def allocations(self, job: JobSettings, settings: Mapping[str, Any]) -> Sequence[Allocation]:
         """Return what each component of a job asks for; of invalid settings, which `check` tells, the request."""
         try:
-            return self.dialect(own_map(self.name, settings)).allocations(batch_of(job), settings)
+            dialect = self.dialect(own_map(self.name, settings))
+            return dialect.allocations(job_spec(dialect, batch_of(job), settings))
         except ConfigError:
             return (Allocation.of_request(job.request),)
 

@@ -2,31 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, cast
 
 from longshore.config.values.quantities import parse_bool, parse_walltime
 from longshore.errors import ConfigError
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.model.values import YamlValue
 
 HOPELESS_AFTER_S: Final = 600.0
 """Time that a job which can never start waits by default: enough for an operator who changes a limit."""
 
+KIT_KEYS: Final = frozenset(
+    (
+        *("engineAs", "engineJob", "fence", "gather", "hopelessAfter", "maxpendtime", "mode", "n_max_queued_jobs"),
+        *("onSubmitError", "pollCeiling", "pollInterval", "repo_key"),
+    )
+)
+"""Keys of a service's own map that the kit reads."""
+PASSED_KEYS: Final = ("container", "directives")
+"""Keys of the configuration beside the service's own map that are passed on with it."""
+
+
+def check_keys(service: str, own: Mapping[str, YamlValue], known: Collection[str], *, raw_key: str = "") -> None:
+    """Raise `ConfigError` for a key of a service's own map that neither the service (`known`) nor the kit has."""
+    others = {*PASSED_KEYS, raw_key}
+    for name in own:
+        if name not in known and name not in KIT_KEYS and name not in others:
+            names = sorted({*known, *KIT_KEYS})
+            raise ConfigError(
+                f"'{service}' has no key '{name}'",
+                hint=did_you_mean(name, names, likeness=NAME_LIKENESS)
+                or f"There are {', '.join(names)}; other options go under '{raw_key or 'directives'}'.",
+            )
+
+
+def one_of(service: str, own: Mapping[str, YamlValue], name: str, choices: Sequence[str]) -> str:
+    """Return the word of a key, the first of `choices` by default; raises `ConfigError` for another word."""
+    value = str(own.get(name) or choices[0])
+    if value not in choices:
+        *others, last = (f"'{choice}'" for choice in choices)
+        raise ConfigError(f"'{service}.{name}' must be {', '.join(others)} or {last}, not '{value}'")
+    return value
+
 
 def own_map(service: str, settings: Mapping[str, object]) -> Mapping[str, YamlValue]:
     """Return the service's own map in the settings of a site or of an executor."""
     return cast("Mapping[str, YamlValue]", settings.get(service) or {})
-
-
-def choice(service: str, own: Mapping[str, YamlValue], name: str, usual: str, other: str) -> str:
-    """Read a key of a service's map that allows two words, `usual` (the default) and `other`.
-
-    Raises `ConfigError` for any other value.
-    """
-    value = own.get(name) or usual
-    if value not in (usual, other):
-        raise ConfigError(f"'{service}.{name}' must be '{usual}' or '{other}', not '{value}'")
-    return str(value)
 
 
 def max_wait_s(service: str, own: Mapping[str, YamlValue]) -> float | None:
@@ -51,7 +73,7 @@ def hopeless_after_s(service: str, own: Mapping[str, YamlValue]) -> float | None
 
 def on_submit_error(service: str, own: Mapping[str, YamlValue]) -> str:
     """Return what a refusal ends: the ``job`` or the ``run``."""
-    return choice(service, own, "onSubmitError", "job", "run")
+    return one_of(service, own, "onSubmitError", ("job", "run"))
 
 
 def wants_fence(service: str, own: Mapping[str, YamlValue]) -> bool:
@@ -69,7 +91,7 @@ def wants_native(service: str, settings: Mapping[str, object]) -> bool:
     Raises `ConfigError` when the setting is invalid.
     """
     own = own_map(service, settings)
-    if choice(service, own, "mode", "engine", "native") == "engine":
+    if one_of(service, own, "mode", ("engine", "native")) == "engine":
         return False
     if own.get("engineAs") == "job":
         raise ConfigError(f"'{service}.engineAs: job' means nothing with '{service}.mode: native', which has no engine")

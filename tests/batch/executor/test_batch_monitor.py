@@ -20,7 +20,7 @@ from tests.batch.executor.watched_batch import (
     row,
     watching,
 )
-from tests.services.slurm.scripts import member as batch_member
+from tests.services.scripts import member as batch_member
 
 from longshore.batch.commands.poll_schedule import PollSchedule, poll_schedule
 from longshore.batch.executor.batch_monitor import NO_REASON, BatchMonitor, LiveAttempt

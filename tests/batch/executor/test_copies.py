@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.services.slurm.scripts import member as batch_member
+from tests.services.scripts import member as batch_member
 
 from longshore.batch.commands.poll_schedule import PollSchedule
 from longshore.batch.executor.batch_monitor import BatchMonitor, LiveAttempt

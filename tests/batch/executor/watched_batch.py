@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.services.slurm.scripts import member as batch_member
+from tests.services.scripts import member as batch_member
 
 from longshore.batch.commands.client import AccountingAnswer
 from longshore.batch.commands.poll_schedule import PollSchedule

@@ -1,24 +1,22 @@
-"""The scripts of batches, letter by letter: one page per thing that a job may ask for.
-
-``REGENERATE_GOLDEN=1`` in the environment writes what Longshore makes now, to be looked at before it is committed.
-"""
+"""The scripts of batches, letter by letter: one page per thing that a job may ask for."""
 
 from __future__ import annotations
 
-import os
-import subprocess
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from tests.services.lsf.lsf_scripts import script
+from tests.services.scripts import assert_golden, check_shell, render_script
 
 from longshore.contract.context import RunPaths
 from longshore.errors import ConfigError
 from longshore.model.workflow.request import MIB, Request
+from longshore.services.lsf.service import LsfService
 
 GOLDEN = Path(__file__).with_name("golden")
 GIB: Final = 1024 * MIB
+script = partial(render_script, LsfService)
 
 CASES: Final[dict[str, dict[str, Any]]] = {
     "plain": {},
@@ -63,12 +61,9 @@ CASES: Final[dict[str, dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_script_is_what_it_was(name: str) -> None:
-    text = script(**CASES[name])
     path = GOLDEN / f"{name}.sh"
-    if os.environ.get("REGENERATE_GOLDEN"):
-        path.write_text(text, "utf-8")
-    assert text == path.read_text("utf-8")
-    subprocess.run(["/bin/sh", "-n", path], check=True)
+    assert_golden(path, script(**CASES[name]))
+    check_shell(path)
 
 
 def test_there_is_no_page_of_nothing() -> None:
@@ -80,8 +75,8 @@ def test_there_is_no_page_of_nothing() -> None:
     [
         ({"bsub": ["-J mine"]}, "'bsub' cannot have '-J'"),
         ({"directives": ["-w done(1)"]}, "'bsub' cannot have '-w'"),
-        ({"memoryPer": "core"}, "'lsf.memoryPer' must be one of job, host, task, none, not 'core'"),
-        ({"memoryUnit": "PB"}, "'lsf.memoryUnit' must be one of MB, KB, GB, TB"),
+        ({"memoryPer": "core"}, "'lsf.memoryPer' must be 'job', 'host', 'task' or 'none', not 'core'"),
+        ({"memoryUnit": "PB"}, "'lsf.memoryUnit' must be 'MB', 'KB', 'GB' or 'TB', not 'PB'"),
         ({"hosts": "a\nb"}, "has no room for '\\n'"),
     ],
 )

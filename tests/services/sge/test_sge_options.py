@@ -3,43 +3,29 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.services.slurm.scripts import member
+from tests.services.scripts import render_script
 
-from longshore.batch.dialect import EngineJobSpec
-from longshore.contract.batch import Batch, Urgency
+from longshore.batch.engine_job import engine_script
+from longshore.batch.scripts.lines import job_name
+from longshore.contract.batch import Urgency
 from longshore.contract.context import RunPaths
 from longshore.errors import ConfigError
 from longshore.model.workflow.request import MIB, Request
+from longshore.services.sge.dialect import SgeDialect
+from longshore.services.sge.directives import plain_name
 from longshore.services.sge.options import read_priority
-from longshore.services.sge.script import batch_script, engine_script, job_name
 from longshore.services.sge.service import SgeService
 from longshore.world.plugins import template_texts
 
 RUN = RunPaths(Path("/data/u/it's, a: run"))
 
 
-def script(
-    own: Mapping[str, Any] | None = None,
-    request: Request | None = None,
-    *,
-    site: Mapping[str, Any] | None = None,
-    members: int = 1,
-    **attributes: Any,
-) -> str:
-    batch = Batch(
-        id="1",
-        tag="k7f3a-1-1",
-        request=request or Request(),
-        members=tuple(map(member, range(members))),
-        attributes=attributes,
-        settings=own or {},
-    )
-    return batch_script(batch, site or {}, RUN, template_texts(SgeService)["batch.sh"])
+script = partial(render_script, SgeService, run=RUN)
 
 
 def lines(text: str) -> list[str]:
@@ -63,7 +49,7 @@ def test_the_names_of_open_lmakes_page(site: dict[str, str], request_: Request, 
 def test_hard_comes_before_soft_and_all_else_between() -> None:
     own = {"hard": "-l arch=lx-amd64 -q 'a q'", "soft": ["-l fast=1", "-q b.q"], "directives": ["#$ -R y", "-tc 3"]}
     request = Request(resources={"lic_a": 2, "gpu": 1}, walltime_s=90.5)
-    assert lines(script(own, request)) == [
+    assert lines(script(own, request=request)) == [
         "-l h_rt=91",
         "-l gpu=1",
         "-l lic_a=2",
@@ -84,11 +70,11 @@ def test_hard_comes_before_soft_and_all_else_between() -> None:
 )
 def test_memory_is_divided_by_slots_and_has_a_unit_where_numbers_are_bytes(own: dict[str, str], memory: str) -> None:
     request = Request(cpus=3, memory_b=2000 * MIB)
-    assert lines(script({**own, "parallelEnvironment": "smp"}, request)) == ["-pe smp 3", memory]
+    assert lines(script({**own, "parallelEnvironment": "smp"}, request=request)) == ["-pe smp 3", memory]
 
 
 def test_one_processor_needs_no_parallel_environment() -> None:
-    assert lines(script({"parallelEnvironment": "smp"}, Request(cpus=1))) == []
+    assert lines(script({"parallelEnvironment": "smp"}, request=Request(cpus=1))) == []
 
 
 def test_the_first_queue_of_the_site_that_holds_a_job() -> None:
@@ -133,11 +119,11 @@ def test_the_head_and_the_body_of_an_array() -> None:
     ],
 )
 def test_names_that_grid_engine_accepts(tag: str, key: str, name: str) -> None:
-    assert job_name(tag, key) == name
+    assert job_name(tag, key, plain_name) == name
 
 
 def test_long_names_stay_different_and_end_in_their_tag() -> None:
-    first, second = (job_name("k7f3a-1-1", "x" * length) for length in (200, 201))
+    first, second = (job_name("k7f3a-1-1", "x" * length, plain_name) for length in (200, 201))
     assert len(first) == len(second) == 120
     assert first != second
     assert first.endswith("k7f3a-1-1")
@@ -166,12 +152,10 @@ def test_a_priority_of_0_is_not_said_and_others_are() -> None:
 
 def test_more_pressure_is_more_urgent() -> None:
     site = {"sge": {"use_priority": True}}
-    template = template_texts(SgeService)["batch.sh"]
     found = []
     for pressure in (100.0, 9000.0):
         urgency = Urgency(pressure_s=pressure, end_at=time.time() + 10_000)
-        batch = Batch(id="1", tag="t", request=Request(), members=(), urgency=urgency)
-        (line,) = lines(batch_script(batch, site, RUN, template))
+        (line,) = lines(script(site=site, urgency=urgency))
         found.append(int(line.removeprefix("-p ")))
     assert -1023 < found[0] < found[1] < 0
 
@@ -193,22 +177,16 @@ def test_more_pressure_is_more_urgent() -> None:
 )
 def test_settings_that_cannot_be_written_are_refused(own: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigError) as raised:
-        script(own, Request(memory_b=MIB) if "memoryPer" in own else None)
+        script(own, request=Request(memory_b=MIB) if "memoryPer" in own else None)
     assert said in str(raised.value)
 
 
 def test_the_engine_as_a_job_is_warned_and_started_again() -> None:
-    spec = EngineJobSpec(
-        name="k7f3a-engine",
-        request=Request(cpus=1, memory_b=1024 * MIB, walltime_s=3600),
-        settings={"hard": "-q long.q"},
-        by="submit",
-        command="longshore run",
-        life="/data/run/journal/0003.jsonl",
-        warning_s=120,
-    )
-    text = engine_script(spec, RUN, {"sge": {"mem_resource": "h_vmem"}}, template_texts(SgeService)["engine.sh"])
+    site = {"sge": {"mem_resource": "h_vmem", "engineJob": {"hard": "-q long.q", "time": "1:00:00"}}}
+    template = template_texts(SgeService)["engine.sh"]
+    words = ("longshore", "run")
+    text = engine_script(SgeDialect({}), RUN, site, template, run_token="k7f3a", by="submit", command=words)
     assert "#$ -r y\n" in text
     assert lines(text)[-4:] == ["-l s_rt=3480", "-l h_vmem=1024M", "-l h_rt=3600", "-hard -q long.q"]
     assert 'exec longshore run --by "$_by"' in text
-    assert "_by=submit\n[ ! -e /data/run/journal/0003.jsonl ] || _by=resume\n" in text
+    assert "_by=submit\n[ ! -e '/data/u/it'\"'\"'s, a: run/" in text

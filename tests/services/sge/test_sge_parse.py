@@ -11,13 +11,13 @@ from longshore.batch.jobs import QueuePhase, TaskId
 from longshore.model.run.states import Cause
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.parse import (
+    REPLIES,
     final_state,
     gathered_rows,
+    local_time,
     parse_bytes,
     parse_seconds,
-    parse_time,
     queue_rows,
-    read_submit_reply,
     shown_row,
 )
 from longshore.services.sge.parse_cluster import cluster_facts
@@ -42,7 +42,7 @@ def answer(status: int | None, out: str = "", err: str = "") -> ProgramResult:
     ],
 )
 def test_the_id_is_found_in_the_reply(out: str, number: int | None) -> None:
-    reply = read_submit_reply(answer(0, out))
+    reply = REPLIES.read(answer(0, out))
     assert reply.id == number
     assert reply.outcome is (SubmitOutcome.UNSURE if number is None else SubmitOutcome.ACCEPTED)
 
@@ -69,15 +69,15 @@ def test_the_id_is_found_in_the_reply(out: str, number: int | None) -> None:
     ],
 )
 def test_refusals_of_qsub(message: str, outcome: SubmitOutcome) -> None:
-    assert read_submit_reply(answer(1, err=f"Unable to run job: {message}\nExiting.\n")).outcome is outcome
+    assert REPLIES.read(answer(1, err=f"Unable to run job: {message}\nExiting.\n")).outcome is outcome
 
 
 def test_a_qsub_without_an_answer_is_unsure() -> None:
-    assert read_submit_reply(answer(None)).outcome is SubmitOutcome.UNSURE
+    assert REPLIES.read(answer(None)).outcome is SubmitOutcome.UNSURE
 
 
 def test_options_that_qsub_does_not_know_are_hopeless() -> None:
-    reply = read_submit_reply(answer(1, err='qsub: invalid priority "-2000".  Must be an integer from -1023 to 1024\n'))
+    reply = REPLIES.read(answer(1, err='qsub: invalid priority "-2000".  Must be an integer from -1023 to 1024\n'))
     assert reply.outcome is SubmitOutcome.HOPELESS
 
 
@@ -118,7 +118,7 @@ QUEUE = """<?xml version='1.0'?>
 def test_tasks_that_share_a_row_get_one_each_counted_from_0() -> None:
     first, *others = queue_rows(QUEUE)
     assert (first.id, first.node, first.name, first.reason) == (TaskId(26, 0), "localhost", "a & b", "")
-    assert first.started_at == parse_time("Mon Nov 23 14:10:47 2026")
+    assert first.started_at == local_time("Mon Nov 23 14:10:47 2026")
     assert [str(row.id) for row in others] == ["26_1", "26_3", "26_5", "26_7", "25"]
     assert [DIALECT.task_name(row.id) for row in others[:2]] == ["26.2", "26.4"]
     assert others[-1].reason == "error state (Eqw)"
@@ -297,7 +297,7 @@ def test_values() -> None:
     assert [parse_bytes(text) for text in ("200M", "1.5G", "0.000B", "1k", "x")] == [200 << 20, 3 << 29, 0, 1000, 0]
     assert [parse_seconds(text) for text in ("3600", "1:00:00")] == [3600.0, 3600.0]
     assert {parse_seconds(text) for text in ("INFINITY", "")} == {float("inf")}
-    assert parse_time("-/-") is None
+    assert local_time("-/-") is None
 
 
 @given(st.text())

@@ -2,54 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from functools import partial
 
-from longshore.contract.batch import Batch, BatchMember
-from longshore.contract.context import RunPaths
-from longshore.model.workflow.request import Request
-from longshore.services.slurm.render.batch_script import batch_script
+from tests.services.scripts import render_script
+
+from longshore.batch.jobs import ClusterFacts
 from longshore.services.slurm.service import SlurmService
-from longshore.world.plugins import template_texts
 
-RUN = RunPaths(Path("/data/u/jdoe/run 1"))
-
-
-def member(job: int, command: str | tuple[str, ...] = "true", *, attempt: int = 1) -> BatchMember:
-    """An attempt of a job."""
-    return BatchMember(
-        job=job,
-        attempt=attempt,
-        name=f"job{job}",
-        command=command,
-        environment={},
-        working_directory="/data",
-        log=f"logs/a/00/job{job}.1.log",
-    )
-
-
-def script(
-    own: Mapping[str, Any] | None = None,
-    *,
-    request: Request | None = None,
-    site: Mapping[str, Any] | None = None,
-    members: int = 1,
-    run: RunPaths = RUN,
-    template: str = "",
-    **attributes: Any,
-) -> str:
-    """The script of a batch whose jobs have a map of their own, at a site."""
-    batch = Batch(
-        id="1",
-        tag="k7f3a-1-1",
-        request=request or Request(),
-        members=tuple(map(member, range(members))),
-        attributes=attributes,
-        settings=own or {},
-    )
-    text = template or template_texts(SlurmService)["batch.sh"]
-    return batch_script(batch, site or {}, run, text, licences=("lic_a",))
+script = partial(render_script, SlurmService, facts=ClusterFacts(licences=("lic_a",)))
+"""The script of a batch on Slurm, which has one licence."""
 
 
 def directives(text: str) -> list[str]:

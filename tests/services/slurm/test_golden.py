@@ -1,16 +1,12 @@
-"""The scripts of batches, letter by letter: one page per thing that a job may ask for.
-
-``REGENERATE_GOLDEN=1`` in the environment writes what Longshore makes now, to be looked at before it is committed.
-"""
+"""The scripts of batches, letter by letter: one page per thing that a job may ask for."""
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from tests.services.scripts import assert_golden, check_shell
 from tests.services.slurm.scripts import script
 
 from longshore.model.workflow.request import MIB, Request
@@ -95,10 +91,7 @@ CASES: Final[dict[str, dict[str, Any]]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_a_script_is_what_it_was(name: str) -> None:
     text = script(**CASES[name])
-    path = GOLDEN / f"{name}.sh"
-    if os.environ.get("REGENERATE_GOLDEN"):
-        path.write_text(text, "utf-8")
-    assert text == path.read_text("utf-8")
+    assert_golden(GOLDEN / f"{name}.sh", text)
     assert script(**CASES[name]) == text, "the same input gives the same text"
 
 
@@ -108,4 +101,4 @@ def test_there_is_no_page_of_nothing() -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_script_is_one_for_the_shell(name: str) -> None:
-    subprocess.run(["/bin/sh", "-n", GOLDEN / f"{name}.sh"], check=True)
+    check_shell(GOLDEN / f"{name}.sh")

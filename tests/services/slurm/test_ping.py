@@ -14,12 +14,11 @@ from longshore.batch.ping.ping import PING_LIMIT_S, ping
 from longshore.contract.context import PingReport
 from longshore.model.workflow.request import MIB
 from longshore.services.slurm.commands.parse_cluster import (
-    parse_associations,
     parse_capacity,
     parse_partitions,
-    parse_qos,
 )
 from longshore.services.slurm.dialect import SlurmDialect
+from longshore.services.slurm.extensions.accounts import parse_associations, parse_qos
 from longshore.world.processes.shell import ProgramResult
 
 # As Slurm 22.05.8 prints it, some of it left out.

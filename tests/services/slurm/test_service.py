@@ -13,6 +13,7 @@ import pytest
 import longshore.services.slurm
 from longshore.app.configure.schemas import configuration_schema, site_schema
 from longshore.batch.check_settings import check_native_mode
+from longshore.batch.settings import KIT_KEYS
 from longshore.config.values.merge import plain_map
 from longshore.contract.context import Context, PingReport, Problem, RunPaths, Site
 from longshore.errors import ConfigError
@@ -215,7 +216,7 @@ def test_options_of_the_command_line_are_keys_of_a_configuration() -> None:
 def test_every_key_is_known_to_the_schema_and_documented_and_no_other() -> None:
     schema = site_schema()["properties"]["slurm"]["properties"]
     config = configuration_schema()["$defs"]["job"]["properties"]
-    known = {*COMPONENT_NAMES, *JOB_NAMES, *SITE_NAMES}
+    known = {*COMPONENT_NAMES, *JOB_NAMES, *SITE_NAMES, *KIT_KEYS}
     second = {f"{name}1" for name in COMPONENT_NAMES} | {
         f"{other}1" for other, name in SPELLINGS.items() if name in COMPONENT_NAMES
     }

@@ -58,7 +58,7 @@ class BatchClient:
         self._known_fields: str | None = None
         """What accounting says of its fields; ``None`` before the first query."""
         names, _ = select_inherited(self._env, inherit)
-        required = dialect.required_variables
+        required = dialect.variables.required
         self._submit_environment = {name: self._env[name] for name in self._env if name in names or name in required}
         self.pace: CallPace | None = None
         """Pace of all calls but submissions, which have a rate limit; ``None`` for a command of a person."""

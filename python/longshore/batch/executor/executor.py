@@ -17,7 +17,6 @@ from longshore.batch.commands.call_pace import CallPace
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.commands.pending_commands import PendingCommand, PendingCommands
 from longshore.batch.commands.poll_schedule import poll_schedule
-from longshore.batch.dialect import BatchScripts
 from longshore.batch.executor.batch_monitor import BatchMonitor, LiveAttempt
 from longshore.batch.executor.classify_end import classify_end
 from longshore.batch.executor.collect_facts import FactCollector
@@ -26,6 +25,7 @@ from longshore.batch.executor.gather_ends import EndGatherer
 from longshore.batch.executor.submit import BatchSubmitter
 from longshore.batch.jobs import ClusterFacts
 from longshore.batch.records import AttemptId, BatchRecords, read_batch_template
+from longshore.batch.script_writer import ScriptWriter
 from longshore.batch.settings import wants_fence
 from longshore.contract.batch import Batch, FindResult, Limits, MemberEvent, PollResult, SubmitResult, Urgency
 from longshore.contract.context import Mark, PingReport, RunPaths, Unreachable
@@ -68,7 +68,7 @@ class _RunParts(msgspec.Struct, frozen=True):
     records: BatchRecords
     monitor: BatchMonitor
     submitter: BatchSubmitter
-    scripts: BatchScripts
+    scripts: ScriptWriter
     ends: EndGatherer
     facts: FactCollector
     copies: CopyWatch
@@ -119,7 +119,7 @@ class BatchExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         records = BatchRecords(run)
         monitor = BatchMonitor(self._dialect, records, self._schedule)
         copies = CopyWatch(run, fence=wants_fence(self._dialect.name, self._dialect.settings), now=seconds_since_boot())
-        scripts = self._dialect.scripts(run, self._settings, read_batch_template(run), facts)
+        scripts = ScriptWriter(self._dialect, run, self._settings, read_batch_template(run), facts)
         self._parts = _RunParts(
             records=records,
             monitor=monitor,

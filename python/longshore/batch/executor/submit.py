@@ -13,10 +13,11 @@ import msgspec
 
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.commands.poll_schedule import PollSchedule
-from longshore.batch.dialect import BatchScripts, SubmitOutcome
+from longshore.batch.dialect import SubmitOutcome
 from longshore.batch.executor.batch_monitor import BatchMonitor
 from longshore.batch.jobs import ClusterFacts
 from longshore.batch.records import AttemptId, BatchRecord, BatchRecords
+from longshore.batch.script_writer import ScriptWriter
 from longshore.contract.batch import (
     Accepted,
     Batch,
@@ -59,7 +60,7 @@ class BatchSubmitter:
         self,
         *,
         client: BatchClient,
-        scripts: BatchScripts,
+        scripts: ScriptWriter,
         records: BatchRecords,
         monitor: BatchMonitor,
         schedule: PollSchedule,

@@ -16,13 +16,14 @@ import msgspec
 
 from longshore import __version__
 from longshore.batch.commands.client import BatchClient
-from longshore.batch.dialect import BatchScripts, DependencyDialect
+from longshore.batch.dialect import DependencyDialect
 from longshore.batch.engine_job import TEMPLATE as ENGINE_TEMPLATE
 from longshore.batch.engine_job import engine_script
 from longshore.batch.jobs import ClusterFacts, QueuePhase, TaskId
 from longshore.batch.native.derive_events import Cancellation, ObservedJob, derive_events, group_arrays
 from longshore.batch.native.observe import NativeObserver, NativeRecord
 from longshore.batch.records import BatchRecord, BatchRecords, read_batch_template
+from longshore.batch.script_writer import ScriptWriter
 from longshore.contract.batch import Batch
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.job_wrapper import output_rule
@@ -143,7 +144,7 @@ class NativeRun:
 
     def _submit_batches(self, jobs: JobTable, facts: ClusterFacts, submitted: list[int]) -> list[int]:
         """Submit all batches; return the ids of the roots, which are held."""
-        scripts = self.dialect.scripts(self._run, self._settings, read_batch_template(self._run), facts)
+        scripts = ScriptWriter(self.dialect, self._run, self._settings, read_batch_template(self._run), facts)
         run_token = read_card(self._run).run_token
         builder = MemberBuilder(jobs)
         records: dict[int, tuple[BatchRecord, int]] = {}
@@ -180,7 +181,7 @@ class NativeRun:
             records |= {job: (batch_record, position) for position, job in enumerate(members)}
         return roots
 
-    def _submit_batch(self, scripts: BatchScripts, batch: Batch, options: Sequence[str]) -> BatchRecord:
+    def _submit_batch(self, scripts: ScriptWriter, batch: Batch, options: Sequence[str]) -> BatchRecord:
         try:
             script = scripts.text(batch)
         except ConfigError as error:

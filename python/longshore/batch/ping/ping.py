@@ -14,6 +14,7 @@ from longshore.batch.commands.client import BatchClient
 from longshore.batch.dialect import Dialect, ProgramCall, Question
 from longshore.batch.jobs import ClusterFacts, TaskId
 from longshore.batch.ping.check_names import account_errors, describe_limits, describe_partitions, partition_errors
+from longshore.batch.script_writer import job_spec
 from longshore.contract.batch import Batch
 from longshore.contract.context import PingReport, Unreachable
 from longshore.errors import ConfigError
@@ -92,7 +93,7 @@ def _asked_partitions(dialect: Dialect, settings: Mapping[str, Any]) -> tuple[st
     """Return the partitions of a job that has no settings but the site's, raw options included."""
     batch = Batch(id="0", tag="longshore-0", request=Request(), members=())
     try:
-        return dialect.allocations(batch, settings)[0].partitions
+        return dialect.allocations(job_spec(dialect, batch, settings))[0].partitions
     except ConfigError:
         # `check` tells what is wrong with it.
         return ()

@@ -12,36 +12,31 @@ import msgspec
 from longshore.batch.cluster_names import PartitionState
 from longshore.batch.dialect import (
     SUBMIT_S,
-    BatchScripts,
     DependencyDialect,
-    EngineJobSpec,
     ProgramCall,
     Programs,
+    ProgramVariables,
     Question,
-    SubmissionReply,
+    SubmitReplies,
+    calls_with,
+    parent_batches,
 )
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
 from longshore.batch.records import BatchRecord
-from longshore.contract.batch import Batch
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.batch.scripts.job_spec import JobSpec
+from longshore.batch.settings import one_of
+from longshore.contract.context import Unreachable
 from longshore.model.workflow.allocation import Allocation
 from longshore.services.lsf import parse_history, parse_jobs, replies
-from longshore.services.lsf.batch_script import LsfScripts, allocation, engine_script
-from longshore.services.lsf.options import SERVICE, LsfMap, check_names, one_of
+from longshore.services.lsf.directives import allocation, directives
+from longshore.services.lsf.options import AMOUNT_NAMES, JOB_NAMES, SERVICE, SITE_NAMES, LsfMap
 from longshore.services.lsf.parse_jobs import element_id
 from longshore.services.lsf.states import STATES
 from longshore.world.host import user_name
 from longshore.world.processes.shell import ProgramResult
 
-_JOB_VARIABLE: Final = re.compile(r"(LSB|LS|BSUB|PMI|PMIX)_\w*")
-"""Variables of an enclosing job, or of a user's settings such as LSB_BJOBS_FORMAT."""
-_KEPT_VARIABLES: Final = frozenset({"LSF_ENVDIR", "LSF_BINDIR", "LSF_SERVERDIR", "LSF_LIBDIR"})
-_TRIES: Final = {"LSB_NTRIES": "2"}
-"""How often LSF's programs try to reach its daemons; by default they never give up."""
 FORMATS: Final = ("json", "text")
 """What bjobs is asked to print."""
-_IDS_PER_CALL: Final = 400
-"""Ids on one command line: few enough for limits of the kernel or of a site's wrapper."""
 
 
 class LsfDialect(DependencyDialect):
@@ -51,21 +46,23 @@ class LsfDialect(DependencyDialect):
     title: ClassVar[str] = "LSF"
     programs: ClassVar[Programs] = Programs(submit="bsub", queue="bjobs", accounting="bjobs", cancel="bkill")
     states: ClassVar[StateTable] = STATES
-    required_variables: ClassVar[frozenset[str]] = frozenset({"PATH", *_KEPT_VARIABLES, *_TRIES})
+    submit_replies: ClassVar[SubmitReplies] = replies.REPLIES
+    variables: ClassVar[ProgramVariables] = ProgramVariables(
+        cluster={"envdir": ("LSF_ENVDIR",)},
+        kept=frozenset({"LSF_BINDIR", "LSF_SERVERDIR", "LSF_LIBDIR"}),
+        # Those of an enclosing job, and settings of a user such as LSB_BJOBS_FORMAT.
+        dropped=re.compile(r"(LSB|LS|BSUB|PMI|PMIX)_\w*"),
+        # How often LSF's programs try to reach its daemons; by default they never give up.
+        fixed={"LSB_NTRIES": "2"},
+    )
+    key_names: ClassVar[frozenset[str]] = frozenset((*JOB_NAMES, *AMOUNT_NAMES, *SITE_NAMES))
+    engine_keys: ClassVar[frozenset[str]] = frozenset((*JOB_NAMES, *AMOUNT_NAMES, "group"))
+    directive: ClassVar[str] = "#BSUB"
+    raw_key: ClassVar[str] = "bsub"
+    task_index: ClassVar[str] = '"$LSB_JOBINDEX"'
     release_hint: ClassVar[str] = "bresume ID lets them go"
 
-    # ------------------------------------------------------------------------------------------------ environment
-
-    def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables without those of an enclosing job, and with the site's ``envdir``."""
-        environment = {name: value for name, value in inherited.items() if not _JOB_VARIABLE.fullmatch(name)} | _TRIES
-        if self.settings.get("envdir"):
-            environment["LSF_ENVDIR"] = str(self.settings["envdir"])
-        return environment
-
-    def cluster_key(self, environment: Mapping[str, str]) -> str:
-        """Return the folder of LSF's configuration, which differs by cluster."""
-        return environment.get("LSF_ENVDIR", "")
+    # ---------------------------------------------------------------------------------------------------- answers
 
     def read_answer(self, call: ProgramCall, answer: ProgramResult) -> ProgramResult:
         """Return an answer as a success where it is one: statuses of LSF's programs depend on its configuration."""
@@ -91,34 +88,20 @@ class LsfDialect(DependencyDialect):
 
     def check_site(self, own: LsfMap) -> None:
         """Raise `ConfigError` for an invalid setting of the site."""
-        check_names(own)
-        one_of(own, "bjobsFormat", FORMATS)
+        self.check_job(own)
+        one_of(SERVICE, own, "bjobsFormat", FORMATS)
 
-    def check_job(self, own: LsfMap) -> None:
-        """Raise `ConfigError` for an invalid setting of jobs."""
-        check_names(own)
+    def allocations(self, job: JobSpec) -> tuple[Allocation, ...]:
+        """Return what jobs ask for, raw lines included."""
+        return (allocation(job),)
 
-    def allocations(self, batch: Batch, settings: Mapping[str, object]) -> tuple[Allocation, ...]:
-        """Return what a batch's jobs ask for, raw lines included."""
-        return (allocation(batch, settings),)
-
-    def scripts(
-        self, run: RunPaths, settings: Mapping[str, object], template: str, facts: ClusterFacts | None
-    ) -> BatchScripts:
-        """Return the writer of a run's scripts."""
-        return LsfScripts(run, settings, template)
-
-    def engine_script(self, spec: EngineJobSpec, run: RunPaths, settings: Mapping[str, object], template: str) -> str:
-        """Render the script of the job that runs the engine or collects a native run."""
-        return engine_script(spec, run, settings, template)
+    def directives(self, job: JobSpec) -> Iterator[str]:
+        """Return the options of bsub."""
+        return directives(job)
 
     def submit_call(self, script: str, options: Sequence[str]) -> ProgramCall:
         """Return a call of bsub, which reads the script from its input."""
         return ProgramCall(("bsub", *options), stdin=script, timeout_s=SUBMIT_S)
-
-    def submit_reply(self, answer: ProgramResult) -> SubmissionReply:
-        """Return the meaning of bsub's answer."""
-        return replies.read_submit_reply(answer)
 
     # ------------------------------------------------------------------------------------------------------ watch
 
@@ -152,14 +135,14 @@ class LsfDialect(DependencyDialect):
 
     def parse_shown_array(self, answer: ProgramResult) -> Mapping[TaskId, AccountRow] | Unreachable:
         """Return what bhist or bacct answered on an array."""
-        if answer.ok or parse_history.knows_no_job(answer.out + answer.err):
+        if answer.ok or replies.knows_no_job(answer.out + answer.err):
             return self.parse_accounting(answer.out) or parse_history.history_rows(answer.out, _now())
         return Unreachable(why=answer.why)
 
     def accounting_calls(self, tasks: Iterable[TaskId], known_fields: str) -> Iterator[ProgramCall]:
         """Return calls of bjobs for the fields that decide outcomes, and those that are stored."""
-        for names in _chunks([element_id(task) for task in tasks]):
-            yield self._jobs_call(parse_jobs.ACCOUNT_FIELDS, *names)
+        for call in calls_with((), map(element_id, tasks)):
+            yield self._jobs_call(parse_jobs.ACCOUNT_FIELDS, *call.argv)
 
     def accounting_by_name_call(self, name: str, *, since: str, user: str) -> ProgramCall:
         """Return the call of bjobs for jobs of a name."""
@@ -176,7 +159,7 @@ class LsfDialect(DependencyDialect):
     def _jobs_call(self, fields: Sequence[str], *words: str, otherwise: ProgramCall | None = None) -> ProgramCall:
         """Return a call of bjobs, and as text where its JSON cannot be read."""
         as_text = ProgramCall(("bjobs", "-a", "-noheader", "-o", _TEXT_FORMAT, *words), otherwise=otherwise)
-        if one_of(self.settings, "bjobsFormat", FORMATS) == "text":
+        if one_of(SERVICE, self.settings, "bjobsFormat", FORMATS) == "text":
             return as_text
         return ProgramCall(("bjobs", "-a", "-json", "-o", " ".join(fields), *words), otherwise=as_text)
 
@@ -195,8 +178,7 @@ class LsfDialect(DependencyDialect):
     def cancel_calls(self, tasks: Iterable[TaskId], *, waiting_only: bool = False) -> Iterator[ProgramCall]:
         """Return calls of bkill."""
         words = ("bkill", "-stat", "pend") if waiting_only else ("bkill",)
-        for names in _chunks([element_id(task) for task in tasks]):
-            yield ProgramCall((*words, *names))
+        return calls_with(words, map(element_id, tasks))
 
     def cancel_named_call(self, name: str, user: str) -> ProgramCall:
         """Return the call of bkill for all jobs of a name; without the 0, it would kill only the last."""
@@ -225,8 +207,7 @@ class LsfDialect(DependencyDialect):
 
     def release_calls(self, jobs: Iterable[int]) -> Iterator[ProgramCall]:
         """Return calls of bresume that release held jobs."""
-        for names in _chunks([str(job) for job in jobs]):
-            yield ProgramCall(("bresume", *names))
+        return calls_with(("bresume",), jobs)
 
 
 _TEXT_FORMAT: Final = f"{' '.join(parse_jobs.TEXT_FIELDS)} delimiter='{parse_jobs.DELIMITER}'"
@@ -243,20 +224,10 @@ def _leads_to_history(call: ProgramCall) -> bool:
 
 def dependency_text(parents: Sequence[Sequence[int]], records: Mapping[int, tuple[BatchRecord, int]]) -> str:
     """Return the condition of ``bsub -w`` for a batch's members; see `DependencyDialect.after_success_options`."""
-    positions: dict[int, list[int]] = {}
-    sizes: dict[int, int] = {}
-    for job in parents[0]:
-        record, position = records[job]
-        positions.setdefault(record.id or 0, []).append(position)
-        sizes[record.id or 0] = len(record.members)
-    if any(set(each) != set(parents[0]) for each in parents):
-        return " && ".join(f"done({number}[*])" for number in positions)
+    batches, is_by_place = parent_batches(parents, records)
+    if is_by_place:
+        return " && ".join(f"done({number}[*])" for number, _ in batches)
     terms: list[str] = []
-    for number, these in positions.items():
-        whole = len(these) == sizes[number]
-        terms += [f"done({number})"] if whole else [f"done({number}[{place + 1}])" for place in sorted(these)]
+    for number, places in batches:
+        terms += [f"done({number})"] if places is None else [f"done({number}[{place + 1}])" for place in places]
     return " && ".join(terms)
-
-
-def _chunks(items: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (items[start : start + _IDS_PER_CALL] for start in range(0, len(items), _IDS_PER_CALL))

@@ -28,15 +28,19 @@ _WRAPPED: Final = re.compile(r"\n {21}")
 def history_rows(output: str, now: datetime) -> dict[TaskId, AccountRow]:
     """Return how each job ended; none of a job that is not over."""
     # Lines are wrapped anywhere, and go on behind 21 blanks.
-    text = _WRAPPED.sub("", output)
-    places = list(_BLOCK.finditer(text))
-    ends = [*(place.start() for place in places), len(text)][1:]
     rows: dict[TaskId, AccountRow] = {}
-    for place, end in zip(places, ends, strict=True):
-        task = TaskId(int(place[1]), int(place[2]) - 1 if place[2] and int(place[2]) else None)
-        if row := _row(task, text[place.start() : end], now):
+    for found, block in _blocks(_BLOCK, _WRAPPED.sub("", output)):
+        task = TaskId(int(found[1]), int(found[2]) - 1 if found[2] and int(found[2]) else None)
+        if row := _row(task, block, now):
             rows[task] = row
     return rows
+
+
+def _blocks(head: re.Pattern[str], text: str) -> Iterator[tuple[re.Match[str], str]]:
+    """Split a text before each place where `head` is found."""
+    places = list(head.finditer(text))
+    ends = [*(place.start() for place in places), len(text)][1:]
+    return ((place, text[place.start() : end]) for place, end in zip(places, ends, strict=True))
 
 
 def _row(task: TaskId, block: str, now: datetime) -> AccountRow | None:
@@ -80,19 +84,10 @@ def _dated(block: str) -> Iterator[tuple[str, str]]:
             yield found[1], found[2]
 
 
-def knows_no_job(text: str) -> bool:
-    """Whether bhist or bacct says that it has no such job."""
-    return bool(re.search(r"No matching job found|No job found|is not found", text))
-
-
 _REPORT: Final = re.compile(r"^Subject: Job (\d{1,18}(?:\[\d{1,9}\])?): ", re.MULTILINE)
 
 
 def reports_out_of_memory(output: str, raw_id: str) -> bool:
     """Whether LSF's report of a task, in the output that all tasks of its batch share, says TERM_MEMLIMIT."""
-    places = list(_REPORT.finditer(output))
-    ends = [*(place.start() for place in places), len(output)][1:]
-    return bool(raw_id) and any(
-        place[1] == raw_id and "TERM_MEMLIMIT:" in output[place.end() : end]
-        for place, end in zip(places, ends, strict=True)
-    )
+    blocks = _blocks(_REPORT, output)
+    return bool(raw_id) and any(found[1] == raw_id and "TERM_MEMLIMIT:" in block for found, block in blocks)

@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from longshore.batch.jobs import AccountRow, QueueRow, TaskId
+from longshore.batch.values import BINARY_UNITS, parse_duration, parse_number, parse_size
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.services.lsf.states import HELD, HOPELESS, final_state
 
@@ -25,7 +26,6 @@ TEXT_FIELDS: Final = ("jobid", "jobindex", "stat", "exit_code", "exit_reason", "
 DELIMITER: Final = "^"
 
 _Record: TypeAlias = Mapping[str, str]
-_MOST_DIGITS: Final = 18
 _ELEMENT: Final = re.compile(r"(?P<text>.*)\[(?P<index>\d{1,9})\]", re.DOTALL)
 
 
@@ -135,34 +135,24 @@ def account_rows(output: str, now: datetime) -> dict[TaskId, AccountRow]:
     return rows
 
 
-def parse_number(text: str) -> int | None:
-    """Parse a whole number; ``None`` for other text."""
-    text = text.strip()
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else None
-
-
 _SECONDS: Final = re.compile(r"(\d{1,12}(?:\.\d{1,9})?) ?(?:second|sec)\S*")
-_CLOCK: Final = re.compile(r"(\d{1,9}):(\d{2}):(\d{2})")
 
 
 def parse_seconds(text: str) -> float | None:
     """Parse ``16038 second(s)`` or ``00:00:01``; ``None`` for no such time."""
-    if found := _CLOCK.fullmatch(text.strip()):
-        hours, minutes, seconds = map(float, found.groups())
-        return (hours * 60 + minutes) * 60 + seconds
+    if (seconds := parse_duration(text)) is not None:
+        return seconds
     found = _SECONDS.match(text.strip())
     return float(found[1]) if found else None
 
 
-_POWERS: Final = {"K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
-_BYTES: Final = re.compile(r"(\d{1,15}(?:\.\d{1,9})?) ?([KMGTP])(?:B|bytes?)?", re.IGNORECASE)
+_UNITS: Final = {sign: size for sign, size in BINARY_UNITS.items() if sign}
+"""A number without a unit is in a unit that the cluster sets."""
 
 
 def parse_bytes(text: str) -> int | None:
     """Parse ``5.2 Gbytes`` or ``2.1G``; ``None`` for no amount."""
-    found = _BYTES.fullmatch(text.strip())
-    amount = round(float(found[1]) * 1024 ** _POWERS[found[2].upper()]) if found else None
-    return amount if amount is not None and amount < 2**63 else None
+    return parse_size(text, _UNITS)
 
 
 _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -176,10 +166,7 @@ def parse_moment(text: str, now: datetime) -> float | None:
     found = _MOMENT.fullmatch(text.strip())
     if found is None or found[1] not in _MONTHS:
         return None
-    month, day, hour, minute, second = (
-        _MONTHS.index(found[1]) + 1,
-        *(int(found[part] or 0) for part in range(2, 6)),
-    )
+    month, (day, hour, minute, second) = _MONTHS.index(found[1]) + 1, (int(found[part] or 0) for part in range(2, 6))
     for year in (int(found[6]),) if found[6] else (now.year, now.year - 1):
         try:
             moment = datetime(year, month, day, hour, minute, second)  # noqa: DTZ001

@@ -6,62 +6,42 @@ import re
 from typing import Final
 
 from longshore.batch.cluster_names import PartitionState
-from longshore.batch.dialect import SubmissionReply, SubmitOutcome
+from longshore.batch.dialect import SubmitOutcome, SubmitReplies
 from longshore.batch.jobs import ClusterFacts
-from longshore.services.lsf.parse_jobs import parse_bytes, parse_number
+from longshore.batch.values import parse_number, plain_lines
+from longshore.services.lsf.parse_jobs import parse_bytes
 from longshore.world.processes.shell import ProgramResult
 
-_SUBMITTED: Final = re.compile(r"Job <(\d{1,18})> is submitted")
-_OUTCOMES: Final = (
-    # Nothing more is known of what was sent.
-    (
-        SubmitOutcome.BROKEN,
-        re.compile("Failed in sending/receiving a message|Communication error|lost connection", re.IGNORECASE),
-    ),
-    (SubmitOutcome.UNSURE, re.compile("Communication time ?out|Internal library error", re.IGNORECASE)),
-    (
-        SubmitOutcome.UNREACHABLE,
-        re.compile(
-            "Cannot connect to LSF|LSF is down|LIM is down|daemon.* not respond|Cannot find master", re.IGNORECASE
+REPLIES: Final = SubmitReplies(
+    accepted=re.compile(r"Job <(\d{1,18})> is submitted.*"),
+    errors=(
+        # Nothing more is known of what was sent.
+        (SubmitOutcome.BROKEN, "Failed in sending/receiving a message|Communication error|lost connection"),
+        (SubmitOutcome.UNSURE, "Communication time ?out|Internal library error"),
+        (SubmitOutcome.UNREACHABLE, "Cannot connect to LSF|LSF is down|LIM is down|Cannot find master"),
+        (SubmitOutcome.UNREACHABLE, "daemon.* not respond"),
+        (SubmitOutcome.TOO_LARGE, "Job array (index|size)|MAX_JOB_ARRAY_SIZE"),
+        (
+            SubmitOutcome.THROTTLED,
+            (
+                "pending job (slot )?(threshold|limit)|reached its (pending )?job( slot)? limit|Too many jobs"
+                "|No job Id can be used now|enough per-(user|processor) job slots|try again later"
+                "|Queue has been closed|queue windows are closed"
+            ),
         ),
-    ),
-    (SubmitOutcome.TOO_LARGE, re.compile("Job array (index|size)|MAX_JOB_ARRAY_SIZE", re.IGNORECASE)),
-    (
-        SubmitOutcome.THROTTLED,
-        re.compile(
-            "pending job (slot )?(threshold|limit)|reached its (pending )?job( slot)? limit|Too many jobs"
-            "|No job Id can be used now|enough per-(user|processor) job slots|try again later"
-            "|Queue has been closed|queue windows are closed",
-            re.IGNORECASE,
-        ),
-    ),
-    (
-        SubmitOutcome.HOPELESS,
-        re.compile(
-            "No such (queue|user|host|project|application|job group|service class)|User cannot use the queue"
-            "|Bad (queue|resource requirement|host|argument|time|CPU limit|job name)|Unknown (user|resource)"
-            "|Too many processors requested|exceed queue's hard limit|User permission denied|Illegal option"
-            "|is not used by the queue|does not accept|Root job submission is disabled|syntax error"
-            "|Dependency condition invalid",
-            re.IGNORECASE,
+        (
+            SubmitOutcome.HOPELESS,
+            (
+                "No such (queue|user|host|project|application|job group|service class)|User cannot use the queue"
+                "|Bad (queue|resource requirement|host|argument|time|CPU limit|job name)|Unknown (user|resource)"
+                "|Too many processors requested|exceed queue's hard limit|User permission denied|Illegal option"
+                "|is not used by the queue|does not accept|Root job submission is disabled|syntax error"
+                "|Dependency condition invalid"
+            ),
         ),
     ),
 )
-"""Meaning of a message of bsub; the first that fits counts."""
-
-
-def read_submit_reply(answer: ProgramResult) -> SubmissionReply:
-    """Return the meaning of an answer of bsub: the id may stand among lines of other programs."""
-    text = f"{answer.out}\n{answer.err}"
-    if found := _SUBMITTED.search(text):
-        return SubmissionReply(SubmitOutcome.ACCEPTED, int(found[1]))
-    if answer.ok or answer.status is None:
-        return SubmissionReply(SubmitOutcome.UNSURE)
-    for outcome, pattern in _OUTCOMES:
-        if pattern.search(text):
-            return SubmissionReply(outcome)
-    return SubmissionReply(SubmitOutcome.REFUSED)
-
+"""What bsub answers."""
 
 _NO_JOBS: Final = re.compile(r"No (unfinished |matching |finished )?jobs? found|Job <[^<>]*> is not found")
 _KILLED: Final = re.compile(
@@ -71,13 +51,18 @@ _KILLED: Final = re.compile(
 
 def is_answer_of_jobs(answer: ProgramResult) -> bool:
     """Whether bjobs answered, whatever its exit status says: it fails where it knows no job."""
-    lines = [line for line in answer.err.splitlines() if line.strip()]
+    lines = plain_lines(answer.err)
     return answer.status is not None and bool(lines or answer.out.strip()) and all(map(_NO_JOBS.search, lines))
+
+
+def knows_no_job(text: str) -> bool:
+    """Whether bhist or bacct says that it has no such job."""
+    return bool(_NO_JOBS.search(text))
 
 
 def is_answer_of_kill(answer: ProgramResult) -> bool:
     """Whether bkill or bresume did all it was to do: a job that is over needs nothing more."""
-    lines = [line for line in (answer.err + "\n" + answer.out).splitlines() if line.strip()]
+    lines = plain_lines(answer.err, answer.out)
     return answer.status is not None and bool(lines) and all(map(_KILLED.search, lines))
 
 

@@ -13,7 +13,7 @@ from longshore.contract.context import Context, PingReport, Problem
 from longshore.contract.service import ServiceTraits
 from longshore.plan.ignored_requests import ignored_requests
 from longshore.services.lsf.dialect import LsfDialect
-from longshore.services.lsf.options import SERVICE, UNITS, one_of
+from longshore.services.lsf.options import SERVICE, memory_unit
 from longshore.services.lsf.replies import parse_unit
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ class LsfService(BatchService):
 
     name: ClassVar[str] = SERVICE
     traits: ClassVar[ServiceTraits] = ServiceTraits(
-        raw_option_keys=("directives", "bsub"), required_variables=LsfDialect.required_variables
+        raw_option_keys=("directives", "bsub"), required_variables=LsfDialect.variables.required
     )
 
     def dialect(self, own: Mapping[str, Any]) -> LsfDialect:
@@ -47,7 +47,7 @@ class LsfService(BatchService):
         settings = ctx.settings.get("executor", {})
         client = self.client(settings)
         unit = parse_unit(client.ask(client.dialect.query_call("badmin", "showconf", "mbd")).out)
-        assumed = one_of(own_map(self.name, settings), "memoryUnit", ("MB", *UNITS))
+        assumed = memory_unit(own_map(self.name, settings))
         errors = [] if report.ok else [report.message]
         if unit and unit != assumed:
             errors.append(

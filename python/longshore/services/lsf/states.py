@@ -10,15 +10,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from longshore.batch.jobs import QueuePhase, StateTable
+from longshore.batch.jobs import StateTable
 from longshore.model.run.states import Cause
 
 HELD: Final = "PSUSP: suspended while pending"
 """Why a held job waits."""
-
-_WAITING: Final = ("PEND", "PROV", "PSUSP", "USUSP", "SSUSP", "WAIT")
-# The host of UNKWN does not answer: the job may still run there.
-_RUNNING: Final = ("RUN", "UNKWN")
 
 REASONS: Final[Mapping[str, Cause]] = MappingProxyType(
     {
@@ -55,13 +51,9 @@ The reasons are those of ``bjobs -p``. They are reasons for all hosts: one that 
 """
 
 STATES: Final = StateTable(
-    phases=MappingProxyType(
-        {
-            **dict.fromkeys(_WAITING, QueuePhase.WAITING),
-            **dict.fromkeys(_RUNNING, QueuePhase.RUNNING),
-            **dict.fromkeys(("DONE", "EXIT", "ZOMBI", *REASONS), QueuePhase.OVER),
-        }
-    ),
+    waiting=("PEND", "PROV", "PSUSP", "USUSP", "SSUSP", "WAIT"),
+    # The host of UNKWN does not answer: the job may still run there.
+    running=("RUN", "UNKWN"),
     # ZOMBI was killed while its host did not answer, and nothing more is known of it.
     causes=MappingProxyType({"DONE": None, "EXIT": Cause.EXIT, "ZOMBI": Cause.LOST, **REASONS}),
     ordinary=frozenset({"DONE", "EXIT"}),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
+from longshore.batch.settings import own_map
 from longshore.contract.context import Context, Problem
 from longshore.model.workflow.job import Job
-from longshore.services.sge.options import SERVICE, SgeMap, sge_map
+from longshore.services.sge.options import SERVICE, SgeMap
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
@@ -20,7 +21,7 @@ _NAMES: Final = {"requestCpus": "parallelEnvironment", "requestMemory": "mem_res
 
 def check_jobs(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
     """Find jobs for another cluster, and note amounts that Grid Engine is not told of."""
-    site_map = sge_map(ctx.site.settings)
+    site_map = own_map(SERVICE, ctx.site.settings)
     checked_settings: set[int] = set()
     for job in workflow:
         if id(job.settings) in checked_settings:
@@ -59,7 +60,7 @@ def _unsaid_amounts(job: Job, own: SgeMap) -> Iterator[Problem]:
 
 def find_unknown_names(settings: Mapping[str, object], known: Mapping[str, frozenset[str] | None]) -> Iterator[str]:
     """Find names in a site's settings that the cluster does not have; `known` is ``None`` where it did not answer."""
-    own = sge_map(settings)
+    own = own_map(SERVICE, settings)
     named = [(own.get(f"{amount}_resource"), "resource") for amount in ("cpu", "mem", "tmp")]
     named += [(own.get("parallelEnvironment"), "parallel environment")]
     for name, kind in named:

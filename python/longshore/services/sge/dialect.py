@@ -13,32 +13,28 @@ from longshore.batch.cluster_names import PartitionState
 from longshore.batch.dialect import (
     SHORT_S,
     SUBMIT_S,
-    BatchScripts,
     DependencyDialect,
-    EngineJobSpec,
     ProgramCall,
     Programs,
+    ProgramVariables,
     Question,
-    SubmissionReply,
+    SubmitReplies,
+    calls_with,
 )
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
 from longshore.batch.records import BatchRecord
-from longshore.contract.batch import Batch
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.batch.scripts.job_spec import JobSpec
+from longshore.contract.batch import Urgency
+from longshore.contract.context import Unreachable
 from longshore.model.values import YamlValue
 from longshore.model.workflow.allocation import Allocation
 from longshore.services.sge import parse, parse_cluster
-from longshore.services.sge.options import check_names, check_site_map
-from longshore.services.sge.script import SgeScriptWriter, allocation, engine_script
+from longshore.services.sge.allocation import allocation
+from longshore.services.sge.directives import directives, plain_name, slack_s
+from longshore.services.sge.options import JOB_NAMES, SITE_NAMES, check_site_map, read_priority
 from longshore.services.sge.states import HELD, PENDING, STATES
 from longshore.world.processes.shell import ProgramResult
 
-_VARIABLES: Final = {"root": ("SGE_ROOT",), "cell": ("SGE_CELL",), "cluster": ("SGE_CLUSTER", "SGE_CLUSTER_NAME")}
-"""Variables that the keys of a site's map stand for."""
-_KEPT: Final = frozenset(name for names in _VARIABLES.values() for name in names) | {
-    "SGE_QMASTER_PORT", "SGE_EXECD_PORT", "SGE_ARCH",
-}  # fmt: skip
-"""Variables by which the programs find their cluster."""
 _OF_A_JOB: Final = frozenset(
     (
         "ARC", "ENVIRONMENT", "JOB_ID", "JOB_NAME", "JOB_SCRIPT", "NHOSTS", "NQUEUES", "NSLOTS", "PE", "PE_HOSTFILE",
@@ -46,8 +42,6 @@ _OF_A_JOB: Final = frozenset(
     )
 )  # fmt: skip
 """Variables of an enclosing job without the usual beginning."""
-_IDS_PER_CALL: Final = 400
-"""Ids on one command line: few enough for limits of the kernel or of a site's wrapper."""
 _SINGLE_CALLS: Final = 2
 """Jobs that accounting is asked for one by one: each call reads the whole file."""
 _ALL_AT_ONCE: Final = r"""{ "$1" -j '*'; } | awk -v ids="$2" '
@@ -66,7 +60,20 @@ class SgeDialect(DependencyDialect):
     title: ClassVar[str] = "Grid Engine"
     programs: ClassVar[Programs] = Programs(submit="qsub", queue="qstat", accounting="qacct", cancel="qdel")
     states: ClassVar[StateTable] = STATES
-    required_variables: ClassVar[frozenset[str]] = _KEPT | {"PATH"}
+    submit_replies: ClassVar[SubmitReplies] = parse.REPLIES
+    variables: ClassVar[ProgramVariables] = ProgramVariables(
+        cluster={"root": ("SGE_ROOT",), "cell": ("SGE_CELL",), "cluster": ("SGE_CLUSTER", "SGE_CLUSTER_NAME")},
+        kept=frozenset({"SGE_QMASTER_PORT", "SGE_EXECD_PORT", "SGE_ARCH"}),
+        # Functions of bash would be broken lines in the environment of a job.
+        dropped=re.compile(r"SGE_.*|.*[^A-Za-z0-9_].*|[0-9].*", re.DOTALL),
+    )
+    key_names: ClassVar[frozenset[str]] = frozenset((*SITE_NAMES, *JOB_NAMES))
+    engine_keys: ClassVar[frozenset[str]] = frozenset({"mem_resource", "memoryPer", "default_prio", "hard", "soft"})
+    directive: ClassVar[str] = "#$"
+    # Statuses 99 and 100 start a job again, and put it into the error state (sge_diagnostics(1)). Grid Engine kills the
+    # process group of a script, and a job has one of its own.
+    wrapper_options: ClassVar[str] = "-g -x '99 100'"
+    task_index: ClassVar[str] = '"$SGE_TASK_ID"'
     release_hint: ClassVar[str] = (
         "qrls ID lets held jobs go; qmod -cj ID clears an error state, which qstat -j ID explains"
     )
@@ -77,22 +84,8 @@ class SgeDialect(DependencyDialect):
 
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
         """Return the variables without those of an enclosing job, and with those of the site's map."""
-        is_job = "SGE_TASK_ID" in inherited
-        found = {
-            name: value
-            for name, value in inherited.items()
-            if name in _KEPT or not (name.startswith("SGE_") or (is_job and name in _OF_A_JOB))
-            # Functions of bash would be broken lines in the environment of a job.
-            if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)
-        }
-        for key, names in _VARIABLES.items():
-            if self.settings.get(key):
-                found |= dict.fromkeys(names, str(self.settings[key]))
-        return found
-
-    def cluster_key(self, environment: Mapping[str, str]) -> str:
-        """Return what the programs find their cluster by."""
-        return "\0".join(environment.get(name, "") for name in sorted(_KEPT))
+        others = _OF_A_JOB if "SGE_TASK_ID" in inherited else frozenset[str]()
+        return super().environment({name: value for name, value in inherited.items() if name not in others})
 
     def query_call(self, program: str, *words: str) -> ProgramCall:
         """Return a call of a program in the site's folder of them."""
@@ -117,33 +110,29 @@ class SgeDialect(DependencyDialect):
 
     def check_site(self, own: Mapping[str, YamlValue]) -> None:
         """Raise `ConfigError` for an invalid setting of the site, or a missing one."""
+        self.check_job(own)
         check_site_map(own)
 
-    def check_job(self, own: Mapping[str, YamlValue]) -> None:
-        """Raise `ConfigError` for an invalid setting of jobs."""
-        check_names(own)
+    def directives(self, job: JobSpec) -> Iterator[str]:
+        """Return the options of qsub."""
+        return directives(job)
 
-    def allocations(self, batch: Batch, settings: Mapping[str, object]) -> tuple[Allocation, ...]:
-        """Return what a batch's jobs ask for, raw lines included."""
-        return (allocation(batch, settings),)
+    def allocations(self, job: JobSpec) -> tuple[Allocation, ...]:
+        """Return what jobs ask for, raw lines included."""
+        return (allocation(job),)
 
-    def scripts(
-        self, run: RunPaths, settings: Mapping[str, object], template: str, facts: ClusterFacts | None
-    ) -> BatchScripts:
-        """Return the writer of a run's scripts."""
-        return SgeScriptWriter(run, settings, template, facts)
+    def plain_name(self, name: str) -> str:
+        """Return a name that Grid Engine accepts."""
+        return plain_name(name)
 
-    def engine_script(self, spec: EngineJobSpec, run: RunPaths, settings: Mapping[str, object], template: str) -> str:
-        """Render the script of the engine's job."""
-        return engine_script(spec, run, settings, template)
+    def priority(self, own: Mapping[str, YamlValue], urgency: Urgency, facts: ClusterFacts | None) -> int | None:
+        """Return the priority for an urgency; ``None`` without ``use_priority``, or where one is given to all jobs."""
+        is_used = own.get("use_priority") and own.get("priority") is None
+        return read_priority(own, slack_s(urgency)) if is_used else None
 
     def submit_call(self, script: str, options: Sequence[str]) -> ProgramCall:
         """Return a call of qsub, which reads the script from its input."""
         return ProgramCall((self._program("qsub"), "-terse", *options), stdin=script, timeout_s=SUBMIT_S)
-
-    def submit_reply(self, answer: ProgramResult) -> SubmissionReply:
-        """Return the meaning of qsub's answer."""
-        return parse.read_submit_reply(answer)
 
     # ------------------------------------------------------------------------------------------------------ watch
 
@@ -214,7 +203,7 @@ class SgeDialect(DependencyDialect):
 
     def cancel_calls(self, tasks: Iterable[TaskId], *, waiting_only: bool = False) -> Iterator[ProgramCall]:
         """Return calls of qdel, which cannot tell waiting tasks from others."""
-        yield from self._calls("qdel", [self.task_name(task) for task in tasks])
+        return calls_with((self._program("qdel"),), map(self.task_name, tasks))
 
     def cancel_named_call(self, name: str, user: str) -> ProgramCall:
         """Return the call of qdel for all jobs of a name."""
@@ -227,10 +216,6 @@ class SgeDialect(DependencyDialect):
             by_priority.setdefault(priority, []).append(str(job))
         for priority, jobs in by_priority.items():
             yield ProgramCall((self._program("qalter"), "-p", str(priority), *jobs))
-
-    def _calls(self, program: str, names: Sequence[str]) -> Iterator[ProgramCall]:
-        for start in range(0, len(names), _IDS_PER_CALL):
-            yield ProgramCall((self._program(program), *names[start : start + _IDS_PER_CALL]))
 
     # ----------------------------------------------------------------------------------------------- dependencies
 
@@ -260,4 +245,4 @@ class SgeDialect(DependencyDialect):
 
     def release_calls(self, jobs: Iterable[int]) -> Iterator[ProgramCall]:
         """Return calls of qrls."""
-        yield from self._calls("qrls", [str(job) for job in jobs])
+        return calls_with((self._program("qrls"),), jobs)

@@ -5,28 +5,24 @@ from __future__ import annotations
 import math
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, TypeAlias, cast
+from collections.abc import Iterator, Mapping
+from typing import Final, TypeAlias
 
-from longshore.contract.batch import Batch
+from longshore.batch.scripts.job_spec import JobSpec
+from longshore.batch.scripts.lines import fit_line, to_list
+from longshore.batch.settings import one_of
 from longshore.errors import ConfigError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.model.values import YamlValue
 from longshore.model.workflow.request import MIB, Request
 
 SERVICE: Final = "sge"
-SITE_NAMES: Final = (
-    "bin", "cell", "cluster", "engineAs", "engineJob", "fence", "gather", "maxpendtime", "mode", "n_max_queued_jobs",
-    "onSubmitError", "pollCeiling", "pollInterval", "repo_key", "root", "use_priority",
-)  # fmt: skip
-"""Names that configure access to the cluster and what is done about all jobs."""
+SITE_NAMES: Final = ("bin", "cell", "cluster", "root", "use_priority")
+"""Names that configure access to the cluster and what is done about all jobs, beside those of the kit."""
 JOB_NAMES: Final = (
     "cpu_resource", "default_prio", "hard", "mem_resource", "memoryPer", "parallelEnvironment", "priority", "soft",
     "tmp_resource",
 )  # fmt: skip
 """Names that change the options of a job."""
-PASSED_KEYS: Final = ("container", "directives")
-"""Configuration keys beside the service's own map that are passed on with it."""
 LOWEST_PRIORITY: Final = -1023
 HIGHEST_PRIORITY: Final = 1024
 """Priorities above 0 are for operators (qsub(1): -p)."""
@@ -38,34 +34,16 @@ _MEMORY_RESOURCES: Final = frozenset(
 """Resources of every Grid Engine whose plain numbers are bytes (complex(5))."""
 _SELECTING: Final = frozenset({"-l", "-q", "-masterq", "-pe", "-ar", "-ckpt", "-P"})
 """Options that ``hard`` and ``soft`` may have; each takes a value."""
-_UNFIT: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f#]")
-"""Characters that end a line of options, or begin a comment in it."""
+_COMMENT: Final = "#"
+"""Sign that begins a comment in a line of options."""
 _MAIL: Final = {"always": "bea", "complete": "e", "error": "a", "never": "n"}
 
 SgeMap: TypeAlias = Mapping[str, YamlValue]
 """The service's own map, ``sge:``, of a site or of jobs."""
 
 
-def sge_map(settings: Mapping[str, object]) -> SgeMap:
-    """Return the service's own map in the settings of a site or of an executor."""
-    return cast("SgeMap", settings.get(SERVICE) or {})
-
-
-def check_names(settings: SgeMap) -> None:
-    """Raise `ConfigError` for an unknown name."""
-    for name in settings:
-        if name not in (*SITE_NAMES, *JOB_NAMES, *PASSED_KEYS):
-            known = sorted((*SITE_NAMES, *JOB_NAMES))
-            raise ConfigError(
-                f"'{SERVICE}' has no key '{name}'",
-                hint=did_you_mean(name, known, likeness=NAME_LIKENESS)
-                or f"There are {', '.join(known)}; other options of qsub go under 'directives'.",
-            )
-
-
 def check_site_map(own: SgeMap) -> None:
-    """Raise `ConfigError` for an invalid or missing setting of the site."""
-    check_names(own)
+    """Raise `ConfigError` for an invalid or missing setting of the site, unknown keys aside."""
     for name, what in (("bin", "where qsub is"), ("root", "the value of $SGE_ROOT")):
         if not own.get(name):
             raise ConfigError(
@@ -75,29 +53,18 @@ def check_site_map(own: SgeMap) -> None:
     read_priority(own)
 
 
-def options(
-    batch: Batch,
-    own: SgeMap,
-    *,
-    defaults: Mapping[str, str],
-    byte_resources: Iterable[str] = (),
-    slack_s: float | None = None,
-) -> Iterator[str]:
-    """Return the lines of options of a batch's jobs, without ``#$``; those of ``soft`` are last.
+def options(job: JobSpec, slack_s: float | None = None) -> Iterator[str]:
+    """Return the lines of options of jobs, without ``#$``; those of ``soft`` are last.
 
-    `own` is the service's own map, merged from site and jobs. `defaults` has the site's ``project`` and ``queue``.
-    `byte_resources` are the cluster's resources that are amounts of memory. `slack_s` is the time until the latest
-    start of the jobs.
-
-    Raises `ConfigError` when a setting is invalid.
+    `slack_s` is the time until the latest start of the jobs. Raises `ConfigError` when a setting is invalid.
     """
-    request, attributes = batch.request, batch.attributes
+    request, attributes, own = job.batch.request, job.batch.attributes, job.own
     number = read_priority(own, slack_s)
     if number:
         yield f"-p {number}"
-    if queue := attributes.get("queue") or defaults.get("queue"):
+    if queue := attributes.get("queue") or job.defaults.queue:
         yield f"-q {_word('queue', queue)}"
-    if project := attributes.get("accountingGroup") or defaults.get("project"):
+    if project := attributes.get("accountingGroup") or job.defaults.account:
         yield f"-P {_word('accountingGroup', project)}"
     if mail_to := attributes.get("mailTo"):
         when = str(attributes.get("whenToMail") or "error")
@@ -107,10 +74,11 @@ def options(
     slots = request.cpus if environment and request.cpus > 1 else 1
     if slots > 1:
         yield f"-pe {_word('sge.parallelEnvironment', environment)} {slots}"
-    resources = (*_amounts(request, own, slots, {*byte_resources, *_MEMORY_RESOURCES}), *_resources(request))
+    byte_resources = {*_MEMORY_RESOURCES, *(job.facts.byte_resources if job.facts else ())}
+    resources = (*_amounts(request, own, slots, byte_resources), *_resources(request))
     yield from (f"-l {name}={value}" for name, value in resources)
     yield from _selection("hard", own)
-    yield from raw_options(own.get("directives"))
+    yield from (fit_line("directives", line, reserved=_COMMENT) for line in job.raw)
     yield from _selection("soft", own)
 
 
@@ -138,13 +106,7 @@ def _resources(request: Request) -> Iterator[tuple[str, str]]:
 
 def memory_per(own: SgeMap) -> str:
     """Return what the amount of ``mem_resource`` is for: a ``slot``, or the ``job``; raises `ConfigError`."""
-    value = own.get("memoryPer") or "slot"
-    if value not in ("slot", "job"):
-        raise ConfigError(
-            f"'{SERVICE}.memoryPer' must be 'slot' or 'job', not '{value}'",
-            hint="qconf -sc says YES under 'consumable' for an amount per slot, and JOB for one per job.",
-        )
-    return str(value)
+    return one_of(SERVICE, own, "memoryPer", ("slot", "job"))
 
 
 def read_priority(own: SgeMap, slack_s: float | None = None) -> int:
@@ -174,7 +136,7 @@ def _priority(name: str, value: YamlValue) -> int:
 
 def _selection(name: str, own: SgeMap) -> Iterator[str]:
     """Return the line behind ``-hard`` or ``-soft``; raises `ConfigError` for options that select nothing."""
-    lines = _to_list(own.get(name))
+    lines = to_list(own.get(name))
     try:
         words = [word for line in lines for word in shlex.split(line)]
     except ValueError as error:
@@ -193,29 +155,11 @@ def _selection(name: str, own: SgeMap) -> Iterator[str]:
         yield f"-{name} {' '.join(_word(f'{SERVICE}.{name}', word) for word in words)}"
 
 
-def raw_options(source: object) -> tuple[str, ...]:
-    """Collect raw options, as written: with or without ``#$`` in front."""
-    lines = (line.strip() for text in _to_list(source) for line in text.splitlines())
-    return tuple(_fit("directives", plain) for line in lines if (plain := line.removeprefix("#$").strip()))
-
-
 def _word(name: str, value: object) -> str:
     """Return a value as one word of a line of options."""
-    text = _fit(name, str(value))
+    text = fit_line(name, str(value), reserved=_COMMENT)
     if re.fullmatch(r"[\w@%+=:,./&|*!?;()\[\]<>$-]+", text, re.ASCII):
         return text
     if '"' in text and "'" in text:
         raise ConfigError(f"'{name}' cannot be {text!r}: qsub has no way to write both kinds of quotes")
     return f"'{text}'" if '"' in text else f'"{text}"'
-
-
-def _fit(name: str, value: str) -> str:
-    if found := _UNFIT.search(value):
-        raise ConfigError(f"'{name}' cannot be {value!r}: a line of a batch script has no room for {found[0]!r}")
-    return value
-
-
-def _to_list(value: object) -> list[str]:
-    if value is None:
-        return []
-    return [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]

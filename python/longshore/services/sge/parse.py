@@ -5,72 +5,59 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator, Mapping
-from datetime import datetime
 from typing import Final
 
 import msgspec
 
-from longshore.batch.dialect import SubmissionReply, SubmitOutcome
+from longshore.batch.dialect import SubmitOutcome, SubmitReplies
 from longshore.batch.jobs import AccountRow, QueueRow, TaskId
+from longshore.batch.values import (
+    BINARY_UNITS,
+    parse_duration,
+    parse_number,
+    parse_size,
+    parse_spans,
+    parse_time,
+    plain_lines,
+    seconds_between,
+)
 from longshore.services.sge import states
 from longshore.world.processes.shell import ProgramResult
 
-_MOST_TASKS: Final = 4_000_000
-"""Tasks of an array beyond which a row is no row of Grid Engine's."""
-_TERSE: Final = re.compile(r"(\d{1,18})(?:\.\d{1,18}-\d{1,18}:\d{1,18})?")
-_UNREACHABLE: Final = re.compile(
-    r"unable to (contact|send message to) qmaster|Connection refused|cell directory|SGE_ROOT|can't resolve"
-    r"|commlib error|not installed|No such file or directory|not found",
-    re.IGNORECASE,
+REPLIES: Final = SubmitReplies(
+    accepted=re.compile(r"(\d{1,18})(?:\.\d{1,18}-\d{1,18}:\d{1,18})?"),
+    errors=(
+        (SubmitOutcome.TOO_LARGE, r"only \d+ jobs? (is|are) allowed|more than \d+ tasks|job limit|too many jobs"),
+        (
+            SubmitOutcome.HOPELESS,
+            (
+                r"unknown resource|no suitable queue|unknown queue|does not exist|not a valid object name"
+                r"|not allowed in objectname|invalid (option|priority|argument)|ERROR!|attribute \"[^\"]*\" is not"
+                r"|is not (requestable|allowed)|access|is not a requestable|no permission|not (an )?operator|malformed"
+                r"|no script|wrong number|Unknown option"
+            ),
+        ),
+        (SubmitOutcome.UNSURE, r"timed? ?out|reading answer|receive|broken pipe|connection reset"),
+        (
+            SubmitOutcome.UNREACHABLE,
+            (
+                r"unable to (contact|send message to) qmaster|Connection refused|cell directory|SGE_ROOT|can't resolve"
+                r"|commlib error|not installed|No such file or directory|not found"
+            ),
+        ),
+        (
+            SubmitOutcome.THROTTLED,
+            r"try again|temporar|too busy|overload|disk (is )?full|no space left|lock(ed)? timeout",
+        ),
+    ),
 )
-_UNSURE: Final = re.compile(r"timed? ?out|reading answer|receive|broken pipe|connection reset", re.IGNORECASE)
-_TOO_LARGE: Final = re.compile(
-    r"only \d+ jobs? (is|are) allowed|more than \d+ tasks|job limit|too many jobs", re.IGNORECASE
-)
-_THROTTLED: Final = re.compile(
-    r"try again|temporar|too busy|overload|disk (is )?full|no space left|lock(ed)? timeout", re.IGNORECASE
-)
-_HOPELESS: Final = re.compile(
-    r"unknown resource|no suitable queue|unknown queue|does not exist|not a valid object name|not allowed in objectname"
-    r"|invalid (option|priority|argument)|ERROR!|attribute \"[^\"]*\" is not|is not (requestable|allowed)|access"
-    r"|is not a requestable|no permission|not (an )?operator|malformed|no script|wrong number|Unknown option",
-    re.IGNORECASE,
-)
-
-
-def read_submit_reply(answer: ProgramResult) -> SubmissionReply:
-    """Return the meaning of an answer of ``qsub -terse``."""
-    if answer.ok:
-        # Warnings of site scripts may surround the id.
-        found = [match for line in answer.out.splitlines() if (match := _TERSE.fullmatch(line.strip()))]
-        return (
-            SubmissionReply(SubmitOutcome.ACCEPTED, int(found[-1][1]))
-            if found
-            else SubmissionReply(SubmitOutcome.UNSURE)
-        )
-    if answer.status is None:
-        return SubmissionReply(SubmitOutcome.UNSURE)
-    return SubmissionReply(classify_submit_error(answer.err or answer.out))
-
-
-def classify_submit_error(message: str) -> SubmitOutcome:
-    """Classify the error message of a ``qsub`` that returned no id."""
-    if _TOO_LARGE.search(message):
-        return SubmitOutcome.TOO_LARGE
-    if _HOPELESS.search(message):
-        return SubmitOutcome.HOPELESS
-    if _UNSURE.search(message):
-        return SubmitOutcome.UNSURE
-    if _UNREACHABLE.search(message):
-        return SubmitOutcome.UNREACHABLE
-    return SubmitOutcome.THROTTLED if _THROTTLED.search(message) else SubmitOutcome.REFUSED
+"""What qsub -terse answers."""
 
 
 # ---------------------------------------------------------------------------------------------------------------- qstat
 
 _JOB: Final = re.compile(r"<job_list\b[^>]*>(.*?)</job_list>", re.DOTALL)
 _FIELD: Final = re.compile(r"<(\w+)[^>]*>([^<]*)</\1>")
-_SPAN: Final = re.compile(r"(\d{1,9})(?:-(\d{1,9})(?::(\d{1,9}))?)?")
 
 
 def read_queue_answer(answer: ProgramResult) -> ProgramResult:
@@ -85,30 +72,20 @@ def queue_rows(text: str) -> Iterator[QueueRow]:
     # No XML parser: the name of one job with a stray character would make all others unreadable.
     for found in _JOB.finditer(text):
         fields = {name: html.unescape(value.strip()) for name, value in _FIELD.findall(found[1])}
-        number, state = fields.get("JB_job_number", ""), states.queue_state(fields.get("state", ""))
-        if not is_number(number):
+        number, state = parse_number(fields.get("JB_job_number", "")), states.queue_state(fields.get("state", ""))
+        if number is None:
             continue
-        for index in _task_indices(fields.get("tasks", "")):
-            task = TaskId(int(number), index)
+        tasks = fields.get("tasks", "")
+        for index in (place - 1 for place in parse_spans(tasks) if place) if tasks else (None,):
             yield QueueRow(
-                id=task,
-                raw_id=number,
+                id=TaskId(number, index),
+                raw_id=str(number),
                 state=state,
                 reason=states.REASONS.get(state, ""),
-                started_at=parse_time(fields.get("JAT_start_time", "")),
+                started_at=local_time(fields.get("JAT_start_time", "")),
                 node=fields.get("queue_name", "").partition("@")[2],
                 name=fields.get("JB_name", ""),
             )
-
-
-def _task_indices(text: str) -> Iterator[int | None]:
-    """Expand ``3``, ``5,6`` or ``3-9:2`` to indices from 0; ``None`` for a job that is no array."""
-    if not text:
-        yield None
-    for span in text.split(","):
-        if (found := _SPAN.fullmatch(span.strip())) and int(found[2] or 0) <= _MOST_TASKS:
-            first, last, step = int(found[1]), int(found[2] or found[1]), int(found[3] or 1)
-            yield from (each - 1 for each in range(first, last + 1, step or 1) if each > 0)
 
 
 def shown_row(task: TaskId, output: str) -> AccountRow | None:
@@ -148,7 +125,7 @@ def read_accounting_answer(answer: ProgramResult) -> ProgramResult:
     """Return an answer of qacct with the status that its errors mean: that there is no record is an answer."""
     if answer.status is None:
         return answer
-    has_answered = all(map(_NO_RECORD.fullmatch, _plain_lines(answer.err)))
+    has_answered = all(map(_NO_RECORD.fullmatch, plain_lines(answer.err)))
     return msgspec.structs.replace(answer, status=0 if has_answered else answer.status or 1)
 
 
@@ -157,10 +134,10 @@ def gathered_rows(text: str) -> dict[TaskId, AccountRow]:
     rows: dict[TaskId, AccountRow] = {}
     for block in re.split(r"^=+\s*$", text, flags=re.MULTILINE):
         fields = {name.strip(): value.strip() for name, _, value in lines_at(block, " ")}
-        number, task = fields.get("jobnumber", ""), fields.get("taskid", "")
-        if is_number(number):
-            index = int(task) - 1 if is_number(task) and 0 < int(task) <= _MOST_TASKS else None
-            rows[TaskId(int(number), index)] = _account_row(TaskId(int(number), index), fields)
+        if (number := parse_number(fields.get("jobnumber", ""))) is not None:
+            place = parse_number(fields.get("taskid", ""))
+            task = TaskId(number, place - 1 if place else None)
+            rows[task] = _account_row(task, fields)
     return rows
 
 
@@ -168,7 +145,7 @@ def _account_row(task: TaskId, fields: Mapping[str, str]) -> AccountRow:
     failed = _FAILED.match(fields.get("failed", ""))
     code = int(failed[1]) if failed else 0
     status = int(_leading_number(fields.get("exit_status", "")))
-    submitted, started = parse_time(fields.get("qsub_time", "")), parse_time(fields.get("start_time", ""))
+    submitted, started, ended = (local_time(fields.get(f"{name}_time", "")) for name in ("qsub", "start", "end"))
     return AccountRow(
         id=task,
         raw_id=str(task.job),
@@ -177,12 +154,12 @@ def _account_row(task: TaskId, fields: Mapping[str, str]) -> AccountRow:
         exit=status if status <= 128 else 0,
         signal=status - 128 if 128 < status < 193 else 0,
         started_at=started,
-        ended_at=parse_time(fields.get("end_time", "")),
+        ended_at=ended,
         run_s=_leading_number(fields.get("ru_wallclock", "")),
         cpu_s=_leading_number(fields.get("cpu", "")),
         peak_memory_b=parse_bytes(fields.get("maxvmem", "")) or None,
         node=fields.get("hostname", ""),
-        queue_s=None if submitted is None or started is None or started < submitted else started - submitted,
+        queue_s=seconds_between(submitted, started),
         gathered={name: fields[name] for name in _STORED if fields.get(name)},
     )
 
@@ -229,65 +206,39 @@ _DELETED: Final = re.compile(
 
 def read_cancel_answer(answer: ProgramResult) -> ProgramResult:
     """Return an answer of qdel, as a success where all that failed is that a job is gone already."""
-    lines = [*_plain_lines(answer.out), *_plain_lines(answer.err)]
+    lines = plain_lines(answer.out, answer.err)
     has_cancelled = answer.status is not None and bool(lines) and all(map(_DELETED.fullmatch, lines))
     return msgspec.structs.replace(answer, status=0) if has_cancelled else answer
 
 
 # --------------------------------------------------------------------------------------------------------------- values
 
-_BYTE_POWERS: Final = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
-_AMOUNT: Final = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([KMGTkmgt]?)B?")
-_MOST_BYTES: Final = 2**63 - 1
+_UNITS: Final = {**BINARY_UNITS, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
+"""Small letters mean powers of 1000 (sge_types(1))."""
 
 
 def parse_bytes(text: str) -> int:
-    """Parse ``432.918MB``, ``200M`` or ``1.5G``; 0 for no amount. Small letters mean powers of 1000 (sge_types(1))."""
-    found = _AMOUNT.fullmatch(text.strip())
-    if not found:
-        return 0
-    unit = found[2]
-    power = 1024 ** "KMGT".index(unit) * 1024 if unit and unit in "KMGT" else _BYTE_POWERS[unit]
-    return min(round(float(found[1]) * power), _MOST_BYTES)
+    """Parse ``432.918MB``, ``200M`` or ``1.5G``; 0 for no amount."""
+    return parse_size(text, _UNITS) or 0
 
 
 def parse_seconds(text: str) -> float:
     """Parse ``3600`` or ``1:00:00``; infinity for no limit."""
-    parts = text.split(":")
-    if not 1 <= len(parts) <= 3 or not all(map(is_number, parts)):
-        return float("inf")
-    return float(sum(int(part) * 60**place for place, part in enumerate(reversed(parts))))
+    seconds = parse_duration(text) if ":" in text else parse_number(text)
+    return float("inf") if seconds is None else float(seconds)
 
 
-_TIMES: Final = ("%a %b %d %H:%M:%S %Y", "%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S.%f", "%Y-%m-%dT%H:%M:%S")
-
-
-def parse_time(text: str) -> float | None:
-    """Parse local time, in the form of qstat or of a version of qacct, to seconds since the epoch; ``None`` if none."""
-    for form in _TIMES:
-        try:
-            return datetime.strptime(text.strip(), form).timestamp()  # noqa: DTZ007
-        except (ValueError, OverflowError, OSError):
-            continue
-    return None
+def local_time(text: str) -> float | None:
+    """Parse local time, in the form of qstat or of a version of qacct."""
+    return parse_time(text, "%a %b %d %H:%M:%S %Y", "%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M:%S.%f")
 
 
 _NUMBER: Final = re.compile(r"\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)")
-_MOST_DIGITS: Final = 18
 
 
 def _leading_number(text: str) -> float:
     found = _NUMBER.match(text)
     return float(found[1]) if found else 0.0
-
-
-def is_number(text: str) -> bool:
-    """Whether a text is a whole number that JSON holds exactly."""
-    return text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS
-
-
-def _plain_lines(text: str) -> list[str]:
-    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def lines_at(text: str, separator: str) -> Iterator[tuple[str, str, str]]:

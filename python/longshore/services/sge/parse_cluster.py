@@ -7,7 +7,8 @@ from typing import Final
 
 from longshore.batch.cluster_names import PartitionState
 from longshore.batch.jobs import ClusterFacts
-from longshore.services.sge.parse import is_number, lines_at, parse_bytes
+from longshore.batch.values import parse_number
+from longshore.services.sge.parse import lines_at, parse_bytes
 
 _CLOSED: Final = "cdsuE"
 """Column of ``qstat -g c``: slots of instances that take no jobs until a person acts."""
@@ -20,8 +21,8 @@ def cluster_facts(config: str, complexes: str) -> ClusterFacts:
     tasks, jobs = values.get("max_aj_tasks", ""), values.get("max_u_jobs", "")
     rows = [line.split() for line in complexes.splitlines() if not line.startswith("#")]
     return ClusterFacts(
-        max_array=int(tasks) if is_number(tasks) and int(tasks) else None,
-        max_jobs=int(jobs) if is_number(jobs) and int(jobs) else None,
+        max_array=parse_number(tasks) or None,
+        max_jobs=parse_number(jobs) or None,
         accounting="accounting=false" not in values.get("reporting_params", ""),
         byte_resources=tuple(name for row in rows if len(row) > 2 and row[2] == "MEMORY" for name in row[:2]),
     )

@@ -32,7 +32,7 @@ class SgeService(BatchService, BackendOptions):
     name: ClassVar[str] = SERVICE
     traits: ClassVar[ServiceTraits] = ServiceTraits(
         raw_option_keys=("directives",),
-        required_variables=SgeDialect.required_variables,
+        required_variables=SgeDialect.variables.required,
     )
 
     def dialect(self, own: Mapping[str, Any]) -> SgeDialect:

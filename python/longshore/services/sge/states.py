@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import Final
 
-from longshore.batch.jobs import QueuePhase, StateTable
+from longshore.batch.jobs import StateTable
 from longshore.model.run.states import Cause
 
 PENDING: Final = "qw"
@@ -24,20 +24,12 @@ TIME: Final = "time limit"
 MEMORY: Final = "memory limit"
 NOT_STARTED: Final = "not started"
 
-_WAITING = (PENDING, HELD, ERROR, SUSPENDED, RESCHEDULED)
-_RUNNING = (TRANSFER, RUNNING, DELETING)
-_OVER = (DONE, EXIT, SIGNAL, DELETED, TIME, MEMORY, NOT_STARTED)
 REASONS: Final = MappingProxyType({HELD: "held (hqw)", ERROR: "error state (Eqw)", SUSPENDED: "suspended"})
 """Reason of waiting per state; a job that just waits has none."""
 
 STATES: Final = StateTable(
-    phases=MappingProxyType(
-        {
-            **dict.fromkeys(_WAITING, QueuePhase.WAITING),
-            **dict.fromkeys(_RUNNING, QueuePhase.RUNNING),
-            **dict.fromkeys(_OVER, QueuePhase.OVER),
-        }
-    ),
+    waiting=(PENDING, HELD, ERROR, SUSPENDED, RESCHEDULED),
+    running=(TRANSFER, RUNNING, DELETING),
     causes=MappingProxyType(
         {
             DONE: None,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from longshore.batch.settings import own_map
 from longshore.contract.context import Context, Problem
-from longshore.services.slurm.render.sbatch_options import slurm_map
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
@@ -17,7 +17,7 @@ IGNORED_SETTINGS: Final = ("accountingUser", "abortReturnValue")
 
 def check_library(ctx: Context) -> Iterator[Problem]:
     """Note a library that has no use."""
-    if slurm_map(ctx.site.settings).get("lib_slurm"):
+    if own_map("slurm", ctx.site.settings).get("lib_slurm"):
         yield Problem(
             message="'lib_slurm' is not used: Longshore runs Slurm's programs", origin=ctx.site.origin, fatal=False
         )
@@ -25,7 +25,7 @@ def check_library(ctx: Context) -> Iterator[Problem]:
 
 def check_clusters(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
     """Find jobs for another cluster, which cannot be submitted with the others."""
-    site_map = slurm_map(ctx.site.settings)
+    site_map = own_map("slurm", ctx.site.settings)
     checked_settings: set[int] = set()
     for job in workflow:
         own = job.settings.service_settings

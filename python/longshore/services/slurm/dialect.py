@@ -6,66 +6,70 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Final
 
+import msgspec
+
 from longshore.batch.cluster_names import Association, PartitionState, Qos
 from longshore.batch.dialect import (
     SHORT_S,
     SUBMIT_S,
-    BatchScripts,
-    DependencyDialect,
-    EngineJobSpec,
     ProgramCall,
     Programs,
+    ProgramVariables,
     Question,
-    SubmissionReply,
+    SubmitReplies,
+    calls_with,
 )
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
-from longshore.batch.records import BatchRecord
-from longshore.contract.batch import Batch
-from longshore.contract.context import RunPaths, Unreachable
+from longshore.batch.scripts.job_spec import JobSpec
+from longshore.contract.batch import Urgency
+from longshore.contract.context import Unreachable
 from longshore.model.values import YamlValue
 from longshore.model.workflow.allocation import Allocation
 from longshore.services.slurm.commands import parse, parse_cluster
+from longshore.services.slurm.commands.replies import REPLIES
 from longshore.services.slurm.commands.states import STATES
-from longshore.services.slurm.extensions.dependencies import dependency_value
-from longshore.services.slurm.extensions.nice import scale
-from longshore.services.slurm.render.batch_script import ScriptWriter, allocations
-from longshore.services.slurm.render.engine_script import engine_script
-from longshore.services.slurm.render.sbatch_options import check_names
+from longshore.services.slurm.extensions import shown_jobs
+from longshore.services.slurm.extensions.accounts import accounts_question, qos_question
+from longshore.services.slurm.extensions.allocation import allocations
+from longshore.services.slurm.extensions.burst_buffer import buffer_lines, insert_buffer_lines, refuse_buffer_lines
+from longshore.services.slurm.extensions.components import check_names, component_count, components, normalize_names
+from longshore.services.slurm.extensions.dependencies import SlurmDependencies
+from longshore.services.slurm.extensions.federation import cluster_option
+from longshore.services.slurm.extensions.nice import nice_value, scale, with_nice
+from longshore.services.slurm.extensions.pending_reasons import HOPELESS_REASONS
+from longshore.services.slurm.render.directives import directives
+from longshore.services.slurm.render.sbatch_options import COMPONENT_NAMES, JOB_NAMES, SITE_NAMES, site_options
 from longshore.world.processes.shell import ProgramResult
 
-_SLURM_VARIABLE: Final = re.compile(r"(SLURM|SBATCH|SQUEUE|SACCT|SCANCEL|SALLOC|SRUN|SINFO|PMI|PMIX)_?\w*")
-_KEPT_VARIABLES: Final = frozenset({"SLURM_CONF"})
-"""Variables of an enclosing job or of the user's settings that still reach Slurm's programs."""
-_SHOW_ACCOUNTS: Final = ("sacctmgr", "--noheader", "--parsable2", "show")
-_IDS_PER_CALL: Final = 400
-"""Ids on one command line: few enough for limits of the kernel or of a site's wrapper."""
 _TASKS_PER_CALL: Final = 100
 """Tasks of one array that are queried individually; beyond that, the whole array is queried."""
 
 
-class SlurmDialect(DependencyDialect):
+class SlurmDialect(SlurmDependencies):
     """Slurm, as its site's map (``config``, ``clusters``) selects it."""
 
     name: ClassVar[str] = "slurm"
     title: ClassVar[str] = "Slurm"
     programs: ClassVar[Programs] = Programs(submit="sbatch", queue="squeue", accounting="sacct", cancel="scancel")
-    states: ClassVar[StateTable] = STATES
-    required_variables: ClassVar[frozenset[str]] = frozenset({"PATH", "SLURM_CONF"})
-    """Without these two, sbatch would not be found, or would not find its cluster."""
+    states: ClassVar[StateTable] = msgspec.structs.replace(STATES, hopeless_reasons=HOPELESS_REASONS)
+    submit_replies: ClassVar[SubmitReplies] = REPLIES
+    variables: ClassVar[ProgramVariables] = ProgramVariables(
+        cluster={"config": ("SLURM_CONF",)},
+        dropped=re.compile(r"(SLURM|SBATCH|SQUEUE|SACCT|SCANCEL|SALLOC|SRUN|SINFO|PMI|PMIX)_?\w*"),
+    )
     release_hint: ClassVar[str] = "scontrol release ID lets them go"
+    key_names: ClassVar[frozenset[str]] = frozenset((*COMPONENT_NAMES, *JOB_NAMES, *SITE_NAMES))
+    engine_keys: ClassVar[frozenset[str]] = frozenset({"partition", "qos", "reserv", "wckey"})
+    directive: ClassVar[str] = "#SBATCH"
+    raw_key: ClassVar[str] = "sbatch"
+    restart_count: ClassVar[str] = '"${SLURM_RESTART_COUNT:-0}"'
+    task_index: ClassVar[str] = '"$((SLURM_ARRAY_TASK_ID + 1))"'
 
     # ------------------------------------------------------------------------------------------------ environment
 
-    def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables without those of an enclosing job, and with the site's ``config``."""
-        environment = scrubbed(inherited)
-        if self.settings.get("config"):
-            environment["SLURM_CONF"] = str(self.settings["config"])
-        return environment
-
     def cluster_key(self, environment: Mapping[str, str]) -> str:
         """Return the configuration file and the name of the cluster."""
-        return f"{environment.get('SLURM_CONF', '')}\0{self.settings.get('clusters') or ''}"
+        return f"{super().cluster_key(environment)}\0{self.settings.get('clusters') or ''}"
 
     def query_call(self, program: str, *words: str) -> ProgramCall:
         """Return a call with the option that selects the cluster."""
@@ -73,42 +77,52 @@ class SlurmDialect(DependencyDialect):
 
     @property
     def _cluster_option(self) -> tuple[str, ...]:
-        clusters = self.settings.get("clusters")
-        return (f"--clusters={clusters}",) if clusters else ()
+        return cluster_option(self.settings)
 
     # ----------------------------------------------------------------------------------------------------- submit
 
     def check_site(self, own: Mapping[str, YamlValue]) -> None:
         """Raise `ConfigError` or `ValueError` for an invalid setting of the site."""
-        check_names(own)
+        self.check_job(own)
         scale(own)
 
     def check_job(self, own: Mapping[str, YamlValue]) -> None:
         """Raise `ConfigError` for an invalid setting of jobs."""
         check_names(own)
 
-    def allocations(self, batch: Batch, settings: Mapping[str, object]) -> tuple[Allocation, ...]:
-        """Return what each component of a batch's jobs asks for."""
-        return allocations(settings, batch)
+    def normalize(self, own: Mapping[str, YamlValue]) -> Mapping[str, YamlValue]:
+        """Return a map with each name in its first spelling."""
+        return normalize_names(own)
 
-    def scripts(
-        self, run: RunPaths, settings: Mapping[str, object], template: str, facts: ClusterFacts | None
-    ) -> BatchScripts:
-        """Return the writer of a run's scripts."""
-        return ScriptWriter(run, settings, template, facts)
+    def allocations(self, job: JobSpec) -> tuple[Allocation, ...]:
+        """Return what each component of a job asks for."""
+        return allocations(job)
 
-    def engine_script(self, spec: EngineJobSpec, run: RunPaths, settings: Mapping[str, object], template: str) -> str:
-        """Render the script of the engine's job."""
-        return engine_script(spec, run, settings, template)
+    def directives(self, job: JobSpec) -> Iterator[str]:
+        """Return the options of sbatch."""
+        refuse_buffer_lines(job.raw)
+        return directives(job, components(with_nice(job), site_options(job)))
+
+    def render(self, job: JobSpec, template: str, **words: str) -> str:
+        """Render a script with the lines for burst buffers."""
+        return insert_buffer_lines(super().render(job, template, **words), buffer_lines(job.own))
+
+    def plain_name(self, name: str) -> str:
+        """Return a name that Slurm and its filters accept."""
+        return re.sub(r"[^A-Za-z0-9._:-]+", "_", name)
+
+    def takes_array(self, own: Mapping[str, YamlValue]) -> bool:
+        """Whether jobs have one component: Slurm accepts no arrays of heterogeneous jobs."""
+        return component_count(own) == 1
+
+    def priority(self, own: Mapping[str, YamlValue], urgency: Urgency, facts: ClusterFacts | None) -> int | None:
+        """Return the nice value for an urgency."""
+        return nice_value(own, urgency, facts)
 
     def submit_call(self, script: str, options: Sequence[str]) -> ProgramCall:
         """Return a call of sbatch, which reads the script from its input."""
         words = ("sbatch", "--parsable", *self._cluster_option, *options)
         return ProgramCall(words, stdin=script, timeout_s=SUBMIT_S)
-
-    def submit_reply(self, answer: ProgramResult) -> SubmissionReply:
-        """Return the meaning of sbatch's answer."""
-        return parse.read_submit_reply(answer)
 
     # ------------------------------------------------------------------------------------------------------ watch
 
@@ -122,7 +136,7 @@ class SlurmDialect(DependencyDialect):
     def parse_facts(self, outputs: Sequence[str]) -> ClusterFacts:
         """Return the facts in the configuration and the licences."""
         config, licences = outputs
-        return parse.with_licences(parse.cluster_facts(config), licences)
+        return parse.cluster_facts(config, licences)
 
     def queue_call(self, user: str) -> ProgramCall:
         """Return the call of squeue."""
@@ -140,14 +154,14 @@ class SlurmDialect(DependencyDialect):
     def parse_shown(self, task: TaskId, answer: ProgramResult) -> AccountRow | Unreachable | None:
         """Return what scontrol answered on a task."""
         if answer.ok:
-            return parse.shown_row(task, answer.out)
-        return None if parse.is_unknown_job(f"{answer.err}\n{answer.out}") else Unreachable(why=answer.why)
+            return shown_jobs.shown_row(task, answer.out)
+        return None if shown_jobs.is_unknown_job(f"{answer.err}\n{answer.out}") else Unreachable(why=answer.why)
 
     def parse_shown_array(self, answer: ProgramResult) -> Mapping[TaskId, AccountRow] | Unreachable:
         """Return what scontrol answered on an array."""
         if answer.ok:
-            return parse.shown_rows(answer.out)
-        return {} if parse.is_unknown_job(f"{answer.err}\n{answer.out}") else Unreachable(why=answer.why)
+            return shown_jobs.shown_rows(answer.out)
+        return {} if shown_jobs.is_unknown_job(f"{answer.err}\n{answer.out}") else Unreachable(why=answer.why)
 
     def accounting_fields_call(self) -> ProgramCall:
         """Return the call that lists the fields of this version's sacct."""
@@ -156,8 +170,8 @@ class SlurmDialect(DependencyDialect):
     def accounting_calls(self, tasks: Iterable[TaskId], known_fields: str) -> Iterator[ProgramCall]:
         """Return calls of sacct: fields that decide outcomes, and fields to store."""
         fields = (*parse.ACCOUNT_FIELDS, *parse.stored_fields(known_fields))
-        for names in _chunks(_names_of(tasks)):
-            yield ProgramCall((*self._sacct_words(fields), f"--jobs={','.join(names)}"))
+        for call in calls_with((), _names_of(tasks)):
+            yield ProgramCall((*self._sacct_words(fields), f"--jobs={','.join(call.argv)}"))
 
     def accounting_by_name_call(self, name: str, *, since: str, user: str) -> ProgramCall:
         """Return the call of sacct for jobs of a name."""
@@ -194,14 +208,11 @@ class SlurmDialect(DependencyDialect):
 
     def accounts_question(self, user: str, facts: ClusterFacts) -> Question[Sequence[Association]]:
         """Return the question for the user's associations."""
-        who = (f"user={user}", *([f"cluster={facts.name}"] if facts.name else []))
-        words = (*_SHOW_ACCOUNTS, "associations", *who, f"format={parse_cluster.ASSOCIATION_FIELDS}")
-        return Question(ProgramCall(words), parse_cluster.parse_associations)
+        return accounts_question(user, facts)
 
     def qos_question(self) -> Question[Mapping[str, Qos]]:
         """Return the question for the QOS."""
-        words = (*_SHOW_ACCOUNTS, "qos", f"format={parse_cluster.QOS_FIELDS}")
-        return Question(ProgramCall(words), parse_cluster.parse_qos)
+        return qos_question()
 
     def capacity_question(self) -> Question[Mapping[str, int] | None]:
         """Return the question for the sizes of nodes."""
@@ -214,8 +225,7 @@ class SlurmDialect(DependencyDialect):
     def cancel_calls(self, tasks: Iterable[TaskId], *, waiting_only: bool = False) -> Iterator[ProgramCall]:
         """Return calls of scancel."""
         words = ("scancel", *self._cluster_option, *(("--state=PENDING",) if waiting_only else ()))
-        for names in _chunks([str(task) for task in tasks]):
-            yield ProgramCall((*words, *names))
+        return calls_with(words, tasks)
 
     def cancel_named_call(self, name: str, user: str) -> ProgramCall:
         """Return the call of scancel for all jobs of a name."""
@@ -227,41 +237,6 @@ class SlurmDialect(DependencyDialect):
         lines = "".join(f"update JobId={job} Nice={nice}\n" for job, nice in priorities.items())
         yield ProgramCall(("scontrol", *self._cluster_option), stdin=lines)
 
-    # ----------------------------------------------------------------------------------------------- dependencies
-
-    def hold_options(self) -> tuple[str, ...]:
-        """Return the option that submits a job held."""
-        return ("--hold",)
-
-    def after_success_options(
-        self, parents: Sequence[Sequence[int]], records: Mapping[int, tuple[BatchRecord, int]]
-    ) -> tuple[str, ...]:
-        """Return the options that start a batch after its parents' success."""
-        value = dependency_value(parents, records)
-        return (f"--dependency={value}", "--kill-on-invalid-dep=yes") if value else ()
-
-    def after_end_options(self, jobs: Sequence[int]) -> tuple[str, ...]:
-        """Return the options that start a job after the end of others."""
-        return (f"--dependency=afterany:{':'.join(map(str, jobs))}", "--kill-on-invalid-dep=yes")
-
-    def is_held(self, row: AccountRow) -> bool:
-        """Whether scontrol shows a job as held."""
-        return row.state == "PENDING" and "Held" in row.reason
-
-    def release_calls(self, jobs: Iterable[int]) -> Iterator[ProgramCall]:
-        """Return calls of scontrol that release held jobs."""
-        for names in _chunks([str(job) for job in jobs]):
-            yield ProgramCall(("scontrol", *self._cluster_option, "release", ",".join(names)))
-
-
-def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:
-    """Remove variables of an enclosing job or of a user's settings that would affect Slurm's programs."""
-    return {
-        name: value
-        for name, value in environment.items()
-        if name in _KEPT_VARIABLES or not _SLURM_VARIABLE.fullmatch(name)
-    }
-
 
 def _names_of(tasks: Iterable[TaskId]) -> list[str]:
     """Name tasks for a query: individually, or by their array when it has many of them."""
@@ -272,7 +247,3 @@ def _names_of(tasks: Iterable[TaskId]) -> list[str]:
     for job, these in sorted(by_job.items()):
         names += [str(job)] if len(these) > _TASKS_PER_CALL else [str(task) for task in these]
     return names
-
-
-def _chunks(items: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (items[start : start + _IDS_PER_CALL] for start in range(0, len(items), _IDS_PER_CALL))

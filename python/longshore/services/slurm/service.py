@@ -12,9 +12,9 @@ from longshore.contract.service import ServiceTraits
 from longshore.plan.ignored_requests import ignored_requests
 from longshore.services.slurm.check import IGNORED_SETTINGS, check_clusters, check_library
 from longshore.services.slurm.dialect import SlurmDialect
+from longshore.services.slurm.extensions.backend_options import backend_values
+from longshore.services.slurm.extensions.components import component_count
 from longshore.services.slurm.extensions.launcher import launcher_line
-from longshore.services.slurm.render.backend_options import backend_values
-from longshore.services.slurm.render.sbatch_options import component_count
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
@@ -26,7 +26,7 @@ class SlurmService(BatchService, LauncherLine, BackendOptions):
     name: ClassVar[str] = "slurm"
     traits: ClassVar[ServiceTraits] = ServiceTraits(
         raw_option_keys=("directives", "sbatch"),
-        required_variables=SlurmDialect.required_variables,
+        required_variables=SlurmDialect.variables.required,
     )
 
     def dialect(self, own: Mapping[str, Any]) -> SlurmDialect:

@@ -8,45 +8,43 @@ from hypothesis import strategies as st
 
 from longshore.batch.dialect import SubmissionReply, SubmitOutcome
 from longshore.batch.jobs import QueuePhase, TaskId
+from longshore.batch.values import parse_duration, parse_size, parse_time
 from longshore.services.slurm.commands.parse import (
     ACCOUNT_FIELDS,
     GATHERED_FIELDS,
     SEPARATOR,
     account_rows,
-    classify_submit_error,
     cluster_facts,
     exit_status,
     gathered_rows,
-    is_unknown_job,
-    parse_bytes,
-    parse_duration,
-    parse_time,
     queue_rows,
-    read_submit_reply,
-    shown_row,
-    shown_rows,
     stored_fields,
-    submitted_id,
     task_ids,
 )
-from longshore.services.slurm.commands.states import CAUSES, QUEUE_PHASES, STATES, base_state
+from longshore.services.slurm.commands.replies import REPLIES
+from longshore.services.slurm.commands.states import STATES, base_state
+from longshore.services.slurm.extensions.shown_jobs import is_unknown_job, shown_row, shown_rows
 from longshore.world.processes.shell import ProgramResult
+
+
+def submitted_id(reply: str) -> int | None:
+    return REPLIES.read(ProgramResult(argv=(), status=0, out=reply)).id
 
 
 @pytest.mark.parametrize(
     ("reply", "found"),
     [
-        ("25\n", (25, None)),
-        ("3;testclu\n", (3, "testclu")),
-        ("Submitted batch job 25\n", (25, None)),
-        ("Submitted batch job 25 on cluster blue\n", (25, "blue")),
-        ("*** Welcome to site ***\nyour quota: 12 of 40 GB\n4711\nhave a nice day\n", (4711, None)),
+        ("25\n", 25),
+        ("3;testclu\n", 3),
+        ("Submitted batch job 25\n", 25),
+        ("Submitted batch job 25 on cluster blue\n", 25),
+        ("*** Welcome to site ***\nyour quota: 12 of 40 GB\n4711\nhave a nice day\n", 4711),
         ("", None),
         ("Welcome\n", None),
         ("sbatch: error: Batch job submission failed: Invalid partition name specified\n", None),
     ],
 )
-def test_the_id_is_found_in_the_reply(reply: str, found: tuple[int, str | None] | None) -> None:
+def test_the_id_is_found_in_the_reply(reply: str, found: int | None) -> None:
     assert submitted_id(reply) == found
 
 
@@ -54,7 +52,7 @@ def test_the_id_is_found_in_the_reply(reply: str, found: tuple[int, str | None] 
 def test_an_id_on_a_line_of_its_own_is_found_behind_any_banner(before: str, number: int, after: str) -> None:
     banner = "".join(sign for sign in before + "x" if not sign.isspace())
     words = "".join(sign for sign in after + "x" if not sign.isspace() and not sign.isdecimal())
-    assert submitted_id(f"{banner}x\n{number}\n{words} is said\n") == (number, None)
+    assert submitted_id(f"{banner}x\n{number}\n{words} is said\n") == number
 
 
 @pytest.mark.parametrize(
@@ -111,16 +109,16 @@ def test_an_id_on_a_line_of_its_own_is_found_behind_any_banner(before: str, numb
 )
 def test_the_meaning_of_a_failed_submission(said: str, meant: SubmitOutcome) -> None:
     answer = ProgramResult(argv=("sbatch",), status=1, err=said)
-    assert read_submit_reply(answer) == SubmissionReply(meant)
+    assert REPLIES.read(answer) == SubmissionReply(meant)
 
 
 def test_the_meaning_of_other_replies() -> None:
     accepted = ProgramResult(argv=("sbatch",), status=0, out="29;blue\n")
-    assert read_submit_reply(accepted) == SubmissionReply(SubmitOutcome.ACCEPTED, 29)
+    assert REPLIES.read(accepted) == SubmissionReply(SubmitOutcome.ACCEPTED, 29)
     without_id = ProgramResult(argv=("sbatch",), status=0, out="Welcome\n")
-    assert read_submit_reply(without_id) == SubmissionReply(SubmitOutcome.UNSURE)
+    assert REPLIES.read(without_id) == SubmissionReply(SubmitOutcome.UNSURE)
     silent = ProgramResult(argv=("sbatch",), status=None, err="Connection reset")
-    assert read_submit_reply(silent) == SubmissionReply(SubmitOutcome.UNSURE)
+    assert REPLIES.read(silent) == SubmissionReply(SubmitOutcome.UNSURE)
 
 
 def test_rows_of_the_queue() -> None:
@@ -164,11 +162,11 @@ def test_no_text_upsets_a_parser(text: str) -> None:
     stored_fields(text)
     submitted_id(text)
     cluster_facts(text)
-    parse_bytes(text)
+    parse_size(text)
     parse_duration(text)
     parse_time(text)
     exit_status(text)
-    assert classify_submit_error(text) in SubmitOutcome
+    assert REPLIES.classify(text) in SubmitOutcome
     assert STATES.phase(base_state(text)) in QueuePhase
 
 
@@ -250,10 +248,10 @@ def test_what_the_controller_shows() -> None:
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("113561K", 113561 * 1024), ("50M", 50 * 2**20), ("50Mn", 50 * 2**20), ("1.50G", 3 * 2**29), ("0", 0), ("", None)],
+    [("113561K", 113561 * 1024), ("50M", 50 * 2**20), ("1.50G", 3 * 2**29), ("0", 0), ("", None)],
 )
 def test_amounts(text: str, number: int | None) -> None:
-    assert parse_bytes(text) == number
+    assert parse_size(text) == number
 
 
 @pytest.mark.parametrize(
@@ -291,8 +289,7 @@ SLURM_VERSION           = 22.05.8
 
 
 def test_the_table_of_states_is_total() -> None:
-    over = {word for word, phase in QUEUE_PHASES.items() if phase is QueuePhase.OVER}
-    assert over == set(CAUSES)
+    assert not STATES.causes.keys() & {*STATES.waiting, *STATES.running}, "a state has one phase"
     assert STATES.phase(base_state("CANCELLED by 1000")) is QueuePhase.OVER
     assert STATES.phase("COMPLETING") is QueuePhase.RUNNING
     assert STATES.phase("SUSPENDED") is QueuePhase.WAITING
@@ -309,8 +306,8 @@ def test_numbers_beyond_all_bounds_are_none() -> None:
     assert list(task_ids(f"29_{MANY_DIGITS}")) == []
     assert list(task_ids(f"29_[{MANY_DIGITS},3]")) == [TaskId(29, 3)]
     assert exit_status(f"{MANY_DIGITS}:{MANY_DIGITS}") == (0, 0)
-    assert parse_bytes(f"{MANY_DIGITS}G") is None
-    assert parse_bytes(f"{'9' * 18}E") is None, "no document holds it"
+    assert parse_size(f"{MANY_DIGITS}G") is None
+    assert parse_size(f"{'9' * 18}E") is None, "no document holds it"
     assert parse_duration(f"{MANY_DIGITS}:00:01") is None
     assert cluster_facts(f"MaxArraySize = {MANY_DIGITS}\nMinJobAge = {MANY_DIGITS} sec").max_array is None
 

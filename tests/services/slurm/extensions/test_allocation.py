@@ -8,19 +8,21 @@ from typing import Any
 import pytest
 from tests.services.slurm.scripts import directives, script
 
+from longshore.batch.script_writer import job_spec
 from longshore.contract.batch import Batch
 from longshore.errors import ConfigError
 from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation
 from longshore.model.workflow.request import MIB, Request
+from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.extensions.allocation import parse_size, parse_time_limit
-from longshore.services.slurm.render.batch_script import allocations
 
 GIB = 1024 * MIB
 
 
 def asked(own: Mapping[str, Any], request: Request | None = None, **site: Any) -> tuple[Allocation, ...]:
     batch = Batch(id="1", tag="t", request=request or Request(), members=(), attributes={}, settings=own)
-    return allocations(site, batch)
+    dialect = SlurmDialect({})
+    return dialect.allocations(job_spec(dialect, batch, site))
 
 
 @pytest.mark.parametrize(

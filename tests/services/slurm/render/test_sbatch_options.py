@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longshore.batch.jobs import ClusterFacts
+from longshore.batch.script_writer import job_spec
+from longshore.batch.scripts.lines import raw_options
 from longshore.contract.batch import Batch
 from longshore.errors import ConfigError, OptionHelpRequest
 from longshore.model.values import YamlValue
 from longshore.model.workflow.request import MIB, Request
-from longshore.services.slurm.render.backend_options import BACKEND_HELP, backend_options
-from longshore.services.slurm.render.sbatch_options import (
-    check_names,
-    components,
-    raw_options,
-)
+from longshore.services.slurm.dialect import SlurmDialect
+from longshore.services.slurm.extensions.backend_options import BACKEND_HELP, backend_options
+from longshore.services.slurm.extensions.components import check_names
+from longshore.services.slurm.extensions.components import components as components_of
+from longshore.services.slurm.render.sbatch_options import SbatchOptions
 
 EVERYTHING = Request(
     cpus=4, memory_b=3000 * MIB + 1, disk_b=10 * MIB, walltime_s=3601, resources={"gpus": 2, "lic_a": 1, "fpga": 3}
@@ -26,10 +31,16 @@ def batch(request: Request | None = None, **attributes: str | int) -> Batch:
     return Batch(id="1", tag="t", request=request or Request(), members=(), attributes=attributes)
 
 
+def components(batch: Batch, settings: Mapping[str, YamlValue]) -> tuple[SbatchOptions, ...]:
+    dialect = SlurmDialect({})
+    facts = ClusterFacts(licences=("lic_a",))
+    return components_of(job_spec(dialect, msgspec.structs.replace(batch, settings=settings), {}, facts))
+
+
 def options(
     request: Request | None = None, settings: dict[str, YamlValue] | None = None, **attributes: str | int
 ) -> list[str]:
-    (part,) = components(batch(request, **attributes), settings or {}, licences=("lic_a",))
+    (part,) = components(batch(request, **attributes), settings or {})
     return [name if value is None else f"{name}={value}" for name, value in part.pairs()]
 
 
@@ -141,7 +152,11 @@ def test_a_misspelling_is_answered_with_the_name_meant() -> None:
 
 
 def test_raw_lines_keep_their_order_and_lose_their_mark() -> None:
-    assert raw_options(["-t 00:05", "#SBATCH -C haswell"], None, "-N 1") == ("-t 00:05", "-C haswell", "-N 1")
+    assert raw_options("#SBATCH", ["-t 00:05", "#SBATCH -C haswell"], None, "-N 1") == (
+        "-t 00:05",
+        "-C haswell",
+        "-N 1",
+    )
 
 
 def test_the_option_table() -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from tests.services.slurm.scripts import directives, member, script
+from tests.services.scripts import member
+from tests.services.slurm.scripts import directives, script
 
 from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import WRAPPER, BatchFiles, scratch_line

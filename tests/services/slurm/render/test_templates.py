@@ -10,12 +10,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.depth import examples
-from tests.services.slurm.scripts import RUN, directives, script
+from tests.services.scripts import RUN
+from tests.services.slurm.scripts import directives, script
 
+from longshore.batch.script_writer import ScriptWriter
+from longshore.batch.scripts.lines import job_name
 from longshore.contract.context import RunPaths
 from longshore.errors import ConfigError
-from longshore.services.slurm.render.batch_script import is_heterogeneous
-from longshore.services.slurm.render.templates import job_name, output_pattern
+from longshore.services.slurm.dialect import SlurmDialect
+from longshore.services.slurm.render.directives import output_pattern
 
 NASTY = "\"'\\ #$`!*?[]{}()<>|&;%~=,:+-@éß中\t"
 printable = st.characters(exclude_categories=["Cc", "Cs"]) | st.just("\t")
@@ -74,7 +77,7 @@ def test_the_shell_runs_just_the_wrapper(folder: str, value: str) -> None:
 
 @given(st.text())
 def test_names_of_jobs_are_plain_and_keep_the_tag(key: str) -> None:
-    name = job_name("k7f3a-1-1", key)
+    name = job_name("k7f3a-1-1", key, SlurmDialect({}).plain_name)
     assert name.endswith("k7f3a-1-1")
     assert len(name) <= 120
     assert name.isascii()
@@ -82,7 +85,8 @@ def test_names_of_jobs_are_plain_and_keep_the_tag(key: str) -> None:
 
 
 def test_long_names_stay_apart() -> None:
-    assert job_name("t", "x" * 200) != job_name("t", "x" * 201)
+    names = {job_name("t", "x" * length, SlurmDialect({}).plain_name) for length in (200, 201)}
+    assert len(names) == 2
 
 
 def test_patterns_mean_paths() -> None:
@@ -91,8 +95,9 @@ def test_patterns_mean_paths() -> None:
 
 
 def test_heterogeneous_jobs_are_detected() -> None:
-    assert not is_heterogeneous({"slurm": {"gres": "gpu:1"}}, {"gres0": None})
-    assert is_heterogeneous({"slurm": {"gres": "gpu:1"}}, {"gres1": "gpu:1"})
+    writer = ScriptWriter(SlurmDialect({}), RUN, {"slurm": {"gres": "gpu:1"}}, "")
+    assert writer.max_batch({"gres0": None}, 25) == 25
+    assert writer.max_batch({"gres1": "gpu:1"}, 25) == 1, "Slurm accepts no arrays of heterogeneous jobs"
 
 
 def test_raw_lines_hold_no_line_of_their_own() -> None:

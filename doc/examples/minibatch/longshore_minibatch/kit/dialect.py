@@ -2,44 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-import jinja2
 
 from longshore.batch.dialect import (
     SUBMIT_S,
-    BatchScripts,
     Dialect,
     ProgramCall,
     Programs,
+    ProgramVariables,
     Question,
-    SubmissionReply,
     SubmitOutcome,
+    SubmitReplies,
+    calls_with,
 )
-from longshore.batch.jobs import ClusterFacts, QueuePhase, QueueRow, StateTable, TaskId
-from longshore.contract.batch import Batch
-from longshore.contract.context import RunPaths
-from longshore.engine.job_wrapper import BatchFiles, scratch_line
-from longshore.world.processes.shell import ProgramResult
-
-
-class MinibatchScripts(BatchScripts):
-    """Scripts of a run's batches; minibatch has no arrays, so each has one member."""
-
-    def __init__(self, run: RunPaths, settings: Mapping[str, object], template: str) -> None:
-        self._run = run
-        self._scratch = str(settings.get("scratch") or "")
-        self._template = jinja2.Template(template, keep_trailing_newline=True)
-
-    def text(self, batch: Batch) -> str:
-        """Render the script of a batch."""
-        command = f"{scratch_line(self._scratch)}exec {BatchFiles(self._run, batch.tag).command()}"
-        name, cpus = self.name(batch.tag), batch.request.cpus
-        return str(self._template.render(name=name, cpus=cpus, command=command))
-
-    def name(self, tag: str) -> str:
-        """Return the name of a batch's job."""
-        return tag
+from longshore.batch.jobs import ClusterFacts, QueueRow, StateTable, TaskId
+from longshore.batch.scripts.job_spec import JobSpec
 
 
 class MinibatchDialect(Dialect):
@@ -48,36 +26,19 @@ class MinibatchDialect(Dialect):
     name = "minikit"
     title = "minibatch"
     programs = Programs(submit="mb-submit", queue="mb-queue", accounting="", cancel="mb-cancel")
-    states = StateTable(phases={"waiting": QueuePhase.WAITING, "running": QueuePhase.RUNNING}, causes={})
-    required_variables = frozenset({"PATH", "MINIBATCH_SPOOL", "MINIBATCH_CPUS"})
+    states = StateTable(waiting=("waiting",), running=("running",), causes={})
+    submit_replies = SubmitReplies(re.compile(r"(\d+)"), [(SubmitOutcome.HOPELESS, "a job can have")])
+    variables = ProgramVariables(cluster={"spool": ("MINIBATCH_SPOOL",)}, kept=frozenset({"MINIBATCH_CPUS"}))
+    key_names = frozenset({"spool"})
+    directive = "#MB"
 
-    def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables with the spool of the site."""
-        spool = self.settings.get("spool")
-        return {**inherited, "MINIBATCH_SPOOL": str(spool)} if spool else dict(inherited)
-
-    def cluster_key(self, environment: Mapping[str, str]) -> str:
-        """Return the spool."""
-        return environment.get("MINIBATCH_SPOOL", "")
-
-    def scripts(
-        self, run: RunPaths, settings: Mapping[str, object], template: str, facts: ClusterFacts | None
-    ) -> BatchScripts:
-        """Return the writer of a run's scripts."""
-        return MinibatchScripts(run, settings, template)
+    def directives(self, job: JobSpec) -> Iterator[str]:
+        """Return the options of mb-submit."""
+        yield f"-n {job.name} -c {job.batch.request.cpus}"
 
     def submit_call(self, script: str, options: Sequence[str]) -> ProgramCall:
         """Return a call of mb-submit, which reads the script from its input."""
         return ProgramCall(("mb-submit", *options, "-"), stdin=script, timeout_s=SUBMIT_S)
-
-    def submit_reply(self, answer: ProgramResult) -> SubmissionReply:
-        """Return the meaning of what mb-submit printed."""
-        if answer.ok and answer.out.strip().isdecimal():
-            return SubmissionReply(SubmitOutcome.ACCEPTED, int(answer.out))
-        if answer.status is None:
-            return SubmissionReply(SubmitOutcome.UNSURE)
-        hopeless = "a job can have" in answer.err
-        return SubmissionReply(SubmitOutcome.HOPELESS if hopeless else SubmitOutcome.REFUSED)
 
     def facts_calls(self) -> Sequence[ProgramCall]:
         """Return the call that shows whether minibatch answers."""
@@ -99,9 +60,8 @@ class MinibatchDialect(Dialect):
             )
 
     def cancel_calls(self, tasks: Iterable[TaskId], *, waiting_only: bool = False) -> Iterator[ProgramCall]:
-        """Return one call of mb-cancel."""
-        words = ("mb-cancel", "-g", "5", *(("-w",) if waiting_only else ()))
-        yield ProgramCall((*words, *map(str, tasks)))
+        """Return the calls of mb-cancel."""
+        return calls_with(("mb-cancel", "-g", "5", *(("-w",) if waiting_only else ())), tasks)
 
     def cancel_named_call(self, name: str, user: str) -> ProgramCall:
         """Return the call of mb-cancel for the jobs of a name."""

@@ -14,7 +14,7 @@ class MinikitService(BatchService):
     """The batch system minibatch, through the kit."""
 
     name = "minikit"
-    traits = ServiceTraits(runs_on_submit_host=True, required_variables=MinibatchDialect.required_variables)
+    traits = ServiceTraits(runs_on_submit_host=True, required_variables=MinibatchDialect.variables.required)
 
     def dialect(self, own: Mapping[str, Any]) -> MinibatchDialect:
         """Return the dialect for a site."""

@@ -2,46 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from longshore.batch.jobs import QueuePhase, StateTable
+from longshore.batch.jobs import StateTable
 from longshore.model.run.states import Cause
-from longshore.services.slurm.commands.pending_reasons import HOPELESS_REASONS
-
-_WAITING = "PENDING CONFIGURING REQUEUED REQUEUE_FED REQUEUE_HOLD RESV_DEL_HOLD SPECIAL_EXIT SUSPENDED STOPPED"
-_RUNNING = "RUNNING COMPLETING STAGE_OUT SIGNALING RESIZING"
-_OVER = (
-    "COMPLETED FAILED OUT_OF_MEMORY TIMEOUT NODE_FAIL PREEMPTED BOOT_FAIL DEADLINE CANCELLED REVOKED LAUNCH_FAILED"
-    " RECONFIG_FAIL"
-)
-QUEUE_PHASES: Mapping[str, QueuePhase] = MappingProxyType(
-    {
-        **dict.fromkeys(_WAITING.split(), QueuePhase.WAITING),
-        **dict.fromkeys(_RUNNING.split(), QueuePhase.RUNNING),
-        **dict.fromkeys(_OVER.split(), QueuePhase.OVER),
-    }
-)
-"""Phase per state (squeue(1), sacct(1): job state codes)."""
-
-CAUSES: Mapping[str, Cause | None] = MappingProxyType(
-    {
-        "COMPLETED": None,
-        "FAILED": Cause.EXIT,
-        "OUT_OF_MEMORY": Cause.OOM,
-        "TIMEOUT": Cause.WALLTIME,
-        "DEADLINE": Cause.WALLTIME,
-        "PREEMPTED": Cause.PREEMPTED,
-        "NODE_FAIL": Cause.LOST,
-        "BOOT_FAIL": Cause.LOST,
-        "LAUNCH_FAILED": Cause.LOST,
-        "RECONFIG_FAIL": Cause.LOST,
-        "REVOKED": Cause.LOST,
-        "CANCELLED": Cause.CANCELLED,
-    }
-)
-"""Cause of failure per final state; ``None`` for a success."""
 
 
 def _either(reason: str) -> tuple[str, str]:
@@ -49,10 +14,23 @@ def _either(reason: str) -> tuple[str, str]:
 
 
 STATES: Final = StateTable(
-    phases=QUEUE_PHASES,
-    causes=CAUSES,
+    waiting=(
+        *("PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "RESV_DEL_HOLD", "SPECIAL_EXIT"),
+        *("SUSPENDED", "STOPPED"),
+    ),
+    running=("RUNNING", "COMPLETING", "STAGE_OUT", "SIGNALING", "RESIZING"),
+    causes=MappingProxyType(
+        {
+            "COMPLETED": None,
+            "FAILED": Cause.EXIT,
+            "OUT_OF_MEMORY": Cause.OOM,
+            **dict.fromkeys(("TIMEOUT", "DEADLINE"), Cause.WALLTIME),
+            "PREEMPTED": Cause.PREEMPTED,
+            **dict.fromkeys(("NODE_FAIL", "BOOT_FAIL", "LAUNCH_FAILED", "RECONFIG_FAIL", "REVOKED"), Cause.LOST),
+            "CANCELLED": Cause.CANCELLED,
+        }
+    ),
     ordinary=frozenset({"COMPLETED", "FAILED"}),
-    hopeless_reasons=HOPELESS_REASONS,
     suspended=frozenset({"SUSPENDED", "STOPPED"}),
     held_reasons=frozenset(
         {
@@ -64,6 +42,7 @@ STATES: Final = StateTable(
         }
     ),
 )
+"""Phase per state, and cause of failure per final state (squeue(1), sacct(1): job state codes)."""
 
 
 def base_state(state: str) -> str:

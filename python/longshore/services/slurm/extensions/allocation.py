@@ -7,9 +7,14 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
+import msgspec
+
+from longshore.batch.scripts.job_spec import JobSpec
+from longshore.batch.values import parse_duration
+from longshore.batch.values import parse_size as parse_amount
 from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation
 from longshore.model.workflow.request import MIB, Request
-from longshore.services.slurm.commands.parse import parse_bytes, parse_duration
+from longshore.services.slurm.extensions.components import components
 from longshore.services.slurm.render.sbatch_options import SbatchOptions
 
 _Amount = TypeVar("_Amount", int, float)
@@ -26,6 +31,15 @@ _SHORT: Final = {
 _NUMBER: Final = re.compile(r"\d{1,9}")
 _FEATURE: Final = re.compile(r"(?<!!)\b[A-Za-z_][\w.-]*")
 """A word in an expression over features that is not negated (sbatch(1): --constraint)."""
+
+
+def allocations(job: JobSpec) -> tuple[Allocation, ...]:
+    """Return what each component of a job asks for, by the request, the own maps and raw lines."""
+    first, *others = components(job)
+    asked = allocation(first, job.batch.request, job.raw)
+    if job.own.get("diskGres") and asked.disk_b is None:
+        asked = msgspec.structs.replace(asked, disk_b=job.batch.request.disk_b)
+    return (asked, *(allocation(part, job.batch.request) for part in others))
 
 
 def allocation(options: SbatchOptions, request: Request, raw: Iterable[str] = ()) -> Allocation:
@@ -70,7 +84,7 @@ def parse_size(text: str | None) -> int | None:
     if not text:
         return None
     plain = text.strip().upper().removesuffix("B")
-    return parse_bytes(plain + "M" if plain.isdecimal() else plain)
+    return parse_amount(plain + "M" if plain.isdecimal() else plain)
 
 
 def parse_time_limit(text: str | None) -> float | None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+from longshore.batch.scripts.lines import fit_line, text_lines
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
-from longshore.services.slurm.render.sbatch_options import text_lines
-from longshore.services.slurm.render.templates import fit_line
 
 BUFFER_KEYS: Final = ("BB", "DW")
 """Keys of the map ``slurm``, and words behind the hash sign in a script."""

@@ -13,6 +13,11 @@ from typing import Final
 
 import msgspec
 
+from longshore.batch.jobs import ClusterFacts
+from longshore.batch.scripts.job_spec import JobSpec
+from longshore.contract.batch import Urgency
+from longshore.model.values import YamlValue
+
 ORIGIN: Final = "2023-01-01 00:00:00"
 """Default local time from which values are counted."""
 MOST: Final = (1 << 31) - 2
@@ -39,6 +44,19 @@ class NiceScale(msgspec.Struct, frozen=True, kw_only=True):
         value = (eta - pressure_s - self.origin) * self.factor
         # A time before the origin, from a wrong estimate of the run's end, counts as most urgent.
         return int(min(max(math.floor(value), 0), MOST)) if math.isfinite(value) else MOST
+
+
+def nice_value(own: Mapping[str, YamlValue], urgency: Urgency | None, facts: ClusterFacts | None) -> int | None:
+    """Return the nice value for an urgency; ``None`` where one is given to all jobs, or without ``use_nice``."""
+    if urgency is None or "nice" in own or not own.get("use_nice"):
+        return None
+    return scale(own, facts.priority_parameters if facts else "").nice(urgency.end_at, urgency.pressure_s)
+
+
+def with_nice(job: JobSpec) -> JobSpec:
+    """Return a job with the nice value of its urgency, if it has one."""
+    value = nice_value(job.own, job.batch.urgency, job.facts)
+    return job if value is None else msgspec.structs.replace(job, own={**job.own, "nice": value})
 
 
 def scale(site: Mapping[str, object], priority_parameters: str = "") -> NiceScale:

@@ -3,52 +3,29 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeAlias, cast
+from typing import Final, TypeAlias
 
 import msgspec
 
-from longshore.contract.batch import Batch
+from longshore.batch.scripts.job_spec import JobSpec
+from longshore.batch.scripts.lines import to_list
 from longshore.errors import ConfigError
-from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.model.values import YamlValue
 from longshore.model.workflow.request import MIB
 
 COMPONENT_NAMES: Final = (
-    "cpu",
-    "excludes",
-    "features",
-    "gres",
-    "mem",
-    "nodeCount",
-    "nodes",
-    "partition",
-    "qos",
-    "reserv",
-    "tasks",
-    "tasksPerNode",
-    "tmp",
-    "wckey",
+    *("cpu", "excludes", "features", "gres", "mem", "nodeCount", "nodes", "partition", "qos", "reserv", "tasks"),
+    *("tasksPerNode", "tmp", "wckey"),
 )
 """Names that may end in the index of a component of a heterogeneous job; no index means component 0."""
 JOB_NAMES: Final = (
-    "BB",
-    "DW",
-    "exclusive",
-    "launcher",
-    "licence",
-    "mailType",
-    "mailUser",
-    "nice",
-    "omit",
-    "priority",
-    "requeue",
+    *("BB", "DW", "exclusive", "launcher", "licence", "mailType", "mailUser", "nice", "omit", "priority", "requeue"),
     "sbatch",
 )
 """Names that apply to the whole job, not to a component."""
-PASSED_KEYS: Final = ("container", "directives")
-"""Configuration keys beside the service's own map that are passed on with it."""
+SITE_NAMES: Final = ("clusters", "config", "diskGres", "lib_slurm", "nice_factor", "time_origin", "use_nice")
+"""Names that configure access to the cluster, not jobs, beside those of the kit."""
 ESSENTIAL_OPTIONS: Final = frozenset({"array", "job-name", "output"})
 """Options without which a job could not be found again, or would be another."""
 SPELLINGS: Final = {
@@ -60,30 +37,6 @@ SPELLINGS: Final = {
     "exclude": "excludes",
     "nodelist": "nodes",
 }
-SITE_NAMES: Final = (
-    "clusters",
-    "config",
-    "diskGres",
-    "engineAs",
-    "engineJob",
-    "fence",
-    "gather",
-    "lib_slurm",
-    "n_max_queued_jobs",
-    "nice_factor",
-    "pollCeiling",
-    "pollInterval",
-    "maxpendtime",
-    "hopelessAfter",
-    "mode",
-    "onSubmitError",
-    "repo_key",
-    "time_origin",
-    "use_nice",
-)
-"""Names that configure access to the cluster, not jobs."""
-
-_NAME: Final = re.compile(r"([A-Za-z_]+?)(\d*)")
 _MAIL: Final = {"always": "ALL", "complete": "END", "error": "FAIL", "never": "NONE"}
 """HTCondor's (and BPS's) values for when to send mail, in Slurm's terms."""
 
@@ -137,55 +90,12 @@ class SbatchOptions(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
         return msgspec.structs.replace(self, **{fields[name]: None for name in names if name in fields})
 
 
-def slurm_map(settings: Mapping[str, object]) -> SlurmMap:
-    """Return the service's own map in the settings of a site or of an executor."""
-    return cast("SlurmMap", settings.get("slurm") or {})
-
-
-def normalize_names(settings: SlurmMap) -> dict[str, YamlValue]:
-    """Normalize each name in a map to its first spelling.
-
-    Raises `ConfigError` when two spellings of one name are used.
-    """
-    plain: dict[str, YamlValue] = {}
-    for name, value in settings.items():
-        found = _NAME.fullmatch(name)
-        first = SPELLINGS.get(found[1], found[1]) + found[2] if found else name
-        if first in plain:
-            raise ConfigError(f"'slurm' has both '{name}' and another spelling of it", hint=f"Keep '{first}'.")
-        plain[first] = value
-    return plain
-
-
-def components(
-    batch: Batch,
-    settings: SlurmMap,
-    *,
-    licences: Iterable[str] = (),
-    defaults: SbatchOptions | None = None,
-) -> tuple[SbatchOptions, ...]:
-    """Build the options of each component of a batch's jobs.
-
-    `settings` is the service's own map, merged from site, run and label. Requested resources named in `licences` become
-    licences; all others become a gres. `defaults` has the default account, qos and partition.
-
-    Raises `ConfigError` when a name is unknown, or an index is missing.
-    """
-    plain = normalize_names(settings)
-    parts = [_component_options(part) for part in _split_components(plain)]
-    first = (defaults or SbatchOptions()).override(_job_options(batch, plain, frozenset(licences))).override(parts[0])
-    # Account and time limit apply to the whole job, not to one component.
-    whole = SbatchOptions(account=first.account, time=first.time)
-    omitted = omitted_options(plain)
-    return tuple(part.without(omitted) for part in (first, *(part.override(whole) for part in parts[1:])))
-
-
 def omitted_options(settings: SlurmMap) -> frozenset[str]:
     """Return the options, without dashes, that the user wants left out of the script.
 
     Raises `ConfigError` when one of them is essential.
     """
-    names = frozenset(str(name).strip().lstrip("-") for name in _to_list(settings.get("omit")))
+    names = frozenset(str(name).strip().lstrip("-") for name in to_list(settings.get("omit")))
     if missing := sorted(names & ESSENTIAL_OPTIONS):
         raise ConfigError(
             f"'slurm.omit' cannot leave out '{missing[0]}': the job is found again by it",
@@ -194,61 +104,18 @@ def omitted_options(settings: SlurmMap) -> frozenset[str]:
     return names
 
 
-def component_count(settings: SlurmMap) -> int:
-    """Count the components of jobs with these settings; an ordinary job has one.
-
-    Raises `ConfigError` when a name is unknown, or an index is missing.
-    """
-    return len(_split_components(normalize_names(settings)))
-
-
-def check_names(settings: SlurmMap) -> None:
-    """Raise `ConfigError` for an unknown name, two spellings of one name, or a missing index."""
-    plain = normalize_names(settings)
-    _split_components(plain)
-    omitted_options(plain)
-
-
-def _split_components(settings: SlurmMap) -> list[dict[str, YamlValue]]:
-    """Split indexed names by component."""
-    by_index: dict[int, dict[str, YamlValue]] = {0: {}}
-    for name, value in settings.items():
-        if name in JOB_NAMES or name in SITE_NAMES or name in PASSED_KEYS or not _is_set(value):
-            continue
-        found = _NAME.fullmatch(name)
-        if not found or found[1] not in COMPONENT_NAMES:
-            raise _unknown(name)
-        index = int(found[2] or 0)
-        part = by_index.setdefault(index, {})
-        if found[1] in part:
-            raise ConfigError(f"'slurm' has both '{found[1]}' and '{name}', which mean the same")
-        part[found[1]] = value
-    missing = sorted(set(range(max(by_index) + 1)) - by_index.keys())
-    if missing:
-        raise ConfigError(
-            f"'slurm' asks for component {max(by_index)} of a heterogeneous job, but says nothing of {missing[0]}",
-            hint=f"Number the components without gaps: add 'cpu{missing[0]}', say.",
-        )
-    return [by_index[index] for index in range(len(by_index))]
-
-
-def _is_set(value: YamlValue) -> bool:
+def is_set(value: YamlValue) -> bool:
     """Whether a value says anything; null and empty text do not."""
     return value not in (None, "", [])
 
 
-def _unknown(name: str) -> ConfigError:
-    known = [*COMPONENT_NAMES, *JOB_NAMES, *SITE_NAMES, *SPELLINGS]
-    return ConfigError(
-        f"'slurm' has no key '{name}'",
-        hint=did_you_mean(name, known, likeness=NAME_LIKENESS)
-        or f"There are {', '.join(sorted(known))}; other options of sbatch go under 'directives'.",
-    )
+def job_options(job: JobSpec) -> SbatchOptions:
+    """Build the options of the whole job: those that every service supports, and those without an index.
 
-
-def _job_options(batch: Batch, settings: SlurmMap, licences: frozenset[str]) -> SbatchOptions:
-    """Build the options of the whole job: those that every service supports, and those without an index."""
-    request, attributes = batch.request, batch.attributes
+    A requested resource is a licence where the cluster has one of that name, and else a gres.
+    """
+    request, attributes, settings = job.batch.request, job.batch.attributes, job.own
+    licences = job.facts.licences if job.facts else ()
     resources = sorted(request.resources.items())
     # Slurm's name of a processor of graphics is singular.
     gres = [f"{'gpu' if name == 'gpus' else name}:{amount}" for name, amount in resources if name not in licences]
@@ -257,7 +124,7 @@ def _job_options(batch: Batch, settings: SlurmMap, licences: frozenset[str]) -> 
         gres.append(f"{reserve}:{disk}")
         disk = None
     owned = [f"{name}:{amount}" for name, amount in resources if name in licences]
-    owned += _to_list(settings.get("licence"))
+    owned += to_list(settings.get("licence"))
     when = str(attributes.get("whenToMail") or "error")
     mails = bool(attributes.get("mailTo"))
     return SbatchOptions(
@@ -277,7 +144,19 @@ def _job_options(batch: Batch, settings: SlurmMap, licences: frozenset[str]) -> 
     )
 
 
-def _component_options(part: SlurmMap) -> SbatchOptions:
+def site_options(job: JobSpec) -> SbatchOptions:
+    """Build the options that the site gives; what jobs removed stays away."""
+    site = job.defaults
+    given = SbatchOptions(
+        partition=site.queue or None,
+        account=site.account or None,
+        qos=site.qos or None,
+        exclusive=site.exclusive or None,
+    )
+    return given.without(name for name, value in job.own.items() if value is None)
+
+
+def component_options(part: SlurmMap) -> SbatchOptions:
     """Build the options of one component from Slurm's own settings, which override the common ones."""
     return SbatchOptions(
         partition=_text(part.get("partition")),
@@ -298,21 +177,4 @@ def _component_options(part: SlurmMap) -> SbatchOptions:
 
 
 def _text(value: YamlValue, separator: str = ",") -> str | None:
-    return separator.join(_to_list(value)) if _is_set(value) else None
-
-
-def _to_list(value: object) -> list[str]:
-    if value is None:
-        return []
-    return [str(item) for item in value] if isinstance(value, list | tuple) else [str(value)]
-
-
-def raw_options(*sources: object) -> tuple[str, ...]:
-    """Collect raw options from several sources, as written: with or without ``#SBATCH`` in front."""
-    lines = (line for source in sources for line in text_lines(source))
-    return tuple(plain for line in lines if (plain := line.removeprefix("#SBATCH").strip()))
-
-
-def text_lines(source: object) -> list[str]:
-    """Return the lines of a text or of a list of texts."""
-    return [line.strip() for text in _to_list(source) for line in text.splitlines()]
+    return separator.join(to_list(value)) if is_set(value) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from longshore.services.slurm.commands.states import STATES
+from longshore.services.slurm.dialect import SlurmDialect
 
 NEVER = (
     "AccountNotAllowed AssocMaxBBMinutesPerJob AssocMaxBBPerJob AssocMaxBBPerNode AssocMaxBillingMinutesPerJob"
@@ -31,7 +31,7 @@ PASSES = (
 
 @pytest.mark.parametrize("reason", NEVER.split())
 def test_a_limit_on_one_job_never_passes_and_has_a_mend(reason: str) -> None:
-    mend = STATES.mend(reason)
+    mend = SlurmDialect.states.mend(reason)
     assert mend
     assert mend[0].islower()
     assert not mend.endswith("."), "it stands behind a colon, in a sentence of others"
@@ -39,8 +39,8 @@ def test_a_limit_on_one_job_never_passes_and_has_a_mend(reason: str) -> None:
 
 @pytest.mark.parametrize("reason", [*PASSES.split(), "", "ReqNodeNotAvail, UnavailableNodes:n3"])
 def test_what_others_use_or_operators_mend_passes(reason: str) -> None:
-    assert STATES.mend(reason) == ""
+    assert SlurmDialect.states.mend(reason) == ""
 
 
 def test_details_behind_a_reason_change_nothing() -> None:
-    assert STATES.mend("BadConstraints, details") == STATES.mend("BadConstraints")
+    assert SlurmDialect.states.mend("BadConstraints, details") == SlurmDialect.states.mend("BadConstraints")
