@@ -10,6 +10,7 @@ from tests.live.condor_pools import CondorPool
 from longshore.services.htcondor.service import HTCondorService
 from longshore.testing.conformance.service import ServiceConformance
 from longshore.testing.conformance.service_capabilities import (
+    AllocationReaderConformance,
     AmendableConformance,
     BriefEventsConformance,
     CancellableConformance,
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.live
 
 class TestHTCondorService(
     ServiceConformance,
+    AllocationReaderConformance,
     AmendableConformance,
     BriefEventsConformance,
     CancellableConformance,

@@ -18,6 +18,7 @@ from longshore.batch.settings import hopeless_after_s, max_wait_s, on_submit_err
 from longshore.contract.batch import Batch
 from longshore.contract.context import Context, Problem
 from longshore.errors import ConfigError
+from longshore.model.workflow.attempt_rules import KeepPolicy
 from longshore.model.workflow.job import Job, JobSettings, shared_parts_key
 
 if TYPE_CHECKING:
@@ -89,6 +90,19 @@ def check_job_settings(workflow: Workflow, ctx: Context, dialect: Dialect) -> It
         except TemplateError as error:
             yield Problem(message=f"the template 'batch.sh' cannot be used: {error}", origin=ctx.site.origin)
             return
+
+
+def note_kept_folders(workflow: Workflow) -> Iterator[Problem]:
+    """Note the labels whose jobs should keep their temporary directories."""
+    labels = {job.label: None for job in workflow if job.settings.rules.bounds.tmp is not KeepPolicy.NONE}
+    if labels:
+        names = ", ".join(f"'{label}'" for label in labels)
+        yield Problem(
+            message=f"'keepTmp' of {names} has no effect: the wrapper removes the temporary directory of each job",
+            hint="Copy what you need from $TMPDIR at the end of the command.",
+            key="keepTmp",
+            fatal=False,
+        )
 
 
 def batch_of(job: JobSettings) -> Batch:

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from longshore.batch.check_requests import check_requests, note_small_arrays
-from longshore.batch.check_settings import batch_of, check_job_settings, check_native_mode, check_site
+from longshore.batch.check_settings import (
+    batch_of,
+    check_job_settings,
+    check_native_mode,
+    check_site,
+    note_kept_folders,
+)
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.dialect import DependencyDialect, Dialect
 from longshore.batch.engine_job import TEMPLATE as ENGINE_TEMPLATE
@@ -74,6 +80,7 @@ class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader)
         problems += check_native_mode(workflow, ctx, dialect)
         problems += find_missing_limits(workflow, ctx.settings)
         problems += note_small_arrays(workflow)
+        problems += note_kept_folders(workflow)
         problems += check_requests(workflow, ctx, self.allocations, self.name)
         return problems
 

@@ -78,6 +78,14 @@ def test_what_a_site_allows_is_prepared(more: str) -> None:
 @pytest.mark.parametrize(
     ("service", "more", "words"),
     [
+        ("htcondor", "profile: {condor: {request_cpus: 16}}", "asks for 16 by 'htcondor'; 'limits.cpus'"),
+        ("htcondor", "profile: {condor: {request_memory: 9000}}", "asks for 9000 MiB by 'htcondor'; 'limits.memory'"),
+        ("htcondor", 'directives: ["request_memory = 9 GB"]', "asks for 9216 MiB by 'htcondor'; 'limits.memory'"),
+        (
+            "htcondor",
+            "requestMemory: 9000\nprofile: {condor: {request_memory: MY.RequestMemory}}",
+            "asks for 9000 MiB by 'requestMemory'; 'limits.memory'",
+        ),
         ("lsf", "requestCpus: 16", "asks for 16 by 'requestCpus'; 'limits.cpus' of the site 'here' is 4"),
         ("lsf", 'bsub: ["-n 16"]', "asks for 16 by 'lsf'; 'limits.cpus'"),
         (

@@ -18,6 +18,7 @@ from longshore.config.values.merge import plain_map
 from longshore.contract.context import Context, PingReport, Problem, RunPaths, Site
 from longshore.errors import ConfigError
 from longshore.model.tasks.dag import Dag
+from longshore.model.workflow.attempt_rules import JobRules, KeepPolicy, LimitRules
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.job_groups import JobGroup, Ordering
 from longshore.model.workflow.request import MIB, Request
@@ -51,6 +52,12 @@ def problems(ctx: Context, **more: Any) -> list[Problem]:
 def test_valid_settings_have_no_problems() -> None:
     site = {"slurm": {"qos": "normal", "gres1": "gpu:1"}, "directives": ["-C x"], "partitions": [{"name": "p"}]}
     assert problems(context(site), service_settings={"qos": "high", "directives": ["-C x"], "container": "env"}) == []
+
+
+def test_a_temporary_directory_that_will_not_be_kept_is_noted() -> None:
+    (note,) = problems(context(), rules=JobRules(bounds=LimitRules(tmp=KeepPolicy.FAILED)))
+    assert note.message == "'keepTmp' of 'a' has no effect: the wrapper removes the temporary directory of each job"
+    assert not note.fatal
 
 
 def test_what_slurm_has_no_word_for_is_noted() -> None:

@@ -341,7 +341,7 @@ class _ExplanationBuilder:
         return sorted(causes)
 
     def _with_copies(self, attempts: Sequence[Attempt], name: str) -> tuple[Attempt, ...]:
-        """Return attempts, those with what is known of a copy that was given up."""
+        """Return attempts; the reason of an attempt that was given up also describes its copy."""
         found = {mark.attempt: mark for mark in read_marks(self._opened.run) if mark.name == name}
         words = {number: describe_copy(mark, time.time()) for number, mark in found.items()}
         return tuple(

@@ -56,7 +56,7 @@ class _EndAnswers(msgspec.Struct, frozen=True):
 
 
 class _Question(msgspec.Struct, frozen=True):
-    """What is asked of one attempt; `ended_at` is when its end was seen, in seconds since boot."""
+    """Question about one attempt; `ended_at` is the time at which its end was seen, in seconds since boot."""
 
     task: TaskId | None
     has_no_record: bool

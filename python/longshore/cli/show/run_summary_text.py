@@ -101,7 +101,7 @@ def _retries_text(retries: Retries) -> str:
 
 
 def removals_text(removals: Removals) -> str:
-    """Return the number of jobs that a person removed, with what is known of the newest removal."""
+    """Describe how many jobs a person removed; the newest one is named, with the reason of its removal."""
     newest = removals.newest[0]
     number = format_count(removals.jobs, "job")
     last = "the last is " if removals.jobs > 1 else ""

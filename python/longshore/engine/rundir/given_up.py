@@ -62,7 +62,10 @@ def write_mark(run: RunPaths, mark: GivenUp) -> None:
 
 
 def read_marks(run: RunPaths) -> Iterator[GivenUp]:
-    """Yield the marks that can be read, by their names; with a record that came afterwards, if nobody noted it."""
+    """Yield the readable marks in order of their file names.
+
+    A mark without the end record of its attempt gets that record, if the record has arrived since.
+    """
     try:
         paths = sorted((run.ends / FENCE_MARKS).iterdir())
     except OSError:

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
 from longshore.contract.capabilities import (
+    AllocationReader,
     Amendable,
     BriefEvents,
     Cancellable,
@@ -36,7 +37,10 @@ from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.event import BriefEvent, Event, Finished
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
+from longshore.model.workflow.allocation import Allocation
+from longshore.model.workflow.job import JobSettings
 from longshore.services.htcondor import status_lines
+from longshore.services.htcondor.allocation import allocation
 from longshore.services.htcondor.check import check
 from longshore.services.htcondor.control import interventions, restart
 from longshore.services.htcondor.event_codes import BY_HAND, USER_HOLD, JobStatusCode
@@ -89,6 +93,7 @@ class HTCondorService(
     LogLocating,
     StatusLines,
     HoldRules,
+    AllocationReader,
 ):
     """HTCondor as a workload manager: pool, schedd and DAGMan."""
 
@@ -114,6 +119,10 @@ class HTCondorService(
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return what HTCondor cannot do for a workflow."""
         return check(workflow, ctx)
+
+    def allocations(self, job: JobSettings, settings: Mapping[str, Any]) -> Sequence[Allocation]:
+        """Return what a job asks for, with commands of its own such as `request_cpus`."""
+        return (allocation(job),)
 
     def render(self, workflow: Workflow, ctx: Context) -> Iterable[RenderedFile]:
         """Return the DAG and the files beside it."""

@@ -104,7 +104,7 @@ def _limit(request: Request, own: LsfMap) -> str | None:
 
 
 def _requirement(request: Request, own: LsfMap) -> str:
-    """Return the requirement of resources: what is reserved, and that all slots are on one host."""
+    """Return the value of ``-R``: the reserved amounts, and one host for all slots."""
     unit, per = BINARY_UNITS[memory_unit(own)[0]], one_of(SERVICE, own, "memoryPer", _PER)
     reserved: dict[str, int] = {}
     if request.memory_b is not None:

@@ -108,7 +108,7 @@ def _first_host(text: str) -> str:
 
 
 def account_rows(output: str, now: datetime) -> dict[TaskId, AccountRow]:
-    """Return what is known of each job; `now` tells the year of moments, which LSF leaves out."""
+    """Return the account of each job; the year of a moment, which LSF does not print, follows from `now`."""
     rows: dict[TaskId, AccountRow] = {}
     for record in read_records(output) or ():
         if (task := _task_of(record)) is None or not record.get("stat"):

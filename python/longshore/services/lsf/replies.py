@@ -50,7 +50,7 @@ _KILLED: Final = re.compile(
 
 
 def is_answer_of_jobs(answer: ProgramResult) -> bool:
-    """Whether bjobs answered, whatever its exit status says: it fails where it knows no job."""
+    """Whether bjobs answered: its exit status is a failure also where it has no job to list."""
     lines = plain_lines(answer.err)
     return answer.status is not None and bool(lines or answer.out.strip()) and all(map(_NO_JOBS.search, lines))
 

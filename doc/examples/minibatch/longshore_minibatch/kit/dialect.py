@@ -45,7 +45,7 @@ class MinibatchDialect(Dialect):
         return (self.query_call("mb-queue", "--cpus"),)
 
     def parse_facts(self, outputs: Sequence[str]) -> ClusterFacts:
-        """Return what is known: there are no arrays, and no accounting."""
+        """Return the facts of minibatch: it has no arrays and no accounting."""
         return ClusterFacts(version="1", name="minibatch", max_array=1)
 
     def queue_call(self, user: str) -> ProgramCall:
