@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from longshore.batch.commands.pending_commands import PendingCommand, PendingCommands
+from longshore.batch.commands.pending_commands import CONFIRM_S, PendingCommand, PendingCommands
 from longshore.world.processes.shell import ProgramResult
 
 FAILED = ProgramResult(argv=("scancel",), status=1, err="no")
@@ -53,3 +53,18 @@ def test_what_was_not_taken_is_done_again_while_it_is_wanted() -> None:
     run.is_wanted = False
     orders.run_next(130.0, timeout_s=30.0)
     assert (run.done, orders.is_pending(command)) == (2, False)
+
+
+def test_what_had_no_effect_is_done_again_after_a_while() -> None:
+    orders, run = PendingCommands(), _Act(None, None)
+    command = run.command()
+    orders.add(command)
+    orders.run_next(100.0, timeout_s=30.0)
+    assert (run.done, orders.is_pending(command)) == (1, False)
+    orders.run_next(100.0 + CONFIRM_S - 1, timeout_s=30.0)
+    assert run.done == 1
+    orders.run_next(100.0 + CONFIRM_S, timeout_s=30.0)
+    assert (run.done, orders.is_pending(command)) == (2, False)
+    run.is_wanted = False
+    orders.run_next(100.0 + 3 * CONFIRM_S, timeout_s=30.0)
+    assert run.done == 2

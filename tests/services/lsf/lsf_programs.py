@@ -3,8 +3,11 @@
 The name of the program is that of the link it was started by; `install` makes the links. What the cluster knows is in a
 file in LSF_ENVDIR. There is no daemon: each call, and each end of a job, starts what can start. STAND_IN_WORDS has
 further words: ``old`` for a version without JSON, ``down`` for daemons that do not answer, ``forgets`` for a bjobs that
-knows no job that is over, ``hour=S`` for seconds of an hour. While there is a file ``pending``, nothing starts: it has
-the reason.
+knows no job that is over, ``hour=S`` for seconds of an hour.
+
+Files in LSF_ENVDIR: while there is ``pending``, nothing starts, for the reason in it. ``fault-NAME`` has how many calls
+go wrong: ``lost`` for a bsub whose answer is lost, ``full`` for a bsub that is refused for now, ``deaf`` for a bkill
+that does nothing, ``down`` for daemons that do not answer, ``half`` for every second call. ``calls`` has all calls.
 """
 
 from __future__ import annotations
@@ -157,6 +160,9 @@ def bsub(words: list[str]) -> int:
     if queue not in QUEUES:
         _say(f"{queue}: No such queue. Job not submitted.", error=True)
         return 255
+    if _fault("full"):
+        _say("Pending job threshold reached. Job not submitted.", error=True)
+        return 255
     with _cluster() as jobs:
         for number in re.findall(r"\((\d+)", options.get("-w", "")):
             if number not in jobs:
@@ -176,6 +182,9 @@ def bsub(words: list[str]) -> int:
             "submit": time.time(),
             "elements": {index: {"stat": state, "reason": "", "code": 0, "start": 0, "end": 0} for index in indices},
         }
+    if _fault("lost"):
+        _say("Failed in sending/receiving a message: Connection reset by peer", error=True)
+        return 255
     _say("*** Notice of the site ***")
     kind = "queue" if "-q" in options else "default queue"
     _say(f"Job <{number}> is submitted to {kind} <{queue}>.")
@@ -255,7 +264,7 @@ def _fields(number: str, job: dict[str, Any], index: str) -> dict[str, str]:
 
 
 def bkill(words: list[str]) -> int:
-    status = 0
+    status, is_deaf = 0, _fault("deaf")
     with _cluster() as jobs:
         found = list(_chosen(words, jobs))
         for number, index in found:
@@ -264,6 +273,9 @@ def bkill(words: list[str]) -> int:
             if element["stat"] in {"DONE", "EXIT"}:
                 _say(f"Job <{name}>: Job has already finished", error=True)
                 status = 255
+                continue
+            if is_deaf:
+                _say(f"Job <{name}> is being terminated")
                 continue
             if element["stat"] in {"RUN", "USUSP"}:
                 if "-stat" in words:
@@ -411,9 +423,22 @@ def _send(job: int, number: int) -> None:
             os.kill(int(path.name), number)
 
 
+def _fault(name: str) -> bool:
+    """Whether this call goes wrong; it is one less then."""
+    path = _root() / f"fault-{name}"
+    with (_root() / "faults.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        left = int(path.read_text("utf-8")) if path.exists() else 0
+        if left > 0:
+            path.write_text(str(left - 1), "utf-8")
+        return left % 2 == 1 if name == "half" else left > 0
+
+
 def main(name: str, words: list[str]) -> int:
     """Be one of the programs."""
-    if "down" in _WORDS:
+    with (_root() / "calls").open("a") as calls:
+        calls.write(f"{shlex.join([name, *words])}\n")
+    if "down" in _WORDS or _fault("half") or _fault("down"):
         _say("Cannot connect to LSF. Please wait ...", error=True)
         return 255
     known = {"bsub": bsub, "bjobs": bjobs, "bkill": bkill, "bstop": bstop, "bresume": bresume, "bhist": bhist}

@@ -40,9 +40,9 @@ class LsfSite(DialectSite):
         """Write the profile with additional lines of the map ``lsf``."""
         self.describe(lsf=own)
 
-    def describe(self, text: str = "", lsf: str = "") -> None:
+    def describe(self, text: str = "", lsf: str = "", *, poll: str = "pollInterval: 0.3") -> None:
         """Write the profile with more keys of the site and of its map ``lsf``."""
-        own = [f'envdir: "{self.conf}"', "pollInterval: 0.3", *lsf.splitlines()]
+        own = [f'envdir: "{self.conf}"', poll, *lsf.splitlines()]
         keys = "".join(f"  {line}\n" for line in own)
         self.profile.parent.mkdir(parents=True, exist_ok=True)
         self.profile.write_text(f"title: A cluster\nservice: lsf\n{text}lsf:\n{keys}", "utf-8")
@@ -93,6 +93,19 @@ class LsfSite(DialectSite):
         """Run a program of LSF as a person would."""
         env = {"LSF_ENVDIR": str(self.conf), "STAND_IN_WORDS": stand_in, "PATH": os.defpath}
         subprocess.run([self.programs / program, *words], check=True, capture_output=True, env=env)
+
+    def fault(self, name: str, calls: int) -> None:
+        """Let calls go wrong; see `lsf_programs`."""
+        (self.conf / f"fault-{name}").write_text(str(calls), "utf-8")
+
+    def faults_left(self, name: str) -> int:
+        """Return how many calls are still to go wrong."""
+        return int((self.conf / f"fault-{name}").read_text("utf-8"))
+
+    def calls(self, program: str) -> list[str]:
+        """Return all calls of a program so far."""
+        lines = (self.conf / "calls").read_text("utf-8").splitlines()
+        return [line for line in lines if line.split()[0] == program]
 
     def log(self) -> Iterator[str]:
         """Return the scripts that LSF has, oldest first."""
