@@ -274,6 +274,10 @@ def bkill(words: list[str]) -> int:
                 _say(f"Job <{name}>: Job has already finished", error=True)
                 status = 255
                 continue
+            if "-s" in words:
+                _send(element.get("child", 0), getattr(signal, f"SIG{words[words.index('-s') + 1]}"))
+                _say(f"Job <{name}> is being signaled")
+                continue
             if is_deaf:
                 _say(f"Job <{name}> is being terminated")
                 continue
