@@ -1,4 +1,4 @@
-"""The example plug-in is what the how-to builds; installed as a package, it conforms and runs jobs."""
+"""The example plug-ins: one is what the how-to builds; installed as packages, they conform and run jobs."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from tests.pages import fences
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "doc" / "examples" / "minibatch"
+OAR = ROOT / "doc" / "examples" / "oar"
 PAGE = ROOT / "doc" / "how-to" / "add-a-service.md"
 GIVEN = {
     "README.md",
@@ -45,7 +46,7 @@ def test_the_page_builds_the_example() -> None:
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The variables of an environment in which Longshore and the example are installed."""
+    """The variables of an environment in which Longshore and the examples are installed."""
     place = tmp_path_factory.mktemp("plugin")
     venv.create(place / "venv")
     base = {"base": str(place / "venv"), "platbase": str(place / "venv")}
@@ -54,7 +55,9 @@ def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     (inside / "borrowed.pth").write_text("".join(f"{path}\n" for path in sorted(paths)), "utf-8")
     programs = place / "venv" / "bin"
     pip = [sys.executable, "-m", "pip", "--python", str(programs / "python"), "install", "--quiet", "--no-index"]
-    subprocess.run([*pip, "--no-deps", "--no-build-isolation", str(EXAMPLE)], cwd=place, check=True, timeout=280)
+    subprocess.run(
+        [*pip, "--no-deps", "--no-build-isolation", str(EXAMPLE), str(OAR)], cwd=place, check=True, timeout=280
+    )
     longshore = programs / "longshore"
     longshore.write_text(f'#!/bin/sh\nexec "{programs / "python"}" -m longshore "$@"\n', "utf-8")
     longshore.chmod(0o755)
@@ -96,10 +99,20 @@ def test_what_the_page_says_to_try_works(environment: dict[str, str], tmp_path: 
 
 @pytest.mark.full
 @pytest.mark.parametrize(
-    "name", ["TestMinibatchExecutor", "TestMinibatchService", "TestMinikitExecutor", "TestMinikitService"]
+    ("example", "name"),
+    [
+        (EXAMPLE, "TestMinibatchExecutor"),
+        (EXAMPLE, "TestMinibatchService"),
+        (EXAMPLE, "TestMinikitExecutor"),
+        (EXAMPLE, "TestMinikitService"),
+        (OAR, "test_oar"),
+        (OAR, "TestOarExecutor"),
+        (OAR, "TestOarService"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else value.name,
 )
-def test_the_example_conforms(name: str, environment: dict[str, str], tmp_path: Path) -> None:
+def test_the_examples_conform(example: Path, name: str, environment: dict[str, str], tmp_path: Path) -> None:
     options = f"-q -p no:cacheprovider --import-mode=importlib --rootdir {tmp_path} -c /dev/null"
-    printed = typed(f"python -m pytest {options} {EXAMPLE}/tests -k {name}", tmp_path, environment)
+    printed = typed(f"python -m pytest {options} {example}/tests -k {name}", tmp_path, environment)
     assert " passed" in printed
     assert "skipped" not in printed

@@ -352,7 +352,10 @@ class Dialect(ABC):
 
     @abstractmethod
     def cancel_calls(self, tasks: Iterable[TaskId], *, waiting_only: bool = False) -> Iterator[ProgramCall]:
-        """Return calls that cancel tasks, with `waiting_only` those that have not started."""
+        """Return calls that cancel tasks, with `waiting_only` those that have not started.
+
+        All are made in order, and again from the first if one fails: a task that is over must not count as a failure.
+        """
 
     @abstractmethod
     def cancel_named_call(self, name: str, user: str) -> ProgramCall:

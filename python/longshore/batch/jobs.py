@@ -12,7 +12,7 @@ from longshore.model.run.states import Cause
 
 
 class TaskId(msgspec.Struct, frozen=True):
-    """The workload manager's id of an attempt: job id and index in its array; ``None`` for a single job."""
+    """The workload manager's id of an attempt: job id, and position in its array from 0; ``None`` for a single job."""
 
     job: int
     index: int | None = None
@@ -150,6 +150,7 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     min_job_age_s: float | None = None
     """Seconds for which the controller remembers jobs that are over."""
     accounting: bool = False
+    """Whether accounting is asked (`Dialect.accounting_calls`)."""
     priority_parameters: str = ""
     licences: tuple[str, ...] = ()
     gres: tuple[str, ...] = ()

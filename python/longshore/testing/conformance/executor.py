@@ -266,7 +266,7 @@ class ExecutorConformance(ExecutorTestCase):
             driver.submit(member, other)
             driver.poll_until(note.exists, "the start of the job")
             outcome = driver.executor.cancel([(member.job, member.attempt)], grace_s=self.timeout_s)
-            assert outcome.ended == 1
+            assert outcome.ended == 1, f"it is not confirmed: {outcome.alive}"
             driver.wait_for_end(member)
             # Both the workload manager and the wrapper may send TERM.
             words = note.read_text("utf-8").split()

@@ -1,0 +1,73 @@
+"""Conformance of OAR's dialect, and of the kit with it, to Longshore's contract.
+
+The programs are stand-ins, or those in ``PATH`` with ``LONGSHORE_TEST_OAR``: a cluster with 8 free cores.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from longshore_oar.dialect import OarDialect
+from longshore_oar.service import OarService
+
+from longshore.batch.commands.client import BatchClient
+from longshore.batch.executor.executor import BatchExecutor
+from longshore.batch.records import BATCH_TEMPLATE
+from longshore.contract.context import RunPaths
+from longshore.contract.executor import Executor
+from longshore.contract.service import WmsService
+from longshore.engine.job_wrapper import WRAPPER
+from longshore.testing.conformance.batch_service import BatchExecutorConformance, BatchServiceConformance
+from longshore.world.plugins import template_texts
+from longshore.world.shipped_files import shipped_path
+
+IS_LIVE = "LONGSHORE_TEST_OAR" in os.environ
+OWN = {"pollInterval": 1 if IS_LIVE else 0.2}
+
+
+@pytest.fixture(autouse=True)
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each test stand-ins with a table of their own, unless there is an OAR."""
+    if IS_LIVE:
+        return
+    folder = tmp_path / "stand-ins"
+    folder.mkdir()
+    for name in ("oarsub", "oarstat", "oardel", "oarnodes"):
+        (folder / name).symlink_to(Path(__file__).with_name("stand_in.py"))
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    monkeypatch.setenv("STAND_IN_OF_OAR", str(folder))
+    monkeypatch.setenv("LOGNAME", getpass.getuser())
+
+
+class TestOarExecutor(BatchExecutorConformance):
+    small_jobs = 16
+    timeout_s = 90.0 if IS_LIVE else 30.0
+    grace_s = 5.0
+
+    @pytest.fixture
+    def make_executor(self) -> Callable[[], Executor]:
+        return lambda: BatchExecutor({"oar": OWN}, BatchClient(OarDialect(OWN)))
+
+    @pytest.fixture
+    def run(self, tmp_path: Path) -> RunPaths:
+        run = RunPaths(tmp_path / "a 'run'")
+        run.wms.mkdir(parents=True)
+        (run.root / BATCH_TEMPLATE).write_text(template_texts(OarService)["batch.sh"], "utf-8")
+        (run.root / WRAPPER).write_text(shipped_path("bin", WRAPPER.name).read_text("utf-8"), "utf-8")
+        return run
+
+
+class TestOarService(BatchServiceConformance):
+    service_name = "oar"
+
+    @pytest.fixture
+    def service(self) -> WmsService:
+        return OarService()
+
+    @pytest.fixture
+    def scratch(self, tmp_path: Path) -> Path:
+        return tmp_path
