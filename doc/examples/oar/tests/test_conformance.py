@@ -26,7 +26,7 @@ from longshore.world.plugins import template_texts
 from longshore.world.shipped_files import shipped_path
 
 IS_LIVE = "LONGSHORE_TEST_OAR" in os.environ
-OWN = {"pollInterval": 1 if IS_LIVE else 0.2}
+OWN = {"pollInterval": 1} if IS_LIVE else {"pollInterval": 0.2, "killDelay": 1}
 
 
 @pytest.fixture(autouse=True)
@@ -46,7 +46,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 class TestOarExecutor(BatchExecutorConformance):
     small_jobs = 16
     timeout_s = 90.0 if IS_LIVE else 30.0
-    grace_s = 5.0
+    grace_s = 5.0 if IS_LIVE else 1.0
 
     @pytest.fixture
     def make_executor(self) -> Callable[[], Executor]:
