@@ -77,7 +77,8 @@ A job that is deleted while it waits has no record. It ends as `CANCELLED` ten s
   looks for the success of the parents, and does not run the command without it.
 - Grid Engine obeys the exit statuses 99 and 100 of a job. It gets 1 instead, and Longshore has the real status.
 - `partitions` of a site are its queues. `qos` has no meaning.
-- qdel ends jobs at once. A wait beyond `maxpendtime` can end a job that begins at that moment.
+- qdel kills jobs at once, without TERM, and only the process group of a script. A guard of the wrapper kills the rest.
+- qdel cannot tell waiting jobs from others. A wait beyond `maxpendtime` can end a job that begins at that moment.
 - A process that asks for more memory than `h_vmem` gets an error from the system. That is a failure with an exit
   status, not `OOM`: only the sum of a job's processes is killed.
 """
