@@ -51,6 +51,9 @@ def test_what_no_host_can_serve_is_refused(sge_site: SgeSite) -> None:
     assert sge_site.counts(run) == {"FAILED": 1}
     shown = sge_site.cli("explain", run, "a")
     assert "no suitable queues" in shown.stdout
+    details = sge_site.cli("ping", "--config", sge_site.folder / "run.yaml", "--json").json["details"]
+    assert details["accounts"] == "Grid Engine does not list those that a user may charge"
+    assert details["qacct"] == "works"
 
 
 def test_a_deleted_a_held_and_a_broken_job(sge_site: SgeSite) -> None:

@@ -71,7 +71,8 @@ _RECORDS: Final = (
 NOT_COVERED: Final = {
     "logs/": "output of jobs",
     "ends/": "of jobs that still run, or of a run that is over: the journal has all that they recorded",
-    "batches/*.tsv": "tables of members: their jobs read them with a shell, which has no hash",
+    "batches/*.tsv, batches/*.parents": "tables of members, and of records that they need: their jobs read them with a "
+    "shell, which has no hash",
     "tasks/": "finished tasks of jobs of several, noted by the jobs",
     "wms/outputs/": "stale and empty outputs of jobs that succeeded, noted by the jobs: a damaged record is not used",
     "keeper/": "of a run that is over: the journal has all that it recorded; of an earlier boot of this machine: what "
