@@ -28,9 +28,10 @@ def stopped(pool: SlurmPool | SgePool, daemon: str, by: signal.Signals = signal.
         start_missing(pool)
 
 
-def start_missing(pool: SlurmPool | SgePool) -> None:
-    """Start the daemons of a cluster that do not run."""
-    env = {**pool.env, "PATH": f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin", **pool.made_with}
+def start_missing(pool: SlurmPool | SgePool, **variables: str) -> None:
+    """Start the daemons of a cluster that do not run; `variables` are more of its recipe."""
+    path = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+    env = {**pool.env, "PATH": path, **pool.made_with, **variables}
     subprocess.run([pool.recipe], env=env, check=True, timeout=120, stdout=subprocess.DEVNULL)
     until(pool.is_up, "the controller is back")
 

@@ -55,11 +55,11 @@ def test_jobs_end_well_on_a_node_whose_daemon_is_killed(slurm_site: SlurmSite) -
 
 
 def test_jobs_that_die_with_their_node_are_lost_and_run_again(bare_site: SlurmSite, kept_site: SlurmSite) -> None:
-    # Both kinds of cluster are waited for at once.
+    # Both kinds of cluster are waited for at once, one of them with a fence.
     go = bare_site.folder / "go"
     runs: dict[str, tuple[SlurmSite, Path, Path]] = {}
     for name, site in (("bare", bare_site), ("kept", kept_site)):
-        site.describe()
+        site.describe(slurm="fence: true" if site is bare_site else "")
         notes = site.folder / name
         text = f"numberOfRetries: 0\nretryOnLost: 1\nrunQuantumCommand: {waiting_command(notes, go)}\n"
         run = site.begin(text, {"a": ("A", []), "b": ("B", []), "c": ("C", ["a"])}, name=name)
@@ -73,8 +73,19 @@ def test_jobs_that_die_with_their_node_are_lost_and_run_again(bare_site: SlurmSi
         own = [step_processes(int(process)) for _, node, process in started(notes) if node == lost]
         kill_all([site.pool.pid(f"slurmd.{lost}"), *(pid for pids in own for pid in pids)])
         start_missing(site.pool)
-    for _, _, notes in runs.values():
-        until(partial(has_started, notes, 2, "a"), "it runs again", patience_s=45)
+    _, kept_run, kept_notes = runs["kept"]
+    until(partial(has_started, kept_notes, 2, "a"), "it runs again", patience_s=45)
+    assert "was given up, and may still run on" in kept_site.cli("explain", kept_run, "a").stdout
+    _, bare_run, bare_notes = runs["bare"]
+    told = "job 'a' waits until its attempt 1 on"
+    until(lambda: any(told in note for note in bare_site.report(bare_run)["notes"]), "the fence is told")
+    assert has_started(bare_notes, 1, "a")
+    # The node is there again, and its copy may be, until it says that it was booted since.
+    lost = next(node for name, node, _ in started(bare_notes) if name == "a")
+    end_process(bare_site.pool.pid(f"slurmd.{lost}"))
+    start_missing(bare_site.pool, SLURMD_OPTIONS="-b")
+    until(partial(has_started, bare_notes, 2, "a"), "it runs again behind the fence", patience_s=45)
+    assert "may still run" not in bare_site.cli("explain", bare_run, "a").stdout
     go.touch()
     for site, run, notes in runs.values():
         assert site.ended(run)["state"] == "SUCCEEDED"

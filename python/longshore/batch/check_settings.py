@@ -34,7 +34,7 @@ def check_site(ctx: Context, dialect: Dialect) -> Iterator[Problem]:
         on_submit_error(name, own)
         max_wait_s(name, own)
         hopeless_after_s(name, own)
-        wants_fence(name, own)
+        fence = wants_fence(name, own)
         native = wants_native(name, ctx.site.settings)
         if wants_engine_job(name, ctx.site.settings) or native:
             dialect.check_job(engine_request(name, own)[1])
@@ -49,6 +49,13 @@ def check_site(ctx: Context, dialect: Dialect) -> Iterator[Problem]:
             )
         if native:
             yield Problem(message=NATIVE_WARNING.format(dialect.title), origin=ctx.site.origin, fatal=False)
+        if native and fence:
+            yield Problem(
+                message=f"'{name}.fence' means nothing with '{name}.mode: native': no job has a second attempt",
+                origin=ctx.site.origin,
+                hint="Leave it out, or leave 'mode: native' out.",
+                fatal=False,
+            )
     except ConfigError as error:
         yield Problem(message=error.message, hint=error.hint, origin=ctx.site.origin)
     except ValueError as error:

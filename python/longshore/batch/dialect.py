@@ -303,6 +303,13 @@ class Dialect(ABC):
         """Return what the controller answered when it was asked for an array as a whole: a row per task."""
         return {}
 
+    def boot_question(self, nodes: str) -> Question[float | None] | None:
+        """Return the question when nodes, as a row of the queue names them, booted last: the earliest of them.
+
+        The answer is by the clock of the queue's rows, ``None`` if a node is unknown. By default, there is no question.
+        """
+        return None
+
     def accounting_fields_call(self) -> ProgramCall | None:
         """Return the call that says which fields this version's accounting has; ``None`` if that is no question."""
         return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,12 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.services.scripts import member as batch_member
+from tests.waiting import eventually
 
 from longshore.batch.commands.poll_schedule import PollSchedule
 from longshore.batch.executor.batch_monitor import BatchMonitor, LiveAttempt
-from longshore.batch.executor.copies import CopyWatch, LeaseWatch
+from longshore.batch.executor.copies import BootTimes, CopyWatch, LeaseWatch
 from longshore.batch.records import BatchRecord, BatchRecords
 from longshore.batch.settings import wants_fence
+from longshore.batch.values import parse_time
 from longshore.contract.context import RunPaths
 from longshore.engine.job_wrapper import LEASE_S, WRAPPER
 from longshore.engine.run.check_records import find_batch_damages
@@ -32,6 +35,7 @@ TAG = "k1-1-1"
 DIALECT = SlurmDialect({})
 NODE_FAIL = Ended(j=3, a=1, cause=Cause.LOST, reason="Slurm says NODE_FAIL")
 PAST_S = LEASE_S + MARGIN_S
+STARTED = "2026-11-20T14:06:30"
 
 gaps = st.lists(st.floats(1.0, LEASE_S), max_size=30)
 """Seconds between renewals that succeed: the wrapper kills its job when there is none for the time of the lease."""
@@ -96,7 +100,7 @@ class _Run:
 
     def begin(self) -> None:
         self.began.write_text("n1 77 /run/wms/longshore-job\n", "utf-8")
-        rows = DIALECT.parse_queue(f"29|29|RUNNING|None|N/A|n1|{TAG}\n")
+        rows = DIALECT.parse_queue(f"29|29|RUNNING|None|{STARTED}|n1|{TAG}\n")
         list(self.monitor.read_queue(rows, 100.0))
 
     def leave_record(self, status: int, more: str = "") -> None:
@@ -134,6 +138,52 @@ def test_a_fenced_attempt_ends_when_its_lease_is_over(run: _Run, end: Ended | Lo
     assert list(copies.release(run.member, seconds_since_boot() + PAST_S + 1)) == [end]
     assert not copies.is_held(run.member)
     assert (run.mark.outcome, describe_copy(run.mark, 0.0), copies.note) == ("lease", "", "")
+
+
+def released(run: _Run, booted_at: float | None) -> list[Ended | Lost]:
+    """Return what a fenced attempt ends with, as soon as the node's boot is known."""
+    asked: list[str] = []
+
+    def ask(nodes: str) -> float | None:
+        asked.append(nodes)
+        return booted_at
+
+    copies = CopyWatch(run.paths, fence=True, now=0.0, boots=BootTimes(ask))
+    assert copies.holds(run.member, NODE_FAIL, 0.0)
+    assert list(copies.release(run.member, 1.0)) == [], "the question is asked in the background"
+    eventually(lambda: asked)
+    found = [end for now in (2.0, 2.5, 3.0) for end in _later(copies, run.member, now)]
+    assert asked == ["n1"], "asked once in ten seconds"
+    return found
+
+
+def _later(copies: CopyWatch, member: LiveAttempt, now: float) -> list[Ended | Lost]:
+    time.sleep(0.02)
+    return list(copies.release(member, now)) if copies.is_held(member) else []
+
+
+@pytest.mark.parametrize(("after_s", "is_dead"), [(60.0, True), (1.0, False), (-60.0, False), (None, False)])
+def test_a_fenced_attempt_ends_when_its_node_was_booted_since(run: _Run, after_s: float | None, is_dead: bool) -> None:
+    run.begin()
+    started_at = parse_time(STARTED)
+    assert started_at is not None
+    found = released(run, None if after_s is None else started_at + after_s)
+    assert found == ([NODE_FAIL] if is_dead else [])
+    assert (run.mark.outcome, describe_copy(run.mark, run.mark.at) == "") == ("reboot" if is_dead else "", is_dead)
+
+
+def test_a_boot_says_nothing_of_a_copy_whose_node_is_not_known(run: _Run) -> None:
+    run.begin()
+    # A second start was refused: the newest row may be that of its node.
+    values = f'"j":3,"a":1,"status":99,"run":0.05,"host":"n2","batch":"{TAG}","refused":true'
+    run.began.write_text(f'{{{values},"again":{{{values}}}}}\n', "utf-8")
+    run.began.rename(run.files.ends / "3.1")
+    list(run.monitor.read_end_records())
+    copies = CopyWatch(run.paths, fence=True, now=0.0, boots=BootTimes(lambda _: 1e12))
+    preempted = Ended(j=3, a=1, cause=Cause.PREEMPTED)
+    assert copies.holds(run.member, preempted, 0.0)
+    assert [end for now in (1.0, 2.0, 3.0) for end in _later(copies, run.member, now)] == []
+    assert list(copies.release(run.member, seconds_since_boot() + PAST_S + 1)) == [preempted]
 
 
 def test_a_renewed_lease_holds_a_fenced_attempt(run: _Run) -> None:
@@ -232,6 +282,17 @@ def test_a_wrapper_of_an_older_version_has_no_lease_that_could_end(run: _Run) ->
     assert not copies.holds(run.member, NODE_FAIL, 0.0)
     copies.look(1e12)
     assert "has no lease" in describe_copy(run.mark, 1e12)
+
+
+def test_a_fence_without_a_lease_names_its_way_out(run: _Run) -> None:
+    (run.paths.root / WRAPPER).write_text("#!/bin/sh\n", "utf-8")
+    run.begin()
+    copies = CopyWatch(run.paths, fence=True, now=0.0)
+    assert copies.holds(run.member, NODE_FAIL, 0.0)
+    assert list(copies.release(run.member, 1e12)) == []
+    assert "'longshore cancel RUN --job job3' gives the job up" in copies.note
+    run.monitor.mark_cancelled([(3, 1)])
+    assert list(copies.release(run.member, 1.0)) == [NODE_FAIL]
 
 
 @pytest.mark.parametrize(("own", "wanted"), [({}, False), ({"fence": None}, False), ({"fence": True}, True)])

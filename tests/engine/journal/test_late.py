@@ -4,17 +4,29 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.engine.journal.chain import lives
+from longshore.engine.journal.chain import life_path, lives, measure_lives
 from longshore.engine.journal.journal import Journal, next_life
-from longshore.engine.journal.late import late_path
+from longshore.engine.journal.late import late_path, read_late_lines
 from longshore.engine.journal.read_journal import read_events, read_since
 from longshore.engine.journal.survey import survey_journal
-from longshore.model.run.event import FORMAT, AttemptFacts, Ended, Event, Finished, Life, Sealed, add_facts
+from longshore.model.run.event import (
+    ACCEPT_LOSS,
+    FORMAT,
+    AttemptFacts,
+    Ended,
+    Event,
+    Finished,
+    Life,
+    Seal,
+    Sealed,
+    add_facts,
+)
 from longshore.model.run.states import JobState
 
 
@@ -122,3 +134,30 @@ def test_facts_fill_what_an_end_does_not_have() -> None:
     found = Ended(j=1, a=1, exit=0, run_s=2.0, cpu_s=1.5, rss_b=7, extra={"tasks": "3", "QOS": "short"})
     assert add_facts(end, facts) == found
     assert add_facts(found, AttemptFacts(j=1, a=1)) == found
+
+
+@pytest.mark.parametrize("kept", [0, 2])
+def test_late_lines_are_lost_with_a_loss_that_is_accepted(tmp_path: Path, kept: int) -> None:
+    folder = tmp_path / "journal"
+    write_late(write_run(folder), 2)
+    intact = b"".join(life_path(folder, 1).read_bytes().splitlines(keepends=True)[:kept])
+    life_path(folder, 1).write_bytes(intact + b"x\n")
+    (folder / "end.json").unlink()
+    accepted = Journal(folder, Life(v=FORMAT, life=2, t=1.0, host="h", pid=2, boot="b", by=ACCEPT_LOSS))
+    accepted.append(Sealed(lives=(Seal(life=1, bytes=len(intact), crc=crc32(intact)),)), now=1.0)
+    accepted.commit()
+    accepted.close()
+    assert [read_late_lines(extent) for extent in measure_lives(folder)] == [None, None]
+    assert not any(isinstance(event, AttemptFacts) for event in read_events(folder))
+
+
+def test_late_lines_of_a_whole_life_are_damage_if_they_do_not_continue_it(tmp_path: Path) -> None:
+    folder = tmp_path / "journal"
+    write_late(write_run(folder), 2)
+    late = late_path(folder, 1)
+    late.write_bytes(b"".join(late.read_bytes().splitlines(keepends=True)[1:]))
+    write_run(folder).close()
+    first, _ = measure_lives(folder)
+    found = read_late_lines(first)
+    assert found is not None
+    assert (found.lines, found.damage is not None) == (b"", True)

@@ -141,6 +141,14 @@ def test_a_native_run_refuses_an_ordering() -> None:
     assert not list(check_native_mode(workflow, context(), SlurmDialect({})))
 
 
+def test_a_fence_of_a_native_run_is_told() -> None:
+    _, found = problems(context({"slurm": {"mode": "native", "fence": True}}))
+    assert (found.fatal, found.message) == (
+        False,
+        "'slurm.fence' means nothing with 'slurm.mode: native': no job has a second attempt",
+    )
+
+
 def test_a_native_run_warns_of_what_it_lacks() -> None:
     (found,) = problems(context({"slurm": {"mode": "native"}}))
     assert not found.fatal

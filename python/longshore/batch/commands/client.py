@@ -205,6 +205,12 @@ class BatchClient:
         """Run any other query."""
         return self._run(call)
 
+    def boot_time(self, nodes: str) -> float | None:
+        """Query when nodes booted last; ``None`` if that is unknown (`Dialect.boot_question`)."""
+        question = self.dialect.boot_question(nodes)
+        answer = self._run(question.call) if question else None
+        return question.parse(answer.out) if question and answer and answer.ok else None
+
     # --------------------------------------------------------------------------------------------------------- act
 
     def cancel(self, tasks: Iterable[TaskId]) -> ProgramResult | None:

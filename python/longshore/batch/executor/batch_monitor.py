@@ -38,7 +38,7 @@ class LiveAttempt:
     __slots__ = (
         "attempt", "batch", "began_seen_at", "end_seen_at", "hopeless_reason", "hopeless_since", "is_back",
         "is_cancelled", "is_cancelled_back", "is_expired", "is_requeued", "is_singled_out", "missing_answers",
-        "missing_since", "node", "phase", "position", "record", "row", "started", "submitted_at", "task",
+        "missing_since", "node", "phase", "position", "record", "row", "started", "started_at", "submitted_at", "task",
     )  # fmt: skip
 
     def __init__(self, attempt: AttemptId, batch_record: BatchRecord, position: int, submitted_at: float) -> None:
@@ -70,7 +70,9 @@ class LiveAttempt:
         self.phase: QueuePhase | None = None
         """Its phase by that row."""
         self.node = ""
-        """Where it ran, by the newest row that says so."""
+        """Where it runs, by the newest row before it went back into the queue."""
+        self.started_at: float | None = None
+        """When it started there, by the clock of the queue's rows."""
         self.missing_answers = 0
         """Number of consecutive answers without it."""
         self.missing_since = 0.0
@@ -90,7 +92,8 @@ class LiveAttempt:
     def take_row(self, row: QueueRow, phase: QueuePhase, asked_at: float, *, is_suspended: bool) -> None:
         """Take the newest row of the queue, asked for at a moment (seconds since boot)."""
         self.missing_answers, self.missing_since, self.row, self.phase = 0, 0.0, row, phase
-        self.node = row.node or self.node
+        if row.node and phase in (QueuePhase.RUNNING, QueuePhase.OVER) and not (self.is_back or self.is_requeued):
+            self.node, self.started_at = row.node, row.started_at
         # A job whose record exists has ended, and cannot wait for its start. Of one that has begun, an answer may be
         # older than its start.
         has_left = self.record is not None or (

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from shlex import quote
 from typing import Final
 
 import msgspec
@@ -17,11 +18,16 @@ from longshore.engine.rundir.given_up import MARGIN_S, GivenUp, add_record, desc
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.states import Cause
 from longshore.model.wording import count_noun
+from longshore.world.processes.background_call import BackgroundCall
 from longshore.world.processes.query_cache import seconds_since_boot
 
 LOG: Final = logging.getLogger("longshore.batch")
 _INTERVAL_S: Final = 5.0
 """Seconds between two looks at leases and late records."""
+_BOOT_INTERVAL_S: Final = 10.0
+"""Seconds between two questions when nodes booted."""
+_BOOT_MARGIN_S: Final = 2.0
+"""Error of the time at which a node booted: it is calculated from how long the node is up."""
 
 
 class LeaseWatch:
@@ -43,12 +49,38 @@ class LeaseWatch:
 
 
 class _Copy:
-    """A copy that may live, with the end of its attempt while that is held back."""
+    """A copy that may live, with the end of its attempt while that is held back.
 
-    def __init__(self, mark: GivenUp, watch: LeaseWatch, held: Ended | Lost | None = None) -> None:
+    `started_at` is when it started on its node, by the clock of the queue; ``None`` if that is unknown.
+    """
+
+    def __init__(self, mark: GivenUp, watch: LeaseWatch) -> None:
         self.mark = mark
         self.watch = watch
-        self.held = held
+        self.held: Ended | Lost | None = None
+        self.started_at: float | None = None
+
+
+class BootTimes:
+    """Times at which nodes booted last, asked for in the background by `ask`, which returns ``None`` for unknown."""
+
+    def __init__(self, ask: Callable[[str], float | None]) -> None:
+        self._ask = ask
+        self._call: BackgroundCall[tuple[str, float | None]] = BackgroundCall()
+        self._asked_at: dict[str, float] = {}
+        self._known: dict[str, float] = {}
+
+    def is_after(self, nodes: str, started_at: float | None, now: float) -> bool:
+        """Whether all these nodes booted after a job started there; `now` is in seconds since boot."""
+        if not nodes or started_at is None:
+            return False
+        for named, booted_at in self._call.take_result():
+            if booted_at is not None:
+                self._known[named] = booted_at
+        if not self._call.is_busy and now - self._asked_at.get(nodes, -1e9) >= _BOOT_INTERVAL_S:
+            self._asked_at[nodes] = now
+            self._call.start(lambda: (nodes, self._ask(nodes)))
+        return nodes in self._known and self._known[nodes] > started_at + _BOOT_MARGIN_S
 
 
 def _may_live(member: LiveAttempt, end: Ended | Lost) -> bool:
@@ -63,10 +95,11 @@ def _may_live(member: LiveAttempt, end: Ended | Lost) -> bool:
 class CopyWatch:
     """The copies of a run's attempts. With `fence`, an attempt ends only once no copy of it can live."""
 
-    def __init__(self, run: RunPaths, *, fence: bool, now: float) -> None:
+    def __init__(self, run: RunPaths, *, fence: bool, now: float, boots: BootTimes | None = None) -> None:
         self._run = run
         self._fence = fence
         self._has_lease = has_lease(run)
+        self._boots = boots or BootTimes(lambda _: None)
         self._looked_at = -1e9
         self._copies = {
             (mark.tag, mark.id): _Copy(mark, LeaseWatch(now, self._stamp(mark)))
@@ -82,7 +115,9 @@ class CopyWatch:
         copy = self._copies.get(key) or self._give_up(member)
         if copy is None or not self._fence or member.is_cancelled:
             return False
-        self._copies[key].held = end
+        copy.held = end
+        # Where the first start was is not known once a second one was refused.
+        copy.started_at = member.started_at if member.record is None else None
         return True
 
     def _give_up(self, member: LiveAttempt) -> _Copy | None:
@@ -94,7 +129,7 @@ class CopyWatch:
             attempt=attempt,
             name=files.read_name(member.position),
             at=time.time(),
-            host=member.node,
+            host=member.node if member.record is None else "",
             leased=self._has_lease,
         )
         # First the mark, then the look: a wrapper that begins between them finds it.
@@ -115,10 +150,13 @@ class CopyWatch:
     def release(self, member: LiveAttempt, now: float) -> Iterator[Ended | Lost]:
         """Yield the held end of an attempt that was cancelled, or whose copies are all over."""
         copy = self._copies[member.batch.tag, member.attempt]
-        if copy.held is not None and (member.is_cancelled or self._is_over(copy, now)):
+        if copy.held is None:
+            return
+        outcome = self._find_outcome(copy, now)
+        if outcome or member.is_cancelled:
             end, copy.held = copy.held, None
-            if not member.is_cancelled:
-                self._settle(copy, "lease")
+            if outcome:
+                self._settle(copy, outcome)
             yield end
 
     def end(self, member: LiveAttempt) -> None:
@@ -141,8 +179,8 @@ class CopyWatch:
                 if words := describe_copy(mark, 0.0):
                     LOG.warning("%s", words)
                 self._discard(mark)
-            elif self._is_over(copy, now):
-                self._settle(copy, "lease")
+            elif outcome := self._find_outcome(copy, now):
+                self._settle(copy, outcome)
                 self._discard(mark)
 
     def keeps(self, tag: str, attempt: AttemptId) -> bool:
@@ -155,14 +193,23 @@ class CopyWatch:
         held = [copy.mark for copy in self._copies.values() if copy.held is not None]
         if not held:
             return ""
-        where = f" on '{held[0].host}'" if held[0].host else ""
+        # One that may wait for ever comes first.
+        first = min(held, key=lambda mark: mark.leased)
+        where = f" on '{first.host}'" if first.host else ""
         more = f", and {count_noun(len(held) - 1, 'other')}" if len(held) > 1 else ""
+        words = f"job '{first.name}' waits until its attempt {first.attempt}{where} is certainly dead ('fence'){more}"
+        if first.leased:
+            return words
         return (
-            f"job '{held[0].name}' waits until its attempt {held[0].attempt}{where} is certainly dead ('fence'){more}"
+            f"{words}; its wrapper, of an older version, has no lease, so only its record or a reboot of the node ends"
+            f" this: 'longshore cancel RUN --job {quote(first.name)}' gives the job up, and 'restart' runs it again"
         )
 
-    def _is_over(self, copy: _Copy, now: float) -> bool:
-        return copy.watch.is_over(now, self._stamp(copy.mark)) and copy.mark.leased
+    def _find_outcome(self, copy: _Copy, now: float) -> str:
+        """Return how it is known that a copy is dead; empty if it is not."""
+        if self._boots.is_after(copy.mark.host, copy.started_at, now):
+            return "reboot"
+        return "lease" if copy.mark.leased and copy.watch.is_over(now, self._stamp(copy.mark)) else ""
 
     def _stamp(self, mark: GivenUp) -> int | None:
         return BatchFiles(self._run, mark.tag).read_lease(mark.id)

@@ -20,7 +20,7 @@ from longshore.batch.commands.poll_schedule import poll_schedule
 from longshore.batch.executor.batch_monitor import BatchMonitor, LiveAttempt
 from longshore.batch.executor.classify_end import classify_end
 from longshore.batch.executor.collect_facts import FactCollector
-from longshore.batch.executor.copies import CopyWatch
+from longshore.batch.executor.copies import BootTimes, CopyWatch
 from longshore.batch.executor.gather_ends import EndGatherer
 from longshore.batch.executor.submit import BatchSubmitter
 from longshore.batch.jobs import ClusterFacts
@@ -118,7 +118,12 @@ class BatchExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
             self.limits = msgspec.structs.replace(self.limits, max_batch=facts.max_array)
         records = BatchRecords(run)
         monitor = BatchMonitor(self._dialect, records, self._schedule)
-        copies = CopyWatch(run, fence=wants_fence(self._dialect.name, self._dialect.settings), now=seconds_since_boot())
+        copies = CopyWatch(
+            run,
+            fence=wants_fence(self._dialect.name, self._dialect.settings),
+            now=seconds_since_boot(),
+            boots=BootTimes(self._client.boot_time),
+        )
         scripts = ScriptWriter(self._dialect, run, self._settings, read_batch_template(run), facts)
         self._parts = _RunParts(
             records=records,

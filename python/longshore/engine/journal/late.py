@@ -12,15 +12,17 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from longshore.engine.journal.chain import LifeExtent, life_path
+from longshore.engine.journal.chain import LifeExtent, decode_if_event, life_path
 from longshore.model.lines.checksum import add_checksum, check_block, find_bad_lines
 from longshore.model.lines.codec import encode
 from longshore.model.run.damage import Damage
-from longshore.model.run.event import AttemptFacts
+from longshore.model.run.event import AttemptFacts, Finished
 from longshore.world.files.atomic import AppendedFile
-from longshore.world.files.read_file import read_file
+from longshore.world.files.read_file import open_stream, read_file
 
 _SUFFIX: Final = ".late.jsonl"
+_LAST_B: Final = 1 << 12
+"""Bytes at the end of a life that hold its last event, if that is the end of the run."""
 _UNKNOWN: Final = "what some attempts used is not known"
 
 
@@ -64,6 +66,16 @@ def path_of_life(path: Path) -> Path:
     return life_path(path.parent, int(name.removesuffix(_SUFFIX))) if name.endswith(_SUFFIX) else path
 
 
+def _is_whole(extent: LifeExtent) -> bool:
+    """Whether what counts of a life reaches to the end of the run, behind which nothing is written but late lines."""
+    if not extent.end:
+        return False
+    with open_stream(extent.path) as file:
+        file.seek(max(0, extent.end - _LAST_B))
+        last = file.read(extent.end - file.tell()).splitlines(keepends=True)[-1:]
+    return any(isinstance(decode_if_event(line), Finished) for line in last)
+
+
 def read_late_lines(extent: LifeExtent) -> LateLines | None:
     """Return the late lines of a life; ``None`` without any."""
     if not extent.sealed or not extent.checked or extent.damage is not None or extent.crc is None:
@@ -80,6 +92,9 @@ def read_late_lines(extent: LifeExtent) -> LateLines | None:
     lines = text[: text.rfind(b"\n") + 1]
     if check_block(lines, extent.crc) is not None:
         return LateLines(path, lines)
+    if not _is_whole(extent):
+        # They continue lines whose loss was accepted, and are lost with them.
+        return None
     bad = next(find_bad_lines(lines, extent.crc))
     what = "it is not as it was written, or lines before it are missing"
     return LateLines(path, lines[: bad.offset], Damage(path=str(path), line=bad.line, what=what, unknown=_UNKNOWN))

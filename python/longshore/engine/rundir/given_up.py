@@ -29,8 +29,8 @@ class GivenUp(msgspec.Struct, frozen=True, kw_only=True):
 
     `tag` is that of its batch. `name` is that of the job. `at` is when, in seconds since the epoch. `host` is the node,
     if known. `leased` says whether its wrapper renews a lease, as those of older versions do not. `outcome` says how it
-    is known that no copy lives: ``lease``, ``record``, or empty if it is not. `status` is the exit status in a record
-    that came afterwards.
+    is known that no copy lives: ``lease``, ``reboot``, ``record``, or empty if it is not. `status` is the exit
+    status in a record that came afterwards.
     """
 
     tag: str

@@ -16,8 +16,8 @@ import msgspec
 from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import Request
 
-FORMAT = 2
-"""Version of the journal's format: its lines carry checksums."""
+FORMAT = 3
+"""Version of the journal's format. Version 2 lacks the event ``facts``, which its readers would take for damage."""
 MOST_LIVES = 100_000
 """Largest number of a life: an engine that began each minute would need two months for as many."""
 PLAIN_FORMAT = 1

@@ -163,6 +163,10 @@ class SlurmDialect(SlurmDependencies):
             return shown_jobs.shown_rows(answer.out)
         return {} if shown_jobs.is_unknown_job(f"{answer.err}\n{answer.out}") else Unreachable(why=answer.why)
 
+    def boot_question(self, nodes: str) -> Question[float | None]:
+        """Return the question for the times at which nodes booted."""
+        return Question(self.query_call("scontrol", "--oneliner", "show", "node", nodes), shown_jobs.parse_boot_time)
+
     def accounting_fields_call(self) -> ProgramCall:
         """Return the call that lists the fields of this version's sacct."""
         return ProgramCall(("sacct", "--helpformat"), timeout_s=SHORT_S)

@@ -23,7 +23,7 @@ from longshore.services.slurm.commands.parse import (
 )
 from longshore.services.slurm.commands.replies import REPLIES
 from longshore.services.slurm.commands.states import STATES, base_state
-from longshore.services.slurm.extensions.shown_jobs import is_unknown_job, shown_row, shown_rows
+from longshore.services.slurm.extensions.shown_jobs import is_unknown_job, parse_boot_time, shown_row, shown_rows
 from longshore.world.processes.shell import ProgramResult
 
 
@@ -390,3 +390,19 @@ def test_an_array_is_shown_with_a_line_per_task() -> None:
     }  # fmt: skip
     (folded,) = shown_rows("JobId=2 ArrayJobId=2 ArrayTaskId=4294967294 JobName=arr JobState=CANCELLED\n")
     assert folded == TaskId(2)
+
+
+@pytest.mark.parametrize(
+    ("text", "booted_at"),
+    [
+        (
+            "NodeName=n1 BootTime=2026-11-20T14:06:30 A=b\nNodeName=n2 BootTime=2026-11-20T14:06:20\n",
+            "2026-11-20T14:06:20",
+        ),
+        ("NodeName=n1 BootTime=2026-11-20T14:06:30\nNodeName=n2 State=DOWN BootTime=None\n", None),
+        ("Node n7 not found\n", None),
+        ("", None),
+    ],
+)
+def test_the_boot_of_nodes_is_that_of_the_earliest(text: str, booted_at: str | None) -> None:
+    assert parse_boot_time(text) == (parse_time(booted_at) if booted_at else None)

@@ -61,6 +61,14 @@ def shown_row(task: TaskId, output: str) -> AccountRow:
     )
 
 
+def parse_boot_time(text: str) -> float | None:
+    """Parse ``scontrol --oneliner show node``: when the nodes booted, the earliest; ``None`` if one does not tell."""
+    nodes = [dict(pairs(line)) for line in text.splitlines() if line.startswith("NodeName=")]
+    times = [parse_time(node.get("BootTime", "")) for node in nodes]
+    known = [time for time in times if time is not None]
+    return min(known) if known and len(known) == len(times) else None
+
+
 def pairs(line: str) -> Iterator[tuple[str, str]]:
     """Split a line of scontrol into NAME=VALUE pairs; a value may contain blanks, a name cannot."""
     for found in re.finditer(
