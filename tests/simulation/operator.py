@@ -14,7 +14,7 @@ from longshore.errors import LongshoreError
 
 _LOOK_S = 1.0
 _MOST_RESUMES = 300
-_MOST_TRIES = 100
+_MOST_TRIES = 400
 _RELEASE_S = 60.0
 """Simulated seconds between two orders to go on."""
 _SETTLE_S = 400.0

@@ -10,13 +10,14 @@ from longshore import __version__
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.verify.run_end import check_starts, check_submissions
 from longshore.contract.context import RunPaths
-from longshore.engine.journal.chain import measure_lives, set_damaged_end_aside
+from longshore.engine.journal.chain import life_path, measure_lives, set_damaged_end_aside
 from longshore.engine.journal.journal import Journal, seal_of
 from longshore.engine.journal.survey import JournalSurvey
 from longshore.engine.run.lost_journal import find_lost_manifests, newest_known_life, refuse_lost_manifest
 from longshore.errors import SubmissionRefusedError
 from longshore.model.run.damage import Damage
 from longshore.model.run.event import ACCEPT_LOSS, FORMAT, Life, LossAccepted, Seal, Sealed
+from longshore.world.files.atomic import sync_file
 from longshore.world.files.folder import make_folders
 from longshore.world.host import boot_id, host_name, user_name
 from longshore.world.process_system import processes
@@ -103,6 +104,10 @@ def _write_acceptance(opened: OpenRun, survey: JournalSurvey, losses: Sequence[s
     journal = Journal(run.journal, life)
     try:
         seals = tuple(kept.get(each, Seal(life=each, bytes=0, crc=0)) for each in range(1, number))
+        for each in seals:
+            if each.bytes:
+                # An engine that was killed may have left events that only the system's cache has.
+                sync_file(life_path(run.journal, each.life))
         journal.append(Sealed(lives=seals), now=now)
         journal.append(LossAccepted(who=user_name(), losses=tuple(losses)), now=now)
         journal.commit()
