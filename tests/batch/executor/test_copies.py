@@ -290,7 +290,7 @@ def test_a_fence_without_a_lease_names_its_way_out(run: _Run) -> None:
     copies = CopyWatch(run.paths, fence=True, now=0.0)
     assert copies.holds(run.member, NODE_FAIL, 0.0)
     assert list(copies.release(run.member, 1e12)) == []
-    assert "'longshore cancel RUN --job job3' gives the job up" in copies.note
+    assert "--job job3 gives the job up, and 'restart' runs it again" in copies.note
     run.monitor.mark_cancelled([(3, 1)])
     assert list(copies.release(run.member, 1.0)) == [NODE_FAIL]
 

@@ -20,6 +20,7 @@ from longshore.model.run.states import Cause
 from longshore.model.wording import count_noun
 from longshore.world.processes.background_call import BackgroundCall
 from longshore.world.processes.query_cache import seconds_since_boot
+from longshore.world.runs.find_run import hint_reference
 
 LOG: Final = logging.getLogger("longshore.batch")
 _INTERVAL_S: Final = 5.0
@@ -202,7 +203,8 @@ class CopyWatch:
             return words
         return (
             f"{words}; its wrapper, of an older version, has no lease, so only its record or a reboot of the node ends"
-            f" this: 'longshore cancel RUN --job {quote(first.name)}' gives the job up, and 'restart' runs it again"
+            f" this: longshore cancel {hint_reference(self._run)} --job {quote(first.name)} gives the job up, and"
+            " 'restart' runs it again"
         )
 
     def _find_outcome(self, copy: _Copy, now: float) -> str:
