@@ -162,37 +162,17 @@ def compare_array(bench: BatchBench, options: argparse.Namespace) -> None:
     """Print a run of empty jobs beside a bare array of the same size, in alternating rounds."""
     # The first start of each program compiles its modules, which an installation has done.
     bench.run_s(1)
-    bare: list[float] = []
-    ours: list[float] = []
-    preparing: list[float] = []
+    rounds = _Rounds()
     for number in range(options.rounds):
-        # Which of both is first alternates: the load of the machine may rise or fall.
-        if number % 2 == 0:
-            bare.append(bench.bare_s(options.jobs))
-        whole, seconds, engine_s = bench.run_s(options.jobs)
-        calls = bench.calls()
-        if number % 2 == 1:
-            bare.append(bench.bare_s(options.jobs))
-        ours.append(whole)
-        preparing.append(whole - seconds)
-        print(
-            f"  bare array {bare[-1]:.1f} s, run {whole:.1f} s ({preparing[-1]:.1f} s to submit it; its engine used "
-            f"{engine_s:.1f} s of a processor); load {os.getloadavg()[0]:.1f}; {format_calls(calls)}",
-            flush=True,
-        )
+        calls = rounds.measure(bench, number, [options.jobs])
     # The interval between two questions is 2 s at the least: no more calls of each than that.
-    most = max(ours) / 2 + 2
+    most = rounds.longest_s / 2 + 2
     submit, queue, accounting = bench.programs[:3]
     print(
         f"calls that ask: {calls[queue]} {queue}, {calls[accounting]} {accounting}, at most one each interval, "
         f"which would be {most:.0f}; that hand over: {calls[submit]} {submit}"
     )
-    share = statistics.median(ours) / statistics.median(bare)
-    print(
-        f"{options.jobs} jobs of true: bare array {statistics.median(bare):.1f} s, run {statistics.median(ours):.1f} s "
-        f"(medians of {options.rounds}), {share:.2f} times; to submit it "
-        f"{statistics.median(preparing):.1f} s; newest round: {format_calls(calls)}"
-    )
+    print(f"{options.jobs} jobs of true: {rounds.summary('array', 1.15)}; newest round: {format_calls(calls)}")
 
 
 def compare_chain(bench: BatchBench, options: argparse.Namespace) -> None:
@@ -206,28 +186,55 @@ def compare_levels(bench: BatchBench, options: argparse.Namespace) -> None:
 
 
 def _compare_levels(bench: BatchBench, options: argparse.Namespace, title: str, levels: Sequence[int]) -> None:
-    bare: list[float] = []
-    ours: list[float] = []
+    # The first start of each program compiles its modules, which an installation has done.
+    bench.run_s(1)
+    rounds = _Rounds()
     for number in range(options.rounds):
-        if number % 2 == 0:
-            bare.append(bench.bare_s(*levels))
-        whole, seconds, _ = bench.run_s(*levels)
-        if number % 2 == 1:
-            bare.append(bench.bare_s(*levels))
-        ours.append(whole)
-        print(
-            f"  bare {bare[-1]:.1f} s, run {whole:.1f} s ({seconds:.1f} s without preparing it); "
-            f"load {os.getloadavg()[0]:.1f}",
-            flush=True,
-        )
+        rounds.measure(bench, number, levels)
         # Its engine may still collect what accounting knows.
         time.sleep(_COLLECT_S)
         print(f"    {format_calls(bench.calls())}")
-    share = statistics.median(ours) / statistics.median(bare)
-    print(
-        f"{title}: bare {bench.dependency} {statistics.median(bare):.1f} s, run {statistics.median(ours):.1f} s "
-        f"(medians of {options.rounds}), {share:.2f} times (target 1.50)"
-    )
+    print(f"{title}: {rounds.summary(bench.dependency, 1.5)}")
+
+
+class _Rounds:
+    """Rounds that alternate between bare arrays and runs."""
+
+    def __init__(self) -> None:
+        self._bare: list[float] = []
+        self._whole: list[float] = []
+        self._prepared: list[float] = []
+
+    @property
+    def longest_s(self) -> float:
+        """Seconds of the longest run."""
+        return max(self._whole)
+
+    def measure(self, bench: BatchBench, number: int, levels: Sequence[int]) -> Counter[str]:
+        """Measure a round, print it, and return the calls of programs for the run."""
+        # Which of both is first alternates: the load of the machine may rise or fall.
+        if number % 2 == 0:
+            self._bare.append(bench.bare_s(*levels))
+        whole, prepared, engine_s = bench.run_s(*levels)
+        calls = bench.calls()
+        if number % 2 == 1:
+            self._bare.append(bench.bare_s(*levels))
+        self._whole.append(whole)
+        self._prepared.append(prepared)
+        print(
+            f"  bare {self._bare[-1]:.1f} s, run {whole:.1f} s ({prepared:.1f} s without preparing it; its engine used "
+            f"{engine_s:.1f} s of a processor); load {os.getloadavg()[0]:.1f}; {format_calls(calls)}",
+            flush=True,
+        )
+        return calls
+
+    def summary(self, title: str, target: float) -> str:
+        """Return medians, and how many times as long as the bare one a run took."""
+        bare, whole, prepared = map(statistics.median, (self._bare, self._whole, self._prepared))
+        return (
+            f"bare {title} {bare:.1f} s, run {whole:.1f} s, {whole / bare:.2f} times (target {target:.2f}); without "
+            f"preparing it {prepared:.1f} s, {prepared / bare:.2f} times (medians of {len(self._bare)})"
+        )
 
 
 def format_calls(calls: Counter[str]) -> str:

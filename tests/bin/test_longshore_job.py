@@ -202,15 +202,46 @@ def test_a_member_that_cannot_be_started_leaves_a_record_too(tmp_path: Path, she
 
 
 def test_a_script_can_be_the_shell_that_runs_it(tmp_path: Path, shell: str) -> None:
-    path = write(tmp_path, job("other", "true"), job("x", "echo $#; echo $0; exit 5", folder=tmp_path))
+    path = write(
+        tmp_path, job("other", "true"), job("x", "echo $#; echo $0; cat ends/1.1.began; exit 5", folder=tmp_path)
+    )
     script = tmp_path / "a script"
     script.write_text(f"set -- -m 2 -e '{tmp_path}/ends' '{path}' && . '{PROGRAM}'\n", "utf-8")
     words = [shell, str(script)]
     assert subprocess.run(words, check=False, timeout=30).returncode == 5
     assert ended(tmp_path / "ends")["status"] == 5
-    assert (tmp_path / "logs" / "l" / "00" / "x.1.log").read_text("utf-8") == "0\n/bin/sh\n"
+    words_of_job = (tmp_path / "logs" / "l" / "00" / "x.1.log").read_text("utf-8").splitlines()
+    assert words_of_job[:2] == ["0", "/bin/sh"]
     # Who began is told by the name of the script, for that is what the process is called.
-    assert (tmp_path / "ends" / "1.1").read_text("utf-8").splitlines()[0].endswith(f" {script}")
+    assert words_of_job[2].endswith(f" {script}")
+
+
+def test_a_job_starts_few_programs(tmp_path: Path, shell: str) -> None:
+    """Most of the cost of a short job is starting programs."""
+    path = write(tmp_path, job("other", "true"), job("x", "true", folder=tmp_path))
+    for folder in ("logs/l/00", "ends", "bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in ("sed", "mkdir", "mktemp", "setsid", "mv", "rm", "cat", "date", "stat", "ls", "uname", "env", "sleep"):
+        shim = tmp_path / "bin" / name
+        shim.write_text(f'#!/bin/sh\necho {name} >>"{tmp_path}/started"\nexec {shutil.which(name)} "$@"\n', "utf-8")
+        shim.chmod(0o755)
+    searched = f"{tmp_path}/bin:{os.environ['PATH']}"
+    assert run(shell, "-m", 2, "-e", tmp_path / "ends", path, PATH=searched).returncode == 0
+    started = (tmp_path / "started").read_text("utf-8").split()
+    # One that renews the lease of a job that takes longer.
+    assert sorted(name for name in started if name != "sleep") == ["mktemp", "rm", "sed", "setsid"]
+    assert started.count("sleep") <= 1
+    assert [path.name for path in (tmp_path / "ends").iterdir()] == ["1.1"]
+
+
+def test_a_record_that_cannot_be_written_completely_is_none(tmp_path: Path, shell: str) -> None:
+    # To write into it fails like on a full disk.
+    line = "ln -s /dev/full ends/1.1; echo once >> note"
+    path = write(tmp_path, job("other", "true"), job("x", line, folder=tmp_path))
+    assert run(shell, "-m", 2, "-e", tmp_path / "ends", path).returncode == 0
+    assert [path.name for path in (tmp_path / "ends").iterdir()] == ["1.1.began"]
+    assert run(shell, "-m", 2, "-e", tmp_path / "ends", path).returncode == 99
+    assert (tmp_path / "note").read_text("utf-8") == "once\n"
 
 
 def test_an_unwritable_end_record_prevents_the_run(tmp_path: Path, shell: str) -> None:
@@ -223,11 +254,9 @@ def test_an_unwritable_end_record_prevents_the_run(tmp_path: Path, shell: str) -
 
 
 def test_a_foreign_temporary_directory_stays(tmp_path: Path, shell: str) -> None:
-    line = f'echo "$TMPDIR"; test "$TMPDIR" != {tmp_path}/longshore-$PPID-1.1'
-    path = write(tmp_path, job("other", "true"), job("x", line))
-    mine = f"mkdir '{tmp_path}/longshore-'$$-1.1 && set -- -m 2 -e '{tmp_path}/ends' '{path}' && . '{PROGRAM}'"
-    done = subprocess.run([shell, "-c", mine], env={**os.environ, "TMPDIR": str(tmp_path)}, check=False, timeout=30)
-    assert done.returncode == 0
+    path = write(tmp_path, job("other", "true"), job("x", 'echo "$TMPDIR"'))
+    (tmp_path / "longshore-1.1").mkdir()
+    assert run(shell, "-m", 2, "-e", tmp_path / "ends", path, TMPDIR=str(tmp_path)).returncode == 0
     said = Path((tmp_path / "logs" / "l" / "00" / "x.1.log").read_text("utf-8").strip())
     assert said.parent == tmp_path
     assert not said.exists()

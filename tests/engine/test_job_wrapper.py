@@ -127,6 +127,17 @@ def test_half_a_record_is_none(text: str, files: BatchFiles) -> None:
     assert files.read_ends(wanted) == ({}, set())
 
 
+def test_a_record_that_is_being_written_is_no_damage(files: BatchFiles, caplog: pytest.LogCaptureFixture) -> None:
+    files.ends.mkdir(parents=True)
+    (files.ends / "3.1.began").touch()
+    (files.ends / "3.1").write_bytes(b'{"j":3,"a":1,"st')
+    assert files.read_ends({(3, 1)}) == ({}, {(3, 1)})
+    assert caplog.messages == []
+    (files.ends / "3.1.began").unlink()
+    assert files.read_ends({(3, 1)}) == ({}, set())
+    assert len(caplog.messages) == 1
+
+
 VALUES = b'"j":3,"a":1,"status":127,"run":1.05,"host":"n1","batch":"k7f3a-1-1"'
 OUTPUTS = VALUES + b',"out":"1 stale","stamps":"12 1790000000.004512000 3 1790000001.000000000"'
 RECORD = b'{%b,"again":{%b}}\n' % (VALUES, VALUES)

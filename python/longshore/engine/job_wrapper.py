@@ -39,7 +39,7 @@ WRAPPER: Final = PurePosixPath("wms", "longshore-job")
 FENCE_MARKS: Final = "fenced"
 """Folder beside those of batches in ``ends/``: marks of attempts that were given up, which wrappers look for."""
 STARTED_SUFFIX: Final = ".began"
-"""Suffix of the file that a member creates when it begins, which succeeds once; it becomes its end record."""
+"""Suffix of the file that a member creates when it begins, which succeeds once; it goes after the end record came."""
 AGAIN_SUFFIX: Final = ".again"
 """Suffix of the file by which a member says that the scheduler put it back into its queue and started it again."""
 _KILLED_STATUS: Final = 128
@@ -349,9 +349,9 @@ class BatchFiles(msgspec.Struct, frozen=True):
                 started.add(attempt)
             elif record := read_end_record(self.ends / name):
                 ended[attempt] = record
-            elif (self.ends / name).exists():
+            elif is_complete(name, names) and (self.ends / name).exists():
                 _tell_unreadable(self.ends / name)
-        return ended, started
+        return ended, started - ended.keys()
 
     def was_started_again(self, attempt: AttemptId) -> bool:
         """Whether the scheduler put a member back into its queue and started it again, which the wrapper refused."""
@@ -403,6 +403,11 @@ def _one_line(field: str) -> str:
 def _attempt(name: str) -> AttemptId | None:
     job, _, attempt = name.partition(".")
     return (int(job), int(attempt)) if job.isdecimal() and attempt.isdecimal() else None
+
+
+def is_complete(name: str, names: Container[str]) -> bool:
+    """Whether a file is an end record that its wrapper has written completely, by all names in its directory."""
+    return not name.endswith((STARTED_SUFFIX, AGAIN_SUFFIX)) and name + STARTED_SUFFIX not in names
 
 
 def read_end_record(path: Path) -> EndRecord | None:

@@ -88,8 +88,11 @@ def test_only_ends_that_nothing_else_tells_wait_for_accounting(
 
 
 def test_records_are_read_more_often_while_something_happens() -> None:
-    busy, quiet = records_interval_s(0.0), records_interval_s(60.0)
-    assert 0.1 <= busy < 0.25 < quiet <= 0.5
+    busy, quiet = records_interval_s(0.0, 0.0001), records_interval_s(60.0, 0.0001)
+    assert 0.02 <= busy <= 0.05
+    assert 0.25 < quiet <= 0.5
+    assert records_interval_s(1.0, 0.0001) <= 0.1, "a child waits a tenth longer at most"
+    assert records_interval_s(0.0, 0.003) >= 0.3, "a slow file server is not asked all the time"
 
 
 class Accounting:

@@ -31,7 +31,7 @@ from longshore.contract.batch import (
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.engine.job_wrapper import WRAPPER
 from longshore.errors import ConfigError
-from longshore.model.run.event import Ended
+from longshore.model.run.event import Ended, Started
 from longshore.model.workflow.request import MIB, Request
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.service import SlurmService
@@ -113,6 +113,25 @@ def test_an_id_is_taken_whatever_stands_around_it(tmp_path: Path) -> None:
     found = site.executor.find(["k1-1-1"])
     assert not isinstance(found, Unreachable)
     assert found.taken == {"k1-1-1": frozenset({(0, 1), (1, 1), (2, 1)})}
+
+
+def test_the_executor_waits_until_a_record_tells_something(tmp_path: Path) -> None:
+    site = _Site(tmp_path)
+    site.submit("k1-1-1", 2, answer(0, out="29\n"))
+    site.executor.poll("")
+    began = site.run.ends / "k1-1-1" / "0.1.began"
+    timer = threading.Timer(0.1, began.touch)
+    timer.start()
+    since = time.monotonic()
+    site.executor.wait(60.0)
+    assert 0.1 <= time.monotonic() - since < 30.0
+    told = site.executor.poll("")
+    assert not isinstance(told, Unreachable)
+    assert [(type(event), event.j) for event in told.events] == [(Started, 0)]
+    timer.join()
+    since = time.monotonic()
+    site.executor.wait(0.3)
+    assert time.monotonic() - since >= 0.3, "what was told is no news"
 
 
 def test_a_limit_makes_arrays_smaller_until_they_fit_and_larger_again(tmp_path: Path) -> None:

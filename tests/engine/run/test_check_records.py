@@ -59,6 +59,13 @@ def test_intact_batch_records_and_end_records_have_no_damages(run: RunPaths) -> 
     assert find_batch_damages(run) == ()
 
 
+def test_an_end_record_that_is_being_written_has_no_damage(run: RunPaths) -> None:
+    (run.ends / TAG / "4.1").write_bytes(END[:9])
+    assert find_batch_damages(run) == ()
+    (run.ends / TAG / "4.1.began").unlink()
+    assert [damage.path for damage in find_batch_damages(run)] == [str(run.ends / TAG / "4.1")]
+
+
 @pytest.mark.parametrize("name", [f"batches/{TAG}.json", f"ends/{TAG}/3.1"])
 def test_a_flip_in_batch_records_and_end_records_is_told(run: RunPaths, name: str) -> None:
     path = run.root / name

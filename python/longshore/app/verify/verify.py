@@ -26,7 +26,7 @@ from longshore.app.verify.run_end import (
     note_missing_starts,
 )
 from longshore.contract.context import RunPaths
-from longshore.engine.job_wrapper import AGAIN_SUFFIX, FENCE_MARKS, STARTED_SUFFIX
+from longshore.engine.job_wrapper import FENCE_MARKS, is_complete
 from longshore.engine.journal.chain import measure_lives
 from longshore.engine.journal.late import read_late_lines
 from longshore.engine.journal.read_journal import read_life
@@ -261,11 +261,13 @@ def _check_records(result: VerifyResult) -> Iterator[Damage]:
     """Check the records of keeper, batches, interventions and service."""
     run = result.opened.run
     is_over = _is_over(run)
-    for path in sorted({path for pattern in _RECORDS for path in run.root.glob(pattern)}):
+    paths = {path for pattern in _RECORDS for path in run.root.glob(pattern)}
+    names = set(map(str, paths))
+    for path in sorted(paths):
         name = path.relative_to(run.root).as_posix()
         folder = name.split("/")[0]
         is_void = (is_over and run.root / folder in {run.keeper, run.ends}) or _is_of_earlier_boot(run, path)
-        if name in result.covered or is_void or path.suffix in {STARTED_SUFFIX, AGAIN_SUFFIX}:
+        if name in result.covered or is_void or not is_complete(str(path), names):
             continue
         try:
             content = read_file(path)

@@ -183,6 +183,11 @@ class BatchMonitor:
             self.members[attempt] = member = LiveAttempt(attempt, batch_record, position, submitted_at)
             self._without_record.setdefault(batch_record.tag, {})[attempt] = member
 
+    @property
+    def awaited_records(self) -> int:
+        """Number of attempts without a record so far."""
+        return sum(map(len, self._without_record.values()))
+
     def read_end_records(self) -> Iterator[MemberEvent]:
         """Read the jobs' own records."""
         for tag, wanted in list(self._without_record.items()):

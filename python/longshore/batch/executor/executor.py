@@ -34,6 +34,7 @@ from longshore.contract.executor import (
     EndRetention,
     Executor,
     LateFactSource,
+    NewsWait,
     Reprioritisable,
     ResourceProbe,
     SubmitWindow,
@@ -51,11 +52,13 @@ LOG: Final = logging.getLogger("longshore.batch")
 _MAX_BATCH: Final = 1000
 _MAX_WAITING_ALIKE: Final = 1000
 _RECORDS_INTERVAL_S: Final = 0.5
-"""Least time between two reads of the jobs' records."""
-_BUSY_RECORDS_S: Final = 0.2
-"""As `_RECORDS_INTERVAL_S`, while starts and ends follow each other: a child waits for its parent's record."""
-_BUSY_S: Final = 5.0
-"""Time after an event in which others are likely."""
+"""Time between two reads of the jobs' records while nothing happens."""
+_BUSY_RECORDS_S: Final = 0.05
+"""As `_RECORDS_INTERVAL_S`, right after an event: a child waits for its parent's record."""
+_DELAY_SHARE: Final = 0.1
+"""Share by which reading late may delay what follows an event, at most."""
+_READ_SHARE: Final = 0.01
+"""Share of the time that reading may take: a full directory, or a slow file server, is read less often."""
 _QUEUE_WAIT_S: Final = 0.1
 """Seconds to wait for the queue's answer before it is left to the background."""
 _CANCEL_WAIT_S: Final = 2.0
@@ -74,12 +77,18 @@ class _RunParts(msgspec.Struct, frozen=True):
     copies: CopyWatch
 
 
-def records_interval_s(since_news_s: float) -> float:
-    """Return the least time between two reads of the jobs' records, by the time since the newest event."""
-    return _BUSY_RECORDS_S if since_news_s < _BUSY_S else _RECORDS_INTERVAL_S
+def records_interval_s(since_news_s: float, read_s: float) -> float:
+    """Return the time between two reads of the jobs' records.
+
+    It depends on the time since the newest event, and on the seconds that the newest read took.
+    """
+    interval_s = max(_BUSY_RECORDS_S, _DELAY_SHARE * since_news_s, read_s / _READ_SHARE)
+    return min(interval_s, _RECORDS_INTERVAL_S)
 
 
-class BatchExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Reprioritisable, EndRetention, LateFactSource):
+class BatchExecutor(
+    Executor, NewsWait, ResourceProbe, SubmitWindow, BatchSizing, Reprioritisable, EndRetention, LateFactSource
+):
     """Submits batches to a workload manager.
 
     `settings` has the service's own map under its name, and ``limits`` of the site, by the fields of
@@ -105,6 +114,10 @@ class BatchExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         self._deferred: set[AttemptId] = set()
         """Attempts whose files the engine no longer needs, and whose facts are awaited."""
         self._records_read_at = -1e9
+        self._records_read_s = 0.0
+        """Seconds that the newest read of the jobs' records took."""
+        self._recorded: list[MemberEvent] = []
+        """Events by the jobs' records that the engine has not got."""
         self._news_at = -1e9
         self._polls = 0
 
@@ -199,11 +212,10 @@ class BatchExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         monitor = self._open_parts.monitor
         self._polls += 1
         self._commands.run_next(seconds_since_boot())
-        events: list[MemberEvent] = []
         now = seconds_since_boot()
-        if now - self._records_read_at >= records_interval_s(now - self._news_at):
-            self._records_read_at = now
-            events += monitor.read_end_records()
+        if self._records_due_s(now) <= 0.0:
+            self._read_records(now)
+        events, self._recorded = self._recorded, []
         why = self._query_queue(events, now)
         events += self._find_ends()
         self._open_parts.copies.look(now)
@@ -216,6 +228,28 @@ class BatchExecutor(Executor, ResourceProbe, SubmitWindow, BatchSizing, Repriori
         note = f"the workload manager does not answer: {self._schedule.failure}" if self._schedule.failure else ""
         note = "; ".join(filter(None, (note, self._open_parts.copies.note)))
         return PollResult(events=events, mark=str(self._polls), note=note, waiting=waiting)
+
+    def wait(self, timeout_s: float) -> None:
+        """Wait until a job's record tells something new, at most some seconds."""
+        until = seconds_since_boot() + timeout_s
+        while (now := seconds_since_boot()) < until:
+            due_s = self._records_due_s(now)
+            if due_s <= 0.0 and self._read_records(now):
+                return
+            time.sleep(min(until - now, max(due_s, _BUSY_RECORDS_S)))
+
+    def _records_due_s(self, now: float) -> float:
+        """Return the seconds until the jobs' records are to be read again."""
+        interval_s = records_interval_s(now - self._news_at, self._records_read_s)
+        return self._records_read_at + interval_s - now
+
+    def _read_records(self, now: float) -> bool:
+        """Read the jobs' records; return whether they tell something new."""
+        monitor = self._open_parts.monitor
+        awaited = monitor.awaited_records
+        self._recorded += monitor.read_end_records()
+        self._records_read_at, self._records_read_s = now, seconds_since_boot() - now
+        return bool(self._recorded) or monitor.awaited_records != awaited
 
     def _query_queue(self, events: list[MemberEvent], now: float) -> str:
         """Query the queue when that is due, and process its answer; return why there was no answer, else nothing."""

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from longshore.contract.context import RunPaths
-from longshore.engine.job_wrapper import AGAIN_SUFFIX, FENCE_MARKS, STARTED_SUFFIX, read_end_record
+from longshore.engine.job_wrapper import FENCE_MARKS, is_complete, read_end_record
 from longshore.engine.journal.chain import first_event, lives, read_end_seal
 from longshore.engine.run.members import life_of_tag
 from longshore.errors import RunUnreadableError
@@ -125,8 +125,10 @@ def find_batch_damages(run: RunPaths) -> tuple[Damage, ...]:
     for folder in _entries(run.ends, damages):
         # Of a mark, only its name counts.
         if folder.name != FENCE_MARKS and (life_of_tag(folder.name) or 0) >= accepted:
-            for path in _entries(folder, damages):
-                if path.suffix not in {STARTED_SUFFIX, AGAIN_SUFFIX}:
+            entries = _entries(folder, damages)
+            names = {path.name for path in entries}
+            for path in entries:
+                if is_complete(path.name, names):
                     damages += _check_file(path, lambda path, _: check_end_record(path))
     return tuple(damages)
 
