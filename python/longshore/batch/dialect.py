@@ -92,8 +92,7 @@ class SubmitReplies(msgspec.Struct, frozen=True):
     """What the program that submits prints.
 
     `accepted` matches the line of a job that was accepted, with its id in the first group. `errors` has the meaning of
-    error messages: the first regular expression that is
-    found counts, in either case of letters.
+    error messages: the first regular expression that is found counts, in either case of letters.
     """
 
     accepted: re.Pattern[str]
@@ -105,7 +104,8 @@ class SubmitReplies(msgspec.Struct, frozen=True):
         lines = f"{answer.err}\n{answer.out}".splitlines()
         if found := [match for line in lines if (match := self.accepted.fullmatch(line.strip()))]:
             return SubmissionReply(SubmitOutcome.ACCEPTED, int(found[-1][1]))
-        if answer.ok or answer.status is None:
+        if answer.ok or answer.status is None or answer.status < 0:
+            # A program that a signal ended may have submitted the job before.
             return SubmissionReply(SubmitOutcome.UNSURE)
         return SubmissionReply(self.classify(answer.err or answer.out))
 

@@ -119,6 +119,8 @@ def test_the_meaning_of_other_replies() -> None:
     assert REPLIES.read(without_id) == SubmissionReply(SubmitOutcome.UNSURE)
     silent = ProgramResult(argv=("sbatch",), status=None, err="Connection reset")
     assert REPLIES.read(silent) == SubmissionReply(SubmitOutcome.UNSURE)
+    killed = ProgramResult(argv=("sbatch",), status=-9)
+    assert REPLIES.read(killed) == SubmissionReply(SubmitOutcome.UNSURE)
 
 
 def test_rows_of_the_queue() -> None:
