@@ -107,6 +107,7 @@ def test_what_the_page_says_to_try_works(environment: dict[str, str], tmp_path: 
         (EXAMPLE, "TestMinikitService"),
         (OAR, "test_oar"),
         (OAR, "TestOarExecutor"),
+        (OAR, "TestOarService"),
     ],
     ids=lambda value: value if isinstance(value, str) else value.name,
 )

@@ -62,6 +62,11 @@ def told(records: BatchRecords, monitor: BatchMonitor, status: int = 143, more: 
     list(monitor.read_end_records())
 
 
+def read_later(monitor: BatchMonitor, *rows: str) -> None:
+    """Take an answer that was asked for after all that was read so far."""
+    read_queue(monitor, *rows, at=seconds_since_boot() + 1.0)
+
+
 def only_end(monitor: BatchMonitor, ends: EndGatherer, now: float) -> Ended:
     (end,) = (end for end in ends_at(ends, monitor, now) if isinstance(end, Ended))
     return end
@@ -72,7 +77,7 @@ def requeued(records: BatchRecords) -> BatchMonitor:
     monitor = watching(records)
     read_queue(monitor, row("29_0", "RUNNING", node="n1"))
     told(records, monitor)
-    read_queue(monitor, BACK)
+    read_later(monitor, BACK)
     return monitor
 
 
@@ -97,7 +102,7 @@ def test_another_life_knows_that_a_job_was_requeued(records: BatchRecords) -> No
     again.add_batch(known, 0.0)
     list(again.read_end_records())
     # Its cancellation may have been lost.
-    read_queue(again, BACK)
+    read_later(again, BACK)
     assert [member.attempt for member in again.find_requeued()] == [(3, 1)]
     read_queue(again, GONE, at=200.0)
     assert only_end(again, ends_of(AnsweringCluster(), records), 201.0).cause is Cause.PREEMPTED
@@ -110,7 +115,7 @@ def test_a_job_that_ended_by_itself_ends_so_once_the_queue_has_no_other(
     monitor = watching(records)
     told(records, monitor, status, "")
     # Also what a person holds is of no use any more.
-    read_queue(monitor, HELD)
+    read_later(monitor, HELD)
     assert [member.attempt for member in monitor.find_requeued()] == [(3, 1)]
     over = monitor.find_ended(1e4)
     assert (over.complete, over.to_query) == ([], [])
@@ -126,19 +131,19 @@ def test_a_job_that_ended_by_itself_ends_so_once_the_queue_has_no_other(
 def test_what_a_person_holds_is_left_until_it_is_released(records: BatchRecords) -> None:
     monitor = watching(records)
     told(records, monitor)
-    read_queue(monitor, HELD)
+    read_later(monitor, HELD)
     assert monitor.waiting is not None
     assert monitor.waiting.held == {"job requeued in held state"}
     assert monitor.find_requeued() == []
     assert ends_at(ends_of(AnsweringCluster(), records), monitor, 1e5) == []
-    read_queue(monitor, row("29_0", "PENDING"), at=1e5)
+    read_later(monitor, row("29_0", "PENDING"))
     assert len(monitor.find_requeued()) == 1
 
 
 def test_a_released_job_that_starts_at_once_was_requeued(records: BatchRecords) -> None:
     monitor = watching(records)
     told(records, monitor)
-    read_queue(monitor, HELD)
+    read_later(monitor, HELD)
     # Its wrapper did not run it, and says so.
     (records.files(TAG).ends / "3.1.again").touch()
     read_queue(monitor, row("29_0", "FAILED", "NonZeroExitCode"), at=110.0)
@@ -152,7 +157,7 @@ def test_a_released_job_that_starts_at_once_was_requeued(records: BatchRecords) 
 def test_a_held_job_that_a_person_removes_is_cancelled(records: BatchRecords) -> None:
     monitor = watching(records)
     told(records, monitor)
-    read_queue(monitor, HELD)
+    read_later(monitor, HELD)
     assert monitor.find_requeued() == []
     read_queue(monitor, GONE, at=110.0)
     cluster = AnsweringCluster({TaskId(29, 0): account("CANCELLED")})
@@ -168,6 +173,15 @@ def test_other_states_are_no_requeue(records: BatchRecords, state: str) -> None:
     list(monitor.read_end_records())
     read_queue(monitor, row("29_0", state), at=seconds_since_boot() + LATER_S)
     assert monitor.find_requeued() == []
+
+
+def test_an_answer_from_before_the_end_delays_no_success(records: BatchRecords) -> None:
+    monitor = watching(records)
+    asked_at = seconds_since_boot() - 1.0
+    told(records, monitor, 0, "")
+    read_queue(monitor, row("29_0", "PENDING"), at=asked_at)
+    assert monitor.find_requeued() == []
+    assert [member.attempt for member in monitor.find_ended(seconds_since_boot()).complete] == [(3, 1)]
 
 
 def test_an_answer_from_before_the_start_is_no_requeue(records: BatchRecords) -> None:

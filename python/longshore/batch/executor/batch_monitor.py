@@ -38,7 +38,8 @@ class LiveAttempt:
     __slots__ = (
         "attempt", "batch", "began_seen_at", "end_seen_at", "hopeless_reason", "hopeless_since", "is_back",
         "is_cancelled", "is_cancelled_back", "is_expired", "is_requeued", "is_singled_out", "missing_answers",
-        "missing_since", "node", "phase", "position", "record", "row", "started", "started_at", "submitted_at", "task",
+        "missing_since", "node", "phase", "position", "record", "record_seen_at", "row", "started", "started_at",
+        "submitted_at", "task",
     )  # fmt: skip
 
     def __init__(self, attempt: AttemptId, batch_record: BatchRecord, position: int, submitted_at: float) -> None:
@@ -65,6 +66,8 @@ class LiveAttempt:
         self.submitted_at = submitted_at
         self.started = False
         self.record: EndRecord | None = None
+        self.record_seen_at = 0.0
+        """When its record was first seen, in seconds since boot."""
         self.row: QueueRow | None = None
         """The newest row of the queue."""
         self.phase: QueuePhase | None = None
@@ -94,9 +97,9 @@ class LiveAttempt:
         self.missing_answers, self.missing_since, self.row, self.phase = 0, 0.0, row, phase
         if row.node and phase in (QueuePhase.RUNNING, QueuePhase.OVER) and not (self.is_back or self.is_requeued):
             self.node, self.started_at = row.node, row.started_at
-        # A job whose record exists has ended, and cannot wait for its start. Of one that has begun, an answer may be
-        # older than its start.
-        has_left = self.record is not None or (
+        # A job whose record exists has ended, and cannot wait for its start, but the answer may have been asked for
+        # before. Of a job that has begun, an answer may be older than its start.
+        has_left = (self.record is not None and asked_at >= self.record_seen_at) or (
             self.began_seen_at is not None and asked_at - self.began_seen_at >= _STALE_S
         )
         self.is_back = has_left and phase is QueuePhase.WAITING and not is_suspended
@@ -206,6 +209,7 @@ class BatchMonitor:
                     )
                 if record is not None:
                     member.record = record
+                    member.record_seen_at = member.record_seen_at or seconds_since_boot()
                     self._ending[attempt] = member
                     # A first copy that lives elsewhere may replace the record of a refused second start.
                     if not record.refused:

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from longshore.engine.keeper.protocol import EndNotes, MemberOrder, Order, RunOrder
     from longshore.engine.keeper.watchdog import Watchdog
 
-_RESET_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGHUP, signal.SIGTERM, signal.SIGXFSZ)
+_RESET_SIGNALS = (signal.SIGPIPE, signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTERM, signal.SIGXFSZ)
+"""Signals that a shell or Python may have had ignored where the run was submitted."""
 _CORE_DUMPED = 0x80
 _WAKE_S = 0.005
 """Longest delay before the engine is woken while no slot waits for it."""

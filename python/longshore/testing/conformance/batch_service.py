@@ -8,6 +8,7 @@ from longshore.testing.conformance.executor_capabilities import (
     BatchSizingConformance,
     EndRetentionConformance,
     LateFactSourceConformance,
+    NewsWaitConformance,
     ReprioritisableConformance,
     ResourceProbeConformance,
     SubmitWindowConformance,
@@ -27,6 +28,7 @@ class BatchExecutorConformance(
     ReprioritisableConformance,
     EndRetentionConformance,
     LateFactSourceConformance,
+    NewsWaitConformance,
 ):
     """The kit's executor, with the dialect of a test class."""
 
