@@ -143,7 +143,7 @@ class ProgramVariables(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def required(self) -> frozenset[str]:
-        """Variables that a submission always gets and jobs therefore inherit, whatever the site's rule."""
+        """Variables that each submission gets. Jobs inherit them by every rule of a site."""
         return frozenset({"PATH", *self.of_cluster, *self.fixed})
 
     def select(self, inherited: Mapping[str, str], settings: Mapping[str, YamlValue]) -> dict[str, str]:

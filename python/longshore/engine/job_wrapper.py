@@ -194,7 +194,7 @@ class EndRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def is_own_end(self) -> bool:
-        """Whether the job ended by itself, and nobody told it to."""
+        """Whether the job ended without a signal."""
         return self.was_run and not (self.signalled or self.fenced) and signal_in(self.status) is None
 
     @property

@@ -99,7 +99,7 @@ class OarDialect(Dialect):
         return (self.query_call("oarstat", "-J", "--sql", "1 = 0"), self.query_call("oarstat", "-V"))
 
     def parse_facts(self, outputs: Sequence[str]) -> ClusterFacts:
-        """Return what is known: OAR never forgets a job, so its listing is the accounting."""
+        """Return the facts of the cluster. OAR keeps all jobs: its listing is the accounting."""
         found = re.search(r"version : (\S+)", outputs[1])
         return ClusterFacts(version=found[1] if found else "", name=self.cluster_key({}), accounting=True)
 

@@ -113,7 +113,7 @@ def _read_head(path: Path) -> Life | None:
 
 
 def _describe_manifest(run: RunPaths, life: Life) -> str:
-    """Return what is wrong with the manifest that a life names; empty if it is as it was."""
+    """Describe the damage of the manifest that a life names; empty if there is none."""
     manifest = manifest_path(run, life.s)
     try:
         digest = sha256(read_file(manifest)).hexdigest()

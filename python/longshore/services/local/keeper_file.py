@@ -125,7 +125,7 @@ class KeeperFile:
         return attempt in self.reaping or (start is not None and self.guard.find_end(start.pid, start.up) is not None)
 
     def remove_exit(self, attempt: AttemptId) -> ReapingRecord:
-        """Remove an attempt of which only the exit is known, and return the record of it."""
+        """Remove an attempt without a start record; return its exit record."""
         self.sent.pop(attempt, None)
         self.unstarted.discard(attempt)
         return self.reaping.pop(attempt)

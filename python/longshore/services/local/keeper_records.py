@@ -123,7 +123,7 @@ def start_event(record: StartRecord, *, host: str) -> Started:
 
 
 def exit_event(record: ReapingRecord, *, host: str) -> Ended:
-    """Convert the record of an exit to an event, if there is no end record: nobody looked at the outputs."""
+    """Convert an exit record to an event. Its outputs were not checked."""
     return end_event(ExitRecord(j=record.j, a=record.a, t=record.t, s=record.s, out=None), host=host)
 
 
