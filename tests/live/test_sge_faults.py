@@ -26,10 +26,13 @@ def test_daemons_that_are_killed_fail_nothing(sge_site: SgeSite) -> None:
         {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", [])},
     )
     until(lambda: notes.exists() and len(notes.read_text("utf-8").split()) == 2, "two run")
+    # Nothing is sent to the dead host: Grid Engine repeats a lost transfer (state "t") only after minutes.
+    sge_site.pool.run("qmod", "-d", "*")
     with stopped(sge_site.pool, "execd", signal.SIGKILL):
         # Its jobs go on, and end, while their host is silent.
         (sge_site.folder / "first").touch()
         until(lambda: sge_site.counts(run).get("SUCCEEDED") == 1, "the end of the first is seen all the same")
+    sge_site.pool.run("qmod", "-e", "*")
     until(lambda: len(notes.read_text("utf-8").split()) == 3, "what follows it runs once the host is back")
     # No fixed time: it is away until the run says so and has seen an end, which proves what a minute would.
     with stopped(sge_site.pool, "qmaster", signal.SIGKILL):
