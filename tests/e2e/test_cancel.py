@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.command import Cli
 from tests.depth import rounds
-from tests.waiting import engine_of
+from tests.waiting import engine_of, eventually
 from tests.workflows import Tasks, WriteRun, in_place
 
 from longshore.world.host import processes_with_variable
@@ -201,3 +201,19 @@ def is_sleep(pid: int) -> bool:
         return b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return False
+
+
+def test_a_scheduler_whose_programs_are_missing_got_no_job(
+    cli: Cli, own_environment: Path, tmp_path: Path, write_run: WriteRun
+) -> None:
+    profile = own_environment / ".config" / "longshore" / "sites" / "cluster.yaml"
+    profile.parent.mkdir(parents=True)
+    programs = tmp_path / "bin"
+    profile.write_text(f'service: sge\nsge: {{bin: "{programs}", root: "{tmp_path}"}}\n', "utf-8")
+    run = submitted(cli, write_run("computeSite: cluster\nrunQuantumCommand: 'true'\n", CHAIN))
+    assert eventually(lambda: f"{programs}/qsub" in "".join(report(cli, run)["notes"]))
+    found = report(cli, run)
+    assert (found["state"], found["counts"]["PENDING"]) == ("RUNNING", 0)
+    assert cli("cancel", "--id", run).returncode == 0
+    found = report(cli, run)
+    assert (found["state"], found["counts"]["DELETED"]) == ("DELETED", 5)

@@ -26,7 +26,7 @@ def test_daemons_that_are_killed_fail_nothing(sge_site: SgeSite) -> None:
         {"a": ("A", []), "b": ("B", ["a"]), "c": ("C", [])},
     )
     until(lambda: notes.exists() and len(notes.read_text("utf-8").split()) == 2, "two run")
-    # Nothing is sent to the dead host: Grid Engine repeats a lost transfer (state "t") only after minutes.
+    # Nothing is sent to the dead host: Grid Engine repeats a lost transfer (state "t") after 300 s.
     sge_site.pool.run("qmod", "-d", "*")
     with stopped(sge_site.pool, "execd", signal.SIGKILL):
         # Its jobs go on, and end, while their host is silent.

@@ -72,6 +72,10 @@ class SubmitOutcome(StrEnum):
     """Unknown as well, because a connection broke: a job that was accepted appears soon."""
 
 
+_STATUSES_OF_NO_PROGRAM: Final = frozenset({126, 127})
+"""Statuses of a shell that cannot start a program (POSIX, 2.8.2): the lines of a site's `setup` run in one."""
+
+
 class SubmissionReply(msgspec.Struct, frozen=True):
     """Reply to a submission; `id` is the job's if it was accepted."""
 
@@ -104,6 +108,8 @@ class SubmitReplies(msgspec.Struct, frozen=True):
         lines = f"{answer.err}\n{answer.out}".splitlines()
         if found := [match for line in lines if (match := self.accepted.fullmatch(line.strip()))]:
             return SubmissionReply(SubmitOutcome.ACCEPTED, int(found[-1][1]))
+        if answer.never_ran or answer.status in _STATUSES_OF_NO_PROGRAM:
+            return SubmissionReply(SubmitOutcome.UNREACHABLE)
         if answer.ok or answer.status is None or answer.status < 0:
             # A program that a signal ended may have submitted the job before.
             return SubmissionReply(SubmitOutcome.UNSURE)

@@ -14,6 +14,7 @@ class ProgramResult(msgspec.Struct, frozen=True, kw_only=True):
     """Output, exit status and duration of a program.
 
     `status` is negative for a signal, and ``None`` when the program timed out or could not be started.
+    `never_ran` tells these two apart.
     """
 
     argv: tuple[str, ...]
@@ -21,6 +22,7 @@ class ProgramResult(msgspec.Struct, frozen=True, kw_only=True):
     out: str = ""
     err: str = ""
     seconds: float = 0.0
+    never_ran: bool = False
 
     @property
     def ok(self) -> bool:
@@ -73,7 +75,8 @@ class SystemShell:
                 seconds=time.monotonic() - began_at_s,
             )
         except OSError as error:
-            return ProgramResult(argv=words, status=None, err=f"'{words[0]}' cannot be run: {error.strerror}")
+            why = f"'{words[0]}' cannot be run: {error.strerror}"
+            return ProgramResult(argv=words, status=None, err=why, never_ran=True)
         return ProgramResult(
             argv=words,
             status=process.returncode,

@@ -121,6 +121,10 @@ def test_the_meaning_of_other_replies() -> None:
     assert REPLIES.read(silent) == SubmissionReply(SubmitOutcome.UNSURE)
     killed = ProgramResult(argv=("sbatch",), status=-9)
     assert REPLIES.read(killed) == SubmissionReply(SubmitOutcome.UNSURE)
+    # A shell of `setup` that finds no program.
+    missing = ProgramResult(argv=("sbatch",), status=127, err="sh: 1: exec: sbatch: not found")
+    absent = ProgramResult(argv=("sbatch",), status=None, err="'sbatch' cannot be run", never_ran=True)
+    assert REPLIES.read(missing) == REPLIES.read(absent) == SubmissionReply(SubmitOutcome.UNREACHABLE)
 
 
 def test_rows_of_the_queue() -> None:
