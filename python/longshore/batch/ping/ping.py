@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import PurePosixPath
 from typing import Any, Final, TypeVar
 
@@ -26,6 +27,9 @@ _Answer = TypeVar("_Answer")
 PING_LIMIT_S: Final = 30.0
 """Time limit of all queries together, in seconds."""
 _QUERY_S: Final = 10.0
+_QUERIES_AT_ONCE: Final = 4
+_NO_JOB: Final = "longshore-ping"
+"""Name of no job: accounting is asked whether it answers."""
 
 MISSING_INFORMATION: Final = {
     "queue": "the state of waiting jobs is unknown, and jobs without an end record are lost",
@@ -38,14 +42,24 @@ MISSING_INFORMATION: Final = {
 
 
 class _TimedQuery:
-    """Runs queries within the time limit."""
+    """Runs queries within the time limit, those that were begun side by side."""
 
-    def __init__(self, client: BatchClient, clock: Callable[[], float]) -> None:
+    def __init__(self, client: BatchClient, clock: Callable[[], float], pool: Executor) -> None:
         self._client = client
         self._clock = clock
         self._until = clock() + PING_LIMIT_S
+        self._pool = pool
+        self._begun: dict[ProgramCall, Future[ProgramResult]] = {}
+
+    def begin(self, calls: Iterable[ProgramCall]) -> None:
+        """Begin calls whose answers are wanted later."""
+        self._begun |= {call: self._pool.submit(self._ask, call) for call in calls}
 
     def __call__(self, call: ProgramCall) -> ProgramResult:
+        begun = self._begun.get(call)
+        return begun.result() if begun else self._ask(call)
+
+    def _ask(self, call: ProgramCall) -> ProgramResult:
         left = self._until - self._clock()
         if left <= 0:
             return ProgramResult(argv=call.argv, status=None, err=f"not asked: {PING_LIMIT_S:.0f} s are over")
@@ -64,12 +78,18 @@ def ping(
 
     `settings` are the executor's, with ``queue``, the default destination of jobs.
     """
-    dialect, query = client.dialect, _TimedQuery(client, clock)
+    with ThreadPoolExecutor(_QUERIES_AT_ONCE) as pool:
+        return _ping(client.dialect, _TimedQuery(client, clock, pool), settings)
+
+
+def _ping(dialect: Dialect, query: _TimedQuery, settings: Mapping[str, Any]) -> PingReport:
     first, *others = dialect.facts_calls()
     config = query(first)
     if not config.ok:
         return PingReport(service=dialect.name, ok=False, message=f"the controller does not answer: {config.why}")
     facts = dialect.parse_facts([config.out, *("" for _ in others)])
+    since = time.strftime("%Y-%m-%dT%H:%M:%S")
+    query.begin(_calls_without_order(dialect, facts, since))
     names = configured_names(dialect.name, settings, _asked_partitions(dialect, settings))
     details = {"version": facts.version, "cluster": facts.name}
     if (question := dialect.version_question()) is not None:
@@ -78,7 +98,7 @@ def ping(
         *_check_partitions(query, dialect, names, details),
         *_check_account(query, dialect, names, facts, details),
     ]
-    details |= _check_sources(query, dialect, facts)
+    details |= _check_sources(query, dialect, facts, since)
     sizes = dialect.capacity_question()
     return PingReport(
         service=dialect.name,
@@ -87,6 +107,21 @@ def ping(
         details={key: value for key, value in details.items() if value},
         capacity=query.answer(sizes)[0] if sizes else None,
     )
+
+
+def _calls_without_order(dialect: Dialect, facts: ClusterFacts, since: str) -> Iterator[ProgramCall]:
+    """Return the calls that need no answer of another, the slowest first."""
+    if facts.accounting:
+        for accounts in (dialect.accounts_question(user_name(), facts), dialect.qos_question()):
+            if accounts is not None:
+                yield accounts.call
+        accounting = dialect.accounting_by_name_call(_NO_JOB, since=since, user=user_name())
+        if accounting is not None:
+            yield accounting
+    for question in (dialect.version_question(), dialect.partitions_question(), dialect.capacity_question()):
+        if question is not None:
+            yield question.call
+    yield dialect.queue_call(user_name())
 
 
 def _asked_partitions(dialect: Dialect, settings: Mapping[str, Any]) -> tuple[str, ...]:
@@ -152,15 +187,14 @@ def _list(names: Iterable[str]) -> str:
     return ", ".join(sorted(names)) or "none"
 
 
-def _check_sources(query: _TimedQuery, dialect: Dialect, facts: ClusterFacts) -> dict[str, str]:
+def _check_sources(query: _TimedQuery, dialect: Dialect, facts: ClusterFacts, since: str) -> dict[str, str]:
     """Find out which status sources work here, in order of precedence."""
     programs = dialect.programs
     found = {
         "records": "left by each job in the run directory, which its nodes must see",
         programs.queue: _describe_source("queue", query(dialect.queue_call(user_name()))),
     }
-    now = time.strftime("%Y-%m-%dT%H:%M:%S")
-    call = dialect.accounting_by_name_call("longshore-ping", since=now, user=user_name())
+    call = dialect.accounting_by_name_call(_NO_JOB, since=since, user=user_name())
     if call is not None:
         none = ProgramResult(argv=call.argv, status=1, err="this cluster keeps no accounts")
         answer = query(call) if facts.accounting else none
