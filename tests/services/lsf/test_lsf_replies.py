@@ -9,10 +9,10 @@ import pytest
 from tests.services.lsf import samples
 
 from longshore.batch.commands.client import BatchClient
-from longshore.batch.dialect import SubmissionReply, SubmitOutcome
 from longshore.batch.executor.classify_end import classify_end
 from longshore.batch.jobs import AccountRow, QueuePhase, TaskId
 from longshore.batch.records import BatchRecord
+from longshore.batch.submit_replies import SubmissionReply, SubmitOutcome
 from longshore.config.profile.buildtest_status import LSF_STATES
 from longshore.contract.context import Unreachable
 from longshore.model.run.states import Cause

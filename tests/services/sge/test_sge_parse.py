@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.batch.dialect import ProgramCall, SubmitOutcome
+from longshore.batch.dialect import ProgramCall
 from longshore.batch.jobs import QueuePhase, TaskId
+from longshore.batch.submit_replies import SubmitOutcome
 from longshore.model.run.states import Cause
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.parse import (

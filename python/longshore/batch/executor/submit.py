@@ -13,11 +13,11 @@ import msgspec
 
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.commands.poll_schedule import PollSchedule
-from longshore.batch.dialect import SubmitOutcome
 from longshore.batch.executor.batch_monitor import BatchMonitor
 from longshore.batch.jobs import ClusterFacts
 from longshore.batch.records import AttemptId, BatchRecord, BatchRecords
 from longshore.batch.script_writer import ScriptWriter
+from longshore.batch.submit_replies import SubmitOutcome
 from longshore.contract.batch import (
     Accepted,
     Batch,

@@ -17,7 +17,6 @@ from longshore.batch.dialect import (
     Programs,
     ProgramVariables,
     Question,
-    SubmitReplies,
     calls_with,
     parent_batches,
 )
@@ -25,6 +24,7 @@ from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable,
 from longshore.batch.records import BatchRecord
 from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.settings import one_of
+from longshore.batch.submit_replies import SubmitReplies
 from longshore.contract.context import Unreachable
 from longshore.model.workflow.allocation import Allocation
 from longshore.services.lsf import parse_history, parse_jobs, replies

@@ -6,8 +6,8 @@ import re
 from typing import Final
 
 from longshore.batch.cluster_names import PartitionState
-from longshore.batch.dialect import SubmitOutcome, SubmitReplies
 from longshore.batch.jobs import ClusterFacts
+from longshore.batch.submit_replies import SubmitOutcome, SubmitReplies
 from longshore.batch.values import parse_number, plain_lines
 from longshore.services.lsf.parse_jobs import parse_bytes
 from longshore.world.processes.shell import ProgramResult

@@ -18,12 +18,12 @@ from longshore.batch.dialect import (
     Programs,
     ProgramVariables,
     Question,
-    SubmitReplies,
     calls_with,
 )
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
 from longshore.batch.records import BatchRecord
 from longshore.batch.scripts.job_spec import JobSpec
+from longshore.batch.submit_replies import SubmitReplies
 from longshore.contract.batch import Urgency
 from longshore.contract.context import Unreachable
 from longshore.model.values import YamlValue

@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-from longshore.batch.dialect import SubmitOutcome, SubmitReplies
 from longshore.batch.jobs import AccountRow, QueueRow, TaskId
+from longshore.batch.submit_replies import SubmitOutcome, SubmitReplies
 from longshore.batch.values import (
     BINARY_UNITS,
     parse_duration,

@@ -9,18 +9,10 @@ from typing import ClassVar, Final
 import msgspec
 
 from longshore.batch.cluster_names import Association, PartitionState, Qos
-from longshore.batch.dialect import (
-    SHORT_S,
-    SUBMIT_S,
-    ProgramCall,
-    Programs,
-    ProgramVariables,
-    Question,
-    SubmitReplies,
-    calls_with,
-)
+from longshore.batch.dialect import SHORT_S, SUBMIT_S, ProgramCall, Programs, ProgramVariables, Question, calls_with
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
 from longshore.batch.scripts.job_spec import JobSpec
+from longshore.batch.submit_replies import SubmitReplies
 from longshore.contract.batch import Urgency
 from longshore.contract.context import Unreachable
 from longshore.model.values import YamlValue

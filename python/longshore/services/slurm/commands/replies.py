@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from longshore.batch.dialect import SubmitOutcome, SubmitReplies
+from longshore.batch.submit_replies import SubmitOutcome, SubmitReplies
 
 REPLIES: Final = SubmitReplies(
     accepted=re.compile(r"(?:Submitted batch job )?([0-9]{1,18})(?:;\S+| on cluster \S+)?"),

@@ -1,0 +1,71 @@
+"""Replies to submissions: what the output of the program that submits means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from longshore.world.processes.shell import ProgramResult
+
+_STATUSES_OF_NO_PROGRAM: Final = frozenset({126, 127})
+"""Statuses of a shell that cannot start a program (POSIX, 2.8.2): the lines of a site's `setup` run in one."""
+
+
+class SubmitOutcome(StrEnum):
+    """Meaning of the reply to a submission."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    """The request was refused; another time it may be accepted."""
+    HOPELESS = "hopeless"
+    """The request names unknown things or exceeds what exists: it will always be refused."""
+    THROTTLED = "throttled"
+    """The job was not accepted, and a later submission may be."""
+    UNREACHABLE = "unreachable"
+    """Nothing was decided, as no controller was reached: a later submission may be accepted."""
+    TOO_LARGE = "too large"
+    """The batch and the queued jobs exceed a limit: a smaller batch may be accepted."""
+    UNSURE = "unsure"
+    """Unknown whether the job was accepted."""
+    BROKEN = "broken"
+    """Unknown as well, because a connection broke: a job that was accepted appears soon."""
+
+
+class SubmissionReply(msgspec.Struct, frozen=True):
+    """Reply to a submission; `id` is the job's if it was accepted."""
+
+    outcome: SubmitOutcome
+    id: int | None = None
+
+
+class SubmitReplies(msgspec.Struct, frozen=True):
+    """What the program that submits prints.
+
+    `accepted` matches the line of a job that was accepted, with its id in the first group. `errors` has the meaning of
+    error messages: the first regular expression that is found counts, in either case of letters.
+    """
+
+    accepted: re.Pattern[str]
+    errors: Sequence[tuple[SubmitOutcome, str]]
+
+    def read(self, answer: ProgramResult) -> SubmissionReply:
+        """Return the meaning of an answer; lines of other programs may surround the program's own."""
+        # An id says more than the exit status, which options such as ``--wait`` change.
+        lines = f"{answer.err}\n{answer.out}".splitlines()
+        if found := [match for line in lines if (match := self.accepted.fullmatch(line.strip()))]:
+            return SubmissionReply(SubmitOutcome.ACCEPTED, int(found[-1][1]))
+        if answer.never_ran or answer.status in _STATUSES_OF_NO_PROGRAM:
+            return SubmissionReply(SubmitOutcome.UNREACHABLE)
+        if answer.ok or answer.status is None or answer.status < 0:
+            # A program that a signal ended may have submitted the job before.
+            return SubmissionReply(SubmitOutcome.UNSURE)
+        return SubmissionReply(self.classify(answer.err or answer.out))
+
+    def classify(self, message: str) -> SubmitOutcome:
+        """Return the meaning of an error message."""
+        found = (outcome for outcome, pattern in self.errors if re.search(pattern, message, re.IGNORECASE))
+        return next(found, SubmitOutcome.REFUSED)
