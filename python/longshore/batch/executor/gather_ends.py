@@ -285,7 +285,7 @@ def _state_of(member: LiveAttempt) -> str:
 
 
 def _is_removed(member: LiveAttempt) -> bool:
-    """Whether somebody else removed a waiting attempt from the queue."""
+    """Whether an attempt was removed from the queue by others while it waited."""
     is_ours = member.is_cancelled or member.is_expired or bool(member.hopeless_reason)
     return not is_ours and member.row is not None and not member.is_over_in_queue and _never_started(member)
 

@@ -76,7 +76,8 @@ class SystemShell:
             )
         except OSError as error:
             why = f"'{words[0]}' cannot be run: {error.strerror}"
-            return ProgramResult(argv=words, status=None, err=why, never_ran=True)
+            # Only a failure to start the program names a file; others may come while it runs.
+            return ProgramResult(argv=words, status=None, err=why, never_ran=error.filename is not None)
         return ProgramResult(
             argv=words,
             status=process.returncode,
