@@ -92,3 +92,11 @@ def test_a_line_that_is_no_event_is_an_error() -> None:
     for line in (b"{\n", b"\n", b'{"e":"started","j":"x"}\n'):
         with pytest.raises(RunUnreadableError, match="a line that is no event"):
             events_of_jobs([encode_line(Submitting(b="x", tag="x", jobs=())) + line], {0})
+
+
+@pytest.mark.parametrize("job", [-(10**18), -24, 10**18])
+def test_an_end_of_a_job_that_no_engine_writes_makes_the_run_unreadable(job: int, tmp_path: Path) -> None:
+    table = JobTable(write_run(tmp_path / "run", {"a_1": ()}))
+    events = [Ended(n=1, t=8.0, j=job, a=1, run_s=6.0)]
+    with pytest.raises(RunUnreadableError, match="names jobs that"):
+        attempts_of(table, {0}, events)

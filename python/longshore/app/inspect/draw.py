@@ -21,7 +21,7 @@ from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.job_events import events_of_jobs
-from longshore.app.runs.open_run import OpenRun, open_run
+from longshore.app.runs.open_run import OpenRun, map_index_errors, open_run
 from longshore.app.submit.stages import advance_run
 from longshore.config.profile.final_job import WhenRun, read_when_run
 from longshore.config.values.search import INIT_LABEL
@@ -135,6 +135,7 @@ def _replay_states(opened: OpenRun, jobs: JobTable, shown: Iterable[int]) -> Map
     drawn = dict.fromkeys(shown)
     ancestors = jobs.ancestors(*drawn)
     events = events_of_jobs(event_blocks(opened), range(len(jobs)) if len(ancestors) == len(jobs) else set(ancestors))
-    state = replay(jobs, events, ancestors)
+    with map_index_errors(opened.run):
+        state = replay(jobs, events, ancestors)
     unknown = find_unknown_jobs(state, opened.survey) if opened.damages else frozenset()
     return {each: JobState.UNKNOWN if each in unknown else JOB_STATES[state.code[each]] for each in drawn}

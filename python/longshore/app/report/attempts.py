@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
+from longshore.app.runs.open_run import map_index_errors
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.event import (
@@ -380,7 +381,11 @@ class AttemptCollector:
 
 
 def attempts_of(table: JobTable, jobs: Container[int], events: Iterable[Event]) -> AttemptRecords:
-    """Return every attempt of some jobs, from the events that concern them."""
+    """Return every attempt of some jobs, from the events that concern them.
+
+    Raises `RunUnreadableError` if an event names a job that the table lacks.
+    """
     records = AttemptRecords(jobs)
-    AttemptCollector(table.label_of, len(table.labels), records=records).add(events)
+    with map_index_errors(table.run):
+        AttemptCollector(table.label_of, len(table.labels), records=records).add(events)
     return records
