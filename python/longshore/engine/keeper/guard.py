@@ -207,6 +207,9 @@ class Guard:
     def find_starts(self) -> dict[int, bytes]:
         """Return the keeper's start records of the processes that still exist."""
         found: dict[int, bytes] = {}
+        if not system.lexists(self.records):
+            # The keeper could not even begin its file.
+            return found
         rest = b""
         for block in self.read_blocks(self.records):
             *lines, rest = (rest + block).split(b"\n")
