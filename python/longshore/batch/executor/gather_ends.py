@@ -287,9 +287,7 @@ def _state_of(member: LiveAttempt) -> str:
 def _is_removed(member: LiveAttempt) -> bool:
     """Whether an attempt was removed from the queue by others while it waited."""
     is_ours = member.is_cancelled or member.is_expired or bool(member.hopeless_reason)
-    # It may have gone before the first look at the queue, which shows the other tasks of its array.
-    was_there = member.row is not None or member.is_singled_out
-    return not is_ours and was_there and not member.is_over_in_queue and _never_started(member)
+    return not is_ours and member.row is not None and not member.is_over_in_queue and _never_started(member)
 
 
 def _never_started(member: LiveAttempt) -> bool:
