@@ -23,6 +23,7 @@ except ImportError:  # pragma: no cover - PyYAML without libyaml reads the same,
     from yaml import SafeLoader as _SafeLoader  # type: ignore[assignment]
 
 MAX_DEPTH: Final = 100
+_TOO_DEEP: Final = f"values are nested more than {MAX_DEPTH} deep"
 MAX_NODES: Final = 500_000
 """Maximum of values in a document with aliases expanded: nine lines of aliases can expand to billions."""
 
@@ -134,7 +135,7 @@ class _Loader(_SafeLoader):
         self.depth += 1
         self.count += 1
         if current_node is not None and self.depth > MAX_DEPTH:
-            raise _LimitError(f"values are nested more than {MAX_DEPTH} deep", current_node.start_mark)
+            raise _LimitError(_TOO_DEEP, current_node.start_mark)
         if current_node is not None and self.count > MAX_NODES:
             raise _LimitError(f"there are more than {MAX_NODES:,} values", current_node.start_mark)
 
@@ -184,7 +185,7 @@ class _TreeBuilder:
 
     def _check_depth(self, built: SizedTree, node: yaml.Node, depth: int) -> SizedTree:
         if depth + built.height > MAX_DEPTH:
-            raise ConfigError(f"values are nested more than {MAX_DEPTH} deep", origin=self.origin(node))
+            raise ConfigError(_TOO_DEEP, origin=self.origin(node))
         return built
 
     def _build_list(self, node: yaml.Node, depth: int) -> SizedTree:
@@ -306,6 +307,9 @@ def _parse_float(text: str) -> float | str:
 def _syntax_error(error: yaml.MarkedYAMLError, text: str, place: Origin) -> ConfigError:
     found = explain_syntax_error(error, text)
     origin = Origin(place.file, found.line + 1, found.column + 1, place.layer)
+    if "maximum nesting depth" in (error.problem or ""):
+        # libyaml 0.2.6 has a limit of its own, which is above ours, and meets it before a node is made.
+        return ConfigError(_TOO_DEEP, origin=origin)
     return ConfigError(f"this is not YAML: {found.message}", origin=origin, hint=found.hint)
 
 
