@@ -32,7 +32,8 @@ EXPECTED = {
     ],
     "old.yaml": [
         "the environment has no variable 'OBS_DEMO_DIR'",
-        "error: there is no site 'pool'",
+        "'pipelineYaml' names the file",
+        "nothing describes the site 'pool', and jobs run there without settings of a site",
         "the environment has no variable 'CHECK_DIR'",
         "error: 'outCollection' is deprecated. Replace all references to it with 'outputRun'",
         "the command uses '{qgraph_file}', which nothing defines",

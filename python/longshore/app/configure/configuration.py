@@ -9,10 +9,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Self
 
+from longshore.app.configure.bps_file import is_bps_file
 from longshore.app.configure.layers import Layers, Overrides, default_service, file_layer, read_layers, schema_keys
 from longshore.app.configure.schemas import configuration_schema
 from longshore.app.configure.service_lookup import find_service, find_service_plugin, short_name
-from longshore.app.configure.site import ResolvedSite, choose_site, resolve_site, site_folders, site_layers
+from longshore.app.configure.site import (
+    ResolvedSite,
+    choose_site,
+    is_described,
+    resolve_site,
+    site_folders,
+    site_layers,
+    unknown_site,
+)
 from longshore.app.payload.lsst import is_lsst, lsst_layer
 from longshore.config.lint.explain import KeyExplanation, explain_key
 from longshore.config.values.bps_eval import FunctionCaller
@@ -120,14 +129,21 @@ class Configuration:
         config = Config(merge_over(self.config.root, layer), self.config.caller, self.config.values)
         return replace(self, config=config, top_layers=(*self.top_layers, layer))
 
+    def is_bps_file(self, site: str = "") -> bool:
+        """Tell whether the configuration was written for BPS, where a site needs no description."""
+        return is_bps_file(self.base, site=site, env=self.env, folder=self.path.parent)
+
     def at_site(self, name: str, origin: Origin | None = None) -> Self:
         """Return the configuration for jobs at another site; an empty name is a site without description.
 
-        `origin` is where the name was written. Raises `ConfigError` if the site is unknown or its profile is wrong.
+        `origin` is where the name was written. Raises `ConfigError` if its profile is wrong. A site that nothing
+        describes raises it as well, unless the configuration was written for BPS.
         """
         caller, values = self.config.caller, self.config.values
         # The site may choose payload and service, which bring their own defaults.
-        profile, added = _site_layers(self.base, name, self.sites, origin)
+        if name and not is_described(name, self.base, self.sites) and not self.is_bps_file(name):
+            raise unknown_site(name, self.base, self.sites, origin)
+        profile, added = _site_layers(self.base, name, self.sites)
         stack = self.layers.stack.with_layers(*added)
         config = Config(stack.root(), caller, values)
         chosen = config.search("wmsServiceClass", Scope(current={"curr_site": name}, env=self.env))
@@ -190,7 +206,10 @@ def make_draft(layers: Layers, caller: FunctionCaller | None = None) -> Draft:
         sites = SitePath(site_folders(base, env), env)
     draft = Draft(layers=layers, base=base, sites=sites, config=base, site="", service="", service_origin=None)
     with _collect_errors(site_errors):
-        draft = draft.at_site(choose_site(base, env, sites), base.search("computeSite", Scope(env=env)).origin)
+        name, written = choose_site(base, env, sites), base.search("computeSite", Scope(env=env))
+        draft = draft.at_site(name, written.origin)
+        if isinstance(written.value, dict):
+            draft = draft.with_top_layer(make_layer({"computeSite": name or None}, "computed", LayerRank.COMMAND_LINE))
     if not site_errors:
         with _collect_errors(site_errors):
             draft = _add_backend_options(draft)
@@ -246,14 +265,12 @@ def _add_backend_options(draft: Draft) -> Draft:
     return draft.with_top_layer(make_layer({"bps_cmdline": dict(values)}, "backendOptions", LayerRank.COMMAND_LINE))
 
 
-def _site_layers(
-    base: Config, name: str, sites: SitePath, origin: Origin | None
-) -> tuple[ResolvedSiteProfile | None, tuple[Layer, ...]]:
+def _site_layers(base: Config, name: str, sites: SitePath) -> tuple[ResolvedSiteProfile | None, tuple[Layer, ...]]:
     if not name:
         return None, ()
     # Found as a value by every search; a task's own value wins over it.
     default = make_layer({"computeSite": name}, "computed", LayerRank.DEFAULTS)
-    profile, layers = site_layers(base, name, sites, origin)
+    profile, layers = site_layers(base, name, sites)
     return profile, (default, *layers)
 
 

@@ -13,12 +13,13 @@ from longshore.app.configure.configuration import Configuration
 from longshore.app.configure.payload_names import PayloadNames, find_payload_names
 from longshore.app.configure.schemas import configuration_schema, schema_fragment, service_plugins
 from longshore.app.configure.service_lookup import find_service_plugin, short_name
-from longshore.app.configure.site import raise_first_error, unknown_site
+from longshore.app.configure.site import is_described, raise_first_error, unknown_site
 from longshore.config.lint.lint import hide_secret_lines, lint, lint_unused_keys
 from longshore.config.lint.schema_check import Finding, Severity
 from longshore.config.lint.section_checks import BpsDefaultService, find_choices, find_keys_of_other_services
 from longshore.config.lint.variable_checks import LintContext
 from longshore.config.values.merge import map_items, plain_map
+from longshore.config.values.scope import Scope
 from longshore.errors import ConfigError
 from longshore.origin import Origin
 from longshore.world.plugins import CLUSTERING, built_in_plugins
@@ -79,6 +80,7 @@ def lint_configuration(configuration: Configuration, *, thorough: bool = False) 
         configuration.config, configuration_schema(), surroundings, bps=_find_bps_default(), labels=payload.labels
     )
     findings += _keys_of_other_services(configuration)
+    findings += _undescribed_site(configuration)
     if thorough:
         findings += _undefined_sites(configuration, payload.labels)
     return sort_findings(findings, configuration)
@@ -134,7 +136,7 @@ def _keys_of_other_services(configuration: Configuration) -> Iterator[Finding]:
 
 
 def _undefined_sites(configuration: Configuration, labels: frozenset[str] | None) -> Iterator[Finding]:
-    """Yield an error for each undefined site of a task, a cluster or a special job."""
+    """Yield a finding for each undefined site of a task, a cluster or a special job."""
     config, sites = configuration.config, configuration.sites
     parts = [config.node_at(name) for name in ("finalJob", "customJob")]
     for section in ("pipetask", "cluster"):
@@ -142,13 +144,36 @@ def _undefined_sites(configuration: Configuration, labels: frozenset[str] | None
         parts += [part for label, part in labeled if labels is None or label in labels or section == "cluster"]
     for part in parts:
         for name, origin in find_choices(part, "computeSite") if part is not None else ():
-            if (
-                not any(mark in name for mark in "{$<")
-                and not sites.find(name)
-                and config.node_at("site", name) is None
-            ):
-                error = unknown_site(name, config, sites, origin)
-                yield Finding(message=error.message, origin=origin, hint=error.hint)
+            if not any(mark in name for mark in "{$<") and not is_described(name, config, sites):
+                yield _undefined_site(configuration, name, origin)
+
+
+def _undescribed_site(configuration: Configuration) -> Iterator[Finding]:
+    """Yield a warning if nothing describes the site of a run that was written for BPS."""
+    name, origin = configuration.site, configuration.origin("computeSite")
+    written = configuration.base.search("computeSite", Scope(env=configuration.env))
+    if isinstance(written.value, dict) and written.origin is not None:
+        yield Finding(
+            message="'computeSite' is a map, which names no site",
+            origin=written.origin,
+            severity=Severity.WARNING if configuration.is_bps_file() else Severity.ERROR,
+            hint="Write the name of one site.",
+        )
+    elif name and origin is not None and not is_described(name, configuration.config, configuration.sites):
+        yield _undefined_site(configuration, name, origin)
+
+
+def _undefined_site(configuration: Configuration, name: str, origin: Origin) -> Finding:
+    """Return an error, or a warning where BPS would use the site as it is, without settings."""
+    error = unknown_site(name, configuration.config, configuration.sites, origin)
+    if not configuration.is_bps_file(name):
+        return Finding(message=error.message, origin=origin, hint=error.hint)
+    return Finding(
+        message=f"nothing describes the site '{name}', and jobs run there without settings of a site",
+        origin=origin,
+        severity=Severity.WARNING,
+        hint=error.hint,
+    )
 
 
 def sort_by_position(findings: Iterable[Finding], texts: Mapping[str, str]) -> list[Finding]:

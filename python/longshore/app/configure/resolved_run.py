@@ -213,12 +213,15 @@ def _checked_run_name(configuration: Configuration, *, is_static: bool) -> str:
 def at_default_site(configuration: _Stage, service: WmsService) -> _Stage:
     """Choose the default site of the service if no site is chosen.
 
-    Raises `ConfigError` if jobs run on other machines and no site is given.
+    A configuration that was written for BPS needs no site. Raises `ConfigError` if jobs of another one run on other
+    machines and no site is given.
     """
     if configuration.site:
         return configuration
     if service.traits.runs_on_submit_host and (site := default_site(type(service))):
         return configuration.at_site(site)
+    if configuration.is_bps_file():
+        return configuration
     raise ConfigError(
         f"'computeSite' must name the site of '{configuration.service}' at which jobs run",
         origin=configuration.service_origin,

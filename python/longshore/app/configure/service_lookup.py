@@ -15,8 +15,8 @@ from longshore.world.plugins import SERVICES, Plugin, all_plugins, built_in_plug
 from longshore.world.runs.known_services import is_remembered_service
 
 SERVICE_VARIABLE: Final = "BPS_WMS_SERVICE_CLASS"
-_BPS: Final = "lsst.ctrl.bps."
-"""Prefix of BPS's own service classes, which cannot be used directly."""
+BPS_PACKAGE: Final = "lsst.ctrl.bps."
+"""Prefix of the names of BPS's own service classes, which cannot be used directly."""
 
 
 def short_name(name: str) -> str:
@@ -83,7 +83,7 @@ def find_service_plugin(name: str) -> Plugin | None:
     if plugin := _find_registered(name):
         return plugin
     module, _, attribute = name.rpartition(".")
-    return Plugin(name, module, attribute) if "." in name and not name.startswith(_BPS) else None
+    return Plugin(name, module, attribute) if "." in name and not name.startswith(BPS_PACKAGE) else None
 
 
 def service_names() -> list[str]:

@@ -84,9 +84,10 @@ def site_folders(base: Config, env: Mapping[str, str]) -> list[Path]:
 def choose_site(base: Config, env: Mapping[str, str], sites: SitePath) -> str:
     """Return the site of the whole run; empty if none is named and none matches this host.
 
-    Raises `ConfigError` if several sites match this host.
+    A map under ``computeSite``, which BPS accepts, names none. Raises `ConfigError` if several sites match this host.
     """
-    if named := base.search("computeSite", Scope(env=env)).value:
+    named = base.search("computeSite", Scope(env=env)).value
+    if named and not isinstance(named, dict):
         return str(named)
     wanted = base.search("wmsServiceClass", Scope(env=env))
     service = short_name(str(wanted.value or default_service()))
@@ -98,18 +99,14 @@ def choose_site(base: Config, env: Mapping[str, str], sites: SitePath) -> str:
     return default_site_by_name(service)
 
 
-def site_layers(
-    base: Config, name: str, sites: SitePath, origin: Origin | None
-) -> tuple[ResolvedSiteProfile | None, tuple[Layer, ...]]:
-    """Return the profile of a site and the layers of the site.
+def site_layers(base: Config, name: str, sites: SitePath) -> tuple[ResolvedSiteProfile | None, tuple[Layer, ...]]:
+    """Return the profile of a site and the layers of the site, none if nothing describes it.
 
     The profile is merged at the root, together with the keys of the user's section for the site that BPS does not
-    know. Raises `ConfigError` if the site is unknown or its profile is wrong.
+    know. Raises `ConfigError` if its profile is wrong.
     """
     resolved = site_profile(base, name, sites)
     section = _site_section(base, name)
-    if resolved is None and section is None:
-        raise unknown_site(name, base, sites, origin)
     layers = []
     if resolved:
         raise_first_error(check_schema(resolved.root, profile_schema()))
@@ -194,6 +191,11 @@ def why_disabled(profile: ResolvedSiteProfile | None, section: Node | None) -> N
     """Return the reason for which a site is disabled, by its profile or the section over it; ``None`` if it is not."""
     found = {**map_items(profile.root if profile else None), **map_items(section)}.get("disabled")
     return found if found is not None and found.value is not None else None
+
+
+def is_described(name: str, base: Config, sites: SitePath) -> bool:
+    """Tell whether a site has a profile or a section."""
+    return sites.find(name) is not None or _site_section(base, name) is not None
 
 
 def unknown_site(name: str, base: Config, sites: SitePath, origin: Origin | None) -> ConfigError:

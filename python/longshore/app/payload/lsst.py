@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -28,6 +29,9 @@ _OTHER_SOURCES: Final = ("pipelineYaml", "pipeline", "wfformat", "graphFile", "g
 def is_lsst(config: Config, *, site: str, env: Mapping[str, str], folder: Path) -> bool:
     """Tell whether the payload is a quantum graph, or a pipeline from which one is made.
 
+    A pipeline that cannot be read here is LSST's if its path begins with the variable of a package, or if a Butler is
+    configured.
+
     `config` is merged without LSST's defaults. `site` and `env` define the search scope. `folder` is the folder of
     the user's file, searched for a pipeline after the current folder.
     """
@@ -46,7 +50,10 @@ def is_lsst(config: Config, *, site: str, env: Mapping[str, str], folder: Path) 
             return (source.strip() or source_of_file_name(file)) == QUANTUM_GRAPH
         pipeline = text("pipelineYaml").partition("#")[0]
         if pipeline:
-            return is_lsst_pipeline(pipeline, folder)
+            kind = _find_kind(pipeline, folder)
+            if kind is None:
+                return _is_in_package(config) or bool(text("butlerConfig"))
+            return kind is PipelineKind.LSST
         # With a command of their own that makes the graph, users may need no pipeline.
         return bool(text("createQuantumGraph")) and not any(map(config.node_at, _OTHER_SOURCES))
     except ConfigError:
@@ -55,16 +62,27 @@ def is_lsst(config: Config, *, site: str, env: Mapping[str, str], folder: Path) 
 
 def is_lsst_pipeline(name: str, folder: Path) -> bool:
     """Tell whether a file, in the current folder or else in `folder`, is a pipeline of LSST tasks."""
+    return _find_kind(name, folder) is PipelineKind.LSST
+
+
+def _find_kind(name: str, folder: Path) -> PipelineKind | None:
+    """Return the kind of a pipeline's file; ``None`` if there is no file."""
     if "://" in name:
-        return True  # only LSST's packages read those
+        return PipelineKind.LSST  # only LSST's packages read those
     for path in (Path(name), folder / name):
         try:
-            return _cached_pipeline_kind(path, path.stat().st_mtime_ns) is PipelineKind.LSST
+            return _cached_pipeline_kind(path, path.stat().st_mtime_ns)
         except ConfigError:
-            return False
+            return PipelineKind.COMMANDS  # its reader reports the error
         except (OSError, ValueError):
             continue
-    return False
+    return None
+
+
+def _is_in_package(config: Config) -> bool:
+    """Tell whether the path of the pipeline begins with a variable such as ``DRP_PIPE_DIR``."""
+    found = config.lookup("pipelineYaml", Scope())
+    return bool(found and found.node and re.match(r"\$\{?[A-Z]\w*_DIR\b", str(found.node.value)))
 
 
 def lsst_layer() -> Layer:
