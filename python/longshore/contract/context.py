@@ -97,6 +97,11 @@ class RunPaths(msgspec.Struct, frozen=True):
         return self.root / "engine.lock"
 
     @property
+    def pilots(self) -> Path:
+        """Run directory of the allocations of pilots, which has the batches, the ends and the mailboxes of these."""
+        return self.root / "pilots"
+
+    @property
     def wms(self) -> Path:
         """Files that the service rendered, usable by hand."""
         return self.root / "wms"

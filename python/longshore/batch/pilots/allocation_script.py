@@ -1,0 +1,68 @@
+"""Shell that an allocation runs: it chooses a Python, and starts the pilot program on each node (pure functions)."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from longshore.contract.context import RunPaths
+
+MARGIN_SHARE: Final = 0.05
+"""Share of an allocation's run time that is left at its end, so that its jobs are over before it is."""
+_LEAST_MARGIN_S: Final = 10.0
+_MOST_MARGIN_S: Final = 60.0
+
+
+class NodeLauncher(msgspec.Struct, frozen=True, kw_only=True):
+    """How a command is started on each node of an allocation.
+
+    `prefix` is the shell in front of the command, and `index` the shell for the number of a node, from 0.
+    """
+
+    prefix: str
+    index: str
+
+
+class PilotLaunch(msgspec.Struct, frozen=True, kw_only=True):
+    """What starts the pilots of a run.
+
+    `program` is the pilot program, and `python` the interpreter that is tried first. `cpus` and `memory_b` are those of
+    the jobs on each node.
+    """
+
+    program: Path
+    python: str
+    cpus: int
+    memory_b: int
+    walltime_s: float | None
+    lease_s: float
+    idle_s: float
+    nodes: int = 1
+    launcher: NodeLauncher | None = None
+
+    def script(self, home: RunPaths, number: int) -> str:
+        """Return the shell that an allocation runs."""
+        until = "-" if self.walltime_s is None else str(int(self.walltime_s - margin_s(self.walltime_s)))
+        amounts = (str(self.cpus), str(self.memory_b), until, str(int(self.lease_s)), str(int(self.idle_s)))
+        begin = f'PYTHON={shlex.quote(self.python)}; [ -x "$PYTHON" ] || PYTHON=python3'
+        command = f'exec "$PYTHON" -I -S -B {shlex.quote(str(self.program))}'
+        if self.launcher is None:
+            words = shlex.join((str(mail_path(home, number, 0)), "0", *amounts))
+            return f"{begin}\n{command} {words}"
+        stem = shlex.quote(str(mail_path(home, number, 0)).removesuffix("0"))
+        index = self.launcher.index
+        inner = f'{begin}\n{command} {stem}"{index}" "{index}" {shlex.join(amounts)}'
+        return f"exec {self.launcher.prefix} /bin/sh -c {shlex.quote(inner)}"
+
+
+def mail_path(home: RunPaths, number: int, node: int) -> Path:
+    """Return the mailbox of a node, from 0, of an allocation."""
+    return home.root / "mail" / f"{number:05}.{node}"
+
+
+def margin_s(walltime_s: float) -> float:
+    """Return the seconds at the end of an allocation in which nothing may run."""
+    return min(_MOST_MARGIN_S, max(_LEAST_MARGIN_S, MARGIN_SHARE * walltime_s), walltime_s / 2)
