@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.app.report.failure_signature import normalize, signature
+from longshore.app.report.failure_signature import error_line, normalize
 
 
 @pytest.mark.parametrize(
@@ -28,11 +28,47 @@ def test_job_specific_parts_become_placeholders(line: str, common: str) -> None:
     assert normalize(line) == common
 
 
-def test_the_signature_is_the_last_line_that_reports_an_error() -> None:
+def test_the_error_is_the_last_line_that_reports_an_error() -> None:
     lines = ["Traceback (most recent call last):", "KeyError: 'visit'", "INFO cleaning up"]
-    assert signature(lines) == "KeyError: 'visit'"
-    assert signature(["one", "two"]) == "two"
-    assert signature([]) == ""
+    assert error_line(lines) == "KeyError: 'visit'"
+    assert error_line(["one", "two"]) == "two"
+    assert error_line([]) == ""
+
+
+QUANTUM = """\
+ERROR 2026-03-01T10:00:00Z lsst.ctrl.mpexec (isr:{visit: 1}) - Execution of task 'isr' failed. \
+Exception RuntimeError: configured to fail
+Traceback (most recent call last):
+  File "isr.py", line 8, in run
+    raise RuntimeError("configured to fail")
+RuntimeError: configured to fail
+
+The above exception was the direct cause of the following exception:
+
+Traceback (most recent call last):
+  File "pipetask", line 3, in main
+lsst.ctrl.mpexec.mpGraphExecutor.MPGraphExecutorError: One or more tasks failed
+""".splitlines()
+
+
+@pytest.mark.parametrize(
+    ("lines", "error"),
+    [
+        (QUANTUM, "RuntimeError: configured to fail"),
+        ([QUANTUM[0], *QUANTUM[-3:]], "RuntimeError: configured to fail"),
+        (QUANTUM[-3:], QUANTUM[-1]),
+        (["OSError: no disk", "subprocess.CalledProcessError: Command 'a' died"], "OSError: no disk"),
+        (["KeyError", "MPGraphExecutorError: One failed", "INFO bye"], "KeyError"),
+        (["OSError: no disk", "ValueError: bad"], "ValueError: bad"),
+    ],
+)
+def test_an_exception_that_follows_from_another_is_passed_over(lines: list[str], error: str) -> None:
+    assert error_line(lines) == error
+
+
+@given(st.lists(st.text(max_size=300)))
+def test_any_lines_have_an_error_line(lines: list[str]) -> None:
+    assert any(error_line(lines) in line for line in lines) or error_line(lines) == ""
 
 
 @given(st.text(max_size=300))

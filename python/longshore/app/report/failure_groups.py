@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from longshore.contract.context import RunPaths
 from longshore.model.run.event import Ended, Lost
@@ -15,6 +15,8 @@ from longshore.plan.special_jobs import FINAL_LABEL
 from longshore.world.files.log_tail import read_tail
 
 _TAIL_LINES: Final = 20
+_SEARCHED_LINES: Final = 200
+"""Last lines of a log in which its error is searched: a traceback follows that of its cause."""
 _LOGS_PER_KIND: Final = 40
 """Logs read per label, cause, exit code and signal."""
 _MAX_LOGS: Final = 400
@@ -24,8 +26,17 @@ _Kind = tuple[int, str | None, int | None, int | None]
 """Label, cause, exit code, signal."""
 
 
-ReadLogs: TypeAlias = dict[tuple[int, int], tuple[str, tuple[str, ...]]]
-"""Signature and last lines of logs, per job and attempt."""
+class LogEnd(NamedTuple):
+    """What the end of an attempt's log tells."""
+
+    message: str
+    """The error without job-specific parts; without a log, the reason of its end."""
+    error: str
+    lines: tuple[str, ...]
+
+
+ReadLogs: TypeAlias = dict[tuple[int, int], LogEnd]
+"""Ends of logs, per job and attempt."""
 
 
 @dataclass
@@ -55,7 +66,7 @@ class FailedJobs:
     holds: Mapping[int, int] = field(default_factory=dict)
     user_hold_codes: Collection[int] = ()
     read: ReadLogs = field(default_factory=dict)
-    """Signatures of logs read before: a watched run fails a little at a time."""
+    """Ends of logs read before: a watched run fails a little at a time."""
     not_retried: Mapping[int, str] = field(default_factory=dict)
     """Why each failed job was not tried again."""
 
@@ -99,8 +110,8 @@ class FailedJobs:
         """Split one kind into groups by log signature; equal signatures make one group, also of unread logs."""
         groups: dict[str, _Group] = {}
         for job in sample if sample[0] in names else ():
-            message, lines = self._message(job, names[job], self.jobs[job])
-            group = groups.setdefault(message, _Group(first=job, lines=lines))
+            found = self._log_end(job, names[job], self.jobs[job])
+            group = groups.setdefault(found.message, _Group(first=job, lines=found.lines))
             group.members += 1
         if not groups:
             groups[""] = _Group(first=jobs[0], members=len(jobs))
@@ -134,19 +145,19 @@ class FailedJobs:
 
     def error_line(self, job: int, name: str, end: Ended | Lost | None) -> str:
         """Return the line of the log of a job's newest attempt that tells of an error; empty if there is none."""
-        from longshore.app.report.failure_signature import error_line
+        return self._log_end(job, name, end).error
 
-        return error_line(self._message(job, name, end)[1])
-
-    def _message(self, job: int, name: str, end: Ended | Lost | None) -> tuple[str, tuple[str, ...]]:
+    def _log_end(self, job: int, name: str, end: Ended | Lost | None) -> LogEnd:
         # Imported late: compiling its patterns is slow, and most runs have no failures.
-        from longshore.app.report.failure_signature import normalize, signature
+        from longshore.app.report.failure_signature import error_line, normalize
 
         attempt = job, end.a if end else 0
         if attempt not in self.read:
             log = self._log(job, name, end)
-            lines = (read_tail(self.run.root / log, _TAIL_LINES) if log else None) or ()
-            self.read[attempt] = (signature(lines) or normalize(_reason(end) or ""), lines)
+            lines = (read_tail(self.run.root / log, _SEARCHED_LINES) if log else None) or ()
+            error = error_line(lines)
+            message = normalize(error or _reason(end) or "")
+            self.read[attempt] = LogEnd(message, error, lines[-_TAIL_LINES:])
         return self.read[attempt]
 
     def _log(self, job: int, name: str, end: Ended | Lost | None) -> str | None:

@@ -11,6 +11,11 @@ _ERROR_WORDS: Final = re.compile(
     r"segmentation|overflow|timed? ?out|traceback|panic|assert|invalid|out of memory|no space|quota|core dumped",
     re.IGNORECASE,
 )
+_CONSEQUENCE: Final = re.compile(r"(?:[\w.]+\.)?(?:MPGraphExecutorError|CalledProcessError)\b")
+"""Exceptions by which a program reports the failure of a task or a program that it ran."""
+_NAME: Final = r"[A-Za-z_][\w.]*(?:Error|Exception)\b"
+_EXCEPTION: Final = re.compile(rf"(?P<exception>{_NAME}(?::.*|$))")
+_TOLD_EXCEPTION: Final = re.compile(rf"\b[Ee]xception (?P<exception>{_NAME}:.+)$")
 _MAX_LENGTH: Final = 200
 _PLACEHOLDERS: Final = (
     # Order matters: times and paths contain numbers.
@@ -28,15 +33,23 @@ _PLACEHOLDERS: Final = (
 )
 
 
-def signature(lines: Sequence[str]) -> str:
-    """Return the last line that reports an error, else the last line, without job-specific parts."""
-    return normalize(error_line(lines))
-
-
 def error_line(lines: Sequence[str]) -> str:
-    """Return the last line that reports an error, else the last line; empty without lines."""
+    """Return the last line that reports an error, else the last line; empty without lines.
+
+    If that line only says that something else failed, the last exception before it is returned.
+    """
     telling = (line for line in reversed(lines) if _ERROR_WORDS.search(line))
-    return next(telling, lines[-1] if lines else "").strip()[:_MAX_LENGTH]
+    line = next(telling, lines[-1] if lines else "").strip()
+    if _CONSEQUENCE.match(line):
+        causes = (cause for each in reversed(lines) if (cause := _exception(each)) and not _CONSEQUENCE.match(cause))
+        line = next(causes, line)
+    return line[:_MAX_LENGTH]
+
+
+def _exception(line: str) -> str:
+    """Return the exception with which a traceback ends, or that a line of a log tells; empty if there is none."""
+    found = _EXCEPTION.match(line) or _TOLD_EXCEPTION.search(line)
+    return found["exception"].strip() if found else ""
 
 
 def normalize(text: str) -> str:
