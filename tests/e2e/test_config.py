@@ -296,7 +296,7 @@ def test_options_mean_what_they_mean_to_submit(cli: Cli, tmp_path: Path) -> None
 
 
 def test_the_commands_have_every_option_of_submit() -> None:
-    of_submission = {"wait", "as_json", "force", "strict", "reuse", "by_content", "dry_run"}
+    of_submission = {"wait", "as_json", "force", "strict", "reuse", "by_content", "dry_run", "with_probe"}
     names = {option.name for option in submit.params} - of_submission
     for command in (config.show, config.explain, config.lint):
         assert names <= {option.name for option in command.params}

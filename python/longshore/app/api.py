@@ -74,7 +74,13 @@ _CANCEL_WAIT_S = 60.0
 
 
 def submit(
-    path: Path, overrides: Overrides | None = None, *, force: bool = False, strict: bool = False, progress: Progress
+    path: Path,
+    overrides: Overrides | None = None,
+    *,
+    force: bool = False,
+    strict: bool = False,
+    with_probe: bool = True,
+    progress: Progress,
 ) -> SubmittedRun:
     """Prepare a run from a configuration and submit it, or submit a prepared run.
 
@@ -86,6 +92,8 @@ def submit(
         Submit a prepared run even if its inputs changed.
     strict
         Refuse a configuration with any warning.
+    with_probe
+        Ask the workload manager first, and refuse a configuration whose site does not take runs.
 
     Raises
     ------
@@ -96,7 +104,7 @@ def submit(
     """
     from longshore.app.submit import submit as implementation
 
-    return implementation.submit(path, overrides, force=force, strict=strict, progress=progress)
+    return implementation.submit(path, overrides, force=force, strict=strict, with_probe=with_probe, progress=progress)
 
 
 def submit_reusing(
@@ -107,6 +115,7 @@ def submit_reusing(
     by_content: bool = False,
     dry_run: bool = False,
     strict: bool = False,
+    with_probe: bool = True,
     progress: Progress,
 ) -> ReusePlan:
     """Submit a configuration as a new run that takes over the results of an earlier one, where they are up to date.
@@ -119,6 +128,8 @@ def submit_reusing(
         Only match the jobs.
     strict
         Refuse a configuration with any warning.
+    with_probe
+        Ask the workload manager first, and refuse a configuration whose site does not take runs.
 
     Raises
     ------
@@ -128,12 +139,26 @@ def submit_reusing(
     from longshore.app.changes import reuse as implementation
 
     return implementation.submit_reusing(
-        path, overrides, reference, by_content=by_content, dry_run=dry_run, strict=strict, progress=progress
+        path,
+        overrides,
+        reference,
+        by_content=by_content,
+        dry_run=dry_run,
+        strict=strict,
+        with_probe=with_probe,
+        progress=progress,
     )
 
 
-def submit_script(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> SubmittedRun:
+def submit_script(
+    path: Path, overrides: Overrides | None = None, *, with_probe: bool = True, progress: Progress
+) -> SubmittedRun:
     """Run one script as a job, from the section ``customJob`` of a configuration.
+
+    Parameters
+    ----------
+    with_probe
+        Ask the workload manager first, and refuse a configuration whose site does not take runs.
 
     Raises
     ------
@@ -142,7 +167,7 @@ def submit_script(path: Path, overrides: Overrides | None = None, *, progress: P
     """
     from longshore.app.submit import submitcmd
 
-    return submitcmd.submit_script(path, overrides, progress=progress)
+    return submitcmd.submit_script(path, overrides, with_probe=with_probe, progress=progress)
 
 
 def prepare_script(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> PreparedRun:

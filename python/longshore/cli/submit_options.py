@@ -51,6 +51,12 @@ class _NonEmptyPath(click.Path):
 
 FILE_TYPE: Final = _NonEmptyPath(path_type=Path, readable=False)
 CONFIG_FILE: Final = click.argument("config_file", metavar="FILE", type=FILE_TYPE)
+PROBE: Final = click.option(
+    "--probe/--no-probe",
+    "with_probe",
+    default=True,
+    help="Whether to ask the workload manager first; a run that it does not take is refused.",
+)
 
 _PAYLOAD_OPTIONS: Final = (
     click.option("-b", "--butler-config", metavar="PATH", help="Butler repository of the payload."),

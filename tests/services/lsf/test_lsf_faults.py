@@ -16,7 +16,7 @@ def notes(site: LsfSite) -> list[str]:
     return sorted((site.folder / "notes").read_text("utf-8").split())
 
 
-@pytest.mark.parametrize(("fault", "calls"), [("lost", 2), ("full", 2), ("half", 60), ("down", 8)])
+@pytest.mark.parametrize(("fault", "calls"), [("lost", 2), ("full", 2), ("half", 60), ("down", 4)])
 def test_each_job_runs_once_whatever_commands_fail(lsf_site: LsfSite, fault: str, calls: int) -> None:
     lsf_site.fault(fault, calls)
     run = lsf_site.begin(NOTE, {**many(3), "b": ("B", ["t0", "t1"])})

@@ -52,6 +52,7 @@ def submit_reusing(
     by_content: bool = False,
     dry_run: bool = False,
     strict: bool = False,
+    with_probe: bool = True,
     progress: Progress,
 ) -> ReusePlan:
     """Submit a configuration as a new run that takes over the results of another.
@@ -68,6 +69,7 @@ def submit_reusing(
             run_id=run_id,
             now=now,
             strict=strict,
+            with_probe=with_probe,
             progress=progress,
             check=lambda run: _refuse_service(run, earlier),
         )

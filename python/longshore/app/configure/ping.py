@@ -25,8 +25,6 @@ def ping(name: str | None, *, path: Path | None = None, now: float = 0.0) -> Pin
         configuration = read_draft(path, Overrides(options), now=now)
         check_configuration(configuration)
         service = find_service(configuration.service, origin=configuration.service_origin)
-        report = service_context(configuration, service, here).probe
-        if report is not None:
-            return report
+        return service.ping(service_context(configuration, service, here))
     service = find_service(name or os.environ.get(SERVICE_VARIABLE) or default_service())
     return service.ping(Context(settings={}, site=Site(name=""), paths=here, templates={}))

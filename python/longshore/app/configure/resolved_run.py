@@ -15,6 +15,7 @@ from longshore.app.configure.configuration import Configuration, Draft, Resolved
 from longshore.app.configure.generate import generate, keep_generated
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.lint import check_configuration
+from longshore.app.configure.probe import PROBE_LIMIT_S, probe
 from longshore.app.configure.service_lookup import default_site, find_service, short_name
 from longshore.app.configure.site import ResolvedSite
 from longshore.app.configure.user_functions import make_caller
@@ -113,18 +114,19 @@ def resolve_run(
     progress: Progress,
     run_id: str = "",
     existing: ExistingRun | None = None,
+    with_probe: bool = True,
 ) -> ResolvedRun:
     """Resolve a run from its configuration file; `path`, `overrides` and `now` are those of `Layers`.
 
-    `run_id` is the reserved id if the run will be written. Raises `LongshoreError` if the configuration is wrong or
-    the service cannot be used.
+    `run_id` is the reserved id if the run will be written. Without a probe, the service is not asked. Raises
+    `LongshoreError` if the configuration is wrong or the service cannot be used.
     """
     draft = read_draft(path, overrides, now=now)
     if existing is not None:
         draft = keep_generated(draft, existing.generated)
     draft, warnings = generate(draft, check_configuration(draft))
     note_warnings(warnings, progress)
-    return resolve_draft(draft, progress=progress, run_id=run_id, existing=existing)
+    return resolve_draft(draft, progress=progress, run_id=run_id, existing=existing, with_probe=with_probe)
 
 
 def resolve_draft(
@@ -134,8 +136,9 @@ def resolve_draft(
     run_id: str = "",
     static: StaticCheck | None = None,
     existing: ExistingRun | None = None,
+    with_probe: bool = True,
 ) -> ResolvedRun:
-    """Resolve a run from its draft; with `static`, the service is not probed.
+    """Resolve a run from its draft; with `static`, or without a probe, the service is not asked.
 
     Raises `LongshoreError` if a value is wrong or the service cannot be used.
     """
@@ -154,7 +157,16 @@ def resolve_draft(
         # The environment is not the user's configuration, and a variable left out does no harm by itself.
         inform(progress, fact)
     paths = RunPaths(Path(configuration.text("submitPath")).absolute())
-    context = (service_context if static is None else _make_context)(configuration, service, paths)
+    context = service_context(configuration, service, paths, is_static=static is not None)
+    if with_probe and static is None:
+        context = msgspec.structs.replace(context, probe=probe(service, context))
+        if context.probe is None:
+            limit = f"{PROBE_LIMIT_S:.0f} s"
+            warn(
+                progress,
+                f"'{configuration.service}' does not answer within {limit}: what it offers is not checked, and jobs "
+                "wait until it answers. 'longshore ping FILE' asks again, and waits longer",
+            )
     return ResolvedRun(
         id=run_id, configuration=configuration, service=service, paths=paths, context=context, static=static
     )
@@ -260,19 +272,17 @@ def _backend_option_notes(configuration: Configuration, service: WmsService) -> 
     return [f"the service '{configuration.service}' has no options of its own: 'backendOptions' has no effect"]
 
 
-def service_context(configuration: Configuration, service: WmsService, run: RunPaths) -> Context:
-    """Return the contract's `Context` for a service, with its probe."""
+def service_context(
+    configuration: Configuration, service: WmsService, run: RunPaths, *, is_static: bool = False
+) -> Context:
+    """Return the contract's `Context` for a service, without its probe.
+
+    Raises `FilesError` if the site's scratch is no directory, except in a static check.
+    """
     site = configuration.resolved_site
     scratch = site.settings.get("scratch")
-    if scratch and service.traits.runs_on_submit_host and not can_see_folder(Path(scratch)):
+    if scratch and not is_static and service.traits.runs_on_submit_host and not can_see_folder(Path(scratch)):
         raise FilesError(f"'scratch' of the site '{site.name}' is '{scratch}', which is no directory")
-    context = _make_context(configuration, service, run)
-    return msgspec.structs.replace(context, probe=service.ping(context))
-
-
-def _make_context(configuration: Configuration, service: WmsService, run: RunPaths) -> Context:
-    """Return the contract's `Context` for a service, without its probe."""
-    site = configuration.resolved_site
     section = configuration.config.node_at("site", configuration.site)
     job_defaults = {"account": configuration.text("accountingGroup"), "queue": configuration.text("queue")}
     settings = {

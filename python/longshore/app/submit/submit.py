@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.configure.layers import Overrides
+from longshore.app.configure.probe import refuse_by_probe
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.progress import HeldNotes, Progress, RecordingProgress
 from longshore.app.submit.shared_outputs import note_shared_outputs
@@ -21,11 +22,18 @@ _HINT: Final = "Mend what it says, or submit without '--strict'."
 
 
 def submit(
-    path: Path, overrides: Overrides | None = None, *, force: bool = False, strict: bool = False, progress: Progress
+    path: Path,
+    overrides: Overrides | None = None,
+    *,
+    force: bool = False,
+    strict: bool = False,
+    with_probe: bool = True,
+    progress: Progress,
 ) -> SubmittedRun:
     """Submit a run; `path` is a configuration file or a prepared run directory.
 
-    With `strict`, any warning refuses a configuration before anything is written.
+    A configuration is refused if the workload manager does not take runs of its site, unless it is not asked. With
+    `strict`, any warning refuses a configuration before anything is written.
     """
     # `os.path`, unlike `Path`, returns false for names that are too long and for unreadable directories.
     if os.path.isdir(path):  # noqa: PTH112
@@ -45,7 +53,9 @@ def submit(
     if force:
         raise UsageError("'--force' is for a directory that was prepared", hint="Leave it out.")
     with reserved_id() as (run_id, now):
-        plan, recording = plan_new_run(path, overrides, run_id=run_id, now=now, strict=strict, progress=progress)
+        plan, recording = plan_new_run(
+            path, overrides, run_id=run_id, now=now, strict=strict, with_probe=with_probe, progress=progress
+        )
     return submit_plan(plan, recording)
 
 
@@ -56,6 +66,7 @@ def plan_new_run(
     run_id: str,
     now: float,
     strict: bool,
+    with_probe: bool,
     progress: Progress,
     check: Callable[[ResolvedRun], None] = lambda _run: None,
 ) -> tuple[RunPlan, RecordingProgress]:
@@ -68,7 +79,8 @@ def plan_new_run(
         held.release()
     recording = RecordingProgress(held)
     try:
-        run = resolve_run(path, overrides, now=now, progress=recording, run_id=run_id)
+        run = resolve_run(path, overrides, now=now, progress=recording, run_id=run_id, with_probe=with_probe)
+        refuse_by_probe(run.service, run.context.probe)
         check(run)
         plan = advance_run(run, RunPlan, recording)
         note_shared_outputs(plan, recording)

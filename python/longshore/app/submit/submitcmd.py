@@ -10,6 +10,7 @@ from typing import Final
 
 from longshore.app.acquire.read_payload import PAYLOAD_KEYS
 from longshore.app.configure.layers import Overrides
+from longshore.app.configure.probe import refuse_by_probe
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run, run_attributes
 from longshore.app.plan.checks import check_jobs
 from longshore.app.progress import Progress, RecordingProgress
@@ -42,11 +43,14 @@ class _Script:
     """Paths as written: a relative one is in the run directory."""
 
 
-def submit_script(path: Path, overrides: Overrides | None = None, *, progress: Progress) -> SubmittedRun:
-    """Prepare a run of one script and submit it."""
+def submit_script(
+    path: Path, overrides: Overrides | None = None, *, with_probe: bool = True, progress: Progress
+) -> SubmittedRun:
+    """Prepare a run of one script and submit it; without a probe, the workload manager is not asked first."""
     recording = RecordingProgress(progress)
     with reserved_id() as (run_id, now):
-        plan = _plan(path, overrides, run_id=run_id, now=now, progress=recording)
+        plan = _plan(path, overrides, run_id=run_id, now=now, with_probe=with_probe, progress=recording)
+        refuse_by_probe(plan.run.service, plan.run.context.probe)
     return submit_plan(plan, recording)
 
 
@@ -54,14 +58,22 @@ def prepare_script(path: Path, overrides: Overrides | None = None, *, progress: 
     """Write the run directory of one script; its id is not registered."""
     with reserved_id() as (run_id, now):
         recording = RecordingProgress(progress)
-        plan = _plan(path, overrides, run_id=run_id, now=now, progress=recording)
+        plan = _plan(path, overrides, run_id=run_id, now=now, with_probe=True, progress=recording)
         prepared = advance_run(plan, PreparedRun, recording)
     remove_entry(run_id)
     return prepared
 
 
-def _plan(path: Path, overrides: Overrides | None, *, run_id: str, now: float, progress: RecordingProgress) -> RunPlan:
-    run = resolve_run(path, overrides, now=now, progress=progress, run_id=run_id)
+def _plan(
+    path: Path,
+    overrides: Overrides | None,
+    *,
+    run_id: str,
+    now: float,
+    with_probe: bool,
+    progress: RecordingProgress,
+) -> RunPlan:
+    run = resolve_run(path, overrides, now=now, progress=progress, run_id=run_id, with_probe=with_probe)
     ignored = [key for key in PAYLOAD_KEYS if run.configuration.config.node_at(key)]
     if ignored:
         progress.note("submitcmd runs 'customJob' alone and ignores " + ", ".join(f"'{key}'" for key in ignored))

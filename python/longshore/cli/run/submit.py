@@ -12,7 +12,7 @@ import click
 from longshore.app import api
 from longshore.cli.near_names import DRY_RUN_ADVICE
 from longshore.cli.options import JSON, OptionRecord, group_options, print_json
-from longshore.cli.submit_options import FILE_TYPE, report_submission, submission_options
+from longshore.cli.submit_options import FILE_TYPE, PROBE, report_submission, submission_options
 from longshore.model.wording import count_noun
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class SubmitOptions(OptionRecord, frozen=True, kw_only=True):
 
     force: bool
     strict: bool
+    with_probe: bool
     reuse: str | None
     by_content: bool
     dry_run: bool
@@ -40,6 +41,7 @@ class SubmitOptions(OptionRecord, frozen=True, kw_only=True):
 @submission_options
 @click.option("--force", is_flag=True, help="Submit RUN_DIR even if its input files have changed.")
 @click.option("--strict", is_flag=True, help="Refuse a run with any warning, and list all warnings.")
+@PROBE
 @click.option(
     "--reuse",
     metavar="RUN",
@@ -79,7 +81,12 @@ def command(
     with LogProgress() as progress:
         if options.reuse is None:
             submitted = api.submit(
-                config_file, overrides, force=options.force, strict=options.strict, progress=progress
+                config_file,
+                overrides,
+                force=options.force,
+                strict=options.strict,
+                with_probe=options.with_probe,
+                progress=progress,
             )
         else:
             plan = _submit_reusing(config_file, overrides, options, progress)
@@ -105,6 +112,7 @@ def _submit_reusing(
         by_content=options.by_content,
         dry_run=options.dry_run,
         strict=options.strict,
+        with_probe=options.with_probe,
         progress=progress,
     )
     kept = len(plan.match.kept)

@@ -9,7 +9,7 @@ import click
 
 from longshore.app import api
 from longshore.cli.options import JSON, print_json
-from longshore.cli.submit_options import CONFIG_FILE, report_submission, script_options
+from longshore.cli.submit_options import CONFIG_FILE, PROBE, report_submission, script_options
 
 if TYPE_CHECKING:
     from longshore.app.configure.layers import Overrides
@@ -19,18 +19,27 @@ if TYPE_CHECKING:
 @CONFIG_FILE
 @script_options
 @click.option("--dry-run", is_flag=True, help="Write the run directory, then stop.")
+@PROBE
 @click.option("--wait", is_flag=True, help="Follow the run to its end; exit as 'status' does.")
 @JSON
 @click.pass_context
 def command(
-    ctx: click.Context, /, *, config_file: Path, overrides: Overrides, dry_run: bool, wait: bool, as_json: bool
+    ctx: click.Context,
+    /,
+    *,
+    config_file: Path,
+    overrides: Overrides,
+    dry_run: bool,
+    with_probe: bool,
+    wait: bool,
+    as_json: bool,
 ) -> None:
     """Submit one script as a job: the section customJob of FILE, without a graph."""
     from longshore.cli.logging_setup import LogProgress
 
     if not dry_run:
         with LogProgress() as progress:
-            submitted = api.submit_script(config_file, overrides, progress=progress)
+            submitted = api.submit_script(config_file, overrides, with_probe=with_probe, progress=progress)
         ctx.exit(report_submission(submitted, wait=wait, as_json=as_json))
     with LogProgress() as progress:
         prepared = api.prepare_script(config_file, overrides, progress=progress)

@@ -1,0 +1,92 @@
+"""The probe before a run is bounded in time, shared for a minute if it is good, and refuses what is not taken."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from longshore.app.configure.probe import probe, refuse_by_probe
+from longshore.contract.context import Context, PingReport, RunPaths, Site
+from longshore.contract.service import ServiceTraits
+from longshore.errors import SubmissionRefusedError
+from longshore.services.local.service import LocalService
+
+
+class Far(LocalService):
+    """A service on other machines, whose answers a test gives."""
+
+    name: ClassVar[str] = "far"
+    traits: ClassVar[ServiceTraits] = ServiceTraits()
+
+    def __init__(self, *answers: bool) -> None:
+        self.answers = list(answers)
+        self.asked = 0
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+
+    def ping(self, ctx: Context) -> PingReport:
+        """Answer as given."""
+        self.may_answer.wait(60)
+        self.asked += 1
+        is_good = self.answers.pop(0)
+        return PingReport(
+            service="far", ok=is_good, message="yes" if is_good else "no partition 'x'", capacity={"cpus": 4}
+        )
+
+
+@pytest.fixture(autouse=True)
+def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state folder for this test."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def context(**site: str) -> Context:
+    return Context(settings={}, site=Site(name="s", settings=site), paths=RunPaths(Path("/run")), templates={})
+
+
+def test_a_good_answer_is_shared() -> None:
+    service = Far(True)
+    first = probe(service, context())
+    assert first is not None
+    assert first.capacity == {"cpus": 4}
+    assert probe(service, context()) == first
+    assert service.asked == 1
+    refuse_by_probe(service, first)
+
+
+def test_another_site_or_cluster_is_asked_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Far(True, True, True)
+    probe(service, context())
+    probe(service, context(queue="long"))
+    monkeypatch.setenv("SLURM_CONF", "/elsewhere/slurm.conf")
+    probe(service, context())
+    assert service.asked == 3
+
+
+def test_a_bad_answer_refuses_the_run_and_is_not_shared() -> None:
+    service = Far(False, True)
+    bad = probe(service, context())
+    with pytest.raises(SubmissionRefusedError, match="'far' does not take this run: no partition 'x'"):
+        refuse_by_probe(service, bad)
+    good = probe(service, context())
+    assert good is not None
+    assert good.ok
+
+
+def test_no_answer_in_time_refuses_nothing() -> None:
+    service = Far(True)
+    service.may_answer.clear()
+    found = probe(service, context(), limit_s=0.05)
+    service.may_answer.set()
+    assert found is None
+    refuse_by_probe(service, found)
+
+
+def test_this_machine_is_always_asked() -> None:
+    service = LocalService()
+    found = probe(service, context())
+    assert found is not None
+    assert found == service.ping(context())
