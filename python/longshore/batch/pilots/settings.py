@@ -33,6 +33,10 @@ class PilotSettings(msgspec.Struct, frozen=True, kw_only=True):
         Signals to a job beyond its limits, and seconds before the next one and before the kill.
     hidden_variables
         Variables that are empty in a job that does not set them.
+    margin_s
+        Seconds beyond the lease before a silent pilot's waiting jobs are moved.
+    settle_s
+        Seconds after the end of an allocation before its records count as complete, for a slow file system.
     """
 
     cpus: int = 4
@@ -46,3 +50,5 @@ class PilotSettings(msgspec.Struct, frozen=True, kw_only=True):
     signals: tuple[int, ...] = (signal.SIGTERM,)
     grace_s: float = 10.0
     hidden_variables: tuple[str, ...] = ()
+    margin_s: float = 60.0
+    settle_s: float = 15.0

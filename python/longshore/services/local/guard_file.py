@@ -7,8 +7,8 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from longshore.engine.keeper_io.record_lines import RecordLines
 from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.services.local.record_lines import RecordLines
 from longshore.world.files.locks import is_locked
 
 _SAME_START_S: Final = 1.0

@@ -16,13 +16,7 @@ from longshore.engine.journal.chain import first_event, life_path
 from longshore.engine.journal.read_journal import first_life_of_workflow
 from longshore.engine.keeper.kernel import become_subreaper
 from longshore.engine.keeper.protocol import MemberOrder, RunOrder
-from longshore.engine.run.members import life_of_tag
-from longshore.errors import RunUnreadableError
-from longshore.model.run.event import Lost
-from longshore.services.local.keeper_file import KeeperFile, keeper_files, received_members, recorded_attempts
-from longshore.services.local.keeper_process import KeeperProcess
-from longshore.services.local.keeper_program import encode_command, run_token
-from longshore.services.local.keeper_records import (
+from longshore.engine.keeper_io.keeper_records import (
     ExitRecord,
     NeverStartedRecord,
     StartRecord,
@@ -30,6 +24,13 @@ from longshore.services.local.keeper_records import (
     exit_event,
     start_event,
 )
+from longshore.engine.keeper_io.member_orders import JOB_VARIABLE, RUN_VARIABLE, attempt_name, run_token
+from longshore.engine.run.members import life_of_tag
+from longshore.errors import RunUnreadableError
+from longshore.model.run.event import Lost
+from longshore.services.local.keeper_file import KeeperFile, keeper_files, received_members, recorded_attempts
+from longshore.services.local.keeper_process import KeeperProcess
+from longshore.services.local.keeper_program import encode_command
 from longshore.services.local.orphaned_attempts import OrphanedAttempts, remove_folder
 from longshore.services.local.reused_attempts import ReusedAttempts
 from longshore.services.local.signals import signal_group, signal_process
@@ -44,9 +45,6 @@ from longshore.world.host import (
 )
 from longshore.world.process_system import processes
 
-_RUN_VARIABLE: Final = "LONGSHORE_JOB_RUN_MARK"
-_JOB_VARIABLE: Final = "LONGSHORE_JOB_INDEX"
-"""Environment variables that identify every process of a run and of an attempt."""
 _KILL_ROUNDS: Final = 20
 """Maximum number of repeated searches, because processes may start others meanwhile."""
 _DRAIN_LIMIT_S: Final = 20.0
@@ -223,8 +221,8 @@ class LocalClient:
         for file in keeper_files(self._run.keeper, since=self._first_life).values():
             known |= recorded_attempts(file)
         names = {f"{job}.{number}" for job, number in known}
-        running = processes_with_variable(_RUN_VARIABLE, self._run_token)
-        return any(environment.get(_JOB_VARIABLE, "") not in names for _, environment in running)
+        running = processes_with_variable(RUN_VARIABLE, self._run_token)
+        return any(environment.get(JOB_VARIABLE, "") not in names for _, environment in running)
 
     def find_lost(self, tags: Iterable[str]) -> frozenset[str]:
         """Find batches whose start records a power failure or damage may have removed.
@@ -268,7 +266,7 @@ class LocalClient:
         """Kill the leftover processes of the run's jobs; return the ids of those found."""
         killed: dict[int, None] = {}
         for _ in range(_KILL_ROUNDS):
-            pids = {pid for pid, _ in processes_with_variable(_RUN_VARIABLE, self._run_token)} - {processes.getpid()}
+            pids = {pid for pid, _ in processes_with_variable(RUN_VARIABLE, self._run_token)} - {processes.getpid()}
             self._live_keeper_file()
             for each in filter(None, (self._keeper, *self._former_keepers)):
                 # A process without its environment is still found: when orphaned, it becomes the keeper's child.
@@ -283,7 +281,7 @@ class LocalClient:
 
     def identifying_variables(self, job: int, attempt: int) -> dict[str, str]:
         """Return the environment variables that identify an attempt's processes."""
-        return {_RUN_VARIABLE: self._run_token, _JOB_VARIABLE: f"{job}.{attempt}"}
+        return {RUN_VARIABLE: self._run_token, JOB_VARIABLE: attempt_name(job, attempt)}
 
     def wait(self, timeout_s: float) -> None:
         """Wait until the keeper has written something, or the timeout."""
@@ -404,8 +402,8 @@ class LocalClient:
     def _kill_processes(self, attempts: Collection[AttemptId]) -> None:
         """Kill every process of these attempts, identified by environment variables."""
         names = {f"{job}.{number}" for job, number in attempts}
-        for pid, environment in processes_with_variable(_RUN_VARIABLE, self._run_token):
-            if environment.get(_JOB_VARIABLE) in names:
+        for pid, environment in processes_with_variable(RUN_VARIABLE, self._run_token):
+            if environment.get(JOB_VARIABLE) in names:
                 signal_process(pid, signal.SIGKILL)
 
     def _forget_attempts(self, attempts: Iterable[AttemptId]) -> None:

@@ -7,11 +7,7 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from longshore.contract.batch import AttemptId
-from longshore.engine.run.members import life_of_tag
-from longshore.model.decode_errors import DECODE_ERRORS
-from longshore.model.wording import count_noun
-from longshore.services.local.guard_file import GuardFile
-from longshore.services.local.keeper_records import (
+from longshore.engine.keeper_io.keeper_records import (
     ClosedRecord,
     ExitRecord,
     KeeperRecord,
@@ -23,7 +19,11 @@ from longshore.services.local.keeper_records import (
     decode_record,
     decode_records,
 )
-from longshore.services.local.record_lines import RecordLines
+from longshore.engine.keeper_io.record_lines import RecordLines
+from longshore.engine.run.members import life_of_tag
+from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.model.wording import count_noun
+from longshore.services.local.guard_file import GuardFile
 from longshore.world.files.locks import is_locked
 from longshore.world.host import boot_id, host_name
 

@@ -16,13 +16,13 @@ from longshore.engine.keeper.kernel import append_to_log, find_log
 from longshore.engine.keeper.processes import Processes
 from longshore.engine.keeper.scratch import Scratch
 from longshore.engine.keeper.watchdog import Watchdog
+from longshore.engine.keeper_io.keeper_records import ExitRecord, ReapingRecord, StartRecord, end_event
 from longshore.model.run.event import Ended, Lost
 from longshore.model.run.states import Cause
 from longshore.model.workflow.attempt_rules import KeepPolicy
 from longshore.services.local.guard_file import OrphanEndRecord
 from longshore.services.local.keeper_file import KeeperFile
 from longshore.services.local.keeper_program import temporary_prefix
-from longshore.services.local.keeper_records import ExitRecord, ReapingRecord, StartRecord, end_event
 from longshore.services.local.signals import signal_group
 from longshore.world.files.folder import remove_tree
 from longshore.world.host import host_name, is_same_process, parent_process

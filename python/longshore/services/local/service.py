@@ -11,7 +11,6 @@ import msgspec
 
 from longshore.contract.batch import (
     Accepted,
-    AttemptLimits,
     Batch,
     BatchMember,
     FindResult,
@@ -25,7 +24,9 @@ from longshore.contract.context import Context, Mark, PingReport, Problem, Rende
 from longshore.contract.executor import Executor, HostBound, NewsWait, ProcessCleanup, ResourceProbe
 from longshore.contract.intervention import CancelOutcome
 from longshore.contract.service import ServiceTraits
-from longshore.engine.keeper.protocol import LimitsOrder, MemberOrder
+from longshore.engine.keeper.protocol import MemberOrder
+from longshore.engine.keeper_io.keeper_records import TEMPORARY_ERRORS
+from longshore.engine.keeper_io.member_orders import limits_order
 from longshore.engine.run.engine_service import EngineService
 from longshore.engine.schedule.concurrency_limits import find_missing_limits
 from longshore.plan.ignored_requests import ignored_requests
@@ -35,7 +36,6 @@ from longshore.services.local import render
 from longshore.services.local.gpus import named_members
 from longshore.services.local.keeper_client import LocalClient
 from longshore.services.local.keeper_file import keepers_elsewhere
-from longshore.services.local.keeper_records import TEMPORARY_ERRORS
 from longshore.world.host import host_name, physical_memory, usable_cpus
 from longshore.world.processes.detach import choose_detach_method
 from longshore.world.runs.registry import state_folder
@@ -89,23 +89,6 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
             return Throttled(why, _RETRY_S) if error.errno in TEMPORARY_ERRORS else Rejected(why)
         return Accepted(batch.tag)
 
-    def _limits_command(self, limits: AttemptLimits) -> LimitsOrder:
-        """Convert limits to the keeper's format."""
-        command: LimitsOrder = {
-            "tmp": limits.keep_tmp.value,
-            "sig": self._settings.get("signals", [signal.SIGTERM]),
-            "grace": self._settings.get("grace_s", 10.0),
-        }
-        if limits.memory_b is not None:
-            command["mem"] = limits.memory_b
-        if limits.asked_b is not None:
-            command["asked"] = limits.asked_b
-        if limits.walltime_s is not None:
-            command["wall"] = limits.walltime_s
-        if limits.log_b is not None:
-            command["log"] = limits.log_b
-        return command
-
     def _member_command(self, member: BatchMember, client: LocalClient) -> MemberOrder:
         """Build the keeper's command for an attempt, with only the variables that are not shared."""
         shared = member.shared
@@ -123,7 +106,11 @@ class LocalExecutor(Executor, ResourceProbe, NewsWait, ProcessCleanup, HostBound
         if member.outputs:
             command["out"] = member.outputs
         if member.limits:
-            command["lim"] = self._limits_command(member.limits)
+            command["lim"] = limits_order(
+                member.limits,
+                signals=self._settings.get("signals", [signal.SIGTERM]),
+                grace_s=self._settings.get("grace_s", 10.0),
+            )
         return command
 
     def find(self, tags: Iterable[str]) -> FindResult | Unreachable:

@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.model.run.states import Cause
-from longshore.model.signals import signal_name
-from longshore.services.local.keeper_records import (
+from longshore.engine.keeper_io.keeper_records import (
     ExitRecord,
     StartRecord,
     decode_record,
     end_event,
     start_event,
 )
+from longshore.model.run.states import Cause
+from longshore.model.signals import signal_name
 
 
 def test_a_start() -> None:

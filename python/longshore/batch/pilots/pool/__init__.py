@@ -1,0 +1,1 @@
+"""What pilots have and get: their states by their records, the queue, and the policy; nothing here touches a file."""

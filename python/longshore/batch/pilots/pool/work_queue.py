@@ -1,0 +1,143 @@
+"""Queue of attempts that no pilot has, encoded as orders, by kind of work; pure.
+
+Attempts of one kind have equal requests and one environment, so that one estimate of their run time serves all.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from longshore.contract.batch import AttemptId
+
+MAX_LINE_B: Final = 256 * 1024
+"""Bytes of a line of orders, which a pilot reads as a whole."""
+_RESERVE_B: Final = 1024
+"""Bytes of a line beside its members and their common keys."""
+
+
+class WorkKind(msgspec.Struct, frozen=True):
+    """What attempts of one kind take, each; `need_s` is how much must be left of the allocation when one starts."""
+
+    cpus: int
+    memory_b: int
+    need_s: float | None
+    environment: int
+
+
+class QueuedMember(msgspec.Struct, frozen=True, gc=False):
+    """An attempt in the queue; `text` and `common` are the JSON of its keys, and of those that its batch shares."""
+
+    attempt: AttemptId
+    tag: str
+    kind: int
+    text: bytes
+    common: bytes
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether no line can hand it over."""
+        return len(self.text) + len(self.common) + len(self.tag) + _RESERVE_B > MAX_LINE_B
+
+
+class WorkQueue:
+    """Attempts that wait for a pilot, in order per kind."""
+
+    def __init__(self) -> None:
+        self.kinds: list[WorkKind] = []
+        """All kinds ever seen; their numbers count from 1."""
+        self._numbers: dict[WorkKind, int] = {}
+        self._waiting: dict[int, deque[QueuedMember]] = {}
+        self._attempts: set[AttemptId] = set()
+        self.version = 0
+        """Changes with every change of the queue."""
+
+    def __len__(self) -> int:
+        return len(self._attempts)
+
+    def __contains__(self, attempt: AttemptId) -> bool:
+        return attempt in self._attempts
+
+    def number(self, kind: WorkKind) -> int:
+        """Return the number of a kind, from 1."""
+        if kind not in self._numbers:
+            self.kinds.append(kind)
+            self._numbers[kind] = len(self.kinds)
+        return self._numbers[kind]
+
+    def kind(self, number: int) -> WorkKind:
+        """Return a kind by its number."""
+        return self.kinds[number - 1]
+
+    def add(self, members: Iterable[QueuedMember], *, first: bool = False) -> None:
+        """Add attempts at the end, or those that a pilot gave back at the begin."""
+        added = list(members)
+        for member in reversed(added) if first else added:
+            waiting = self._waiting.setdefault(member.kind, deque())
+            (waiting.appendleft if first else waiting.append)(member)
+        self._attempts.update(member.attempt for member in added)
+        self.version += 1
+
+    def counts(self) -> list[tuple[int, int]]:
+        """Return the number of each kind that waits, and of how many attempts; kinds that came first are first."""
+        return [(number, len(waiting)) for number, waiting in self._waiting.items() if waiting]
+
+    def take(self, kind: int, count: int) -> list[QueuedMember]:
+        """Remove and return so many attempts of a kind."""
+        waiting = self._waiting[kind]
+        taken = [waiting.popleft() for _ in range(min(count, len(waiting)))]
+        self._attempts.difference_update(member.attempt for member in taken)
+        if not waiting:
+            # A kind that comes again comes last.
+            del self._waiting[kind]
+        self.version += 1
+        return taken
+
+    def remove(self, attempts: Collection[AttemptId]) -> list[QueuedMember]:
+        """Remove and return those of the attempts that wait."""
+        unwanted = self._attempts & set(attempts)
+        if not unwanted:
+            return []
+        removed = []
+        for kind, waiting in list(self._waiting.items()):
+            removed += [member for member in waiting if member.attempt in unwanted]
+            left = deque(member for member in waiting if member.attempt not in unwanted)
+            if left:
+                self._waiting[kind] = left
+            else:
+                del self._waiting[kind]
+        self._attempts -= unwanted
+        self.version += 1
+        return removed
+
+    def members(self) -> list[QueuedMember]:
+        """List all attempts that wait."""
+        return [member for waiting in self._waiting.values() for member in waiting]
+
+
+def hand_over_lines(members: Sequence[QueuedMember], kind: WorkKind) -> Iterable[tuple[str, list[AttemptId], bytes]]:
+    """Yield the orders that hand attempts of one kind over: tag, attempts, and the line without its checksum."""
+    need = b"null" if kind.need_s is None else msgspec.json.encode(kind.need_s)
+    request = b'{"cpus":%d,"memory":%d}' % (kind.cpus, kind.memory_b)
+    begin = 0
+    while begin < len(members):
+        first = members[begin]
+        size, end = len(first.common) + len(first.tag) + _RESERVE_B, begin
+        while end < len(members) and (members[end].tag, members[end].common) == (first.tag, first.common):
+            size += len(members[end].text) + 1
+            if size > MAX_LINE_B and end > begin:
+                break
+            end += 1
+        chosen = members[begin:end]
+        head = b'{"o":"run","b":%s,"q":%s,"need":%s,"p":%s,"m":[' % (
+            msgspec.json.encode(first.tag),
+            request,
+            need,
+            first.common,
+        )
+        text = head + b",".join(member.text for member in chosen) + b"]}"
+        yield first.tag, [member.attempt for member in chosen], text
+        begin = end
