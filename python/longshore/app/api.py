@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from longshore.app.runs.event_log import RunEvents
     from longshore.app.runs.open_run import OpenRun
     from longshore.app.submit.stage_results import StageResult
+    from longshore.app.submit.submission_checks import SubmissionChecks
     from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
     from longshore.app.verify.verify import VerifyResult
     from longshore.config.lint.explain import KeyExplanation
@@ -73,13 +74,19 @@ _CANCEL_WAIT_S = 60.0
 # ------------------------------------------------------------------------------------------------------------- submit
 
 
+def submission_checks(*, strict: bool = False, with_probe: bool = True) -> SubmissionChecks:
+    """Return what is checked before a submission; `SubmissionChecks` documents the parameters."""
+    from longshore.app.submit.submission_checks import SubmissionChecks
+
+    return SubmissionChecks(strict=strict, with_probe=with_probe)
+
+
 def submit(
     path: Path,
     overrides: Overrides | None = None,
     *,
     force: bool = False,
-    strict: bool = False,
-    with_probe: bool = True,
+    checks: SubmissionChecks | None = None,
     progress: Progress,
 ) -> SubmittedRun:
     """Prepare a run from a configuration and submit it, or submit a prepared run.
@@ -90,21 +97,19 @@ def submit(
         A configuration file, or a run directory that `run_stages` prepared.
     force
         Submit a prepared run even if its inputs changed.
-    strict
-        Refuse a configuration with any warning.
-    with_probe
-        Ask the workload manager first, and refuse a configuration whose site does not take runs.
+    checks
+        What may refuse a configuration; without any, a workload manager that does not take it.
 
     Raises
     ------
     UsageError
-        `overrides` or `strict` are given for a prepared run, or `force` for a configuration.
+        `overrides` or strict `checks` are given for a prepared run, or `force` for a configuration.
     LongshoreError
         The run cannot be prepared, or is refused; nothing is left behind.
     """
     from longshore.app.submit import submit as implementation
 
-    return implementation.submit(path, overrides, force=force, strict=strict, with_probe=with_probe, progress=progress)
+    return implementation.submit(path, overrides, force=force, checks=checks, progress=progress)
 
 
 def submit_reusing(
@@ -114,8 +119,7 @@ def submit_reusing(
     *,
     by_content: bool = False,
     dry_run: bool = False,
-    strict: bool = False,
-    with_probe: bool = True,
+    checks: SubmissionChecks | None = None,
     progress: Progress,
 ) -> ReusePlan:
     """Submit a configuration as a new run that takes over the results of an earlier one, where they are up to date.
@@ -126,10 +130,8 @@ def submit_reusing(
         Compare input files by their content, and record it, instead of size and time.
     dry_run
         Only match the jobs.
-    strict
-        Refuse a configuration with any warning.
-    with_probe
-        Ask the workload manager first, and refuse a configuration whose site does not take runs.
+    checks
+        What may refuse a configuration; without any, a workload manager that does not take it.
 
     Raises
     ------
@@ -144,8 +146,7 @@ def submit_reusing(
         reference,
         by_content=by_content,
         dry_run=dry_run,
-        strict=strict,
-        with_probe=with_probe,
+        checks=checks,
         progress=progress,
     )
 

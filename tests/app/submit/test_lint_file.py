@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.app.progress_notes import ProgressNotes
 
 from longshore.app import api
+from longshore.app.submit.submission_checks import SubmissionChecks
 from longshore.config.lint.schema_check import Severity
 from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError
 
@@ -291,7 +292,7 @@ def test_lint_warns_of_what_a_strict_submission_refuses() -> None:
     path = Path("run.yaml")
     path.write_text(DOUBTFUL, "utf-8")
     with pytest.raises(SubmissionRefusedError) as caught:
-        api.submit(path, strict=True, progress=ProgressNotes())
+        api.submit(path, checks=SubmissionChecks(strict=True), progress=ProgressNotes())
     refused = sorted(each.message for each in caught.value.details)
     warnings = api.lint(path).findings
     assert {each.severity for each in warnings} == {Severity.WARNING}
@@ -310,7 +311,7 @@ def test_a_strict_submission_refuses_a_key_that_the_file_of_the_payload_does_not
     path = Path("run.yaml")
     path.write_text("pipelineYaml: pipe.yaml\npipetask:\n  isr: {sitte: bar, tier: 2}\n", "utf-8")
     with pytest.raises(SubmissionRefusedError, match=r"run\.yaml:3:9: nothing uses 'pipetask\.isr\.sitte'"):
-        api.submit(path, strict=True, progress=ProgressNotes())
+        api.submit(path, checks=SubmissionChecks(strict=True), progress=ProgressNotes())
     assert not Path("submit").exists()
     assert [(str(each.origin), each.message) for each in api.lint(path).findings] == [
         ("run.yaml:3:9", "nothing uses 'pipetask.isr.sitte'")

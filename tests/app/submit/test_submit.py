@@ -11,6 +11,7 @@ import pytest
 from tests.app.progress_notes import ProgressNotes
 
 from longshore.app.configure.layers import Overrides
+from longshore.app.submit.submission_checks import SubmissionChecks
 from longshore.app.submit.submit import submit
 from longshore.app.submit.submit_once import SubmittedRun
 from longshore.contract.context import RunPaths
@@ -19,6 +20,8 @@ from longshore.model.run.submission import Submission
 from longshore.services.local.service import LocalService
 from longshore.world.runs.find_run import find_run
 from longshore.world.runs.registry import read_entries
+
+STRICT = SubmissionChecks(strict=True)
 
 
 class Accepting(LocalService):
@@ -149,7 +152,7 @@ def test_strict_refuses_all_warnings_at_once_and_leaves_nothing(
         file.write("mine: 1\npipetask: {B: {requestCpus: 1}}\n")
     overrides = Overrides({"wmsServiceClass": f"{__name__}.Accepting", "submitPath": "run"})
     with pytest.raises(SubmissionRefusedError) as caught:
-        submit(path, overrides, strict=True, progress=told)
+        submit(path, overrides, checks=STRICT, progress=told)
     warnings = [each.message.removeprefix("'--strict' refuses this: ") for each in caught.value.details]
     assert [warning.partition(". ")[0] for warning in warnings] == [
         "run.yaml:3:1: nothing uses 'mine'",
@@ -164,27 +167,37 @@ def test_strict_refuses_all_warnings_at_once_and_leaves_nothing(
 
 def test_strict_names_a_single_warning_and_takes_a_run_without_any(path: Path, told: ProgressNotes) -> None:
     overrides = Overrides({"wmsServiceClass": f"{__name__}.Accepting"})
-    assert submit(path, overrides, strict=True, progress=told).card.submissions
+    assert submit(path, overrides, checks=STRICT, progress=told).card.submissions
     with path.open("a") as file:
         file.write("mine: 1\n")
     with pytest.raises(
         SubmissionRefusedError, match=r"refuses a run with a warning: run\.yaml:3:1: nothing uses 'mine'"
     ):
-        submit(path, overrides, strict=True, progress=told)
+        submit(path, overrides, checks=STRICT, progress=told)
 
 
 def test_facts_about_the_environment_are_no_warnings(
     path: Path, told: ProgressNotes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MY_API_TOKEN", "x")
-    done = submit(path, Overrides({"wmsServiceClass": f"{__name__}.Accepting"}), strict=True, progress=told)
+    done = submit(
+        path,
+        Overrides({"wmsServiceClass": f"{__name__}.Accepting"}),
+        checks=SubmissionChecks(strict=True),
+        progress=told,
+    )
     assert [note for note in done.notes if "MY_API_TOKEN" in note] == told.notes != []
 
 
 def test_strict_tells_the_warnings_before_an_error(path: Path, told: ProgressNotes) -> None:
     path.write_text(path.read_text().replace("graph.json", "none.json") + "mine: 1\n", "utf-8")
     with pytest.raises(FilesError):
-        submit(path, Overrides({"wmsServiceClass": f"{__name__}.Accepting"}), strict=True, progress=told)
+        submit(
+            path,
+            Overrides({"wmsServiceClass": f"{__name__}.Accepting"}),
+            checks=SubmissionChecks(strict=True),
+            progress=told,
+        )
     assert len(told.notes) == 1
 
 

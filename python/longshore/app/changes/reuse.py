@@ -16,6 +16,7 @@ from longshore.app.payload.payload import note_kept_graph
 from longshore.app.progress import Progress
 from longshore.app.runs.open_run import OpenRun, open_run
 from longshore.app.submit.stages import reserved_id, submit_plan
+from longshore.app.submit.submission_checks import SubmissionChecks
 from longshore.app.submit.submit import plan_new_run
 from longshore.app.submit.submit_once import SubmittedRun
 from longshore.app.submit.transform import RunPlan
@@ -51,15 +52,14 @@ def submit_reusing(
     *,
     by_content: bool = False,
     dry_run: bool = False,
-    strict: bool = False,
-    with_probe: bool = True,
+    checks: SubmissionChecks | None = None,
     progress: Progress,
 ) -> ReusePlan:
     """Submit a configuration as a new run that takes over the results of another.
 
-    `by_content` compares input files by their content, and records it. With `dry_run` nothing is written. With
-    `strict` any warning refuses the run. Raises `SubmissionRefusedError` if the service cannot begin a run with
-    results, other errors as `submit`.
+    `by_content` compares input files by their content, and records it. With `dry_run` nothing is written.
+    `checks` may refuse the run. Raises `SubmissionRefusedError` if the service cannot begin a run with results, other
+    errors as `submit`.
     """
     earlier = open_run(reference)
     with reserved_id() as (run_id, now):
@@ -68,8 +68,7 @@ def submit_reusing(
             overrides,
             run_id=run_id,
             now=now,
-            strict=strict,
-            with_probe=with_probe,
+            checks=checks or SubmissionChecks(),
             progress=progress,
             check=lambda run: _refuse_service(run, earlier),
         )

@@ -9,10 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Final, Self
 
-from longshore.app.configure.bps_file import is_bps_file
 from longshore.app.configure.layers import Layers, Overrides, default_service, file_layer, read_layers, schema_keys
 from longshore.app.configure.schemas import configuration_schema
-from longshore.app.configure.service_lookup import find_service, find_service_plugin, short_name
+from longshore.app.configure.service_lookup import BPS_PACKAGE, find_service, find_service_plugin, short_name
 from longshore.app.configure.site import (
     ResolvedSite,
     choose_site,
@@ -131,7 +130,8 @@ class Configuration:
 
     def is_bps_file(self, site: str = "") -> bool:
         """Tell whether the configuration was written for BPS, where a site needs no description."""
-        return is_bps_file(self.base, site=site, env=self.env, folder=self.path.parent)
+        service = str(self.base.search("wmsServiceClass", Scope(current={"curr_site": site}, env=self.env)).value or "")
+        return service.startswith(BPS_PACKAGE) or is_lsst(self.base, site=site, env=self.env, folder=self.path.parent)
 
     def at_site(self, name: str, origin: Origin | None = None) -> Self:
         """Return the configuration for jobs at another site; an empty name is a site without description.

@@ -19,8 +19,6 @@ from longshore.world.runs.registry import state_folder
 PROBE_LIMIT_S: Final = 5.0
 """Seconds that a submission waits for the answer."""
 _FRESH_S: Final = 60.0
-_TELLING: Final = ("PATH", "SLURM", "SGE", "LSF", "LSB", "CONDOR", "_CONDOR")
-"""Beginnings of the names of variables that choose a cluster, or the programs that ask it."""
 
 
 def probe(service: WmsService, context: Context, *, limit_s: float = PROBE_LIMIT_S) -> PingReport | None:
@@ -38,7 +36,7 @@ def probe(service: WmsService, context: Context, *, limit_s: float = PROBE_LIMIT
 def refuse_by_probe(service: WmsService, report: PingReport | None) -> None:
     """Raise `SubmissionRefusedError` if a workload manager does not take runs of the site.
 
-    One that gets the whole graph at the submission, as DAGMan does, refuses it then by itself.
+    One that gets the whole graph at the submission refuses it then by itself.
     """
     if isinstance(service, EngineService) and report is not None and not report.ok:
         raise SubmissionRefusedError(
@@ -65,7 +63,7 @@ def _ask(service: WmsService, context: Context) -> PingReport:
 
 
 def _key(service: WmsService, context: Context) -> str:
-    """Return what tells apart the answers of clusters and sites."""
-    variables = sorted((name, value) for name, value in os.environ.items() if name.startswith(_TELLING))
+    """Return what tells apart the answers of clusters and sites; variables of the environment choose a cluster."""
+    variables = sorted(os.environ.items())
     asked: list[Any] = [type(service).__module__, service.name, context.settings, context.site.settings, variables]
     return sha256(repr(asked).encode(errors="surrogateescape")).hexdigest()[:32]

@@ -13,9 +13,8 @@ _ERROR_WORDS: Final = re.compile(
 )
 _CONSEQUENCE: Final = re.compile(r"(?:[\w.]+\.)?(?:MPGraphExecutorError|CalledProcessError)\b")
 """Exceptions by which a program reports the failure of a task or a program that it ran."""
-_NAME: Final = r"[A-Za-z_][\w.]*(?:Error|Exception)\b"
-_EXCEPTION: Final = re.compile(rf"(?P<exception>{_NAME}(?::.*|$))")
-_TOLD_EXCEPTION: Final = re.compile(rf"\b[Ee]xception (?P<exception>{_NAME}:.+)$")
+_EXCEPTION: Final = re.compile(r"(?P<exception>[A-Za-z_][\w.]*(?:Error|Exception)\b(?::.*|$))")
+_TOLD_EXCEPTION: Final = re.compile(r"\b[Ee]xception (?P<exception>[A-Za-z_][\w.]*(?:Error|Exception)\b:.+)$")
 _MAX_LENGTH: Final = 200
 _PLACEHOLDERS: Final = (
     # Order matters: times and paths contain numbers.

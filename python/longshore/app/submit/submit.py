@@ -13,6 +13,7 @@ from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.progress import HeldNotes, Progress, RecordingProgress
 from longshore.app.submit.shared_outputs import note_shared_outputs
 from longshore.app.submit.stages import advance_run, noting_kept_graph, reserved_id, submit_plan
+from longshore.app.submit.submission_checks import SubmissionChecks
 from longshore.app.submit.submit_once import SubmittedRun
 from longshore.app.submit.submit_prepared import submit_prepared
 from longshore.app.submit.transform import RunPlan
@@ -26,14 +27,12 @@ def submit(
     overrides: Overrides | None = None,
     *,
     force: bool = False,
-    strict: bool = False,
-    with_probe: bool = True,
+    checks: SubmissionChecks | None = None,
     progress: Progress,
 ) -> SubmittedRun:
     """Submit a run; `path` is a configuration file or a prepared run directory.
 
-    A configuration is refused if the workload manager does not take runs of its site, unless it is not asked. With
-    `strict`, any warning refuses a configuration before anything is written.
+    `checks` may refuse a configuration before anything is written.
     """
     # `os.path`, unlike `Path`, returns false for names that are too long and for unreadable directories.
     if os.path.isdir(path):  # noqa: PTH112
@@ -44,7 +43,7 @@ def submit(
                 f"'{path}' is prepared already, and {names} would have no effect",
                 hint="Prepare the run again with these options, or leave them out.",
             )
-        if strict:
+        if checks and checks.strict:
             raise UsageError(
                 f"'{path}' is prepared already, and '--strict' would have no effect",
                 hint="Submit its configuration with '--strict'.",
@@ -54,7 +53,7 @@ def submit(
         raise UsageError("'--force' is for a directory that was prepared", hint="Leave it out.")
     with reserved_id() as (run_id, now):
         plan, recording = plan_new_run(
-            path, overrides, run_id=run_id, now=now, strict=strict, with_probe=with_probe, progress=progress
+            path, overrides, run_id=run_id, now=now, checks=checks or SubmissionChecks(), progress=progress
         )
     return submit_plan(plan, recording)
 
@@ -65,21 +64,20 @@ def plan_new_run(
     *,
     run_id: str,
     now: float,
-    strict: bool,
-    with_probe: bool,
+    checks: SubmissionChecks,
     progress: Progress,
     check: Callable[[ResolvedRun], None] = lambda _run: None,
 ) -> tuple[RunPlan, RecordingProgress]:
     """Plan a run of a configuration; also return the progress of its further stages.
 
-    `check` may refuse the run before its payload is read. With `strict`, any warning refuses it.
+    `check` may refuse the run before its payload is read.
     """
     held = HeldNotes(progress)
-    if not strict:
+    if not checks.strict:
         held.release()
     recording = RecordingProgress(held)
     try:
-        run = resolve_run(path, overrides, now=now, progress=recording, run_id=run_id, with_probe=with_probe)
+        run = resolve_run(path, overrides, now=now, progress=recording, run_id=run_id, with_probe=checks.with_probe)
         refuse_by_probe(run.service, run.context.probe)
         check(run)
         plan = advance_run(run, RunPlan, recording)
@@ -88,7 +86,7 @@ def plan_new_run(
         # The notes may explain the error.
         held.release()
         raise
-    if strict:
+    if checks.strict:
         with noting_kept_graph(plan, held):
             _refuse_warnings(recording.warnings)
         held.release()

@@ -18,6 +18,7 @@ from longshore.model.wording import count_noun
 if TYPE_CHECKING:
     from longshore.app.changes.reuse import ReusePlan
     from longshore.app.configure.layers import Overrides
+    from longshore.app.submit.submission_checks import SubmissionChecks
     from longshore.cli.logging_setup import LogProgress
 
 
@@ -30,6 +31,10 @@ class SubmitOptions(OptionRecord, frozen=True, kw_only=True):
     reuse: str | None
     by_content: bool
     dry_run: bool
+
+    def checks(self) -> SubmissionChecks:
+        """Return the checks that these options choose."""
+        return api.submission_checks(strict=self.strict, with_probe=self.with_probe)
 
 
 @click.command(
@@ -84,8 +89,7 @@ def command(
                 config_file,
                 overrides,
                 force=options.force,
-                strict=options.strict,
-                with_probe=options.with_probe,
+                checks=options.checks(),
                 progress=progress,
             )
         else:
@@ -111,8 +115,7 @@ def _submit_reusing(
         options.reuse,
         by_content=options.by_content,
         dry_run=options.dry_run,
-        strict=options.strict,
-        with_probe=options.with_probe,
+        checks=options.checks(),
         progress=progress,
     )
     kept = len(plan.match.kept)

@@ -119,6 +119,13 @@ class AttemptRunner:
                 if (job, attempt) in wanted:
                     signal_group(pid, order["sig"])
 
+    def kill_all(self) -> None:
+        """Kill all attempts, and start none of those that were chosen."""
+        self.chosen.clear()
+        self.starting = dict.fromkeys(self.starting, signal.SIGKILL)
+        for pid in self.running:
+            signal_group(pid, signal.SIGKILL)
+
     def take(self, order: RunOrder) -> None:
         """Choose the members of a run order to start at once, and put the rest into its lane."""
         tag, lane = json.dumps(order["b"]), order.get("l")

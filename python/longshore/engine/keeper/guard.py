@@ -1,7 +1,7 @@
 """Guard program: starts the keeper, and takes over its orphans when it is killed, so that their ends are not lost.
 
-It is the program that an engine starts, as ``python -I -S -B guard.py RECORDS TMP NEXT WHERE``; see the keeper for
-these words. It forks the keeper from itself and then sleeps until the keeper is dead. A keeper that ended by itself
+It is the program that an engine starts, as ``python -I -S -B guard.py RECORDS TMP NEXT WHERE [BOUND]``; see the keeper
+for these words. It forks the keeper from itself and then sleeps until the keeper is dead. A keeper that ended by itself
 leaves nothing to do. One that was killed leaves its jobs to the guard, which waits for them as their reaper, and holds
 them to their limits; see `orphans`.
 
@@ -38,6 +38,7 @@ _SIG_IGN = 1
 _IGNORED_SIGNALS = (1, 2, 15)
 """SIGHUP, SIGINT and SIGTERM, whose numbers are the same everywhere; Python ignores SIGPIPE and SIGXFSZ itself."""
 _SIGKILL = 9
+_BOUND = "bound"
 _RETRY_S = 0.5
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_EXCL | os.O_NOFOLLOW
 _BLOCK_B = 1 << 16
@@ -165,8 +166,18 @@ class Guard:
         if status:
             self.add('{"r":"guard","v":2,"pid":%d,"keeper":%d,"s":%d}' % (system.getpid(), self.keeper, status))
             self.starts = self.find_starts()
+            if sys.argv[5:] == [_BOUND]:
+                self.kill_orphans()
             self.orphans = self.watch_orphans()
         return bool(status)
+
+    def kill_orphans(self) -> None:
+        """Kill the jobs that may not outlive their keeper."""
+        for pid in self.starts:
+            try:
+                system.killpg(pid, _SIGKILL)
+            except OSError:
+                pass
 
     def watch_orphans(self) -> Orphans | None:
         """Load what holds the jobs to their limits; ``None`` if that fails, because their ends are worth more."""

@@ -1,11 +1,11 @@
 """Keeper program: starts the jobs of a run on this machine, records how they end, and outlives the engine.
 
 It is a program of its own, copied into the run directory with the modules beside it. The guard starts it, which is run
-as ``python -I -S -B guard.py RECORDS TMP NEXT WHERE``. Nothing is started once NEXT is there, the journal of a newer
-engine. It knows nothing of Longshore: orders come as lines of JSON on its standard input, records go as lines of JSON
-to the file RECORDS, and a byte on its standard output tells the engine that there are new records. Attempts get their
-``TMPDIR``, named JOB.ATTEMPT, in the folder TMP. When its input closes it starts nothing more, waits for the jobs that
-run, removes TMP, and ends.
+as ``python -I -S -B guard.py RECORDS TMP NEXT WHERE [BOUND]``. Nothing is started once NEXT is there, the journal of a
+newer engine. It knows nothing of Longshore: orders come as lines of JSON on its standard input, records go as lines of
+JSON to the file RECORDS, and a byte on its standard output tells the engine that there are new records. Attempts get
+their ``TMPDIR``, named JOB.ATTEMPT, in the folder TMP. When its input closes it starts nothing more, waits for the jobs
+that run, removes TMP, and ends. With the word ``bound`` it kills them then, and so does the guard when the keeper dies.
 
 Orders, by ``o``::
 
@@ -98,7 +98,7 @@ def begin(words: Sequence[str]) -> KeeperLoop:
     records.wake()
     # The spawner's results must not wait until the keeper is done with a long loop.
     system.set_switch_interval(0.0005)
-    successor_file, disk_kind = (*words[2:4], "", "near")[:2]
+    successor_file, disk_kind, bound = (*words[2:5], *("", "near", "")[len(words[2:5]) :])
     attempts = AttemptRunner(
         records,
         tmp,
@@ -107,7 +107,7 @@ def begin(words: Sequence[str]) -> KeeperLoop:
         successor_file=successor_file,
         is_local_disk=disk_kind == "near",
     )
-    return KeeperLoop(attempts, wake_input)
+    return KeeperLoop(attempts, wake_input, is_bound=bound == "bound")
 
 
 def write_wake_byte(pipe: int) -> None:
@@ -119,10 +119,14 @@ def write_wake_byte(pipe: int) -> None:
 
 
 class KeeperLoop:
-    """The keeper's loop: orders come on descriptor 0, and `wake_input` tells of processes that started or ended."""
+    """The keeper's loop: orders come on descriptor 0, and `wake_input` tells of processes that started or ended.
 
-    def __init__(self, attempts: AttemptRunner, wake_input: int) -> None:
+    Jobs of a bound keeper are killed when its input closes.
+    """
+
+    def __init__(self, attempts: AttemptRunner, wake_input: int, *, is_bound: bool = False) -> None:
         self.attempts = attempts
+        self.is_bound = is_bound
         self.wake_input = wake_input
         self.inputs = [0, wake_input]
         """Descriptors to wait for; without the first once it is closed."""
@@ -159,6 +163,8 @@ class KeeperLoop:
         for line in lines:
             self.attempts.carry_out(line)
         if not text:
+            if self.is_bound:
+                self.attempts.kill_all()
             self.attempts.cancel_waiting(lambda _since, _member: True)
             self.attempts.records.add({"r": "closed"})
             self.inputs = [self.wake_input]

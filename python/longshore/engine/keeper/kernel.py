@@ -34,6 +34,7 @@ class System:
     write = staticmethod(os.write)
     pread = staticmethod(os.pread)
     pwrite = staticmethod(os.pwrite)
+    fsync = staticmethod(os.fsync)
     ftruncate = staticmethod(os.ftruncate)
     stat = staticmethod(os.stat)
     lstat = staticmethod(os.lstat)

@@ -1,0 +1,16 @@
+"""Checks that may refuse a run before it is submitted."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class SubmissionChecks(msgspec.Struct, frozen=True, kw_only=True):
+    """What is checked before a configuration is submitted.
+
+    With `strict`, any warning refuses the run. With `with_probe`, the workload manager is asked first, and a run that
+    it does not take is refused.
+    """
+
+    strict: bool = False
+    with_probe: bool = True

@@ -1,0 +1,21 @@
+"""Pilot program: runs on each node of an allocation, between the engine's orders and a keeper on that node."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from longshore.engine import keeper
+
+PROGRAM: Final = "pilot.py"
+"""File that is run; the others lie beside it."""
+FILES: Final = ("order_reader.py", "record_writer.py", "pilot_mailbox.py", "waiting_attempts.py", PROGRAM)
+"""Files of the program, the one that is run last; the keeper's lie beside them."""
+FOLDER: Final = Path(__file__).parent
+"""Folder of these files."""
+
+
+def program_files() -> dict[str, bytes]:
+    """Return the names and contents of all files that a node needs, those of the keeper included."""
+    own = {name: (FOLDER / name).read_bytes() for name in FILES}
+    return {**{name: (keeper.FOLDER / name).read_bytes() for name in keeper.FILES}, **own}

@@ -1,0 +1,362 @@
+"""Pilot program: runs attempts on a node of an allocation, as an engine elsewhere orders through a shared file system.
+
+It is run as ``python -I -S -B pilot.py MAILBOX NODE CPUS MEMORY UNTIL LEASE IDLE``: the folder of its orders and
+records, the number of the node, its processors and bytes of memory, the seconds in which jobs may run (``-`` for no
+end), and the seconds of its lease and of its patience without work. `longshore.batch.pilots.protocol` documents orders
+and records. It needs nothing but the standard library and the files beside it.
+
+It starts a guard with a keeper, which run the attempts as they do for an engine on this machine. Their records and
+temporary directories lie on a disk of the node. No attempt outlives the pilot.
+
+Nothing begins later than LEASE seconds after the newest beat that the engine has acknowledged was written. An engine
+that hears nothing for longer knows by this that what has no ``got`` record will not begin here.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections import deque
+
+TYPE_CHECKING = False
+if TYPE_CHECKING or __name__ not in {"__main__", "pilot"}:
+    from longshore.batch.pilots.program.pilot_mailbox import Mailbox, seconds_since_boot
+    from longshore.batch.pilots.program.waiting_attempts import Chosen, WaitingAttempts
+else:
+    # The copy finds only the standard library and the modules beside it.
+    sys.dont_write_bytecode = True
+    sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    from pilot_mailbox import Mailbox, seconds_since_boot
+    from waiting_attempts import Chosen, WaitingAttempts
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from longshore.batch.pilots.protocol import AttemptId, PilotOrder
+
+_START_LIMIT_S = 60.0
+"""Longest wait for the keeper's first record."""
+_LAST_WRITE_S = 60.0
+"""Longest wait for the last records at the end."""
+_BEATS_PER_LEASE = 8
+_SHORTEST_BEAT_S = 0.25
+"""Time between two beats while orders come."""
+_PURGE_S = 1.0
+"""Time between two looks for attempts that no longer fit into the time that is left."""
+_MOST_CHOSEN = 2000
+_MOST_WRITE_B = 1 << 16
+_CHECKSUM_LENGTH = len(',"c":"00000000"}')
+
+
+class Keeper:
+    """Guard and keeper on this node; raises `OSError` if they do not start."""
+
+    def __init__(self) -> None:
+        self.folder = tempfile.mkdtemp(prefix="longshore-%d-pilot-" % os.getuid())
+        self.path = os.path.join(self.folder, "keeper.jsonl")
+        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guard.py")
+        tmp = os.path.join(self.folder, "tmp")
+        os.mkdir(tmp)
+        words = [sys.executable, "-I", "-S", "-B", program, self.path, tmp, "", "near", "bound"]
+        self.process = subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
+        )
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.input, self.news = self.process.stdin.fileno(), self.process.stdout.fileno()
+        os.set_blocking(self.input, False)
+        self.unsent = bytearray()
+        self.is_alive = True
+        self._offset = 0
+        self._partial_line = b""
+        if not (select.select([self.news], [], [], _START_LIMIT_S)[0] and os.read(self.news, 65536)):
+            self.process.kill()
+            raise OSError("the keeper does not start")
+
+    def send(self, line: bytes) -> None:
+        """Send an order; `flush` writes it."""
+        self.unsent += line + b"\n"
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what the pipe takes."""
+        try:
+            while self.unsent:
+                del self.unsent[: os.write(self.input, self.unsent[:_MOST_WRITE_B])]
+        except BlockingIOError:
+            pass
+        except OSError:
+            self.is_alive = False
+
+    def read(self) -> list[bytes]:
+        """Return the keeper's new records."""
+        if not os.read(self.news, 65536):
+            self.is_alive = False
+        with open(self.path, "rb") as file:
+            file.seek(self._offset)
+            text = file.read()
+        self._offset += len(text)
+        *lines, self._partial_line = (self._partial_line + text).split(b"\n")
+        return lines
+
+    def close(self) -> None:
+        """End the keeper and what it runs, and remove its files."""
+        os.close(self.input)
+        try:
+            self.process.wait(_START_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Pilot:
+    """The pilot's loop. `words` are those of the program after its name."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        folder, node, cpus, memory, until, lease, idle = words
+        self.began = seconds_since_boot()
+        self.ends_at = None if until == "-" else self.began + float(until)
+        self.lease_s, self.idle_s = float(lease), float(idle)
+        self.wake_input, self._wake_output = os.pipe()
+        os.set_blocking(self.wake_input, False)
+        os.set_blocking(self._wake_output, False)
+        self.mailbox = Mailbox(folder, self._wake)
+        self.records = self.mailbox.records
+        self.waiting = WaitingAttempts(int(cpus), int(memory))
+        self.ready: deque[tuple[int, list[Chosen]]] = deque()
+        """Attempts whose ``got`` record is being written, with the bytes that are durable then."""
+        self.running: dict[AttemptId, Chosen] = {}
+        """Attempts that the keeper has."""
+        self.beat = 0
+        self.beats: deque[tuple[int, float]] = deque()
+        """Numbers and times of beats that the engine has not acknowledged."""
+        self.leased_from = self.began
+        """When the newest acknowledged beat was added."""
+        self.taken = 0
+        """Bytes taken of the newest file of orders."""
+        self.told_taken = 0
+        self.beat_at = self.began
+        self.busy_at = self.began
+        self.purged_at = self.began
+        self.why = ""
+        """Why the pilot gives back what waits, and ends once nothing runs; empty while it takes work."""
+        self.is_terminated = False
+        left = -1.0 if self.ends_at is None else self.ends_at - self.began
+        self.records.add(
+            {
+                "r": "pilot",
+                "v": 1,
+                "node": int(node),
+                "host": os.uname().nodename,
+                "boot": _boot_id(),
+                "pid": os.getpid(),
+                "cpus": int(cpus),
+                "memory": int(memory),
+                "until": left,
+            }
+        )
+        self.mailbox.start()
+        self.mailbox.send()
+        self.keeper = Keeper()
+        # The allocation's own environment, which the others extend.
+        self.keeper.send(json.dumps({"o": "env", "id": 0, "env": dict(os.environ)}).encode())
+
+    def _wake(self) -> None:
+        try:
+            os.write(self._wake_output, b"\n")
+        except OSError:
+            pass
+
+    def terminate(self, *_: object) -> None:
+        """Note the signal by which a scheduler announces the end of the allocation."""
+        self.is_terminated = True
+        self._wake()
+
+    # -------------------------------------------------------------------------------------------------------- loop
+
+    def run(self) -> int:
+        """Carry out orders until the pilot ends; return its exit status."""
+        while True:
+            outputs = [self.keeper.input] if self.keeper.unsent else []
+            inputs = [self.wake_input, self.keeper.news]
+            readable = select.select(inputs, outputs, [], self._pause_s())[0]
+            if self.wake_input in readable:
+                os.read(self.wake_input, 65536)
+            self.keeper.flush()
+            if self.keeper.news in readable:
+                self._forward()
+            if not self.keeper.is_alive:
+                return self._end("the keeper died")
+            now = seconds_since_boot()
+            if self._has_unwritten() and now - self.mailbox.durable_at > self.lease_s:
+                # What ran here is lost for the engine: it may be tried elsewhere.
+                return self._end("no record could be written for %.0f s" % self.lease_s)
+            self._take_orders()
+            self._purge(now)
+            self._start(now)
+            self._add_beat(now)
+            if self.running or self.ready or self.waiting.count:
+                self.busy_at = now
+            elif self.why or now - self.busy_at > self.idle_s:
+                return self._end(self.why or "idle")
+
+    def _pause_s(self) -> float:
+        if self.ready or self.waiting.count:
+            return 0.2
+        return 0.5
+
+    def _has_unwritten(self) -> bool:
+        return self.records.durable < self.records.added
+
+    def _end(self, why: str) -> int:
+        """End what runs, write the last record, and return the exit status."""
+        self.keeper.close()
+        self.records.add({"r": "closed", "why": why})
+        return 0 if self.mailbox.finish(_LAST_WRITE_S) else 1
+
+    # ------------------------------------------------------------------------------------------------------ orders
+
+    def _take_orders(self) -> None:
+        while self.mailbox.inbox:
+            orders, changes, taken = self.mailbox.inbox.popleft()
+            for line in orders:
+                self._carry_out(line)
+            for new, old, offset in changes:
+                self.records.add({"r": "gen", "g": new, "was": old, "at": offset})
+                self.mailbox.send()
+            self.taken = taken
+
+    def _carry_out(self, line: bytes) -> None:
+        order: PilotOrder = json.loads(line)
+        if order["o"] == "run":
+            self._give_back(self.waiting.add(order))
+        elif order["o"] == "env":
+            self.keeper.send(line)
+        elif order["o"] == "ack":
+            while self.beats and self.beats[0][0] <= order["k"]:
+                self.leased_from = self.beats.popleft()[1]
+        elif order["o"] == "kill":
+            wanted = {(job, attempt) for job, attempt in order["m"]}
+            self._give_back(self.waiting.remove(wanted.__contains__) + self._remove_ready(wanted))
+            if wanted & self.running.keys():
+                self.keeper.send(line)
+        elif order["o"] == "back":
+            if "m" in order:
+                self._give_back(self.waiting.remove({(job, attempt) for job, attempt in order["m"]}.__contains__))
+            else:
+                self._give_back(self.waiting.remove_newest(order["n"]))
+        else:
+            self.why = "ordered"
+
+    def _give_back(self, attempts: Sequence[AttemptId]) -> None:
+        if attempts:
+            self.records.add({"r": "never", "m": attempts})
+            self.mailbox.send()
+
+    def _remove_ready(self, wanted: set[AttemptId] | None = None) -> list[AttemptId]:
+        """Remove attempts that the keeper does not have yet, all by default, and return them."""
+        gone: list[AttemptId] = []
+        for _, members in self.ready:
+            for chosen in members.copy():
+                if wanted is None or chosen.attempt in wanted:
+                    members.remove(chosen)
+                    self.waiting.release(chosen.cpus, chosen.memory)
+                    gone.append(chosen.attempt)
+        return gone
+
+    def _purge(self, now: float) -> None:
+        """Give back what can no longer run here."""
+        if self.is_terminated and self.why != "terminated":
+            self.why = "terminated"
+            order = {"o": "kill", "m": list(self.running), "sig": int(signal.SIGTERM)}
+            self.keeper.send(json.dumps(order).encode())
+        if self.why:
+            self._give_back(self.waiting.remove_longer(0.0) + self._remove_ready())
+        elif self.ends_at is not None and now - self.purged_at >= _PURGE_S:
+            self.purged_at = now
+            self._give_back(self.waiting.remove_longer(self.ends_at - now))
+
+    # ------------------------------------------------------------------------------------------------------- start
+
+    def _start(self, now: float) -> None:
+        """Choose attempts, and start those whose ``got`` record is on the disk."""
+        is_leased = now - self.leased_from <= self.lease_s
+        if is_leased and not self.why:
+            left_s = math.inf if self.ends_at is None else self.ends_at - now
+            chosen = self.waiting.choose(now, most=_MOST_CHOSEN, left_s=left_s)
+            if chosen:
+                size = self.records.add({"r": "got", "m": [each.attempt for each in chosen]})
+                self.ready.append((size, chosen))
+                self.mailbox.send()
+        while self.ready and self.ready[0][0] <= self.records.durable:
+            if seconds_since_boot() - self.leased_from > self.lease_s:
+                break
+            _, chosen = self.ready.popleft()
+            for each in chosen:
+                self.running[each.attempt] = each
+            self._order(chosen)
+
+    def _order(self, chosen: Iterable[Chosen]) -> None:
+        """Send attempts to the keeper."""
+        by_tag: dict[str, list[bytes]] = {}
+        for each in chosen:
+            by_tag.setdefault(each.tag, []).append(each.text)
+        for tag, texts in by_tag.items():
+            self.keeper.send(b'{"o":"run","b":%s,"m":[%s]}' % (json.dumps(tag).encode(), b",".join(texts)))
+
+    # ----------------------------------------------------------------------------------------------------- records
+
+    def _forward(self) -> None:
+        """Take the keeper's records over."""
+        for line in self.keeper.read():
+            is_end = line.startswith(b'{"r":"end"')
+            if not is_end and not line.startswith((b'{"r":"start"', b'{"r":"exit"')):
+                continue
+            self.records.take(line[:-_CHECKSUM_LENGTH] + b"}")
+            if is_end:
+                found = json.loads(line)
+                if (chosen := self.running.pop((found["j"], found["a"]), None)) is not None:
+                    self.waiting.release(chosen.cpus, chosen.memory)
+        self.mailbox.send()
+
+    def _add_beat(self, now: float) -> None:
+        """Add a sign of life when it is due, or when the engine may hear how far its orders were taken."""
+        pause_s = _SHORTEST_BEAT_S if self.taken != self.told_taken else self.lease_s / _BEATS_PER_LEASE
+        if now - self.beat_at < pause_s:
+            return
+        self.beat, self.beat_at, self.told_taken = self.beat + 1, now, self.taken
+        self.beats.append((self.beat, now))
+        numbers = {"run": len(self.running), "wait": self.waiting.count + sum(len(each) for _, each in self.ready)}
+        self.records.add({"r": "beat", "k": self.beat, "at": self.taken, **numbers})
+        self.mailbox.send()
+
+
+def _boot_id() -> str:
+    """Return the id of this boot of the machine (random(4))."""
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:
+        return ""
+
+
+def main() -> None:
+    """Run the pilot of one node."""
+    try:
+        pilot = Pilot(sys.argv[1:])
+    except OSError as error:
+        sys.exit("longshore: the pilot cannot start: %s" % error)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, pilot.terminate)
+    sys.exit(pilot.run())
+
+
+if __name__ == "__main__":
+    main()
