@@ -24,9 +24,10 @@ def make_scheduler(
     limits: Limits | None = None,
     tag: str = "t",
     estimates: RuntimeEstimates | None = None,
+    packed_limits: Limits | None = None,
 ) -> Scheduler:
     """A scheduler; all jobs are of the first profile unless told otherwise."""
-    return Scheduler(
+    scheduler = Scheduler(
         state,
         profiles,
         [0] * state.size if profile_of is None else profile_of,
@@ -35,3 +36,6 @@ def make_scheduler(
         tag=tag,
         estimates=estimates,
     )
+    if packed_limits is not None:
+        scheduler.packed_limits = packed_limits
+    return scheduler

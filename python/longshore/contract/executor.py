@@ -14,6 +14,8 @@ from longshore.contract.batch import AttemptId, Batch, FindResult, Limits, PollR
 from longshore.contract.context import Mark, PingReport, RunPaths, Unreachable
 from longshore.contract.intervention import CancelOutcome
 from longshore.model.run.event import AttemptFacts
+from longshore.model.tasks.task import Scalar
+from longshore.model.workflow.request import Request
 
 
 class Executor(ABC):
@@ -101,6 +103,22 @@ class BatchSizing(ABC):
     @abstractmethod
     def max_batch_for(self, settings: Mapping[str, Any]) -> int:
         """Return how many members a batch with these `Batch.settings` may have, from 1."""
+
+
+class JobPacking(ABC):
+    """Runs some jobs in allocations of its own. Those jobs do not count for `Executor.limits`: the allocations do.
+
+    Attributes
+    ----------
+    packed_limits
+        Limits on the jobs that run in allocations. `SubmitWindow` and `BatchSizing` are about the others.
+    """
+
+    packed_limits: Limits
+
+    @abstractmethod
+    def packs(self, attributes: Mapping[str, Scalar], settings: Mapping[str, Any], request: Request) -> bool:
+        """Return whether jobs run in allocations whose batches have these values; the same for a whole life."""
 
 
 class Reprioritisable(ABC):

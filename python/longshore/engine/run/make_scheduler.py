@@ -7,7 +7,7 @@ from functools import partial
 
 import msgspec
 
-from longshore.contract.executor import Executor
+from longshore.contract.executor import Executor, JobPacking
 from longshore.engine.policy.retry import limit_first_request, make_retry_rules
 from longshore.engine.run.executor_capabilities import max_batch_for, probe_resources
 from longshore.engine.rundir.job_table import JobTable
@@ -34,6 +34,7 @@ def make_scheduler(
     """Make the scheduler; its batches have tags that begin with `tag`."""
     probe = probe_resources(executor)
     has_batches = executor.limits.max_batch > 1
+    packing = executor if isinstance(executor, JobPacking) else None
     shared: dict[tuple[object, ...], SchedulerProfile] = {}
     profiles = []
     for profile, limit_amounts in zip(jobs.header.settings, limits.limit_amounts, strict=True):
@@ -47,11 +48,12 @@ def make_scheduler(
                 kind=_batch_kind(profile) if has_batches else None,
                 limit_amounts=limit_amounts,
                 max_batch=partial(max_batch_for, executor, profile.service_settings),
+                is_packed=partial(packing.packs, profile.attributes, profile.service_settings) if packing else None,
             )
         request = limit_first_request(profile.request, usual.rules)
         profiles.append(msgspec.structs.replace(usual, request=request))
     pool = None if probe.capacity is None else Pool(probe.capacity, probe.identities)
-    return Scheduler(
+    scheduler = Scheduler(
         state,
         profiles,
         jobs.profile_of,
@@ -60,6 +62,9 @@ def make_scheduler(
         tag=tag,
         estimates=estimates,
     )
+    if packing:
+        scheduler.packed_limits = packing.packed_limits
+    return scheduler
 
 
 def _batch_kind(profile: JobSettings) -> Hashable:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from heapq import heappop, heappush
 
@@ -15,6 +14,7 @@ from longshore.engine.schedule.lanes import NO_AMOUNTS, Lane, Lanes
 from longshore.engine.schedule.ready_queue import ReadyQueue, compute_pressures
 from longshore.engine.schedule.resource_pool import NO_IDENTITIES, Pool
 from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
+from longshore.engine.schedule.submit_room import SubmitRoom
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import Throttle
@@ -53,6 +53,8 @@ class SchedulerProfile(msgspec.Struct, frozen=True, kw_only=True):
     """Amounts that a job takes of limits and categories."""
     max_batch: Callable[[], int] | None = None
     """Most members of one batch; ``None`` means the executor's limit."""
+    is_packed: Callable[[Request], bool] | None = None
+    """Whether jobs with a request run in allocations of the executor; ``None`` if none does."""
 
 
 class Scheduler:
@@ -91,12 +93,9 @@ class Scheduler:
         self.pool = lanes.pool
         self._profiles = profiles
         self._profile_of = profile_of
-        self.limits = limits
-        """Limits that the workload manager sets; the owner replaces them when they change."""
+        self._room = SubmitRoom(limits)
         self._tag = tag
         self._batches = 0
-        self._pending = 0
-        """Jobs submitted and not yet running, including those of this round."""
         self.has_more = False
         """Whether the newest round ended before all jobs that fit were started."""
         self.estimates = estimates or RuntimeEstimates(state.labels)
@@ -115,11 +114,27 @@ class Scheduler:
         self._buckets: dict[Hashable, Hashable] = {}
         """Equal buckets as one object: there may be as many requests as jobs, and few buckets."""
         self._request_per_profile = [self._register(profile.request, profile) for profile in profiles]
-        self._pending_per_bucket: Counter[Hashable] = Counter()
-        """As `_pending`, per bucket; counted only where it is limited."""
         state.newly_inactive = []
         for job in state.active:
             self._lanes.inherit(job, self._registered_request(job).lane, state.identities.get(job, NO_IDENTITIES))
+
+    @property
+    def limits(self) -> Limits:
+        """Limits that the workload manager sets; the owner replaces them when they change."""
+        return self._room.limits
+
+    @limits.setter
+    def limits(self, limits: Limits) -> None:
+        self._room.limits = limits
+
+    @property
+    def packed_limits(self) -> Limits:
+        """Limits on the jobs that run in allocations of the executor."""
+        return self._room.packed_limits
+
+    @packed_limits.setter
+    def packed_limits(self, limits: Limits) -> None:
+        self._room.packed_limits = limits
 
     def _profile(self, job: int) -> SchedulerProfile:
         return self._profiles[self._profile_of[job]]
@@ -180,7 +195,7 @@ class Scheduler:
         now
             This moment, in seconds since the epoch.
         at_most
-            Most batches to return; ``None`` for any number.
+            Most batches to return, beside those of packed jobs; ``None`` for any number.
         """
         self._free_resources()
         self._enqueue_ready(now)
@@ -192,10 +207,10 @@ class Scheduler:
             # Ten thousand may wait at the manager, and are not counted four times a second in vain.
             self.has_more = False
             return []
-        self._count_waiting()
+        self._count_jobs(at_most)
         batches: list[Submitting] = []
         starts = 0
-        while starts < _STARTS_PER_ROUND and len(batches) != at_most and (batch := self._next_batch()):
+        while starts < _STARTS_PER_ROUND and (batch := self._next_batch()):
             batches.append(batch)
             starts += len(batch.jobs)
         self.has_more = starts >= _STARTS_PER_ROUND
@@ -263,12 +278,13 @@ class Scheduler:
             self.estimates.apply()
             self._queue.reorder(compute_pressures(self.state.children, self.estimates.expected_s, self.state.barriers))
 
-    def _count_waiting(self) -> None:
-        self._pending = sum(row[JobCode.PENDING] for row in self.state.counts)
-        if self.limits.max_waiting_alike is not None:
+    def _count_jobs(self, at_most: int | None) -> None:
+        waiting = sum(row[JobCode.PENDING] for row in self.state.counts)
+        self._room.begin_round(waiting, len(self._lanes), at_most=at_most)
+        if self._room.needs_buckets:
             code = self.state.code
-            self._pending_per_bucket = Counter(
-                self._registered_request(job).bucket for job in self.state.active if code[job] == JobCode.PENDING
+            self._room.count_jobs(
+                (self._registered_request(job).bucket, code[job] == JobCode.PENDING) for job in self.state.active
             )
 
     def _next_batch(self) -> Submitting | None:
@@ -277,7 +293,8 @@ class Scheduler:
             return None
         registered = self._registered_request(job)
         max_batch = self._profile(job).max_batch
-        most = (max_batch() if max_batch else self.limits.max_batch) - 1
+        own = max_batch() if max_batch else self.limits.max_batch
+        most = self._room.max_batch(registered.bucket, own) - 1
         jobs = [job, *self._pop_similar(registered, most)] if most else [job]
         return self._batch_of(jobs, registered)
 
@@ -296,7 +313,7 @@ class Scheduler:
                 job = self._queue.pop_head(registered.bucket)
                 if not self._is_stale(job, registered.bucket):
                     self._lanes.start_ahead(job, registered.lane)
-                    self._count_pending(registered)
+                    self._room.add(registered.bucket)
                     jobs.append(job)
             if not jobs:
                 break
@@ -310,6 +327,7 @@ class Scheduler:
 
     def _batch_of(self, jobs: list[int], registered: _RegisteredRequest) -> Submitting:
         self._batches += 1
+        self._room.add_batch(registered.bucket)
         batch = f"{self._tag}-{self._batches}"
         identities = self._lanes.identities
         return Submitting(
@@ -363,25 +381,13 @@ class Scheduler:
 
     def _is_allowed(self, bucket: Hashable) -> bool:
         """Return whether the manager's limits allow one more job of a bucket, wherever it fits."""
-        if self._throttle.is_full:
-            return False
-        limits = self.limits
-        if limits.max_waiting is not None and self._pending >= limits.max_waiting:
-            return False
-        if limits.max_waiting_alike is not None and self._pending_per_bucket[bucket] >= limits.max_waiting_alike:
-            return False
-        return limits.max_active is None or len(self._lanes) < limits.max_active
+        return not self._throttle.is_full and self._room.has_room(bucket)
 
     def _take(self, job: int) -> int:
         registered = self._registered_request(job)
         self._lanes.start(job, registered.lane)
-        self._count_pending(registered)
+        self._room.add(registered.bucket)
         return job
-
-    def _count_pending(self, registered: _RegisteredRequest) -> None:
-        self._pending += 1
-        if self.limits.max_waiting_alike is not None:
-            self._pending_per_bucket[registered.bucket] += 1
 
     def _free_resources(self) -> None:
         """Return the resources of jobs that are no longer active."""
@@ -420,7 +426,8 @@ class Scheduler:
 
     def _register(self, request: Request, profile: SchedulerProfile) -> _RegisteredRequest:
         lane = self._lanes.learn(request, profile.limit_amounts)
-        key = (lane.name, profile.kind)
+        is_packed = profile.is_packed is not None and profile.is_packed(request)
+        key = (lane.name, profile.kind, is_packed)
         if (registered := self._requests.get(key)) is not None:
             return registered
         # Jobs that wait for a limit must not hide others behind them.
@@ -432,7 +439,9 @@ class Scheduler:
         else:
             # A manager that counts resources takes arrays of jobs, which share one run time as well.
             rounded_amounts = ((name, round_up(amount)) for name, amount in lane.amounts.items())
-            bucket = (profile.kind, *rounded_amounts, request.walltime_s, *limit_names)
+            bucket = (profile.kind, is_packed, *rounded_amounts, request.walltime_s, *limit_names)
         bucket = self._buckets.setdefault(bucket, bucket)
+        if is_packed:
+            self._room.add_packed(bucket)
         self._requests[key] = registered = _RegisteredRequest(request, bucket, lane)
         return registered

@@ -14,6 +14,7 @@ from longshore.contract.executor import (
     BatchSizing,
     EndRetention,
     HostBound,
+    JobPacking,
     LateFactSource,
     NewsWait,
     ProcessCleanup,
@@ -21,6 +22,7 @@ from longshore.contract.executor import (
     ResourceProbe,
     SubmitWindow,
 )
+from longshore.model.workflow.request import Request
 from longshore.testing.conformance.executor import ExecutorTestCase, MakeExecutor
 from longshore.testing.conformance.executor_driver import assert_no_heartbeat, heartbeat_line
 
@@ -101,6 +103,18 @@ class BatchSizingConformance(ExecutorTestCase):
         with self.open_driver(make_executor, run) as driver:
             assert isinstance(driver.executor, BatchSizing)
             assert 1 <= driver.executor.max_batch_for({}) <= driver.executor.limits.max_batch
+
+
+class JobPackingConformance(ExecutorTestCase):
+    """Executors that run some jobs in allocations of their own."""
+
+    capability: ClassVar[type] = JobPacking
+
+    def test_a_job_that_asks_for_nothing_is_not_packed(self, make_executor: MakeExecutor, run: RunPaths) -> None:
+        with self.open_driver(make_executor, run) as driver:
+            assert isinstance(driver.executor, JobPacking)
+            assert not driver.executor.packs({}, {}, Request())
+            assert driver.executor.packed_limits.max_batch >= 1
 
 
 class ReprioritisableConformance(ExecutorTestCase):
