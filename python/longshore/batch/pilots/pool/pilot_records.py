@@ -20,8 +20,8 @@ class PilotBegun(msgspec.Struct, frozen=True, tag_field="r", tag="pilot"):
     host: str
     cpus: int
     memory: int
-    until: float | None = None
-    """Seconds that are left of the allocation; ``None`` if it has no limit."""
+    until: float = -1.0
+    """Seconds that are left of the allocation; negative if it has no limit."""
 
 
 class GenerationTaken(msgspec.Struct, frozen=True, tag_field="r", tag="gen"):
