@@ -112,8 +112,8 @@ TRANSFER = "Transfer output files failure at execution point s@n while sending f
     ("details", "cause"),
     [
         ("reading from file /x/never.txt: (errno 2) No such file or directory\n\tCode 12 Subcode 2", "OUTPUT_MISSING"),
-        ("reading from file /x/closed.txt: (errno 13) Permission denied\n\tCode 12 Subcode 13", "OUTPUT"),
-        ("writing to file /x/a.txt: (errno 2) No such file or directory\n\tCode 13 Subcode 2", "OUTPUT"),
+        ("reading from file /x/closed.txt: (errno 13) Permission denied\n\tCode 12 Subcode 13", "TRANSFER"),
+        ("writing to file /x/a.txt: (errno 2) No such file or directory\n\tCode 13 Subcode 2", "TRANSFER"),
     ],
 )
 def test_a_file_that_was_not_transferred_back(details: str, cause: str) -> None:
@@ -122,6 +122,24 @@ def test_a_file_that_was_not_transferred_back(details: str, cause: str) -> None:
     code = f"Code {hold.code} Subcode {hold.subcode}"
     end = parse_eviction(f"Job was evicted. {code}\n\tReason: {TRANSFER} total failures: {details}".encode())
     assert end.cause == cause
+
+
+@pytest.mark.parametrize(
+    ("details", "cause"),
+    [
+        ("reading from file /x/in.txt: (errno 2) No such file or directory\n\tCode 13 Subcode 2", "INPUT_MISSING"),
+        ("reading from file /x/in.txt: (errno 13) Permission denied\n\tCode 13 Subcode 13", "TRANSFER"),
+        ("writing to file /y/in.txt: (errno 28) No space left on device\n\tCode 12 Subcode 28", "TRANSFER"),
+    ],
+)
+def test_a_file_that_was_not_transferred_to_the_job(details: str, cause: str) -> None:
+    words = "Transfer input files failure at execution point s@n while receiving files from access point a. Details: 1"
+    assert parse_hold(f"Job was held.\n\t{words} total failures: {details}".encode()).cause == cause
+
+
+@pytest.mark.parametrize("code", [12, 13, 32, 33])
+def test_a_transfer_that_failed_for_an_unknown_reason(code: int) -> None:
+    assert parse_hold(f"Job was held.\n\tof some kind\n\tCode {code} Subcode 0".encode()).cause == "TRANSFER"
 
 
 def record_of(cluster: int, out: str, start: int = 1) -> str:

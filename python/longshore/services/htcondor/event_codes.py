@@ -51,11 +51,11 @@ _HOLD_CAUSES: Final[Mapping[int, Cause]] = {
     24: Cause.LOST,
     34: Cause.OOM,
     # The program, the directory, the container or the input files could not be prepared; 45: too many tries.
-    **dict.fromkeys((*range(6, 13), 14, 17, 19, 22, 23, *range(28, 32), *range(35, 40), 41, 42, 44, 45), Cause.SUBMIT),
+    **dict.fromkeys((*range(6, 12), 14, 17, 19, 22, 23, *range(28, 32), *range(35, 40), 41, 42, 44, 45), Cause.SUBMIT),
     48: Cause.SUBMIT,
     51: Cause.SUBMIT,
-    # Output files could not be transferred, or are more than allowed.
-    **dict.fromkeys((13, 32, 33, 50), Cause.OUTPUT),
+    # Files could not be transferred to or from the machine, or are more than allowed.
+    **dict.fromkeys((12, 13, 32, 33, 50), Cause.TRANSFER),
     # The job was in the queue, or ran, for too long.
     **dict.fromkeys((46, 47), Cause.WALLTIME),
 }

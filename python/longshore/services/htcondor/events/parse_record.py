@@ -17,9 +17,13 @@ _MAX_DIGITS: Final = 9
 _MAX_USAGE: Final = 1e12
 UNMET_OUTPUT: Final = 73
 """Exit code of the wrapper for a job that succeeded and left an output not as it must be; a job may have it as well."""
-_OUTPUT_TRANSFER: Final = "Transfer output files failure"
+_MISSING_CAUSES: Final = {
+    "Transfer input files failure": Cause.INPUT_MISSING,
+    "Transfer output files failure": Cause.OUTPUT_MISSING,
+}
+"""Cause of a missing file, by the beginning of the reason of a hold."""
 _READING: Final = "reading from file"
-"""Words in the reason of a hold: a file could not be sent back; the machine could not read it."""
+"""Words in the reason of a hold: the host that sends a file could not read it."""
 _NODE_NAME: Final = b'DAGNodeName = "'
 _NODE: Final = re.compile(rb"DAG Node: (\S+)")
 _SLOT: Final = re.compile(rb"alias=([^&>\s]+)|<([^:>]+)")
@@ -76,9 +80,9 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
 
 def _cause_of_hold(code: int, subcode: int, reason: str) -> Cause:
     """The cause of an end by hold or eviction; failed transfers of inputs and outputs share their codes."""
-    if reason.startswith(_OUTPUT_TRANSFER):
-        is_missing = subcode == errno.ENOENT and _READING in reason
-        return Cause.OUTPUT_MISSING if is_missing else Cause.OUTPUT
+    for words, missing in _MISSING_CAUSES.items():
+        if reason.startswith(words):
+            return missing if subcode == errno.ENOENT and _READING in reason else Cause.TRANSFER
     return cause_of_hold(code, subcode)
 
 

@@ -1,0 +1,69 @@
+"""Staging: seconds for many jobs with three small files each by the stage program, and by the same commands by hand.
+
+    python tests/bench/staging.py [JOBS] [ROUNDS]
+
+Both begin with an empty temporary directory per job, as the job wrapper makes it, copy three inputs, run a command that
+writes three outputs, copy these to a directory beside their targets, and rename them. They take turns.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+PROGRAM = Path(__file__).resolve().parents[2] / "bin" / "longshore-stage"
+COMMAND = "cat a b c > x; echo y > y; echo z > z"
+BY_HAND = f"""set -e
+mkdir "$TMPDIR/work"
+cp "$1/in/a" "$1/in/b" "$1/in/c" "$TMPDIR/work/"
+(cd "$TMPDIR/work" && exec /bin/sh -c '{COMMAND}')
+mkdir "$2/.new"
+cp "$TMPDIR/work/x" "$TMPDIR/work/y" "$TMPDIR/work/z" "$2/.new/"
+mv "$2/.new/x" "$2/.new/y" "$2/.new/z" "$2/"
+rmdir "$2/.new"
+"""
+
+
+def main() -> None:
+    jobs, rounds = (int(word) for word in (*sys.argv[1:], *("1000", "3")[len(sys.argv) - 1 :]))
+    ratios = []
+    with tempfile.TemporaryDirectory() as name:
+        root = Path(name)
+        (root / "in").mkdir()
+        for each in "abc":
+            (root / "in" / each).write_text(each, "utf-8")
+        for number in range(rounds):
+            seconds = {"hand": 0.0, "stage": 0.0}
+            for job in range(jobs):
+                for way in seconds:
+                    seconds[way] += run_job(root / f"{way}{number}" / str(job), way, root)
+            ratios.append(seconds["stage"] / seconds["hand"])
+            figures = f"by hand {seconds['hand']:.2f} s, longshore-stage {seconds['stage']:.2f} s"
+            print(f"{jobs} jobs: {figures}, {ratios[-1]:.2f} times", flush=True)
+    print(f"median: {median(ratios):.2f} times")
+
+
+def run_job(folder: Path, way: str, root: Path) -> float:
+    """Run a job; return its seconds."""
+    out, tmp = folder / "out", folder / "tmp"
+    out.mkdir(parents=True)
+    tmp.mkdir()
+    if way == "hand":
+        words = ["/bin/sh", "-c", BY_HAND, "sh", str(root), str(out)]
+    else:
+        table = [f"i\t{root}/in/{each}\t{each}\n" for each in "abc"] + [f"o\t{each}\t{out}/{each}\n" for each in "xyz"]
+        options = ["-n", "1.1", "-r", f"{folder}/record", "-t", "".join(table)]
+        words = ["/bin/sh", str(PROGRAM), *options, "/bin/sh", "-c", COMMAND]
+    environment = {**os.environ, "TMPDIR": str(tmp)}
+    begin = time.perf_counter()
+    subprocess.run(words, check=True, env=environment)
+    return time.perf_counter() - begin
+
+
+if __name__ == "__main__":
+    main()
