@@ -45,6 +45,18 @@ class ProgramCall(msgspec.Struct, frozen=True):
     """Call to make where the answer to this one is useless (`Dialect.is_useless`)."""
 
 
+class NodeLauncher(msgspec.Struct, frozen=True, kw_only=True):
+    """How a command is started on each node of a job.
+
+    `prefix` is the shell in front of the command, and `index` the shell for the number of a node, from 0. `settings`
+    are those of such a job, in the service's own words.
+    """
+
+    prefix: str
+    index: str
+    settings: Mapping[str, YamlValue] = {}
+
+
 class Question(msgspec.Struct, Generic[_Answer_co], frozen=True):
     """A call, and how to read what it prints."""
 
@@ -202,6 +214,10 @@ class Dialect(ABC):
     def takes_array(self, own: Mapping[str, YamlValue]) -> bool:
         """Whether jobs with these settings can be an array; raises `ConfigError` when a setting is invalid."""
         return True
+
+    def node_launcher(self, nodes: int) -> NodeLauncher | None:
+        """Return what starts a command once on each of several nodes of a job; ``None`` where that is not possible."""
+        return None
 
     def priority(self, own: Mapping[str, YamlValue], urgency: Urgency, facts: ClusterFacts | None) -> int | None:
         """Return the priority of jobs for an urgency; ``None`` where the settings give one to all, or want none."""

@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from longshore.batch.pilots.allocation_script import NodeLauncher, PilotLaunch, margin_s
+from longshore.batch.dialect import NodeLauncher
+from longshore.batch.pilots.allocation_script import PilotLaunch, margin_s
 from longshore.batch.pilots.allocations import AllocationNews
 from longshore.batch.pilots.batch_allocations import AllocationTerms, BatchAllocations
 from longshore.batch.records import BATCH_TEMPLATE, BatchRecord, BatchRecords
@@ -40,7 +41,6 @@ from longshore.world.plugins import template_texts
 from longshore.world.shipped_files import shipped_path
 
 LAUNCH = PilotLaunch(
-    program=Path("/run/it's/pilot.py"),
     python="/usr/bin/python3",
     cpus=4,
     memory_b=1000,
@@ -334,9 +334,9 @@ def test_notes_say_what_holds_allocations(tmp_path: Path) -> None:
 
 
 def test_the_script_starts_the_program(tmp_path: Path) -> None:
-    assert LAUNCH.script(RunPaths(Path("/r/pilots")), 3) == (
+    assert LAUNCH.script(RunPaths(Path("/r 1/pilots")), 3) == (
         'PYTHON=/usr/bin/python3; [ -x "$PYTHON" ] || PYTHON=python3\n'
-        """exec "$PYTHON" -I -S -B '/run/it'"'"'s/pilot.py' /r/pilots/mail/00003.0 0 4 1000 3540 120 60"""
+        """exec "$PYTHON" -I -S -B '/r 1/pilots/program/pilot.py' '/r 1/pilots/mail/00003.0' 0 4 1000 3540 120 60"""
     )
 
 

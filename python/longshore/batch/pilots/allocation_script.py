@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 import msgspec
 
+from longshore.batch.dialect import NodeLauncher
 from longshore.contract.context import RunPaths
 
+PROGRAM: Final = PurePosixPath("program", "pilot.py")
+"""Place of the pilot program in the run directory of the allocations."""
 MARGIN_SHARE: Final = 0.05
 """Share of an allocation's run time that is left at its end, so that its jobs are over before it is."""
 _LEAST_MARGIN_S: Final = 10.0
 _MOST_MARGIN_S: Final = 60.0
 
 
-class NodeLauncher(msgspec.Struct, frozen=True, kw_only=True):
-    """How a command is started on each node of an allocation.
-
-    `prefix` is the shell in front of the command, and `index` the shell for the number of a node, from 0.
-    """
-
-    prefix: str
-    index: str
-
-
 class PilotLaunch(msgspec.Struct, frozen=True, kw_only=True):
     """What starts the pilots of a run.
 
-    `program` is the pilot program, and `python` the interpreter that is tried first. `cpus` and `memory_b` are those of
-    the jobs on each node.
+    `python` is the interpreter that is tried first. `cpus` and `memory_b` are those of the jobs on each node.
     """
 
-    program: Path
     python: str
     cpus: int
     memory_b: int
@@ -48,7 +39,7 @@ class PilotLaunch(msgspec.Struct, frozen=True, kw_only=True):
         until = "-" if self.walltime_s is None else str(int(self.walltime_s - margin_s(self.walltime_s)))
         amounts = (str(self.cpus), str(self.memory_b), until, str(int(self.lease_s)), str(int(self.idle_s)))
         begin = f'PYTHON={shlex.quote(self.python)}; [ -x "$PYTHON" ] || PYTHON=python3'
-        command = f'exec "$PYTHON" -I -S -B {shlex.quote(str(self.program))}'
+        command = f'exec "$PYTHON" -I -S -B {shlex.quote(str(home.root / PROGRAM))}'
         if self.launcher is None:
             words = shlex.join((str(mail_path(home, number, 0)), "0", *amounts))
             return f"{begin}\n{command} {words}"

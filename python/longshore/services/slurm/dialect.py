@@ -9,7 +9,16 @@ from typing import ClassVar, Final
 import msgspec
 
 from longshore.batch.cluster_names import Association, PartitionState, Qos
-from longshore.batch.dialect import SHORT_S, SUBMIT_S, ProgramCall, Programs, ProgramVariables, Question, calls_with
+from longshore.batch.dialect import (
+    SHORT_S,
+    SUBMIT_S,
+    NodeLauncher,
+    ProgramCall,
+    Programs,
+    ProgramVariables,
+    Question,
+    calls_with,
+)
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
 from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.submit_replies import SubmitReplies
@@ -102,6 +111,14 @@ class SlurmDialect(SlurmDependencies):
     def plain_name(self, name: str) -> str:
         """Return a name that Slurm and its filters accept."""
         return re.sub(r"[^A-Za-z0-9._:-]+", "_", name)
+
+    def node_launcher(self, nodes: int) -> NodeLauncher:
+        """Return the step that starts a command on each node."""
+        return NodeLauncher(
+            prefix=f'srun --export=ALL --nodes={nodes} --ntasks={nodes} --cpus-per-task="${{SLURM_CPUS_PER_TASK:-1}}"',
+            index="$SLURM_PROCID",
+            settings={"nodeCount": nodes, "tasksPerNode": 1},
+        )
 
     def takes_array(self, own: Mapping[str, YamlValue]) -> bool:
         """Whether jobs have one component: Slurm accepts no arrays of heterogeneous jobs."""

@@ -1,0 +1,102 @@
+"""What allocations ask for, on each workload manager."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longshore.batch.commands.client import BatchClient
+from longshore.batch.pilots.make_allocations import make_allocations
+from longshore.batch.pilots.settings import PilotSettings
+from longshore.batch.records import BATCH_TEMPLATE
+from longshore.contract.context import RunPaths
+from longshore.engine.job_wrapper import WRAPPER
+from longshore.errors import ConfigError
+from longshore.model.run.submission import RunIdentity
+from longshore.model.workflow.request import MIB
+from longshore.services.sge.dialect import SgeDialect
+from longshore.services.slurm.dialect import SlurmDialect
+from longshore.services.slurm.service import SlurmService
+from longshore.world.plugins import template_texts
+from longshore.world.processes.shell import ProgramResult
+from longshore.world.runs.run_directory import write_card
+from longshore.world.shipped_files import shipped_path
+
+PILOT = PilotSettings(cpus=4, memory_b=1000 * MIB, walltime_s=3600.0)
+
+
+class _Slurm:
+    """Slurm's programs; they keep what they were given."""
+
+    def __init__(self) -> None:
+        self.scripts: list[str] = []
+
+    def run(self, argv: Sequence[str], *, env: Mapping[str, str], timeout_s: float, stdin: str = "") -> ProgramResult:
+        if argv[0] == "sbatch":
+            self.scripts.append(stdin)
+            return ProgramResult(argv=tuple(argv), status=0, out="29\n")
+        return ProgramResult(argv=tuple(argv), status=0, out="SLURM_VERSION = 22.05.8\n" if "config" in argv else "")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunPaths:
+    paths = RunPaths(tmp_path / "run")
+    paths.wms.mkdir(parents=True)
+    (paths.root / BATCH_TEMPLATE).write_text(template_texts(SlurmService)["batch.sh"], "utf-8")
+    shutil.copy(shipped_path("bin", "longshore-job"), paths.root / WRAPPER)
+    write_card(
+        paths,
+        RunIdentity(
+            format=1, id="k1", name="n", service="slurm", longshore="1", created_at=0, expected=0, labels={}, key="ab"
+        ),
+    )
+    return paths
+
+
+def submitted(run: RunPaths, pilot: PilotSettings, settings: Mapping[str, Any]) -> tuple[list[str], str]:
+    """Lines of options of an allocation, and the command in the table of its batch."""
+    slurm = _Slurm()
+    source = make_allocations(
+        settings, lambda own: BatchClient(SlurmDialect(own["slurm"]), shell=slurm), pilot, {"queue": "long"}
+    )
+    source.open(run, 1)
+    source.request(1)
+    source.poll()
+    (script,) = slurm.scripts
+    (table,) = run.pilots.joinpath("batches").glob("*.tsv")
+    return [line.removeprefix("#SBATCH ") for line in script.splitlines() if "#SBATCH" in line], table.read_text(
+        "utf-8"
+    )
+
+
+def test_an_allocation_asks_for_its_jobs_and_the_pilot(run: RunPaths) -> None:
+    own = {"features": "fast", "launcher": "srun", "maxpendtime": "1h", "engineAs": "job"}
+    options, command = submitted(run, PILOT, {"slurm": own, "account": "survey"})
+    assert [option for option in options if option.startswith(("--cpus", "--mem", "--time", "--part", "--cons"))] == [
+        "--partition=long",
+        "--cpus-per-task=4",
+        "--mem=1256M",
+        "--time=60",
+        "--constraint=fast",
+    ]
+    assert "--account=survey" in options
+    assert f"{run.pilots}/program/pilot.py" in command
+    assert f"{run.pilots}/mail/00001.0 0 4 {1000 * MIB} 3540 120 60" in command
+    assert "srun" not in command
+
+
+def test_pilots_on_several_nodes_are_started_by_srun(run: RunPaths) -> None:
+    pilot = PilotSettings(cpus=2, memory_b=1000 * MIB, nodes=3)
+    options, command = submitted(run, pilot, {"slurm": {}})
+    assert {"--nodes=3", "--ntasks-per-node=1", "--cpus-per-task=2"} <= set(options)
+    assert "srun --export=ALL --nodes=3 --ntasks=3" in command
+    assert sorted(path.name for path in run.pilots.joinpath("mail").iterdir()) == ["00001.0", "00001.1", "00001.2"]
+
+
+def test_pilots_on_several_nodes_are_refused_where_nothing_starts_them() -> None:
+    with pytest.raises(ConfigError, match=r"'pilot.nodes' cannot be 2: .* a job of Grid Engine"):
+        make_allocations({"sge": {}}, lambda own: BatchClient(SgeDialect(own["sge"])), PilotSettings(nodes=2), {})

@@ -1,0 +1,137 @@
+"""Allocations for pilots on real schedulers: they begin, end, are cancelled, and survive another life of the engine."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.live.pools import SlurmPool
+from tests.live.runs import until
+from tests.live.sge_pools import PROGRAMS, SgePool
+
+from longshore.batch.commands.client import BatchClient
+from longshore.batch.dialect import Dialect
+from longshore.batch.pilots.allocations import AllocationNews
+from longshore.batch.pilots.batch_allocations import BatchAllocations
+from longshore.batch.pilots.make_allocations import make_allocations
+from longshore.batch.pilots.settings import PilotSettings
+from longshore.batch.records import BATCH_TEMPLATE
+from longshore.contract.context import RunPaths
+from longshore.contract.service import WmsService
+from longshore.engine.job_wrapper import WRAPPER
+from longshore.model.run.submission import RunIdentity
+from longshore.model.workflow.request import MIB
+from longshore.services.sge.dialect import SgeDialect
+from longshore.services.sge.service import SgeService
+from longshore.services.slurm.dialect import SlurmDialect
+from longshore.services.slurm.service import SlurmService
+from longshore.world.plugins import template_texts
+from longshore.world.runs.run_directory import write_card
+from longshore.world.shipped_files import shipped_path
+
+pytestmark = pytest.mark.live
+
+PROGRAM = """
+import json, os, sys, time
+mailbox = sys.argv[1]
+with open(mailbox + "/records.new", "w") as file:
+    json.dump(sys.argv[2:], file)
+os.rename(mailbox + "/records.new", mailbox + "/records")
+while not os.path.exists(mailbox + "/end"):
+    time.sleep(0.1)
+"""
+"""Program that writes its words into its mailbox and waits for the file ``end``."""
+PILOT = PilotSettings(cpus=1, memory_b=64 * MIB, walltime_s=600.0)
+
+
+class _Run:
+    """A run with allocations on a cluster."""
+
+    def __init__(self, folder: Path, service: type[WmsService], dialect: type[Dialect], own: Mapping[str, Any]) -> None:
+        self.paths, self.dialect, self.own = RunPaths(folder / "a run"), dialect, own
+        self.paths.wms.mkdir(parents=True)
+        (self.paths.root / BATCH_TEMPLATE).write_text(template_texts(service)["batch.sh"], "utf-8")
+        shutil.copy(shipped_path("bin", "longshore-job"), self.paths.root / WRAPPER)
+        program = self.paths.pilots / "program" / "pilot.py"
+        program.parent.mkdir(parents=True)
+        program.write_text(PROGRAM, "utf-8")
+        card = RunIdentity(
+            format=1, id="k1", name="n", service=dialect.name, longshore="1", created_at=0, expected=0, labels={},
+            key=folder.name[-6:],
+        )  # fmt: skip
+        write_card(self.paths, card)
+        self.gone: dict[int, str] = {}
+
+    def open(self, life: int, pilot: PilotSettings = PILOT) -> BatchAllocations:
+        name = self.dialect.name
+        source = make_allocations({name: self.own}, lambda own: BatchClient(self.dialect(own[name])), pilot, {})
+        source.open(self.paths, life)
+        return source
+
+    def news(self, source: BatchAllocations) -> AllocationNews:
+        answer = source.poll()
+        if not isinstance(answer, AllocationNews):
+            return AllocationNews()
+        self.gone |= answer.gone
+        return answer
+
+
+@pytest.fixture
+def slurm_run(tmp_path: Path, slurm_pool: SlurmPool) -> _Run:
+    return _Run(tmp_path, SlurmService, SlurmDialect, {"config": str(slurm_pool.conf), "pollInterval": 0.5})
+
+
+@pytest.fixture
+def sge_run(tmp_path: Path, sge_pool: SgePool) -> _Run:
+    own = {"bin": str(PROGRAMS), "root": str(sge_pool.root), "mem_resource": "h_vmem", "pollInterval": 0.5}
+    return _Run(tmp_path, SgeService, SgeDialect, own)
+
+
+def test_allocations_of_slurm(slurm_run: _Run) -> None:
+    follow_allocations(slurm_run)
+
+
+def test_allocations_of_grid_engine(sge_run: _Run) -> None:
+    follow_allocations(sge_run)
+
+
+def follow_allocations(run: _Run) -> None:
+    """Follow three allocations: one ends, one is cancelled, and one lives on in another life."""
+    first = run.open(1)
+    first.request(3)
+    assert run.news(first).pending == [1, 2, 3]
+    until(lambda: run.news(first).running == [1, 2, 3], "the start of three allocations")
+    for number in (1, 2, 3):
+        (mailbox,) = first.mailboxes(number)
+        until((mailbox / "records").exists, "a pilot")
+        assert json.loads((mailbox / "records").read_text("utf-8")) == ["0", "1", str(64 * MIB), "570", "120", "60"]
+    (first.mailboxes(1)[0] / "end").touch()
+    until(lambda: 1 in run.gone, "the end of an allocation")
+    assert run.gone == {1: "the pilot ended"}
+    first.close()
+    second = run.open(2)
+    until(lambda: run.news(second).running == [2, 3], "two allocations of the life before")
+    assert list(run.gone) == [1]
+    second.cancel([2])
+    until(lambda: 2 in run.gone, "the end of a cancelled allocation")
+    second.request(1)
+    until(lambda: run.news(second).running == [3, 4], "a new allocation")
+    second.cancel([3, 4])
+    until(lambda: {3, 4} <= run.gone.keys(), "the end of all allocations")
+
+
+def test_an_allocation_of_several_nodes(slurm_run: _Run) -> None:
+    source = slurm_run.open(1, PilotSettings(cpus=1, memory_b=64 * MIB, walltime_s=600.0, nodes=2))
+    source.request(1)
+    source.poll()
+    mailboxes = source.mailboxes(1)
+    until(lambda: (slurm_run.news(source), all((box / "records").exists() for box in mailboxes))[1], "two pilots")
+    assert [json.loads((box / "records").read_text("utf-8"))[0] for box in mailboxes] == ["0", "1"]
+    for box in mailboxes:
+        (box / "end").touch()
+    until(lambda: (slurm_run.news(source), 1 in slurm_run.gone)[1], "the end of both")
+    assert slurm_run.gone == {1: "the pilot ended"}
