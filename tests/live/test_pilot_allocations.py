@@ -17,6 +17,7 @@ from longshore.batch.commands.client import BatchClient
 from longshore.batch.dialect import Dialect
 from longshore.batch.pilots.allocations import AllocationNews
 from longshore.batch.pilots.batch_allocations import BatchAllocations
+from longshore.batch.pilots.checked_lines import CheckedReader, CheckedWriter
 from longshore.batch.pilots.make_allocations import make_allocations
 from longshore.batch.pilots.settings import PilotSettings
 from longshore.batch.records import BATCH_TEMPLATE
@@ -35,17 +36,7 @@ from longshore.world.shipped_files import shipped_path
 
 pytestmark = pytest.mark.live
 
-PROGRAM = """
-import json, os, sys, time
-mailbox = sys.argv[1]
-with open(mailbox + "/records.new", "w") as file:
-    json.dump(sys.argv[2:], file)
-os.rename(mailbox + "/records.new", mailbox + "/records")
-while not os.path.exists(mailbox + "/end"):
-    time.sleep(0.1)
-"""
-"""Program that writes its words into its mailbox and waits for the file ``end``."""
-PILOT = PilotSettings(cpus=1, memory_b=64 * MIB, walltime_s=600.0)
+PILOT = PilotSettings(cpus=1, memory_b=64 * MIB, walltime_s=600.0, idle_s=500.0)
 
 
 class _Run:
@@ -56,9 +47,6 @@ class _Run:
         self.paths.wms.mkdir(parents=True)
         (self.paths.root / BATCH_TEMPLATE).write_text(template_texts(service)["batch.sh"], "utf-8")
         shutil.copy(shipped_path("bin", "longshore-job"), self.paths.root / WRAPPER)
-        program = self.paths.pilots / "program" / "pilot.py"
-        program.parent.mkdir(parents=True)
-        program.write_text(PROGRAM, "utf-8")
         card = RunIdentity(
             format=1, id="k1", name="n", service=dialect.name, longshore="1", created_at=0, expected=0, labels={},
             key=folder.name[-6:],
@@ -72,12 +60,39 @@ class _Run:
         source.open(self.paths, life)
         return source
 
+    def is_gone(self, source: BatchAllocations, *numbers: int) -> bool:
+        """Whether allocations are gone by the newest answer."""
+        self.news(source)
+        return self.gone.keys() >= set(numbers)
+
     def news(self, source: BatchAllocations) -> AllocationNews:
+        """Return the newest answer; nothing while there is none."""
         answer = source.poll()
         if not isinstance(answer, AllocationNews):
             return AllocationNews()
         self.gone |= answer.gone
         return answer
+
+
+def first_record(mailbox: Path) -> dict[str, Any]:
+    """Wait for the first record of a pilot, and return it."""
+    reader = CheckedReader(mailbox / "records")
+
+    def lines() -> bytes:
+        try:
+            return reader.read()
+        except OSError:
+            return b""
+
+    record: dict[str, Any] = json.loads(until(lines, f"a pilot in '{mailbox}'").splitlines()[0])
+    return record
+
+
+def end_pilot(run: _Run, mailbox: Path) -> None:
+    """Order a pilot to end."""
+    writer = CheckedWriter(mailbox / "orders.1", below=run.paths.root)
+    writer.add(b'{"o":"end"}')
+    writer.flush()
 
 
 @pytest.fixture
@@ -103,35 +118,35 @@ def follow_allocations(run: _Run) -> None:
     """Follow three allocations: one ends, one is cancelled, and one lives on in another life."""
     first = run.open(1)
     first.request(3)
-    assert run.news(first).pending == [1, 2, 3]
     until(lambda: run.news(first).running == [1, 2, 3], "the start of three allocations")
     for number in (1, 2, 3):
         (mailbox,) = first.mailboxes(number)
-        until((mailbox / "records").exists, "a pilot")
-        assert json.loads((mailbox / "records").read_text("utf-8")) == ["0", "1", str(64 * MIB), "570", "120", "60"]
-    (first.mailboxes(1)[0] / "end").touch()
-    until(lambda: 1 in run.gone, "the end of an allocation")
+        record = first_record(mailbox)
+        assert [record[key] for key in ("r", "node", "cpus", "memory")] == ["pilot", 0, 1, 64 * MIB]
+        assert 500 < record["until"] <= 570
+    end_pilot(run, first.mailboxes(1)[0])
+    until(lambda: run.is_gone(first, 1), "the end of an allocation")
     assert run.gone == {1: "the pilot ended"}
     first.close()
     second = run.open(2)
     until(lambda: run.news(second).running == [2, 3], "two allocations of the life before")
     assert list(run.gone) == [1]
     second.cancel([2])
-    until(lambda: 2 in run.gone, "the end of a cancelled allocation")
+    until(lambda: run.is_gone(second, 2), "the end of a cancelled allocation")
     second.request(1)
     until(lambda: run.news(second).running == [3, 4], "a new allocation")
     second.cancel([3, 4])
-    until(lambda: {3, 4} <= run.gone.keys(), "the end of all allocations")
+    until(lambda: run.is_gone(second, 3, 4), "the end of all allocations")
 
 
 def test_an_allocation_of_several_nodes(slurm_run: _Run) -> None:
-    source = slurm_run.open(1, PilotSettings(cpus=1, memory_b=64 * MIB, walltime_s=600.0, nodes=2))
+    source = slurm_run.open(1, PilotSettings(cpus=1, memory_b=64 * MIB, walltime_s=600.0, idle_s=500.0, nodes=2))
     source.request(1)
     source.poll()
     mailboxes = source.mailboxes(1)
-    until(lambda: (slurm_run.news(source), all((box / "records").exists() for box in mailboxes))[1], "two pilots")
-    assert [json.loads((box / "records").read_text("utf-8"))[0] for box in mailboxes] == ["0", "1"]
+    until(lambda: slurm_run.news(source).running == [1], "the start of an allocation")
+    assert [first_record(box)["node"] for box in mailboxes] == [0, 1]
     for box in mailboxes:
-        (box / "end").touch()
-    until(lambda: (slurm_run.news(source), 1 in slurm_run.gone)[1], "the end of both")
+        end_pilot(slurm_run, box)
+    until(lambda: slurm_run.is_gone(source, 1), "the end of both")
     assert slurm_run.gone == {1: "the pilot ended"}

@@ -13,6 +13,7 @@ from longshore.batch.dialect import NodeLauncher
 from longshore.batch.pilots.allocation_script import PilotLaunch, margin_s
 from longshore.batch.pilots.allocations import AllocationNews
 from longshore.batch.pilots.batch_allocations import AllocationTerms, BatchAllocations
+from longshore.batch.pilots.program import program_files
 from longshore.batch.records import BATCH_TEMPLATE, BatchRecord, BatchRecords
 from longshore.contract.batch import (
     Accepted,
@@ -142,6 +143,8 @@ def test_allocations_are_an_array_with_numbers_from_one(tmp_path: Path) -> None:
     assert [path.name for path in source.mailboxes(2)] == ["00002.0"]
     assert all(path.is_dir() for number in (1, 2, 3) for path in source.mailboxes(number))
     assert (site.run.pilots / WRAPPER).read_bytes() == (site.run.root / WRAPPER).read_bytes()
+    program = {path.name: path.read_bytes() for path in site.run.pilots.joinpath("program").iterdir()}
+    assert program == program_files()
 
 
 def test_states_follow_the_queue(tmp_path: Path) -> None:

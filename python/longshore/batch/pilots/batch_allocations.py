@@ -6,13 +6,14 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 import msgspec
 
-from longshore.batch.pilots.allocation_script import PilotLaunch, mail_path
+from longshore.batch.pilots.allocation_script import PROGRAM, PilotLaunch, mail_path
 from longshore.batch.pilots.allocations import AllocationNews, AllocationSource
+from longshore.batch.pilots.program import program_files
 from longshore.batch.records import BATCH_TEMPLATE, BatchRecords
 from longshore.contract.batch import (
     Accepted,
@@ -117,7 +118,7 @@ class BatchAllocations(AllocationSource):
         """Get ready for one life of the run's engine."""
         # The engine's own batches have a number where these have a letter.
         self._home, self._tag = RunPaths(run.pilots), f"{tag_prefix(self._token(run), life)}-p"
-        copy_scripts(run, self._home)
+        write_scripts(run, self._home)
         self._executor.open(self._home, life)
         alive: set[int] = set()
         for record in BatchRecords(self._home).all():
@@ -321,17 +322,25 @@ class BatchAllocations(AllocationSource):
         self._executor.close()
 
 
-def copy_scripts(run: RunPaths, home: RunPaths) -> None:
-    """Copy the template and the wrapper of the newest submission to the run directory of the allocations."""
+def write_scripts(run: RunPaths, home: RunPaths) -> None:
+    """Write what allocations run: the pilot program, and the template and the wrapper of the newest submission."""
     source = submission_paths(run).root
-    for path, mode in ((BATCH_TEMPLATE, 0o644), (WRAPPER, 0o755)):
-        place = source / path if (source / path).exists() else run.root / path
-        text, target = read_file(place), home.root / path
+    texts = {path: read_file(_newest(source, run.root, path)) for path in (BATCH_TEMPLATE, WRAPPER)}
+    # The file that is run comes last, so that the others are there when it begins.
+    texts |= {PROGRAM.parent / name: text for name, text in program_files().items()}
+    for path, text in texts.items():
+        target = home.root / path
         with suppress(OSError):
             if read_file(target) == text:
                 continue
         make_folders(target.parent, below=run.root, durable=True)
+        mode = 0o755 if path == WRAPPER else 0o644
         write_atomically(target, text, below=run.root, durable=True, mode=mode)
+
+
+def _newest(source: Path, root: Path, path: PurePosixPath) -> Path:
+    """Return the place of a file of the newest submission, which may have only those that changed."""
+    return source / path if (source / path).exists() else root / path
 
 
 def numbers_of_mailboxes(home: RunPaths) -> set[int]:
