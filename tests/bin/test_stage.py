@@ -285,3 +285,12 @@ def test_a_path_outside_of_the_scratch_directory_is_refused(shell: str, tmp_path
     assert ran.returncode == 2
     assert "leaves the directory" in ran.stderr
     assert not (tmp_path / "in2").exists()
+
+
+def test_an_input_that_the_command_removed_has_no_size(shell: str, tmp_path: Path) -> None:
+    (tmp_path / "in").write_text("123", "utf-8")
+    (tmp_path / "other").write_text("45", "utf-8")
+    lines = [line("i", tmp_path / name, name) for name in ("in", "other")] + [line("o", "out", tmp_path / "out")]
+    staged = stage(shell, tmp_path, lines, "rm in; echo x > out")
+    assert staged.status == 0, staged.errors
+    assert (staged.record["files_in"], staged.record["bytes_in"], staged.record["bytes_out"]) == (2, 2, 2)
