@@ -110,7 +110,7 @@ class PilotPool:
             self._over_count -= len(self._over.pop(next(iter(self._over))))
 
     def find(self, tags: Collection[str]) -> dict[str, frozenset[AttemptId]]:
-        """Return the attempts of batches that wait here, that a pilot has, or that are over."""
+        """Return the attempts of batches that wait here, that a pilot has, or that are over, collected or not."""
         found: dict[str, set[AttemptId]] = {tag: set(self._over.get(tag, ())) for tag in tags}
         for member in self.queue.members():
             if member.tag in found:
@@ -118,6 +118,13 @@ class PilotPool:
         for state in self.pilots.values():
             for attempt, handed in state.attempts.items():
                 if handed.tag in found and self._counts(handed.tag, attempt):
+                    found[handed.tag].add(attempt)
+            for tag, event in state.events:
+                if tag in found and self._counts(tag, (event.j, event.a)):
+                    found[tag].add((event.j, event.a))
+            for attempt, handed in state.returned:
+                # It will wait here again.
+                if handed.tag in found and attempt in self._members:
                     found[handed.tag].add(attempt)
         return {tag: frozenset(attempts) for tag, attempts in found.items() if attempts}
 

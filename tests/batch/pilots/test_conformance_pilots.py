@@ -1,0 +1,35 @@
+"""The pilot executor is held to what every executor has to do, with real pilots on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.batch.pilots.local_allocations import LocalAllocations
+
+from longshore.batch.pilots.executor import PilotExecutor
+from longshore.batch.pilots.settings import PilotSettings
+from longshore.contract.context import RunPaths
+from longshore.contract.executor import Executor
+from longshore.testing.conformance.executor import ExecutorConformance
+from longshore.testing.conformance.executor_capabilities import NewsWaitConformance
+
+_SETTINGS = PilotSettings(cpus=4, memory_b=1 << 32, count=2, settle_s=0.2)
+
+
+class TestPilotExecutor(ExecutorConformance, NewsWaitConformance):
+    timeout_s = 120.0
+    grace_s = 0.3
+
+    @pytest.fixture
+    def run(self, tmp_path: Path) -> RunPaths:
+        root = tmp_path / "a 'run'"
+        root.mkdir()
+        return RunPaths(root)
+
+    @pytest.fixture
+    def make_executor(self, run: RunPaths) -> Iterator[Callable[[], Executor]]:
+        allocations = LocalAllocations(run.root, _SETTINGS)
+        yield lambda: PilotExecutor(allocations, _SETTINGS)
+        allocations.cancel(list(allocations.processes))
