@@ -1,4 +1,4 @@
-"""Makes the source of a run's allocations from the settings of its executor."""
+"""Makes the source of a run's allocations, and the executor that uses it, from the settings of a run's executor."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from longshore.batch.commands.client import BatchClient
 from longshore.batch.executor.executor import BatchExecutor
 from longshore.batch.pilots.allocation_script import PilotLaunch
 from longshore.batch.pilots.batch_allocations import AllocationTerms, BatchAllocations
+from longshore.batch.pilots.combined_executor import CombinedExecutor
+from longshore.batch.pilots.executor import PilotExecutor
+from longshore.batch.pilots.packing import PackingRule
 from longshore.batch.pilots.settings import PilotSettings
 from longshore.batch.settings import own_map
 from longshore.errors import ConfigError
@@ -19,6 +22,19 @@ OVERHEAD_B: Final = 256 * MIB
 """Memory that an allocation asks for beside that of its jobs, for the pilot itself."""
 _NOT_OF_PILOTS: Final = ("engineAs", "engineJob", "launcher", "maxpendtime", "mode")
 """Keys of the service's own map that are about jobs or engines: an allocation that waits is no failure."""
+
+
+def make_combined_executor(
+    settings: Mapping[str, Any],
+    make_client: Callable[[Mapping[str, Any]], BatchClient],
+    pilot: PilotSettings,
+    attributes: Mapping[str, Any],
+) -> CombinedExecutor:
+    """Return the executor that runs packed jobs in pilots, and submits others; arguments as `make_allocations`."""
+    client = make_client(settings)
+    rule = PackingRule(pilot=pilot, settings=own_map(client.dialect.name, settings), attributes=attributes)
+    pilots = PilotExecutor(make_allocations(settings, make_client, pilot, attributes), pilot)
+    return CombinedExecutor(BatchExecutor(settings, client), pilots, rule)
 
 
 def make_allocations(
