@@ -97,21 +97,48 @@ def test_a_records_file_of_an_earlier_start_is_left_alone(make: Make) -> None:
     assert (box.mail / "records").read_bytes() == before
 
 
-@pytest.mark.parametrize("victim", ["pilot", "keeper"])
-def test_no_job_outlives_its_pilot(make: Make, victim: str) -> None:
+def child_of(pid: int) -> int:
+    """First process that another one started."""
+    return int(Path(f"/proc/{pid}/task/{pid}/children").read_text("utf-8").split()[0])
+
+
+@pytest.mark.parametrize("victim", ["pilot", "guard", "keeper"])
+def test_no_process_of_a_job_outlives_its_pilot(make: Make, victim: str) -> None:
     box = make()
     assert box.process is not None
-    box.hand(range(4), "sleep 300 & sleep 300")
+    box.hand(range(4), "setsid sleep 300 & echo $!; sleep 300")
     box.wait(lambda: len(box.jobs("start")) == 4)
-    pids = [record["pid"] for record in box.records("start")]
+    logs = [box.root / f"{job}.log" for job in range(4)]
+    box.wait(lambda: all(log.read_text("ascii").endswith("\n") for log in logs))
+    pids = [record["pid"] for record in box.records("start")] + [int(log.read_text("ascii")) for log in logs]
     if victim == "pilot":
         box.process.kill()
     else:
-        guard = int(Path(f"/proc/{box.process.pid}/task/{box.process.pid}/children").read_text("utf-8").split()[0])
-        keeper = int(Path(f"/proc/{guard}/task/{guard}/children").read_text("utf-8").split()[0])
-        os.kill(keeper, signal.SIGKILL)
-        assert box.closed() == "the keeper died"
+        guard = child_of(box.process.pid)
+        os.kill(guard if victim == "guard" else child_of(guard), signal.SIGKILL)
+        assert box.closed() == f"the {victim} died"
     assert eventually(lambda: not any(map(is_alive, pids)))
+
+
+def test_jobs_of_a_keeper_that_hangs_die_with_the_pilot(make: Make) -> None:
+    box = make()
+    assert box.process is not None
+    box.hand(range(2), "sleep 300")
+    box.wait(lambda: len(box.jobs("start")) == 2)
+    keeper = child_of(child_of(box.process.pid))
+    os.kill(keeper, signal.SIGSTOP)
+    box.process.kill()
+    pids = [keeper, *(record["pid"] for record in box.records("start"))]
+    assert eventually(lambda: not any(map(is_alive, pids)))
+
+
+def test_what_a_job_leaves_running_ends_with_the_pilot(make: Make) -> None:
+    box = make()
+    box.hand([1], "setsid sleep 300 & echo $!")
+    box.wait(lambda: box.jobs("end") == [1])
+    box.order(o="end")
+    assert box.closed() == "ordered"
+    assert not is_alive(int((box.root / "1.log").read_text("ascii")))
 
 
 def test_nothing_begins_without_a_lease(make: Make) -> None:

@@ -15,6 +15,9 @@ does. Its records, as lines with a running checksum like those of the keeper, ar
     {"r": "usage", "pid", "up", "cpu": seconds,     after it was reaped, as the kernel counts
      "rss": bytes or null}
 
+With the word BOUND, ``bound``, no job outlives the process that started the guard, nor the keeper: when one of them
+dies, the guard kills the keeper and all descendants. A keeper may hang on a file server, but a guard touches none.
+
 The guard lives as long as the keeper, so it imports as little as possible, and calls the C library for the rest.
 """
 
@@ -32,12 +35,14 @@ if TYPE_CHECKING:
 
     from longshore.engine.keeper.orphans import Orphans
 
+_PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 _LOCK_EX = 2
 _SIG_IGN = 1
 _IGNORED_SIGNALS = (1, 2, 15)
 """SIGHUP, SIGINT and SIGTERM, whose numbers are the same everywhere; Python ignores SIGPIPE and SIGXFSZ itself."""
 _SIGKILL = 9
+_SIGTERM = 15
 _BOUND = "bound"
 _RETRY_S = 0.5
 _FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_EXCL | os.O_NOFOLLOW
@@ -62,6 +67,8 @@ class GuardSystem:
     sysconf = staticmethod(os.sysconf)
     fork = staticmethod(os.fork)
     getpid = staticmethod(os.getpid)
+    getppid = staticmethod(os.getppid)
+    exit = staticmethod(os._exit)
     waitid = staticmethod(os.waitid)
     wait4 = staticmethod(os.wait4)
     killpg = staticmethod(os.killpg)
@@ -78,6 +85,7 @@ system = GuardSystem()
 def main() -> None:
     """Fork the keeper, and wait for it and for its orphans."""
     records = sys.argv[1]
+    parent = system.getppid() if sys.argv[5:] == [_BOUND] else 0
     library = system.c_library()
     for number in _IGNORED_SIGNALS:
         library.signal(number, ctypes.c_void_p(_SIG_IGN))
@@ -101,8 +109,54 @@ def main() -> None:
     null_file = system.open(os.devnull, os.O_RDWR)
     system.dup2(null_file, 0)
     system.dup2(null_file, 1)
+    if parent:
+        end_with(parent, library)
     while guard.wait():
         pass
+
+
+def end_with(parent: int, library: ctypes.CDLL) -> None:
+    """Kill keeper and jobs when the parent dies, and end."""
+    # Not for every guard, because this module is larger than the rest of it.
+    from signal import signal
+
+    is_ending = False
+
+    def end_without_parent(*_: object) -> None:
+        nonlocal is_ending
+        # The signal may have come from another process; and it comes again when another thread of the parent dies.
+        if not is_ending and not is_parent(parent):
+            is_ending = True
+            kill_all()
+            system.exit(0)
+
+    signal(_SIGTERM, end_without_parent)
+    library.prctl(_PR_SET_PDEATHSIG, _SIGTERM, 0, 0, 0)
+    # It may have died before the call.
+    end_without_parent()
+
+
+def is_parent(pid: int) -> bool:
+    """Return whether a process is the parent, and its main thread lives; another thread may hang in the kernel."""
+    if system.getppid() != pid:
+        return False
+    try:
+        file = system.open("/proc/%d/stat" % pid, os.O_RDONLY)
+        state = system.read(file, 4096).rpartition(b")")[2][1:2]
+        system.close(file)
+    except OSError:
+        return False
+    return state not in {b"Z", b"X"}
+
+
+def kill_all() -> None:
+    """Kill the keeper and all jobs, and reap them."""
+    if TYPE_CHECKING or __name__ != "__main__":
+        from longshore.engine.keeper.processes import kill_descendants
+    else:
+        find_modules()
+        from processes import kill_descendants
+    kill_descendants()
 
 
 def run_keeper() -> None:
@@ -165,19 +219,12 @@ class Guard:
         self.keeper_peak_kib = usage.ru_maxrss
         if status:
             self.add('{"r":"guard","v":2,"pid":%d,"keeper":%d,"s":%d}' % (system.getpid(), self.keeper, status))
-            self.starts = self.find_starts()
             if sys.argv[5:] == [_BOUND]:
-                self.kill_orphans()
+                kill_all()
+                return False
+            self.starts = self.find_starts()
             self.orphans = self.watch_orphans()
         return bool(status)
-
-    def kill_orphans(self) -> None:
-        """Kill the jobs that may not outlive their keeper."""
-        for pid in self.starts:
-            try:
-                system.killpg(pid, _SIGKILL)
-            except OSError:
-                pass
 
     def watch_orphans(self) -> Orphans | None:
         """Load what holds the jobs to their limits; ``None`` if that fails, because their ends are worth more."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _RECHECK_SCANS = 40
 """Scans after which foreign processes are checked again: a number may have gone to another process."""
+_KILL_PAUSE_S = 0.01
 
 
 class Processes:
@@ -154,3 +155,50 @@ class Processes:
             return b""
         finally:
             system.close(file)
+
+
+def kill_descendants() -> None:
+    """Kill the descendants of this process, which must be a child subreaper, and reap them until none is left."""
+    while True:
+        for pid in find_descendants(system.getpid()):
+            try:
+                system.kill(pid, signal.SIGKILL)
+            except OSError:
+                # It is gone, or runs as another user.
+                pass
+        try:
+            while system.wait4(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return
+        # A process inside the kernel does not die at once.
+        system.select([], [], [], _KILL_PAUSE_S)
+
+
+def find_descendants(ancestor: int) -> set[int]:
+    """Return the processes below another."""
+    children: dict[int, list[int]] = {}
+    for name in system.listdir("/proc"):
+        if name.isdigit() and (parent := read_parent(name)):
+            children.setdefault(parent, []).append(int(name))
+    found: set[int] = set()
+    unvisited = [ancestor]
+    while unvisited:
+        below = children.get(unvisited.pop(), [])
+        found.update(below)
+        unvisited += below
+    return found
+
+
+def read_parent(name: str) -> int:
+    """Return the parent of a process; 0 when it is gone."""
+    try:
+        file = system.open("/proc/%s/stat" % name, os.O_RDONLY)
+    except OSError:
+        return 0
+    try:
+        return int(system.read(file, 4096).rpartition(b")")[2].split()[1])
+    except (OSError, IndexError):
+        return 0
+    finally:
+        system.close(file)

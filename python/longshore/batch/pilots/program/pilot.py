@@ -29,11 +29,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ not in {"__main__", "pilot"}:
     from longshore.batch.pilots.program.pilot_mailbox import Mailbox, seconds_since_boot
     from longshore.batch.pilots.program.waiting_attempts import Chosen, WaitingAttempts
+    from longshore.engine.keeper.kernel import become_subreaper
+    from longshore.engine.keeper.processes import kill_descendants
 else:
     # The copy finds only the standard library and the modules beside it.
     sys.dont_write_bytecode = True
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+    from kernel import become_subreaper
     from pilot_mailbox import Mailbox, seconds_since_boot
+    from processes import kill_descendants
     from waiting_attempts import Chosen, WaitingAttempts
 
 if TYPE_CHECKING:
@@ -43,6 +47,8 @@ if TYPE_CHECKING:
 
 _START_LIMIT_S = 60.0
 """Longest wait for the keeper's first record."""
+_CLOSE_LIMIT_S = 10.0
+"""Longest wait for the end of a keeper, which kills what runs; one that hangs on a file server is killed."""
 _LAST_WRITE_S = 60.0
 """Longest wait for the last records at the end."""
 _BEATS_PER_LEASE = 8
@@ -106,13 +112,20 @@ class Keeper:
         *lines, self._partial_line = (self._partial_line + text).split(b"\n")
         return lines
 
+    def has_lost_guard(self) -> bool:
+        """Return whether the guard is dead and the keeper is not; a guard ends right after its keeper."""
+        return self.process.poll() is not None and not select.select([self.news], [], [], 0.0)[0]
+
     def close(self) -> None:
         """End the keeper and what it runs, and remove its files."""
         os.close(self.input)
         try:
-            self.process.wait(_START_LIMIT_S)
+            self.process.wait(_CLOSE_LIMIT_S)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            # Both are one process group; the jobs become children of this process.
+            os.killpg(self.process.pid, signal.SIGKILL)
+        # What jobs left running in sessions of their own is left as well.
+        kill_descendants()
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
@@ -194,6 +207,9 @@ class Pilot:
                 self._forward()
             if not self.keeper.is_alive:
                 return self._end("the keeper died")
+            if self.keeper.has_lost_guard():
+                # Nothing else would kill the jobs if this process were killed.
+                return self._end("the guard died")
             now = seconds_since_boot()
             if self._has_unwritten() and now - self.mailbox.durable_at > self.lease_s:
                 # What ran here is lost for the engine: it may be tried elsewhere.
@@ -349,6 +365,7 @@ def _boot_id() -> str:
 
 def main() -> None:
     """Run the pilot of one node."""
+    become_subreaper()
     try:
         pilot = Pilot(sys.argv[1:])
     except OSError as error:
