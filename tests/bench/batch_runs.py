@@ -72,6 +72,8 @@ class BatchBench(ABC):
         self._sites = home / "XDG_CONFIG_HOME" / "longshore" / "sites"
         self._sites.mkdir(parents=True)
         self._runs = 0
+        self.run_lines = ""
+        """More lines of the configurations of runs."""
 
     @abstractmethod
     def site_lines(self) -> str:
@@ -105,7 +107,9 @@ class BatchBench(ABC):
             parents = names
         (folder / "graph.json").write_text(json.dumps(wfformat(tasks)), "utf-8")
         (folder / "run.yaml").write_text(
-            f"computeSite: cluster\nwfformat: graph.json\nrequestMemory: 50\nrunQuantumCommand: '{command}'\n", "utf-8"
+            f"computeSite: cluster\nwfformat: graph.json\nrequestMemory: 50\nrunQuantumCommand: '{command}'\n"
+            f"{self.run_lines}",
+            "utf-8",
         )
         ran = subprocess.run(
             [sys.executable, "-m", "longshore", "submit", "run.yaml", "--json"],

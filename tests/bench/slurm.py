@@ -1,6 +1,7 @@
 """Prints the cost of the Slurm service beside a bare job array, and while jobs run or wait.
 
 Usage: python -m tests.bench.slurm [--only NAMES] [--jobs N] [--pending N] [--rounds N] [--seconds N] [--accounting]
+           [--pilots]
 
 NAMES, with commas: task, array, chain, levels, idle, pending. It starts a cluster of its own on loopback, which wants
 root.
@@ -155,6 +156,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=120)
     parser.add_argument("--accounting", action="store_true")
+    parser.add_argument("--pilots", action="store_true", help="Let pilots run the jobs of runs.")
     options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -162,6 +164,8 @@ def main() -> None:
     ):
         (Path(folder) / "runs").mkdir()
         bench = Bench(pool, Path(folder) / "runs")
+        if options.pilots:
+            bench.run_lines = "packing: pilot\npilot: {memory: 200}\n"
         for name in options.only:
             parts[name](bench, options)
 

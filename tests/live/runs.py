@@ -73,12 +73,12 @@ class LiveSite:
         assert ran.returncode == 0, ran.stderr
         return Path(ran.json["submit_dir"])
 
-    def replay(self, name: str) -> Path:
-        """Run a real workflow of the test data to its end and return its directory."""
+    def replay(self, name: str, text: str = "") -> Path:
+        """Run a real workflow of the test data to its end and return its directory; `text` is more YAML."""
         path = self.folder / "run.yaml"
         path.write_text(
             f"{self.head}wfformat: {WORKFLOWS / name}.json\nreplay: {{timeScale: 0, outputScale: 0.000001}}\n"
-            "requestMemory: 20\n",
+            f"requestMemory: 20\n{text}",
             "utf-8",
         )
         ran = self.cli("submit", path, "--wait", "--json", timeout=300)

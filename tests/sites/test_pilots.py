@@ -29,8 +29,8 @@ def test_every_key_is_read() -> None:
 
 
 def test_memory_follows_the_processors() -> None:
-    assert pilot("{cpus: 3}") == {"cpus": 3, "memory_b": 6000 * MIB}
-    assert pilot("{cpus: 3, memory: null}")["memory_b"] == 6000 * MIB
+    assert pilot("{cpus: 3}") == {"cpus": 3, "memory_b": 3 * 2048 * MIB}
+    assert pilot("{cpus: 3, memory: null}")["memory_b"] == 3 * 2048 * MIB
 
 
 @pytest.mark.parametrize("text", ["{}", "null", "{cpus: null}"])

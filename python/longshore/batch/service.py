@@ -25,6 +25,7 @@ from longshore.batch.engine_job import EngineJob, wants_engine_job
 from longshore.batch.executor.executor import BatchExecutor
 from longshore.batch.jobs import QueuePhase
 from longshore.batch.native.native_run import NativeRun
+from longshore.batch.pilots.check_packing import check_packing, pilots_executor
 from longshore.batch.ping.ping import ping
 from longshore.batch.records import BATCH_TEMPLATE
 from longshore.batch.script_writer import job_spec
@@ -65,7 +66,7 @@ class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader)
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         if name := getattr(cls, "name", ""):
-            cls.traits = msgspec.structs.replace(cls.traits, settings_key=name)
+            cls.traits = msgspec.structs.replace(cls.traits, settings_key=name, has_pilots=True)
 
     @abstractmethod
     def dialect(self, own: Mapping[str, Any]) -> Dialect:
@@ -79,6 +80,7 @@ class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader)
             problems += check_job_settings(workflow, ctx, dialect)
         problems += check_native_mode(workflow, ctx, dialect)
         problems += find_missing_limits(workflow, ctx.settings)
+        problems += check_packing(workflow, ctx, self.name, self.client)
         problems += note_small_arrays(workflow)
         problems += note_kept_folders(workflow)
         problems += check_requests(workflow, ctx, self.allocations, self.name)
@@ -98,8 +100,10 @@ class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader)
             return (Allocation.of_request(job.request),)
 
     def executor(self, settings: Mapping[str, Any]) -> Executor:
-        """Return the executor."""
-        return BatchExecutor(settings, self.client(settings))
+        """Return the executor; with settings of pilots, it runs jobs in pilots where they want that and fit."""
+        if "pilot" not in settings:
+            return BatchExecutor(settings, self.client(settings))
+        return pilots_executor(settings, self.client)
 
     def client(self, settings: Mapping[str, Any]) -> BatchClient:
         """Return the client for the settings of an executor: its ``setup`` lines, and ``inherit``."""

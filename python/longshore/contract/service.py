@@ -47,6 +47,8 @@ class ServiceTraits(msgspec.Struct, frozen=True, kw_only=True):
     user_hold_codes
         Codes of holds that a user ordered, as in ``set["code"]`` of the event; a job that is held for another reason
         counts as failed.
+    has_pilots
+        Whether jobs with the attribute ``packing: pilot`` run in pilots.
     required_variables
         Environment variables that jobs always inherit, because programs of the workload manager need them.
     """
@@ -54,6 +56,7 @@ class ServiceTraits(msgspec.Struct, frozen=True, kw_only=True):
     runs_on_submit_host: bool = False
     transfers_files: bool = False
     settings_key: str = ""
+    has_pilots: bool = False
     raw_option_keys: tuple[str, ...] = ("directives",)
     job_keys: tuple[str, ...] = ()
     job_maps: tuple[str, ...] = ()

@@ -14,7 +14,9 @@ from longshore.model.values import YamlValue
 from longshore.model.workflow.request import MIB
 from longshore.origin import Origin
 
-MEMORY_PER_CPU_B: Final = 2000 * MIB
+SHORT_JOB_S: Final = 60.0
+"""Run time in seconds below which ``packing: auto`` chooses pilots, where it is not written."""
+MEMORY_PER_CPU_B: Final = 2048 * MIB
 """Memory of a pilot per processor, where it is not written."""
 LEAST_LEASE_S: Final = 30.0
 """Shortest lease: a file system that is slow for some seconds must not stop all pilots."""

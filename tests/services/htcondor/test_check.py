@@ -25,6 +25,7 @@ OF_JOBS = {
     *("requestWalltimeMax", "enforceMemory", "memoryGrace", "maxLogSize", "successIf", "keepTmp", "keepLogs"),
     *("nodeCount", "retryDelay", "retryDelayMax", "retryOnLost"),
     *(
+        "packing",
         "resumeTasks",
         "checkOutputs",
         "killGrace",

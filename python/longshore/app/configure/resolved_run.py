@@ -34,6 +34,7 @@ from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.sites.inherited_environment import select_inherited
 from longshore.sites.limits import executor_limits, job_ceilings
+from longshore.sites.pilots import read_pilot
 from longshore.sites.site_settings import executor_settings, site_description
 from longshore.world.files.presence import can_see_file, can_see_folder
 from longshore.world.plugins import template_texts
@@ -332,7 +333,20 @@ def service_settings(
         | executor_settings(service.traits.settings_key, site_settings)
         | ({"limits": limits} if limits else {})
         | ({"ceilings": ceilings} if ceilings else {})
-        | _kill_settings(configuration),
+        | _kill_settings(configuration)
+        | (_pilot_settings(configuration) if service.traits.has_pilots else {}),
+    }
+
+
+def _pilot_settings(configuration: Configuration) -> dict[str, object]:
+    """Return the settings of pilots, and what all their allocations have, if jobs may run in pilots."""
+    if not {name for name, _ in find_choices(configuration.config.root, "packing")} - {"job"}:
+        return {}
+    found = configuration.config.search("pilot", configuration.scope())
+    named = {key: configuration.text(key) for key in ("queue", "accountingGroup", "accountingUser")}
+    return {
+        "pilot": read_pilot(found.node),
+        "pilot_attributes": {key: value for key, value in named.items() if value},
     }
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from longshore.app.configure.configuration import DEFAULT_LAYERS, Configuration
 from longshore.app.configure.generate import refuse_late_functions
-from longshore.app.configure.resolved_run import ResolvedRun
+from longshore.app.configure.resolved_run import ResolvedRun, payload_identity
 from longshore.app.configure.service_lookup import short_name
 from longshore.app.progress import Progress
 from longshore.config.profile.combine import ClusterProfile
@@ -35,6 +35,8 @@ from longshore.plan.request_fit import lower_to_capacity
 from longshore.plan.transform import compile_profiles
 from longshore.sites.job_setup import launch_line, setup_lines
 from longshore.sites.limits import EXECUTOR_FIELDS, exceeded_limits, executor_limits, lower_to_limits
+from longshore.sites.pilots import SHORT_JOB_S
+from longshore.world.runs.label_history import read_history
 
 LAUNCH_KEYS: Final = ("launcher", CONTAINER)
 """Keys of a service's own map that determine how commands of a label are started."""
@@ -115,6 +117,7 @@ class ProfileCompiler:
         self, settings: JobSettings, configuration: Configuration, profiles: Sequence[JobProfile]
     ) -> JobSettings:
         """Return settings within the limits of machine and site, with the site's setup lines."""
+        settings = self._choose_packing(settings)
         settings, capacity_notes = lower_to_capacity(settings, self._capacity)
         site = configuration.resolved_site
         not_chosen = [key for key in REQUEST_KEYS if not any(_is_chosen(key, profile) for profile in profiles)]
@@ -128,6 +131,18 @@ class ProfileCompiler:
         self.notes |= dict.fromkeys([*capacity_notes, *limit_notes])
         launcher = self._launcher(profiles[0]) if self._service_keys else ""
         return msgspec.structs.replace(settings, setup=setup, launcher=launcher) if setup or launcher else settings
+
+    def _choose_packing(self, settings: JobSettings) -> JobSettings:
+        """Return settings in which ``packing: auto`` is decided by the run times of earlier jobs of the label."""
+        if settings.attributes.get("packing") != "auto":
+            return settings
+        attributes = {key: value for key, value in settings.attributes.items() if key != "packing"}
+        history = read_history(payload_identity(self._run.configuration), [settings.label]).get(settings.label)
+        executor = self._run.context.settings.get("executor", {})
+        short_s = executor.get("pilot", {}).get("short_job_s", SHORT_JOB_S)
+        if history is not None and history.weight and history.run_s < short_s:
+            attributes["packing"] = "pilot"
+        return msgspec.structs.replace(settings, attributes=attributes)
 
     def _launcher(self, profile: JobProfile) -> str:
         """Return the launcher of each command, and its container."""

@@ -52,7 +52,7 @@ class CombinedExecutor(
     def __init__(self, jobs: BatchExecutor, pilots: Executor, rule: PackingRule) -> None:
         self._jobs = jobs
         self._pilots = pilots
-        self._rule = rule
+        self.rule = rule
         self._job_waits: WaitReasons | None = None
         self._pilot_waits: WaitReasons | None = None
 
@@ -82,7 +82,7 @@ class CombinedExecutor(
 
     def packs(self, attributes: Mapping[str, Scalar], settings: Mapping[str, Any], request: Request) -> bool:
         """Return whether jobs with these values run in pilots."""
-        return self._rule.packs(attributes, settings, request)
+        return self.rule.packs(attributes, settings, request)
 
     def submit(self, batch: Batch) -> SubmitResult:
         """Submit a batch where it belongs."""

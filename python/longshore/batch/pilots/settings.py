@@ -40,7 +40,7 @@ class PilotSettings(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     cpus: int = 4
-    memory_b: int = 4 * 2000 * _MIB
+    memory_b: int = 4 * 2048 * _MIB
     walltime_s: float = 3600.0
     count: int = 4
     nodes: int = 1

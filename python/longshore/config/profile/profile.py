@@ -11,7 +11,7 @@ import msgspec
 from longshore.config.profile.command_lines import CommandTemplate, read_command_template
 from longshore.config.profile.job_profile import JobProfile
 from longshore.config.profile.request_fields import refuse_unknown_columns
-from longshore.config.profile.retry_rules import ValueReader, parse_multiplier, read_rules
+from longshore.config.profile.retry_rules import ValueReader, parse_multiplier, parse_packing, read_rules
 from longshore.config.profile.service_settings import (
     ServiceKeys,
     ServiceSettings,
@@ -253,6 +253,8 @@ class _Compiler:
                 raise ConfigError(f"'{key}' must be one value, not {quote_value(value)}", origin=origin)
             if value is not None and value != "":
                 attributes[key] = value
+        if packing := self.checked("packing", parse_packing, ""):
+            attributes["packing"] = packing
         if "abortOnValue" in attributes:
             attributes["abortOnValue"] = self._exit_code("abortOnValue", attributes["abortOnValue"])
         if "concurrencyLimit" in attributes:

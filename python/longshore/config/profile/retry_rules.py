@@ -409,6 +409,12 @@ def parse_resume_tasks(value: YamlValue, key: str, origin: Origin | None) -> boo
     return _parse_choice(str(value), key, origin, choices)
 
 
+def parse_packing(value: YamlValue, key: str, origin: Origin | None = None) -> str:
+    """Where jobs run: ``pilot``, ``auto``, or empty for jobs of their own; raises `ConfigError`."""
+    found: str = _parse_choice(str(value), key, origin, {"job": "", "pilot": "pilot", "auto": "auto"})
+    return found
+
+
 MAP_READERS: Final[Mapping[str, Callable[[Node, str], object]]] = {
     "retryOn": read_retry_on,
     "successIf": read_success_if,
@@ -431,6 +437,7 @@ VALUE_READERS: Final[Mapping[str, ValueReader[object]]] = {
     "checkOutputs": parse_check_outputs,
     "killSignals": parse_signals,
     "maxFastFailures": parse_count,
+    "packing": parse_packing,
     "fastFailureTime": parse_walltime,
 }
 """Reader per key that holds a single value."""

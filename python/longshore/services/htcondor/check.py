@@ -11,6 +11,7 @@ from longshore.errors import ConfigError
 from longshore.model.workflow.attempt_rules import KeepPolicy
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB
+from longshore.plan.ignored_requests import ignored_requests
 from longshore.services.htcondor.render import transfer
 from longshore.services.htcondor.render.provisioning import provisioning
 from longshore.services.htcondor.render.settings import (
@@ -90,6 +91,7 @@ IGNORED_KEYS: Final = {
     "killSignals": "the machines decide how jobs end; profile.condor: {kill_sig: INT} selects a signal",
     "maxFastFailures": "DAGMan pauses no run",
     "memoryGrace": "the pool's own policy enforces memory",
+    "packing": "HTCondor gets the whole graph; 'clusterAlgorithm' packs tasks into jobs",
     "retryOnLost": "HTCondor restarts a job whose machine went down",
     "retryOnPreempted": "HTCondor restarts a preempted job",
 }
@@ -107,6 +109,7 @@ _COUNTS: Final = frozenset({"machine_count", "node_count", "nodecount", "nodes"}
 def check(workflow: Workflow, ctx: Context) -> list[Problem]:
     """Return the problems of a workflow; each kind of job is checked once."""
     problems = [*_run_problems(workflow, ctx), *transfer.problems(workflow, ctx)]
+    problems += ignored_requests(workflow, ("packing",), "HTCondor")
     checked: set[int] = set()
     endless: dict[str, None] = {}
     for job in workflow:

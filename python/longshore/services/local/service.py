@@ -241,6 +241,7 @@ _IGNORED_SETTINGS: Final = (
     "mailTo",
     "whenToMail",
     "abortReturnValue",
+    "packing",
 )
 """Settings of a job that this service does not support."""
 
