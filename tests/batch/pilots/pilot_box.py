@@ -19,9 +19,11 @@ _TAIL = len(b',"c":"00000000"}')
 
 
 class PilotBox:
-    """A pilot of four processors, and its mailbox below `root`."""
+    """A pilot of four processors, and its mailbox below `root`; a file server may take `sync_s` for each write."""
 
-    def __init__(self, root: Path, *, until: str = "600", lease_s: str = "60", idle_s: str = "60") -> None:
+    def __init__(
+        self, root: Path, *, until: str = "600", lease_s: str = "60", idle_s: str = "60", sync_s: str = ""
+    ) -> None:
         self.root = root
         self.mail = root / "mail" / "00001.0"
         self.mail.mkdir(parents=True)
@@ -31,6 +33,12 @@ class PilotBox:
         program.mkdir()
         for name, content in program_files().items():
             (program / name).write_bytes(content)
+        if sync_s:
+            kernel = program / "kernel.py"
+            slow = f"fsync = staticmethod(lambda file: (time.sleep({sync_s}), os.fsync(file)))"
+            text = kernel.read_text("utf-8")
+            assert "fsync = staticmethod(os.fsync)" in text
+            kernel.write_text(text.replace("fsync = staticmethod(os.fsync)", slow), "utf-8")
         amounts = ("0", "4", str(4 * GIB), until, lease_s, idle_s)
         self.words = [sys.executable, "-I", "-S", "-B", str(program / PROGRAM), str(self.mail), *amounts]
         self.process: subprocess.Popen[bytes] | None = None
@@ -63,12 +71,14 @@ class PilotBox:
         self._crc = 0
         self.write(b"")
 
-    def hand(self, jobs: Iterable[int], command: str, *, cpus: int = 1, need: float | None = None) -> None:
+    def hand(
+        self, jobs: Iterable[int], command: str, *, cpus: int = 1, need: float | None = None, environment: int = 0
+    ) -> None:
         """Hand jobs over whose command is a line of shell."""
         members = [
             {"j": job, "a": 1, "argv": ["/bin/sh", "-c", command], "log": str(self.root / f"{job}.log")} for job in jobs
         ]
-        common = {"e": 0, "cwd": str(self.root), "v": {"MARK": "here"}}
+        common = {"e": environment, "cwd": str(self.root), "v": {"MARK": "here"}}
         request = {"cpus": cpus, "memory": GIB // 4}
         self.order(o="run", b="tag", q=request, need=need, p=common, m=members)
 

@@ -169,6 +169,45 @@ def test_a_new_engine_takes_over(make: Make) -> None:
     box.wait(lambda: box.jobs("end")[2:] == [7])
 
 
+def test_environments_of_two_engines_do_not_mix(make: Make) -> None:
+    box = make()
+    box.order(o="env", id=1, on=0, env={"LIFE": "first"})
+    box.order(o="env", id=2, on=1, env={"MORE": "yes"})
+    box.hand([0], "sleep 2", cpus=4)
+    box.hand([1], 'echo "$LIFE $MORE"', environment=2)
+    box.wait(lambda: box.jobs("start") == [0])
+    box.begin_life()
+    box.order(o="env", id=1, on=0, env={"LIFE": "second"})
+    box.hand([2], 'echo "$LIFE $MORE"', environment=1)
+    box.wait(lambda: len(box.jobs("end")) == 3)
+    logs = [(box.root / f"{job}.log").read_text("utf-8").split() for job in (1, 2)]
+    assert logs == [["first", "yes"], ["second"]]
+
+
+def test_slots_do_not_idle_while_a_slow_file_server_writes(make: Make) -> None:
+    box = make(sync_s="0.1", idle_s="2")
+    box.hand(range(600), "true")
+    assert box.closed() == "idle"
+    assert sorted(box.jobs("end")) == list(range(600))
+    announced, most = 0, 0
+    for record in box.records():
+        announced += len(record["m"]) if record["r"] == "got" else -1 if record["r"] == "end" else 0
+        most = max(most, announced)
+    assert most > 8, "more than the four slots hold are ready"
+
+
+def test_what_was_made_ready_ahead_is_given_back(make: Make) -> None:
+    box = make(sync_s="0.1")
+    box.hand(range(400), "true")
+    box.hand(range(400, 420), "sleep 300")
+    box.wait(lambda: len(box.jobs("start")) == 404)
+    box.order(o="end")
+    box.wait(lambda: len(box.jobs("never")) == 16)
+    assert sorted(box.jobs("start") + box.jobs("never")) == list(range(420))
+    box.order(o="kill", m=[[job, 1] for job in range(400, 420)], sig=int(signal.SIGTERM))
+    assert box.closed() == "ordered"
+
+
 def test_an_order_is_taken_once_it_is_whole(make: Make) -> None:
     box = make()
     line = box.encode({"o": "back", "n": 1})

@@ -43,7 +43,8 @@ else:
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from longshore.batch.pilots.protocol import AttemptId, PilotOrder
+    from longshore.batch.pilots.protocol import AttemptId, BackOrder, HandOverOrder, PilotOrder
+    from longshore.engine.keeper.protocol import EnvironmentOrder
 
 _START_LIMIT_S = 60.0
 """Longest wait for the keeper's first record."""
@@ -57,6 +58,10 @@ _SHORTEST_BEAT_S = 0.25
 _PURGE_S = 1.0
 """Time between two looks for attempts that no longer fit into the time that is left."""
 _MOST_CHOSEN = 2000
+_AHEAD_FACTOR = 3.0
+"""Attempts that are made ready ahead of room, as a multiple of those that start while a record is written."""
+_RATE_S = 0.2
+"""Time over which starts are counted."""
 _MOST_WRITE_B = 1 << 16
 _CHECKSUM_LENGTH = len(',"c":"00000000"}')
 
@@ -145,6 +150,13 @@ class Pilot:
         self.waiting = WaitingAttempts(int(cpus), int(memory))
         self.ready: deque[tuple[int, list[Chosen]]] = deque()
         """Attempts whose ``got`` record is being written, with the bytes that are durable then."""
+        self.prepared: deque[Chosen] = deque()
+        """Attempts whose record is on the disk, in the sequence in which they start."""
+        self.ahead = 0
+        """How many of the ready and prepared ones have no room reserved."""
+        self.starts_per_s = 0.0
+        self.started = 0
+        self.counted_at = self.began
         self.running: dict[AttemptId, Chosen] = {}
         """Attempts that the keeper has."""
         self.beat = 0
@@ -161,6 +173,10 @@ class Pilot:
         self.why = ""
         """Why the pilot gives back what waits, and ends once nothing runs; empty while it takes work."""
         self.is_terminated = False
+        self.environments = 0
+        """The highest number of an environment so far."""
+        self.environment_offset = 0
+        """What is added to the numbers of the present engine's environments, which count from 1 in each life."""
         left = -1.0 if self.ends_at is None else self.ends_at - self.began
         self.records.add(
             {
@@ -218,7 +234,7 @@ class Pilot:
             self._purge(now)
             self._start(now)
             self._add_beat(now)
-            if self.running or self.ready or self.waiting.count:
+            if self.running or self.ready or self.prepared or self.waiting.count:
                 self.busy_at = now
             elif self.why or now - self.busy_at > self.idle_s:
                 return self._end(self.why or "idle")
@@ -246,15 +262,16 @@ class Pilot:
                 self._carry_out(line)
             for new, old, offset in changes:
                 self.records.add({"r": "gen", "g": new, "was": old, "at": offset})
+                self.environment_offset = self.environments
                 self.mailbox.send()
             self.taken = taken
 
     def _carry_out(self, line: bytes) -> None:
         order: PilotOrder = json.loads(line)
         if order["o"] == "run":
-            self._give_back(self.waiting.add(order))
+            self._take(order)
         elif order["o"] == "env":
-            self.keeper.send(line)
+            self._add_environment(order)
         elif order["o"] == "ack":
             while self.beats and self.beats[0][0] <= order["k"]:
                 self.leased_from = self.beats.popleft()[1]
@@ -264,12 +281,29 @@ class Pilot:
             if wanted & self.running.keys():
                 self.keeper.send(line)
         elif order["o"] == "back":
-            if "m" in order:
-                self._give_back(self.waiting.remove({(job, attempt) for job, attempt in order["m"]}.__contains__))
-            else:
-                self._give_back(self.waiting.remove_newest(order["n"]))
+            self._return_newest(order)
         else:
             self.why = "ordered"
+
+    def _take(self, order: HandOverOrder) -> None:
+        for place in (order["p"], *order["m"]):
+            if place.get("e"):
+                place["e"] += self.environment_offset
+        self._give_back(self.waiting.add(order))
+
+    def _add_environment(self, order: EnvironmentOrder) -> None:
+        order["id"] += self.environment_offset
+        if order.get("on"):
+            order["on"] += self.environment_offset
+        self.environments = max(self.environments, order["id"])
+        self.keeper.send(json.dumps(order).encode())
+
+    def _return_newest(self, order: BackOrder) -> None:
+        if "m" in order:
+            wanted = {(job, attempt) for job, attempt in order["m"]}
+            self._give_back(self.waiting.remove(wanted.__contains__))
+        else:
+            self._give_back(self.waiting.remove_newest(order["n"]))
 
     def _give_back(self, attempts: Sequence[AttemptId]) -> None:
         if attempts:
@@ -279,12 +313,14 @@ class Pilot:
     def _remove_ready(self, wanted: set[AttemptId] | None = None) -> list[AttemptId]:
         """Remove attempts that the keeper does not have yet, all by default, and return them."""
         gone: list[AttemptId] = []
-        for _, members in self.ready:
-            for chosen in members.copy():
-                if wanted is None or chosen.attempt in wanted:
-                    members.remove(chosen)
+        for members in (*(members for _, members in self.ready), self.prepared):
+            for chosen in [each for each in members if wanted is None or each.attempt in wanted]:
+                members.remove(chosen)
+                gone.append(chosen.attempt)
+                if chosen.has_room:
                     self.waiting.release(chosen.cpus, chosen.memory)
-                    gone.append(chosen.attempt)
+                else:
+                    self.ahead -= 1
         return gone
 
     def _purge(self, now: float) -> None:
@@ -303,21 +339,46 @@ class Pilot:
 
     def _start(self, now: float) -> None:
         """Choose attempts, and start those whose ``got`` record is on the disk."""
-        is_leased = now - self.leased_from <= self.lease_s
-        if is_leased and not self.why:
-            left_s = math.inf if self.ends_at is None else self.ends_at - now
-            chosen = self.waiting.choose(now, most=_MOST_CHOSEN, left_s=left_s)
-            if chosen:
-                size = self.records.add({"r": "got", "m": [each.attempt for each in chosen]})
-                self.ready.append((size, chosen))
-                self.mailbox.send()
+        if now - self.leased_from <= self.lease_s and not self.why:
+            self._announce(now)
         while self.ready and self.ready[0][0] <= self.records.durable:
-            if seconds_since_boot() - self.leased_from > self.lease_s:
-                break
-            _, chosen = self.ready.popleft()
-            for each in chosen:
-                self.running[each.attempt] = each
-            self._order(chosen)
+            self.prepared += self.ready.popleft()[1]
+        begun: list[Chosen] = []
+        while self.prepared and seconds_since_boot() - self.leased_from <= self.lease_s:
+            if not self.prepared[0].has_room:
+                if not self.waiting.reserve(self.prepared[0]):
+                    break
+                self.ahead -= 1
+            chosen = self.prepared.popleft()
+            self.running[chosen.attempt] = chosen
+            begun.append(chosen)
+        self._order(begun)
+        self._count_starts(len(begun), now)
+
+    def _announce(self, now: float) -> None:
+        """Choose attempts, and add their ``got`` record.
+
+        While it is written, slots would idle: some are chosen before there is room, as many as start meanwhile.
+        """
+        left_s = math.inf if self.ends_at is None else self.ends_at - now
+        chosen = [] if self.ahead else self.waiting.choose(now, most=_MOST_CHOSEN, left_s=left_s)
+        most = min(_MOST_CHOSEN, int(_AHEAD_FACTOR * self.starts_per_s * self.mailbox.write_s)) - self.ahead
+        if most > 0:
+            chosen_ahead = self.waiting.choose_ahead(most=most, left_s=left_s)
+            self.ahead += len(chosen_ahead)
+            chosen += chosen_ahead
+        if chosen:
+            size = self.records.add({"r": "got", "m": [each.attempt for each in chosen]})
+            self.ready.append((size, chosen))
+            self.mailbox.send()
+
+    def _count_starts(self, count: int, now: float) -> None:
+        """Measure how many attempts start in a second."""
+        self.started += count
+        if now - self.counted_at >= _RATE_S:
+            rate = self.started / (now - self.counted_at)
+            self.starts_per_s = (self.starts_per_s + rate) / 2
+            self.started, self.counted_at = 0, now
 
     def _order(self, chosen: Iterable[Chosen]) -> None:
         """Send attempts to the keeper."""
@@ -349,7 +410,8 @@ class Pilot:
             return
         self.beat, self.beat_at, self.told_taken = self.beat + 1, now, self.taken
         self.beats.append((self.beat, now))
-        numbers = {"run": len(self.running), "wait": self.waiting.count + sum(len(each) for _, each in self.ready)}
+        prepared = len(self.prepared) + sum(len(each) for _, each in self.ready)
+        numbers = {"run": len(self.running), "wait": self.waiting.count + prepared}
         self.records.add({"r": "beat", "k": self.beat, "at": self.taken, **numbers})
         self.mailbox.send()
 

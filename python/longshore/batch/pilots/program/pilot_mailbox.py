@@ -50,6 +50,8 @@ class Mailbox:
         """New orders, changes of their files, and bytes taken of the newest file."""
         self.durable_at = seconds_since_boot()
         """When the newest record became durable, or none was missing."""
+        self.write_s = 0.0
+        """Seconds that it takes lately until records are durable."""
         self._has_records = threading.Event()
         self._is_over = False
         self._thread = threading.Thread(target=self._run, name="mailbox", daemon=True)
@@ -84,6 +86,7 @@ class Mailbox:
                 self._has_records.clear()
 
     def _write(self) -> bool:
+        began_s = seconds_since_boot()
         try:
             has_written = self.records.write()
         except OSError:
@@ -91,6 +94,8 @@ class Mailbox:
             time.sleep(_LOOK_S)
             return False
         self.durable_at = seconds_since_boot()
+        if has_written:
+            self.write_s = (self.write_s + self.durable_at - began_s) / 2
         return has_written
 
     def _read(self) -> bool:

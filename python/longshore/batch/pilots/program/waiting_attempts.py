@@ -45,9 +45,10 @@ def attempt_of(member: bytes) -> AttemptId:
 class Chosen:
     """An attempt that may begin: its number, its request, and the order for the keeper."""
 
-    __slots__ = ("attempt", "cpus", "memory", "tag", "text")
+    __slots__ = ("attempt", "cpus", "has_room", "memory", "tag", "text")
 
-    def __init__(self, group: Group, member: bytes) -> None:
+    def __init__(self, group: Group, member: bytes, *, has_room: bool) -> None:
+        self.has_room = has_room
         self.attempt = attempt_of(member)
         self.cpus = group.cpus
         self.memory = group.memory
@@ -93,7 +94,7 @@ class WaitingAttempts:
             while group.members and len(chosen) < most and self._fits(group):
                 self.free_cpus -= group.cpus
                 self.free_memory -= group.memory
-                chosen.append(Chosen(group, group.members.popleft()))
+                chosen.append(Chosen(group, group.members.popleft(), has_room=True))
             if not position and len(chosen) > before:
                 self._blocked_since = None
             if group.members and len(chosen) < most:
@@ -103,6 +104,29 @@ class WaitingAttempts:
         if chosen:
             self._take_off(len(chosen))
         return chosen
+
+    def choose_ahead(self, *, most: int, left_s: float) -> list[Chosen]:
+        """Take up to so many of the first attempts, for which room is reserved later."""
+        chosen: list[Chosen] = []
+        for group in self.groups:
+            if group.need_s is not None and group.need_s > left_s:
+                break
+            while group.members and len(chosen) < most:
+                chosen.append(Chosen(group, group.members.popleft(), has_room=False))
+            if len(chosen) >= most:
+                break
+        if chosen:
+            self._take_off(len(chosen))
+        return chosen
+
+    def reserve(self, chosen: Chosen) -> bool:
+        """Reserve the room of an attempt that was chosen without; return false if there is not enough."""
+        if chosen.cpus > self.free_cpus or chosen.memory > self.free_memory:
+            return False
+        self.free_cpus -= chosen.cpus
+        self.free_memory -= chosen.memory
+        chosen.has_room = True
+        return True
 
     def release(self, cpus: int, memory: int) -> None:
         """Give the room of an attempt back."""
