@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import msgspec
 import pytest
+from tests.batch.pilots.late_files import DELAY_S, LateFiles
 from tests.batch.pilots.local_allocations import LocalAllocations
+from tests.depth import rounds
 
+from longshore.batch.pilots import checked_lines
 from longshore.batch.pilots.executor import PilotExecutor
 from longshore.batch.pilots.settings import PilotSettings
 from longshore.contract.batch import Batch, BatchMember, Rejected
@@ -156,7 +161,7 @@ def test_a_superseded_engine_hands_out_nothing(pilot_run: PilotRun) -> None:
     assert marks(pilot_run.run, late) == 0
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", rounds(2, 7, 50))
 def test_pilots_that_are_killed_at_random_lose_only_what_had_begun(pilot_run: PilotRun, seed: int) -> None:
     random = Random(seed)
     driver = pilot_run.begin_life()
@@ -175,6 +180,44 @@ def test_pilots_that_are_killed_at_random_lose_only_what_had_begun(pilot_run: Pi
         (end,) = driver.ends[member.job, member.attempt]
         assert marks(pilot_run.run, member) == 1 or isinstance(end, Lost)
         assert marks(pilot_run.run, member) <= 1
+
+
+@pytest.mark.parametrize("seconds", [2.0, 8.0], ids=["shorter than the lease", "longer"])
+def test_a_mailbox_that_nobody_can_see_for_a_while_loses_nothing(pilot_run: PilotRun, seconds: float) -> None:
+    driver = pilot_run.begin_life()
+    members = [marking(driver, 0.2) for _ in range(60)]
+    driver.submit(*members)
+    driver.poll_until(lambda: len(driver.ends) >= 5, "the first ends")
+    mail = pilot_run.run.root / "pilots" / "mail"
+    mail.rename(mail.with_name("gone"))
+    back_at = time.monotonic() + seconds
+    while time.monotonic() < back_at:
+        driver.poll()
+        driver.executor.wait(0.1)  # type: ignore[attr-defined]
+    mail.with_name("gone").rename(mail)
+    driver.poll_until(lambda: len(driver.ends) == len(members), "the end of all jobs")
+    assert [marks(pilot_run.run, member) for member in members] == [1] * 60
+    assert {type(end) for ends in driver.ends.values() for end in ends} == {Ended}
+
+
+def test_files_that_are_seen_late_lose_nothing(pilot_run: PilotRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    pilot_run.allocations.is_late = True
+    late = LateFiles(DELAY_S)
+    door = SimpleNamespace(pread=late.pread, close=os.close, pwrite=os.pwrite, fsync=os.fsync)
+    monkeypatch.setattr(checked_lines, "files", door)
+    monkeypatch.setattr(checked_lines, "open_to_read", lambda path: late.open(str(path), os.O_RDONLY))
+    first = pilot_run.begin_life()
+    members = [marking(first) for _ in range(300)]
+    tags = first.submit(*members)
+    first.poll_until(lambda: len(first.ends) >= 50, "the first ends")
+    # The next engine gives its orders in a file that is not seen at once.
+    second = pilot_run.begin_life()
+    taken = frozenset().union(*second.find(*tags).values())
+    second.poll_until(lambda: taken <= second.ends.keys() | {*second.never_started}, "the end of all that was taken")
+    for member in members:
+        attempt = (member.job, member.attempt)
+        assert marks(pilot_run.run, member) == (1 if attempt in second.ends else 0)
+    assert len(second.ends) >= 50
 
 
 def test_work_of_a_silent_pilot_is_moved_once_its_lease_is_over(pilot_run: PilotRun) -> None:

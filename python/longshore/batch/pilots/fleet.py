@@ -118,7 +118,9 @@ class Fleet:
         return [
             pilot_id
             for pilot_id, pilot in self.pilots.items()
-            if not pilot.state.has_answered or (pilot.gone_since is not None and not pilot.state.is_over)
+            if not pilot.has_read_older
+            or not pilot.state.has_answered
+            or (pilot.gone_since is not None and not pilot.state.is_over)
         ]
 
     @property

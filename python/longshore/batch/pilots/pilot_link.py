@@ -84,6 +84,8 @@ class PilotLink:
         self.state = PilotState(generation)
         self._held: list[PilotNews] = []
         """Records that wait until the older orders which they are about can be read."""
+        self.has_read_older = not self._older
+        """Whether the orders of earlier lives could be read at all; until then, the pilot may have taken some."""
         self._environments: set[int] = set()
         """Environments that it has."""
         self._acknowledged = (-1, -math.inf)
@@ -113,6 +115,7 @@ class PilotLink:
         state = self.state
         try:
             self._read_older()
+            self.has_read_older = True
             try:
                 text = self._records.read()
             except FileNotFoundError:
