@@ -15,6 +15,7 @@ from tests.workflows import Tasks
 pytestmark = pytest.mark.live
 
 PACKED = "packing: pilot\npilot: {cpus: 2, memory: 200, count: 2, walltime: 600, idle: 10}\n"
+MONTAGE = str(Path(__file__).resolve().parents[2] / "doc" / "examples" / "montage" / "montage-2mass-005d")
 
 
 @pytest.fixture(params=DIALECT_SITES.values())
@@ -51,7 +52,7 @@ def outputs_of(run: Path) -> dict[str, int]:
     return {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("name", ["1000genome-chameleon-2ch-100k-001", "blast-chameleon-small-001"])
+@pytest.mark.parametrize("name", ["1000genome-chameleon-2ch-100k-001", MONTAGE], ids=["1000genome", "montage"])
 def test_a_real_workflow_gives_what_it_gives_here(site: DialectSite, cli: Cli, name: str) -> None:
     packed = site.replay(name, PACKED)
     state = site.report(packed)
