@@ -218,13 +218,14 @@ def test_an_order_is_taken_once_it_is_whole(make: Make) -> None:
     box.wait(lambda: box.jobs("end") == [1])
 
 
-def test_a_scheduler_announces_the_end(make: Make) -> None:
+@pytest.mark.parametrize("warning", [signal.SIGTERM, signal.SIGUSR2, signal.SIGXCPU], ids=["TERM", "USR2", "XCPU"])
+def test_a_scheduler_announces_the_end(make: Make, warning: signal.Signals) -> None:
     box = make()
     assert box.process is not None
     box.hand(range(6), "trap 'exit 5' TERM; sleep 300 & wait")
     box.wait(lambda: len(box.jobs("start")) == 4)
     time.sleep(0.3)
-    box.process.send_signal(signal.SIGTERM)
+    box.process.send_signal(warning)
     assert box.closed() == "terminated"
     assert sorted(box.jobs("never")) == [4, 5]
     assert {record["s"] >> 8 for record in box.records("end")} == {5}

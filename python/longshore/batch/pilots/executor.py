@@ -124,7 +124,7 @@ class PilotExecutor(Executor, NewsWait):
         settings, request = self._settings, batch.request
         encoder = self._open_encoder
         if self._news is not None and self._news.refused and not self._fleet.has_live():
-            return Rejected(f"no allocation for pilots: {self._news.refused}")
+            return Rejected(f"no allocation for pilots: {self._news.refused}", hopeless=True)
         try:
             members = encoder.encode(batch)
         except TooLongError as error:

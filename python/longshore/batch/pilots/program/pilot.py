@@ -432,7 +432,8 @@ def main() -> None:
         pilot = Pilot(sys.argv[1:])
     except OSError as error:
         sys.exit("longshore: the pilot cannot start: %s" % error)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    # Grid Engine announces the end by the last two, as its options and limits have it.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2, signal.SIGXCPU):
         signal.signal(number, pilot.terminate)
     sys.exit(pilot.run())
 
