@@ -22,6 +22,7 @@ SHIPPED = (
     "etc/defaults.yaml",
     "etc/schema/config.json",
     "bin/longshore-job",
+    "bin/longshore-stage",
     "bin/replay.py",
 )
 
@@ -103,6 +104,7 @@ def test_a_wheel_holds_what_is_needed_and_no_more(wheel: Path) -> None:
     assert {name.split("/")[0].rpartition(".")[2] for name in modes} == {"longshore", "dist-info"}
     assert {name for name in modes if "/_shipped/bin/" in name} == {
         "longshore/_shipped/bin/longshore-job",
+        "longshore/_shipped/bin/longshore-stage",
         "longshore/_shipped/bin/replay.py",
     }
 

@@ -177,7 +177,7 @@ class Pilot:
         """The highest number of an environment so far."""
         self.environment_offset = 0
         """What is added to the numbers of the present engine's environments, which count from 1 in each life."""
-        left = -1.0 if self.ends_at is None else self.ends_at - self.began
+        left = -1.0 if until == "-" else float(until)
         self.records.add(
             {
                 "r": "pilot",
