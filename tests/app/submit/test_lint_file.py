@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from tests.app.progress_notes import ProgressNotes
 
@@ -122,6 +122,7 @@ def is_static(error: LongshoreError) -> bool:
 
 
 @given(st.integers(0, 2**32))
+@example(7380000)
 @pytest.mark.usefixtures("folder")
 def test_lint_refuses_what_transform_refuses_and_nothing_else(seed: int) -> None:
     path = Path("run.yaml")

@@ -18,7 +18,7 @@ from longshore.config.lint.lint import hide_secret_lines, lint, lint_unused_keys
 from longshore.config.lint.schema_check import Finding, Severity
 from longshore.config.lint.section_checks import BpsDefaultService, find_choices, find_keys_of_other_services
 from longshore.config.lint.variable_checks import LintContext
-from longshore.config.values.merge import map_items, plain_map
+from longshore.config.values.merge import Node, map_items, plain_map
 from longshore.config.values.scope import Scope
 from longshore.errors import ConfigError
 from longshore.origin import Origin
@@ -141,17 +141,26 @@ def _undefined_sites(configuration: Configuration, labels: frozenset[str] | None
     parts = [config.node_at(name) for name in ("finalJob", "customJob")]
     for section in ("pipetask", "cluster"):
         labeled = map_items(config.node_at(section)).items()
-        parts += [part for label, part in labeled if labels is None or label in labels or section == "cluster"]
+        # A cluster without tasks makes no jobs, unless it has the name of a label.
+        parts += [part for label, part in labeled if labels is None or label in labels or _has_tasks(part)]
     for part in parts:
         for name, origin in find_choices(part, "computeSite") if part is not None else ():
             if not any(mark in name for mark in "{$<") and not is_described(name, config, sites):
                 yield _undefined_site(configuration, name, origin)
 
 
+def _has_tasks(cluster: Node) -> bool:
+    return "pipetasks" in map_items(cluster)
+
+
 def _undescribed_site(configuration: Configuration) -> Iterator[Finding]:
     """Yield a warning if nothing describes the site of a run that was written for BPS."""
-    name, origin = configuration.site, configuration.origin("computeSite")
-    written = configuration.base.search("computeSite", Scope(env=configuration.env))
+    name = configuration.site
+    try:
+        origin = configuration.origin("computeSite")
+        written = configuration.base.search("computeSite", Scope(env=configuration.env))
+    except ConfigError:
+        return  # reported where the site is chosen
     if isinstance(written.value, dict) and written.origin is not None:
         yield Finding(
             message="'computeSite' is a map, which names no site",
