@@ -19,11 +19,11 @@ from statistics import median
 PROGRAM = Path(__file__).resolve().parents[2] / "bin" / "longshore-stage"
 COMMAND = "cat a b c > x; echo y > y; echo z > z"
 BY_HAND = f"""set -e
-mkdir "$TMPDIR/work"
-cp "$1/in/a" "$1/in/b" "$1/in/c" "$TMPDIR/work/"
-(cd "$TMPDIR/work" && exec /bin/sh -c '{COMMAND}')
+mkdir "$TMPDIR/scratch"
+cp "$1/in/a" "$1/in/b" "$1/in/c" "$TMPDIR/scratch/"
+(cd "$TMPDIR/scratch" && exec /bin/sh -c '{COMMAND}')
 mkdir "$2/.new"
-cp "$TMPDIR/work/x" "$TMPDIR/work/y" "$TMPDIR/work/z" "$2/.new/"
+cp "$TMPDIR/scratch/x" "$TMPDIR/scratch/y" "$TMPDIR/scratch/z" "$2/.new/"
 mv "$2/.new/x" "$2/.new/y" "$2/.new/z" "$2/"
 rmdir "$2/.new"
 """

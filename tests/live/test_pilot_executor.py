@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,28 +9,24 @@ from typing import Any
 
 import pytest
 from tests.live.pools import SlurmPool
+from tests.live.run_folder import make_run_folder
 from tests.live.sge_pools import PROGRAMS, SgePool
 
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.dialect import Dialect
 from longshore.batch.pilots.make_allocations import make_combined_executor
 from longshore.batch.pilots.settings import PilotSettings
-from longshore.batch.records import BATCH_TEMPLATE, BatchRecords
+from longshore.batch.records import BatchRecords
 from longshore.contract.batch import Accepted, Batch, BatchMember
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.service import WmsService
-from longshore.engine.job_wrapper import WRAPPER
 from longshore.model.run.event import Ended, Lost
-from longshore.model.run.submission import RunIdentity
 from longshore.model.workflow.request import MIB, Request
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.service import SgeService
 from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.service import SlurmService
 from longshore.testing.conformance.executor_driver import ExecutorDriver
-from longshore.world.plugins import template_texts
-from longshore.world.runs.run_directory import write_card
-from longshore.world.shipped_files import shipped_path
 
 pytestmark = pytest.mark.live
 
@@ -44,15 +39,7 @@ class _Run:
     """A run on a cluster, with pilots."""
 
     def __init__(self, folder: Path, service: type[WmsService], dialect: type[Dialect], own: Mapping[str, Any]) -> None:
-        self.paths, self.dialect, self.own = RunPaths(folder / "a run"), dialect, own
-        self.paths.wms.mkdir(parents=True)
-        (self.paths.root / BATCH_TEMPLATE).write_text(template_texts(service)["batch.sh"], "utf-8")
-        shutil.copy(shipped_path("bin", "longshore-job"), self.paths.root / WRAPPER)
-        card = RunIdentity(
-            format=1, id="k1", name="n", service=dialect.name, longshore="1", created_at=0, expected=0, labels={},
-            key=folder.name[-6:],
-        )  # fmt: skip
-        write_card(self.paths, card)
+        self.paths, self.dialect, self.own = make_run_folder(folder, service, dialect.name), dialect, own
 
     def driver(self, life: int = 1) -> ExecutorDriver:
         """Return an open executor."""

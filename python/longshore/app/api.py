@@ -75,7 +75,7 @@ _CANCEL_WAIT_S = 60.0
 
 
 def submission_checks(*, strict: bool = False, with_probe: bool = True) -> SubmissionChecks:
-    """Return what is checked before a submission; `SubmissionChecks` documents the parameters."""
+    """Return the checks before a submission; `SubmissionChecks` documents the parameters."""
     from longshore.app.submit.submission_checks import SubmissionChecks
 
     return SubmissionChecks(strict=strict, with_probe=with_probe)

@@ -24,7 +24,7 @@ _LEAST_WALLTIME_S: Final = 60.0
 
 
 def read_pilot(node: Node | None) -> dict[str, float]:
-    """Read a map ``pilot``, by the fields of the kit's settings of pilots; only what is written, and the memory.
+    """Read the written keys of a map ``pilot`` as fields of `PilotSettings`, and the memory that follows from them.
 
     Raises `ConfigError` if a key is unknown or a value invalid.
     """

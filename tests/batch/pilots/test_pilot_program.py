@@ -213,9 +213,11 @@ def test_an_order_is_taken_once_it_is_whole(make: Make) -> None:
     line = box.encode({"o": "back", "n": 1})
     box.write(line[:10])
     time.sleep(0.3)
+    assert not box.records("never")
     box.write(line[10:])
     box.hand([1], "true")
     box.wait(lambda: box.jobs("end") == [1])
+    assert not box.jobs("never"), "the order came before the job"
 
 
 @pytest.mark.parametrize("warning", [signal.SIGTERM, signal.SIGUSR2, signal.SIGXCPU], ids=["TERM", "USR2", "XCPU"])

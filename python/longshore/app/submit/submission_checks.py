@@ -6,7 +6,7 @@ import msgspec
 
 
 class SubmissionChecks(msgspec.Struct, frozen=True, kw_only=True):
-    """What is checked before a configuration is submitted.
+    """Checks of a configuration before its submission.
 
     With `strict`, any warning refuses the run. With `with_probe`, the workload manager is asked first, and a run that
     it does not take is refused.

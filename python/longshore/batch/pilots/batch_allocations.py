@@ -153,7 +153,7 @@ class BatchAllocations(AllocationSource):
         return ""
 
     def _take_number(self) -> int:
-        """Make the mailboxes of a new number; whoever makes the file in the first one has the number."""
+        """Make the mailboxes of a new number, which belongs to the process that makes the file in the first one."""
         while True:
             number, self._next = self._next, self._next + 1
             mailboxes = self.mailboxes(number)
@@ -165,7 +165,7 @@ class BatchAllocations(AllocationSource):
                 return number
 
     def _submit(self) -> None:
-        """Submit what is wanted, within the site's limits."""
+        """Submit the requested allocations, within the site's limits."""
         if self._unanswered or not self._wanted or self._clock.elapsed() < self._pause_until:
             return
         if free_submissions(self._executor) == 0:

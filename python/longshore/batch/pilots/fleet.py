@@ -105,7 +105,7 @@ class Fleet:
             state.finish(f"its pilot is gone: {pilot.gone_why}", is_damaged=pilot.has_damage)
 
     def drop_settled(self) -> None:
-        """Forget allocations that are gone and of which all was collected."""
+        """Forget gone allocations whose events were all collected."""
         for pilot_id, pilot in list(self.pilots.items()):
             state = pilot.state
             if state.is_over and pilot.gone_since is not None and not (state.events or state.returned or state.failed):
@@ -114,7 +114,7 @@ class Fleet:
                     self._settled.add(pilot_id[0])
 
     def unanswered(self) -> list[PilotId]:
-        """List the pilots of which it is not known what they took of the orders of earlier lives."""
+        """List the pilots that may have taken orders of earlier lives, and did not tell which."""
         return [
             pilot_id
             for pilot_id, pilot in self.pilots.items()

@@ -1,4 +1,4 @@
-"""Policy of pilots: who gets how much work ahead, what is taken back, and how many allocations there are; pure."""
+"""Dispatch policy of pilots: their work ahead, its return, and the number of allocations (pure functions)."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ class PilotState:
         handed.state = state
 
     def finish(self, why: str, *, is_damaged: bool = False) -> None:
-        """Settle all attempts of a pilot of which nothing runs; `is_damaged` if records of it cannot be read."""
+        """Settle all attempts of a dead pilot; `is_damaged` if some of its records cannot be read."""
         self.is_over = self.is_ending = True
         for attempt, handed in self.attempts.items():
             if exited := self._exited.get(attempt):
@@ -250,7 +250,7 @@ class PilotState:
         self.waiting_count = 0
 
     def take_waiting(self) -> None:
-        """Take back what waits in a pilot that can start nothing any more, though nobody knows whether it lives."""
+        """Take back the waiting attempts of a silent pilot whose lease is over."""
         self.is_ending = True
         # What it did not take of older orders, it never takes: the order to end comes first.
         self.reached = self.generation

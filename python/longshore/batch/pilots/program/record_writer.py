@@ -1,4 +1,4 @@
-"""Writer of a pilot's records: a file with a running checksum, of which is known what is on the disk.
+"""Writer of a pilot's records: a file with a running checksum, and the length that is on the disk.
 
 Part of the pilot program, beside which it is copied, so that it needs nothing but the standard library.
 """
