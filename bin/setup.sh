@@ -2,9 +2,10 @@
 # Sourced by bin/test and bin/example, which `set -euo pipefail` first: finds a Python, makes a virtual environment and
 # installs this checkout into it (editable).
 #
-#     setup ""               the package             (pip install -e .)
-#     setup "[test]"         the same and what tests need
-#     setup "[lsst]" -lsst   the same and LSST's packages, in an environment of its own: `.venv-lsst`
+#     setup ""                 the package             (pip install -e .)
+#     setup "[test]"           the same and what tests need
+#     setup "[lsst]" -lsst     the same and LSST's packages, in an environment of its own: `.venv-lsst`
+#     setup "[test-bps]" -bps  the same and the real BPS, in another: `.venv-bps`
 #
 # Afterwards ROOT is the checkout and VENV the environment, whose programs come first on PATH. The environment is `.venv`
 # in the checkout, or lies in the user's cache where somebody else owns the checkout or its `.venv`. It is installed into

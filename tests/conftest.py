@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.bps_environment import BpsEnvironment, find_environment, is_required
 from tests.command import Cli, CommandResult, CommandServer
 from tests.depth import examples
 
@@ -91,8 +92,22 @@ def cli(tmp_path: Path, command_server: CommandServer) -> Cli:
     return run
 
 
+@pytest.fixture(scope="session")
+def bps() -> BpsEnvironment:
+    """The environment with the real BPS; a test that uses it is marked `bps`."""
+    found = find_environment()
+    assert found is not None, "LONGSHORE_TEST_BPS names no environment with the real BPS"
+    return found
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes longest, mypy: nothing is to be waited for at the end."""
+    """Skip tests beside the real BPS where it is missing; begin with what takes longest, mypy."""
+    if not is_required() and find_environment() is None:
+        skip = pytest.mark.skip(reason="there is no environment with the real BPS: `bin/test --all` makes it")
+        for item in items:
+            if item.get_closest_marker("bps"):
+                item.add_marker(skip)
+    # Nothing is to be waited for at the end.
     items.sort(key=lambda item: item.path.name != "test_checks.py")
 
 
