@@ -1013,7 +1013,9 @@ def services() -> list[str]:
     return service_names()
 
 
-def ping(service: str | None = None, *, path: Path | None = None) -> PingReport:
+def ping(
+    service: str | None = None, *, path: Path | None = None, site: str = "", site_path: Sequence[str] = ()
+) -> PingReport:
     """Ask a workload manager whether it can be used.
 
     Parameters
@@ -1022,6 +1024,10 @@ def ping(service: str | None = None, *, path: Path | None = None) -> PingReport:
         The service; by default that of the environment, else the default service.
     path
         A configuration with settings of the service.
+    site
+        The site whose settings of the service are used.
+    site_path
+        Directories with profiles of sites, searched before others.
 
     Raises
     ------
@@ -1030,4 +1036,4 @@ def ping(service: str | None = None, *, path: Path | None = None) -> PingReport:
     """
     from longshore.app.configure import ping as implementation
 
-    return implementation.ping(service, path=path, now=time.time())
+    return implementation.ping(service, path=path, site=site, site_path=site_path, now=time.time())

@@ -22,6 +22,9 @@ GLOBAL = click.option(
     "--global/--no-global", "is_global", default=False, help="Search all queues of the workload manager."
 )
 SERVICE = click.option("--wms-service-class", metavar="NAME", help="Service of the workload manager.")
+SITE_PATH = click.option(
+    "--site-path", multiple=True, metavar="DIR", help="Search site profiles here first. Can be repeated."
+)
 _RUN_ID = click.option(
     "--id", "reference", metavar="RUN", help="The run: its id, the beginning of its id, its directory, or @last."
 )

@@ -208,7 +208,7 @@ def make_draft(layers: Layers, caller: FunctionCaller | None = None) -> Draft:
     with _collect_errors(site_errors):
         name, written = choose_site(base, env, sites), base.search("computeSite", Scope(env=env))
         draft = draft.at_site(name, written.origin)
-        if isinstance(written.value, dict):
+        if isinstance(written.value, dict | list):
             draft = draft.with_top_layer(make_layer({"computeSite": name or None}, "computed", LayerRank.COMMAND_LINE))
     if not site_errors:
         with _collect_errors(site_errors):

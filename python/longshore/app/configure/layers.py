@@ -88,14 +88,28 @@ def read_layers(path: Path, overrides: Overrides | None = None, *, now: float) -
 
     Raises `ConfigError` if a file cannot be read, `UsageError` if a ``--set`` is malformed.
     """
-    overrides = Overrides() if overrides is None else overrides
-    env = {**os.environ, "PWD": str(current_directory())}
     _refuse_undecodable_path(path.absolute())
+    env = {**os.environ, "PWD": str(current_directory())}
+    return _combine_layers(path, load_layers(path, env=env), overrides or Overrides(), env=env, now=now)
+
+
+def read_layers_without_file(overrides: Overrides, *, now: float) -> Layers:
+    """Read the layers of a configuration without a user's file, to ask a site: parameters are those of `read_layers`.
+
+    Its path is a file that is not read, in the current directory.
+    """
+    folder = current_directory()
+    env = {**os.environ, "PWD": str(folder)}
+    return _combine_layers(folder / "none.yaml", LoadedLayers((), ()), overrides, env=env, now=now)
+
+
+def _combine_layers(
+    path: Path, loaded: LoadedLayers, overrides: Overrides, *, env: Mapping[str, str], now: float
+) -> Layers:
     options_layer = make_layer({"bps_cmdline": dict(overrides.options)}, "command line", LayerRank.COMMAND_LINE)
     overriding = (options_layer, parse_set_options(overrides.sets))
     values = {"bps_defined": {"timestamp": timestamp(now)}, "operator": user_name(), "payloadName": path.stem}
     computed = make_layer(values, "computed", LayerRank.DEFAULTS)
-    loaded = load_layers(path, env=env)
     base, files, warnings = read_base_layers(env)
     return Layers(
         path=path,

@@ -16,7 +16,12 @@ from longshore.app.configure.service_lookup import find_service_plugin, short_na
 from longshore.app.configure.site import is_described, raise_first_error, unknown_site
 from longshore.config.lint.lint import hide_secret_lines, lint, lint_unused_keys
 from longshore.config.lint.schema_check import Finding, Severity
-from longshore.config.lint.section_checks import BpsDefaultService, find_choices, find_keys_of_other_services
+from longshore.config.lint.section_checks import (
+    BpsDefaultService,
+    find_choices,
+    find_keys_of_other_services,
+    find_sections_of_other_services,
+)
 from longshore.config.lint.variable_checks import LintContext
 from longshore.config.values.merge import Node, map_items, plain_map
 from longshore.config.values.scope import Scope
@@ -124,15 +129,23 @@ def sort_findings(findings: Iterable[Finding], configuration: Configuration) -> 
 
 
 def _keys_of_other_services(configuration: Configuration) -> Iterator[Finding]:
-    """Yield an error for each key that only another service reads."""
+    """Yield a finding for each key and section that only another service reads."""
     own = find_service_plugin(configuration.service)
     if own is None:
         return  # its own check reports the unknown service
-    others = [plugin for plugin in service_plugins() if plugin.import_path != own.import_path]
-    keys = {key: plugin.name for plugin in others for key in schema_fragment(plugin).exclusive}
-    if keys:
-        service = short_name(configuration.service)
-        yield from find_keys_of_other_services(configuration.config.root, configuration.site, keys, service)
+    fragments = {plugin: schema_fragment(plugin) for plugin in service_plugins()}
+    root, site = configuration.config.root, configuration.site
+    keys = {
+        key: plugin.name
+        for plugin, fragment in fragments.items()
+        if plugin.import_path != own.import_path
+        for key in fragment.exclusive
+    }
+    yield from find_keys_of_other_services(root, site, keys, short_name(configuration.service))
+    sections = {
+        key: plugin.name for plugin, fragment in fragments.items() for key in fragment.section_keys if key not in keys
+    }
+    yield from find_sections_of_other_services(root, site, sections, own.name)
 
 
 def _undefined_sites(configuration: Configuration, labels: frozenset[str] | None) -> Iterator[Finding]:
@@ -144,6 +157,14 @@ def _undefined_sites(configuration: Configuration, labels: frozenset[str] | None
         # A cluster without tasks makes no jobs, unless it has the name of a label.
         parts += [part for label, part in labeled if labels is None or label in labels or _has_tasks(part)]
     for part in parts:
+        own = map_items(part).get("computeSite")
+        if own is not None and isinstance(own.value, list):
+            yield Finding(
+                message="a part of a run names one site: only the run itself has a list of candidates",
+                origin=own.origin,
+                hint="Write the name of one site, or move the list to the root.",
+            )
+            continue
         for name, origin in find_choices(part, "computeSite") if part is not None else ():
             if not any(mark in name for mark in "{$<") and not is_described(name, config, sites):
                 yield _undefined_site(configuration, name, origin)

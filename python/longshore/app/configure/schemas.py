@@ -46,6 +46,13 @@ class SchemaFragment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 found |= {key} if "type" in entry else {*entry.get("properties", ())}
         return frozenset(found)
 
+    @property
+    def section_keys(self) -> frozenset[str]:
+        """Keys of maps and lists that this service alone reads: its own map, and lists of raw options."""
+        lists = {key for key, entry in self.job.items() if "anyOf" in entry or "oneOf" in entry}
+        maps = {key for key, entry in self.run.items() if "object" in entry.get("type", ())}
+        return frozenset(self.site) | (lists | maps) - frozenset(self.exclusive)
+
 
 def configuration_schema() -> Schema:
     """Return the schema of configurations."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -84,9 +85,13 @@ def site_folders(base: Config, env: Mapping[str, str]) -> list[Path]:
 def choose_site(base: Config, env: Mapping[str, str], sites: SitePath) -> str:
     """Return the site of the whole run; empty if none is named and none matches this host.
 
-    A map under ``computeSite``, which BPS accepts, names none. Raises `ConfigError` if several sites match this host.
+    A list under ``computeSite`` names candidates, of which the first is taken. A map, which BPS accepts, names none.
+    Raises `ConfigError` if several sites match this host, or a candidate is unknown.
     """
-    named = base.search("computeSite", Scope(env=env)).value
+    written = base.search("computeSite", Scope(env=env))
+    named = written.value
+    if isinstance(named, list):
+        return candidate_sites([str(name) for name in named], base, sites, written.origin)[0]
     if named and not isinstance(named, dict):
         return str(named)
     wanted = base.search("wmsServiceClass", Scope(env=env))
@@ -97,6 +102,30 @@ def choose_site(base: Config, env: Mapping[str, str], sites: SitePath) -> str:
     if found := only_site(host_name(), [(name, _site_source(name, base, sites)) for name in fit]):
         return found
     return default_site_by_name(service)
+
+
+def candidate_sites(
+    names: Sequence[str], base: Config, sites: SitePath, origin: Origin | None = None
+) -> tuple[str, ...]:
+    """Return the sites that a list under ``computeSite`` names, in its order; ``gpu-*`` stands for all that match.
+
+    Raises `ConfigError` for an unknown site, and where nothing matches.
+    """
+    known = sorted({*sites.all, *map_items(base.node_at("site"))})
+    found: dict[str, None] = {}
+    for name in names:
+        matches = fnmatch.filter(known, name)
+        if not matches and not set("*?[") & set(name):
+            raise unknown_site(name, base, sites, origin)
+        found |= dict.fromkeys(matches)
+    if not found:
+        written = ", ".join(f"'{name}'" for name in names)
+        raise ConfigError(
+            f"no site matches {written}" if names else "'computeSite' is an empty list, which names no site",
+            origin=origin,
+            hint="'longshore site list' shows the sites there are.",
+        )
+    return tuple(found)
 
 
 def site_layers(base: Config, name: str, sites: SitePath) -> tuple[ResolvedSiteProfile | None, tuple[Layer, ...]]:

@@ -8,20 +8,31 @@ from pathlib import Path
 import click
 
 from longshore.app import api
-from longshore.cli.options import JSON, SERVICE, print_json
+from longshore.cli.options import JSON, SERVICE, SITE_PATH, print_json
 
 
-@click.command(epilog="Example: longshore ping --wms-service-class local")
+@click.command(epilog="Examples: longshore ping --wms-service-class local; longshore ping --compute-site NAME")
 @SERVICE
 @click.option(
     "--config", type=click.Path(path_type=Path, readable=False), help="Use the settings of the service in this file."
 )
+@click.option("--compute-site", metavar="NAME", default="", help="Use the settings of this site.")
+@SITE_PATH
 @click.option("--pass-thru", metavar="TEXT", expose_value=False, help="As in BPS; without effect.")
 @JSON
 @click.pass_context
-def command(ctx: click.Context, /, *, wms_service_class: str | None, config: Path | None, as_json: bool) -> None:
+def command(
+    ctx: click.Context,
+    /,
+    *,
+    wms_service_class: str | None,
+    config: Path | None,
+    compute_site: str,
+    site_path: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Check whether a workload manager is available, and print its resources."""
-    report = api.ping(wms_service_class, path=config)
+    report = api.ping(wms_service_class, path=config, site=compute_site, site_path=site_path)
     if as_json:
         from longshore.app.documents.site import ping_document
 

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
 from longshore.app import api
-from longshore.cli.options import JSON, print_json
+from longshore.cli.options import JSON, SITE_PATH, print_json
 
 if TYPE_CHECKING:
     from longshore.app.configure.site_list import KnownSite, SiteDescription
-
-SITE_PATH: Final = click.option(
-    "--site-path", multiple=True, metavar="DIR", help="Search site profiles here first. Can be repeated."
-)
 
 
 @click.group(epilog="Example: longshore site list")

@@ -26,6 +26,9 @@ CHOICE_KEYS: Final = {"site": "computeSite", "cloud": "computeCloud"}
 
 _UNNAMED_LAYERS: Final = PACKAGED_LAYERS | {LayerRank.SITE.label}
 
+_WRITTEN_LAYERS: Final = frozenset({LayerRank.FILE.label, LayerRank.COMMAND_LINE.label})
+"""Layers that are written for one run."""
+
 _DEPRECATED: Final = {
     "executionButler": "'executionButler' is a relic of BPS; its successor is the section 'finalJob'",
 }
@@ -138,6 +141,8 @@ def find_choices(node: Node, chooser: str) -> Iterator[tuple[str, Origin]]:
     for key, below in map_items(node).items():
         if key == chooser and isinstance(below.value, str):
             yield below.value, below.origin
+        elif key == chooser and isinstance(below.value, list):
+            yield from ((each.value, each.origin) for each in below.value if isinstance(each.value, str))
         else:
             yield from find_choices(below, chooser)
 
@@ -175,6 +180,34 @@ def find_keys_of_other_services(root: Node, site: str, keys: Mapping[str, str], 
                     path=(*place, key),
                     at_key=True,
                 )
+
+
+def find_sections_of_other_services(
+    root: Node, site: str, sections: Mapping[str, str], service: str
+) -> Iterator[Finding]:
+    """Report sections that another service alone reads; `sections` has the name of that service per key.
+
+    A file with sections for several services is meant for several sites: there, each is a note, else a warning.
+    """
+    found = [
+        ((*place, key), part[key], sections[key])
+        for part, place in _job_value_maps(root)
+        if place[:1] != ("site",) or place[1] == site
+        for key in part.keys() & sections.keys()
+        if part[key].origin.layer in _WRITTEN_LAYERS and plain_value(part[key])
+    ]
+    is_portable = len({owner for _, _, owner in found}) > 1
+    for path, node, owner in found:
+        if owner != service:
+            yield Finding(
+                message=f"'{key_name(path)}' has no effect: it is for the service '{owner}', and this run's is "
+                f"'{service}'",
+                origin=node.origin,
+                hint=f"Choose a site of '{owner}' with 'computeSite', or leave it out.",
+                severity=Severity.NOTE if is_portable else Severity.WARNING,
+                path=path,
+                at_key=True,
+            )
 
 
 def find_deprecated_names(root: Node) -> Iterator[Finding]:

@@ -241,9 +241,10 @@ def find_unused_keys(
         return
     used_names: set[str] | None = None
     for path, node, known in find_unknown_keys(root, schema, schema):
-        # Services read whole sections of sites, and a map or a list may belong to a plug-in.
+        # A map or a list may belong to a plug-in. Sites and the like may have plain values of any name.
         is_section = isinstance(node.value, dict | list)
-        if (is_section and (context.plugins_read or len(path) > 1)) or (len(path) > 1 and path[0] in _FREE_SECTIONS):
+        is_free = len(path) > 1 and path[0] in _FREE_SECTIONS and not (is_section and path[0] == "site")
+        if (is_section and context.plugins_read) or is_free:
             continue
         if used_names is None:
             used_names = {*variable_names(root), *context.payload_uses}
@@ -258,12 +259,13 @@ def find_unused_keys(
                 path=path,
                 at_key=True,
             )
-        elif path[0] != "current" and not _is_shared(root, path[0]):
+        elif path[0] != "current" and not _is_shared(root, path):
+            noun = "key" if isinstance(node.value, dict) else "item"
             yield Finding(
-                message=f"no key of '{key_name(path)}' has an effect",
+                message=f"no {noun} of '{key_name(path)}' has an effect",
                 origin=node.origin,
-                hint=_pipeline_hint(path[0], root)
-                or did_you_mean(path[0], known)
+                hint=(_pipeline_hint(path[0], root) if len(path) == 1 else "")
+                or did_you_mean(path[-1], known)
                 or "It is not a section of Longshore, and no text uses it.",
                 severity=Severity.WARNING,
                 path=path,
@@ -277,10 +279,13 @@ def _pipeline_hint(section: str, root: Node) -> str:
     return f"Indent it below 'pipeline' if '{section}' is a part of the pipeline." if belongs else ""
 
 
-def _is_shared(root: Node, section: str) -> bool:
+def _is_shared(root: Node, path: tuple[str, ...]) -> bool:
     """Whether other sections hold a value that was written in this one, through an anchor of YAML."""
-    own = {node.origin for node in _values(map_items(root)[section])}
-    return any(node.origin in own for key, part in map_items(root).items() if key != section for node in _values(part))
+    section = root
+    for key in path:
+        section = map_items(section)[key]
+    own = {node.origin for node in _values(section)}
+    return any(node.origin in own for key, part in map_items(root).items() if key != path[0] for node in _values(part))
 
 
 def _values(node: Node) -> Iterator[Node]:
