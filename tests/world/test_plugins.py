@@ -15,6 +15,9 @@ from longshore.services.slurm.service import SlurmService
 from longshore.world.plugins import (
     CLUSTERING,
     SERVICES,
+    SITE_GRAPHS,
+    SITE_MATCH,
+    SITE_SELECTION,
     Plugin,
     all_plugins,
     built_in_plugins,
@@ -45,11 +48,14 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return package
 
 
-@pytest.mark.parametrize("group", [SERVICES, CLUSTERING])
+GROUPS = [SERVICES, CLUSTERING, SITE_GRAPHS, SITE_MATCH, SITE_SELECTION]
+
+
+@pytest.mark.parametrize("group", GROUPS)
 def test_the_built_in_entries_are_those_of_the_project_file(group: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
     assert {name: f"{each.module}:{each.attribute}" for name, each in built_in_plugins(group).items()} == project[group]
-    assert {each for each in project if each.startswith("longshore.")} == {SERVICES, CLUSTERING}
+    assert {each for each in project if each.startswith("longshore.")} == set(GROUPS)
     for plugin in built_in_plugins(group).values():
         assert callable(plugin.load())
 

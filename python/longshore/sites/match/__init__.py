@@ -1,0 +1,1 @@
+"""Matches sites with requests: limits, partitions, resource graphs and subsystems (pure)."""

@@ -1,0 +1,1 @@
+"""Selects one of the sites that match, by its state (pure)."""
