@@ -1,4 +1,4 @@
-"""Builds the preloaded library `shim.c`, and gives processes the variables that it reads."""
+"""Builds preloaded libraries, and gives processes the variables that `shim.c` reads."""
 
 from __future__ import annotations
 
@@ -97,9 +97,9 @@ def require_compiler() -> None:
         pytest.skip(message)
 
 
-def build_shim() -> Path:
-    """Compile the library once per user and version of its source; return its path."""
-    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:16]
+def build_shim(source: Path = SOURCE) -> Path:
+    """Compile a library once per user and version of its source; return its path."""
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"longshore-shim-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.is_symlink() or folder.stat().st_uid != os.getuid():
@@ -107,7 +107,7 @@ def build_shim() -> Path:
     library = folder / f"{digest}.so"
     if not library.exists():
         draft = library.with_suffix(f".{os.getpid()}")
-        command = ["cc", "-O1", "-Wall", "-fPIC", "-shared", "-o", str(draft), str(SOURCE), "-ldl", "-lpthread"]
+        command = ["cc", "-O1", "-Wall", "-fPIC", "-shared", "-o", str(draft), str(source), "-ldl", "-lpthread"]
         subprocess.run(command, check=True)
         draft.replace(library)
     return library

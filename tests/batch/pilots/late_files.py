@@ -1,15 +1,17 @@
 """Files as a network file system shows them: what was appended is seen only after a while, and so is a new file.
 
-The reader of orders in a pilot program gets this module as its door to the operating system, and the engine's reader of
-records a `LateFiles` of its own, so that each side of a mailbox sees late what the other one wrote.
+For an engine in the process of a test; `tests.faults.mount` does the same for other processes.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from types import SimpleNamespace
 
-DELAY_S = 1.5
+import pytest
+
+from longshore.batch.pilots import checked_lines
 
 
 class LateFiles:
@@ -45,4 +47,9 @@ class LateFiles:
         return os.pread(file, max(0, min(count, (self.shown(file) or 0) - offset)), offset)
 
 
-system = LateFiles(DELAY_S)
+def show_late(patch: pytest.MonkeyPatch, delay_s: float) -> None:
+    """Let the engine of this process see the files of mailboxes late."""
+    late = LateFiles(delay_s)
+    door = SimpleNamespace(pread=late.pread, close=os.close, pwrite=os.pwrite, fsync=os.fsync)
+    patch.setattr(checked_lines, "files", door)
+    patch.setattr(checked_lines, "open_to_read", lambda path: late.open(str(path), os.O_RDONLY))

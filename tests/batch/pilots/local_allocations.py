@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
+import os
 import subprocess
 import sys
 from collections.abc import Collection, Sequence
 from pathlib import Path
+
+from tests.faults.mount import Mount
 
 from longshore.batch.pilots.allocations import AllocationNews
 from longshore.batch.pilots.program import PROGRAM, program_files
@@ -23,8 +25,8 @@ class LocalAllocations:
         self.is_unreachable = False
         self.obeys = True
         """Whether cancelling has an effect."""
-        self.is_late = False
-        """Whether pilots see orders late."""
+        self.mount: Mount | None = None
+        """How pilots see their mailboxes; as they are by default."""
         self.gone: dict[int, str] = {}
         """Allocations that are gone, told in every life."""
 
@@ -43,14 +45,9 @@ class LocalAllocations:
                 program.mkdir()
                 for name, content in program_files().items():
                     (program / name).write_bytes(content)
-                if self.is_late:
-                    shutil.copy(Path(__file__).with_name("late_files.py"), program)
-                    reader = program / "order_reader.py"
-                    text = reader.read_text("utf-8")
-                    assert "    from kernel import system" in text
-                    reader.write_text(text.replace("    from kernel import", "    from late_files import"), "utf-8")
             command = [sys.executable, "-I", "-S", "-B", str(program / PROGRAM)]
-            self.processes[number] = subprocess.Popen([*command, *map(str, words)], start_new_session=True)
+            env = {**os.environ, **(self.mount.variables() if self.mount else {})}
+            self.processes[number] = subprocess.Popen([*command, *map(str, words)], start_new_session=True, env=env)
 
     def poll(self) -> AllocationNews | Unreachable:
         """Return how the processes stand."""

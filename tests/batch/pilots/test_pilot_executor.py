@@ -4,42 +4,20 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
-from random import Random
-from types import SimpleNamespace
 
 import msgspec
 import pytest
-from tests.batch.pilots.late_files import DELAY_S, LateFiles
 from tests.batch.pilots.local_allocations import LocalAllocations
-from tests.depth import rounds
+from tests.batch.pilots.pilot_runs import SETTINGS, PilotRun, marking, marks
 
-from longshore.batch.pilots import checked_lines
 from longshore.batch.pilots.executor import PilotExecutor
-from longshore.batch.pilots.settings import PilotSettings
-from longshore.contract.batch import Batch, BatchMember, Rejected
-from longshore.contract.context import RunPaths, Unreachable
-from longshore.model.run.event import Ended, Lost
+from longshore.contract.batch import Batch, Rejected
+from longshore.contract.context import Unreachable
+from longshore.model.run.event import Ended
 from longshore.model.workflow.request import Request
-from longshore.testing.conformance.executor_driver import ExecutorDriver, read_record
-
-SETTINGS = PilotSettings(cpus=2, memory_b=1 << 30, count=2, lease_s=4.0, margin_s=1.0, settle_s=0.2, idle_s=60.0)
-
-
-class PilotRun:
-    """A run directory, its allocations, and the engines that follow each other."""
-
-    def __init__(self, root: Path) -> None:
-        self.run = RunPaths(root)
-        self.allocations = LocalAllocations(root, SETTINGS)
-        self.life = 0
-
-    def begin_life(self) -> ExecutorDriver:
-        """Open an executor; an earlier one is left as if its engine was killed."""
-        self.life += 1
-        return ExecutorDriver(PilotExecutor(self.allocations, SETTINGS), self.run, self.life, timeout_s=60.0)
+from longshore.testing.conformance.executor_driver import read_record
 
 
 @pytest.fixture
@@ -47,19 +25,6 @@ def pilot_run(tmp_path: Path) -> Iterator[PilotRun]:
     made = PilotRun(tmp_path)
     yield made
     made.allocations.cancel(list(made.allocations.processes))
-
-
-def marking(driver: ExecutorDriver, seconds: float = 0.0) -> BatchMember:
-    """Return a job that leaves a line in a file of its own per start."""
-    member = driver.member("true")
-    line = f"echo x >> mark{member.job}; exec sleep {seconds}"
-    return msgspec.structs.replace(member, command=("/bin/sh", "-c", line))
-
-
-def marks(run: RunPaths, member: BatchMember) -> int:
-    """Return how often a job started."""
-    path = run.root / f"mark{member.job}"
-    return path.read_text("utf-8").count("x") if path.exists() else 0
 
 
 def test_jobs_run_and_end_once(pilot_run: PilotRun) -> None:
@@ -159,65 +124,6 @@ def test_a_superseded_engine_hands_out_nothing(pilot_run: PilotRun) -> None:
         first.executor.wait(0.1)  # type: ignore[attr-defined]
         first.poll()
     assert marks(pilot_run.run, late) == 0
-
-
-@pytest.mark.parametrize("seed", rounds(2, 7, 50))
-def test_pilots_that_are_killed_at_random_lose_only_what_had_begun(pilot_run: PilotRun, seed: int) -> None:
-    random = Random(seed)
-    driver = pilot_run.begin_life()
-    members = [marking(driver, 0.05) for _ in range(150)]
-    driver.submit(*members)
-    kills = 0
-    while len(driver.ends) < len(members):
-        driver.poll()
-        assert not driver.never_started
-        if random.random() < 0.1 and kills < 8 and pilot_run.allocations.alive():
-            pilot_run.allocations.kill(random.choice(pilot_run.allocations.alive()))
-            kills += 1
-        driver.executor.wait(0.05)  # type: ignore[attr-defined]
-    assert kills > 1
-    for member in members:
-        (end,) = driver.ends[member.job, member.attempt]
-        assert marks(pilot_run.run, member) == 1 or isinstance(end, Lost)
-        assert marks(pilot_run.run, member) <= 1
-
-
-@pytest.mark.parametrize("seconds", [2.0, 8.0], ids=["shorter than the lease", "longer"])
-def test_a_mailbox_that_nobody_can_see_for_a_while_loses_nothing(pilot_run: PilotRun, seconds: float) -> None:
-    driver = pilot_run.begin_life()
-    members = [marking(driver, 0.2) for _ in range(60)]
-    driver.submit(*members)
-    driver.poll_until(lambda: len(driver.ends) >= 5, "the first ends")
-    mail = pilot_run.run.root / "pilots" / "mail"
-    mail.rename(mail.with_name("gone"))
-    back_at = time.monotonic() + seconds
-    while time.monotonic() < back_at:
-        driver.poll()
-        driver.executor.wait(0.1)  # type: ignore[attr-defined]
-    mail.with_name("gone").rename(mail)
-    driver.poll_until(lambda: len(driver.ends) == len(members), "the end of all jobs")
-    assert [marks(pilot_run.run, member) for member in members] == [1] * 60
-    assert {type(end) for ends in driver.ends.values() for end in ends} == {Ended}
-
-
-def test_files_that_are_seen_late_lose_nothing(pilot_run: PilotRun, monkeypatch: pytest.MonkeyPatch) -> None:
-    pilot_run.allocations.is_late = True
-    late = LateFiles(DELAY_S)
-    door = SimpleNamespace(pread=late.pread, close=os.close, pwrite=os.pwrite, fsync=os.fsync)
-    monkeypatch.setattr(checked_lines, "files", door)
-    monkeypatch.setattr(checked_lines, "open_to_read", lambda path: late.open(str(path), os.O_RDONLY))
-    first = pilot_run.begin_life()
-    members = [marking(first) for _ in range(300)]
-    tags = first.submit(*members)
-    first.poll_until(lambda: len(first.ends) >= 50, "the first ends")
-    # The next engine gives its orders in a file that is not seen at once.
-    second = pilot_run.begin_life()
-    taken = frozenset().union(*second.find(*tags).values())
-    second.poll_until(lambda: taken <= second.ends.keys() | {*second.never_started}, "the end of all that was taken")
-    for member in members:
-        attempt = (member.job, member.attempt)
-        assert marks(pilot_run.run, member) == (1 if attempt in second.ends else 0)
-    assert len(second.ends) >= 50
 
 
 def test_work_of_a_silent_pilot_is_moved_once_its_lease_is_over(pilot_run: PilotRun) -> None:

@@ -85,7 +85,8 @@ system = GuardSystem()
 def main() -> None:
     """Fork the keeper, and wait for it and for its orphans."""
     records = sys.argv[1]
-    parent = system.getppid() if sys.argv[5:] == [_BOUND] else 0
+    is_bound = sys.argv[5:] == [_BOUND]
+    parent = system.getppid() if is_bound else 0
     library = system.c_library()
     for number in _IGNORED_SIGNALS:
         library.signal(number, ctypes.c_void_p(_SIG_IGN))
@@ -104,7 +105,7 @@ def main() -> None:
         system.close(file)
         run_keeper()
         return
-    guard = Guard(keeper, records, file)
+    guard = Guard(keeper, records, file, is_bound=is_bound)
     # The engine sees by the pipes whether the keeper lives.
     null_file = system.open(os.devnull, os.O_RDWR)
     system.dup2(null_file, 0)
@@ -179,11 +180,12 @@ def guard_path(records: str) -> str:
 class Guard:
     """Waits for the keeper, and for the processes that become its own when the keeper dies.
 
-    `records` is the keeper's file, and `file` the guard's, open to append.
+    `records` is the keeper's file, and `file` the guard's, open to append. A bound guard kills the jobs then.
     """
 
-    def __init__(self, keeper: int, records: str, file: int) -> None:
+    def __init__(self, keeper: int, records: str, file: int, *, is_bound: bool = False) -> None:
         self.keeper = keeper
+        self.is_bound = is_bound
         self.records = records
         self.file = file
         self.crc = 0
@@ -219,7 +221,7 @@ class Guard:
         self.keeper_peak_kib = usage.ru_maxrss
         if status:
             self.add('{"r":"guard","v":2,"pid":%d,"keeper":%d,"s":%d}' % (system.getpid(), self.keeper, status))
-            if sys.argv[5:] == [_BOUND]:
+            if self.is_bound:
                 kill_all()
                 return False
             self.starts = self.find_starts()

@@ -87,8 +87,8 @@ class PilotPool:
     def _put_back(self, returned: list[tuple[AttemptId, HandedAttempt]], news: PoolNews) -> None:
         again: list[QueuedMember] = []
         for attempt, handed in returned:
-            if not self._counts(handed.tag, attempt) or self.holders(attempt):
-                # A pilot of an earlier life from which it was moved.
+            if not self._counts(handed.tag, attempt) or self.holders(attempt) or attempt in self.queue:
+                # A pilot had it by an order of an earlier life, and it was submitted again since.
                 continue
             member = self._members.pop(attempt, None)
             if member is None or attempt in self.cancelled:

@@ -9,7 +9,14 @@ from longshore.engine import keeper
 
 PROGRAM: Final = "pilot.py"
 """File that is run; the others lie beside it."""
-FILES: Final = ("order_reader.py", "record_writer.py", "pilot_mailbox.py", "waiting_attempts.py", PROGRAM)
+FILES: Final = (
+    "pilot_system.py",
+    "order_reader.py",
+    "record_writer.py",
+    "pilot_mailbox.py",
+    "waiting_attempts.py",
+    PROGRAM,
+)
 """Files of the program, the one that is run last; the keeper's lie beside them."""
 FOLDER: Final = Path(__file__).parent
 """Folder of these files."""

@@ -17,26 +17,25 @@ from __future__ import annotations
 import json
 import math
 import os
-import select
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 from collections import deque
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ not in {"__main__", "pilot"}:
-    from longshore.batch.pilots.program.pilot_mailbox import Mailbox, seconds_since_boot
+    from longshore.batch.pilots.program.pilot_mailbox import Mailbox
+    from longshore.batch.pilots.program.pilot_system import seconds_since_boot, system
     from longshore.batch.pilots.program.waiting_attempts import Chosen, WaitingAttempts
-    from longshore.engine.keeper.kernel import become_subreaper
+    from longshore.engine.keeper.kernel import become_subreaper, boot_id
     from longshore.engine.keeper.processes import kill_descendants
 else:
     # The copy finds only the standard library and the modules beside it.
     sys.dont_write_bytecode = True
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
-    from kernel import become_subreaper
-    from pilot_mailbox import Mailbox, seconds_since_boot
+    from kernel import become_subreaper, boot_id
+    from pilot_mailbox import Mailbox
+    from pilot_system import seconds_since_boot, system
     from processes import kill_descendants
     from waiting_attempts import Chosen, WaitingAttempts
 
@@ -63,6 +62,7 @@ _AHEAD_FACTOR = 3.0
 _RATE_S = 0.2
 """Time over which starts are counted."""
 _MOST_WRITE_B = 1 << 16
+_READ_B = 1 << 20
 _CHECKSUM_LENGTH = len(',"c":"00000000"}')
 
 
@@ -70,24 +70,24 @@ class Keeper:
     """Guard and keeper on this node; raises `OSError` if they do not start."""
 
     def __init__(self) -> None:
-        self.folder = tempfile.mkdtemp(prefix="longshore-%d-pilot-" % os.getuid())
+        self.folder = system.make_temporary_folder(prefix="longshore-%d-pilot-" % os.getuid())
         self.path = os.path.join(self.folder, "keeper.jsonl")
         program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guard.py")
         tmp = os.path.join(self.folder, "tmp")
-        os.mkdir(tmp)
+        system.mkdir(tmp)
         words = [sys.executable, "-I", "-S", "-B", program, self.path, tmp, "", "near", "bound"]
-        self.process = subprocess.Popen(
+        self.process = system.popen(
             words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
         )
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self.input, self.news = self.process.stdin.fileno(), self.process.stdout.fileno()
-        os.set_blocking(self.input, False)
+        system.set_blocking(self.input, False)
         self.unsent = bytearray()
         self.is_alive = True
         self._offset = 0
         self._partial_line = b""
-        if not (select.select([self.news], [], [], _START_LIMIT_S)[0] and os.read(self.news, 65536)):
+        if not (system.select([self.news], [], [], _START_LIMIT_S)[0] and system.read(self.news, 65536)):
             self.process.kill()
             raise OSError("the keeper does not start")
 
@@ -100,7 +100,7 @@ class Keeper:
         """Write what the pipe takes."""
         try:
             while self.unsent:
-                del self.unsent[: os.write(self.input, self.unsent[:_MOST_WRITE_B])]
+                del self.unsent[: system.write(self.input, self.unsent[:_MOST_WRITE_B])]
         except BlockingIOError:
             pass
         except OSError:
@@ -108,30 +108,34 @@ class Keeper:
 
     def read(self) -> list[bytes]:
         """Return the keeper's new records."""
-        if not os.read(self.news, 65536):
+        if not system.read(self.news, 65536):
             self.is_alive = False
-        with open(self.path, "rb") as file:
-            file.seek(self._offset)
-            text = file.read()
-        self._offset += len(text)
+        file = system.open(self.path, os.O_RDONLY)
+        try:
+            text = b""
+            while block := system.pread(file, _READ_B, self._offset):
+                self._offset += len(block)
+                text += block
+        finally:
+            system.close(file)
         *lines, self._partial_line = (self._partial_line + text).split(b"\n")
         return lines
 
     def has_lost_guard(self) -> bool:
         """Return whether the guard is dead and the keeper is not; a guard ends right after its keeper."""
-        return self.process.poll() is not None and not select.select([self.news], [], [], 0.0)[0]
+        return self.process.poll() is not None and not system.select([self.news], [], [], 0.0)[0]
 
     def close(self) -> None:
         """End the keeper and what it runs, and remove its files."""
-        os.close(self.input)
+        system.close(self.input)
         try:
             self.process.wait(_CLOSE_LIMIT_S)
         except subprocess.TimeoutExpired:
             # Both are one process group; the jobs become children of this process.
-            os.killpg(self.process.pid, signal.SIGKILL)
+            system.killpg(self.process.pid, signal.SIGKILL)
         # What jobs left running in sessions of their own is left as well.
         kill_descendants()
-        shutil.rmtree(self.folder, ignore_errors=True)
+        system.remove_tree(self.folder)
 
 
 class Pilot:
@@ -142,9 +146,9 @@ class Pilot:
         self.began = seconds_since_boot()
         self.ends_at = None if until == "-" else self.began + float(until)
         self.lease_s, self.idle_s = float(lease), float(idle)
-        self.wake_input, self._wake_output = os.pipe()
-        os.set_blocking(self.wake_input, False)
-        os.set_blocking(self._wake_output, False)
+        self.wake_input, self._wake_output = system.pipe()
+        system.set_blocking(self.wake_input, False)
+        system.set_blocking(self._wake_output, False)
         self.mailbox = Mailbox(folder, self._wake)
         self.records = self.mailbox.records
         self.waiting = WaitingAttempts(int(cpus), int(memory))
@@ -183,9 +187,9 @@ class Pilot:
                 "r": "pilot",
                 "v": 1,
                 "node": int(node),
-                "host": os.uname().nodename,
-                "boot": _boot_id(),
-                "pid": os.getpid(),
+                "host": system.uname().nodename,
+                "boot": boot_id(),
+                "pid": system.getpid(),
                 "cpus": int(cpus),
                 "memory": int(memory),
                 "until": left,
@@ -195,11 +199,11 @@ class Pilot:
         self.mailbox.send()
         self.keeper = Keeper()
         # The allocation's own environment, which the others extend.
-        self.keeper.send(json.dumps({"o": "env", "id": 0, "env": dict(os.environ)}).encode())
+        self.keeper.send(json.dumps({"o": "env", "id": 0, "env": system.environment()}).encode())
 
     def _wake(self) -> None:
         try:
-            os.write(self._wake_output, b"\n")
+            system.write(self._wake_output, b"\n")
         except OSError:
             pass
 
@@ -215,9 +219,9 @@ class Pilot:
         while True:
             outputs = [self.keeper.input] if self.keeper.unsent else []
             inputs = [self.wake_input, self.keeper.news]
-            readable = select.select(inputs, outputs, [], self._pause_s())[0]
+            readable = system.select(inputs, outputs, [], self._pause_s())[0]
             if self.wake_input in readable:
-                os.read(self.wake_input, 65536)
+                system.read(self.wake_input, 65536)
             self.keeper.flush()
             if self.keeper.news in readable:
                 self._forward()
@@ -249,6 +253,7 @@ class Pilot:
 
     def _end(self, why: str) -> int:
         """End what runs, write the last record, and return the exit status."""
+        self.why = why
         self.keeper.close()
         self.records.add({"r": "closed", "why": why})
         return 0 if self.mailbox.finish(_LAST_WRITE_S) else 1
@@ -414,15 +419,6 @@ class Pilot:
         numbers = {"run": len(self.running), "wait": self.waiting.count + prepared}
         self.records.add({"r": "beat", "k": self.beat, "at": self.taken, **numbers})
         self.mailbox.send()
-
-
-def _boot_id() -> str:
-    """Return the id of this boot of the machine (random(4))."""
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:
-        return ""
 
 
 def main() -> None:

@@ -8,17 +8,17 @@ Part of the pilot program, beside which it is copied, so that it needs nothing b
 from __future__ import annotations
 
 import os
-import threading
-import time
 from collections import deque
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ != "pilot_mailbox":
     from longshore.batch.pilots.program.order_reader import OrderReader
+    from longshore.batch.pilots.program.pilot_system import seconds_since_boot, system
     from longshore.batch.pilots.program.record_writer import RecordWriter
 else:
     # The copy finds only the standard library and the modules beside it.
     from order_reader import OrderReader
+    from pilot_system import seconds_since_boot, system
     from record_writer import RecordWriter
 
 if TYPE_CHECKING:
@@ -29,11 +29,6 @@ _LOOK_S = 0.05
 _SLOWEST_LOOK_S = 0.5
 _SLOWER = 1.2
 """Factor by which that time grows with each look that finds nothing."""
-
-
-def seconds_since_boot() -> float:
-    """Return seconds since boot, which go on while the machine is suspended."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Mailbox:
@@ -52,13 +47,13 @@ class Mailbox:
         """When the newest record became durable, or none was missing."""
         self.write_s = 0.0
         """Seconds that it takes lately until records are durable."""
-        self._has_records = threading.Event()
+        self._has_records = system.make_event()
         self._is_over = False
-        self._thread = threading.Thread(target=self._run, name="mailbox", daemon=True)
+        self._has_ended = system.make_event()
 
     def start(self) -> None:
         """Begin to read and write."""
-        self._thread.start()
+        system.start_thread(self._run)
 
     def send(self) -> None:
         """Write at once what was added to the records."""
@@ -68,7 +63,7 @@ class Mailbox:
         """Write the last records, and end; return whether all are durable by then."""
         self._is_over = True
         self._has_records.set()
-        self._thread.join(timeout_s)
+        self._has_ended.wait(timeout_s)
         return self.records.durable == self.records.added
 
     def _run(self) -> None:
@@ -78,6 +73,7 @@ class Mailbox:
             has_written = self._write()
             has_read = not is_over and self._read()
             if is_over and self.records.durable == self.records.added:
+                self._has_ended.set()
                 return
             if has_written or has_read:
                 self.wake()
@@ -91,7 +87,7 @@ class Mailbox:
             has_written = self.records.write()
         except OSError:
             # Written again with the next look. The pilot ends if that goes on.
-            time.sleep(_LOOK_S)
+            system.sleep(_LOOK_S)
             return False
         self.durable_at = seconds_since_boot()
         if has_written:

@@ -31,6 +31,8 @@ class RecordWriter:
     def __init__(self, path: str) -> None:
         self.path = path
         self._file = system.open(path, _FLAGS, 0o644)
+        self._is_named = False
+        """Whether its name in the folder is certainly on the disk."""
         self._lock = threading.Lock()
         self._unwritten = bytearray()
         self._crc = 0
@@ -70,6 +72,8 @@ class RecordWriter:
             while written < len(text):
                 written += system.pwrite(self._file, text[written:], self.durable + written)
             system.fsync(self._file)
+            if not self._is_named:
+                self._sync_folder()
         except OSError:
             self._open_again()
             raise
@@ -77,6 +81,15 @@ class RecordWriter:
             del self._unwritten[: len(text)]
             self.durable += len(text)
         return True
+
+    def _sync_folder(self) -> None:
+        """Wait until the name of the file is on the disk: without it, a loss of power takes the content as well."""
+        folder = system.open(os.path.dirname(self.path), os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            system.fsync(folder)
+        finally:
+            system.close(folder)
+        self._is_named = True
 
     def _open_again(self) -> None:
         """Open the file again: a file server that came back may not know the old descriptor."""
