@@ -27,6 +27,8 @@ def spool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give each test its own queue."""
     monkeypatch.setenv("MINIBATCH_SPOOL", str(tmp_path / "spool"))
     monkeypatch.setenv("MINIBATCH_CPUS", "8")
+    # All runs of a user on a host share the answers of a cluster. These queues have one name and different jobs.
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 @pytest.mark.parametrize(

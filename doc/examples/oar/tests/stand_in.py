@@ -151,6 +151,9 @@ def run(words: list[str]) -> None:
     own = {"OAR_JOB_ID": words[0], "OAR_ARRAY_ID": str(row["array_id"]), "OAR_ARRAY_INDEX": str(row["array_index"])}
     job = subprocess.Popen(["/bin/bash", "-c", row["command"]], cwd="/", env={**os.environ, **own})
     base.execute("UPDATE jobs SET pid = ? WHERE job_id = ?", (job.pid, number))
+    if "FRAG" in base.execute("SELECT events FROM jobs WHERE job_id = ?", words).fetchone()[0]:
+        # It was deleted before its process was in the table.
+        kill_tree(job.pid)
     try:
         status = job.wait(timeout=row["seconds"])
     except subprocess.TimeoutExpired:

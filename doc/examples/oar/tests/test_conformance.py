@@ -41,6 +41,8 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
     monkeypatch.setenv("STAND_IN_OF_OAR", str(folder))
     monkeypatch.setenv("LOGNAME", getpass.getuser())
+    # All runs of a user on a host share the answers of a cluster. These clusters have one name and different jobs.
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
 
 class TestOarExecutor(BatchExecutorConformance):
