@@ -1,4 +1,4 @@
-"""Partitions, accounts and QOS: those that a cluster has, and those that a site's settings name."""
+"""Partitions, account and QOS that a site's settings name."""
 
 from __future__ import annotations
 
@@ -6,41 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
-
-
-class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition or queue, as the cluster reports it.
-
-    `state` is ``UP`` where jobs are accepted and run; `limit` is the longest run time, and `nodes` is the number of
-    nodes, empty if the cluster does not tell it. Empty `accounts` or `qos` allow all.
-    """
-
-    name: str
-    state: str
-    limit: str = ""
-    nodes: str = ""
-    default: bool = False
-    accounts: frozenset[str] = frozenset()
-    qos: frozenset[str] = frozenset()
-
-
-class Association(msgspec.Struct, frozen=True, kw_only=True):
-    """An account that a user may charge, with its allowed QOS and its limits."""
-
-    account: str
-    qos: frozenset[str]
-    max_jobs: str = ""
-    max_submitted: str = ""
-    max_time: str = ""
-
-
-class Qos(msgspec.Struct, frozen=True, kw_only=True):
-    """A quality of service with its limits."""
-
-    name: str
-    max_jobs: str = ""
-    max_submitted: str = ""
-    max_time: str = ""
 
 
 class ConfiguredNames(msgspec.Struct, frozen=True, kw_only=True):

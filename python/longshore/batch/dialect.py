@@ -13,7 +13,6 @@ from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from longshore.batch.cluster_names import Association, PartitionState, Qos
 from longshore.batch.jobs import AccountRow, ClusterFacts, QueueRow, StateTable, TaskId
 from longshore.batch.records import BatchRecord
 from longshore.batch.scripts.job_spec import JobSpec
@@ -22,6 +21,7 @@ from longshore.batch.settings import check_keys
 from longshore.batch.submit_replies import SubmissionReply, SubmitReplies
 from longshore.contract.batch import Urgency
 from longshore.contract.context import Unreachable
+from longshore.contract.inventory import Association, NodeGroup, PartitionState, Qos
 from longshore.model.values import YamlValue
 from longshore.model.workflow.allocation import Allocation
 from longshore.world.processes.shell import ProgramResult
@@ -62,6 +62,27 @@ class Question(msgspec.Struct, Generic[_Answer_co], frozen=True):
 
     call: ProgramCall
     parse: Callable[[str], _Answer_co]
+
+
+class InventoryQuestions(msgspec.Struct, frozen=True, kw_only=True):
+    """Questions for what a cluster has, beside partitions, accounts and QOS; ``None`` for what it cannot be asked.
+
+    `limits` asks for the longest run time per partition, in seconds, and `names` for the names of further things by
+    their kind. `knows_resources` is that of `longshore.contract.inventory.Inventory`.
+    """
+
+    nodes: Question[tuple[NodeGroup, ...]] | None = None
+    licences: Question[Mapping[str, int]] | None = None
+    limits: Question[Mapping[str, float]] | None = None
+    names: Mapping[str, Question[tuple[str, ...]]] = {}
+    knows_resources: bool = False
+
+    @property
+    def calls(self) -> Iterator[ProgramCall]:
+        """Calls of all questions."""
+        for question in (self.nodes, self.licences, self.limits, *self.names.values()):
+            if question is not None:
+                yield question.call
 
 
 class Programs(msgspec.Struct, frozen=True, kw_only=True):
@@ -312,6 +333,10 @@ class Dialect(ABC):
     def qos_question(self) -> Question[Mapping[str, Qos]] | None:
         """Return the question for the qualities of service, by name; none by default."""
         return None
+
+    def inventory_questions(self) -> InventoryQuestions:
+        """Return further questions for what the cluster has; none by default."""
+        return InventoryQuestions()
 
     def capacity_question(self) -> Question[Mapping[str, int] | None] | None:
         """Return the question for the most that one job can have on a node, by resource; none by default."""

@@ -151,6 +151,8 @@ class ClusterFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds for which the controller remembers jobs that are over."""
     accounting: bool = False
     """Whether accounting is asked (`Dialect.accounting_calls`)."""
+    enforced: tuple[str, ...] = ()
+    """What it enforces of its accounts, such as ``limits``; empty where it does not."""
     priority_parameters: str = ""
     licences: tuple[str, ...] = ()
     gres: tuple[str, ...] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,10 +27,11 @@ from longshore.batch.jobs import QueuePhase
 from longshore.batch.native.native_run import NativeRun
 from longshore.batch.pilots.check_packing import check_packing, pilots_executor
 from longshore.batch.ping.ping import ping
+from longshore.batch.probe_jobs import find_unmet_jobs
 from longshore.batch.records import BATCH_TEMPLATE
 from longshore.batch.script_writer import job_spec
 from longshore.batch.settings import own_map, wants_native
-from longshore.contract.capabilities import AllocationReader, PartialJournal, Recoverable
+from longshore.contract.capabilities import AllocationReader, JobProbe, PartialJournal, Recoverable
 from longshore.contract.context import Context, Mark, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.executor import Executor
 from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
@@ -46,7 +47,7 @@ from longshore.model.run.event import Event
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
 from longshore.model.workflow.allocation import Allocation
-from longshore.model.workflow.job import JobSettings
+from longshore.model.workflow.job import Job, JobSettings
 from longshore.world.clock import Clock
 from longshore.world.files.locks import lock_folder
 from longshore.world.host import host_name, user_name
@@ -57,7 +58,7 @@ if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
 
 
-class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader):
+class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader, JobProbe):
     """A workload manager that takes scripts and arrays through programs; a subclass has a dialect.
 
     The key of its own map is its name, whatever else its traits say.
@@ -85,6 +86,10 @@ class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader)
         problems += note_kept_folders(workflow)
         problems += check_requests(workflow, ctx, self.allocations, self.name)
         return problems
+
+    def probe_jobs(self, jobs: Iterable[Job], ctx: Context) -> list[Problem]:
+        """Return what the cluster does not have for these jobs, by the answer of `ping`."""
+        return find_unmet_jobs(jobs, ctx, self.allocations, self.name)
 
     def ping(self, ctx: Context) -> PingReport:
         """Return what the cluster reports on itself and on the site's settings; submits nothing."""

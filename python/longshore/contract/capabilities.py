@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from longshore.contract.context import Context, Mark, RunPaths, Unreachable
+from longshore.contract.context import Context, Mark, Problem, RunPaths, Unreachable
 from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
 from longshore.contract.search import RemoteRuns, RunSearch
 from longshore.model.run.event import BriefEvent
@@ -19,7 +19,7 @@ from longshore.model.run.submission import Submission
 
 if TYPE_CHECKING:
     from longshore.model.workflow.allocation import Allocation
-    from longshore.model.workflow.job import JobSettings
+    from longshore.model.workflow.job import Job, JobSettings
     from longshore.model.workflow.workflow import Workflow
 
 
@@ -193,6 +193,25 @@ class PartialJournal(ABC):
     @abstractmethod
     def journal_is_complete(self, run: RunPaths) -> bool:
         """Return whether the journal now has all events."""
+
+
+class JobProbe(ABC):
+    """Checks jobs by what the workload manager answers now: names that it does not have, limits that are smaller.
+
+    Called before each submission, also of a run that was prepared earlier, and given a few seconds.
+    """
+
+    @abstractmethod
+    def probe_jobs(self, jobs: Iterable[Job], ctx: Context) -> Sequence[Problem]:
+        """Return what the workload manager does not have for these jobs.
+
+        Parameters
+        ----------
+        jobs
+            At least one job of each kind.
+        ctx
+            Settings and site, with the answer of `ping`.
+        """
 
 
 class LogLocator(ABC):

@@ -8,6 +8,7 @@ from typing import Any, Self, TypeAlias
 
 import msgspec
 
+from longshore.contract.inventory import Inventory
 from longshore.origin import Origin
 
 
@@ -182,6 +183,10 @@ class PingReport(msgspec.Struct, frozen=True, kw_only=True):
     identities: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     """Of resources in `capacity` whose members are told apart, such as GPUs, what these are called; an engine gives
     each to one job at a time."""
+    inventory: Inventory | None = None
+    """What it has, where it answers that; the jobs of a run and the profile of a site are checked by it."""
+    problems: tuple[Problem, ...] = ()
+    """What of the site's settings it does not take. One that is not fatal concerns only jobs that use it."""
 
 
 class RenderedFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
+import msgspec
 import pytest
 
-from longshore.app.configure.probe import probe, refuse_by_probe
-from longshore.contract.context import Context, PingReport, RunPaths, Site
+from longshore.app.configure.probe import probe, probe_jobs, refuse_by_probe
+from longshore.contract.capabilities import JobProbe
+from longshore.contract.context import Context, PingReport, Problem, RunPaths, Site
+from longshore.contract.inventory import Inventory
 from longshore.contract.service import ServiceTraits
 from longshore.errors import SubmissionRefusedError
+from longshore.model.workflow.job import Job
 from longshore.services.local.service import LocalService
 
 
@@ -83,6 +88,49 @@ def test_no_answer_in_time_refuses_nothing() -> None:
     service.may_answer.set()
     assert found is None
     refuse_by_probe(service, found)
+
+
+def test_a_problem_of_some_jobs_refuses_no_run() -> None:
+    report = PingReport(
+        service="far", ok=False, message="no", inventory=Inventory(), problems=(Problem(message="no", fatal=False),)
+    )
+    refuse_by_probe(Far(), report)
+    with pytest.raises(SubmissionRefusedError):
+        refuse_by_probe(Far(), msgspec.structs.replace(report, problems=(Problem(message="no"),)))
+
+
+class Judging(Far, JobProbe):
+    """A service that judges jobs as a test says."""
+
+    found: tuple[Problem, ...] = ()
+
+    def probe_jobs(self, jobs: Iterable[Job], ctx: Context) -> tuple[Problem, ...]:
+        """Return what the test found, when it may be found."""
+        self.may_answer.wait(60)
+        return self.found
+
+
+def test_an_answer_by_which_a_job_is_refused_is_asked_for_again() -> None:
+    service = Judging(True, True)
+    found = context()
+    for answers in (1, 2):
+        report = probe(service, found)
+        assert service.asked == answers
+        assert probe(service, found) == report
+        service.found = (Problem(message="no partition"),)
+        assert probe_jobs(service, (), msgspec.structs.replace(found, probe=report)) == [*service.found]
+
+
+def test_jobs_are_judged_in_time_or_not_at_all() -> None:
+    service = Judging(True)
+    asked = msgspec.structs.replace(context(), probe=probe(service, context()))
+    service.found = (Problem(message="no partition", fatal=False),)
+    assert probe_jobs(service, (), asked) == [*service.found]
+    assert probe_jobs(service, (), context()) == [], "nothing was answered on the site"
+    assert probe_jobs(Far(), (), asked) == []
+    service.may_answer.clear()
+    assert probe_jobs(service, (), asked, limit_s=0.05) == []
+    service.may_answer.set()
 
 
 def test_this_machine_is_always_asked() -> None:

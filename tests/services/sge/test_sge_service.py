@@ -9,17 +9,26 @@ from typing import Any
 import pytest
 
 from longshore.batch.records import BatchRecord
+from longshore.batch.script_writer import job_spec
+from longshore.contract.batch import Batch
 from longshore.contract.context import Context, Problem, RunPaths, Site
+from longshore.contract.inventory import Inventory
 from longshore.errors import ConfigError, OptionHelpRequest
 from longshore.model.tasks.dag import Dag
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.request import MIB, Request
 from longshore.model.workflow.workflow import Workflow
-from longshore.services.sge.check import find_unknown_names
 from longshore.services.sge.dialect import SgeDialect
-from longshore.services.sge.parse_cluster import parse_capacity, parse_queues, resource_names
+from longshore.services.sge.parse_cluster import (
+    listed_names,
+    parse_capacity,
+    parse_limits,
+    parse_queues,
+    resource_names,
+)
 from longshore.services.sge.service import SgeService
 from longshore.sites.site_settings import executor_settings
+from longshore.sites.unmet_requests import find_unmet_requests
 from longshore.world.plugins import template_texts
 from longshore.world.shipped_files import shipped_path
 
@@ -95,13 +104,27 @@ def test_the_option_of_the_back_end_is_a_priority() -> None:
 
 
 def test_names_that_the_cluster_does_not_have() -> None:
-    known = {"resource": resource_names("#name\nh_vmem h_vmem MEMORY\n"), "parallel environment": frozenset({"smp"})}
-    settings = {"sge": {"mem_resource": "h_vmen", "parallelEnvironment": "mpi"}}
-    assert list(find_unknown_names(settings, known)) == [
-        "there is no resource 'h_vmen' (h_vmem)",
-        "there is no parallel environment 'mpi' (smp)",
+    inventory = Inventory(
+        names={"resource": resource_names("#name\nh_vmem h_vmem MEMORY\n"), "parallel environment": ("smp",)}
+    )
+    own = {**ACCESS, "mem_resource": "h_vmen", "parallelEnvironment": "threads", "hard": "-l nosuch=1"}
+    batch = Batch(id="0", tag="b", request=Request(cpus=2), members=())
+    (asked,) = SgeDialect(own).allocations(job_spec(SgeDialect(own), batch, {"sge": own}))
+    assert sorted((each.message, each.hint) for each in find_unmet_requests(asked, inventory)) == [
+        ("there is no parallel environment 'threads'", "The cluster has smp."),
+        ("there is no resource 'h_vmen'", "Did you mean 'h_vmem'? The cluster has h_vmem."),
+        ("there is no resource 'nosuch'", "The cluster has h_vmem."),
     ]
-    assert not list(find_unknown_names(settings, {"resource": None}))
+    assert not list(find_unmet_requests(asked, Inventory()))
+
+
+def test_limits_of_queues() -> None:
+    text = (
+        "qname  all.q\nh_rt  INFINITY\n\nqname  short.q\nh_rt  00:10:00\n\nqname mixed\nh_rt 1:0:0,[@slow=2:0:0]\n"
+        "\nqname some\nh_rt 1:0:0,[@slow=INFINITY]\n"
+    )
+    assert parse_limits(text) == {"short.q": 600.0, "mixed": 7200.0}
+    assert listed_names("smp\nmpi\n") == ("smp", "mpi")
 
 
 QUEUES = """\

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from longshore.batch.cluster_names import ConfiguredNames
 from longshore.batch.commands.client import BatchClient
-from longshore.batch.ping.check_names import partition_errors
 from longshore.batch.ping.ping import PING_LIMIT_S, ping
 from longshore.contract.context import PingReport
 from longshore.model.workflow.request import MIB
 from longshore.services.slurm.commands.parse_cluster import (
     parse_capacity,
+    parse_licences,
+    parse_nodes,
     parse_partitions,
 )
 from longshore.services.slurm.dialect import SlurmDialect
@@ -36,7 +36,12 @@ PARTITIONS = (
     "PartitionName=short AllowAccounts=test,other AllowQos=low Default=NO MaxTime=00:10:00 State=DRAIN TotalNodes=1\n"
 )
 ASSOCIATIONS = "test|high,low,normal|10|200|1-00:00:00\nroot|normal|||\n"
-QOS = "normal|||\nlow|||\nhigh|50|100|\n"
+QOS = "normal||||DenyOnLimit\nlow||||\nhigh|50|100||PartitionTimeLimit\n"
+NODES = (
+    "main|4|4000|0|gpu:a100:2(S:0-1),craynetwork:4|gpunode,fast|2|n[1-2]\n"
+    "main|64|250000|1000|(null)|(null)|2|n[3-4]\nshort|4|4000|0|(null)|(null)|1|n4\nbad line\nx|0|0|0|||1|y\n"
+)
+LICENCES = "LicenseName=lic_a Total=3 Used=0 Free=3 Reserved=0 Remote=no\nLicenseName=lic_b Total=1 Used=1 Free=0\n"
 ANSWERS = {
     "scontrol show config": CONFIG,
     "sbatch --version": "slurm-wlm 22.05.8\n",
@@ -45,7 +50,9 @@ ANSWERS = {
     "sacctmgr --noheader --parsable2 show qos": QOS,
     "squeue": "",
     "sacct": "",
-    "sinfo": "4|4000\n64|250000\n",
+    "sinfo --noheader --Node": "4|4000\n64|250000\n",
+    "sinfo --noheader --all": NODES,
+    "scontrol --oneliner show licenses": LICENCES,
 }
 
 
@@ -146,12 +153,12 @@ def test_without_accounting_nothing_is_asked_of_it() -> None:
 
 def test_answers_that_are_not_given_condemn_nothing() -> None:
     report = asked(
-        {"account": "nobody", "qos": "nope", "queue": "gone"},
+        {"account": "nobody", "qos": "high", "queue": "gone"},
         **{
             "sacctmgr --noheader --parsable2 show associations": None,
             "scontrol --oneliner show partition": None,
             "sbatch --version": None,
-            "sinfo": None,
+            "sinfo --noheader --Node": None,
         },
     )
     assert report.ok
@@ -188,4 +195,34 @@ def test_lines_that_are_none_are_passed_over() -> None:
     assert parse_associations("a|b\n") == []
     assert parse_qos("\n") == {}
     assert parse_capacity("x|y\n") is None
-    assert list(partition_errors(ConfiguredNames(), {})) == []
+
+
+def test_what_a_cluster_has_is_taken_down() -> None:
+    found = asked({}).inventory
+    assert found is not None
+    assert found.partitions is not None
+    assert [each.walltime_s for each in found.partitions] == [None, 600.0]
+    assert found.nodes == parse_nodes(NODES)
+    assert [(each.partition, each.count, each.names) for each in parse_nodes(NODES)] == [
+        ("main", 2, ("n[1-2]",)),
+        ("main", 2, ("n[3-4]",)),
+        ("short", 1, ("n4",)),
+    ]
+    assert parse_nodes(NODES)[0].resources == {"gpus": 2, "craynetwork": 4}
+    assert parse_nodes(NODES)[0].features == {"gpunode", "fast"}
+    assert parse_nodes(NODES)[1].disk_b == 1000 * MIB
+    assert found.licences == parse_licences(LICENCES) == {"lic_a": 3, "lic_b": 1}
+    assert parse_licences("No licenses configured in Slurm.\n") == {}
+    assert not found.is_enforced
+
+
+@pytest.mark.parametrize(("enforced", "limit"), [("associations,limits,qos", 86400.0), ("associations", None)])
+def test_limits_of_accounts_count_where_they_are_enforced(enforced: str, limit: float | None) -> None:
+    config = f"{CONFIG}AccountingStorageEnforce = {enforced}\n"
+    found = asked({}, Replies({**ANSWERS, "scontrol show config": config})).inventory
+    assert found is not None
+    assert found.is_enforced
+    assert found.accounts is not None
+    assert found.accounts[0].walltime_s == limit
+    assert found.qos is not None
+    assert found.qos[2].overrides == {"walltime"}

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from contextlib import suppress
 from hashlib import sha256
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from longshore.contract.context import Context, PingReport
+from longshore.app.progress import Progress, warn
+from longshore.contract.capabilities import JobProbe
+from longshore.contract.context import Context, PingReport, Problem
 from longshore.contract.service import WmsService
 from longshore.engine.run.engine_service import EngineService
 from longshore.errors import SubmissionRefusedError
+from longshore.model.workflow.job import Job
 from longshore.world.processes.background_call import BackgroundCall
 from longshore.world.processes.query_cache import cached_answer
 from longshore.world.runs.registry import state_folder
 
-PROBE_LIMIT_S: Final = 5.0
-"""Seconds that a submission waits for the answer."""
+PROBE_LIMIT_S: Final = 4.0
+"""Seconds that a submission waits for the answer on a site."""
+_JOBS_LIMIT_S: Final = 1.0
+"""Seconds that it then waits for an answer on its jobs."""
 _FRESH_S: Final = 60.0
 
 
@@ -34,15 +42,51 @@ def probe(service: WmsService, context: Context, *, limit_s: float = PROBE_LIMIT
 
 
 def refuse_by_probe(service: WmsService, report: PingReport | None) -> None:
-    """Raise `SubmissionRefusedError` if a workload manager does not take runs of the site.
+    """Raise `SubmissionRefusedError` if a workload manager does not answer, or takes no run of the site at all.
 
-    One that gets the whole graph at the submission refuses it then by itself.
+    A problem that concerns only some jobs is left to the checks of the jobs. A workload manager that gets the whole
+    graph at the submission refuses it then by itself.
     """
-    if isinstance(service, EngineService) and report is not None and not report.ok:
+    if report is None or report.ok or (report.inventory and not any(each.fatal for each in report.problems)):
+        return
+    if isinstance(service, EngineService):
         raise SubmissionRefusedError(
             f"the workload manager '{report.service}' does not take this run: {report.message}",
             hint="'longshore ping FILE' shows what it answers; --no-probe submits all the same.",
         )
+
+
+def note_unanswered_probe(service: str, file: str, progress: Progress) -> None:
+    """Warn that a workload manager does not answer in time."""
+    warn(
+        progress,
+        f"'{service}' does not answer within {PROBE_LIMIT_S + _JOBS_LIMIT_S:.0f} s: what it offers is not checked, and "
+        f"jobs wait until it answers. 'longshore ping --config {file}' asks again, and waits longer",
+    )
+
+
+def probe_jobs(
+    service: WmsService, jobs: Iterable[Job], context: Context, *, limit_s: float = _JOBS_LIMIT_S
+) -> list[Problem]:
+    """Return what the workload manager does not have for some jobs; nothing if it does not answer in time.
+
+    An answer by which a job is refused is discarded: the next submission asks whether that was mended.
+    """
+    if not isinstance(service, JobProbe) or context.probe is None:
+        return []
+    chosen, probed = list(jobs), service
+    call: BackgroundCall[list[Problem]] = BackgroundCall()
+    call.start(lambda: [*probed.probe_jobs(chosen, context)])
+    found = next(iter(call.take_result(timeout_s=limit_s)), [])
+    if any(each.fatal for each in found):
+        _forget_probe(service, context)
+    return found
+
+
+def _forget_probe(service: WmsService, context: Context) -> None:
+    """Discard the shared answer on a site."""
+    with suppress(OSError):
+        _cache_file(service, context).unlink(missing_ok=True)
 
 
 def _ask(service: WmsService, context: Context) -> PingReport:
@@ -53,13 +97,17 @@ def _ask(service: WmsService, context: Context) -> PingReport:
         # A bad answer is told at once, and asked for anew: somebody may mend its cause meanwhile.
         return (msgspec.json.encode(report).decode(), "") if report.ok else (None, report.message)
 
-    path = state_folder() / "probes" / f"{_key(service, context)}.json"
+    path = _cache_file(service, context)
     answer = cached_answer(path, max_age_s=_FRESH_S, query=query)
     if found:
         return found[0]
     if answer is None or answer.text is None:
         return service.ping(context)
     return msgspec.json.decode(answer.text, type=PingReport)
+
+
+def _cache_file(service: WmsService, context: Context) -> Path:
+    return state_folder() / "probes" / f"{_key(service, context)}.json"
 
 
 def _key(service: WmsService, context: Context) -> str:

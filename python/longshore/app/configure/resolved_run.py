@@ -15,7 +15,7 @@ from longshore.app.configure.configuration import Configuration, Draft, Resolved
 from longshore.app.configure.generate import generate, keep_generated
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.lint import check_configuration
-from longshore.app.configure.probe import PROBE_LIMIT_S, probe
+from longshore.app.configure.probe import note_unanswered_probe, probe
 from longshore.app.configure.service_lookup import default_site, find_service, short_name
 from longshore.app.configure.site import ResolvedSite
 from longshore.app.configure.user_functions import make_caller
@@ -162,12 +162,7 @@ def resolve_draft(
     if with_probe and static is None:
         context = msgspec.structs.replace(context, probe=probe(service, context))
         if context.probe is None:
-            limit = f"{PROBE_LIMIT_S:.0f} s"
-            warn(
-                progress,
-                f"'{configuration.service}' does not answer within {limit}: what it offers is not checked, and jobs "
-                "wait until it answers. 'longshore ping FILE' asks again, and waits longer",
-            )
+            note_unanswered_probe(configuration.service, "FILE", progress)
     return ResolvedRun(
         id=run_id, configuration=configuration, service=service, paths=paths, context=context, static=static
     )

@@ -14,6 +14,7 @@ import msgspec
 
 from longshore.app.configure.lint import find_keys_unused_by_payload, sort_findings
 from longshore.app.configure.payload_names import find_payload_names
+from longshore.app.configure.probe import probe_jobs
 from longshore.app.configure.resolved_run import ResolvedRun, note_warnings
 from longshore.app.plan.problems import MAX_LISTED, group_problems, raise_problems
 from longshore.app.plan.profiles import capped_memory_notes, exceeded_site_limits
@@ -137,6 +138,7 @@ def find_missing_inputs(run: RunPaths) -> Iterator[Problem]:
 
 def _find_problems(run: ResolvedRun, workflow: Workflow, jobs: Sequence[Job]) -> Iterator[Problem]:
     yield from run.service.check(workflow, run.context)
+    yield from probe_jobs(run.service, jobs, run.context)
     yield from exceeded_site_limits(run, workflow)
     yield from capped_memory_notes(workflow)
     yield from _log_conflicts(jobs, workflow)

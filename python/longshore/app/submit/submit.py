@@ -48,7 +48,8 @@ def submit(
                 f"'{path}' is prepared already, and '--strict' would have no effect",
                 hint="Submit its configuration with '--strict'.",
             )
-        return submit_prepared(path, force=force, progress=progress)
+        with_probe = checks is None or checks.with_probe
+        return submit_prepared(path, force=force, with_probe=with_probe, progress=progress)
     if force:
         raise UsageError("'--force' is for a directory that was prepared", hint="Leave it out.")
     with reserved_id() as (run_id, now):

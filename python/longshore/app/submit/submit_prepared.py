@@ -8,22 +8,29 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from longshore.app.configure.layers import current_directory
+from longshore.app.configure.probe import note_unanswered_probe, probe, probe_jobs, refuse_by_probe
 from longshore.app.configure.service_lookup import find_run_service
 from longshore.app.plan.checks import find_missing_inputs
+from longshore.app.plan.problems import raise_problems
 from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.runs.open_run import map_read_errors
 from longshore.app.submit.fingerprint import find_changes
 from longshore.app.submit.stages import advance_run
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun, refuse_if_submitted
-from longshore.contract.context import Problem, RunPaths
+from longshore.contract.capabilities import JobProbe
+from longshore.contract.context import Context, Problem, RunPaths, Site
 from longshore.contract.service import WmsService
 from longshore.engine.run.service_capabilities import recovered_submission
-from longshore.engine.rundir.job_table import read_header
+from longshore.engine.rundir.job_table import JobTable, read_header
+from longshore.engine.rundir.run_settings import read_settings
 from longshore.errors import ErrorDetail, RunNotFoundError, RunUnreadableError, SubmissionRefusedError
 from longshore.model.lines.manifest_codec import encode_manifest
 from longshore.model.run.fingerprint import Fingerprint
 from longshore.model.run.submission import RunIdentity
+from longshore.model.workflow.job import Job
 from longshore.world.files.locks import lock_folder
 from longshore.world.read.quantum_graph import QUANTUM_GRAPH_SUFFIXES
 from longshore.world.runs.manifests import accept_changes, read_manifest
@@ -34,8 +41,10 @@ from longshore.world.runs.trust import trust_own_manifest
 _HINT: Final = "Prepare the run again, or submit its directory as it is now with --force."
 
 
-def submit_prepared(folder: Path, *, force: bool, progress: Progress) -> SubmittedRun:
+def submit_prepared(folder: Path, *, force: bool, with_probe: bool = True, progress: Progress) -> SubmittedRun:
     """Submit a prepared run from its directory; `force` submits it even if inputs changed.
+
+    Without `with_probe`, the workload manager is not asked first.
 
     Raises `RunNotFoundError` if the directory is no run or not completely prepared (`RunUnreadableError` for a newer
     format), `FilesError` if the current directory does not exist, `SubmissionRefusedError` if the run was submitted
@@ -62,11 +71,37 @@ def submit_prepared(folder: Path, *, force: bool, progress: Progress) -> Submitt
         _refuse_if_moved(run, Path(fingerprint.root))
     recording.stage("comparing the inputs with those of the preparation")
     _refuse_changes(run, _find_changes(run, card, fingerprint, service, force=force), recording, force=force)
+    if with_probe:
+        _probe(prepared, recording)
     if force and (manifest := read_manifest(run)) is not None:
         with lock_folder(run.root):
             refuse_if_submitted(run, read_card(run), service)
             trust_own_manifest(run, encode_manifest(accept_changes(run, manifest)))
     return advance_run(prepared, SubmittedRun, recording)
+
+
+def _probe(prepared: PreparedRun, progress: Progress) -> None:
+    """Ask the workload manager, as before a run of a configuration; raises `LongshoreError` if it refuses the run."""
+    run, service = prepared.run, prepared.service
+    if service.traits.runs_on_submit_host or not isinstance(service, JobProbe):
+        return
+    with map_read_errors(run):
+        jobs = JobTable(run)
+        first = {profile: index for index, profile in reversed([*enumerate(jobs.profile_of)])}
+        kinds = [
+            Job(name=job.name, label=settings.label, command=job.c, settings=settings)
+            for profile, index in sorted(first.items())
+            for job, settings in [(jobs[index], jobs.header.settings[profile])]
+        ]
+        executor = read_settings(run).executor
+    site = Site(name=prepared.site, settings=executor)
+    context = Context(settings={"executor": executor}, site=site, paths=run, templates={})
+    report = probe(service, context)
+    if report is None:
+        note_unanswered_probe(service.name, str(run.root), progress)
+        return
+    refuse_by_probe(service, report)
+    raise_problems(probe_jobs(service, kinds, msgspec.structs.replace(context, probe=report)), progress)
 
 
 def _read_card(run: RunPaths) -> RunIdentity:

@@ -2,42 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 
-from longshore.batch.cluster_names import Association, ConfiguredNames, PartitionState, Qos
+from longshore.batch.cluster_names import ConfiguredNames
 from longshore.batch.jobs import ClusterFacts
+from longshore.contract.inventory import Association, Inventory, PartitionState, Qos
 from longshore.model.wording import count_noun
+from longshore.model.workflow.allocation import Allocation
+from longshore.sites.unmet_requests import Unmet, find_unmet_requests, unknown_name
 
 
-def partition_errors(names: ConfiguredNames, existing: Mapping[str, PartitionState]) -> Iterator[str]:
-    """Find errors in the site's partitions."""
-    for name in names.partitions:
+def find_name_errors(names: ConfiguredNames, inventory: Inventory) -> Iterator[Unmet]:
+    """Find partitions, an account and QOS of a site that the cluster does not have, or not for this user."""
+    existing = {each.name: each for each in inventory.partitions or ()}
+    for name in names.partitions if inventory.partitions is not None else ():
         if name not in existing:
-            yield f"there is no partition '{name}'"
+            yield unknown_name("partition", name, existing)
             continue
         partition = existing[name]
         if partition.state != "UP":
-            yield f"the partition '{name}' is {partition.state.lower()}"
+            yield Unmet(f"the partition '{name}' is {partition.state.lower()}", "Jobs wait there until that changes.")
         if names.account and partition.accounts and names.account not in partition.accounts:
-            yield f"the partition '{name}' does not take the account '{names.account}'"
+            yield Unmet(
+                f"the partition '{name}' does not take the account '{names.account}'", _takes(partition.accounts)
+            )
         for qos in names.qos:
             if partition.qos and qos not in partition.qos:
-                yield f"the partition '{name}' does not take the QOS '{qos}'"
+                yield Unmet(f"the partition '{name}' does not take the QOS '{qos}'", _takes(partition.qos))
+    yield from find_unmet_requests(
+        Allocation(account=names.account, qos=names.qos),
+        Inventory(accounts=inventory.accounts, qos=inventory.qos, is_enforced=inventory.is_enforced),
+    )
 
 
-def account_errors(
-    names: ConfiguredNames, associations_of_user: Sequence[Association], existing: Mapping[str, Qos]
-) -> Iterator[str]:
-    """Find errors in the site's account and QOS for this user."""
-    if names.account and names.account not in {each.account for each in associations_of_user}:
-        yield f"this user may not charge the account '{names.account}'"
-    of_account = [each for each in associations_of_user if names.account in ("", each.account)]
-    allowed = {name for each in of_account for name in each.qos}
-    for qos in names.qos:
-        if existing and qos not in existing:
-            yield f"there is no QOS '{qos}'"
-        elif allowed and qos not in allowed:
-            yield f"this user may not use the QOS '{qos}'"
+def _takes(names: Iterable[str]) -> str:
+    return f"It takes {', '.join(sorted(names))}."
 
 
 def describe_partitions(existing: Iterable[PartitionState]) -> str:

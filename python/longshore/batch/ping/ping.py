@@ -10,16 +10,19 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from longshore.batch.cluster_names import ConfiguredNames, Qos, configured_names
+from longshore.batch.cluster_names import ConfiguredNames, configured_names
 from longshore.batch.commands.client import BatchClient
 from longshore.batch.dialect import Dialect, ProgramCall, Question
 from longshore.batch.jobs import ClusterFacts, TaskId
-from longshore.batch.ping.check_names import account_errors, describe_limits, describe_partitions, partition_errors
+from longshore.batch.ping.check_names import describe_limits, describe_partitions, find_name_errors
 from longshore.batch.script_writer import job_spec
 from longshore.contract.batch import Batch
-from longshore.contract.context import PingReport, Unreachable
+from longshore.contract.context import PingReport, Problem, Unreachable
+from longshore.contract.inventory import Inventory, PartitionState
 from longshore.errors import ConfigError
+from longshore.model.workflow.allocation import Allocation
 from longshore.model.workflow.request import Request
+from longshore.sites.unmet_requests import find_unmet_requests
 from longshore.world.host import user_name
 from longshore.world.processes.shell import ProgramResult
 
@@ -53,11 +56,12 @@ class _TimedQuery:
 
     def begin(self, calls: Iterable[ProgramCall]) -> None:
         """Begin calls whose answers are wanted later."""
-        self._begun |= {call: self._pool.submit(self._ask, call) for call in calls}
+        self._begun |= {call: self._pool.submit(self._ask, call) for call in calls if call not in self._begun}
 
     def __call__(self, call: ProgramCall) -> ProgramResult:
-        begun = self._begun.get(call)
-        return begun.result() if begun else self._ask(call)
+        if call not in self._begun:
+            self.begin([call])
+        return self._begun[call].result()
 
     def _ask(self, call: ProgramCall) -> ProgramResult:
         left = self._until - self._clock()
@@ -94,18 +98,19 @@ def _ping(dialect: Dialect, query: _TimedQuery, settings: Mapping[str, Any]) -> 
     details = {"version": facts.version, "cluster": facts.name}
     if (question := dialect.version_question()) is not None:
         details["version"] = _describe_version(facts.version, *query.answer(question))
-    errors = [
-        *_check_partitions(query, dialect, names, details),
-        *_check_account(query, dialect, names, facts, details),
-    ]
+    inventory = take_inventory(query, dialect, facts)
+    details |= _describe_names(query, dialect, (names, facts), inventory)
+    problems = tuple(_find_problems(dialect, names, settings, inventory))
     details |= _check_sources(query, dialect, facts, since)
     sizes = dialect.capacity_question()
     return PingReport(
         service=dialect.name,
-        ok=not errors,
-        message="; ".join(errors) or "the controller answers",
+        ok=not problems,
+        message="; ".join(each.message for each in problems) or "the controller answers",
         details={key: value for key, value in details.items() if value},
         capacity=query.answer(sizes)[0] if sizes else None,
+        inventory=inventory,
+        problems=problems,
     )
 
 
@@ -121,17 +126,36 @@ def _calls_without_order(dialect: Dialect, facts: ClusterFacts, since: str) -> I
     for question in (dialect.version_question(), dialect.partitions_question(), dialect.capacity_question()):
         if question is not None:
             yield question.call
+    yield from dialect.inventory_questions().calls
     yield dialect.queue_call(user_name())
 
 
 def _asked_partitions(dialect: Dialect, settings: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the partitions of a job that has no settings but the site's, raw options included."""
-    batch = Batch(id="0", tag="longshore-0", request=Request(), members=())
+    asked = _site_allocation(dialect, settings)
+    return asked.partitions if asked else ()
+
+
+def _site_allocation(dialect: Dialect, settings: Mapping[str, Any]) -> Allocation | None:
+    """Return what a job of two processors asks for that has no settings but the site's; ``None`` for invalid ones."""
+    batch = Batch(id="0", tag="longshore-0", request=Request(cpus=2), members=())
     try:
-        return dialect.allocations(job_spec(dialect, batch, settings))[0].partitions
+        return dialect.allocations(job_spec(dialect, batch, settings))[0]
     except ConfigError:
-        # `check` tells what is wrong with it.
-        return ()
+        # `check` reports what is wrong with it.
+        return None
+
+
+def _find_problems(
+    dialect: Dialect, names: ConfiguredNames, settings: Mapping[str, Any], inventory: Inventory
+) -> Iterator[Problem]:
+    """Find settings of the site that the cluster does not take; only jobs that use them cannot run."""
+    unmet = [*find_name_errors(names, inventory)]
+    if (asked := _site_allocation(dialect, settings)) is not None:
+        plain = Allocation(licences=asked.licences, names=asked.names)
+        unmet += find_unmet_requests(plain, msgspec.structs.replace(inventory, partitions=None, nodes=None))
+    for each in dict.fromkeys(unmet):
+        yield Problem(message=each.message, hint=each.hint, fatal=False)
 
 
 def _describe_version(controller: str, programs: str | None, why: str) -> str:
@@ -141,22 +165,48 @@ def _describe_version(controller: str, programs: str | None, why: str) -> str:
     return controller if programs == controller else f"{controller}, of the programs here {programs}"
 
 
-def _check_partitions(
-    query: _TimedQuery, dialect: Dialect, names: ConfiguredNames, details: dict[str, str]
-) -> Iterator[str]:
-    """Find errors in the site's partitions."""
-    if (question := dialect.partitions_question()) is None:
-        return
-    states, why = query.answer(question)
-    details["partitions"] = f"unknown: {why}" if states is None else describe_partitions(states.values())
-    if states is not None:
-        yield from partition_errors(names, states)
+def take_inventory(query: _TimedQuery, dialect: Dialect, facts: ClusterFacts) -> Inventory:
+    """Ask for what the cluster has; a question without an answer leaves ``None``."""
+
+    def answer(question: Question[_Answer] | None) -> _Answer | None:
+        return None if question is None else query.answer(question)[0]
+
+    more = dialect.inventory_questions()
+    partitions = answer(dialect.partitions_question())
+    limits = answer(more.limits) or {}
+    accounts = answer(dialect.accounts_question(user_name(), facts)) if facts.accounting else None
+    qos = answer(dialect.qos_question()) if facts.accounting else None
+    if {"limits", "safe"}.isdisjoint(facts.enforced):
+        accounts = accounts and [msgspec.structs.replace(each, walltime_s=None) for each in accounts]
+        qos = qos and {name: msgspec.structs.replace(each, walltime_s=None) for name, each in qos.items()}
+    return Inventory(
+        partitions=None if partitions is None else tuple(_with_limits(partitions.values(), limits)),
+        nodes=answer(more.nodes) or None,
+        accounts=None if accounts is None else tuple(accounts),
+        # A cluster that lists none answers with nothing.
+        qos=tuple(qos.values()) if qos else None,
+        licences=answer(more.licences),
+        names={kind: found for kind, question in more.names.items() if (found := answer(question)) is not None},
+        knows_resources=more.knows_resources,
+        is_enforced=bool(facts.enforced),
+    )
 
 
-def _check_account(
-    query: _TimedQuery, dialect: Dialect, names: ConfiguredNames, facts: ClusterFacts, details: dict[str, str]
-) -> list[str]:
-    """Find errors in the site's account and QOS, if the cluster keeps accounts."""
+def _with_limits(partitions: Iterable[PartitionState], limits: Mapping[str, float]) -> Iterator[PartitionState]:
+    for each in partitions:
+        limit = limits.get(each.name)
+        yield each if limit is None else msgspec.structs.replace(each, walltime_s=limit)
+
+
+def _describe_names(
+    query: _TimedQuery, dialect: Dialect, known: tuple[ConfiguredNames, ClusterFacts], inventory: Inventory
+) -> dict[str, str]:
+    """Describe the partitions, the accounts, the QOS and their limits."""
+    names, facts = known
+    details: dict[str, str] = {}
+    if (question := dialect.partitions_question()) is not None:
+        states, why = query.answer(question)
+        details["partitions"] = f"unknown: {why}" if states is None else describe_partitions(states.values())
     accounts = dialect.accounts_question(user_name(), facts) if facts.accounting else None
     if accounts is None:
         named = [f"account '{names.account}'"] if names.account else []
@@ -168,19 +218,15 @@ def _check_account(
             else "this cluster keeps none"
         )
         details["accounts"] = f"{none}{unchecked}"
-        details["limits"] = describe_limits(facts, names, (), {})
-        return []
-    associations, no_accounts = query.answer(accounts)
-    details["accounts"] = (
-        f"unknown: {no_accounts}" if no_accounts else _list({each.account for each in associations or ()})
-    )
-    qualities: Mapping[str, Qos] | None = None
-    if (question := dialect.qos_question()) is not None:
-        qualities, no_qos = query.answer(question)
-        details["qos"] = f"unknown: {no_qos}" if no_qos else _list(qualities or ())
-    details["limits"] = describe_limits(facts, names, associations or (), qualities or {})
-    # A missing answer proves no error.
-    return [] if associations is None else list(account_errors(names, associations, qualities or {}))
+    else:
+        _, why = query.answer(accounts)
+        details["accounts"] = f"unknown: {why}" if why else _list({each.account for each in inventory.accounts or ()})
+    if facts.accounting and accounts is not None and (qualities := dialect.qos_question()) is not None:
+        _, why = query.answer(qualities)
+        details["qos"] = f"unknown: {why}" if why else _list(each.name for each in inventory.qos or ())
+    known_qos = {each.name: each for each in inventory.qos or ()}
+    details["limits"] = describe_limits(facts, names, inventory.accounts or (), known_qos)
+    return details
 
 
 def _list(names: Iterable[str]) -> str:

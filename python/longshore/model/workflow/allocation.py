@@ -30,6 +30,14 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
         Sets of features of which nodes must have at least one each.
     partitions
         Partitions that the job names; empty for none.
+    account, qos
+        Account to charge, and quality of service, that the job names; empty for none.
+    licences
+        Number of each licence.
+    hosts
+        Nodes that the job names, as written: ``n[1-3]`` is one expression.
+    names
+        Names of further things that it uses, by their kind, such as ``project``.
     """
 
     nodes: int | None = None
@@ -41,6 +49,11 @@ class Allocation(msgspec.Struct, frozen=True, kw_only=True):
     resources: Mapping[str, int] = msgspec.field(default_factory=dict)
     features: tuple[frozenset[str], ...] = ()
     partitions: tuple[str, ...] = ()
+    account: str = ""
+    qos: tuple[str, ...] = ()
+    licences: Mapping[str, int] = msgspec.field(default_factory=dict)
+    hosts: tuple[str, ...] = ()
+    names: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
 
     @classmethod
     def of_request(cls, request: Request) -> Allocation:

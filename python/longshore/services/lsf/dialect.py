@@ -9,10 +9,10 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from longshore.batch.cluster_names import PartitionState
 from longshore.batch.dialect import (
     SUBMIT_S,
     DependencyDialect,
+    InventoryQuestions,
     ProgramCall,
     Programs,
     ProgramVariables,
@@ -26,6 +26,7 @@ from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.settings import one_of
 from longshore.batch.submit_replies import SubmitReplies
 from longshore.contract.context import Unreachable
+from longshore.contract.inventory import PartitionState
 from longshore.model.workflow.allocation import Allocation
 from longshore.services.lsf import parse_history, parse_jobs, replies
 from longshore.services.lsf.directives import allocation, directives
@@ -168,6 +169,13 @@ class LsfDialect(DependencyDialect):
     def partitions_question(self) -> Question[Mapping[str, PartitionState]]:
         """Return the question for the queues that the user may use."""
         return Question(self.query_call("bqueues", "-u", user_name()), replies.parse_queues)
+
+    def inventory_questions(self) -> InventoryQuestions:
+        """Return the questions for hosts, and for the limits of queues."""
+        return InventoryQuestions(
+            nodes=Question(self.query_call("lshosts", "-w"), replies.parse_hosts),
+            limits=Question(self.query_call("bqueues", "-l"), replies.parse_limits),
+        )
 
     def capacity_question(self) -> Question[Mapping[str, int] | None]:
         """Return the question for the largest host."""

@@ -48,11 +48,10 @@ class LsfService(BatchService):
         client = self.client(settings)
         unit = parse_unit(client.ask(client.dialect.query_call("badmin", "showconf", "mbd")).out)
         assumed = memory_unit(own_map(self.name, settings))
-        errors = [] if report.ok else [report.message]
+        problems = report.problems
         if unit and unit != assumed:
-            errors.append(
-                f"the cluster's LSF_UNIT_FOR_LIMITS is {unit}: set 'lsf.memoryUnit: {unit}', which is {assumed}"
-            )
+            message = f"the cluster's LSF_UNIT_FOR_LIMITS is {unit}: set 'lsf.memoryUnit: {unit}', which is {assumed}"
+            problems = (*problems, Problem(message=message))
         details = {**report.details, "unit of limits": unit or f"unknown; 'lsf.memoryUnit' is {assumed}"}
-        message = "; ".join(errors) or report.message
-        return msgspec.structs.replace(report, ok=not errors, message=message, details=details)
+        message = "; ".join(each.message for each in problems) or report.message
+        return msgspec.structs.replace(report, ok=not problems, message=message, details=details, problems=problems)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from typing import Final
 
 import msgspec
 
@@ -11,8 +12,10 @@ from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.scripts.lines import text_lines
 from longshore.batch.values import parse_number
 from longshore.model.workflow.allocation import Allocation
-from longshore.services.sge.options import memory_per
+from longshore.services.sge.options import SgeMap, memory_per
 from longshore.services.sge.parse import parse_bytes, parse_seconds, requested
+
+_RESOURCE_KEYS: Final = ("cpu_resource", "mem_resource", "tmp_resource")
 
 
 def allocation(job: JobSpec) -> Allocation:
@@ -29,6 +32,12 @@ def allocation(job: JobSpec) -> Allocation:
     cpus = slots or parse_number(asked.get(str(own.get("cpu_resource")), "")) or found.cpus_per_task
     size, disk = (parse_bytes(asked.get(str(own.get(key)), "")) for key in ("mem_resource", "tmp_resource"))
     per_slot = slots or (cpus if own.get("parallelEnvironment") else 1)
+    names = {
+        "resource": tuple(asked.keys() | {str(own[key]) for key in _RESOURCE_KEYS if own.get(key)}),
+        "parallel environment": tuple(re.findall(r"(?:^|\s)-pe\s+(\S+)", text) or _environment(own, cpus)),
+        "project": tuple(re.findall(r"(?:^|\s)-P\s+(\S+)", text)[-1:]),
+    }
+    account = str(job.batch.attributes.get("accountingGroup") or "")
     limit_s = parse_seconds(asked["h_rt"]) if "h_rt" in asked else math.inf
     return msgspec.structs.replace(
         found,
@@ -38,4 +47,10 @@ def allocation(job: JobSpec) -> Allocation:
         walltime_s=found.walltime_s if limit_s == math.inf else limit_s,
         # A queue may be that of some hosts: all.q@@fast.
         partitions=tuple(name for queue in queues[-1].split(",") if (name := queue.partition("@")[0])),
+        names={**names, "project": names["project"] or tuple(filter(None, (account,)))},
     )
+
+
+def _environment(own: SgeMap, cpus: int) -> tuple[str, ...]:
+    """Return the parallel environment of jobs with several processors."""
+    return (str(own["parallelEnvironment"]),) if own.get("parallelEnvironment") and cpus > 1 else ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from longshore.batch.settings import own_map
@@ -56,14 +56,3 @@ def _unsaid_amounts(job: Job, own: SgeMap) -> Iterator[Problem]:
                 key=key,
                 fatal=False,
             )
-
-
-def find_unknown_names(settings: Mapping[str, object], known: Mapping[str, frozenset[str] | None]) -> Iterator[str]:
-    """Find names in a site's settings that the cluster does not have; `known` is ``None`` where it did not answer."""
-    own = own_map(SERVICE, settings)
-    named = [(own.get(f"{amount}_resource"), "resource") for amount in ("cpu", "mem", "tmp")]
-    named += [(own.get("parallelEnvironment"), "parallel environment")]
-    for name, kind in named:
-        names = known.get(kind)
-        if name and names is not None and str(name) not in names:
-            yield f"there is no {kind} '{name}' ({', '.join(sorted(names)) or 'there is none'})"

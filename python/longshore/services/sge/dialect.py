@@ -9,11 +9,11 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from longshore.batch.cluster_names import PartitionState
 from longshore.batch.dialect import (
     SHORT_S,
     SUBMIT_S,
     DependencyDialect,
+    InventoryQuestions,
     ProgramCall,
     Programs,
     ProgramVariables,
@@ -26,6 +26,7 @@ from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.submit_replies import SubmitReplies
 from longshore.contract.batch import Urgency
 from longshore.contract.context import Unreachable
+from longshore.contract.inventory import PartitionState
 from longshore.model.values import YamlValue
 from longshore.model.workflow.allocation import Allocation
 from longshore.services.sge import parse, parse_cluster
@@ -194,6 +195,17 @@ class SgeDialect(DependencyDialect):
     def partitions_question(self) -> Question[Mapping[str, PartitionState]]:
         """Return the question for the queues."""
         return Question(self.query_call("qstat", "-g", "c"), parse_cluster.parse_queues)
+
+    def inventory_questions(self) -> InventoryQuestions:
+        """Return the questions for the limits of queues, and for the names that options use."""
+        return InventoryQuestions(
+            limits=Question(self.query_call("qconf", "-sq", "*"), parse_cluster.parse_limits),
+            names={
+                "resource": Question(self.query_call("qconf", "-sc"), parse_cluster.resource_names),
+                "parallel environment": Question(self.query_call("qconf", "-spl"), parse_cluster.listed_names),
+                "project": Question(self.query_call("qconf", "-sprjl"), parse_cluster.listed_names),
+            },
+        )
 
     def capacity_question(self) -> Question[Mapping[str, int] | None]:
         """Return the question for the largest host."""

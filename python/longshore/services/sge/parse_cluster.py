@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Final
 
-from longshore.batch.cluster_names import PartitionState
 from longshore.batch.jobs import ClusterFacts
 from longshore.batch.values import parse_number
-from longshore.services.sge.parse import lines_at, parse_bytes
+from longshore.contract.inventory import PartitionState
+from longshore.services.sge.parse import lines_at, parse_bytes, parse_seconds
 
 _CLOSED: Final = "cdsuE"
 """Column of ``qstat -g c``: slots of instances that take no jobs until a person acts."""
@@ -57,7 +58,30 @@ def parse_capacity(text: str) -> dict[str, int] | None:
     return {"cpus": max(cpus), "memory": max(memory)} if cpus and memory else None
 
 
-def resource_names(text: str) -> frozenset[str]:
+def resource_names(text: str) -> tuple[str, ...]:
     """Return the names and short names of resources in ``qconf -sc``."""
     rows = (line.split() for line in text.splitlines() if not line.startswith("#"))
-    return frozenset(name for row in rows for name in row[:2])
+    return tuple(dict.fromkeys(name for row in rows for name in row[:2]))
+
+
+def listed_names(text: str) -> tuple[str, ...]:
+    """Return the names in a list of qconf, one a line."""
+    return tuple(text.split())
+
+
+def parse_limits(text: str) -> dict[str, float]:
+    """Return the longest run time of each queue in ``qconf -sq``, by its ``h_rt``; queues without one are left out."""
+    found: dict[str, float] = {}
+    queue = ""
+    for name, _, value in lines_at(text, " "):
+        if name == "qname":
+            queue = value.strip()
+        elif name == "h_rt" and queue and not math.isinf(limit := _limit_s(value)):
+            found[queue] = limit
+    return found
+
+
+def _limit_s(value: str) -> float:
+    """Return the limit of a queue, the longest where groups of hosts have their own: ``1:0:0,[@fast=0:10:0]``."""
+    parts = [part.rpartition("=")[2].strip("[] ") for part in value.split(",")]
+    return max(math.inf if part.upper() == "INFINITY" else parse_seconds(part) for part in parts)

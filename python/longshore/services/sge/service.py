@@ -6,18 +6,15 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import msgspec
-
 from longshore.batch.service import BatchService
 from longshore.contract.capabilities import BackendOptions
-from longshore.contract.context import Context, PingReport, Problem
+from longshore.contract.context import Context, Problem
 from longshore.contract.service import ServiceTraits
 from longshore.errors import ConfigError, OptionHelpRequest
 from longshore.plan.ignored_requests import ignored_requests
-from longshore.services.sge.check import IGNORED_SETTINGS, check_jobs, find_unknown_names
+from longshore.services.sge.check import IGNORED_SETTINGS, check_jobs
 from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.options import SERVICE
-from longshore.services.sge.parse_cluster import resource_names
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
@@ -55,19 +52,3 @@ class SgeService(BatchService, BackendOptions):
             *check_jobs(workflow, ctx),
             *ignored_requests(workflow, IGNORED_SETTINGS, SgeDialect.title),
         ]
-
-    def ping(self, ctx: Context) -> PingReport:
-        """Return what the cluster reports on itself and on the site's settings; submits nothing."""
-        report = super().ping(ctx)
-        if report.capacity is None and not report.ok:
-            return report
-        settings = ctx.settings.get("executor", {})
-        client = self.client(settings)
-        resources = client.ask(client.dialect.query_call("qconf", "-sc"))
-        environments = client.ask(client.dialect.query_call("qconf", "-spl"))
-        known = {
-            "resource": resource_names(resources.out) if resources.ok else None,
-            "parallel environment": frozenset(environments.out.split()) if environments.ok else None,
-        }
-        errors = [*([] if report.ok else [report.message]), *find_unknown_names(settings, known)]
-        return msgspec.structs.replace(report, ok=not errors, message="; ".join(errors) or report.message)

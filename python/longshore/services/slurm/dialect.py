@@ -8,10 +8,10 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from longshore.batch.cluster_names import Association, PartitionState, Qos
 from longshore.batch.dialect import (
     SHORT_S,
     SUBMIT_S,
+    InventoryQuestions,
     NodeLauncher,
     ProgramCall,
     Programs,
@@ -24,6 +24,7 @@ from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.submit_replies import SubmitReplies
 from longshore.contract.batch import Urgency
 from longshore.contract.context import Unreachable
+from longshore.contract.inventory import Association, PartitionState, Qos
 from longshore.model.values import YamlValue
 from longshore.model.workflow.allocation import Allocation
 from longshore.services.slurm.commands import parse, parse_cluster
@@ -226,6 +227,16 @@ class SlurmDialect(SlurmDependencies):
     def qos_question(self) -> Question[Mapping[str, Qos]]:
         """Return the question for the QOS."""
         return qos_question()
+
+    def inventory_questions(self) -> InventoryQuestions:
+        """Return the questions for nodes and licences."""
+        words = ("--noheader", "--all", "--exact", f"--format={parse_cluster.NODE_FORMAT}")
+        licences = self.query_call("scontrol", "--oneliner", "show", "licenses")
+        return InventoryQuestions(
+            nodes=Question(self.query_call("sinfo", *words), parse_cluster.parse_nodes),
+            licences=Question(licences, parse_cluster.parse_licences),
+            knows_resources=True,
+        )
 
     def capacity_question(self) -> Question[Mapping[str, int] | None]:
         """Return the question for the sizes of nodes."""

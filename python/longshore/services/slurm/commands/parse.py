@@ -202,6 +202,7 @@ def cluster_facts(text: str, licences: str = "") -> ClusterFacts:
         max_jobs=parse_number(jobs),
         min_job_age_s=None if (seconds := parse_number(age)) is None else float(seconds),
         accounting=bool(known.get("accountingstoragetype")) and not known["accountingstoragetype"].endswith("/none"),
+        enforced=tuple(filter(None, known.get("accountingstorageenforce", "").removeprefix("none").split(","))),
         priority_parameters=known.get("priorityparameters") or known.get("priorityparams", ""),
         licences=tuple(dict.fromkeys([*_names_in(known.get("licenses", "")), *_LICENCE.findall(licences)])),
         gres=_names_in(known.get("grestypes", "")),

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from longshore.batch.cluster_names import Association, Qos
 from longshore.batch.dialect import ProgramCall, Question
 from longshore.batch.jobs import ClusterFacts
+from longshore.contract.inventory import Association, Qos
+from longshore.services.slurm.commands.time_limit import parse_time_limit
 
 _SHOW: Final = ("sacctmgr", "--noheader", "--parsable2", "show")
 _ASSOCIATION_FIELDS: Final = "account,qos,maxjobs,maxsubmitjobs,maxwall"
-_QOS_FIELDS: Final = "name,maxjobsperuser,maxsubmitjobsperuser,maxwall"
+_QOS_FIELDS: Final = "name,maxjobsperuser,maxsubmitjobsperuser,maxwall,flags"
+_OVERRIDES: Final = {"PartitionTimeLimit": "walltime", "PartitionMaxNodes": "nodes"}
+"""Flag of a QOS -> the limit of partitions that it replaces (sacctmgr(1))."""
 
 
 def accounts_question(user: str, facts: ClusterFacts) -> Question[Sequence[Association]]:
@@ -35,6 +38,7 @@ def parse_associations(text: str) -> list[Association]:
             max_jobs=row[2],
             max_submitted=row[3],
             max_time=row[4],
+            walltime_s=parse_time_limit(row[4]),
         )
         for row in rows
         if len(row) == 5
@@ -45,7 +49,14 @@ def parse_qos(text: str) -> dict[str, Qos]:
     """Parse ``sacctmgr show qos`` with `_QOS_FIELDS`."""
     rows = (line.split("|") for line in text.splitlines())
     return {
-        row[0]: Qos(name=row[0], max_jobs=row[1], max_submitted=row[2], max_time=row[3])
+        row[0]: Qos(
+            name=row[0],
+            max_jobs=row[1],
+            max_submitted=row[2],
+            max_time=row[3],
+            walltime_s=parse_time_limit(row[3]),
+            overrides=frozenset(_OVERRIDES[flag] for flag in row[4].split(",") if flag in _OVERRIDES),
+        )
         for row in rows
-        if len(row) == 4
+        if len(row) == 5
     }

@@ -10,22 +10,26 @@ from typing import Final, TypeVar
 import msgspec
 
 from longshore.batch.scripts.job_spec import JobSpec
-from longshore.batch.values import parse_duration
 from longshore.batch.values import parse_size as parse_amount
 from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation
 from longshore.model.workflow.request import MIB, Request
+from longshore.services.slurm.commands.time_limit import parse_time_limit
 from longshore.services.slurm.extensions.components import components
 from longshore.services.slurm.render.sbatch_options import SbatchOptions
 
 _Amount = TypeVar("_Amount", int, float)
 _SHORT: Final = {
+    "A": "account",
     "c": "cpus-per-task",
     "C": "constraint",
     "G": "gpus",
+    "L": "licenses",
     "n": "ntasks",
     "N": "nodes",
     "p": "partition",
+    "q": "qos",
     "t": "time",
+    "w": "nodelist",
 }
 """Long names of the options that have a say in an allocation (sbatch(1))."""
 _NUMBER: Final = re.compile(r"\d{1,9}")
@@ -70,7 +74,20 @@ def allocation(options: SbatchOptions, request: Request, raw: Iterable[str] = ()
             if (words := _FEATURE.findall(part))
         ),
         partitions=tuple(filter(None, values.get("partition", "").split(","))),
+        account=values.get("account", ""),
+        qos=tuple(filter(None, values.get("qos", "").split(","))),
+        licences=_licences(values.get("licenses", "")),
+        hosts=tuple(filter(None, (values.get("nodelist", ""),))),
     )
+
+
+def _licences(text: str) -> dict[str, int]:
+    """Return the number of each licence; none for a list of alternatives, of which one is enough."""
+    found: dict[str, int] = {}
+    for item in () if "|" in text else filter(None, text.split(",")):
+        name, _, amount = item.strip().partition(":")
+        found[name] = found.get(name, 0) + (_number(amount) or 1)
+    return found
 
 
 def _exact(rounded: _Amount | None, amount: _Amount | None, unit: int) -> _Amount | None:
@@ -85,18 +102,6 @@ def parse_size(text: str | None) -> int | None:
         return None
     plain = text.strip().upper().removesuffix("B")
     return parse_amount(plain + "M" if plain.isdecimal() else plain)
-
-
-def parse_time_limit(text: str | None) -> float | None:
-    """Parse a time limit (sbatch(1): --time) to seconds; ``None`` for none."""
-    days, dash, rest = (text or "").strip().rpartition("-")
-    parts = rest.split(":")
-    if not all(part.isdecimal() and len(part) < 10 for part in ([days] if dash else []) + parts) or len(parts) > 3:
-        return None
-    if not dash:
-        return float(parts[0]) * 60 if len(parts) == 1 else parse_duration(rest)
-    hours, minutes, seconds = (float(part) for part in (*parts, "0", "0")[:3])
-    return ((float(days) * 24 + hours) * 60 + minutes) * 60 + seconds
 
 
 def _raw_values(lines: Iterable[str]) -> dict[str, str]:

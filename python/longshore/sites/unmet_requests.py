@@ -1,0 +1,280 @@
+"""Finds what a cluster does not have of what a job asks, by the cluster's inventory (pure)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from typing import Final, NamedTuple
+
+import msgspec
+
+from longshore.contract.inventory import Inventory, NodeGroup, PartitionState, Qos
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation
+from longshore.model.workflow.request import MIB
+
+_SHOWN: Final = 8
+"""Names in a hint."""
+_MOST_HOSTS: Final = 10_000
+"""Hosts that an expression is expanded to."""
+_RANGE: Final = re.compile(r"^(.*?)\[([\d,-]+)\](.*)$", re.DOTALL)
+_NOTHING: Final = 1e6
+"""Excess over something that a node does not have at all."""
+
+
+class Unmet(NamedTuple):
+    """Part of a request that a cluster cannot meet; one that is not fatal may be met later."""
+
+    message: str
+    hint: str = ""
+    fatal: bool = True
+
+
+class _Lack(NamedTuple):
+    """What nodes lack for a job: by which factor it is exceeded, and texts."""
+
+    excess: float
+    what: str
+
+
+def find_unmet_requests(asked: Allocation, inventory: Inventory) -> Iterator[Unmet]:
+    """Find names that the cluster does not have, and amounts beyond every partition that the job may use.
+
+    What the cluster did not answer is met.
+    """
+    owned = {name: amount for name, amount in asked.resources.items() if name in (inventory.licences or {})}
+    if owned:
+        # A requested resource is a licence where the cluster has one of that name.
+        others = {name: amount for name, amount in asked.resources.items() if name not in owned}
+        asked = msgspec.structs.replace(asked, resources=others, licences={**owned, **asked.licences})
+    unknown = [*_find_unknown_names(asked, inventory)]
+    yield from unknown
+    if any(each.fatal for each in unknown):
+        return
+    qos = [each for each in inventory.qos or () if each.name in asked.qos]
+    yield from _find_exceeded_accounts(asked, inventory, qos)
+    partitions = _usable_partitions(asked, inventory)
+    if not partitions:
+        yield from _find_short_nodes(asked, None, inventory, "no node of the cluster")
+        return
+    found = [[*_find_in_partition(asked, partition, inventory, qos)] for partition in partitions]
+    if all(any(each.fatal for each in unmet) for unmet in found):
+        yield from min(found, key=len)
+    elif all(found):
+        yield found[0][0]
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str], *, whose: str = "the cluster") -> Unmet:
+    """Return the finding for a name that the cluster does not have, with the nearest one that it has."""
+    names = sorted(set(known))
+    listed = ", ".join(names[:_SHOWN]) + (", and more" if len(names) > _SHOWN else "")
+    hint = did_you_mean(name, names, likeness=NAME_LIKENESS)
+    owner = whose[0].upper() + whose[1:]
+    return Unmet(f"there is no {kind} '{name}'", f"{hint} {owner} has {listed or 'none at all'}.".strip())
+
+
+# ----------------------------------------------------------------------------------------------------------- names
+
+
+def _find_unknown_names(asked: Allocation, inventory: Inventory) -> Iterator[Unmet]:
+    kinds: list[tuple[str, Iterable[str], Iterable[str] | None]] = [
+        ("partition", asked.partitions, _names(inventory.partitions)),
+        ("QOS", asked.qos, _names(inventory.qos)),
+        ("licence", asked.licences, inventory.licences),
+        *((kind, names, inventory.names.get(kind)) for kind, names in asked.names.items()),
+    ]
+    for kind, names, known in kinds:
+        for name in names:
+            if known is not None and name not in known:
+                yield unknown_name(kind, name, known)
+    for name, amount in asked.licences.items():
+        there = (inventory.licences or {}).get(name)
+        if there is not None and amount > there:
+            yield Unmet(f"it asks for {amount} licences '{name}', and the cluster has {there}", "Ask for fewer.")
+    yield from _find_unusable_account(asked, inventory)
+    yield from _find_unknown_hosts(asked, inventory)
+    yield from _find_unknown_features(asked, inventory)
+
+
+def _names(items: Iterable[PartitionState | Qos] | None) -> frozenset[str] | None:
+    return None if items is None else frozenset(each.name for each in items)
+
+
+def _find_unusable_account(asked: Allocation, inventory: Inventory) -> Iterator[Unmet]:
+    if inventory.accounts is None:
+        return
+    known = {each.account for each in inventory.accounts}
+    if asked.account and asked.account not in known:
+        other = unknown_name("account", asked.account, known, whose="this user")
+        yield Unmet(f"this user may not charge the account '{asked.account}'", other.hint, inventory.is_enforced)
+        return
+    allowed = {name for each in inventory.accounts if asked.account in ("", each.account) for name in each.qos}
+    for name in asked.qos:
+        if allowed and name not in allowed and name in (_names(inventory.qos) or {name}):
+            listed = ", ".join(sorted(allowed)[:_SHOWN])
+            yield Unmet(f"this user may not use the QOS '{name}'", f"Allowed are {listed}.", inventory.is_enforced)
+
+
+def _find_unknown_hosts(asked: Allocation, inventory: Inventory) -> Iterator[Unmet]:
+    written = {name for group in inventory.nodes or () for name in group.names}
+    if not written or not asked.hosts:
+        return
+    known = {host for expression in written for host in expand_hosts(expression)}
+    for host in dict.fromkeys(host for expression in asked.hosts for host in expand_hosts(expression)):
+        if host not in known:
+            yield unknown_name("node", host, known)
+
+
+def _find_unknown_features(asked: Allocation, inventory: Inventory) -> Iterator[Unmet]:
+    if not inventory.nodes:
+        return
+    known = {feature for group in inventory.nodes for feature in group.features}
+    for words in asked.features:
+        if known.isdisjoint(words):
+            yield unknown_name("feature", min(words), known)
+    if inventory.knows_resources:
+        counted = {name for group in inventory.nodes for name in group.resources}
+        for name in asked.resources:
+            if name not in counted:
+                yield unknown_name("resource", name, counted)
+
+
+def expand_hosts(expression: str) -> list[str]:
+    """Return the host names of an expression such as ``n[1-3,07],login1``; at most some thousands."""
+    return list(islice(_expand_hosts(expression), _MOST_HOSTS))
+
+
+def _expand_hosts(expression: str) -> Iterator[str]:
+    for part in re.split(r",(?![^\[]*\])", expression):
+        if not (found := _RANGE.match(part.strip())):
+            if part.strip():
+                yield part.strip()
+            continue
+        before, spans, after = found.groups()
+        for span in spans.split(","):
+            first, dash, last = span.partition("-")
+            if not first.isdecimal() or (dash and not last.isdecimal()) or len(last or first) > 9:
+                continue
+            for number in range(int(first), int(last or first) + 1):
+                for rest in _expand_hosts(after) if after else ("",):
+                    yield f"{before}{number:0{len(first)}}{rest}"
+
+
+# --------------------------------------------------------------------------------------------------------- amounts
+
+
+def _find_exceeded_accounts(asked: Allocation, inventory: Inventory, qos: list[Qos]) -> Iterator[Unmet]:
+    """Find a run time beyond those of the QOS, else beyond that of the account: the QOS comes first."""
+    limits = {f"the QOS '{each.name}'": each.walltime_s for each in qos if each.walltime_s is not None}
+    if not limits and asked.account:
+        accounts = [each for each in inventory.accounts or () if each.account == asked.account]
+        longest = [each.walltime_s for each in accounts if each.walltime_s is not None]
+        if longest and len(longest) == len(accounts):
+            limits = {f"the account '{asked.account}'": max(longest)}
+    for subject, limit in limits.items():
+        if asked.walltime_s is not None and asked.walltime_s > limit:
+            yield Unmet(
+                f"{subject} lets jobs run for {_span(limit)}, and it asks for {_span(asked.walltime_s)}",
+                "Lower 'requestWalltime', or choose another one.",
+            )
+
+
+def _usable_partitions(asked: Allocation, inventory: Inventory) -> list[PartitionState]:
+    """Return the partitions that a job names, else the default one, else all."""
+    every = list(inventory.partitions or ())
+    if asked.partitions:
+        return [each for each in every if each.name in asked.partitions]
+    return [each for each in every if each.default] or every
+
+
+def _find_in_partition(
+    asked: Allocation, partition: PartitionState, inventory: Inventory, qos: list[Qos]
+) -> Iterator[Unmet]:
+    """Find what one partition does not give a job."""
+    subject = f"the partition '{partition.name}'"
+    if partition.state != "UP":
+        state = partition.state.lower()
+        yield Unmet(f"{subject} is {state}: jobs wait until that changes", "Choose another partition.", fatal=False)
+    if asked.account and partition.accounts and asked.account not in partition.accounts:
+        yield Unmet(f"{subject} does not take the account '{asked.account}'", _takes(partition.accounts))
+    for name in asked.qos:
+        if partition.qos and name not in partition.qos:
+            yield Unmet(f"{subject} does not take the QOS '{name}'", _takes(partition.qos))
+    freed = frozenset(name for each in qos for name in each.overrides)
+    limit = partition.walltime_s
+    if asked.walltime_s is not None and limit is not None and asked.walltime_s > limit and "walltime" not in freed:
+        yield Unmet(
+            f"{subject} lets jobs run for {_span(limit)}, and it asks for {_span(asked.walltime_s)}",
+            "Lower 'requestWalltime', or choose another partition.",
+        )
+    memory = None if asked.memory_b == WHOLE_NODE_B else asked.memory_b
+    for what, wanted, most in (
+        ("nodes", asked.nodes, None if "nodes" in freed else partition.max_nodes),
+        ("processors of a node", asked.cpus_per_node, partition.max_cpus),
+    ):
+        if wanted is not None and most is not None and wanted > most:
+            yield Unmet(f"{subject} gives a job at most {most} {what}, and it asks for {wanted}", "Ask for less.")
+    if memory is not None and partition.max_memory_b is not None and memory > partition.max_memory_b:
+        limit_text = f"{partition.max_memory_b // MIB} MiB"
+        yield Unmet(f"{subject} gives a job at most {limit_text}, and it asks for {memory // MIB} MiB", "Ask for less.")
+    yield from _find_short_nodes(asked, partition, inventory, f"no node of {subject}")
+
+
+def _takes(names: Iterable[str]) -> str:
+    return f"It takes {', '.join(sorted(names)[:_SHOWN])}."
+
+
+def _find_short_nodes(
+    asked: Allocation, partition: PartitionState | None, inventory: Inventory, subject: str
+) -> Iterator[Unmet]:
+    """Find what nodes lack, by the group of nodes that lacks least; then whether there are enough of the others."""
+    groups = [each for each in inventory.nodes or () if partition is None or each.partition in ("", partition.name)]
+    if not groups:
+        return
+    lacks = [(group, [*_find_lacks(asked, group, knows_resources=inventory.knows_resources)]) for group in groups]
+    fitting = [group for group, missing in lacks if not missing]
+    if not fitting:
+        _, missing = min(lacks, key=lambda pair: sum(each.excess for each in pair[1]))
+        parts = "; ".join(each.what for each in missing)
+        yield Unmet(f"{subject} holds it: {parts} in the nearest", "Ask for less, or choose another partition.")
+        return
+    wanted = asked.least_nodes(max(group.cpus for group in fitting))
+    there = sum(group.count for group in fitting)
+    if partition is not None and wanted > there:
+        nodes = "node" if there == 1 else "nodes"
+        yield Unmet(
+            f"it asks for {wanted} nodes, and {there} {nodes} of {subject.removeprefix('no node of ')} hold it",
+            "Ask for fewer nodes, or choose another partition.",
+        )
+
+
+def _find_lacks(asked: Allocation, group: NodeGroup, *, knows_resources: bool) -> Iterator[_Lack]:
+    memory = None if asked.memory_b == WHOLE_NODE_B else asked.memory_b
+    amounts: list[tuple[str, int | None, int | None, bool]] = [
+        ("processors", asked.cpus_per_node if asked.nodes else asked.cpus_per_task, group.cpus, False),
+        ("memory", memory, group.memory_b, True),
+        ("disk", asked.disk_b, group.disk_b, True),
+        *(
+            (f"'{name}'", amount, group.resources.get(name, 0 if knows_resources else None), False)
+            for name, amount in asked.resources.items()
+        ),
+    ]
+    for what, wanted, there, is_size in amounts:
+        if wanted is not None and there is not None and wanted > there:
+            yield _Lack(
+                wanted / there if there else _NOTHING,
+                f"{what} ({_amount(wanted, is_size=is_size)} asked, {_amount(there, is_size=is_size)} there)",
+            )
+    for words in asked.features:
+        if group.features.isdisjoint(words):
+            yield _Lack(_NOTHING, f"the feature {' or '.join(sorted(words))} (asked, not there)")
+
+
+def _amount(value: int, *, is_size: bool) -> str:
+    return f"{value // MIB} MiB" if is_size else str(value)
+
+
+def _span(seconds: float) -> str:
+    minutes, second = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{second:02}"
