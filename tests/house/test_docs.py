@@ -90,6 +90,9 @@ def classes() -> set[str]:
 def resolves(dotted: str) -> bool:
     """Whether a dotted name is that of a module, or of something in a module."""
     module, _, attribute = dotted.rpartition(".")
+    if dotted.startswith("longshore.bps."):
+        # Imported with BPS's packages alone.
+        return attribute in classes()
     if find_spec(module) is None:
         return bool(module) and "." in module and resolves(module)
     return find_spec(dotted) is not None if not hasattr(import_module(module), attribute) else True

@@ -10,8 +10,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from longshore.app.configure.schemas import configuration_schema
-from longshore.app.configure.service_lookup import SERVICE_VARIABLE
+from longshore.app.configure.service_lookup import BRIDGE, SERVICE_VARIABLE
 from longshore.config.lint.bps_aliases import add_intended_keys
 from longshore.config.lint.schema_check import Finding, Severity
 from longshore.config.values.merge import (
@@ -68,6 +70,7 @@ class Layers:
 
     `path` is the user's file. `now` is the time of the run for ``{timestamp}``, in seconds since the epoch. `env` has
     ``PWD`` set to the physical directory. `files` are those of user and machine; `warnings` concern the environment.
+    `names_bridge` says that a layer named the class by which BPS reaches Longshore.
     """
 
     path: Path
@@ -77,6 +80,7 @@ class Layers:
     stack: LayerStack
     files: tuple[SourceFile, ...]
     warnings: tuple[Finding, ...]
+    names_bridge: bool = False
 
     def with_layers(self, layers: Iterable[Layer]) -> Layers:
         """Return a copy with more layers."""
@@ -111,14 +115,17 @@ def _combine_layers(
     values = {"bps_defined": {"timestamp": timestamp(now)}, "operator": user_name(), "payloadName": path.stem}
     computed = make_layer(values, "computed", LayerRank.DEFAULTS)
     base, files, warnings = read_base_layers(env)
+    written = (*base, computed, *loaded.layers, *overriding)
+    layers = tuple(map(_without_bridge, written))
     return Layers(
         path=path,
         overrides=overrides,
         now=now,
         env=env,
-        stack=LayerStack().with_layers(*base, computed, *loaded.layers, *overriding),
+        stack=LayerStack().with_layers(*layers),
         files=(*loaded.files, *files),
         warnings=warnings,
+        names_bridge=any(one is not other for one, other in zip(layers, written, strict=True)),
     )
 
 
@@ -133,6 +140,23 @@ def read_base_layers(
     local = _load_machine_and_user(env)
     variables, warnings = _environment_layer(env, defaults.root)
     return (defaults, *local.layers, variables), local.files, tuple(warnings)
+
+
+def _without_bridge(layer: Layer) -> Layer:
+    """Return a layer without the service class by which BPS reaches Longshore."""
+    root = _drop_bridge(layer.root)
+    options = map_items(root).get("bps_cmdline")
+    if options is not None and (others := _drop_bridge(options)) is not options:
+        root = msgspec.structs.replace(root, value={**map_items(root), "bps_cmdline": others})
+    return layer if root is layer.root else msgspec.structs.replace(layer, root=root)
+
+
+def _drop_bridge(section: Node) -> Node:
+    items = map_items(section)
+    chosen = items.get("wmsServiceClass")
+    if chosen is None or chosen.value != BRIDGE:
+        return section
+    return msgspec.structs.replace(section, value={key: item for key, item in items.items() if item is not chosen})
 
 
 def file_layer(name: str, rank: LayerRank, path: Path) -> Layer:

@@ -81,9 +81,9 @@ def lint_configuration(configuration: Configuration, *, thorough: bool = False) 
     payload = find_payload_names(configuration, files=thorough)
     surroundings = _lint_context(configuration, payload, thorough=thorough)
     findings = [note for read in configuration.layers.files for note in read.notes]
-    findings += lint(
-        configuration.config, configuration_schema(), surroundings, bps=_find_bps_default(), labels=payload.labels
-    )
+    # With Longshore as its plug-in, BPS would not use its default.
+    bps = None if configuration.layers.names_bridge else _find_bps_default()
+    findings += lint(configuration.config, configuration_schema(), surroundings, bps=bps, labels=payload.labels)
     findings += _keys_of_other_services(configuration)
     findings += _undescribed_site(configuration)
     if thorough:

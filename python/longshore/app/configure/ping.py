@@ -15,7 +15,7 @@ from longshore.app.configure.layers import (
 )
 from longshore.app.configure.lint import check_configuration
 from longshore.app.configure.resolved_run import service_context
-from longshore.app.configure.service_lookup import SERVICE_VARIABLE, find_service
+from longshore.app.configure.service_lookup import environment_service, find_service
 from longshore.contract.context import Context, PingReport, RunPaths, Site
 from longshore.errors import UsageError
 from longshore.world.files.presence import can_see_folder
@@ -38,7 +38,7 @@ def ping(
         return service.ping(service_context(configuration, service, here))
     if site_path:
         raise UsageError("'--site-path' without a site has no effect", hint="Name the site with '--compute-site'.")
-    service = find_service(name or os.environ.get(SERVICE_VARIABLE) or default_service())
+    service = find_service(name or environment_service() or default_service())
     return service.ping(Context(settings={}, site=Site(name=""), paths=here, templates={}))
 
 

@@ -17,6 +17,14 @@ from longshore.world.runs.known_services import is_remembered_service
 SERVICE_VARIABLE: Final = "BPS_WMS_SERVICE_CLASS"
 BPS_PACKAGE: Final = "lsst.ctrl.bps."
 """Prefix of the names of BPS's own service classes, which cannot be used directly."""
+BRIDGE: Final = "longshore.bps.LongshoreService"
+"""Longshore as a plug-in of BPS. In a configuration it names no service: the site or the default does."""
+
+
+def environment_service() -> str:
+    """Return the service that the environment names; empty for none."""
+    name = os.environ.get(SERVICE_VARIABLE, "")
+    return "" if name == BRIDGE else name
 
 
 def short_name(name: str) -> str:

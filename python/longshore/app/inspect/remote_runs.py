@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Final
 
-from longshore.app.configure.service_lookup import SERVICE_VARIABLE, queryable_services
+from longshore.app.configure.service_lookup import environment_service, queryable_services
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import OpenRun, is_manager_id, open_run
 from longshore.contract.context import RunPaths
@@ -28,7 +27,7 @@ def query_runs(service: str | None, search: RunSearch, *, required: bool) -> Rem
     named service is queried, else the result is ``None``. A workload manager that does not answer becomes a note.
     Raises `UnknownServiceError` if the service does not exist.
     """
-    named = service or os.environ.get(SERVICE_VARIABLE)
+    named = service or environment_service()
     if not named and not required:
         return None
     found: list[RunReport] = []
@@ -72,7 +71,7 @@ def open_or_query(
         search = RunSearch(reference=reference, days=max(days, LEAST_DAYS), everywhere=everywhere, runs_only=runs_only)
         reports: list[RunReport] = []
         notes: list[str] = []
-        for manager in queryable_services(service or os.environ.get(SERVICE_VARIABLE)):
+        for manager in queryable_services(service or environment_service()):
             try:
                 found = manager.query_runs(search)
             except ServiceError:

@@ -196,9 +196,9 @@ def _find(reference: str, service: str | None, *, everywhere: bool, show_host: b
     except RunNotFoundError:
         if not is_manager_id(reference):
             raise
-        from longshore.app.configure.service_lookup import SERVICE_VARIABLE
+        from longshore.app.configure.service_lookup import environment_service
 
-        services = list(queryable_services(service or os.environ.get(SERVICE_VARIABLE)))
+        services = list(queryable_services(service or environment_service()))
         for manager in services:
             try:
                 path = manager.find_run(reference, everywhere=everywhere)

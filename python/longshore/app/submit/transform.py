@@ -55,6 +55,8 @@ class RunPlan:
     """Results of an earlier run that it begins with."""
     links: Mapping[str, Path] = field(default_factory=dict)
     """Files to link, per path in the run directory."""
+    has_sources: bool = True
+    """Whether it can be planned anew from a configuration; else its jobs came from another program."""
 
 
 def plan_run(clustered: ClusteredRun, progress: Progress) -> RunPlan:

@@ -129,6 +129,10 @@ def make_output_folder(path: Path, root: Path) -> None:
 
 def write_sources(draft: RunPaths, plan: RunPlan) -> None:
     """Write what a run is made from: the user's files, the merged configuration, and the state of inputs."""
+    write_input_files(draft, look_at_inputs(_external_inputs(plan), with_content=plan.hashes_inputs))
+    if not plan.has_sources:
+        # Its directory has the files of the program that made its jobs.
+        return
     configuration = plan.run.configuration
     _write_inputs(draft, plan)
     text: str = yaml.safe_dump(plain_value(configuration.config.root), sort_keys=False, allow_unicode=True, width=120)
@@ -136,7 +140,6 @@ def write_sources(draft: RunPaths, plan: RunPlan) -> None:
     origins = {key: msgspec.to_builtins(origin) for key, origin in origins_of(configuration.config.root)}
     create_file(draft.origins, [msgspec.json.format(msgspec.json.encode(origins), indent=1), b"\n"], below=draft.root)
     write_made_from(draft, take_fingerprint(plan))
-    write_input_files(draft, look_at_inputs(_external_inputs(plan), with_content=plan.hashes_inputs))
 
 
 def _external_inputs(plan: RunPlan) -> Iterator[str]:

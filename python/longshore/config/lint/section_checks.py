@@ -213,9 +213,11 @@ def find_sections_of_other_services(
 def find_deprecated_names(root: Node) -> Iterator[Finding]:
     """Warn of each deprecated key and name; ``outCollection`` is an error, see `check`."""
     top = map_items(root)
+    # BPS writes all its defaults to the merged configuration of a run.
+    is_merged_by_bps = "submitPath" in map_items(top.get("bps_defined"))
     for key, message in _DEPRECATED.items():
         node = top.get(key)
-        if node is not None and _is_user_written(node):
+        if node is not None and _is_user_written(node) and not is_merged_by_bps:
             yield _warning(message, node.origin, "Leave it out.", path=(key,), at_key=True)
     for name, origin in find_choices(root, "wmsServiceClass"):
         if name.startswith(_OLD_BPS_PACKAGE):

@@ -1,0 +1,226 @@
+"""Longshore as a workload manager of BPS: the class that ``wmsServiceClass`` names."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final, Self, TypeVar
+
+from lsst.ctrl.bps import (
+    BaseWmsService,
+    BaseWmsWorkflow,
+    BpsConfig,
+    GenericWorkflow,
+    WmsRunReport,
+    WmsStates,
+)
+
+from longshore.app import api
+from longshore.app.inspect.run_list import RunQuery
+from longshore.app.progress import RecordingProgress
+from longshore.app.runs.open_run import OpenRun
+from longshore.app.submit.stages import advance_run
+from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
+from longshore.bps.prepare_run import BpsLogProgress, prepare_run, refuse_unusable
+from longshore.bps.reports import to_run_report, to_state
+from longshore.contract.intervention import JobSelection, RestartChanges
+from longshore.errors import LongshoreError, RunNotFoundError
+from longshore.model.run.report import RunReport
+from longshore.model.run.states import TERMINAL_STATES
+
+_LOG: Final = logging.getLogger(__name__)
+_UNREACHED: Final = 1
+_Result = TypeVar("_Result")
+
+
+class LongshoreWorkflow(BaseWmsWorkflow):  # type: ignore[misc]
+    """A prepared run in the submit directory of BPS.
+
+    Parameters
+    ----------
+    name
+        Name of the run.
+    config
+        Configuration of BPS.
+    """
+
+    def __init__(self, name: str, config: BpsConfig | None = None) -> None:
+        super().__init__(name, config)
+        self.prepared: PreparedRun | None = None
+
+    @classmethod
+    def from_generic_workflow(
+        cls, config: BpsConfig, generic_workflow: GenericWorkflow, out_prefix: str, service_class: str
+    ) -> Self:
+        """Write the run directory around what BPS wrote to its submit directory."""
+        workflow = cls(generic_workflow.name, config)
+        folder = Path(out_prefix or config["submitPath"]).absolute()
+        workflow.prepared = prepare_run(config, generic_workflow, folder)
+        workflow.service_class = service_class
+        workflow.submit_path = str(folder)
+        return workflow
+
+    def write(self, out_prefix: str) -> None:
+        """Do nothing: the run directory is written as a whole, or not at all."""
+
+
+class LongshoreService(BaseWmsService):  # type: ignore[misc]
+    """Runs workflows of BPS on the service of their site, which is that of this machine by default."""
+
+    def prepare(
+        self, config: BpsConfig, generic_workflow: GenericWorkflow, out_prefix: str | None = None
+    ) -> LongshoreWorkflow:
+        """Write the run directory.
+
+        Raises
+        ------
+        LongshoreError
+            The run cannot be prepared.
+        """
+        name = f"{type(self).__module__}.{type(self).__name__}"
+        return LongshoreWorkflow.from_generic_workflow(config, generic_workflow, out_prefix or "", name)
+
+    def submit(self, workflow: LongshoreWorkflow, **kwargs: Any) -> LongshoreWorkflow:
+        """Submit a prepared run, and set its id.
+
+        Raises
+        ------
+        LongshoreError
+            It is not taken; it stays prepared.
+        """
+        if workflow.prepared is None:
+            raise RunNotFoundError("the workflow was not prepared by Longshore")
+        submitted = advance_run(workflow.prepared, SubmittedRun, RecordingProgress(BpsLogProgress()))
+        workflow.run_id = submitted.card.shown_id
+        return workflow
+
+    def restart(self, wms_workflow_id: str) -> tuple[str | None, str | None, str]:
+        """Run the jobs of a run that did not succeed, as they were."""
+
+        def act() -> tuple[str | None, str | None, str]:
+            opened = api.open_run(str(wms_workflow_id))
+            card, notes = api.restart(opened, api.plan_restart(opened, RestartChanges()))
+            for note in notes:
+                _LOG.info("%s", note)
+            return card.shown_id, card.name, ""
+
+        return _told(act, lambda message: (None, None, message))
+
+    def list_submitted_jobs(
+        self,
+        wms_id: str | None = None,
+        user: str | None = None,
+        require_bps: bool = True,  # noqa: FBT001, FBT002
+        pass_thru: str | None = None,
+        is_global: bool = False,  # noqa: FBT001, FBT002
+    ) -> list[str]:
+        """List the ids of runs that are not over: one run, or those of a user."""
+        runs: list[OpenRun | RunReport]
+        if wms_id is not None:
+            try:
+                runs = [api.find_run(str(wms_id), everywhere=is_global, runs_only=require_bps)]
+            except LongshoreError as error:
+                _LOG.warning("%s", _sentence(error))
+                return []
+        elif user is not None:
+            runs, notes = api.runs_of_user(user, everywhere=is_global)
+            for note in notes:
+                _LOG.warning("%s", note)
+        else:
+            return [report.id for report in self._list_runs(user, 0.0, pass_thru, is_global=is_global)[0]]
+        reports = ((run, run if isinstance(run, RunReport) else api.status(run)) for run in runs)
+        return [
+            report.id if isinstance(run, RunReport) else run.reference
+            for run, report in reports
+            if report.state not in TERMINAL_STATES
+        ]
+
+    def report(  # noqa: PLR0917
+        self,
+        wms_workflow_id: str | None = None,
+        user: str | None = None,
+        hist: float = 0,
+        pass_thru: str | None = None,
+        is_global: bool = False,  # noqa: FBT001, FBT002
+        return_exit_codes: bool = False,  # noqa: FBT001, FBT002
+    ) -> tuple[list[WmsRunReport], str]:
+        """Report one run with its jobs, or the runs of a user."""
+        if wms_workflow_id is None:
+            reports, message = self._list_runs(user, hist, pass_thru, is_global=is_global)
+            return [to_run_report(report) for report in reports], message
+
+        def act() -> tuple[list[WmsRunReport], str]:
+            found = api.find_run(str(wms_workflow_id), everywhere=is_global, days=hist)
+            report = found if isinstance(found, RunReport) else api.report(found, details=True)
+            return [to_run_report(report)], ""
+
+        return _told(act, lambda message: ([], message))
+
+    def get_status(
+        self,
+        wms_workflow_id: str | None = None,
+        hist: float = 1,
+        is_global: bool = False,  # noqa: FBT001, FBT002
+    ) -> tuple[WmsStates, str]:
+        """Return the state of a run, and why it is UNKNOWN."""
+
+        def act() -> tuple[WmsStates, str]:
+            found = api.find_run(str(wms_workflow_id), everywhere=is_global, days=hist)
+            report = found if isinstance(found, RunReport) else api.status(found)
+            return to_state(report.state), "; ".join(report.notes)
+
+        return _told(act, lambda message: (WmsStates.UNKNOWN, message))
+
+    def cancel(self, wms_id: str, pass_thru: str | None = None) -> tuple[bool, str]:
+        """Cancel a run, and wait a minute for its end."""
+
+        def act() -> tuple[bool, str]:
+            run = api.find_run(str(wms_id))
+            selection = JobSelection(pass_thru=pass_thru or "")
+            report = api.cancel(run, selection, tell=lambda note: _LOG.info("%s", note))
+            return True, "; ".join(report.notes)
+
+        return _told(act, lambda message: (False, message))
+
+    def run_submission_checks(self) -> None:
+        """Check the configuration, and ask the workload manager of its site, before the quantum graph is made.
+
+        Raises
+        ------
+        LongshoreError
+            The configuration is wrong, or the workload manager does not take runs.
+        """
+        refuse_unusable(self.config)
+
+    def ping(self, pass_thru: str | None = None) -> tuple[int, str]:
+        """Ask the default workload manager, or the one that `pass_thru` names; 0 if it can be used."""
+
+        def act() -> tuple[int, str]:
+            report = api.ping(pass_thru or None)
+            return 0 if report.ok else _UNREACHED, report.message
+
+        return _told(act, lambda message: (_UNREACHED, message))
+
+    def _list_runs(
+        self, user: str | None, hist: float, pass_thru: str | None, *, is_global: bool
+    ) -> tuple[list[RunReport], str]:
+        query = RunQuery(user=user, days=float(hist or 0), everywhere=is_global, pass_thru=pass_thru or "")
+        try:
+            found = api.runs(query)
+        except LongshoreError as error:
+            return [], _sentence(error)
+        return list(found.reports), "\n".join(found.notes)
+
+
+def _told(act: Callable[[], _Result], on_error: Callable[[str], _Result]) -> _Result:
+    """Return the result of a call, or what stands for it with the message of its error: BPS prints that."""
+    try:
+        return act()
+    except LongshoreError as error:
+        return on_error(_sentence(error))
+
+
+def _sentence(error: LongshoreError) -> str:
+    place = f"{error.origin}: " if error.origin else ""
+    return f"{place}{error.message}" + (f". {error.hint}" if error.hint else "")
