@@ -171,6 +171,26 @@ class Queryable(ABC):
         """
 
 
+class RunMirroring(ABC):
+    """Reads run directories that other tools made for its workload manager.
+
+    A mirror is a run directory as Longshore's own, in the state folder of the user; see
+    `longshore.world.runs.mirrors`. The directory itself is never written to, except by a restart.
+    """
+
+    @abstractmethod
+    def mirror_run(self, folder: Path) -> RunPaths | None:
+        """Return the mirror of a directory, up to date; ``None`` if no tool that is known made the directory.
+
+        Raises
+        ------
+        RunUnreadableError
+            Its files cannot be read.
+        FilesError
+            The mirror cannot be written.
+        """
+
+
 class BriefEvents(ABC):
     """Returns brief events, for readers that need only the resulting state."""
 

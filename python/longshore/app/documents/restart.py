@@ -136,7 +136,7 @@ def restart_document(
         plan,
         id=opened.card.id,
         name=opened.card.name,
-        submit_dir=str(opened.run.root),
+        submit_dir=str(opened.directory),
         submitted=submitted,
         again=plan.labels,
         from_labels=changes.from_labels,

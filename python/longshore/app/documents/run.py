@@ -220,7 +220,7 @@ def submit_document(
 
 def resume_document(opened: OpenRun, notes: Sequence[str], *, as_of: float) -> ResumeDocument:
     """Return a resumed run as ``resume --json`` prints it."""
-    return ResumeDocument.from_record(opened.card, submit_dir=str(opened.run.root), notes=notes, as_of=as_of)
+    return ResumeDocument.from_record(opened.card, submit_dir=str(opened.directory), notes=notes, as_of=as_of)
 
 
 def resume_all_document(runs: Sequence[ResumeDocument], *, as_of: float) -> ResumeAllDocument:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from longshore.app.inspect.trust import RunContents
+from longshore.app.runs.mirror_run import mirror_directory
 from longshore.app.runs.open_run import is_missing, is_same_run, open_run
 from longshore.contract.context import RunPaths
 from longshore.errors import FilesError, LongshoreError, RunNotFoundError, SubmissionRefusedError
@@ -90,9 +91,11 @@ def _adopt_below(path: Path) -> Iterator[AdoptResult]:
         return
     has_run = False
     for folder, below, files in os.walk(path):
-        if "run.json" in files:
+        is_run = "run.json" in files
+        outcome = _adopt_run(Path(folder)) if is_run else _adopt_mirrored(Path(folder), files)
+        if outcome is not None:
             has_run = True
-            yield _adopt_run(Path(folder))
+            yield outcome
             # Runs do not nest, and a run may have hundreds of thousands of logs.
             below.clear()
         # A draft is no run yet.
@@ -100,9 +103,24 @@ def _adopt_below(path: Path) -> Iterator[AdoptResult]:
     if not has_run:
         error = RunNotFoundError(
             f"there is no run in '{path}'",
-            hint="A run directory has a file 'run.json' in it; give one, or one above it.",
+            hint="A run directory has a file 'run.json' in it; give one, a submit directory of BPS, or one above them.",
         )
         yield AdoptResult(path=path, error=error)
+
+
+def _adopt_mirrored(folder: Path, files: Iterable[str]) -> AdoptResult | None:
+    """Register a directory that another tool made; ``None`` if no tool that is known made it."""
+    # Where there is no graph of jobs, no service need be asked.
+    if not any(name.endswith(".dag") for name in files):
+        return None
+    try:
+        run = mirror_directory(folder)
+    except LongshoreError as error:
+        return AdoptResult(path=folder, error=error)
+    if run is None:
+        return None
+    owner = user_name_of(folder.stat().st_uid)
+    return replace(_adopt_run(run.root), path=folder, owner=owner)
 
 
 def _adopt_run(path: Path) -> AdoptResult:

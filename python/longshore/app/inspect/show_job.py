@@ -125,8 +125,11 @@ def _job_script(
     opened: OpenRun, settings: JobSettings, stored: StoredJob, *, number: int, request: Request, command: Command
 ) -> JobScript:
     """Return the script that runs an attempt by hand."""
-    run_dir = str(opened.run.root)
+    run_dir = str(opened.directory)
     variables = job_variables(name=stored.name, label=settings.label, attempt=number, request=request, run_dir=run_dir)
+    if run_dir != str(opened.run.root):
+        # The tool that submitted it sets no variables of Longshore's.
+        variables = {}
     environment = {**settings.environment, **stored.env, **variables}
     return JobScript(
         title=f"Attempt {number} of job '{stored.name}' of run '{opened.card.id}'.",

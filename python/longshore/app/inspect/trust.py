@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Final
 
 from longshore.app.configure.service_lookup import find_service_plugin
+from longshore.app.runs.mirror_run import mirror_directory
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import LongshoreError, RunUnreadableError
 from longshore.model.run.submission import RunIdentity
 from longshore.plan.job_commands import full_command, shell_line
-from longshore.world.runs.owner import read_owner, user_name_of
+from longshore.world.runs.owner import Access, read_owner, require_access, user_name_of
 from longshore.world.runs.run_directory import read_card, read_made_from
 from longshore.world.runs.trust import TrustRecord, manifest_digests, record_trust, workflow_digest
 
@@ -52,6 +53,10 @@ def read_contents(path: Path) -> RunContents | None:
     Raises `LongshoreError` if it cannot be read.
     """
     run = RunPaths(Path(os.path.realpath(path)))
+    if not run.card.exists() and (mirror := mirror_directory(run.root)) is not None:
+        # No manifest has digests of its files, so nothing could be trusted.
+        require_access(mirror, Access.ACT)
+        return None
     card = read_card(run)
     try:
         owner = read_owner(run.root)

@@ -87,7 +87,7 @@ def silence_notes(opened: OpenRun, snapshot: Snapshot | None, now: float) -> tup
 
 def report_of_status(opened: OpenRun, status: RunStatus) -> RunReport:
     """Return the report of a run, with a warning if its counts do not add up."""
-    card, run = opened.card, opened.run
+    card = opened.card
     state, notes = status.state, status.notes
     counted = sum(status.counts.values())
     if counted != card.expected:
@@ -99,7 +99,7 @@ def report_of_status(opened: OpenRun, status: RunStatus) -> RunReport:
     return RunReport(
         id=card.shown_id,
         name=card.name,
-        path=str(run.root),
+        path=str(opened.directory),
         service=card.service,
         state=state,
         expected=card.expected,

@@ -254,6 +254,8 @@ def _copy_notes(opened: OpenRun, now: float) -> Iterator[str]:
 
 def _not_started_note(opened: OpenRun) -> str:
     """Return the note for a run without events."""
+    if opened.directory != opened.run.root:
+        return f"prepared, and never submitted; only the tool that made '{opened.directory}' can submit it"
     command = f"longshore submit {opened.run.root}"
     started = read_submitting(opened.run)
     if started is None or opened.card.submissions:

@@ -51,7 +51,7 @@ def read_cached_report(opened: OpenRun, snapshot: Snapshot | None) -> CachedRepo
         return None
     if cached is None or (cached.format, cached.longshore) != (_FORMAT, __version__):
         return None
-    if (cached.report.path, cached.card, cached.snapshot) != (str(opened.run.root), opened.card, snapshot):
+    if (cached.report.path, cached.card, cached.snapshot) != (str(opened.directory), opened.card, snapshot):
         return None
     if not _is_newest(opened, cached.mark) or cached.logs != _log_stamps(cached.report):
         return None

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from longshore.app.configure.service_lookup import find_run_service, queryable_services, short_name
+from longshore.app.runs.mirror_run import current_run
 from longshore.contract.capabilities import BriefEvents, LogLocator, Queryable
 from longshore.contract.context import Mark, RunPaths, Unreachable, log_path
 from longshore.contract.search import RunSearch
@@ -23,6 +24,7 @@ from longshore.model.run.states import JobState
 from longshore.model.run.submission import RunIdentity
 from longshore.world.runs.find_run import find_run, run_reference
 from longshore.world.runs.manifests import with_newest_counts
+from longshore.world.runs.mirrors import shown_directory
 from longshore.world.runs.owner import is_own_run
 from longshore.world.runs.registry import RegistryEntry, registered_path, write_entry
 from longshore.world.runs.run_directory import read_card
@@ -54,6 +56,11 @@ class OpenRun:
     def reference(self) -> str:
         """How a command names this very directory."""
         return run_reference(self.run, self.card)
+
+    @cached_property
+    def directory(self) -> Path:
+        """Directory of the run as users know it: that of the tool that made it, such as BPS, or the run directory."""
+        return shown_directory(self.run)
 
     def find_original(self) -> str | None:
         """Return the directory that the run's id leads to, if this one is a copy of it."""
@@ -156,7 +163,7 @@ def open_run(
     With `show_host`, the error for a run of another host names its directory. Raises `RunNotFoundError` if the run does
     not exist or cannot be read, `UnknownServiceError` if it belongs to another service.
     """
-    run = _find(reference, service, everywhere=everywhere, show_host=show_host)
+    run = current_run(_find(reference, service, everywhere=everywhere, show_host=show_host))
     if is_missing(run.root):
         raise RunNotFoundError(
             f"there is no run directory '{run.root}'",
@@ -175,7 +182,7 @@ def open_run(
             hint=f"If run '{reference}' was removed: longshore forget {reference}",
         )
     is_unknown = known is None or (known != str(run.root) and is_same_run(known, card) is None)
-    if is_unknown and card.submissions and is_own_run(run.root):
+    if is_unknown and card.submissions and is_own_run(shown_directory(run)):
         # The run was moved or the registry was lost: registering it makes its id known again.
         write_entry(RegistryEntry.of(card, str(run.root), is_found=True))
     return OpenRun(run=run, card=with_newest_counts(run, card))

@@ -239,7 +239,7 @@ def _restart(opened: OpenRun, plan: RestartPlan, comparison: RunComparison | Non
         notes += later_notes
         if not options.as_json:
             print_notes(later_notes)
-            click.echo(f"Submit dir: {opened.run.root}")
+            click.echo(f"Submit dir: {opened.directory}")
             click.echo(f"Run Id: {card.submissions[-1].id}")
             click.echo(f"Run Name: {card.name}")
         report = follow_to_end(opened.run.root, opened.reference) if options.wait else None

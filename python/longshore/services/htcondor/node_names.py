@@ -6,3 +6,5 @@ from typing import Final
 
 FINAL_NODE: Final = "final"
 """Node of the final job."""
+BPS_FINAL_NODE: Final = "finalJob"
+"""The same in a DAG that BPS made; its other nodes have the names of their jobs."""

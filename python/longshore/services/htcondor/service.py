@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
@@ -25,6 +25,7 @@ from longshore.contract.capabilities import (
     Recoverable,
     Restartable,
     Resumable,
+    RunMirroring,
     StatusLines,
     Steerable,
 )
@@ -33,7 +34,6 @@ from longshore.contract.intervention import CancelOutcome, Intervention, JobSele
 from longshore.contract.search import RemoteRuns, RunSearch
 from longshore.contract.service import EventSource, ServiceTraits, WmsService
 from longshore.errors import LongshoreError, ServiceError, SubmissionRefusedError, UnreachableError
-from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.event import BriefEvent, Event, Finished
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
@@ -41,6 +41,9 @@ from longshore.model.workflow.allocation import Allocation
 from longshore.model.workflow.job import JobSettings
 from longshore.services.htcondor import status_lines
 from longshore.services.htcondor.allocation import allocation
+from longshore.services.htcondor.bps.log_names import BpsLogLocator
+from longshore.services.htcondor.bps.mirror import mirror_directory
+from longshore.services.htcondor.bps.restart import restart_directory
 from longshore.services.htcondor.check import check
 from longshore.services.htcondor.control import interventions, restart
 from longshore.services.htcondor.event_codes import BY_HAND, USER_HOLD, JobStatusCode
@@ -52,29 +55,21 @@ from longshore.services.htcondor.log_lookup import CondorLogLocator
 from longshore.services.htcondor.render.render import folders, render
 from longshore.services.htcondor.render.settings import JOB_KEYS, JOB_MAPS, RUN_KEYS, SETTINGS_KEY, run_value
 from longshore.services.htcondor.schedd import ids, query
+from longshore.services.htcondor.schedd.address import WHERE, ScheddAddress, client_of
 from longshore.services.htcondor.schedd.client import Ad, CondorClient, quoted
 from longshore.services.htcondor.schedd.ping import NAME, ping
 from longshore.services.htcondor.submission.recover import resolve_submission
 from longshore.services.htcondor.submission.submit_dag import submit_run
 from longshore.services.htcondor.submission_record import DagSubmission, SubmissionRecord, dagman_log, read_submissions
 from longshore.world.files.locks import lock_folder
-from longshore.world.files.read_file import read_file
 from longshore.world.host import host_name, user_name
 from longshore.world.runs.run_directory import read_card
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
 
-_WHERE: Final = PurePosixPath("wms", "where.json")
 _OLD_S: Final = 3.0
 _SILENT_S: Final = 10.0
-
-
-class ScheddAddress(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Schedd and pool of a run, if the site names them: ``wms/where.json``."""
-
-    schedd: str = ""
-    pool: str = ""
 
 
 class HTCondorService(
@@ -89,6 +84,7 @@ class HTCondorService(
     Recoverable,
     Steerable,
     Queryable,
+    RunMirroring,
     LogDirectories,
     LogLocating,
     StatusLines,
@@ -128,7 +124,7 @@ class HTCondorService(
         """Return the DAG and the files beside it."""
         yield from render(workflow, ctx)
         text = msgspec.json.encode(_where(ctx)).decode() + "\n"
-        yield RenderedFile.from_text(_WHERE, text)
+        yield RenderedFile.from_text(WHERE, text)
 
     def log_directories(self, workflow: Workflow) -> Iterable[str]:
         """Return the directories of the jobs' logs."""
@@ -140,26 +136,28 @@ class HTCondorService(
         """Submit the DAG to DAGMan, for the first time."""
         if read_submissions(run).last_submission is not None:
             raise SubmissionRefusedError(f"'{run.root}' was submitted before", hint="'restart' runs it again.")
-        return self._make_submission(run, submit_run(run, _client(run), by="submit").cluster, "submit")
+        return self._make_submission(run, submit_run(run, client_of(run), by="submit").cluster, "submit")
 
     def restart(self, run: RunPaths, changes: RestartChanges) -> Submission:
         """Submit the DAG again with the jobs that did not succeed, and those that the changes name."""
         self._refuse_if_alive(run)
+        last = read_submissions(run).last_submission
+        if last is not None and last.dag:
+            return self._make_submission(run, restart_directory(run, client_of(run), last, changes), "restart")
         reading = self._event_source(run)
-        plan = restart.plan_restart(
-            run, list(reading.events()[0]), changes, reading.job_phases(), read_submissions(run).last_submission
-        )
-        return self._make_submission(run, submit_run(run, _client(run), by="restart", plan=plan).cluster, "restart")
+        plan = restart.plan_restart(run, list(reading.events()[0]), changes, reading.job_phases(), last)
+        return self._make_submission(run, submit_run(run, client_of(run), by="restart", plan=plan).cluster, "restart")
 
     def why_not_amended(self, run: RunPaths) -> str:
-        """Return no reason: a changed workflow has a DAG of its own."""
-        return ""
+        """Return no reason, except for a run of BPS: a changed workflow has a DAG of its own."""
+        last = read_submissions(run).last_submission
+        return "BPS submitted it" if last is not None and last.dag else ""
 
     def recover(self, run: RunPaths) -> Submission | None:
         """Find a submission that was interrupted before its result was recorded; ``None`` if there is nothing new."""
         record = read_submissions(run)
         if record.pending is not None:
-            record = resolve_submission(run, _client(run), record)
+            record = resolve_submission(run, client_of(run), record)
         last = record.last_submission
         known_ids = {submission.id for submission in read_card(run).submissions[-1:]}
         if last is None or ids.format_id(last.cluster) in known_ids:
@@ -176,14 +174,14 @@ class HTCondorService(
         last = record.last_submission
         if last is None:
             raise SubmissionRefusedError(f"'{run.root}' was never submitted")
-        found = _client(run).query_jobs(_dagman(run, last.cluster), ("JobStatus",))
+        found = client_of(run).query_jobs(_dagman(run, last), ("JobStatus",))
         if isinstance(found, Unreachable):
             raise UnreachableError(f"whether '{run.root}' is still in the queue is not known: {found.why}")
         if not found:
             return None
         if found[0].get("JobStatus") != JobStatusCode.HELD:
             raise SubmissionRefusedError(f"'{run.root}' is RUNNING: DAGMan is job {last.cluster}.0 of '{last.schedd}'")
-        _client(run).apply_action("Release", _dagman(run, last.cluster), "longshore resume")
+        client_of(run).apply_action("Release", _dagman(run, last), "longshore resume")
         return self._make_submission(run, last.cluster, "resume")
 
     def _resolved_record(self, run: RunPaths) -> SubmissionRecord:
@@ -192,7 +190,7 @@ class HTCondorService(
         if record.pending is None:
             return record
         with lock_folder(run.root):
-            return resolve_submission(run, _client(run), read_submissions(run))
+            return resolve_submission(run, client_of(run), read_submissions(run))
 
     def _make_submission(self, run: RunPaths, cluster: int, by: str) -> Submission:
         record = read_submissions(run)
@@ -244,7 +242,7 @@ class HTCondorService(
         # A watched run asks several times a second; the schedd is not asked as often.
         if not fresh and time.monotonic() - self._seen_at.get((str(run.root), last.cluster), -_OLD_S) < _OLD_S:
             return True
-        found = self._query_jobs(run, f"({_dagman(run, last.cluster)}) || ({_below(last.cluster)})", ("ClusterId",))
+        found = self._query_jobs(run, f"({_dagman(run, last)}) || ({_below(last.cluster)})", ("ClusterId",))
         if isinstance(found, Unreachable):
             return found
         if found:
@@ -262,6 +260,10 @@ class HTCondorService(
             # Without HTCondor on this host, the reference cannot be one of its ids.
             return None
 
+    def mirror_run(self, folder: Path) -> RunPaths | None:
+        """Return the mirror of a submit directory of BPS's HTCondor plug-in."""
+        return mirror_directory(folder)
+
     def query_runs(self, search: RunSearch) -> RemoteRuns:
         """Return reports of runs from the queues and the histories of schedds."""
         return query.query_runs(search)
@@ -276,7 +278,9 @@ class HTCondorService(
 
     def log_locator(self, run: RunPaths) -> LogLocator | None:
         """Return a locator of logs; their names contain HTCondor's cluster numbers."""
-        return CondorLogLocator(run, self._job_phases(run))
+        last = read_submissions(run).last_submission
+        is_of_bps = last is not None and bool(last.dag)
+        return (BpsLogLocator if is_of_bps else CondorLogLocator)(run, self._job_phases(run))
 
     def _job_phases(self, run: RunPaths) -> JobPhases:
         """Phases of the jobs, reused from the last brief events if current (then without granted memory)."""
@@ -296,7 +300,7 @@ class HTCondorService(
         found = None
         end = read_dagman_end(dagman_log(run, record, number), last.cluster)
         if end is None:
-            found = self._query_jobs(run, _dagman(run, last.cluster), status_lines.DAGMAN_ATTRIBUTES)
+            found = self._query_jobs(run, _dagman(run, last), status_lines.DAGMAN_ATTRIBUTES)
         return tuple(status_lines.lines(run, record, found, end, partial(self._job_phases, run)))
 
     def _query_jobs(self, run: RunPaths, constraint: str, attributes: Sequence[str]) -> list[Ad] | Unreachable:
@@ -304,7 +308,7 @@ class HTCondorService(
         at, silent = self._silent_since.get(str(run.root)) or (0.0, None)
         if silent is not None and time.monotonic() - at < _SILENT_S:
             return silent
-        found = _client(run).query_jobs(constraint, attributes)
+        found = client_of(run).query_jobs(constraint, attributes)
         if isinstance(found, Unreachable):
             self._silent_since[str(run.root)] = time.monotonic(), found
         return found
@@ -320,7 +324,7 @@ class HTCondorService(
 
     def _find_end_in_history(self, run: RunPaths, last: DagSubmission | None) -> DagmanEnd | Unreachable | None:
         """How the newest DAGMan ended, from its schedd's history."""
-        return self._history.find_end(_client(run), _dagman(run, last.cluster), last) if last is not None else None
+        return self._history.find_end(client_of(run), _dagman(run, last), last) if last is not None else None
 
     # ---------------------------------------------------------------------------------------------------- interventions
 
@@ -333,13 +337,13 @@ class HTCondorService(
             # The cached answer that it is in the queue no longer holds.
             self._seen_at.pop((str(run.root), record.last_submission.cluster), None)
             outcome = interventions.cancel_run(
-                run, _client(run), record, selection, _dagman(run, record.last_submission.cluster)
+                run, client_of(run), record, selection, _dagman(run, record.last_submission)
             )
             # Cache the end of the run while the schedd confirms it; later it may not answer.
             with suppress(LongshoreError, OSError):
                 self._event_source(run).job_phases()
             return outcome
-        return interventions.cancel_jobs(run, _client(run), record.last_submission.cluster, selection)
+        return interventions.cancel_jobs(run, client_of(run), record.last_submission, selection)
 
     def steer(self, run: RunPaths, intervention: Intervention) -> bool:
         """Hold, release, pause or throttle; refuse what HTCondor cannot do."""
@@ -350,7 +354,7 @@ class HTCondorService(
             raise SubmissionRefusedError(
                 f"there is nothing to {intervention.act}: '{run.root}' is {state}", hint="'restart' runs it again."
             )
-        return interventions.intervene(run, _client(run), record, intervention)
+        return interventions.intervene(run, client_of(run), record, intervention)
 
     def unreached_notes(self, run: RunPaths, intervention: Intervention) -> tuple[str, ...]:
         """Return a note with the number of jobs that a hold missed, because DAGMan has yet to submit them."""
@@ -372,17 +376,12 @@ def _where(ctx: Context) -> ScheddAddress:
     return ScheddAddress(schedd=str(own.get("schedd") or ""), pool=str(own.get("pool") or ""))
 
 
-def _client(run: RunPaths) -> CondorClient:
-    try:
-        where = msgspec.json.decode(read_file(run.root / _WHERE), type=ScheddAddress)
-    except (OSError, *DECODE_ERRORS):
-        where = ScheddAddress()
-    return CondorClient(schedd=where.schedd, pool=where.pool)
-
-
-def _dagman(run: RunPaths, cluster: int) -> str:
+def _dagman(run: RunPaths, submission: DagSubmission) -> str:
     """Constraint for the DAGMan job of a run; the run token excludes an equal number in another queue."""
-    return f"ClusterId == {cluster} && LongshoreRun =?= {quoted(read_card(run).run_token)}"
+    if not submission.dag:
+        return f"ClusterId == {submission.cluster} && LongshoreRun =?= {quoted(read_card(run).run_token)}"
+    own = f"GlobalJobId =?= {quoted(submission.global_id)}" if submission.global_id else "JobUniverse == 7"
+    return f"ClusterId == {submission.cluster} && {own}"
 
 
 def _below(cluster: int) -> str:

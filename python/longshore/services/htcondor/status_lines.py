@@ -12,6 +12,7 @@ from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.moment import format_moment
 from longshore.services.htcondor.event_codes import JobStatusCode
 from longshore.services.htcondor.events import provisioner
+from longshore.services.htcondor.events.dag_jobs import NamedNodes
 from longshore.services.htcondor.events.dagman_end import DagmanEnd
 from longshore.services.htcondor.events.dagman_out import barrier_failures, dag_errors, submit_failures
 from longshore.services.htcondor.events.job_phases import JobPhases
@@ -23,6 +24,9 @@ from longshore.services.htcondor.submission_record import SubmissionRecord, dagm
 
 DAGMAN_ATTRIBUTES: Final = ("JobStatus", "HoldReason", "DAG_NodesQueued", "DAG_NodesReady", "JobCoolDownExpiration")
 """Attributes of DAGMan's job that `lines` reads."""
+
+
+_UNKNOWN: Final = "which do not tell data IDs, nor inputs and outputs of jobs"
 
 
 def lines(
@@ -49,6 +53,8 @@ def lines(
         f"DAGMan: job {ids.format_id(last.cluster)} of the schedd '{last.schedd}', "
         f"submitted {format_moment(last.life.t)} by {last.life.by}"
     )
+    if last.dag:
+        yield f"BPS submitted it: from the files in '{Path(last.dag).parent}', {_UNKNOWN}"
     number, files = len(record.submissions), last.files(run)
     try:
         written = nodes_log(run, record, number).stat().st_mtime
@@ -89,10 +95,14 @@ def _in_queue(run: RunPaths, record: SubmissionRecord, found: list[Ad] | Unreach
 def _not_submitted(run: RunPaths, record: SubmissionRecord) -> Iterator[str]:
     """Line on the nodes that a running DAGMan gave up submitting; no event says so yet."""
     said = dagman_out(run, record, len(record.submissions))
-    if not submit_failures(said, sys.maxsize):
+    last = record.last_submission
+    is_named = last is not None and bool(last.dag)
+    if not is_named and not submit_failures(said, sys.maxsize):
         return
     jobs = JobTable(run)
-    failures = submit_failures(said, len(jobs))
+    failures = submit_failures(said, len(jobs), NamedNodes(jobs.names).job_of if is_named else None)
+    if not failures:
+        return
     first = min(failures)
     name = jobs[first].name
     which = f"job '{name}'" if len(failures) == 1 else f"{len(failures):,} jobs, '{name}' among them"

@@ -18,6 +18,7 @@ from longshore.world.files.locks import lock_folder
 from longshore.world.files.read_file import read_file
 from longshore.world.files.system import files
 from longshore.world.runs.manifests import submission_paths
+from longshore.world.runs.mirrors import read_mirror
 
 _RECORD: Final = PurePosixPath("wms", "htcondor.json")
 DAG: Final = PurePosixPath("wms", "run.dag")
@@ -47,6 +48,10 @@ class DagSubmission(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Retries by DAGMan itself after a person removed the job, for the jobs that have any."""
     folder: str = ""
     """Folder that has its ``wms/``, relative to the run directory; empty for the run directory itself."""
+    dag: str = ""
+    """Absolute path of a DAG that BPS submitted, and that the run mirrors; empty for a DAG of Longshore's."""
+    logs: tuple[str, ...] = ()
+    """Absolute paths of the logs of that DAG's nodes: its own first, then those of its groups' DAGs."""
 
     def files(self, run: RunPaths) -> RunPaths:
         """Paths of the files that it was submitted with."""
@@ -107,6 +112,8 @@ def read_submissions(run: RunPaths) -> SubmissionRecord:
     for submission in (*record.submissions, *((record.pending,) if record.pending else ())):
         if not _FOLDER.fullmatch(submission.folder):
             raise RunUnreadableError(f"'{path}' cannot be read: '{submission.folder}' is no folder of a submission")
+        if submission.dag and read_mirror(run) is None:
+            raise RunUnreadableError(f"'{path}' cannot be read: only mirrors name a DAG elsewhere")
     return record
 
 
@@ -137,17 +144,30 @@ def newest_folder(run: RunPaths) -> str:
 
 def nodes_log(run: RunPaths, record: SubmissionRecord, number: int) -> Path:
     """Log of the jobs of a submission, by its number from 1; files of earlier submissions are in the backup folder."""
-    return _submission_folder(run, record, number) / "run.dag.nodes.log"
+    return node_logs(run, record, number)[0]
+
+
+def node_logs(run: RunPaths, record: SubmissionRecord, number: int) -> tuple[Path, ...]:
+    """Logs of the jobs of a submission: that of its DAG, and those of its groups if these have DAGs of their own."""
+    if 0 < number <= len(record.submissions) and (logs := record.submissions[number - 1].logs):
+        return tuple(map(Path, logs))
+    return (_submission_folder(run, record, number) / "run.dag.nodes.log",)
 
 
 def dagman_log(run: RunPaths, record: SubmissionRecord, number: int) -> Path:
     """Log of DAGMan's own job; see `nodes_log`."""
-    return _submission_folder(run, record, number) / "run.dag.dagman.log"
+    return _dagman_file(run, record, number, "dagman.log")
 
 
 def dagman_out(run: RunPaths, record: SubmissionRecord, number: int) -> Path:
     """DAGMan's messages for people; see `nodes_log`."""
-    return _submission_folder(run, record, number) / "run.dag.dagman.out"
+    return _dagman_file(run, record, number, "dagman.out")
+
+
+def _dagman_file(run: RunPaths, record: SubmissionRecord, number: int, suffix: str) -> Path:
+    if 0 < number <= len(record.submissions) and (dag := record.submissions[number - 1].dag):
+        return Path(f"{dag}.{suffix}")
+    return _submission_folder(run, record, number) / f"run.dag.{suffix}"
 
 
 def backup_folder(run: RunPaths, number: int) -> Path:

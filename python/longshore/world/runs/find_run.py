@@ -15,6 +15,7 @@ from longshore.errors import LongshoreError, RunNotFoundError
 from longshore.model.run.submission import RunIdentity
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.world.host import working_directory
+from longshore.world.runs.mirrors import shown_directory
 from longshore.world.runs.registry import RegistryEntry, read_entries, read_entry, registered_path
 from longshore.world.runs.run_directory import read_card
 
@@ -34,8 +35,7 @@ def newest_runs(entries: Iterable[RegistryEntry]) -> list[RegistryEntry]:
 
 def run_reference(run: RunPaths, card: RunIdentity) -> str:
     """Return how a command names this very directory: the id, or the path if the id is unknown or leads elsewhere."""
-    path = str(run.root)
-    return card.id if registered_path(card.id) == path else path
+    return card.id if registered_path(card.id) == str(run.root) else str(shown_directory(run))
 
 
 def hint_reference(run: RunPaths) -> str:

@@ -13,6 +13,7 @@ import msgspec
 from longshore.contract.context import RunPaths
 from longshore.errors import RunUnreadableError, SubmissionRefusedError
 from longshore.world.files.read_file import folder_status
+from longshore.world.runs.mirrors import read_mirror, shown_directory
 
 
 class Access(StrEnum):
@@ -66,7 +67,7 @@ def is_own_run(root: Path) -> bool:
 def may_access(run: RunPaths, access: Access) -> bool:
     """Whether this user may give orders to a run or start its jobs; see `require_access`."""
     try:
-        return _is_allowed(run, read_owner(run.root), access)
+        return _is_allowed(run, read_owner(shown_directory(run)), access)
     except OSError:
         return False
 
@@ -74,19 +75,24 @@ def may_access(run: RunPaths, access: Access) -> bool:
 def require_access(run: RunPaths, access: Access) -> None:
     """Refuse a run of another user, unless this user trusts it; members of its group may give orders to a shared run.
 
+    A mirror belongs to the user of the mirrored directory, which cannot be trusted: no manifest has digests of it.
     Raises `SubmissionRefusedError` with the owner and the way out, `RunUnreadableError` if the owner is unknown.
     """
+    root = shown_directory(run)
     try:
-        owner = read_owner(run.root)
+        owner = read_owner(root)
     except OSError as error:
-        raise RunUnreadableError(f"'{run.root}' cannot be read: {error.strerror}") from error
+        raise RunUnreadableError(f"'{root}' cannot be read: {error.strerror}") from error
     if _is_allowed(run, owner, access):
         return
     uid = os.geteuid()
-    hint = f"To see what it would run, and to trust it: longshore adopt --trust {run.root}"
-    if uid == 0:
-        hint += f". To act as its owner: runuser -u {owner.name} -- longshore ..."
-    message = f"'{run.root}' belongs to the user '{owner.name}', and you are '{user_name_of(uid)}'"
+    as_owner = f"To act as its owner: runuser -u {owner.name} -- longshore ..."
+    if root != run.root:
+        hint = as_owner if uid == 0 else f"Only '{owner.name}' can act on it: Longshore has no record of its files."
+    else:
+        hint = f"To see what it would run, and to trust it: longshore adopt --trust {run.root}"
+        hint += f". {as_owner}" if uid == 0 else ""
+    message = f"'{root}' belongs to the user '{owner.name}', and you are '{user_name_of(uid)}'"
     from longshore.world.runs.trust import was_trusted
 
     if was_trusted(run):
@@ -117,6 +123,8 @@ def _is_allowed(run: RunPaths, owner: RunOwner, access: Access) -> bool:
         return True
     if access is Access.ORDER and owner.is_shared and owner.gid in {os.getegid(), *os.getgroups()}:
         return True
+    if read_mirror(run) is not None:
+        return False
     # Only runs of other users need it.
     from longshore.world.runs.trust import is_trusted
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -12,12 +12,17 @@ from longshore.contract.intervention import CancelOutcome, Intervention, JobSele
 from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.errors import SubmissionRefusedError, UnreachableError
 from longshore.model.run.event import Steer
-from longshore.services.htcondor.control import not_in_queue
+from longshore.services.htcondor.control import not_in_queue, queue_constraints
 from longshore.services.htcondor.event_codes import CANCEL_REASON
 from longshore.services.htcondor.node_names import FINAL_NODE
 from longshore.services.htcondor.schedd.client import CondorClient
 from longshore.services.htcondor.schedd.query import parse_pass_thru
-from longshore.services.htcondor.submission_record import RecordedIntervention, SubmissionRecord, update_interventions
+from longshore.services.htcondor.submission_record import (
+    DagSubmission,
+    RecordedIntervention,
+    SubmissionRecord,
+    update_interventions,
+)
 from longshore.world.host import user_name
 
 _GONE_S: Final = 20.0
@@ -39,7 +44,7 @@ def cancel_run(
     forced, also = parse_pass_thru(client, selection.pass_thru)
     last = record.last_submission
     assert last is not None
-    below = f"DAGManJobId =?= {last.cluster}"
+    below = queue_constraints.below(client, last)
     active = client.query_jobs(below, ("ClusterId", "DAGNodeName"))
     if isinstance(active, Unreachable):
         raise UnreachableError(
@@ -48,7 +53,8 @@ def cancel_run(
         )
     skips_final = selection.final_too or forced
     steer = Steer(who=user_name(), act="cancel", set={"final": "no"} if skips_final else {}, t=time.time())
-    if active and all(ad.get("DAGNodeName") == FINAL_NODE for ad in active) and not skips_final:
+    final = queue_constraints.final_node(last)
+    if active and all(ad.get("DAGNodeName") == final for ad in active) and not skips_final:
         _record(run, steer)
         return CancelOutcome(ended=0)
     # Recorded first, so that the author is known even if this process is killed right after the removal. A full disk
@@ -68,7 +74,7 @@ def cancel_run(
     if removed:
         with suppress(OSError):
             _confirm(run, steer)
-    return CancelOutcome(ended=len(active), alive=_wait_until_gone(client, below, dagman))
+    return CancelOutcome(ended=len(active), alive=_wait_until_gone(client, below, dagman, final=final))
 
 
 def _remove_dagman(client: CondorClient, dagman: str, also: str) -> int:
@@ -81,14 +87,14 @@ def _remove_dagman(client: CondorClient, dagman: str, also: str) -> int:
     return removed
 
 
-def cancel_jobs(run: RunPaths, client: CondorClient, cluster: int, selection: JobSelection) -> CancelOutcome:
-    """Remove some jobs; their descendants never run.
+def cancel_jobs(run: RunPaths, client: CondorClient, last: DagSubmission, selection: JobSelection) -> CancelOutcome:
+    """Remove some jobs of the newest submission; their descendants never run.
 
     Raises `SubmissionRefusedError` if none is in the queue: DAGMan cannot skip jobs that it has not submitted.
     """
     selected = selected_jobs(run, selection)
     forced, also = parse_pass_thru(client, selection.pass_thru)
-    here = f"{_jobs_constraint(cluster, selected)}{also}"
+    here = f"{queue_constraints.of_jobs(run, client, last, selected)}{also}"
     count = client.apply_action("RemoveX" if forced else "Remove", here, _REASON)
     if not count and selected:
         raise SubmissionRefusedError(
@@ -110,9 +116,9 @@ def intervene(run: RunPaths, client: CondorClient, record: SubmissionRecord, int
     who, now = user_name(), time.time()
     if act in {"hold", "release"}:
         constraint = (
-            f"DAGManJobId =?= {last.cluster} && LongshoreJob =!= undefined"
+            queue_constraints.of_all_jobs(client, last)
             if selection.everything
-            else _jobs_constraint(last.cluster, selected_jobs(run, selection))
+            else queue_constraints.of_jobs(run, client, last, selected_jobs(run, selection))
         )
         why = f"longshore {act}" + (f": {intervention.set['why']}" if intervention.set.get("why") else "")
         if not client.apply_action(act.capitalize(), constraint, why):
@@ -176,12 +182,9 @@ def selected_jobs(run: RunPaths, selection: JobSelection) -> list[int]:
     return JobTable(run).select(names=selection.jobs, labels=selection.labels)
 
 
-def _jobs_constraint(cluster: int, jobs: Iterable[int]) -> str:
-    numbers = ", ".join(map(str, jobs))
-    return f"DAGManJobId =?= {cluster} && member(LongshoreJob, {{{numbers}}})"
-
-
-def _wait_until_gone(client: CondorClient, below: str, dagman: str = "false") -> tuple[str, ...]:
+def _wait_until_gone(
+    client: CondorClient, below: str, dagman: str = "false", *, final: str = FINAL_NODE
+) -> tuple[str, ...]:
     """Notes on jobs still in the queue after a wait, except a running final job."""
     deadline = time.monotonic() + _GONE_S
     while True:
@@ -191,8 +194,7 @@ def _wait_until_gone(client: CondorClient, below: str, dagman: str = "false") ->
         if isinstance(found, Unreachable):
             raise UnreachableError(f"whether the jobs are gone is not known: {found.why}")
         jobs = [ad for ad in found if "DAGNodeName" in ad]
-        final = [ad for ad in jobs if ad["DAGNodeName"] == FINAL_NODE]
-        if not found or (final and len(final) == len(jobs)):
+        if not found or (jobs and all(ad["DAGNodeName"] == final for ad in jobs)):
             return ()
         if time.monotonic() > deadline:
             return tuple(f"job {ad['ClusterId']}.{ad.get('ProcId', 0)} is still in the queue" for ad in found)

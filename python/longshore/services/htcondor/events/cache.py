@@ -44,6 +44,8 @@ class ReadState(
     """Number of recorded interventions that became events."""
     position: LogPosition = LogPosition()
     """Read position in the log of the newest of those submissions."""
+    group_positions: list[LogPosition] = []
+    """The same in the logs of that submission's groups, where these have DAGs of their own."""
     sizes: list[int] = []
     """Valid bytes of each submission's file of events."""
     next_number: int = 0

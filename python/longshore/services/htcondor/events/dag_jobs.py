@@ -66,6 +66,18 @@ class DagNodes:
         return range(self._size) if self._numbers is None else sorted(self._numbers.values())
 
 
+class NamedNodes(DagNodes):
+    """Job numbers of the nodes of a DAG that BPS made: the nodes have the names of the jobs."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        super().__init__(len(names), final=False)
+        self._jobs = {name: job for job, name in enumerate(names)}
+
+    def job_of(self, node: str) -> int:
+        """Number of a node's job; -1 for a node without one."""
+        return self._jobs.get(node, -1)
+
+
 class DagJobs:
     """Jobs of the DAG of one submission.
 
@@ -79,17 +91,29 @@ class DagJobs:
         Map to the newest submission; ``None`` if the numbers are equal.
     submission
         Number of the submission's manifest.
+    is_named
+        Whether the nodes have the names of the jobs.
     """
 
     def __init__(
-        self, run: RunPaths, header: WorkflowHeader, *, job_map: JobMap | None = None, submission: int = 0
+        self,
+        run: RunPaths,
+        header: WorkflowHeader,
+        *,
+        job_map: JobMap | None = None,
+        submission: int = 0,
+        is_named: bool = False,
     ) -> None:
         self.run = run
         self.job_map = job_map
         self._workflow = _workflow_of(run, submission) if job_map is not None else None
         header = header if self._workflow is None else read_header(run, workflow=self._workflow)
         self.size = header.jobs
-        self.nodes = DagNodes(header.jobs, final=header.final, numbers=job_map.jobs if job_map is not None else None)
+        self.nodes = (
+            NamedNodes(self.table.names)
+            if is_named
+            else DagNodes(header.jobs, final=header.final, numbers=job_map.jobs if job_map is not None else None)
+        )
 
     @cached_property
     def table(self) -> JobTable:
@@ -207,7 +231,13 @@ class RunDags:
 
     def _jobs_of(self, submission: DagSubmission) -> DagJobs:
         number = submission.life.s
-        return DagJobs(self._run, self.header, job_map=self._maps.get(number), submission=number)
+        return DagJobs(
+            self._run,
+            self.header,
+            job_map=self._maps.get(number),
+            submission=number,
+            is_named=bool(submission.dag),
+        )
 
 
 def _workflow_of(run: RunPaths, submission: int) -> Path | None:

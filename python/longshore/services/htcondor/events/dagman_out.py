@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -24,17 +24,26 @@ _REASON_BYTES: Final = 4000
 """Bytes before the message that a node is given up, to search for the reason."""
 
 
-def submit_failures(path: Path, size: int) -> dict[int, str]:
-    """Reasons why jobs could not be submitted; `size` is the number of jobs, the file may be missing."""
+def submit_failures(path: Path, size: int, job_of: Callable[[str], int] | None = None) -> dict[int, str]:
+    """Reasons why jobs could not be submitted; `size` is the number of jobs, the file may be missing.
+
+    `job_of` gives the number of a node's job, for nodes whose names do not contain it.
+    """
     reasons: dict[int, str] = {}
     for failure in _matches(path, _FAILED_SUBMIT):
         node = _text(failure[1])
-        job = size - 1 if node == FINAL_NODE else int(node[1:]) if re.fullmatch(r"j\d{1,9}", node) else -1
+        job = job_of(node) if job_of is not None else _number_in(node, size)
         if 0 <= job < size:
             start = failure.start()
             errors = _SUBMIT_ERROR.findall(failure.string, max(0, start - _REASON_BYTES), start)
             reasons[job] = ": ".join(["DAGMan could not submit it", *map(_text, errors[-1:])])
     return reasons
+
+
+def _number_in(node: str, size: int) -> int:
+    if node == FINAL_NODE:
+        return size - 1
+    return int(node[1:]) if re.fullmatch(r"j\d{1,9}", node) else -1
 
 
 def barrier_failures(path: Path) -> list[str]:

@@ -43,7 +43,7 @@ from longshore.services.htcondor.events.cache import (
 from longshore.services.htcondor.events.dag_jobs import RunDags
 from longshore.services.htcondor.events.dagman_end import DagmanEnd, read_dagman_end
 from longshore.services.htcondor.events.job_phases import JobPhases
-from longshore.services.htcondor.events.log_reader import LogPosition, UserLog
+from longshore.services.htcondor.events.log_reader import AnyLog, LogPosition, UserLog, open_log
 from longshore.services.htcondor.events.no_retry import NoRetryReasons
 from longshore.services.htcondor.events.output_verdicts import OutputVerdicts
 from longshore.services.htcondor.events.to_brief_events import BriefEventBuilder
@@ -54,7 +54,7 @@ from longshore.services.htcondor.submission_record import (
     SubmissionRecord,
     dagman_log,
     dagman_out,
-    nodes_log,
+    node_logs,
 )
 from longshore.world.files.atomic import open_to_append, truncate_file
 from longshore.world.runs.owner import is_own_run
@@ -69,7 +69,7 @@ _BATCH: Final = 5000
 """Number of events per write."""
 
 _EventT = TypeVar("_EventT")
-_LogConversion: TypeAlias = Callable[[EventBuilder, UserLog, list[Steer]], Iterator[_EventT]]
+_LogConversion: TypeAlias = Callable[[EventBuilder, AnyLog, list[Steer]], Iterator[_EventT]]
 """Reads new records of a log, together with the interventions of that time."""
 
 
@@ -146,11 +146,11 @@ class LogEventSource:
         """Mark of a complete uncached read: it changes when anything is added to the run."""
         number = len(self._record.submissions)
         mark = f"{self._dags.split_mark('')[0]}{_COMPLETE}{number}:{len(self._record.accepted)}"
-        try:
-            status = nodes_log(self._run, self._record, number).stat()
-        except OSError:
-            return mark
-        return f"{mark}:{status.st_ino}:{status.st_size}"
+        for path in node_logs(self._run, self._record, number):
+            with suppress(OSError):
+                status = path.stat()
+                mark += f":{status.st_ino}:{status.st_size}"
+        return mark
 
     def brief_phases(self) -> JobPhases | None:
         """Phases after `brief_events`, without granted memory; ``None`` if that did not read to the end."""
@@ -355,7 +355,8 @@ class LogEventSource:
         state = self._read_state
         state.submissions += 1
         state.sizes.append(0)
-        state.position, state.next_number, state.is_finished = LogPosition(), 1, False
+        state.position, state.group_positions = LogPosition(), []
+        state.next_number, state.is_finished = 1, False
         # Interventions accepted too late for the submission before are no events of this one.
         state.interventions = sum(recorded.life < state.submissions for recorded in self._record.accepted)
         yield msgspec.structs.replace(submission.life, v=PLAIN_FORMAT, life=state.submissions)
@@ -378,12 +379,12 @@ class LogEventSource:
         state = self._read_state
         # Determined before the log is read, so that the log is complete if DAGMan has ended.
         end = self._ends[number] if number in self._ends else self._find_end(number)
-        log = UserLog(nodes_log(self._run, self._record, number), state.position)
+        log = open_log(node_logs(self._run, self._record, number), [state.position, *state.group_positions])
         interventions = [
             recorded.steer for recorded in self._record.accepted[state.interventions :] if recorded.life == number
         ]
         yield from convert(builder, log, interventions)
-        state.position = log.position
+        state.position, *state.group_positions = log.positions
         while interventions:
             yield from self._intervention_events(builder, interventions.pop(0))
         if end is not None:
@@ -397,7 +398,7 @@ class LogEventSource:
             self._dags.has_failed = bool(end.exit)
             yield Finished(state=JobState.UNKNOWN, t=end.at)
 
-    def _convert_fully(self, builder: EventBuilder, log: UserLog, interventions: list[Steer]) -> Iterator[Event]:
+    def _convert_fully(self, builder: EventBuilder, log: AnyLog, interventions: list[Steer]) -> Iterator[Event]:
         for record in log.read_records():
             if log.is_replaced:
                 raise _ReplacedError
@@ -405,9 +406,9 @@ class LogEventSource:
                 yield from self._intervention_events(builder, interventions.pop(0))
             yield from builder.convert(record)
 
-    def _convert_briefly(self, builder: EventBuilder, log: UserLog, interventions: list[Steer]) -> Iterator[BriefEvent]:
-        # Interventions must be ordered among starts of attempts, which brief events omit.
-        if interventions:
+    def _convert_briefly(self, builder: EventBuilder, log: AnyLog, interventions: list[Steer]) -> Iterator[BriefEvent]:
+        # Interventions must be ordered among starts of attempts, which brief events omit; so must records of groups.
+        if interventions or not isinstance(log, UserLog):
             return self._convert_fully(builder, log, interventions)
         return BriefEventBuilder(builder, log).events()
 

@@ -6,13 +6,15 @@ was replaced or truncated is reported.
 
 from __future__ import annotations
 
+import heapq
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import zip_longest
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -73,6 +75,11 @@ class UserLog:
         self._minute_starts: dict[bytes, float] = {}
         self._times: dict[bytes, float] = {}
         self._year = 0
+
+    @property
+    def positions(self) -> list[LogPosition]:
+        """The read position, in a list of one; see `LogGroup`."""
+        return [self.position]
 
     def read_records(self) -> Iterator[Record]:
         """New complete records, in order.
@@ -178,3 +185,36 @@ class UserLog:
             return datetime(year, month, day, hour, minute, tzinfo=UTC).timestamp()
         text = f"{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:00{zone.decode()}"
         return datetime.fromisoformat(text).timestamp()
+
+
+class LogGroup:
+    """The logs of a DAG and of its groups' DAGs, read as one; a job has its records in one of them."""
+
+    def __init__(self, logs: Sequence[UserLog]) -> None:
+        self._logs = logs
+
+    @property
+    def positions(self) -> list[LogPosition]:
+        """The read positions."""
+        return [log.position for log in self._logs]
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether one of the logs was replaced."""
+        return any(log.is_replaced for log in self._logs)
+
+    def read_records(self) -> Iterator[Record]:
+        """New complete records, by time; a record that is written late comes after those read before.
+
+        Raises `OSError` if a file exists and cannot be read.
+        """
+        return heapq.merge(*(log.read_records() for log in self._logs), key=lambda record: record.at)
+
+
+AnyLog: TypeAlias = UserLog | LogGroup
+
+
+def open_log(paths: Sequence[Path], positions: Sequence[LogPosition]) -> AnyLog:
+    """Return the logs at some paths as one, from their read positions; those left out are read from the start."""
+    logs = [UserLog(path, position) for path, position in zip_longest(paths, positions[: len(paths)])]
+    return logs[0] if len(logs) == 1 else LogGroup(logs)

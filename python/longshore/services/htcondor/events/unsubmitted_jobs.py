@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from longshore.services.htcondor.events.dag_jobs import DagJobs
+from longshore.services.htcondor.events.dag_jobs import DagJobs, NamedNodes
 from longshore.services.htcondor.events.dagman_end import DagmanEnd
 from longshore.services.htcondor.events.dagman_out import barrier_failures, dag_errors, submit_failures
 from longshore.services.htcondor.events.job_phases import JobPhase, JobPhases
@@ -19,7 +19,8 @@ def explain_unsubmitted(
     The file `messages` of DAGMan may be missing. `phases` are those at the end. `any_log` says whether DAGMan submitted
     anything.
     """
-    failures = jobs.renumber(submit_failures(messages, jobs.size))
+    job_of = jobs.nodes.job_of if isinstance(jobs.nodes, NamedNodes) else None
+    failures = jobs.renumber(submit_failures(messages, jobs.size, job_of))
     if end.is_removed:
         return failures
     errors = dag_errors(messages)

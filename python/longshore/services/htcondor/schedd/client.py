@@ -14,6 +14,7 @@ from longshore.contract.context import Unreachable
 from longshore.errors import LongshoreError, SubmissionRefusedError, UnreachableError, UsageError
 from longshore.services.htcondor.schedd.bindings import load_bindings, silence_stdout, version_error, version_number
 from longshore.services.htcondor.schedd.errors import map_errors
+from longshore.world.files.read_file import read_file
 
 Ad: TypeAlias = Mapping[str, str | int | float | bool]
 """Values of a ClassAd, without undefined ones."""
@@ -183,8 +184,27 @@ class CondorClient:
             submit["initialdir"] = str(dag.parent)
             for name, value in attributes.items():
                 submit[name] = value
-            schedd = htcondor.Schedd(daemon.ad)
-            cluster = int(schedd.submit(submit).cluster())
+        return self._submit_dagman(daemon, submit, "the DAG")
+
+    def submit_description(self, path: Path) -> DagmanJob:
+        """Submit the description of DAGMan's job that ``condor_submit_dag`` wrote.
+
+        Raises `SubmissionRefusedError` if it cannot be read or the schedd refuses it, and `UnreachableError` if no
+        schedd answers.
+        """
+        try:
+            text = read_file(path).decode("utf-8", "replace")
+        except OSError as error:
+            raise SubmissionRefusedError(f"'{path}' cannot be read: {error.strerror}") from error
+        daemon = self.schedd()
+        with map_errors(f"the schedd '{daemon.name}'", request=f"'{path}'"):
+            submit = load_bindings().Submit(text)
+            submit["initialdir"] = str(path.parent)
+        return self._submit_dagman(daemon, submit, f"'{path}'")
+
+    def _submit_dagman(self, daemon: Daemon, submit: Any, what: str) -> DagmanJob:
+        with map_errors(f"the schedd '{daemon.name}'", request=what):
+            cluster = int(load_bindings().Schedd(daemon.ad).submit(submit).cluster())
         found = self.query_jobs(f"ClusterId == {cluster}", ("GlobalJobId",))
         names = [] if isinstance(found, Unreachable) else [str(ad.get("GlobalJobId", "")) for ad in found]
         return DagmanJob(cluster=cluster, schedd=daemon.name, global_id=names[0] if names else "")
