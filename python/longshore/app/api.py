@@ -65,6 +65,8 @@ if TYPE_CHECKING:
     from longshore.model.run.picture import Drawing
     from longshore.model.run.report import JobReport, RunReport
     from longshore.model.run.submission import RunIdentity
+    from longshore.model.sites.site_decision import SiteDecision
+    from longshore.model.sites.site_state import SiteState
     from longshore.model.values import JsonSchema
 
 _CANCEL_WAIT_S = 60.0
@@ -1004,6 +1006,52 @@ def site(name: str, site_path: Sequence[str] = ()) -> SiteDescription:
     from longshore.app.configure.site_list import show_site
 
     return show_site(name, site_path)
+
+
+def match_sites(path: Path, overrides: Overrides | None = None, *, seed: int | None = None) -> SiteDecision:
+    """Choose a site for a configuration, without a run.
+
+    Parameters
+    ----------
+    path
+        The configuration; without a site, all described sites are candidates.
+    overrides
+        Options and ``--set`` values.
+    seed
+        Seed of chance, instead of that of the configuration.
+
+    Raises
+    ------
+    ConfigError
+        The configuration is wrong, or a candidate is unknown.
+    """
+    from longshore.app.site_choice.match_sites import match_sites
+
+    return match_sites(path, overrides, seed=seed)
+
+
+def change_site_state(name: str, pairs: Sequence[str] = (), site_path: Sequence[str] = ()) -> SiteState:
+    """Set values of a site that the choice of a site may use, and return its state.
+
+    Parameters
+    ----------
+    name
+        Name of the site.
+    pairs
+        Values as ``NAME=VALUE``; ``NAME=`` removes one. Others stay.
+    site_path
+        Directories with profiles that are searched first.
+
+    Raises
+    ------
+    ConfigError
+        There is no such site.
+    UsageError
+        A value is malformed.
+    """
+    from longshore.app.site_choice.match_sites import change_site_state
+
+    return change_site_state(name, pairs, site_path)
 
 
 def services() -> list[str]:

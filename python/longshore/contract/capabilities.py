@@ -327,3 +327,22 @@ class AllocationReader(ABC):
         settings
             The executor's settings: those of the run and its site.
         """
+
+
+class LoadReporter(ABC):
+    """Knows how busy the workload manager is, for the choice of a site."""
+
+    @abstractmethod
+    def query_load(self, ctx: Context) -> Mapping[str, float]:
+        """Return what is known of ``cpus_total``, ``cpus_free``, ``cpus_waiting``, ``nodes_total``, ``nodes_free``.
+
+        Parameters
+        ----------
+        ctx
+            Settings of the site.
+
+        Raises
+        ------
+        ServiceError
+            The workload manager cannot be asked.
+        """

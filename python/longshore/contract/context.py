@@ -48,6 +48,11 @@ class RunPaths(msgspec.Struct, frozen=True):
         return self.root / "origins.json"
 
     @property
+    def site_choice(self) -> Path:
+        """``site-choice.json``: why the run is at its site, where there were candidates."""
+        return self.root / "site-choice.json"
+
+    @property
     def inputs(self) -> Path:
         """The YAML as submitted, with every file it includes."""
         return self.root / "inputs"

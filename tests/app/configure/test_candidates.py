@@ -59,7 +59,7 @@ def test_a_label_has_no_candidates(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message", "hint"),
     [
-        ("siteSelecton: {a: 1}\n", "no key of 'siteSelecton' has an effect", ""),
+        ("siteSelecton: {a: 1}\n", "nothing knows the key 'siteSelecton'", "Did you mean 'siteSelection'?"),
         ("slrum: {qos: x}\n", "no key of 'slrum' has an effect", "Did you mean 'slurm'?"),
         ("nosuchList: [1]\n", "no item of 'nosuchList' has an effect", ""),
         ("site: {local: {slrum: {a: 1}}}\n", "no key of 'site.local.slrum' has an effect", "Did you mean 'slurm'?"),

@@ -185,12 +185,13 @@ class ResolvedConfiguration(Configuration):
         return replace(self, config=config) if values else self
 
 
-def read_draft(path: Path, overrides: Overrides | None = None, *, now: float) -> Draft:
-    """Read a configuration and choose its site; parameters are those of `Layers`.
+def read_draft(path: Path | Layers, overrides: Overrides | None = None, *, now: float) -> Draft:
+    """Read a configuration and choose its site; parameters are those of `Layers`, which may be read already.
 
     Raises `ConfigError` if a file cannot be read or the site is wrong, `UsageError` if a ``--set`` is malformed.
     """
-    draft = make_draft(read_layers(path, overrides, now=now))
+    layers = path if isinstance(path, Layers) else read_layers(path, overrides, now=now)
+    draft = make_draft(layers)
     if draft.site_errors:
         raise draft.site_errors[0]
     return draft
@@ -208,8 +209,11 @@ def make_draft(layers: Layers, caller: FunctionCaller | None = None) -> Draft:
     with _collect_errors(site_errors):
         name, written = choose_site(base, env, sites), base.search("computeSite", Scope(env=env))
         draft = draft.at_site(name, written.origin)
-        if isinstance(written.value, dict | list):
-            draft = draft.with_top_layer(make_layer({"computeSite": name or None}, "computed", LayerRank.COMMAND_LINE))
+        if isinstance(written.value, dict | list) or (name and str(written.value or name) != name):
+            chosen: dict[str, object] = {"computeSite": name or None}
+            if base.node_at("bps_cmdline", "computeSite") is not None:
+                chosen["bps_cmdline"] = {"computeSite": name}
+            draft = draft.with_top_layer(make_layer(chosen, "computed", LayerRank.COMMAND_LINE))
     if not site_errors:
         with _collect_errors(site_errors):
             draft = _add_backend_options(draft)

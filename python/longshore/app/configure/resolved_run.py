@@ -13,7 +13,7 @@ import msgspec
 
 from longshore.app.configure.configuration import Configuration, Draft, ResolvedConfiguration, read_draft
 from longshore.app.configure.generate import generate, keep_generated
-from longshore.app.configure.layers import Overrides
+from longshore.app.configure.layers import Layers, Overrides
 from longshore.app.configure.lint import check_configuration
 from longshore.app.configure.probe import note_unanswered_probe, probe
 from longshore.app.configure.service_lookup import default_site, find_service, short_name
@@ -30,6 +30,7 @@ from longshore.config.values.search import Config
 from longshore.contract.context import Context, RunPaths, Site
 from longshore.contract.service import WmsService
 from longshore.errors import ConfigError, FilesError, SubmissionRefusedError
+from longshore.model.sites.site_decision import SiteDecision
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.sites.inherited_environment import select_inherited
@@ -66,6 +67,8 @@ class ResolvedRun:
     paths: RunPaths
     context: Context
     static: StaticCheck | None = None
+    decision: SiteDecision | None = None
+    """Choice of its site, if there were candidates."""
     _by_site: dict[str, ResolvedConfiguration] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def at_site(self, name: str, origin: Origin | None = None) -> ResolvedConfiguration:
@@ -108,7 +111,7 @@ class ExistingRun:
 
 
 def resolve_run(
-    path: Path,
+    path: Path | Layers,
     overrides: Overrides | None = None,
     *,
     now: float,
@@ -117,7 +120,7 @@ def resolve_run(
     existing: ExistingRun | None = None,
     with_probe: bool = True,
 ) -> ResolvedRun:
-    """Resolve a run from its configuration file; `path`, `overrides` and `now` are those of `Layers`.
+    """Resolve a run from its configuration file, or its layers; `path`, `overrides` and `now` are those of `Layers`.
 
     `run_id` is the reserved id if the run will be written. Without a probe, the service is not asked. Raises
     `LongshoreError` if the configuration is wrong or the service cannot be used.

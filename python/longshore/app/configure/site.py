@@ -31,6 +31,7 @@ from longshore.config.values.search import Config
 from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
 from longshore.model.suggestions import did_you_mean
+from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.sites.host_match import host_matches, only_site
 from longshore.sites.limits import SiteLimits, lower_limits, read_limits
@@ -46,8 +47,10 @@ from longshore.sites.profile import (
 )
 from longshore.sites.site_settings import site_description
 from longshore.world.host import host_name
-from longshore.world.read.site_profiles import SitePath
+from longshore.world.read.site_profiles import SiteFolderKind, SitePath
 
+AUTO: Final = "auto"
+"""Value of ``computeSite`` for any site that is described."""
 _EXPANDED_KEYS: Final = ("scratch", "container", "group")
 """Profile keys whose variables are replaced; the maps of services are left to the services."""
 
@@ -85,13 +88,14 @@ def site_folders(base: Config, env: Mapping[str, str]) -> list[Path]:
 def choose_site(base: Config, env: Mapping[str, str], sites: SitePath) -> str:
     """Return the site of the whole run; empty if none is named and none matches this host.
 
-    A list under ``computeSite`` names candidates, of which the first is taken. A map, which BPS accepts, names none.
+    Of several candidates (a list, a pattern or ``auto``) the first is taken: `longshore.app.site_choice` chooses among
+    them when a run is made. A map under ``computeSite``, which BPS accepts, names none.
     Raises `ConfigError` if several sites match this host, or a candidate is unknown.
     """
     written = base.search("computeSite", Scope(env=env))
     named = written.value
-    if isinstance(named, list):
-        return candidate_sites([str(name) for name in named], base, sites, written.origin)[0]
+    if isinstance(named, str | list) and (found := candidates_of(named, base, sites, written.origin)) is not None:
+        return found[0]
     if named and not isinstance(named, dict):
         return str(named)
     wanted = base.search("wmsServiceClass", Scope(env=env))
@@ -99,9 +103,34 @@ def choose_site(base: Config, env: Mapping[str, str], sites: SitePath) -> str:
     asked = wanted.origin is not None and wanted.origin.layer not in PACKAGED_LAYERS
     here = _sites_matching_host(host_name(), base, sites)
     fit = [name for name in here if not asked or service_of_site(name, base, sites) == service]
-    if found := only_site(host_name(), [(name, _site_source(name, base, sites)) for name in fit]):
-        return found
+    if only := only_site(host_name(), [(name, _site_source(name, base, sites)) for name in fit]):
+        return only
     return default_site_by_name(service)
+
+
+def candidates_of(
+    value: YamlValue, base: Config, sites: SitePath, origin: Origin | None = None
+) -> tuple[str, ...] | None:
+    """Return the candidates that ``computeSite`` has; ``None`` if it names one site, or none.
+
+    ``auto`` stands for all sites that are described, except those that Longshore ships. A text with ``*``, ``?`` or
+    ``[`` is a pattern. Raises `ConfigError` as `candidate_sites`, and where ``auto`` finds no site.
+    """
+    if isinstance(value, list):
+        return candidate_sites([str(name) for name in value], base, sites, origin)
+    if not isinstance(value, str) or is_described(value, base, sites):
+        return None
+    if value == AUTO:
+        profiles = [name for name, file in sites.all.items() if file.place is not SiteFolderKind.PACKAGE]
+        found = dict.fromkeys([*map_items(base.node_at("site")), *sorted(profiles)])
+        if not found:
+            raise ConfigError(
+                "'computeSite' is 'auto', and no site is described",
+                origin=origin,
+                hint="Describe sites in profiles or sections 'site.NAME'; 'longshore site list' shows those there are.",
+            )
+        return tuple(found)
+    return candidate_sites([value], base, sites, origin) if set("*?[") & set(value) else None
 
 
 def candidate_sites(
@@ -211,7 +240,7 @@ def resolve_site(
         if isinstance(settings.get(key), str):
             template = Interpolator(config, scope).template(settings[key], map_items(whole)[key].origin)
             settings[key] = template.render({})
-    limits, raised = _combine_limits(profile, own, name)
+    limits, raised = combine_limits(profile, own, name)
     origin = profile.chain[-1].root.origin if profile else section.origin if section else None
     return ResolvedSite(name=name, settings=settings, limits=limits, notes=(*notes, *raised), origin=origin)
 
@@ -245,7 +274,8 @@ def raise_first_error(findings: Iterable[Finding], *, command: str = "") -> None
         raise ConfigError(errors[0].message + others, origin=errors[0].origin, hint=errors[0].hint)
 
 
-def _combine_limits(resolved: ResolvedSiteProfile | None, own: Node | None, name: str) -> tuple[SiteLimits, list[str]]:
+def combine_limits(resolved: ResolvedSiteProfile | None, own: Node | None, name: str) -> tuple[SiteLimits, list[str]]:
+    """Return the limits of a profile, lowered by those of the user's section, and a note per ignored limit."""
     if resolved is None:
         return read_limits(own), []
     limits, first_notes = lower_limits(

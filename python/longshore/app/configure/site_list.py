@@ -10,6 +10,7 @@ from pathlib import Path
 from longshore.app.configure.layers import read_base_layers
 from longshore.app.configure.schemas import profile_schema
 from longshore.app.configure.site import (
+    is_described,
     raise_first_error,
     service_of_site,
     site_folders,
@@ -101,6 +102,13 @@ def show_site(name: str, site_path: Sequence[str]) -> SiteDescription:
         values=plain_map(root),
         origins=dict(_value_origins(root, ())),
     )
+
+
+def require_site(name: str, site_path: Sequence[str]) -> None:
+    """Raise `ConfigError` if there is no such site; `site_path` is that of `list_sites`."""
+    base, sites = _read_sites(site_path)
+    if not is_described(name, base, sites):
+        raise unknown_site(name, base, sites, None)
 
 
 def _read_sites(site_path: Sequence[str]) -> tuple[Config, SitePath]:

@@ -38,8 +38,10 @@ from longshore.model.run.input_files import ReusedJobs
 from longshore.model.run.moment import format_moment
 from longshore.model.run.report import RunReport
 from longshore.model.run.snapshot import Snapshot
+from longshore.model.sites.site_decision import SiteDecision
 from longshore.model.wording import count_noun
 from longshore.world.files.disk_space import describe_full_disk
+from longshore.world.files.read_file import read_record
 from longshore.world.runs.run_directory import read_snapshot, read_submitting, read_waiting
 
 _SHOWN_COPIES = 5
@@ -287,6 +289,8 @@ def _service_lines(opened: OpenRun, life: Life | None) -> Iterator[str]:
         yield (
             f"Engine: life {life.life}, process {life.pid} on '{life.host}', began {format_moment(life.t)} by {life.by}"
         )
+    if decision := read_record(opened.run.site_choice, SiteDecision):
+        yield f"Choice: {decision.summary()}"
     if reused := _reused_jobs(opened):
         yield f"Kept: results of {count_noun(len(reused.jobs), 'job')}, from run '{reused.run}'"
     if len(opened.card.submissions) > 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +11,7 @@ from longshore.app.configure.configuration import Draft, make_draft
 from longshore.app.configure.layers import FILE_NAME, Overrides, read_layers
 from longshore.app.configure.lint import LintResult, file_texts, lint_configuration, sort_by_position, sort_findings
 from longshore.app.configure.schemas import profile_schema
+from longshore.app.site_choice.choose import at_first_match
 from longshore.app.static_check import StaticCheck
 from longshore.app.submit.lint_payload import lint_payload
 from longshore.config.lint.schema_check import Finding, Severity, check_schema
@@ -33,7 +35,7 @@ def lint_file(path: Path, overrides: Overrides | None = None, *, now: float) -> 
 
 def _lint_file(path: Path, overrides: Overrides | None, *, now: float) -> LintResult:
     try:
-        draft = make_draft(read_layers(path, overrides, now=now))
+        draft = _at_candidate(make_draft(read_layers(path, overrides, now=now)))
     except ConfigError as error:
         finding = _to_finding(error, path)
         return LintResult(findings=(finding,), sources=_source_text(finding.origin))
@@ -52,6 +54,17 @@ def _lint_file(path: Path, overrides: Overrides | None, *, now: float) -> LintRe
         found += _news(payload.findings, found)
         left_out = payload.left_out
     return LintResult(findings=tuple(sort_by_position(found, sources)), sources=sources, left_out=tuple(left_out))
+
+
+def _at_candidate(draft: Draft) -> Draft:
+    """Return the draft at the candidate that its run would get, where it has candidates and no error of a site."""
+    if draft.site_errors:
+        return draft
+    try:
+        layers = at_first_match(draft.layers)
+    except ConfigError as error:
+        return replace(draft, site_errors=(error,))
+    return draft if layers is draft.layers else make_draft(layers)
 
 
 def _is_of_machine(draft: Draft) -> bool:

@@ -13,10 +13,11 @@ from typing import Final
 
 from longshore.app.acquire.read_payload import AcquiredRun
 from longshore.app.configure.layers import Overrides
-from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
+from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.payload.graph_file import write_tasks
 from longshore.app.plan.clustering import ClusteredRun
 from longshore.app.progress import Progress, RecordingProgress
+from longshore.app.site_choice.resolve import resolve_at_chosen_site
 from longshore.app.submit.saved_graphs import graphs_to_save, write_graphs_only
 from longshore.app.submit.stages import Stage, StageRecord, advance_run, noting_kept_graph, reserved_id
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
@@ -67,7 +68,7 @@ def run_stages(
     recording = RecordingProgress(progress)
     # A prepared run keeps its id without registration: no other run of this user gets its id or name.
     with reserved_id() if last is Stage.PREPARE else nullcontext(("", time.time())) as (run_id, now):
-        run = resolve_run(path, overrides, now=now, progress=recording, run_id=run_id)
+        run = resolve_at_chosen_site(path, overrides, now=now, progress=recording, run_id=run_id)
 
         def measure(record: StageRecord, seconds: float) -> None:
             results.append(_stage_result(record, seconds))

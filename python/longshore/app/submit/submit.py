@@ -9,8 +9,9 @@ from typing import Final
 
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.probe import refuse_by_probe
-from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
+from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.progress import HeldNotes, Progress, RecordingProgress
+from longshore.app.site_choice.resolve import release_site, resolve_at_chosen_site
 from longshore.app.submit.shared_outputs import note_shared_outputs
 from longshore.app.submit.stages import advance_run, noting_kept_graph, reserved_id, submit_plan
 from longshore.app.submit.submission_checks import SubmissionChecks
@@ -77,8 +78,11 @@ def plan_new_run(
     if not checks.strict:
         held.release()
     recording = RecordingProgress(held)
+    run: ResolvedRun | None = None
     try:
-        run = resolve_run(path, overrides, now=now, progress=recording, run_id=run_id, with_probe=checks.with_probe)
+        run = resolve_at_chosen_site(
+            path, overrides, now=now, progress=recording, run_id=run_id, with_probe=checks.with_probe
+        )
         refuse_by_probe(run.service, run.context.probe)
         check(run)
         plan = advance_run(run, RunPlan, recording)
@@ -86,6 +90,8 @@ def plan_new_run(
     except BaseException:
         # The notes may explain the error.
         held.release()
+        if run is not None:
+            release_site(run)
         raise
     if checks.strict:
         with noting_kept_graph(plan, held):

@@ -11,9 +11,10 @@ from typing import Final
 from longshore.app.acquire.read_payload import PAYLOAD_KEYS
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.probe import refuse_by_probe
-from longshore.app.configure.resolved_run import ResolvedRun, resolve_run, run_attributes
+from longshore.app.configure.resolved_run import ResolvedRun, run_attributes
 from longshore.app.plan.checks import check_jobs
 from longshore.app.progress import Progress, RecordingProgress
+from longshore.app.site_choice.resolve import resolve_at_chosen_site
 from longshore.app.submit.stages import advance_run, reserved_id, submit_plan
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
 from longshore.app.submit.transform import RunPlan, single_job_profile
@@ -73,7 +74,7 @@ def _plan(
     with_probe: bool,
     progress: RecordingProgress,
 ) -> RunPlan:
-    run = resolve_run(path, overrides, now=now, progress=progress, run_id=run_id, with_probe=with_probe)
+    run = resolve_at_chosen_site(path, overrides, now=now, progress=progress, run_id=run_id, with_probe=with_probe)
     ignored = [key for key in PAYLOAD_KEYS if run.configuration.config.node_at(key)]
     if ignored:
         progress.note("submitcmd runs 'customJob' alone and ignores " + ", ".join(f"'{key}'" for key in ignored))

@@ -108,6 +108,8 @@ def _write_files(draft: RunPaths, plan: RunPlan, run_token: str) -> set[str]:
         make_executable(draft.root / name, below=draft.root)
     for name, source in plan.links.items():
         link_file(source, _with_parent_folder(draft, name), below=draft.root)
+    if run.decision is not None:
+        create_file(draft.site_choice, [msgspec.json.encode(run.decision) + b"\n"], below=draft.root)
     if plan.reused is not None:
         create_file(draft.root / REUSED_JOBS, [msgspec.json.encode(plan.reused) + b"\n"], below=draft.root)
     make_folders(draft.journal, below=draft.root)

@@ -9,6 +9,7 @@ import click
 
 from longshore.app import api
 from longshore.cli.options import JSON, SITE_PATH, print_json
+from longshore.cli.setup.site_choice import match_command, set_state_command
 
 if TYPE_CHECKING:
     from longshore.app.configure.site_list import KnownSite, SiteDescription
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
 @click.group(epilog="Example: longshore site list")
 def command() -> None:
     """List sites, or show the profile of one."""
+
+
+command.add_command(match_command)
+command.add_command(set_state_command)
 
 
 @command.command("list", epilog="Example: longshore site list --json")

@@ -42,14 +42,19 @@ def search_graph(
 
 def check_totals(graph: ResourceGraph, request: JobSpecification) -> Iterator[UnmetNeed]:
     """Find types of which the whole graph has too few."""
-    needed: Counter[str] = Counter()
-    for need in request.groups:
-        _add_totals(needed, need, 1)
-    for kind, count in needed.items():
+    for kind, count in needed_totals(request).items():
         there = graph.totals.get(kind, 0)
         if count > there:
             nearest = f"{there} in all" if there else "none"
             yield UnmetNeed(what=f"'{kind}' in all", asked=str(count), nearest=nearest)
+
+
+def needed_totals(request: JobSpecification) -> Counter[str]:
+    """Return the amount of each type that all groups of a request need."""
+    needed: Counter[str] = Counter()
+    for need in request.groups:
+        _add_totals(needed, need, 1)
+    return needed
 
 
 def _add_totals(needed: Counter[str], need: ResourceNeed, times: int) -> None:

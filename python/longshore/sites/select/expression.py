@@ -17,6 +17,7 @@ from typing import Final, TypeAlias
 
 from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
+from longshore.model.decode_errors import DECODE_ERRORS
 
 Value: TypeAlias = "float | bool | str"
 Names: TypeAlias = Mapping[str, "float | str"]
@@ -87,7 +88,7 @@ def _parse(text: str) -> tuple[_Evaluator, frozenset[str]]:
             # Python warns of what it will refuse one day, such as '1or 2'.
             warnings.simplefilter("ignore")
             tree = ast.parse(line.strip(), mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except (SyntaxError, MemoryError, *DECODE_ERRORS):
         way_out = "Write 'A if CONDITION else B' for a choice. " if "?" in text else ""
         raise ConfigError(f"{quote_value(text)} is no expression", hint=way_out + _HINT) from None
     names: set[str] = set()

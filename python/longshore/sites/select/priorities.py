@@ -10,6 +10,7 @@ import msgspec
 
 from longshore.config.values.templates import quote_value
 from longshore.errors import ConfigError
+from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.sites.select.expression import Expression
 
@@ -89,7 +90,7 @@ def _parse_text(text: str) -> Any:
 
     try:
         return yaml.safe_load(text) if len(text) <= 100_000 else None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, *DECODE_ERRORS) as error:
         first = str(error).splitlines()[0] if str(error) else "it is no YAML"
         raise ConfigError(f"the text of 'priorities' cannot be read: {first}") from None
 

@@ -1,0 +1,191 @@
+"""The site of a run among candidates: who matches, who is chosen, and what a submission counts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longshore.app import api
+from longshore.app.configure.layers import Overrides
+from longshore.app.configure.resolved_run import ResolvedRun
+from longshore.app.progress import SilentProgress
+from longshore.app.site_choice.resolve import release_site, resolve_at_chosen_site
+from longshore.app.submit.lint_file import lint_file
+from longshore.config.lint.schema_check import Severity
+from longshore.errors import ConfigError, LongshoreError, SubmissionRefusedError, UsageError
+
+GRAPH = "resourceGraph: {subsystems: {software: {stack: '%s'}}, with: [{type: node, with: [{type: core, count: 4}]}]}"
+SITES = f"""
+site:
+  small: {{service: local, limits: {{cpus: 1}}}}
+  old: {{service: local, {GRAPH % "0.4.9"}}}
+  a: {{service: local, siteState: {{cost: 3, nodes_free: 1}}, {GRAPH % "0.5.2"}}}
+  b: {{service: local, siteState: {{cost: 1, nodes_free: 2}}, {GRAPH % "0.6.0"}}}
+  off: {{service: local, disabled: being moved}}
+  broken: {{service: local, resourceGraph: {{wth: []}}}}
+"""
+RUN = "pipeline: {tasks: {one: {command: 'true'}}}\nrequestCpus: 2\nsubmitPath: run\n"
+REQUIRES = 'requires: [{subsystem: software, name: stack, range: {min: "0.5.1"}}]'
+CHEAPEST = 'name: constraint, priorities: [{filter: "nodes_free > 0", sort_ascending: cost, select: first}]'
+
+
+@pytest.fixture
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "run.yaml"
+
+
+def write(path: Path, select: str = CHEAPEST, *, wish: str = "auto", more: str = "") -> Path:
+    """Write a run with candidates."""
+    selection = f"siteSelection: {{match: {{{REQUIRES}}}, select: {{{select}}}}}\n"
+    path.write_text(f"{RUN}computeSite: {wish}\n{selection}{more}{SITES}", "utf-8")
+    return path
+
+
+def resolve(path: Path, run_id: str = "r1", **options: str) -> ResolvedRun:
+    return resolve_at_chosen_site(path, Overrides(options), now=100.0, progress=SilentProgress(), run_id=run_id)
+
+
+def test_the_cheapest_site_that_matches_is_chosen_with_its_reasons(path: Path) -> None:
+    run = resolve(write(path))
+    assert run.configuration.site == "b"
+    decision = run.decision
+    assert decision is not None
+    assert [each.name for each in decision.candidates if each.matches] == ["a", "b"]
+    known = {each.name: each for each in decision.candidates}
+    assert known["small"].unmet[0].asked == "2"
+    assert known["old"].unmet[0].nearest == "0.4.9"
+    assert known["off"].left_out == "disabled: being moved"
+    assert "has no key 'wth'" in known["broken"].left_out
+    assert decision.summary() == ("'b' was chosen by 'constraint' of 2 matching of 6 candidates; cost 1, nodes_free 2")
+
+
+def test_what_is_submitted_counts_at_once(path: Path) -> None:
+    write(path)
+    assert [resolve(path, f"r{i}").configuration.site for i in range(3)] == ["b", "b", "a"]
+    with pytest.raises(SubmissionRefusedError, match=r"no site of 6 passes: small .*'limits.cpus': asked 2, nearest 1"):
+        resolve(path, "r4")
+
+
+def test_a_run_that_is_not_submitted_does_not_count(path: Path) -> None:
+    write(path)
+    for number in range(5):
+        run = resolve(path, f"r{number}")
+        assert run.configuration.site == "b"
+        release_site(run)
+
+
+def test_a_run_without_an_id_does_not_count(path: Path) -> None:
+    write(path)
+    assert [resolve(path, "").configuration.site for _ in range(4)] == ["b"] * 4
+
+
+@pytest.mark.parametrize(("wish", "site"), [("[a, b]", "b"), ('"[ab]"', "b"), ("[old, a]", "a"), ('["o*", "a*"]', "a")])
+def test_lists_and_patterns_are_candidates(path: Path, wish: str, site: str) -> None:
+    assert resolve(write(path, wish=wish)).configuration.site == site
+
+
+def test_a_named_site_is_not_chosen(path: Path) -> None:
+    run = resolve(write(path), computeSite="a")
+    assert (run.configuration.site, run.decision) == ("a", None)
+    assert resolve(write(path, wish="a"), computeSite="auto").configuration.site == "b"
+
+
+def test_the_chosen_site_is_recorded_as_a_set_value(path: Path) -> None:
+    # A restart reads these options again, so that the site stays.
+    overrides = resolve(write(path)).configuration.layers.overrides
+    assert overrides.sets == ('computeSite="b"',)
+
+
+def test_a_seed_decides_a_random_choice(path: Path) -> None:
+    write(path, "name: random, seed: 3")
+    assert len({api.match_sites(path).site for _ in range(5)}) == 1
+    assert {api.match_sites(path, seed=seed).site for seed in range(20)} == {"a", "b"}
+
+
+def test_a_job_specification_replaces_what_jobs_ask_for(path: Path) -> None:
+    (path.parent / "request.yaml").write_text(
+        "version: 1\nresources: [{type: node, with: [{type: core, count: 5}]}]\n", "utf-8"
+    )
+    path.write_text(f"{RUN}computeSite: auto\nsiteSelection: {{match: {{jobSpecification: request.yaml}}}}{SITES}")
+    decision = api.match_sites(path)
+    known = {each.name: each for each in decision.candidates}
+    # Nothing is known of the resources of `small`, and a limit holds for jobs.
+    assert decision.site == "small"
+    assert (known["a"].unmet[0].what, known["a"].unmet[0].nearest) == ("'core' in all", "4 in all")
+
+
+def test_state_from_outside_is_newer_than_the_profile(path: Path, own_environment: Path) -> None:
+    folder = own_environment / ".config" / "longshore" / "sites"
+    folder.mkdir(parents=True)
+    for name, cost in (("x", 1), ("y", 2)):
+        (folder / f"{name}.yaml").write_text(f"service: local\nsiteState: {{cost: {cost}}}\n", "utf-8")
+    path.write_text(f"{RUN}computeSite: auto\nsiteSelection: {{select: {{name: cheapest}}}}\n", "utf-8")
+    assert api.match_sites(path).site == "x"
+    state = api.change_site_state("x", ["cost=5", "kind=gpu"])
+    assert {name: value.value for name, value in state.values.items()} == {"cost": 5, "kind": "gpu"}
+    assert api.match_sites(path).site == "y"
+    assert set(api.change_site_state("x", ["cost="]).values) == {"kind"}
+    assert api.match_sites(path).site == "x"
+    with pytest.raises(ConfigError, match="there is no site 'z'"):
+        api.change_site_state("z", ["a=1"])
+    for pair in ("a", "=1", "a=nan", "a b=1"):
+        with pytest.raises(UsageError):
+            api.change_site_state("x", [pair])
+
+
+def test_auto_without_a_described_site_is_an_error(path: Path) -> None:
+    path.write_text(f"{RUN}computeSite: auto\n", "utf-8")
+    with pytest.raises(ConfigError, match="no site is described"):
+        resolve(path)
+
+
+@pytest.mark.parametrize(
+    ("selection", "message"),
+    [
+        ("3", "'siteSelection' must be a map"),
+        ("{mtach: {}}", "'siteSelection' has no key 'mtach'"),
+        ("{match: {require: []}}", "'siteSelection.match' has no key 'require'"),
+        ("{select: 3}", "'siteSelection.select' must be a map"),
+        ("{select: {name: nosuch}}", "there is no algorithm of selection 'nosuch'"),
+        ("{select: {name: constraint}}", "'priorities' must be a list"),
+        ("{match: {graph: nosuch}}", "there is no backend of graphs 'nosuch'"),
+        ("{match: {jobSpecification: gone.yaml}}", "gone.yaml"),
+        ("{match: {jobSpecification: {version: 2}}}", "must have 'version: 1'"),
+        ("{match: {requires: [{name: io, macth: x}]}}", "a requirement has no key 'macth'"),
+        ("{probe: {timeout: soon}}", "'siteSelection.probe.timeout' must be a time span"),
+    ],
+)
+def test_a_wrong_setting_is_told_by_submit_and_lint(path: Path, selection: str, message: str) -> None:
+    path.write_text(f"{RUN}computeSite: auto\nsiteSelection: {selection}\n{SITES}", "utf-8")
+    with pytest.raises(LongshoreError, match=message):
+        resolve(path)
+    errors = [each.message for each in lint_file(path, now=0).findings if each.severity is Severity.ERROR]
+    assert errors
+
+
+def test_lint_judges_the_first_site_that_matches(path: Path) -> None:
+    found = [each for each in lint_file(write(path), now=0).findings if each.severity is Severity.ERROR]
+    assert found == []
+    path.write_text(path.read_text("utf-8").replace('min: "0.5.1"', 'min: "9"'), "utf-8")
+    (error,) = [each for each in lint_file(path, now=0).findings if each.severity is Severity.ERROR]
+    assert "no site of 6 passes" in error.message
+
+
+def test_a_graph_in_files_is_read_beside_the_profile(path: Path) -> None:
+    def graph(nodes: dict[str, Any], *edges: tuple[str, str]) -> str:
+        members = {name: {"metadata": metadata} for name, metadata in nodes.items()}
+        pairs = [{"source": one, "target": other} for one, other in edges]
+        return json.dumps({"graph": {"nodes": members, "edges": pairs}})
+
+    (path.parent / "c.json").write_text(graph({"c": {"type": "cluster"}, "n": {"type": "node"}}, ("c", "n")), "utf-8")
+    (path.parent / "io.json").write_text(graph({"s": {"type": "shm"}}, ("n", "s")), "utf-8")
+    requires = "siteSelection: {match: {requires: [{name: io, match: {type: shm}}]}}\n"
+    site = "site: {x: {service: local, resourceGraph: {file: c.json, subsystemFiles: {io: io.json}}}}\n"
+    path.write_text(f"{RUN}computeSite: [x]\n{requires}{site}".replace("requestCpus: 2\n", ""), "utf-8")
+    assert api.match_sites(path).site == "x"
+    (path.parent / "io.json").write_text("{", "utf-8")
+    assert "cannot be read" in api.match_sites(path).candidates[0].left_out

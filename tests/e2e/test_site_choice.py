@@ -1,0 +1,71 @@
+"""A run whose configuration names candidates: its report says why it is where it is, and a restart keeps the site."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+from tests.command import Cli
+
+from longshore.world.shipped_files import shipped_path
+
+REFUSED, FAILED = 6, 19
+TEXT = """
+pipeline: {tasks: {one: {command: 'test -e ok'}}}
+computeSite: auto
+requestCpus: 2
+numberOfRetries: 0
+siteSelection: {select: {name: constraint, priorities: [{filter: "nodes_free > 0", select: first}]}}
+site:
+  small: {service: local, limits: {cpus: 1}}
+  first: {service: local, siteState: {nodes_free: 1}}
+  second: {service: local, siteState: {nodes_free: 1}}
+"""
+
+
+def test_a_run_at_a_chosen_site(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(TEXT, "utf-8")
+    explained = cli("site", "match", "run.yaml", "--explain")
+    assert explained.returncode == 0
+    assert "'requestCpus' of 'one' in 'limits.cpus': asked 2, nearest 1" in explained.stdout
+    assert explained.stdout.splitlines()[-1] == "site: first"
+    document = json.loads(cli("site", "match", "run.yaml", "--json").stdout)
+    jsonschema.validate(document, json.loads(shipped_path("etc", "schema", "site_match.json").read_text("utf-8")))
+    assert document["site"] == "first"
+
+    failed = cli("submit", "run.yaml", "--wait")
+    assert failed.returncode == FAILED
+    report = json.loads(cli("report", "@last", "--json").stdout)
+    (run,) = report["runs"]
+    assert run["site"] == "first"
+    choice = "Choice: 'first' was chosen by 'constraint' of 2 matching of 3 candidates; nodes_free 1"
+    assert choice in run["specifics"]
+
+    # The site has no free node left, and the run stays there.
+    Path(run["path"], "ok").touch()
+    again = cli("restart", "@last", "--set", "requestCpus=1")
+    assert again.returncode == 0, again.stderr
+    assert json.loads(cli("report", "@last", "--json").stdout)["runs"][0]["site"] == "first"
+    assert cli("site", "match", "run.yaml").stdout == "second\n"
+
+
+def test_no_site_passes(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(TEXT.replace("requestCpus: 2", "requestCpus: 2\nrequestResources: {x: 1}"))
+    (tmp_path / "run.yaml").write_text(TEXT.replace("nodes_free > 0", "nodes_free > 5"), "utf-8")
+    refused = cli("submit", "run.yaml")
+    assert refused.returncode == REFUSED
+    assert "did not pass the selection" in refused.stderr
+    assert "longshore site match run.yaml --explain" in refused.stderr
+    assert cli("site", "match", "run.yaml").returncode == REFUSED
+
+
+def test_the_state_of_a_site_from_outside(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "campus.yaml").write_text("service: local\n", "utf-8")
+    done = cli("site", "set-state", "campus", "nodes_free=12", "--site-path", str(tmp_path))
+    assert done.stdout.startswith("nodes_free: 12 (0 s ago, by set)")
+    shown = json.loads(cli("site", "set-state", "campus", "--site-path", str(tmp_path), "--json").stdout)
+    jsonschema.validate(shown, json.loads(shipped_path("etc", "schema", "site_state.json").read_text("utf-8")))
+    assert shown["values"]["nodes_free"]["value"] == 12
+    wrong = cli("site", "set-state", "campus", "nodes_free", "--site-path", str(tmp_path))
+    assert (wrong.returncode, "NAME=VALUE" in wrong.stderr) == (2, True)
