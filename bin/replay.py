@@ -29,6 +29,7 @@ Does the work of a recorded task: checks its inputs, holds memory, keeps busy fo
   -h, --help          show this text
 
 FOLDER and FILE are relative to the directory that LONGSHORE_JOB_RUN_DIR names, or to the current one if it names none.
+FOLDER is relative to LONGSHORE_JOB_STAGE_DIR where the files of the task are staged.
 The value of an option is always the next word, whatever it looks like.
 
 Exit status: 0 done, 2 wrong options, 3 an input is missing, 4 an output cannot be written, 5 too little memory.
@@ -167,6 +168,12 @@ def in_run_directory(path: str) -> str:
     return os.path.join(os.environ.get("LONGSHORE_JOB_RUN_DIR", ""), path)
 
 
+def root_folder(options: Options) -> str:
+    """Path of the folder with inputs and outputs."""
+    staged = os.environ.get("LONGSHORE_JOB_STAGE_DIR")
+    return os.path.join(staged, options.root) if staged else in_run_directory(options.root)
+
+
 def words_of(path: str) -> "list[str]":
     """Read a file of words."""
     import json  # Only tasks with a great many files need it, and it takes a tenth of the start.
@@ -187,7 +194,7 @@ def check_inputs(options: Options) -> None:
     wrong = []
     for size, path in options.inputs:
         try:
-            there = os.stat(os.path.join(in_run_directory(options.root), path)).st_size
+            there = os.stat(os.path.join(root_folder(options), path)).st_size
         except (OSError, ValueError) as error:
             wrong.append(f"the input {path!r} is missing: {reason(error)}")
             continue
@@ -279,7 +286,7 @@ def replay(words: "list[str]") -> str:
     work_until(begin + options.seconds, options.cpu)
     took = time.monotonic() - begin
     del memory
-    root = in_run_directory(options.root)
+    root = root_folder(options)
     for size, path in options.outputs:
         make_output(root, path, size)
     total = sum(size for size, _ in options.outputs)

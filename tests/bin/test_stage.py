@@ -143,9 +143,9 @@ def test_directories_and_patterns_are_published(shell: str, tmp_path: Path) -> N
     lines = [
         line("i", tmp_path / "tree", "tree"),
         line("o", "tree", tmp_path / "copy" / "tree"),
-        line("o", "parts/*.txt", tmp_path / "parts"),
+        line("p", "parts/*.txt", tmp_path / "parts"),
     ]
-    staged = stage(shell, tmp_path, lines, "mkdir parts; echo a > 'parts/a b.txt'; echo c > parts/c.txt; touch parts/n")
+    staged = stage(shell, tmp_path, lines, "echo a > 'parts/a b.txt'; echo c > parts/c.txt; touch parts/n")
     assert staged.status == 0, staged.errors
     assert (tmp_path / "copy" / "tree" / "deep er" / "leaf").read_text("utf-8") == "leaf"
     assert sorted(path.name for path in (tmp_path / "parts").iterdir()) == ["a b.txt", "c.txt"]
@@ -245,7 +245,7 @@ def test_a_full_disk_is_a_failed_transfer(shell: str, tmp_path: Path, is_input: 
 
 
 def test_an_output_that_was_not_made_is_recorded(shell: str, tmp_path: Path) -> None:
-    lines = [line("o", "out", tmp_path / "out"), line("o", "none", tmp_path / "none"), line("o", "*.x", tmp_path / "x")]
+    lines = [line("o", "out", tmp_path / "out"), line("o", "none", tmp_path / "none"), line("p", "*.x", tmp_path / "x")]
     staged = stage(shell, tmp_path, lines, "touch out")
     assert (staged.status, staged.record["missing"]) == (0, [1, 2])
     assert (tmp_path / "out").exists()

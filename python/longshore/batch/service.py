@@ -41,6 +41,7 @@ from longshore.engine.run.engine_service import EngineService, engine_command
 from longshore.engine.rundir.engine_lock import lock_run
 from longshore.engine.rundir.run_settings import read_settings
 from longshore.engine.schedule.concurrency_limits import find_missing_limits
+from longshore.engine.staging.check_staging import check_staging, refuse_transfer
 from longshore.errors import ConfigError, RunUnreadableError, SubmissionRefusedError
 from longshore.model.lines.codec import encode_line
 from longshore.model.run.event import Event
@@ -80,6 +81,7 @@ class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader,
         if not any(problem.fatal for problem in problems):
             problems += check_job_settings(workflow, ctx, dialect)
         problems += check_native_mode(workflow, ctx, dialect)
+        problems += [*refuse_transfer(ctx, dialect.title), *check_staging(workflow, ctx)]
         problems += find_missing_limits(workflow, ctx.settings)
         problems += check_packing(workflow, ctx, self.name, self.client)
         problems += note_small_arrays(workflow)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Final
 
+from longshore.model.tasks.file import is_remote
 from longshore.model.tasks.task import Command
 from longshore.model.workflow.job import JobSettings
 
@@ -78,27 +79,29 @@ def exact_shell_line(command: Command) -> str:
     return f"''{line}" if command and "=" in command[0] and line[0] not in "'\"" else line
 
 
-def substitute_files(command: Command, paths: Mapping[str, str]) -> Command:
+def substitute_files(
+    command: Command, paths: Mapping[str, str], *, folder: str = "<ENV:LONGSHORE_JOB_RUN_DIR>"
+) -> Command:
     """Replace each ``<FILE:x>`` of a command by the path of the workflow's file ``x``.
 
-    Relative paths start in the run directory, which the job knows.
+    Relative paths start in `folder`, by default the run directory, which the job knows.
     """
     if isinstance(command, str):
         return (
-            _FILE_PLACEHOLDER.sub(lambda found: shell_line((_file_path(paths, found),)), command)
+            _FILE_PLACEHOLDER.sub(lambda found: shell_line((_file_path(paths, found, folder),)), command)
             if _FILE_MARK in command
             else command
         )
     if not any(_FILE_MARK in word for word in command):
         return command
-    return tuple(_FILE_PLACEHOLDER.sub(lambda found: _file_path(paths, found), word) for word in command)
+    return tuple(_FILE_PLACEHOLDER.sub(lambda found: _file_path(paths, found, folder), word) for word in command)
 
 
-def _file_path(paths: Mapping[str, str], found: re.Match[str]) -> str:
+def _file_path(paths: Mapping[str, str], found: re.Match[str], folder: str) -> str:
     path = paths.get(found[1])
     if path is None:
         return found[0]
-    return path if path.startswith("/") else f"<ENV:LONGSHORE_JOB_RUN_DIR>/{path}"
+    return path if path.startswith("/") or is_remote(path) else f"{folder}/{path}"
 
 
 def substitute_variables(command: Command, environment: Mapping[str, str]) -> Command:

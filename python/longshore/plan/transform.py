@@ -26,6 +26,7 @@ from longshore.plan.job_commands import count_placeholders, quote_literal, quote
 from longshore.plan.job_groups import barrier_names, explain_ring, make_orderings
 from longshore.plan.shell_values import render_line
 from longshore.plan.special_jobs import SpecialJobs
+from longshore.plan.stage_table import ScratchLayout
 from longshore.plan.task_script import join_commands
 
 SharedSettings: TypeAlias = dict[tuple[object, ...], JobSettings]
@@ -236,10 +237,9 @@ def _environment(
     cluster: Cluster, profile: ClusterProfile, values: Sequence[_Values], directory: str
 ) -> dict[str, str]:
     """Variables with a value per job; the paths of a dataset are joined by blanks."""
-    start = profile.settings.working_directory
     seen = []
     for task, (label, own) in zip(cluster.tasks, _values_by_label(cluster, values), strict=True):
-        paths = _rebase_paths(task.paths, directory, start)
+        paths = _paths_of(task, directory, profile.settings)
         seen.append((label, {**own, **{name: " ".join(these) for name, these in paths.items()}}))
     return profile.environment_of(seen)
 
@@ -269,9 +269,9 @@ def _without_output_check(settings: JobSettings, shared: SharedSettings) -> JobS
 def _command(cluster: Cluster, profile: ClusterProfile, values: Sequence[_Values], directory: str) -> Command:
     tasks = cluster.tasks
     if len(tasks) == 1:
-        return _command_of(tasks[0], profile.parts[tasks[0].label], values[0], directory)
+        return _command_of(tasks[0], profile, values[0], directory)
     steps = [
-        (_command_of(task, profile.parts[task.label], own, directory), many)
+        (_command_of(task, profile, own, directory), many)
         for task, own, many in _merge_tasks(tasks, values, profile, directory)
     ]
     # One failing task ends the job: those after it may need what it did not make.
@@ -293,7 +293,7 @@ def _merge_tasks(
             same = []
             yield task, own, 1
             continue
-        but_for_id = _command_of(task, profile.parts[task.label], {**own, NODE_ID: ""}, directory)
+        but_for_id = _command_of(task, profile, {**own, NODE_ID: ""}, directory)
         if but_for_id != command or len(same) == MAX_NODE_IDS:
             yield from _merge_ids(same)
             same, command = [], but_for_id
@@ -313,8 +313,8 @@ def _merge_ids(same: Sequence[tuple[Task, _Values]]) -> Iterator[tuple[Task, _Va
         yield task, {**own, NODE_ID: ",".join(sorted(each[NODE_ID] for _, each in same))}, len(same)
 
 
-def _command_of(task: Task, profile: JobProfile, values: _Values, directory: str) -> Command:
-    template = profile.command
+def _command_of(task: Task, profile: ClusterProfile, values: _Values, directory: str) -> Command:
+    template = profile.parts[task.label].command
     if template is None:
         if task.command is None:
             raise _no_command_error(task)
@@ -323,13 +323,24 @@ def _command_of(task: Task, profile: JobProfile, values: _Values, directory: str
     if task.paths:
         own = {
             **values,
-            **_rebase_paths(task.paths, directory, profile.settings.working_directory),
+            **_paths_of(task, directory, profile.settings),
             "label": task.label,
         }
     if isinstance(template, tuple):
         words = tuple(chain.from_iterable(_words(word, own) for word in template))
         return _exact_line(template, own) if _adds_placeholders(template, words) else words
     return render_line(template, own)
+
+
+def _paths_of(task: Task, directory: str, settings: JobSettings) -> Mapping[str, tuple[str, ...]]:
+    """Paths as the command of a job names them, which may start in a scratch directory."""
+    if settings.rules.staging is None:
+        return _rebase_paths(task.paths, directory, settings.working_directory)
+    layout = ScratchLayout.of(settings, "")
+    return {
+        name: tuple(layout.place(path if is_remote(path) else posixpath.join(directory, path)) for path in these)
+        for name, these in task.paths.items()
+    }
 
 
 def _rebase_paths(

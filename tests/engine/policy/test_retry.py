@@ -296,6 +296,30 @@ def test_preemption_has_a_budget_of_its_own() -> None:
     )
 
 
+@pytest.mark.parametrize("cause", [Cause.TRANSFER, Cause.INPUT_MISSING])
+def test_failed_transfers_have_a_budget_of_their_own_and_a_delay(cause: Cause) -> None:
+    end = Ended(j=4, a=2, t=100.0, exit=74, cause=cause, reason="the input '/x' is missing")
+    rules = RetryRules(retries=0, retries_on_transfer=2, unless_exit=(74,), backoff=Backoff(first_s=8.0, most_s=60.0))
+    again = decide_retry(end, bad_ends=BadEnds(tries=2, transfers=2), rules=rules)
+    assert isinstance(again, Retry)
+    assert (again.a, again.cause) == (3, cause)
+    assert again.not_before is not None
+    assert 108.0 <= again.not_before <= 116.0
+    none = msgspec.structs.replace(rules, backoff=None)
+    assert decide_retry(end, bad_ends=BadEnds(tries=2, transfers=2), rules=none) == Retry(j=4, a=3, cause=cause)
+    assert decide_retry(end, bad_ends=BadEnds(tries=3, transfers=3), rules=rules) == Failed(
+        j=4,
+        why="files could not be transferred 3 times, and retryOnTransfer is 2: the input '/x' is missing",
+    )
+    once = msgspec.structs.replace(rules, retries_on_transfer=0)
+    verdict = decide_retry(end, bad_ends=BadEnds(tries=1, transfers=1), rules=once)
+    assert isinstance(verdict, Failed)
+    assert "transferred once" in verdict.why
+    # They leave numberOfRetries as it is.
+    counted = BadEnds(tries=3, transfers=2)
+    assert isinstance(decide_retry(ended(exit=9), bad_ends=counted, rules=RetryRules(retries=1)), Retry)
+
+
 ON = RetryOn(exit=(2, 75), signal=(7,), log="lost connection")
 WANTED: dict[str, tuple[Ended, RetryOn, Cause | str]] = {
     "an exit code, though it is in retryUnlessExit": (ended(exit=2), ON, Cause.EXIT),

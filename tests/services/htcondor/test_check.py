@@ -21,6 +21,7 @@ GIB = 1024 * MIB
 OF_JOBS = {
     *(*REQUEST_KEYS, *ATTRIBUTE_KEYS, *JOB_KEYS, *(name.partition(".")[0] for name in JOB_MAPS)),
     *("environment", "numberOfRetries", "retryUnlessExit", "retryUnstartable", "retryOn"),
+    "retryOnTransfer",
     *("retryOnPreempted", "memoryMultiplier", "memoryGrowth", "memoryLimit", "requestMemoryMax", "walltimeMultiplier"),
     *("requestWalltimeMax", "enforceMemory", "memoryGrace", "maxLogSize", "successIf", "keepTmp", "keepLogs"),
     *("nodeCount", "retryDelay", "retryDelayMax", "retryOnLost"),

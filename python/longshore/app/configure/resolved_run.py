@@ -295,7 +295,7 @@ def service_context(
         site=Site(name=configuration.site, settings={**plain_map(section), **settings}, origin=site.origin),
         paths=run,
         templates=template_texts(type(service))
-        | {"longshore-job": shipped_path("bin", "longshore-job").read_text("utf-8")}
+        | {name: shipped_path("bin", name).read_text("utf-8") for name in ("longshore-job", "longshore-stage")}
         | _read_templates(site),
     )
 

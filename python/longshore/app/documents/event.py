@@ -11,7 +11,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from longshore.app.documents.document import Count, Document, DocumentEntry, Ordinal, Seconds, Time
-from longshore.model.run.event import Event, FileStamp, OutputFinding, OutputState, Seal
+from longshore.model.run.event import Event, FileStamp, OutputFinding, OutputState, Seal, StagedFiles
 from longshore.model.run.moment import format_timestamp
 from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import Request
@@ -62,6 +62,25 @@ class MemberEntry(DocumentEntry, frozen=True):
     """Label of the job."""
     attempt: Ordinal | UnsetType = UNSET
     """Number of the attempt, in events about attempts."""
+
+
+class StagedEntry(DocumentEntry, frozen=True):
+    """Transfers of the files of a staged attempt."""
+
+    files_in: Count
+    """Number of inputs that were copied to the scratch directory."""
+    bytes_in: Count
+    """Their bytes."""
+    in_s: Seconds
+    """Seconds that took."""
+    files_out: Count
+    """Number of outputs that were copied from it."""
+    bytes_out: Count
+    """Their bytes."""
+    out_s: Seconds
+    """Seconds that took."""
+    kept: Count
+    """Outputs that were not published, because another attempt of the job had published them."""
 
 
 class StampEntry(DocumentEntry, frozen=True):
@@ -158,6 +177,8 @@ class EventDocument(Document, frozen=True, kw_only=True):
     """Declared outputs that the attempt left missing, stale or empty."""
     stamps: Sequence[StampEntry] | UnsetType = UNSET
     """State of each checked output at the end of a success, in the order of the declared outputs."""
+    staged: StagedEntry | UnsetType = UNSET
+    """Transfers of the files of a staged attempt."""
     extra: Mapping[str, str] | UnsetType = UNSET
     """Fields of the workload manager."""
     set: Mapping[str, str] | UnsetType = UNSET
@@ -232,10 +253,16 @@ def stamp_entries(stamps: Sequence[FileStamp]) -> list[StampEntry]:
     return [StampEntry(stamp.size, stamp.mtime_ns) for stamp in stamps]
 
 
+def staged_entry(staged: StagedFiles | None) -> StagedEntry | None:
+    """Return the transfers of an attempt for a document."""
+    return None if staged is None else StagedEntry.from_record(staged)
+
+
 _ENTRIES: Final[Mapping[str, Callable[[Any], object]]] = {
     "request": request_entry,
     "outputs": output_entries,
     "stamps": stamp_entries,
+    "staged": staged_entry,
 }
 """Entry of a document per field that is a record."""
 

@@ -23,9 +23,11 @@ from longshore.app.documents.event import (
     EventDocument,
     OutputEntry,
     RequestEntry,
+    StagedEntry,
     event_document,
     output_entries,
     request_entry,
+    staged_entry,
 )
 from longshore.config.lint.secrets import hide_secrets
 from longshore.model.run.damage import Damage
@@ -123,6 +125,8 @@ class JobDocument(_JobDocument, frozen=True, kw_only=True):
     """Files that it reads."""
     outputs: Sequence[FileEntry]
     """Files that it writes."""
+    staged: StagedEntry | None
+    """Transfers of these files; null before their end, and if the attempt was not staged."""
     tags: Mapping[str, str | float | bool | None]
     """Dimensions and other tags of the job."""
     tasks: Count
@@ -184,6 +188,8 @@ class AttemptEntry(DocumentEntry, frozen=True):
     """Path of its log, which need not exist."""
     outputs: Sequence[OutputEntry]
     """Declared outputs that it left missing, stale or empty."""
+    staged: StagedEntry | None
+    """Transfers of its files; null if it was not staged."""
     extra: Mapping[str, str]
     """Fields of the workload manager."""
 
@@ -367,6 +373,7 @@ def job_document(job: JobDetails, *, damage: Sequence[Damage] = (), as_of: float
         request=request_entry(job.request),
         inputs=list(map(FileEntry.from_record, job.inputs)),
         outputs=list(map(FileEntry.from_record, job.outputs)),
+        staged=staged_entry(job.staged),
         damage=damage,
         as_of=as_of,
     )
@@ -424,4 +431,10 @@ def _related_job(other: RelatedJob) -> RelatedJobEntry:
 
 def _attempt_entry(attempt: Attempt, log: str | None) -> AttemptEntry:
     request = request_entry(attempt.requested) if attempt.requested else None
-    return AttemptEntry.from_record(attempt, request=request, log=log, outputs=output_entries(attempt.outputs))
+    return AttemptEntry.from_record(
+        attempt,
+        request=request,
+        log=log,
+        outputs=output_entries(attempt.outputs),
+        staged=staged_entry(attempt.staged),
+    )

@@ -421,12 +421,16 @@ class _ExplanationBuilder:
         )
 
 
+_OWN_BUDGET = (Cause.PREEMPTED, Cause.TRANSFER, Cause.INPUT_MISSING)
+"""Counted causes after which a retry does not count for ``numberOfRetries``."""
+
+
 def _used_retries(state: RunState, job: int, own_attempts: Sequence[Attempt], retries: int) -> int:
-    """Count the retries of the budget that were spent: lost and preempted attempts cost none."""
-    used = state.tries[job] - state.lost[job] - state.cause_counts.get((job, Cause.PREEMPTED), 0)
+    """Count the retries of the budget that were spent: those of causes with a budget of their own cost none."""
+    used = state.tries[job] - state.lost[job] - sum(state.cause_counts.get((job, cause), 0) for cause in _OWN_BUDGET)
     # No retry follows the newest bad end, or none yet.
     newest = own_attempts[-1].cause if own_attempts else None
-    if state.code[job] in {JobCode.FAILED, JobCode.UNDECIDED} and newest not in {Cause.LOST, Cause.PREEMPTED}:
+    if state.code[job] in {JobCode.FAILED, JobCode.UNDECIDED} and newest not in {Cause.LOST, *_OWN_BUDGET}:
         used -= 1
     return min(max(used, 0), retries)
 

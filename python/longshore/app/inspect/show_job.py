@@ -17,7 +17,7 @@ from longshore.engine.rundir.run_settings import read_settings
 from longshore.errors import RunNotFoundError, RunUnreadableError
 from longshore.model.lines.codec import StoredJob
 from longshore.model.run.attempt import Attempt
-from longshore.model.run.event import Event, Retry
+from longshore.model.run.event import Event, Retry, StagedFiles
 from longshore.model.run.states import Cause
 from longshore.model.tasks.task import Command
 from longshore.model.workflow.job import JobSettings
@@ -40,6 +40,7 @@ class JobDetails(msgspec.Struct, frozen=True, kw_only=True):
     """Job as one of its attempts runs it.
 
     `attempts` is their number; `cause` and `reason` say what was wrong with the end of this one.
+    `staged` has the transfers of its files.
     `command` is that of the workflow with paths of files; `line` is the same for a shell.
     `setup` holds shell lines that run before. `environment` holds variables that the run sets, ``None`` for hidden
     values. `attributes` are further values for the workload manager. `log` is the attempt's log; `script` runs the
@@ -62,6 +63,7 @@ class JobDetails(msgspec.Struct, frozen=True, kw_only=True):
     working_directory: str
     inputs: tuple[JobFile, ...]
     outputs: tuple[JobFile, ...]
+    staged: StagedFiles | None
     tags: Mapping[str, object]
     tasks: int
     site: str | None
@@ -107,6 +109,7 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
         working_directory=script.working_directory,
         inputs=_job_files(stored.inputs, files),
         outputs=_job_files(stored.outputs, files),
+        staged=next((each.staged for each in attempts if each.number == number), None),
         tags=stored.tags,
         tasks=stored.tasks,
         site=settings.site,

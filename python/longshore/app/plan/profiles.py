@@ -18,7 +18,8 @@ from longshore.config.profile.combine import ClusterProfile
 from longshore.config.profile.job_profile import JobProfile
 from longshore.config.profile.profile import REQUEST_KEYS, compile_profile
 from longshore.config.profile.service_settings import CONTAINER, ServiceKeys, varies_per_job
-from longshore.config.values.merge import Node
+from longshore.config.profile.staging import read_staging
+from longshore.config.values.merge import Node, map_items
 from longshore.config.values.scope import Scope
 from longshore.contract.capabilities import AllocationReader
 from longshore.contract.context import Problem
@@ -30,12 +31,14 @@ from longshore.model.tasks.cluster import ClusteredGraph, ClusterMember, Composi
 from longshore.model.workflow.allocation import total_request
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB
+from longshore.model.workflow.staging_rules import StagingRules
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.request_fit import lower_to_capacity
 from longshore.plan.transform import compile_profiles
 from longshore.sites.job_setup import launch_line, setup_lines
 from longshore.sites.limits import EXECUTOR_FIELDS, exceeded_limits, executor_limits, lower_to_limits
 from longshore.sites.pilots import SHORT_JOB_S
+from longshore.sites.site_settings import site_description
 from longshore.world.runs.label_history import read_history
 
 LAUNCH_KEYS: Final = ("launcher", CONTAINER)
@@ -44,8 +47,21 @@ _MODULE_VARIABLES: Final = ("LMOD_PKG", "MODULESHOME")
 """Variables with the folders of Lmod and Environment Modules."""
 
 
-_RUN_WIDE_SETTINGS: Final = ("inheritEnvironment", "scratch", "fileSystem", "templates", "umask", "group", "resources")
+_RUN_WIDE_SETTINGS: Final = (
+    "inheritEnvironment",
+    "scratch",
+    "fileSystem",
+    "transferCommand",
+    "templates",
+    "umask",
+    "group",
+    "resources",
+)
 """Site settings that hold for the whole run, also where some jobs run at other sites."""
+
+
+_UNSHARED: Final = frozenset({"scratch", "transfer"})
+"""Values of ``fileSystem`` with which jobs do not use their files where these lie."""
 
 
 class ProfileCompiler:
@@ -123,14 +139,20 @@ class ProfileCompiler:
         not_chosen = [key for key in REQUEST_KEYS if not any(_is_chosen(key, profile) for profile in profiles)]
         settings, limit_notes = lower_to_limits(settings, site.limits, not_chosen, site.name)
         setup = self._setup(configuration)
-        if site.settings.get("fileSystem") == "transfer" and settings.rules.resume_tasks:
-            # Records that a job wrote about its tasks stay where it ran.
-            settings = msgspec.structs.replace(
-                settings, rules=msgspec.structs.replace(settings.rules, resume_tasks=False)
-            )
+        staging = self._staging(configuration)
+        if site.settings.get("fileSystem") in _UNSHARED:
+            # Files, and records that a job wrote about its tasks, stay where it ran until it succeeds.
+            rules = msgspec.structs.replace(settings.rules, resume_tasks=False, staging=staging)
+            settings = msgspec.structs.replace(settings, rules=rules)
         self.notes |= dict.fromkeys([*capacity_notes, *limit_notes])
         launcher = self._launcher(profiles[0]) if self._service_keys else ""
         return msgspec.structs.replace(settings, setup=setup, launcher=launcher) if setup or launcher else settings
+
+    def _staging(self, configuration: Configuration) -> StagingRules | None:
+        """Return how the site stages files; raises `ConfigError` if its settings are wrong."""
+        found = site_description(configuration.config, configuration.site, ("fileSystem", "transferCommand"))
+        keys = map_items(found)
+        return read_staging(keys.get("fileSystem"), keys.get("transferCommand"))
 
     def _choose_packing(self, settings: JobSettings) -> JobSettings:
         """Return settings in which ``packing: auto`` is decided by the run times of earlier jobs of the label."""

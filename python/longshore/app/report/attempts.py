@@ -135,6 +135,7 @@ class AttemptRecords:
             cause=event.cause,
             reason=event.reason,
             outputs=event.outputs or (),
+            staged=event.staged,
             extra=event.extra,
         )
 

@@ -34,6 +34,7 @@ from longshore.engine.policy.output_rules import judge_outputs
 from longshore.engine.run.members import MemberBuilder
 from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.engine.rundir.replay import replay
+from longshore.engine.staging.staged_ends import StagedEnds
 from longshore.errors import ConfigError, SubmissionRefusedError, UnreachableError
 from longshore.model.run.event import FORMAT, Ended, Event, Finished, Life
 from longshore.model.run.states import JobState
@@ -234,7 +235,8 @@ class NativeRun:
         )
         if isinstance(seen, Unreachable):
             return seen
-        seen = {job: _with_output_verdict(job, observed, jobs) for job, observed in seen.items()}
+        staged = StagedEnds(self._run, jobs)
+        seen = {job: _with_verdict(job, observed, jobs, staged) for job, observed in seen.items()}
         final = -1 if jobs.final is None else jobs.final
         life = self._life_event(1, "submit", at=batch_record.at)
         events: list[Event] = [life, *derive_events(jobs.parents, final, seen, self._cancellation())]
@@ -363,11 +365,15 @@ class NativeRun:
         )
 
 
-def _with_output_verdict(job: int, observed: ObservedJob, jobs: JobTable) -> ObservedJob:
-    """Return an observed job whose end has the verdict on its outputs, which the wrapper checked."""
+def _with_verdict(job: int, observed: ObservedJob, jobs: JobTable, staged: StagedEnds) -> ObservedJob:
+    """Return an observed job whose end has the verdict on its transfers, and on outputs that the wrapper checked."""
     end = observed.end
-    if not isinstance(end, Ended) or end.outputs is None:
+    if not isinstance(end, Ended):
         return observed
+    if jobs.settings(job).rules.staging is not None:
+        end = staged.complete(end)
+    if end.outputs is None:
+        return msgspec.structs.replace(observed, end=end)
     paths = jobs.checked_outputs(job, jobs[job]) if end.cause is None and end.outputs else ()
     end = judge_outputs(end, jobs.settings(job).rules.check_outputs, paths)
     return msgspec.structs.replace(observed, end=end)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from longshore.model.run.states import Cause
 from longshore.model.signals import signal_name
+from longshore.model.wording import count_noun
+
+if TYPE_CHECKING:
+    from longshore.model.run.event import StagedFiles
 
 INDENT: Final = "  "
 KIB: Final = 1024
@@ -32,6 +36,19 @@ def format_size(amount: int) -> str:
         return f"{amount} B"
     power = min((amount.bit_length() - 1) // 10, 5)
     return f"{amount / KIB**power:.1f}".removesuffix(".0") + f" {'KMGTP'[power - 1]}iB"
+
+
+def staged_text(staged: StagedFiles) -> str:
+    """Format the transfers of an attempt."""
+    sides = [
+        f"{count_noun(files, 'file')} {way}, {format_size(size)} in {seconds:.2f} s"
+        for way, files, size, seconds in (
+            ("in", staged.files_in, staged.bytes_in, staged.in_s),
+            ("out", staged.files_out, staged.bytes_out, staged.out_s),
+        )
+    ]
+    kept = f"; {count_noun(staged.kept, 'output')} of another attempt stayed" if staged.kept else ""
+    return f"{'; '.join(sides)}{kept}"
 
 
 def escape_controls(text: str, *, keep: str = "") -> str:

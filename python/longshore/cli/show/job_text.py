@@ -7,7 +7,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from longshore.cli.show.event_text import event_text
-from longshore.cli.show.format import escape_controls, failure_text, format_count, format_duration, format_size
+from longshore.cli.show.format import (
+    INDENT,
+    escape_controls,
+    failure_text,
+    format_count,
+    format_duration,
+    format_size,
+    staged_text,
+)
 from longshore.config.lint.secrets import hide_secrets
 from longshore.model.run.input_files import REUSED_BATCH, REUSED_FROM
 from longshore.model.run.moment import format_moment
@@ -26,7 +34,6 @@ if TYPE_CHECKING:
 _MAX_NAMES: Final = 5
 _MAX_HISTORY: Final = 60
 """Maximum lines of history in a text; the JSON has all of it."""
-_INDENT: Final = "  "
 _MIB: Final = 1024**2
 
 
@@ -46,6 +53,7 @@ def job_text(job: JobDetails) -> str:
         ("Retries", _retries_text(job.number_of_retries, job.retry_unless_exit)),
         ("Directory", job.working_directory),
         ("Log", job.log),
+        ("Staged", staged_text(job.staged) if job.staged else ""),
         ("Tags", ", ".join(f"{name}={value}" for name, value in job.tags.items())),
         ("Tasks", str(job.tasks) if job.tasks > 1 else ""),
         ("Site", " ".join(filter(None, [job.site, job.cloud and f"(cloud {job.cloud})"]))),
@@ -57,10 +65,10 @@ def job_text(job: JobDetails) -> str:
     lines += _file_lines("Reads", job.inputs) + _file_lines("Writes", job.outputs)
     lines += ["", "Environment set by the run:"]
     for name, value in job.environment.items():
-        lines.append(f"{_INDENT}{name}={'(hidden: it looks like a secret)' if value is None else value}")
+        lines.append(f"{INDENT}{name}={'(hidden: it looks like a secret)' if value is None else value}")
     lines += ["", "Command:"]
-    lines += [_INDENT + line for setup in job.setup for line in shown_command(setup).splitlines()]
-    lines += [_INDENT + line for line in shown_command(job.line).splitlines()]
+    lines += [INDENT + line for setup in job.setup for line in shown_command(setup).splitlines()]
+    lines += [INDENT + line for line in shown_command(job.line).splitlines()]
     where = f"longshore show-job {job.run} {shlex.quote(job.name)} --attempt {job.attempt} --script | sh"
     lines += ["", f"By hand: {where}"]
     return "\n".join(map(escape_controls, lines))
@@ -69,7 +77,7 @@ def job_text(job: JobDetails) -> str:
 def explanation_text(job: JobExplanation, *, now: float) -> str:
     """Format the explanation of a job's state, as ``explain`` prints it."""
     lines = [f"{job.name} (number {job.index}, label {job.label}) of run {job.run} is {job.state}."]
-    lines += [f"{_INDENT}{reason}" for reason in state_reasons(job, now=now)]
+    lines += [f"{INDENT}{reason}" for reason in state_reasons(job, now=now)]
     lines += ["", f"Request:  {request_text(job.request)}"]
     lines += asked_lines(job.asked, job.request) if job.asked else []
     if job.room:
@@ -88,8 +96,8 @@ def explanation_text(job: JobExplanation, *, now: float) -> str:
     if history:
         lines += ["", "History (UTC):"]
         if len(history) > _MAX_HISTORY:
-            lines.append(f"{_INDENT}... {len(history) - _MAX_HISTORY} earlier: --json has them")
-        lines += [_INDENT + line for line in history[-_MAX_HISTORY:]]
+            lines.append(f"{INDENT}... {len(history) - _MAX_HISTORY} earlier: --json has them")
+        lines += [INDENT + line for line in history[-_MAX_HISTORY:]]
     return "\n".join(map(escape_controls, lines))
 
 
@@ -267,9 +275,9 @@ def _why_pruned(job: JobExplanation, _: float) -> Iterator[str]:
     for other in job.causes[:_MAX_NAMES]:
         how = f": {outcome_text(other.attempt)}" if other.attempt and _says_more(other.attempt) else ""
         log = f", log {other.log}" if other.log and other.attempt and other.attempt.cause is not Cause.SUBMIT else ""
-        yield f"{_INDENT}{other.name} ({other.state}{how}{log})"
+        yield f"{INDENT}{other.name} ({other.state}{how}{log})"
     if more > 0:
-        yield f"{_INDENT}and {more} more"
+        yield f"{INDENT}and {more} more"
 
 
 def outcome_text(attempt: Attempt) -> str:
@@ -343,14 +351,14 @@ def _attempt_lines(attempt: Attempt, log: str | None) -> list[str]:
     times = [("handed over", attempt.submitted_at), ("started", attempt.started_at), ("ended", attempt.ended_at)]
     times_text = ", ".join(f"{what} {format_moment(at)}" for what, at in times if at is not None)
     host = f", on {attempt.host}" if attempt.host else ""
-    lines.append(f"{_INDENT}{times_text}{host}")
-    used = list(_usage(attempt))
-    if used:
-        lines.append(f"{_INDENT}{', '.join(used)}")
+    lines.append(f"{INDENT}{times_text}{host}")
+    if used := list(_usage(attempt)):
+        lines.append(f"{INDENT}{', '.join(used)}")
     if log and attempt.cause is not Cause.SUBMIT:
-        lines.append(f"{_INDENT}log {log}")
+        lines.append(f"{INDENT}log {log}")
+    lines += [f"{INDENT}staged {staged_text(attempt.staged)}"] if attempt.staged else []
     if attempt.extra:
-        lines.append(f"{_INDENT}{', '.join(f'{name}={value}' for name, value in attempt.extra.items() if value)}")
+        lines.append(f"{INDENT}{', '.join(f'{name}={value}' for name, value in attempt.extra.items() if value)}")
     return lines
 
 
@@ -423,10 +431,9 @@ def _join_names(names: Sequence[str]) -> str:
 
 
 def _file_lines(title: str, files: Sequence[JobFile]) -> list[str]:
-    if not files:
-        return []
-    more = [f"{_INDENT}... and {len(files) - _MAX_NAMES} more"] if files[_MAX_NAMES:] else []
-    return [f"{title}:", *(f"{_INDENT}{file.path or file.name}" for file in files[:_MAX_NAMES]), *more]
+    more = [f"{INDENT}... and {len(files) - _MAX_NAMES} more"] if files[_MAX_NAMES:] else []
+    names = (f"{INDENT}{file.path or file.name}" for file in files[:_MAX_NAMES])
+    return [f"{title}:", *names, *more] if files else []
 
 
 _REASONS: Final[Mapping[JobState, Callable[[JobExplanation, float], Iterator[str]]]] = {

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from longshore.config.lint.schema_check import Finding, Severity, find_unknown_keys, key_name, variable_names
+from longshore.config.profile.staging import TRANSFER_COMMAND
 from longshore.config.values.bps_eval import BPS_EVAL, GENERATE_HINT, GENERATE_KEY, impure_calls, parse_call
 from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import PACKAGED_LAYERS, Node, map_items
@@ -125,6 +126,9 @@ class _VariableChecker:
                 yield from self._check_node(node, (key,))
 
     def _check_node(self, node: Node, path: tuple[str, ...]) -> Iterator[Finding]:
+        if path[-1] == TRANSFER_COMMAND:
+            # Its placeholders are those of each file.
+            return
         if isinstance(node.value, dict):
             for key, below in node.value.items():
                 yield from self._check_node(below, (*path, key))

@@ -86,6 +86,7 @@ def read_rules(lookup: ProfileLookup, defaulted: Collection[str]) -> JobRules:
     return JobRules(
         retry_on=_read_section(lookup, "retryOn", read_retry_on),
         retries_on_preempted=lookup.checked("retryOnPreempted", parse_count, 20),
+        retries_on_transfer=lookup.checked("retryOnTransfer", parse_count, 3),
         retry_unstartable=lookup.checked("retryUnstartable", parse_bool, default=False),
         growth=RequestGrowth(
             of_usage=lookup.checked("memoryGrowth", _parse_memory_growth, "request") == "usage",
@@ -423,6 +424,7 @@ MAP_READERS: Final[Mapping[str, Callable[[Node, str], object]]] = {
 """Reader per key that holds a map."""
 VALUE_READERS: Final[Mapping[str, ValueReader[object]]] = {
     "retryOnPreempted": parse_count,
+    "retryOnTransfer": parse_count,
     "walltimeMultiplier": parse_multiplier,
     "requestWalltimeMax": parse_walltime,
     "retryDelay": parse_walltime,

@@ -19,7 +19,7 @@ from longshore.model.workflow.attempt_rules import Backoff, RetryOn
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
 
-COUNTED_CAUSES: Final = frozenset({Cause.OOM, Cause.WALLTIME, Cause.PREEMPTED})
+COUNTED_CAUSES: Final = frozenset({Cause.OOM, Cause.WALLTIME, Cause.PREEMPTED, Cause.TRANSFER, Cause.INPUT_MISSING})
 """Causes whose ends are counted per job, for a rule of their own."""
 _SIGNALLED: Final = 128
 UNSTARTABLE: Final[Mapping[int, str]] = {126: "the command cannot be executed", 127: "the command was not found"}
@@ -41,6 +41,8 @@ class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
         Whether it is retried although its command cannot be started.
     retries_on_lost, retries_on_preempted
         Attempts after one that was lost, or preempted; budgets of their own.
+    retries_on_transfer
+        Attempts after one whose input was missing, or whose transfer failed; also a budget of its own.
     on
         Ends after which it is retried all the same.
     memory_factor, memory_most_b, memory_of_usage
@@ -58,6 +60,7 @@ class RetryRules(msgspec.Struct, frozen=True, kw_only=True):
     unstartable: bool = False
     retries_on_lost: int = 1
     retries_on_preempted: int = 20
+    retries_on_transfer: int = 3
     abort_on: int | None = None
     on: RetryOn | None = None
     memory_factor: float | None = None
@@ -75,8 +78,8 @@ class BadEnds(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ----------
     tries
         All of them since its budget was fresh.
-    lost, preempted
-        How many of these were lost, or preempted.
+    lost, preempted, transfers
+        How many of these were lost, preempted, or failed transfers of files, missing inputs included.
     ooms, overtimes
         Ends for lack of memory, and of time, since the job began.
     """
@@ -84,6 +87,7 @@ class BadEnds(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     tries: int
     lost: int = 0
     preempted: int = 0
+    transfers: int = 0
     ooms: int = 0
     overtimes: int = 0
 
@@ -109,6 +113,7 @@ def make_retry_rules(settings: JobSettings, *, retries_on_lost: int, capacity: M
         unstartable=rules.retry_unstartable,
         retries_on_lost=retries_on_lost,
         retries_on_preempted=rules.retries_on_preempted,
+        retries_on_transfer=rules.retries_on_transfer,
         abort_on=_exit_code(settings.attributes.get("abortOnValue")),
         on=rules.retry_on,
         memory_factor=float(factor) if isinstance(factor, int | float) and factor > 1 else None,
@@ -187,6 +192,8 @@ def decide_retry(
             return _after_walltime(end, bad_ends, rules, request, first_request or request)
         case Cause.PREEMPTED:
             return _after_preemption(end, bad_ends, rules)
+        case Cause.TRANSFER | Cause.INPUT_MISSING:
+            return _after_transfer(end, bad_ends, rules)
         case Cause.CANCELLED:
             return _after_removal(end, bad_ends, rules)
         case _:
@@ -242,6 +249,15 @@ def _after_preemption(end: Ended, bad_ends: BadEnds, rules: RetryRules) -> Retry
     return Failed(j=end.j, why=f"{why}{_reason(end)}")
 
 
+def _after_transfer(end: Ended, bad_ends: BadEnds, rules: RetryRules) -> Retry | Failed:
+    if bad_ends.transfers <= rules.retries_on_transfer:
+        due = end.t + delay_s(rules.backoff, end.j, end.a, bad_ends.transfers) if rules.backoff else None
+        return Retry(j=end.j, a=end.a + 1, cause=end.cause or Cause.TRANSFER, not_before=due)
+    times = "once" if bad_ends.transfers == 1 else f"{bad_ends.transfers} times"
+    why = f"files could not be transferred {times}, and retryOnTransfer is {rules.retries_on_transfer}"
+    return Failed(j=end.j, why=f"{why}{_reason(end)}")
+
+
 def _after_removal(end: Ended, bad_ends: BadEnds, rules: RetryRules) -> Retry | Deleted:
     """A person removed the job from its workload manager: it is deleted, unless removed jobs are to be retried."""
     decision = _retry_within_budget(end, bad_ends, rules) if rules.on is not None and rules.on.operator else None
@@ -282,7 +298,7 @@ def _retry_within_budget(
     end: Ended, bad_ends: BadEnds, rules: RetryRules, *, request: Request | None = None, has_backoff: bool = False
 ) -> Retry | Failed:
     """Retry a job while the budget that most causes share lasts, else fail it."""
-    counted = bad_ends.tries - bad_ends.lost - bad_ends.preempted
+    counted = bad_ends.tries - bad_ends.lost - bad_ends.preempted - bad_ends.transfers
     if counted > rules.retries:
         return Failed(j=end.j, why=f"no attempt left: numberOfRetries is {rules.retries}{_reason(end)}")
     due = end.t + delay_s(rules.backoff, end.j, end.a, counted) if has_backoff and rules.backoff else None

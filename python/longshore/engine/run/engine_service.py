@@ -45,6 +45,7 @@ from longshore.engine.rundir.interventions import (
 )
 from longshore.engine.rundir.liveness import find_stall_start, is_engine_alive, last_log_line
 from longshore.engine.rundir.run_settings import read_settings
+from longshore.engine.staging.stage_command import stage_files
 from longshore.errors import RequestError, SubmissionRefusedError
 from longshore.model.run.event import Event, Finished, Life
 from longshore.model.run.states import JobState
@@ -107,8 +108,9 @@ class EngineService(
         return iter(())
 
     def render(self, workflow: Workflow, ctx: Context) -> Iterable[RenderedFile]:
-        """Return the engine's settings and `render_extra`."""
+        """Return the engine's settings, the program that stages files if jobs need it, and `render_extra`."""
         yield engine_settings.render_settings(ctx)
+        yield from stage_files(workflow, ctx)
         yield from self.render_extra(workflow, ctx)
 
     def submit(self, run: RunPaths) -> Submission:

@@ -25,6 +25,7 @@ from longshore.engine.policy.success_rules import (
     needs_log,
 )
 from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.staging.staged_ends import StagedEnds
 from longshore.errors import ConfigError
 from longshore.model.run.event import Ended, FileStamp, OutputFinding, OutputState
 from longshore.model.run.states import Cause
@@ -57,12 +58,16 @@ class EndJudge:
         # Most runs have no such rules; their ends then cost one look-up in a list.
         self._has_rules = [rule.success_if is not None or rule.retry_on is not None for rule in rules]
         self._output_checks = [rule.check_outputs for rule in rules]
+        self._stages = [rule.staging is not None for rule in rules]
+        self._staged_ends = StagedEnds(run, jobs)
         self._resumes_tasks = [rule.resume_tasks for rule in rules]
         self._drops_logs = [rule.bounds.logs is KeepPolicy.FAILED for rule in rules]
 
     def judge(self, end: Ended) -> Ended:
         """Return the end with its outcome."""
         profile = self._jobs.profile_of[end.j]
+        if self._stages[profile]:
+            end = self._staged_ends.complete(end)
         if self._has_rules[profile]:
             end = self._apply_rules(end)
         if self._output_checks[profile] is not OutputCheck.NONE:
@@ -75,8 +80,14 @@ class EndJudge:
             self._unwanted_logs.append(self._log_path(end))
         return end
 
-    def remove_logs(self) -> None:
-        """Remove the logs of successes that the profile does not keep; only once these ends are durable."""
+    def clean_up(self, end: Ended) -> None:
+        """Remove what a cancelled attempt left outside of its temporary directory."""
+        if self._stages[self._jobs.profile_of[end.j]]:
+            self._staged_ends.clean_up(end)
+
+    def remove_read(self) -> None:
+        """Remove records of ends, and logs of successes that the profile does not keep; only once ends are durable."""
+        self._staged_ends.discard_read()
         paths, self._unwanted_logs = self._unwanted_logs, []
         for path in paths:
             with suppress(OSError):

@@ -282,7 +282,7 @@ class Engine:
             self._record(finish_event)
         if not self._commit():
             return False
-        self._end_judge.remove_logs()
+        self._end_judge.remove_read()
         self._discard_ends()
         self._cancel_attempts()
         if batches:
@@ -378,6 +378,7 @@ class Engine:
         if not isinstance(event, Ended):
             return event
         if event.cause and event.j in self.state.cancelling:
+            self._end_judge.clean_up(event)
             return msgspec.structs.replace(event, cause=Cause.CANCELLED)
         return self._end_judge.judge(event)
 

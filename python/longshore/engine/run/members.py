@@ -13,6 +13,7 @@ from longshore.engine.journal.read_journal import first_life_of_workflow
 from longshore.engine.policy.attempt_limits import make_attempt_limits
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.schedule.resource_pool import NO_IDENTITIES, Identities
+from longshore.engine.staging.stage_command import StageCommands, is_staged
 from longshore.model.workflow.attempt_rules import OutputCheck
 from longshore.model.workflow.request import Request
 from longshore.plan.job_commands import full_command, substitute_files, substitute_inherited, substitute_variables
@@ -27,6 +28,7 @@ class MemberBuilder:
         self._jobs = jobs
         self._run_dir = str(jobs.run.root)
         self._inherited = dict(os.environ)
+        self._stage_commands = StageCommands(jobs)
         self._shared: dict[int, Mapping[str, str]] = {}
         """Environment per profile."""
 
@@ -55,14 +57,21 @@ class MemberBuilder:
         if identities:
             # Here the user's variables do not win: another job has the other GPUs.
             environment |= identity_variables(identities)
-        command = substitute_variables(
-            substitute_files(job_record.c, self._jobs.file_paths), ChainMap(environment, inherited)
+        staged = is_staged(settings, job_record)
+        command = (
+            self._stage_commands.substitute_files(job, job_record)
+            if staged
+            else substitute_files(job_record.c, self._jobs.file_paths)
+        )
+        command = substitute_variables(command, ChainMap(environment, inherited))
+        command = (
+            self._stage_commands.build(job, attempt, job_record, command) if staged else full_command(command, settings)
         )
         return BatchMember(
             job=job,
             attempt=attempt,
             name=job_record.name,
-            command=full_command(command, settings),
+            command=command,
             environment=environment,
             working_directory=folder,
             log=self._jobs.log_path(job, job_record, attempt),

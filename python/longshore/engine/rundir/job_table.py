@@ -30,6 +30,7 @@ from longshore.model.workflow.attempt_rules import OutputCheck
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.job_groups import Barrier, find_barriers
+from longshore.plan.stage_table import is_pattern
 from longshore.world.files.read_file import open_stream, open_to_read
 from longshore.world.runs.manifests import workflow_path
 
@@ -270,6 +271,9 @@ class JobTable:
         if not stored.outputs or self.settings(job).rules.check_outputs is OutputCheck.NONE:
             return []
         paths = [self.file_paths.get(name, name) for name in stored.outputs]
+        if self.settings(job).rules.staging is not None:
+            # What matches a pattern is known where the files are staged.
+            paths = [path for path in paths if not is_pattern(path)]
         return [path if path.startswith("/") else self._root + path for path in paths if not is_remote(path)]
 
     @cached_property

@@ -183,6 +183,7 @@ class Scheduler:
             tries=state.tries[job],
             lost=state.lost[job],
             preempted=state.cause_counts.get((job, Cause.PREEMPTED), 0),
+            transfers=sum(state.cause_counts.get((job, cause), 0) for cause in (Cause.TRANSFER, Cause.INPUT_MISSING)),
             ooms=state.cause_counts.get((job, Cause.OOM), 0),
             overtimes=state.cause_counts.get((job, Cause.WALLTIME), 0),
         )

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from longshore.model.run.event import OutputFinding
+from longshore.model.run.event import OutputFinding, StagedFiles
 from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
 
@@ -46,5 +46,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     """Path of its log, relative to the run directory."""
     outputs: tuple[OutputFinding, ...] = ()
     """Declared outputs that are missing, stale or empty."""
+    staged: StagedFiles | None = None
+    """Transfers of its files; ``None`` if it was not staged."""
     extra: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Fields specific to the scheduler."""

@@ -146,6 +146,28 @@ class FileStamp(msgspec.Struct, frozen=True, array_like=True, gc=False):
     mtime_ns: int
 
 
+class StagedFiles(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """Files of an attempt that were copied to its scratch directory, and published from it.
+
+    Attributes
+    ----------
+    files_in, bytes_in, in_s
+        Number of inputs, their bytes, and the seconds of their transfer.
+    files_out, bytes_out, out_s
+        The same of outputs, including those of patterns.
+    kept
+        Outputs that were not published, because another attempt of the job had published them.
+    """
+
+    files_in: int = 0
+    bytes_in: int = 0
+    in_s: float = 0.0
+    files_out: int = 0
+    bytes_out: int = 0
+    out_s: float = 0.0
+    kept: int = 0
+
+
 class Ended(_Numbered, frozen=True, kw_only=True, gc=False, tag="ended"):
     """An attempt ended with a known outcome; a success when `cause` is absent."""
 
@@ -171,6 +193,8 @@ class Ended(_Numbered, frozen=True, kw_only=True, gc=False, tag="ended"):
     """What is wrong with its declared outputs; empty if nothing is, ``None`` if they were not checked."""
     stamps: tuple[FileStamp, ...] = ()
     """Stamp at the end of each output that is checked; none if they are not recorded."""
+    staged: StagedFiles | None = None
+    """Transfers of its files; ``None`` if it was not staged."""
     extra: Mapping[str, str] = msgspec.field(default_factory=dict)
 
 

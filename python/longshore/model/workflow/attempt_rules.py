@@ -6,6 +6,8 @@ from enum import StrEnum
 
 import msgspec
 
+from longshore.model.workflow.staging_rules import StagingRules
+
 
 class RetryOn(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Ends after which a job is retried, regardless of its other rules; any one of them is enough.
@@ -143,6 +145,7 @@ class JobRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     retry_on: RetryOn | None = None
     retries_on_preempted: int = 20
+    retries_on_transfer: int = 3
     growth: RequestGrowth = RequestGrowth()
     backoff: Backoff = Backoff()
     success_if: SuccessIf | None = None
@@ -152,3 +155,5 @@ class JobRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     check_outputs: OutputCheck = OutputCheck.NONE
     retry_unstartable: bool = False
     """Whether an end that tells that the command cannot be started is retried."""
+    staging: StagingRules | None = None
+    """How files are copied to a scratch directory and back; ``None`` if jobs use them where they lie."""

@@ -37,7 +37,7 @@ KEY_EFFECTS: Final = {
     "concurrencyLimit": "concurrency_limits",
     "container": "a prefix to the command",
     "directives": "lines of the submit description, after all others",
-    "fileSystem": "should_transfer_files; with transfer, HTCondor transfers the files of each job to it and back",
+    "fileSystem": "should_transfer_files; with transfer or scratch, HTCondor transfers the files of each job",
     "environment": "environment; a value that HTCondor's syntax cannot express is set before the command",
     "htcondor": "the schedd and the pool, and the limits of categories",
     "inheritEnvironment": "getenv: names and patterns without values",
@@ -94,6 +94,7 @@ IGNORED_KEYS: Final = {
     "packing": "HTCondor gets the whole graph; 'clusterAlgorithm' packs tasks into jobs",
     "retryOnLost": "HTCondor restarts a job whose machine went down",
     "retryOnPreempted": "HTCondor restarts a preempted job",
+    "retryOnTransfer": "numberOfRetries limits the retries of failed transfers",
 }
 """Keys of the engine without effect on HTCondor, and why."""
 

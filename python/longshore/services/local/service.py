@@ -29,6 +29,7 @@ from longshore.engine.keeper_io.keeper_records import TEMPORARY_ERRORS
 from longshore.engine.keeper_io.member_orders import limits_order
 from longshore.engine.run.engine_service import EngineService
 from longshore.engine.schedule.concurrency_limits import find_missing_limits
+from longshore.engine.staging.check_staging import check_staging
 from longshore.plan.ignored_requests import ignored_requests
 from longshore.plan.job_commands import command_argv
 from longshore.plan.job_variables import GPU_RESOURCES, GPU_VARIABLES
@@ -208,6 +209,7 @@ class LocalService(EngineService):
             *_unused_site_settings(ctx.site),
             *ignored_requests(workflow, _IGNORED_SETTINGS, "the local service"),
             *find_missing_limits(workflow, ctx.settings),
+            *check_staging(workflow, ctx),
         ]
         if capacity is None:
             return problems

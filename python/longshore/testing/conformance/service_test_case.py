@@ -52,7 +52,8 @@ class ServiceTestCase:
             settings=self.settings,
             site=Site(name="conformance"),
             paths=RunPaths(root),
-            templates=templates | {"longshore-job": shipped_path("bin", "longshore-job").read_text("utf-8")},
+            templates=templates
+            | {name: shipped_path("bin", name).read_text("utf-8") for name in ("longshore-job", "longshore-stage")},
         )
         return msgspec.structs.replace(ctx, probe=service.ping(ctx))
 

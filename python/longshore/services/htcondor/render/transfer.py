@@ -42,8 +42,8 @@ NO_TRANSFER: Final = TransferLists()
 
 
 def is_enabled(ctx: Context) -> bool:
-    """Whether the site needs file transfer, because jobs do not see the run directory."""
-    return ctx.site.settings.get("fileSystem") == "transfer"
+    """Whether HTCondor transfers files: jobs do not see the run directory, or run in scratch directories."""
+    return ctx.site.settings.get("fileSystem") in {"transfer", "scratch"}
 
 
 def remote_paths(files: Mapping[str, File]) -> dict[str, str]:
@@ -67,6 +67,13 @@ def problems(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
     """Files that cannot be transferred: two of one name, or paths with separators of lists."""
     if not is_enabled(ctx):
         return
+    if ctx.site.settings.get("transferCommand"):
+        yield Problem(
+            message="'transferCommand' has no effect: HTCondor transfers files itself",
+            origin=ctx.site.origin,
+            hint="Leave it out; a file-transfer plug-in of the pool transfers files at URLs.",
+            fatal=False,
+        )
     files = workflow.files
     for file in files.values():
         if _is_transferred(file) and _LIST_SEPARATORS.search(file.path):

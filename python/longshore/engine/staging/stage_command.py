@@ -1,0 +1,152 @@
+"""Command of a job in a scratch directory: ``longshore-stage``, the table of the job's files, and the job's command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from itertools import chain
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from longshore.contract.context import Context, RenderedFile
+from longshore.engine.rundir.job_table import JobTable
+from longshore.model.lines.codec import StoredJob
+from longshore.model.tasks.file import is_remote
+from longshore.model.tasks.task import Command
+from longshore.model.workflow.attempt_rules import SuccessIf
+from longshore.model.workflow.job import JobSettings
+from longshore.model.workflow.staging_rules import StagingRules
+from longshore.model.workflow.workflow import Workflow
+from longshore.plan.job_commands import SHELL, command_argv, full_command, substitute_files
+from longshore.plan.stage_table import ScratchLayout, is_pattern, stage_table, staged_outputs
+from longshore.world.files.atomic import write_atomically
+from longshore.world.files.folder import make_folders
+from longshore.world.files.presence import can_see
+from longshore.world.runs.run_directory import read_card
+
+PROGRAM: Final = PurePosixPath("wms", "longshore-stage")
+"""Path of the program in a run directory."""
+STAGE_DIR: Final = "<ENV:LONGSHORE_JOB_STAGE_DIR>"
+"""Directory of a job's files, which the program tells the command."""
+_RECORDS: Final = "stage"
+"""Folder of the run directory for records of staged attempts, and for long tables."""
+_IN_A_FOLDER: Final = 1000
+_MAX_ARGUMENT_B: Final = 16 * 1024
+"""Longest table in an argument: a kernel takes 128 KiB, and the lines of orders for pilots are bounded."""
+
+
+def stage_files(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
+    """Yield the program as a file of the run, if jobs are staged."""
+    if any(job.settings.rules.staging is not None for job in workflow):
+        yield RenderedFile.from_text(PROGRAM, ctx.templates[PROGRAM.name], mode=0o755)
+
+
+def is_staged(settings: JobSettings, stored: StoredJob) -> bool:
+    """Whether a job is staged: it declares files, and its site stages them."""
+    return settings.rules.staging is not None and bool(stored.inputs or stored.outputs)
+
+
+def success_codes(rules: SuccessIf | None) -> str:
+    """Return the exit codes after which outputs are published, as the program takes them."""
+    if rules is None:
+        return "0"
+    if rules.any_of or rules.state is not None:
+        # An end with any exit code may be a success.
+        return "any"
+    return " ".join(map(str, rules.exit or (0,)))
+
+
+class StageCommands:
+    """Stages the jobs of a run."""
+
+    def __init__(self, jobs: JobTable) -> None:
+        self._jobs = jobs
+        self._root = str(jobs.run.root)
+
+    def build(self, job: int, attempt: int, stored: StoredJob, command: Command) -> Command:
+        """Return the words that stage an attempt of a job, with the setup and the launcher of its command."""
+        settings = self._jobs.settings(job)
+        number = self._jobs.file_number(job, stored)
+        table = self.table(job, stored)
+        words = [SHELL, f"{self._root}/{PROGRAM}", "-g", success_codes(settings.rules.success_if)]
+        words += ["-k", f"{self._token}.{number}", "-n", f"{number}.{attempt}"]
+        words += ["-r", str(record_path(self._jobs.run.root, number, attempt)), *self._table_words(number, table)]
+        return (*words, *command_argv(full_command(command, settings)))
+
+    def substitute_files(self, job: int, stored: StoredJob) -> Command:
+        """Return the command of a job with the paths of its files in the scratch directory."""
+        # Words go to no shell: they are relative to the scratch directory, where the command starts.
+        folder = STAGE_DIR if isinstance(stored.c, str) else "."
+        return substitute_files(stored.c, _StagedPaths(self._jobs, self._layout(job), stored), folder=folder)
+
+    def table(self, job: int, stored: StoredJob) -> str:
+        """Return the table of a job's files."""
+        inputs = [name for name in stored.inputs if name not in self._absent]
+        rules = self._jobs.settings(job).rules.staging or StagingRules()
+        return stage_table(self._paths(inputs), self._paths(stored.outputs), self._layout(job), rules)
+
+    def outputs(self, job: int, stored: StoredJob) -> list[str]:
+        """Return the outputs of a job in the order of its table."""
+        return staged_outputs(self._paths(stored.outputs), self._layout(job))
+
+    def _paths(self, names: Iterable[str]) -> list[str]:
+        paths = self._jobs.file_paths
+        return [paths[name] for name in names if name in paths]
+
+    def _layout(self, job: int) -> ScratchLayout:
+        return ScratchLayout.of(self._jobs.settings(job), self._root)
+
+    def _table_words(self, number: int, table: str) -> list[str]:
+        if len(table.encode()) > _MAX_ARGUMENT_B:
+            path = self._jobs.run.root / _RECORDS / "tables" / str(number // _IN_A_FOLDER) / str(number)
+            try:
+                make_folders(path.parent, below=self._jobs.run.root)
+                write_atomically(path, table, below=self._jobs.run.root)
+            except OSError:
+                # A full disk: most tables still fit into an argument.
+                pass
+            else:
+                return [str(path)]
+        return ["-t", table]
+
+    @cached_property
+    def _token(self) -> str:
+        return read_card(self._jobs.run).run_token
+
+    @cached_property
+    def _absent(self) -> frozenset[str]:
+        """Names of inputs in the run directory that no job makes and that are not there, as in a recorded workflow."""
+        layout = ScratchLayout(self._root)
+        made = frozenset(chain.from_iterable(self._jobs.outputs))
+        relative = (
+            name
+            for name, path in self._jobs.file_paths.items()
+            if name not in made and layout.place(path) == path and not is_pattern(path) and not is_remote(path)
+        )
+        return frozenset(name for name in relative if not can_see(Path(self._root, self._jobs.file_paths[name])))
+
+
+class _StagedPaths(Mapping[str, str]):
+    """Path per name of a file for a command in the scratch directory; that of files the job does not declare stays."""
+
+    def __init__(self, jobs: JobTable, layout: ScratchLayout, stored: StoredJob) -> None:
+        self._paths = jobs.file_paths
+        self._layout = layout
+        self._declared = frozenset((*stored.inputs, *stored.outputs))
+
+    def __getitem__(self, name: str) -> str:
+        path = self._paths[name]
+        if name in self._declared:
+            return self._layout.place(path)
+        return self._layout.absolute(path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._paths)
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+
+def record_path(root: Path, number: int, attempt: int) -> Path:
+    """Return the path of the record of an attempt."""
+    return root / _RECORDS / "ends" / str(number // _IN_A_FOLDER) / f"{number}.{attempt}"

@@ -1,0 +1,174 @@
+"""Ends of staged attempts: sizes and times of transfers, failed ones, and what killed attempts left beside targets."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from longshore.contract.context import RunPaths
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.staging.stage_command import StageCommands, is_staged, record_path
+from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.model.lines.codec import StoredJob
+from longshore.model.run.event import Ended, StagedFiles
+from longshore.model.run.states import Cause
+from longshore.model.tasks.file import is_remote
+from longshore.model.workflow.attempt_rules import OutputCheck
+from longshore.plan.stage_table import is_pattern
+from longshore.world.files.folder import remove_file, remove_tree
+from longshore.world.files.read_file import open_stream, read_file
+from longshore.world.runs.run_directory import read_card
+
+_MISSING: Final = 66
+_STATUSES: Final = {_MISSING: Cause.INPUT_MISSING, 74: Cause.TRANSFER}
+"""Cause by the exit status of the program; a command may end with these as well."""
+_ENDS: Final = {"missing": Cause.INPUT_MISSING, "transfer": Cause.TRANSFER}
+"""Cause by the word for the end in a record."""
+_SAYS: Final = re.compile(r"^longshore-stage: (.+)$", re.MULTILINE)
+_LOG_TAIL_B: Final = 4096
+_DRAFTS: Final = ".longshore-stage."
+"""Beginning of the names of temporary directories beside the targets of outputs."""
+
+
+class _StageRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Record of the program; times are in hundredths of a second."""
+
+    end: str
+    status: int
+    files_in: int
+    bytes_in: int
+    time_in: int
+    files_out: int
+    bytes_out: int
+    time_out: int
+    kept: int
+    missing: tuple[int, ...]
+
+
+class StagedEnds:
+    """Reads what the program recorded of the attempts of a run."""
+
+    def __init__(self, run: RunPaths, jobs: JobTable) -> None:
+        self._run = run
+        self._jobs = jobs
+        self._commands = StageCommands(jobs)
+        self._read: list[Path] = []
+        """Records whose ends are not durable yet."""
+
+    def complete(self, end: Ended) -> Ended:
+        """Return an end with the sizes and times of its transfers; one that failed is its cause."""
+        stored = self._jobs[end.j]
+        if not is_staged(self._jobs.settings(end.j), stored):
+            return end
+        path = record_path(self._run.root, self._jobs.file_number(end.j, stored), end.a)
+        record = _read_record(path)
+        if record is not None:
+            self._read.append(path)
+            end = msgspec.structs.replace(end, staged=_staged_files(record))
+        cause = _STATUSES.get(end.exit) if end.exit is not None and end.cause is Cause.EXIT else None
+        if cause is not None and (record is None or _ENDS.get(record.end) is cause):
+            message = self._message(end, stored)
+            if message or record is not None:
+                return msgspec.structs.replace(end, cause=cause, reason=message or None)
+        elif record is None and end.cause is not None:
+            self.clean_up(end, stored)
+        elif record is not None and end.cause is None:
+            return self._check_outputs(end, stored, record)
+        return end
+
+    def clean_up(self, end: Ended, stored: StoredJob | None = None) -> None:
+        """Remove the temporary directories of an attempt that was killed, beside the targets of its outputs."""
+        stored = stored or self._jobs[end.j]
+        if not is_staged(self._jobs.settings(end.j), stored):
+            return
+        number = self._jobs.file_number(end.j, stored)
+        prefix = f"{_DRAFTS}{read_card(self._run).run_token}.{number}.{end.a}."
+        for folder in {os.path.dirname(path) for path in self._targets(stored)}:  # noqa: PTH120 - a text is what there is
+            with suppress(OSError):
+                for name in os.listdir(folder):
+                    if name.startswith(prefix):
+                        remove_tree(Path(folder, name))
+
+    def discard_read(self) -> None:
+        """Remove the records that were read; only once their ends are durable."""
+        paths, self._read = self._read, []
+        for path in paths:
+            with suppress(OSError):
+                remove_file(path, below=self._run.root)
+
+    def _targets(self, stored: StoredJob) -> Iterator[str]:
+        paths = self._jobs.file_paths
+        for name in stored.outputs:
+            if name in paths and not is_remote(paths[name]):
+                yield str(self._run.root / paths[name])
+
+    def _check_outputs(self, end: Ended, stored: StoredJob, record: _StageRecord) -> Ended:
+        """Return the end of a success, as a failure if the outputs that its host cannot check are missing."""
+        if not record.missing or self._jobs.settings(end.j).rules.check_outputs is OutputCheck.NONE:
+            return end
+        outputs = self._commands.outputs(end.j, stored)
+        missing = [outputs[number] for number in record.missing if number < len(outputs)]
+        unchecked = [path for path in missing if is_remote(path) or is_pattern(path)]
+        if not unchecked:
+            return end
+        words = [
+            f"no file matches the output '{path}'" if is_pattern(path) else f"the output '{path}' is missing"
+            for path in unchecked
+        ]
+        return msgspec.structs.replace(end, cause=Cause.OUTPUT_MISSING, reason="; ".join(words))
+
+    def _message(self, end: Ended, stored: StoredJob) -> str:
+        """Return what the program says of a failed transfer at the end of the log, behind what its command said."""
+        try:
+            with open_stream(self._run.root / self._jobs.log_path(end.j, stored, end.a)) as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(max(0, size - _LOG_TAIL_B))
+                text = file.read(_LOG_TAIL_B).decode("utf-8", "replace")
+        except OSError:
+            return ""
+        found = list(_SAYS.finditer(text))
+        if not found:
+            return ""
+        before = text[: found[-1].start()].rstrip("\n").rpartition("\n")[2].strip()
+        return found[-1][1] if end.exit == _MISSING or not before else f"{found[-1][1]}: {before}"
+
+
+def _read_record(path: Path) -> _StageRecord | None:
+    """Return a record; ``None`` if it is missing, or not as the program wrote it."""
+    try:
+        content = read_file(path)
+    except FileNotFoundError:
+        try:
+            # Reading the directory makes a network file system look again.
+            os.listdir(path.parent)
+            content = read_file(path)
+        except OSError:
+            return None
+    except OSError:
+        return None
+    try:
+        values: dict[str, Any] = msgspec.json.decode(content, type=dict)
+        # The values stand twice: a record that was written in part, or damaged, is not used.
+        if values.pop("again", None) != values:
+            return None
+        return msgspec.convert(values, _StageRecord)
+    except DECODE_ERRORS:
+        return None
+
+
+def _staged_files(record: _StageRecord) -> StagedFiles:
+    return StagedFiles(
+        files_in=record.files_in,
+        bytes_in=record.bytes_in,
+        in_s=record.time_in / 100,
+        files_out=record.files_out,
+        bytes_out=record.bytes_out,
+        out_s=record.time_out / 100,
+        kept=record.kept,
+    )

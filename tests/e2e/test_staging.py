@@ -1,0 +1,183 @@
+"""Jobs whose files are staged, as a user sees them: inputs, outputs, failed transfers, kills, restarts and mistakes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.command import Cli
+from tests.waiting import engine_of
+
+TASKS = {
+    "make": {
+        "dimensions": ["sample"],
+        "command": "cat {raw} > {one}; mkdir -p {tree}/below; cp {raw} {tree}/below/leaf; ls > {names}",
+        "inputs": ["raw"],
+        "outputs": ["one", "tree", "names"],
+    },
+    "join": {
+        "command": "cat {one} > {all}; find {tree} -name leaf | sort | xargs cat >> {all}",
+        "inputs": ["one", "tree"],
+        "outputs": ["all"],
+    },
+}
+
+
+def pipeline(folder: Path, tasks: dict[str, Any], **more: object) -> str:
+    """Write a configuration whose jobs run in scratch directories."""
+    datasets = {
+        "raw": f"{folder}/raw data/{{sample}}.txt",
+        "one": "made of it/{sample}.one",
+        "tree": "trees/{sample}",
+        "names": "made of it/{sample}.names",
+        "all": f"{folder}/far/all.txt",
+    }
+    used = {name for task in tasks.values() for name in (*task.get("inputs", ()), *task.get("outputs", ()))}
+    values = {
+        "payload": {"payloadName": "p"},
+        "fileSystem": "scratch",
+        "numberOfRetries": 0,
+        "retryDelay": 0.01,
+        "requestMemory": 10,
+        "pipeline": {
+            "dimensions": {"sample": ["A", "B"]},
+            "datasets": {name: path for name, path in datasets.items() if name in used},
+            "tasks": tasks,
+        },
+        **more,
+    }
+    (folder / "raw data").mkdir(exist_ok=True)
+    (folder / "far").mkdir(exist_ok=True)
+    for sample in "AB":
+        (folder / "raw data" / f"{sample}.txt").write_text(f"{sample}\n", "utf-8")
+    (folder / "run.yaml").write_text(json.dumps(values), "utf-8")
+    return "run.yaml"
+
+
+def jobs_of(cli: Cli) -> dict[str, dict[str, Any]]:
+    jobs = cli("report", "@last", "--json").json["runs"][0]["jobs"]
+    return {job["name"]: job for job in jobs}
+
+
+def attempts(cli: Cli, job: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = cli("explain", "@last", job, "--json").json["attempts"]
+    return found
+
+
+def leftovers(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob(".longshore-stage*") if path.is_dir()]
+
+
+def until(is_so: Any, seconds: float = 100.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_jobs_run_in_scratch_directories_and_their_outputs_are_published(cli: Cli, tmp_path: Path) -> None:
+    ran = cli("submit", pipeline(tmp_path, TASKS), "--wait", "--json")
+    assert ran.returncode == 0, ran.stderr
+    run = Path(ran.json["submit_dir"])
+    assert (tmp_path / "far" / "all.txt").read_text("utf-8") == "A\nB\nA\nB\n"
+    (names,) = tmp_path.rglob("A.names")
+    assert set(names.read_text("utf-8").splitlines()) == {"made of it", "raw data", "trees"}, "it ran in scratch"
+    assert leftovers(tmp_path) == []
+    assert not list((run / "stage").rglob("*.1")), "records are removed once they are in the journal"
+    (attempt,) = attempts(cli, "join")
+    staged = attempt["staged"]
+    assert (staged["files_in"], staged["bytes_in"], staged["files_out"], staged["bytes_out"]) == (4, 8, 1, 8)
+    shown = cli("show-job", "@last", "join")
+    assert "Staged:    4 files in, 8 B in " in shown.stdout
+    assert cli("show-job", "@last", "join", "--json").json["staged"] == staged
+    assert "staged 4 files in, 8 B in " in cli("explain", "@last", "join").stdout
+    assert '"staged":{' in cli("events", "@last", "--json").stdout
+
+
+def test_a_missing_input_and_a_failed_transfer_are_causes_with_retries_of_their_own(cli: Cli, tmp_path: Path) -> None:
+    flag = tmp_path / "flag"
+    line = f"test -e {flag} || (touch {flag}; echo no route >&2; exit 5) && cp {{source}} {{target}}"
+    tasks = {"join": {"command": "cat {raw} > {all}", "inputs": ["raw"], "outputs": ["all"]}}
+    name = pipeline(tmp_path, tasks, transferCommand=line, retryOnTransfer=1)
+    assert cli("submit", name, "--wait").returncode == 0
+    first, second = attempts(cli, "join")
+    assert (first["cause"], second["cause"]) == ("TRANSFER", None)
+    assert first["reason"].startswith("the input '")
+    assert first["reason"].endswith("cannot be transferred: no route")
+    # The input is there when the run begins, and gone when the job does.
+    tasks["wait"] = {"command": f"rm '{tmp_path}/raw data/B.txt'; touch {{tree}}", "outputs": ["tree"]}
+    tasks["join"]["inputs"] = ["raw", "tree"]
+    values = json.loads((tmp_path / pipeline(tmp_path, tasks, retryOnTransfer=1)).read_text("utf-8"))
+    values["pipeline"]["datasets"]["tree"] = "token"
+    (tmp_path / "run.yaml").write_text(json.dumps(values), "utf-8")
+    assert cli("submit", "run.yaml", "--wait").returncode == 19
+    missing = attempts(cli, "join")
+    reason = f"the input '{tmp_path}/raw data/B.txt' is missing"
+    assert [(attempt["cause"], attempt["reason"]) for attempt in missing] == [("INPUT_MISSING", reason)] * 2
+    told = "files could not be transferred 2 times, and retryOnTransfer is 1"
+    assert told in cli("explain", "@last", "join").stdout
+
+
+def test_a_half_transfer_is_never_under_its_name_and_a_cancelled_job_leaves_nothing(cli: Cli, tmp_path: Path) -> None:
+    tasks = {"join": {"command": "cat {raw} > {all}", "inputs": ["raw"], "outputs": ["all"]}}
+    line = f"head -c 1 {{source}} > {{target}}; touch {tmp_path}/half; sleep 300"
+    run = cli("submit", pipeline(tmp_path, tasks, transferCommand={"out": line}), "--json").json["submit_dir"]
+    until((tmp_path / "half").exists)
+    assert leftovers(tmp_path / "far")
+    assert not (tmp_path / "far" / "all.txt").exists()
+    assert cli("cancel", run).returncode == 0
+    until(lambda: cli("report", run, "--json").json["runs"][0]["state"] == "DELETED")
+    assert list((tmp_path / "far").iterdir()) == []
+
+
+def test_a_run_goes_on_after_its_engine_was_killed(cli: Cli, tmp_path: Path) -> None:
+    tasks = {
+        "make": {**TASKS["make"], "command": "sleep 0.3; " + str(TASKS["make"]["command"])},
+        "join": TASKS["join"],
+    }
+    run = Path(cli("submit", pipeline(tmp_path, tasks), "--json").json["submit_dir"])
+    until(lambda: list((run / "journal").glob("*")))
+    os.kill(engine_of(run), signal.SIGKILL)
+    assert cli("resume", run).returncode == 0
+    until(lambda: cli("report", run, "--json").json["runs"][0]["state"] == "SUCCEEDED")
+    assert (tmp_path / "far" / "all.txt").read_text("utf-8") == "A\nB\nA\nB\n"
+    assert attempts(cli, "make_A")[0]["staged"]["files_in"] == 1
+
+
+def test_patterns_are_published_and_read(cli: Cli, tmp_path: Path) -> None:
+    tasks = {
+        "split": {"command": 'for i in 1 2 3; do echo $i > "parts/p $i.txt"; done', "outputs": ["parts"]},
+        "sum": {"command": "cat parts/*.txt > {all}", "inputs": ["parts"], "outputs": ["all"]},
+    }
+    name = pipeline(tmp_path, tasks)
+    values = json.loads((tmp_path / name).read_text("utf-8"))
+    values["pipeline"]["datasets"]["parts"] = "parts/*.txt"
+    (tmp_path / name).write_text(json.dumps(values), "utf-8")
+    ran = cli("submit", name, "--wait", "--json")
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"transferCommand": "cp {src} {target}"}, "has the unknown placeholder '{src}'"),
+        ({"transferCommand": "cp {source} x"}, "lacks '{target}'"),
+        ({"transferCommand": {"into": "x"}}, "'into'"),
+        ({"fileSystem": "shared", "transferCommand": "cp {source} {target}"}, "no effect without"),
+        ({"fileSystem": "scrach"}, "scratch"),
+    ],
+)
+@pytest.mark.parametrize("command", [("submit",), ("config", "lint")], ids=" ".join)
+def test_mistakes_are_told_with_their_place(
+    cli: Cli, tmp_path: Path, more: dict[str, object], words: str, command: tuple[str, ...]
+) -> None:
+    name = pipeline(tmp_path, {"join": TASKS["make"]}, **more)
+    ran = cli(*command, name)
+    assert ran.returncode != 0
+    assert words in ran.stdout + ran.stderr
+    assert "run.yaml:1" in ran.stdout + ran.stderr

@@ -1,0 +1,92 @@
+"""Jobs whose files are staged, on real batch systems: a real workflow, jobs in pilots, kills at random moments."""
+
+from __future__ import annotations
+
+import random
+import signal
+import time
+from pathlib import Path
+
+import pytest
+from tests.command import Cli
+from tests.live.runs import DIALECT_SITES, DialectSite, until
+
+pytestmark = pytest.mark.live
+
+MONTAGE = str(Path(__file__).resolve().parents[2] / "doc" / "examples" / "montage" / "montage-2mass-005d")
+SCRATCH = "fileSystem: scratch\nretryDelay: 0.1\n"
+PACKED = "packing: pilot\npilot: {cpus: 2, memory: 200, count: 2, walltime: 600, idle: 10}\n"
+
+
+@pytest.fixture(params=DIALECT_SITES.values())
+def site(request: pytest.FixtureRequest) -> DialectSite:
+    """A user's site on each batch system in turn."""
+    found: DialectSite = request.getfixturevalue(request.param)
+    return found
+
+
+def outputs_of(run: Path) -> dict[str, int]:
+    """Return the sizes of the files that a replayed workflow made, by their paths."""
+    folder = run / "data"
+    return {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("more", ["", PACKED], ids=["jobs", "pilots"])
+def test_a_real_workflow_gives_what_it_gives_here(site: DialectSite, cli: Cli, more: str) -> None:
+    staged = site.replay(MONTAGE, SCRATCH + more)
+    assert site.report(staged)["state"] == "SUCCEEDED"
+    (attempt,) = site.attempts(staged, "mViewer_ID0000058")
+    assert attempt["staged"]["files_in"] == 3
+    assert attempt["staged"]["files_out"] == 1
+    here = site.folder / "here.yaml"
+    text = (site.folder / "run.yaml").read_text("utf-8").replace(site.head, "").replace(more, "")
+    here.write_text(text.replace(SCRATCH, ""), "utf-8")
+    ran = cli("submit", here, "--wait", "--json", timeout=300)
+    assert ran.returncode == 0, ran.stderr
+    assert outputs_of(staged) == outputs_of(Path(ran.json["submit_dir"])) != {}
+
+
+def test_killed_transfers_leave_no_half_file(site: DialectSite) -> None:
+    """Stage programs are killed at random moments; each output is whole under its name, or not there."""
+    seen = site.folder / "seen"
+    seen.mkdir()
+    halves = f'head -c 1 {{source}} > {{target}}; echo $PPID > "{seen}/$$"; sleep 0.2; cp {{source}} {{target}}'
+    tasks = "\n".join(
+        f"    t{number}: {{command: 'printf %0100d 7 > {{o{number}}}', outputs: {{o{number}: out/{number}}}}}"
+        for number in range(8)
+    )
+    path = site.folder / "staged.yaml"
+    path.write_text(
+        f"{site.head}{SCRATCH}requestMemory: 20\nnumberOfRetries: 30\nretryOnTransfer: 30\npayloadName: staged\n"
+        f"transferCommand: {{out: '{halves}'}}\npipeline:\n  tasks:\n{tasks}\n",
+        "utf-8",
+    )
+    ran = site.cli("submit", path, "--no-probe", "--json")
+    assert ran.returncode == 0, ran.stderr
+    run = Path(ran.json["submit_dir"])
+    chosen, killed, out = random.Random(5), set[str](), site.folder / "out"
+    while len(killed) < 12:
+        until(lambda: set(map(str, seen.iterdir())) - killed or site.report(run)["state"] == "SUCCEEDED", "a transfer")
+        names = sorted(set(map(str, seen.iterdir())) - killed)
+        if not names:
+            break
+        name = chosen.choice(names)
+        killed |= set(names)
+        time.sleep(chosen.random() * 0.3)
+        kill_process(Path(name))
+        assert all(len(file.read_bytes()) == 100 for file in out.glob("[0-9]*"))
+    assert site.ended(run)["state"] == "SUCCEEDED"
+    assert sorted(file.name for file in out.iterdir()) == sorted(map(str, range(8))), "whole, and nothing beside them"
+    assert all(len(file.read_bytes()) == 100 for file in out.iterdir())
+
+
+def kill_process(note: Path) -> None:
+    """Kill the stage program that a transfer noted, if it still runs."""
+    import os
+
+    try:
+        pid = int(note.read_text("utf-8"))
+        if b"longshore-stage" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGKILL)
+    except (OSError, ValueError):
+        pass
