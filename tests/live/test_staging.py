@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -64,26 +67,29 @@ def test_killed_transfers_leave_no_half_file(site: DialectSite) -> None:
     ran = site.cli("submit", path, "--no-probe", "--json")
     assert ran.returncode == 0, ran.stderr
     run = Path(ran.json["submit_dir"])
-    chosen, killed, out = random.Random(5), set[str](), site.folder / "out"
-    while len(killed) < 12:
-        until(lambda: set(map(str, seen.iterdir())) - killed or site.report(run)["state"] == "SUCCEEDED", "a transfer")
-        names = sorted(set(map(str, seen.iterdir())) - killed)
-        if not names:
+    chosen, killed, out = random.Random(5), set[Path](), site.folder / "out"
+    for _ in range(12):
+        known = frozenset(killed)
+        fresh = until(partial(new_notes, seen, known, lambda: site.report(run)["state"]), "a transfer")
+        if fresh == "over":
             break
-        name = chosen.choice(names)
-        killed |= set(names)
+        killed |= fresh
         time.sleep(chosen.random() * 0.3)
-        kill_process(Path(name))
+        kill_process(chosen.choice(sorted(fresh)))
         assert all(len(file.read_bytes()) == 100 for file in out.glob("[0-9]*"))
     assert site.ended(run)["state"] == "SUCCEEDED"
     assert sorted(file.name for file in out.iterdir()) == sorted(map(str, range(8))), "whole, and nothing beside them"
     assert all(len(file.read_bytes()) == 100 for file in out.iterdir())
+    assert sum(len(site.attempts(run, f"t{number}")) for number in range(8)) > 8, "some were killed"
+
+
+def new_notes(folder: Path, known: frozenset[Path], state: Callable[[], str]) -> set[Path] | str:
+    """Return the notes of transfers that are not known yet; ``over`` at the end of the run."""
+    return set(folder.iterdir()) - known or ("over" if state() == "SUCCEEDED" else "")
 
 
 def kill_process(note: Path) -> None:
     """Kill the stage program that a transfer noted, if it still runs."""
-    import os
-
     try:
         pid = int(note.read_text("utf-8"))
         if b"longshore-stage" in Path(f"/proc/{pid}/cmdline").read_bytes():
