@@ -295,3 +295,13 @@ def test_an_input_that_the_command_removed_has_no_size(shell: str, tmp_path: Pat
     staged = stage(shell, tmp_path, lines, "rm in; echo x > out")
     assert staged.status == 0, staged.errors
     assert (staged.record["files_in"], staged.record["bytes_in"], staged.record["bytes_out"]) == (2, 2, 2)
+
+
+@pytest.mark.parametrize("has_directory", [False, True])
+def test_a_brief_record_has_no_sizes_of_plain_files(shell: str, tmp_path: Path, has_directory: bool) -> None:
+    (tmp_path / "in").write_text("123", "utf-8")
+    lines = [line("i", tmp_path / "in", "in"), line("o", "out", tmp_path / "out")]
+    command = "mkdir out; cp in out/in" if has_directory else "cp in out"
+    record = stage(shell, tmp_path, lines, command, "-b").record
+    assert (record["files_in"], record["files_out"]) == (1, 1)
+    assert (record["bytes_in"], record["bytes_out"]) == ((3, 3) if has_directory else (-1, -1))

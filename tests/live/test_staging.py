@@ -53,7 +53,7 @@ def test_killed_transfers_leave_no_half_file(site: DialectSite) -> None:
     """Stage programs are killed at random moments; each output is whole under its name, or not there."""
     seen = site.folder / "seen"
     seen.mkdir()
-    halves = f'head -c 1 {{source}} > {{target}}; echo $PPID > "{seen}/$$"; sleep 0.2; cp {{source}} {{target}}'
+    halves = f'head -c 1 {{source}} > {{target}}; echo $PPID > "{seen}/$$"; sleep 1; cp {{source}} {{target}}'
     tasks = "\n".join(
         f"    t{number}: {{command: 'printf %0100d 7 > {{o{number}}}', outputs: {{o{number}: out/{number}}}}}"
         for number in range(8)
@@ -74,7 +74,7 @@ def test_killed_transfers_leave_no_half_file(site: DialectSite) -> None:
         if fresh == "over":
             break
         killed |= fresh
-        time.sleep(chosen.random() * 0.3)
+        time.sleep(chosen.random() * 0.5)
         kill_process(chosen.choice(sorted(fresh)))
         assert all(len(file.read_bytes()) == 100 for file in out.glob("[0-9]*"))
     assert site.ended(run)["state"] == "SUCCEEDED"

@@ -31,6 +31,8 @@ STAGE_DIR: Final = "<ENV:LONGSHORE_JOB_STAGE_DIR>"
 _RECORDS: Final = "stage"
 """Folder of the run directory for records of staged attempts, and for long tables."""
 _IN_A_FOLDER: Final = 1000
+_MOST_LOOKED_AT: Final = 16
+"""Most files of a job that an engine looks at: it waits meanwhile, perhaps for a file server."""
 _MAX_ARGUMENT_B: Final = 16 * 1024
 """Longest table in an argument: a kernel takes 128 KiB, and the lines of orders for pilots are bounded."""
 
@@ -68,7 +70,8 @@ class StageCommands:
         settings = self._jobs.settings(job)
         number = self._jobs.file_number(job, stored)
         table = self.table(job, stored)
-        words = [SHELL, f"{self._root}/{PROGRAM}", "-g", success_codes(settings.rules.success_if)]
+        words = [SHELL, f"{self._root}/{PROGRAM}", *(["-b"] if self._has_few_files(stored) else [])]
+        words += ["-g", success_codes(settings.rules.success_if)]
         words += ["-k", f"{self._token}.{number}", "-n", f"{number}.{attempt}"]
         words += ["-r", str(record_path(self._jobs.run.root, number, attempt)), *self._table_words(number, table)]
         return (*words, *command_argv(full_command(command, settings)))
@@ -88,6 +91,16 @@ class StageCommands:
     def outputs(self, job: int, stored: StoredJob) -> list[str]:
         """Return the outputs of a job in the order of its table."""
         return staged_outputs(self._paths(stored.outputs), self._layout(job))
+
+    def inputs(self, stored: StoredJob) -> list[str]:
+        """Return the absolute paths of the inputs in a job's table, without those at URLs."""
+        paths = self._paths(name for name in stored.inputs if name not in self._absent)
+        return [str(self._jobs.run.root / path) for path in paths if not is_remote(path)]
+
+    def _has_few_files(self, stored: StoredJob) -> bool:
+        """Whether the engine looks at the sizes of a job's files, which saves the job a program."""
+        paths = self._paths((*stored.inputs, *stored.outputs))
+        return len(paths) <= _MOST_LOOKED_AT and not any(is_remote(path) or is_pattern(path) for path in paths)
 
     def _paths(self, names: Iterable[str]) -> list[str]:
         paths = self._jobs.file_paths

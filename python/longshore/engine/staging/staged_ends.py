@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -70,7 +70,7 @@ class StagedEnds:
         record = _read_record(path)
         if record is not None:
             self._read.append(path)
-            end = msgspec.structs.replace(end, staged=_staged_files(record))
+            end = msgspec.structs.replace(end, staged=self._staged_files(end.j, stored, record))
         cause = _STATUSES.get(end.exit) if end.exit is not None and end.cause is Cause.EXIT else None
         if cause is not None and (record is None or _ENDS.get(record.end) is cause):
             message = self._message(end, stored)
@@ -101,6 +101,21 @@ class StagedEnds:
         for path in paths:
             with suppress(OSError):
                 remove_file(path, below=self._run.root)
+
+    def _staged_files(self, job: int, stored: StoredJob, record: _StageRecord) -> StagedFiles:
+        bytes_in, bytes_out = record.bytes_in, record.bytes_out
+        if bytes_in < 0:
+            bytes_in = _total_size(self._commands.inputs(stored)) if record.files_in else 0
+            bytes_out = _total_size(self._commands.outputs(job, stored)) if record.files_out else 0
+        return StagedFiles(
+            files_in=record.files_in,
+            bytes_in=bytes_in,
+            in_s=record.time_in / 100,
+            files_out=record.files_out,
+            bytes_out=bytes_out,
+            out_s=record.time_out / 100,
+            kept=record.kept,
+        )
 
     def _targets(self, stored: StoredJob) -> Iterator[str]:
         paths = self._jobs.file_paths
@@ -162,13 +177,10 @@ def _read_record(path: Path) -> _StageRecord | None:
         return None
 
 
-def _staged_files(record: _StageRecord) -> StagedFiles:
-    return StagedFiles(
-        files_in=record.files_in,
-        bytes_in=record.bytes_in,
-        in_s=record.time_in / 100,
-        files_out=record.files_out,
-        bytes_out=record.bytes_out,
-        out_s=record.time_out / 100,
-        kept=record.kept,
-    )
+def _total_size(paths: Iterable[str]) -> int:
+    """Return the bytes of those files that are there."""
+    total = 0
+    for path in paths:
+        with suppress(OSError):
+            total += os.stat(path).st_size  # noqa: PTH116 - a text is what there is
+    return total
