@@ -13,6 +13,7 @@ DIALECT_LINES: Final = 600
 EXTENSION_LINES: Final = 1000
 BESIDE_A_DIALECT: Final = {
     "service.py": "the entry point: names the dialect and its checks",
+    "load.py": "how busy the cluster is, for the choice of a site",
     "check.py": "checks of a site and of jobs for keys that only this service has",
 }
 """Modules of a service that are no part of its dialect."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
 
-Metadata: TypeAlias = Mapping[str, YamlValue]
+Metadata: TypeAlias = Mapping[str, Any]
 """Fields of a member of a subsystem, such as ``name`` and ``version`` of a package."""
 
 

@@ -60,7 +60,9 @@ def decide(
 
 def choose(question: SiteQuestion, *, run_id: str, now: float) -> SiteDecision:
     """Decide, and count the run at its site at once, if it has an id: no other choice comes in between."""
-    loads = query_loads(question) if needs_loads(question) else {}
+    loads = {}
+    if needs_loads(question):
+        loads = query_loads(question, [each.name for each in question.candidates if _match(each, question).matches])
     if not run_id:
         return decide(question, now=now, loads=loads)
     with changing_states():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -33,9 +33,8 @@ def needs_loads(question: SiteQuestion) -> bool:
     return question.settings.name == "constraint" and any(name in written for name in NAMES)
 
 
-def query_loads(question: SiteQuestion) -> dict[str, dict[str, float]]:
-    """Ask all candidates at once, and wait for the time-out at most; fresh answers are not asked for again."""
-    names = [each.name for each in question.candidates if each.facts is not None]
+def query_loads(question: SiteQuestion, names: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Ask these sites at once, and wait for the time-out at most; fresh answers are not asked for again."""
     now = time.time()
     stale = [name for name, state in read_site_states(names).items() if not _is_fresh(state, now, question)]
     calls: dict[str, BackgroundCall[dict[str, float]]] = {name: BackgroundCall() for name in stale}

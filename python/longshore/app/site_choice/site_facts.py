@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,9 +23,12 @@ from longshore.model.sites.site_state import SiteValue
 from longshore.model.values import YamlValue
 from longshore.sites.match.match import SiteFacts
 from longshore.sites.match.resource_graph import read_resource_graph
-from longshore.world.files.read_file import read_file
+from longshore.world.files.atomic import write_atomically
+from longshore.world.files.folder import make_folders
+from longshore.world.files.read_file import read_file, read_record
 from longshore.world.read.site_profiles import SitePath
 from longshore.world.read.yaml_includes import read_yaml
+from longshore.world.runs.registry import state_folder
 
 GRAPH: Final = "resourceGraph"
 _FILE_KEYS: Final = frozenset({"file", "subsystemFiles"})
@@ -102,15 +107,37 @@ def _read_graph(node: Node | None) -> ResourceGraph | None:
     try:
         value = plain_value(node)
         if isinstance(value, str):
-            return read_resource_graph(_read_file(folder / Path(value).expanduser()))
+            return _read_files(folder / Path(value).expanduser(), {})
         if isinstance(value, dict) and "file" in value and value.keys() <= _FILE_KEYS:
-            files = value.get("subsystemFiles") or {}
-            others = files.items() if isinstance(files, dict) else ()
-            graphs = {name: _read_file(folder / Path(str(file)).expanduser()) for name, file in others}
-            return read_resource_graph(_read_file(folder / Path(str(value["file"])).expanduser()), graphs)
+            written = value.get("subsystemFiles") or {}
+            others = written.items() if isinstance(written, dict) else ()
+            files = {name: folder / Path(str(file)).expanduser() for name, file in others}
+            return _read_files(folder / Path(str(value["file"])).expanduser(), files)
         return read_resource_graph(value)
     except ConfigError as error:
         raise ConfigError(error.message, origin=error.origin or node.origin, hint=error.hint) from None
+
+
+def _read_files(path: Path, others: Mapping[str, Path]) -> ResourceGraph:
+    """Read a graph and those of its subsystems; a graph that was read before, and has not changed, is kept small."""
+    kept = _cache_path([("", path), *sorted(others.items())])
+    if kept is not None and (found := read_record(kept, ResourceGraph)) is not None:
+        return found
+    graph = read_resource_graph(_read_file(path), {name: _read_file(file) for name, file in others.items()})
+    if kept is not None:
+        with suppress(OSError):
+            make_folders(kept.parent)
+            write_atomically(kept, msgspec.json.encode(graph))
+    return graph
+
+
+def _cache_path(files: Sequence[tuple[str, Path]]) -> Path | None:
+    """Return the path of the small graph of files as they are now; ``None`` if one of them is missing."""
+    try:
+        stats = [(name, str(path.resolve()), (at := path.stat()).st_mtime_ns, at.st_size) for name, path in files]
+    except OSError:
+        return None
+    return state_folder() / "graphs" / f"{sha256(repr(stats).encode(errors='surrogateescape')).hexdigest()[:32]}.json"
 
 
 def _read_file(path: Path) -> YamlValue:

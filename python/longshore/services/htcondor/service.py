@@ -18,6 +18,7 @@ from longshore.contract.capabilities import (
     Cancellable,
     HoldRules,
     LivenessProbe,
+    LoadReporter,
     LogDirectories,
     LogLocating,
     LogLocator,
@@ -57,7 +58,7 @@ from longshore.services.htcondor.render.settings import JOB_KEYS, JOB_MAPS, RUN_
 from longshore.services.htcondor.schedd import ids, query
 from longshore.services.htcondor.schedd.address import WHERE, ScheddAddress, client_of
 from longshore.services.htcondor.schedd.client import Ad, CondorClient, quoted
-from longshore.services.htcondor.schedd.ping import NAME, ping
+from longshore.services.htcondor.schedd.ping import NAME, ping, query_load
 from longshore.services.htcondor.submission.recover import resolve_submission
 from longshore.services.htcondor.submission.submit_dag import submit_run
 from longshore.services.htcondor.submission_record import DagSubmission, SubmissionRecord, dagman_log, read_submissions
@@ -77,6 +78,7 @@ class HTCondorService(
     EventSource,
     BriefEvents,
     LivenessProbe,
+    LoadReporter,
     Cancellable,
     Restartable,
     Amendable,
@@ -367,6 +369,11 @@ class HTCondorService(
         where = _where(ctx)
         pattern = str(run_value(ctx, "executeMachinesPattern") or "")
         return ping(CondorClient(schedd=where.schedd, pool=where.pool), pattern=pattern)
+
+    def query_load(self, ctx: Context) -> Mapping[str, float]:
+        """Return the processors of the pool."""
+        where = _where(ctx)
+        return query_load(CondorClient(schedd=where.schedd, pool=where.pool))
 
 
 def _where(ctx: Context) -> ScheddAddress:

@@ -20,6 +20,7 @@ from longshore.contract.batch import (
     SubmitResult,
     Throttled,
 )
+from longshore.contract.capabilities import LoadReporter
 from longshore.contract.context import Context, Mark, PingReport, Problem, RenderedFile, RunPaths, Site, Unreachable
 from longshore.contract.executor import Executor, HostBound, NewsWait, ProcessCleanup, ResourceProbe
 from longshore.contract.intervention import CancelOutcome
@@ -192,7 +193,7 @@ def _read_error(error: OSError) -> str:
     return f"the keepers' records cannot be read: {error.strerror or error}"
 
 
-class LocalService(EngineService):
+class LocalService(EngineService, LoadReporter):
     """This machine as a workload manager."""
 
     name: ClassVar[str] = "local"
@@ -223,6 +224,11 @@ class LocalService(EngineService):
                     f"job '{job.name}'", job.settings.request.amounts(), capacity, job=job.name
                 )
         return problems
+
+    def query_load(self, ctx: Context) -> Mapping[str, float]:
+        """Return the processors of this machine, and those that its load of the last minute leaves."""
+        cpus = usable_cpus()
+        return {"cpus_total": cpus, "cpus_free": max(0.0, cpus - os.getloadavg()[0])}
 
     def request_problems(self, request: Request, source: str, settings: Mapping[str, Any]) -> Iterator[Problem]:
         """Return the parts of a request that this machine can never grant."""

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from longshore.batch.service import BatchService
-from longshore.contract.capabilities import BackendOptions
+from longshore.batch.settings import own_map
+from longshore.contract.capabilities import BackendOptions, LoadReporter
 from longshore.contract.context import Context, Problem
 from longshore.contract.service import ServiceTraits
 from longshore.errors import ConfigError, OptionHelpRequest
 from longshore.plan.ignored_requests import ignored_requests
 from longshore.services.sge.check import IGNORED_SETTINGS, check_jobs
 from longshore.services.sge.dialect import SgeDialect
+from longshore.services.sge.load import parse_load
 from longshore.services.sge.options import SERVICE
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ BACKEND_HELP = """\
 --backend-options for Grid Engine is the priority of the jobs, as behind qsub's -p: a whole number from -1023 to 0."""
 
 
-class SgeService(BatchService, BackendOptions):
+class SgeService(BatchService, BackendOptions, LoadReporter):
     """Grid Engine as a workload manager."""
 
     name: ClassVar[str] = SERVICE
@@ -44,6 +46,13 @@ class SgeService(BatchService, BackendOptions):
         if not re.fullmatch(r"[+-]?\d{1,4}", word):
             raise ConfigError(f"the option of the back end must be a priority, not '{word}'", hint=BACKEND_HELP)
         return {SERVICE: {"priority": int(word)}}
+
+    def query_load(self, ctx: Context) -> Mapping[str, float]:
+        """Return the slots that qstat shows for all queues."""
+        settings = ctx.settings.get("executor", {})
+        dialect = self.dialect(own_map(self.name, settings))
+        answer = self.client(settings).ask(dialect.query_call("qstat", "-g", "c"))
+        return parse_load(answer.out) if answer.ok else {}
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return the site's and the jobs' settings that are invalid."""

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from longshore.batch.service import BatchService
-from longshore.contract.capabilities import BackendOptions, LauncherLine
+from longshore.batch.settings import own_map
+from longshore.contract.capabilities import BackendOptions, LauncherLine, LoadReporter
 from longshore.contract.context import Context, Problem
 from longshore.contract.service import ServiceTraits
 from longshore.plan.ignored_requests import ignored_requests
@@ -15,12 +16,13 @@ from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.extensions.backend_options import backend_values
 from longshore.services.slurm.extensions.components import component_count
 from longshore.services.slurm.extensions.launcher import launcher_line
+from longshore.services.slurm.load import parse_load
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
 
 
-class SlurmService(BatchService, LauncherLine, BackendOptions):
+class SlurmService(BatchService, LauncherLine, BackendOptions, LoadReporter):
     """Slurm as a workload manager."""
 
     name: ClassVar[str] = "slurm"
@@ -40,6 +42,14 @@ class SlurmService(BatchService, LauncherLine, BackendOptions):
     def launcher_line(self, settings: Mapping[str, Any]) -> str:
         """Return the line that starts the tasks of a job."""
         return launcher_line(settings.get("launcher"), component_count(settings))
+
+    def query_load(self, ctx: Context) -> Mapping[str, float]:
+        """Return what sinfo and squeue show of all nodes and waiting jobs."""
+        settings = ctx.settings.get("executor", {})
+        client, dialect = self.client(settings), self.dialect(own_map(self.name, settings))
+        nodes = client.ask(dialect.query_call("sinfo", "--noheader", "--format=%C|%F"))
+        waiting = client.ask(dialect.query_call("squeue", "--noheader", "--states=PENDING", "--format=%C"))
+        return parse_load(nodes.out if nodes.ok else "", waiting.out if waiting.ok else "")
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return the site's and the jobs' settings that are invalid."""

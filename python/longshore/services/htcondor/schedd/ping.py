@@ -92,3 +92,23 @@ def capacity_of(machines: Sequence[Ad], pattern: str) -> dict[str, int]:
         if amounts:
             found[resource] = max(amounts)
     return found
+
+
+def query_load(client: CondorClient) -> dict[str, float]:
+    """Return the processors of the pool, and those that no job has.
+
+    Raises `UnreachableError` if the collector does not answer.
+    """
+    slots = client.query_machines(("SlotType", "State", "Cpus", "TotalSlotCpus"))
+    # A partitionable slot has what its dynamic slots do not have, and knows the sum.
+    static = [ad for ad in slots if ad.get("SlotType") != "Dynamic"]
+    free = [ad for ad in static if ad.get("SlotType") == "Partitionable" or ad.get("State") == "Unclaimed"]
+    return {
+        "cpus_total": float(sum(_cpus(ad, "TotalSlotCpus") for ad in static)),
+        "cpus_free": float(sum(_cpus(ad, "Cpus") for ad in free)),
+    }
+
+
+def _cpus(ad: Ad, name: str) -> int:
+    value = ad.get(name)
+    return value if isinstance(value, int) else 0
