@@ -40,7 +40,7 @@ def test_a_run_at_a_chosen_site(cli: Cli, tmp_path: Path) -> None:
     (run,) = report["runs"]
     assert run["site"] == "first"
     choice = "Choice: 'first' was chosen by 'constraint' of 2 matching of 3 candidates; nodes_free 1"
-    assert choice in run["specifics"]
+    assert any(line.startswith(choice) for line in run["specifics"])
 
     # The site has no free node left, and the run stays there.
     Path(run["path"], "ok").touch()
@@ -69,3 +69,36 @@ def test_the_state_of_a_site_from_outside(cli: Cli, tmp_path: Path) -> None:
     assert shown["values"]["nodes_free"]["value"] == 12
     wrong = cli("site", "set-state", "campus", "nodes_free", "--site-path", str(tmp_path))
     assert (wrong.returncode, "NAME=VALUE" in wrong.stderr) == (2, True)
+
+
+ALONE = """
+pipeline:
+  dimensions: {n: [1, 2, 3, 4]}
+  tasks: {one: {dimensions: [n], command: 'mkdir busy && sleep 0.1 && rmdir busy'}}
+computeSite: campus
+numberOfRetries: 0
+requestCpus: 1
+pipetask: {one: {slurm: {gres: 'nosuch:1'}}}
+site: {campus: {service: slurm}}
+"""
+
+
+def test_a_run_without_its_workload_manager(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(ALONE + "fallback: local\n", "utf-8")
+    done = cli("submit", "run.yaml", "--wait", env={"SLURM_CONF": "/nonexistent"})
+    assert done.returncode == 0, done.stderr
+    assert "the run falls back to 'local'" in done.stderr
+    assert "jobs of 'one' run one at a time on this machine: 'nosuch' is not a resource here" in done.stderr
+    (run,) = json.loads(cli("report", "@last", "--json").stdout)["runs"]
+    assert (run["site"], run["service"]) == ("local", "local")
+    assert any(line.startswith("Choice: the run falls back to 'local'") for line in run["specifics"])
+
+
+def test_this_machine_in_any_case(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "run.yaml").write_text(ALONE, "utf-8")
+    done = cli("submit", "run.yaml", "--local", "--wait")
+    assert done.returncode == 0, done.stderr
+    again = cli("restart", "@last", "--with-changes", "--dry-run")
+    assert "nothing changed that changes a job" in again.stderr
+    wrong = cli("submit", "run.yaml", "--set", "fallback=x")
+    assert (wrong.returncode, "'fallback' must be 'local' or 'always', not 'x'" in wrong.stderr) == (3, True)

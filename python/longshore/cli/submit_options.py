@@ -32,6 +32,7 @@ _CONFIG_KEYS: Final = {
     "wms_service_class": "wmsServiceClass",
     "compute_site": "computeSite",
     "site_path": "sitePath",
+    "fallback": "fallback",
     "make_id_link": "makeIdLink",
     "id_link_path": "idLinkPath",
     "backend_options": "backendOptions",
@@ -81,6 +82,7 @@ _COMMON_OPTIONS: Final = (
     SERVICE,
     click.option("--compute-site", metavar="NAME", help="Site to run at."),
     click.option("--site-path", multiple=True, metavar="DIR", help="Search site profiles here first. Can be repeated."),
+    click.option("--local", "fallback", is_flag=True, flag_value="always", help="Run on this machine in any case."),
     click.option(
         "--backend-options",
         metavar="TEXT",

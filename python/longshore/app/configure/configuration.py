@@ -37,6 +37,8 @@ from longshore.world.read.set_options import parse_variables
 from longshore.world.read.site_profiles import SitePath
 from longshore.world.read.yaml_includes import SourceFile
 
+CONVERT_FROM: Final = "convertFrom"
+"""Key of the site and the service whose requests are converted to those of this machine; a fallback sets it."""
 DEFAULT_LAYERS: Final = PACKAGED_LAYERS | {LayerRank.SITE.label}
 """Layers with values that no person chose for this run."""
 
@@ -218,6 +220,19 @@ def make_draft(layers: Layers, caller: FunctionCaller | None = None) -> Draft:
         with _collect_errors(site_errors):
             draft = _add_backend_options(draft)
     return replace(draft, site_errors=tuple(site_errors))
+
+
+def read_original_site(configuration: Configuration) -> tuple[str, str] | None:
+    """Return the site and the service whose requests are converted; ``None`` if none are.
+
+    Raises `ConfigError` if the value has another form.
+    """
+    found = configuration.config.search(CONVERT_FROM, configuration.scope())
+    if not found.value:
+        return None
+    if isinstance(found.value, dict) and set(found.value) == {"site", "service"}:
+        return str(found.value["site"]), str(found.value["service"])
+    raise ConfigError(f"'{CONVERT_FROM}' must be a map with 'site' and 'service'", origin=found.origin)
 
 
 def explain_keys(

@@ -131,8 +131,8 @@ def sort_findings(findings: Iterable[Finding], configuration: Configuration) -> 
 def _keys_of_other_services(configuration: Configuration) -> Iterator[Finding]:
     """Yield a finding for each key and section that only another service reads."""
     own = find_service_plugin(configuration.service)
-    if own is None:
-        return  # its own check reports the unknown service
+    if own is None or configuration.search("convertFrom"):
+        return  # its own check reports the unknown service; converted jobs belong to another one
     fragments = {plugin: schema_fragment(plugin) for plugin in service_plugins()}
     root, site = configuration.config.root, configuration.site
     keys = {

@@ -11,7 +11,13 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from longshore.app.configure.configuration import Configuration, Draft, ResolvedConfiguration, read_draft
+from longshore.app.configure.configuration import (
+    Configuration,
+    Draft,
+    ResolvedConfiguration,
+    read_draft,
+    read_original_site,
+)
 from longshore.app.configure.generate import generate, keep_generated
 from longshore.app.configure.layers import Layers, Overrides
 from longshore.app.configure.lint import check_configuration
@@ -35,6 +41,7 @@ from longshore.model.values import YamlValue
 from longshore.origin import Origin
 from longshore.sites.inherited_environment import select_inherited
 from longshore.sites.limits import executor_limits, job_ceilings
+from longshore.sites.local_conversion import SINGLE
 from longshore.sites.pilots import read_pilot
 from longshore.sites.site_settings import executor_settings, site_description
 from longshore.world.files.presence import can_see_file, can_see_folder
@@ -322,7 +329,8 @@ def service_settings(
         "max_fast_failures": read_value(configuration, "maxFastFailures", parse_count, 100),
         "fast_failure_s": read_value(configuration, "fastFailureTime", parse_walltime, 10.0),
         "umask": site.umask,
-        "concurrency_limits": _read_concurrency_limits(configuration, "concurrencyLimits"),
+        "concurrency_limits": _read_concurrency_limits(configuration, "concurrencyLimits")
+        | ({SINGLE: 1} if read_original_site(configuration) else {}),
         "max_jobs": _read_concurrency_limits(configuration, "maxJobs"),
         "share_machine": service.traits.runs_on_submit_host and configuration.flag("shareMachine"),
         "history": payload_identity(configuration),

@@ -9,10 +9,14 @@ from typing import Final
 
 import msgspec
 
-from longshore.app.configure.configuration import DEFAULT_LAYERS, Configuration
+from longshore.app.configure.configuration import DEFAULT_LAYERS, Configuration, read_original_site
 from longshore.app.configure.generate import refuse_late_functions
-from longshore.app.configure.resolved_run import ResolvedRun, payload_identity
-from longshore.app.configure.service_lookup import short_name
+from longshore.app.configure.resolved_run import (
+    ResolvedRun,
+    payload_identity,
+    service_context,
+)
+from longshore.app.configure.service_lookup import find_service, short_name
 from longshore.app.progress import Progress
 from longshore.config.profile.combine import ClusterProfile
 from longshore.config.profile.job_profile import JobProfile
@@ -28,15 +32,16 @@ from longshore.engine.policy.retry import lowered_first_memory
 from longshore.engine.run.service_capabilities import launcher_line
 from longshore.errors import ConfigError
 from longshore.model.tasks.cluster import ClusteredGraph, ClusterMember, Composition
-from longshore.model.workflow.allocation import total_request
+from longshore.model.workflow.allocation import Allocation, total_request
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB
 from longshore.model.workflow.staging_rules import StagingRules
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.request_fit import lower_to_capacity
-from longshore.plan.transform import compile_profiles
+from longshore.plan.transform import PER_JOB, compile_profiles
 from longshore.sites.job_setup import launch_line, setup_lines
 from longshore.sites.limits import EXECUTOR_FIELDS, exceeded_limits, executor_limits, lower_to_limits
+from longshore.sites.local_conversion import convert_to_local
 from longshore.sites.pilots import SHORT_JOB_S
 from longshore.sites.site_settings import site_description
 from longshore.world.runs.label_history import read_history
@@ -74,6 +79,7 @@ class ProfileCompiler:
         self.notes: dict[str, None] = {}
         service = run.service
         self._service_keys = service_keys(service)
+        self._original = read_original_site(run.configuration)
 
     def job_profile(
         self,
@@ -134,6 +140,8 @@ class ProfileCompiler:
     ) -> JobSettings:
         """Return settings within the limits of machine and site, with the site's setup lines."""
         settings = self._choose_packing(settings)
+        if self._original is not None:
+            settings = self._convert(settings, *self._original)
         settings, capacity_notes = lower_to_capacity(settings, self._capacity)
         site = configuration.resolved_site
         not_chosen = [key for key in REQUEST_KEYS if not any(_is_chosen(key, profile) for profile in profiles)]
@@ -153,6 +161,27 @@ class ProfileCompiler:
         found = site_description(configuration.config, configuration.site, ("fileSystem", "transferCommand"))
         keys = map_items(found)
         return read_staging(keys.get("fileSystem"), keys.get("transferCommand"))
+
+    def _convert(self, settings: JobSettings, site: str, service_name: str) -> JobSettings:
+        """Return settings with what the job asks for at its original site, as well as this machine has it."""
+        original, service = self._run.at_site(site), find_service(service_name)
+        label = settings.label
+        theirs = compile_profile(
+            original.config,
+            label,
+            replace(original.scope(), free=frozenset(PER_JOB)),
+            cluster=label,
+            with_command=False,
+            service_keys=service_keys(service),
+        ).settings
+        asked: Sequence[Allocation] = (Allocation.of_request(settings.request),)
+        if isinstance(service, AllocationReader):
+            context = service_context(original, service, self._run.paths, is_static=True)
+            asked = service.allocations(theirs, context.settings.get("executor", {}))
+        converted, alone = convert_to_local(settings, asked, self._capacity)
+        if alone:
+            self.notes[f"jobs of '{label}' run one at a time on this machine: {'; '.join(alone)}"] = None
+        return converted
 
     def _choose_packing(self, settings: JobSettings) -> JobSettings:
         """Return settings in which ``packing: auto`` is decided by the run times of earlier jobs of the label."""

@@ -157,9 +157,10 @@ def no_site_error(decision: SiteDecision, path: Path) -> SubmissionRefusedError:
     )
 
 
-def at_site(layers: Layers, site: str) -> Layers:
-    """Return the layers with the site as if the command line named it; a later ``--set`` still wins."""
+def at_site(layers: Layers, site: str, more: Mapping[str, object] | None = None) -> Layers:
+    """Return the layers with the site, and more values, as if ``--set`` named them; a later ``--set`` still wins."""
     given = layers.overrides
-    options = {key: value for key, value in given.options.items() if key != "computeSite"}
-    chosen = f"computeSite={msgspec.json.encode(site).decode()}"
-    return read_layers(layers.path, replace(given, options=options, sets=(*given.sets, chosen)), now=layers.now)
+    values = {"computeSite": site, **(more or {})}
+    options = {key: value for key, value in given.options.items() if key not in values}
+    chosen = [f"{key}={msgspec.json.encode(value).decode()}" for key, value in values.items()]
+    return read_layers(layers.path, replace(given, options=options, sets=(*given.sets, *chosen)), now=layers.now)
