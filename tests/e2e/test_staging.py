@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +81,20 @@ def until(is_so: Any, seconds: float = 100.0) -> None:
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own with room for a few small files."""
+    if os.geteuid() != 0 or not shutil.which("mount"):
+        pytest.skip("only root mounts a file system")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], check=False, capture_output=True)
+    if done.returncode:
+        pytest.skip("this machine mounts no file system for us")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)
 
 
 def test_jobs_run_in_scratch_directories_and_their_outputs_are_published(cli: Cli, tmp_path: Path) -> None:
@@ -160,6 +177,53 @@ def test_patterns_are_published_and_read(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / name).write_text(json.dumps(values), "utf-8")
     ran = cli("submit", name, "--wait", "--json")
     assert ran.returncode == 0, ran.stderr
+
+
+def test_a_full_scratch_disk_is_a_failed_transfer(cli: Cli, tmp_path: Path, small_disk: Path) -> None:
+    tasks = {"join": {"command": "cat {raw} > {all}", "inputs": ["raw"], "outputs": ["all"]}}
+    name = pipeline(tmp_path, tasks, scratch=str(small_disk), retryOnTransfer=1)
+    (tmp_path / "raw data" / "A.txt").write_bytes(b"x" * (5 << 20))
+    assert cli("submit", name, "--wait").returncode == 19
+    found = attempts(cli, "join")
+    assert [attempt["cause"] for attempt in found] == ["TRANSFER", "TRANSFER"]
+    assert "No space left on device" in found[0]["reason"]
+    until(lambda: not list(small_disk.rglob("A.txt")))
+    assert list((tmp_path / "far").iterdir()) == []
+
+
+def test_files_at_urls_are_staged_by_the_command_of_their_scheme(cli: Cli, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    store.mkdir()
+    (store / "in.txt").write_text("from far\n", "utf-8")
+    (tmp_path / "copy.sh").write_text(
+        f'cp "{store}/${{1#store://}}" "$2" 2>/dev/null || cp "$1" "{store}/${{2#store://}}"'
+    )
+    tasks = {"join": {"command": "tr a-z A-Z < {raw} > {all}", "inputs": ["raw"], "outputs": ["all"]}}
+    commands = {"urls": {"store": f"sh {tmp_path}/copy.sh {{source}} {{target}}"}}
+    values = json.loads((tmp_path / pipeline(tmp_path, tasks, transferCommand=commands)).read_text("utf-8"))
+    values["pipeline"]["datasets"] = {"raw": "store://in.txt", "all": "store://out.txt"}
+    (tmp_path / "run.yaml").write_text(json.dumps(values), "utf-8")
+    ran = cli("submit", "run.yaml", "--wait")
+    assert ran.returncode == 0, ran.stderr
+    assert (store / "out.txt").read_text("utf-8") == "FROM FAR\n"
+    assert attempts(cli, "join")[0]["staged"]["bytes_out"] == 9
+
+
+def test_restart_and_reuse_look_at_published_files(cli: Cli, tmp_path: Path) -> None:
+    tasks = {"make": TASKS["make"], "join": {**TASKS["join"], "command": f"test -e {tmp_path}/go && touch {{all}}"}}
+    name = pipeline(tmp_path, tasks)
+    assert cli("submit", name, "--wait").returncode == 19
+    (tmp_path / "go").touch()
+    assert cli("restart", "@last").returncode == 0
+    until(lambda: cli("report", "@last", "--json").json["runs"][0]["state"] == "SUCCEEDED")
+    assert len(attempts(cli, "make_A")) == 1
+    next(tmp_path.rglob("B.one")).write_text("changed", "utf-8")
+    looked = cli("submit", name, "--reuse", "@last", "--dry-run")
+    assert "kept" in looked.stdout
+    ran = cli("submit", name, "--reuse", "@last", "--wait")
+    assert ran.returncode == 0, ran.stderr
+    assert "kept from run" in cli("explain", "@last", "make_A").stdout
+    assert "kept from run" not in cli("explain", "@last", "make_B").stdout
 
 
 @pytest.mark.parametrize(

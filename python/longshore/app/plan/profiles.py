@@ -160,7 +160,9 @@ class ProfileCompiler:
         """Return how the site stages files; raises `ConfigError` if its settings are wrong."""
         found = site_description(configuration.config, configuration.site, ("fileSystem", "transferCommand"))
         keys = map_items(found)
-        return read_staging(keys.get("fileSystem"), keys.get("transferCommand"))
+        rules = read_staging(keys.get("fileSystem"), keys.get("transferCommand"))
+        # A service that transfers files itself has other places for them.
+        return None if self._run.service.traits.transfers_files else rules
 
     def _convert(self, settings: JobSettings, site: str, service_name: str) -> JobSettings:
         """Return settings with what the job asks for at its original site, as well as this machine has it."""

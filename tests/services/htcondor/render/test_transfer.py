@@ -14,6 +14,7 @@ from longshore.model.tasks.file import File
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.workflow import Workflow
 from longshore.services.htcondor.check import check
+from longshore.services.htcondor.render import transfer
 
 SITE = {"fileSystem": "transfer"}
 FILES = {
@@ -30,8 +31,10 @@ def _job(number: int, *, inputs: tuple[str, ...] = ("graph", "there", "far")) ->
     return Job(name=f"a{number}", label="a", command=words, settings=settings, inputs=inputs, outputs=(f"out{number}",))
 
 
-def test_inputs_and_outputs_of_a_job_are_transferred() -> None:
-    text = rendered(Workflow("w", Dag.by_name([_job(1), _job(2)]), files=FILES), context(SITE))["wms/run.dag"]
+@pytest.mark.parametrize("file_system", ["transfer", "scratch"])
+def test_inputs_and_outputs_of_a_job_are_transferred(file_system: str) -> None:
+    site = context({"fileSystem": file_system})
+    text = rendered(Workflow("w", Dag.by_name([_job(1), _job(2)]), files=FILES), site)["wms/run.dag"]
     lines = [line.strip() for line in text.splitlines()]
     assert "initialdir = /data/runs/one" in lines
     assert "should_transfer_files = YES" in lines
@@ -41,6 +44,13 @@ def test_inputs_and_outputs_of_a_job_are_transferred() -> None:
     assert 'arguments = "./graph.qg /cvmfs/x/table.csv ./list.txt ./out$(a).fits"' in lines
     assert 'VARS j0 n="a1" o="00" a="1" to="1" tr="1.fits=/data/runs/one/results/out1"' in lines
     assert "LONGSHORE_JOB_RUN_DIR=. " in text
+
+
+def test_a_command_that_transfers_files_has_no_effect() -> None:
+    site = context({"fileSystem": "scratch", "transferCommand": "cp {source} {target}"})
+    (problem,) = transfer.problems(Workflow("w", Dag.by_name([_job(1)]), files=FILES), site)
+    assert "'transferCommand' has no effect" in problem.message
+    assert not problem.fatal
 
 
 def test_nothing_is_transferred_on_a_shared_file_system() -> None:
