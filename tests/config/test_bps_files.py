@@ -24,7 +24,7 @@ EXPECTED = {
     "final_job.yaml": [NO_PAYLOAD, SERVICE, BUTLER],
     "cluster.yaml": [NO_PAYLOAD],
     "custom.yaml": ["executable '"],
-    "parsl_sites.yaml": ["error: there is no service 'lsst.ctrl.bps.parsl.ParslService'"],
+    "parsl_sites.yaml": ["error: the service 'lsst.ctrl.bps.parsl.ParslService' cannot be imported"],
     "packed.yaml": [
         "'pipelineYaml' names the file '/opt/lsst/pipelines/Demo/ApPipe.yaml', which does not exist",
         "the environment has no variable 'WEEKLY', which is needed when the run is submitted",

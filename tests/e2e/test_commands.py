@@ -76,7 +76,8 @@ def test_ping(cli: Cli, write_run: WriteRun, own_environment: Path) -> None:
 def test_ping_of_what_is_not_there(name: str, cli: Cli) -> None:
     ran = cli("ping", env={"BPS_WMS_SERVICE_CLASS": name})
     assert ran.returncode == 4
-    assert f"no service '{name}'" in ran.stderr
+    assert f"'{name}' cannot be imported" in ran.stderr
+    assert "pip install 'longshore[bps]'" in ran.stderr
     assert cli("ping", "--wms-service-class", "local", env={"BPS_WMS_SERVICE_CLASS": name}).returncode == 0
 
 

@@ -78,7 +78,15 @@ def test_a_service_has_one_short_name(name: str, short: str) -> None:
     assert short_name(name) == short
 
 
-@pytest.mark.parametrize("name", ["lsst.ctrl.bps.parsl.ParslService", "lsst.ctrl.bps.panda.PanDAService", "pbs", ""])
+@pytest.mark.parametrize("name", ["lsst.ctrl.bps.parsl.ParslService", "lsst.ctrl.bps.panda.PanDAService"])
+def test_a_plug_in_of_bps_needs_its_packages(name: str) -> None:
+    with pytest.raises(UnknownServiceError) as raised:
+        find_service(name, origin=Origin("run.yaml", 3, 5, "user"))
+    assert str(raised.value).startswith(f"run.yaml:3:5: the service '{name}' cannot be imported: ")
+    assert "pip install 'longshore[bps]'" in raised.value.hint
+
+
+@pytest.mark.parametrize("name", ["pbs", ""])
 def test_what_we_have_no_service_for_is_refused_with_what_there_is(package: Path, name: str) -> None:
     with pytest.raises(UnknownServiceError) as raised:
         find_service(name, origin=Origin("run.yaml", 3, 5, "user"))

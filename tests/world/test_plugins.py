@@ -13,6 +13,7 @@ import longshore
 from longshore.services.local.service import LocalService
 from longshore.services.slurm.service import SlurmService
 from longshore.world.plugins import (
+    ADAPTERS,
     CLUSTERING,
     SERVICES,
     SITE_GRAPHS,
@@ -48,7 +49,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return package
 
 
-GROUPS = [SERVICES, CLUSTERING, SITE_GRAPHS, SITE_MATCH, SITE_SELECTION]
+GROUPS = [ADAPTERS, SERVICES, CLUSTERING, SITE_GRAPHS, SITE_MATCH, SITE_SELECTION]
 
 
 @pytest.mark.parametrize("group", GROUPS)
@@ -56,7 +57,8 @@ def test_the_built_in_entries_are_those_of_the_project_file(group: str) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["entry-points"]
     assert {name: f"{each.module}:{each.attribute}" for name, each in built_in_plugins(group).items()} == project[group]
     assert {each for each in project if each.startswith("longshore.")} == set(GROUPS)
-    for plugin in built_in_plugins(group).values():
+    # Adapters need packages of other systems.
+    for plugin in () if group == ADAPTERS else built_in_plugins(group).values():
         assert callable(plugin.load())
 
 

@@ -11,12 +11,27 @@ from longshore.contract.capabilities import Queryable
 from longshore.contract.service import EventSource, ReportSource, WmsService
 from longshore.errors import UnknownServiceError
 from longshore.origin import Origin
-from longshore.world.plugins import SERVICES, Plugin, all_plugins, built_in_plugins, find_plugin, package_folder
+from longshore.world.plugins import (
+    ADAPTERS,
+    SERVICES,
+    Plugin,
+    all_plugins,
+    built_in_plugins,
+    find_plugin,
+    package_folder,
+)
 from longshore.world.runs.known_services import is_remembered_service
 
 SERVICE_VARIABLE: Final = "BPS_WMS_SERVICE_CLASS"
 BPS_PACKAGE: Final = "lsst.ctrl.bps."
-"""Prefix of the names of BPS's own service classes, which cannot be used directly."""
+"""Prefix of the names of BPS's own service classes."""
+_CLASS_HINT: Final = (
+    "The name of a class is its module and its own name, joined by a dot; the module must be installed."
+)
+_BPS_HINT: Final = (
+    "A plug-in of BPS needs LSST's package 'ctrl_bps' and its own: set up a release of LSST's software, or "
+    "pip install 'longshore[bps]' and, for example, lsst-ctrl-bps-parsl."
+)
 BRIDGE: Final = "longshore.bps.LongshoreService"
 """Longshore as a plug-in of BPS. In a configuration it names no service: the site or the default does."""
 
@@ -51,8 +66,10 @@ def find_service(name: str, *, origin: Origin | None = None) -> WmsService:
         raise UnknownServiceError(
             f"the service '{name}' cannot be imported: {error}",
             origin=origin,
-            hint="The name of a class is its module and its own name, joined by a dot; the module must be installed.",
+            hint=_BPS_HINT if name.startswith(BPS_PACKAGE) else _CLASS_HINT,
         ) from error
+    if (adapted := _adapt_class(service, name)) is not None:
+        return adapted
     if not (isinstance(service, type) and issubclass(service, WmsService)):
         raise UnknownServiceError(
             f"'{name}' is no service: it does not derive from longshore.contract.service.WmsService", origin=origin
@@ -64,6 +81,22 @@ def find_service(name: str, *, origin: Origin | None = None) -> WmsService:
     if not issubclass(service, EventSource | ReportSource):
         raise UnknownServiceError(f"'{name}' is no whole service: it lacks 'events' or 'report'", origin=origin)
     return service()
+
+
+def _adapt_class(found: object, name: str) -> WmsService | None:
+    """Return the service around a class of another system; ``None`` for other objects."""
+    if not isinstance(found, type) or issubclass(found, WmsService):
+        return None
+    for adapter in all_plugins(ADAPTERS).values():
+        try:
+            adapt = adapter.load()
+        except ImportError:
+            # Without the packages of that system, the class is none of it.
+            continue
+        adapted: WmsService | None = adapt(found, name)
+        if adapted is not None:
+            return adapted
+    return None
 
 
 def find_run_service(name: str) -> WmsService:
@@ -91,7 +124,7 @@ def find_service_plugin(name: str) -> Plugin | None:
     if plugin := _find_registered(name):
         return plugin
     module, _, attribute = name.rpartition(".")
-    return Plugin(name, module, attribute) if "." in name and not name.startswith(BPS_PACKAGE) else None
+    return Plugin(name, module, attribute) if "." in name else None
 
 
 def service_names() -> list[str]:

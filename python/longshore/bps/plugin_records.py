@@ -1,0 +1,138 @@
+"""What is known of a run of a plug-in of BPS: the process that runs it, and the records of its jobs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from longshore.bps.export_workflow import RECORDS
+from longshore.contract.context import RunPaths
+from longshore.contract.service import JobStatus
+from longshore.engine.rundir.job_table import JobTable
+from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.model.run.states import JobState
+from longshore.world.files.atomic import write_atomically
+from longshore.world.files.folder import make_folders
+from longshore.world.files.locks import is_locked
+from longshore.world.files.read_file import read_file
+
+RECORD_SCRIPT: Final = """\
+#!/bin/sh
+# Records the start and the end of a job below a folder, and runs its command in between: the plug-in that runs the job
+# reports nothing itself.
+#
+#     record-job RECORDS NUMBER FOLDER LOG COMMAND...
+records=$1 number=$2 log=$4
+cd "$3" || exit 1
+shift 4
+[ -d "$records" ] || exec "$@"
+attempt=1
+while ! mkdir "$records/$number.$attempt" 2>/dev/null; do
+    attempt=$((attempt + 1))
+    [ "$attempt" -lt 1000 ] || exec "$@"
+done
+LONGSHORE_JOB_ATTEMPT=$attempt
+export LONGSHORE_JOB_ATTEMPT
+at=$records/$number.$attempt
+mkdir -p "${log%/*}" && exec >"$log.$attempt.log" 2>&1
+printf '%s %s\\n' "$(date +%s)" "$(uname -n)" >"$at/new" && mv "$at/new" "$at/start"
+"$@"
+status=$?
+printf '%s %s\\n' "$(date +%s)" "$status" >"$at/new" && mv "$at/new" "$at/end"
+exit "$status"
+"""
+_STATE: Final = "wms/plugin.json"
+_LOCK: Final = "wms/plugin.lock"
+LOG: Final = "wms/plugin.log"
+
+
+class Phase(StrEnum):
+    """How far a plug-in is with a submission."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    """It is prepared, and its process runs the jobs."""
+    SUBMITTED = "submitted"
+    """Its workload manager has the run."""
+    ENDED = "ended"
+    """Its process ran the jobs to their end."""
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+
+
+class PluginState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """``wms/plugin.json``: the newest submission to the plug-in.
+
+    `number` counts the submissions, from 1. `id` is the id that the plug-in gave the run.
+    """
+
+    number: int
+    phase: Phase
+    id: str = ""
+    message: str = ""
+    pid: int = 0
+    host: str = ""
+
+
+def read_state(run: RunPaths) -> PluginState | None:
+    """Read the state; ``None`` without one, or with one that cannot be read."""
+    try:
+        return msgspec.json.decode(read_file(run.root / _STATE), type=PluginState)
+    except (OSError, *DECODE_ERRORS):
+        return None
+
+
+def write_state(run: RunPaths, state: PluginState) -> None:
+    """Write the state."""
+    make_folders(run.wms, below=run.root)
+    write_atomically(run.root / _STATE, msgspec.json.encode(state) + b"\n", below=run.root, durable=True)
+
+
+def lock_path(run: RunPaths) -> Path:
+    """Return the file that the process of the plug-in keeps locked."""
+    return run.root / _LOCK
+
+
+def is_process_alive(run: RunPaths) -> bool:
+    """Whether the process of the plug-in lives."""
+    return is_locked(lock_path(run)) if lock_path(run).exists() else False
+
+
+def recorded_jobs(run: RunPaths) -> Iterator[JobStatus]:
+    """Yield the state of each job that started, by its records."""
+    attempts: dict[int, int] = {}
+    folder = run.root / RECORDS
+    for name in os.listdir(folder) if folder.is_dir() else ():
+        number, _, attempt = name.partition(".")
+        if number.isdigit() and attempt.isdigit():
+            attempts[int(number)] = max(int(attempt), attempts.get(int(number), 0))
+    if not attempts:
+        return
+    names = JobTable(run, "names").names
+    for job, newest in sorted(attempts.items()):
+        if job < len(names):
+            yield _read_record(folder / f"{job}.{newest}", names[job], newest)
+
+
+def _read_record(folder: Path, name: str, attempt: int) -> JobStatus:
+    start, host = _read_line(folder / "start")
+    end, status = _read_line(folder / "end")
+    if end is None:
+        return JobStatus(name=name, state=JobState.RUNNING, attempt=attempt, start=start, host=host)
+    code = int(status) if status.isdigit() else None
+    state = JobState.SUCCEEDED if code == 0 else JobState.FAILED
+    return JobStatus(name=name, state=state, attempt=attempt, exit=code, start=start, end=end, host=host)
+
+
+def _read_line(path: Path) -> tuple[float | None, str]:
+    """Return the time and the word of a record; no time where there is none yet."""
+    try:
+        words = read_file(path).decode("utf-8", "replace").split()
+        return float(words[0]), words[1]
+    except (OSError, ValueError, IndexError):
+        return None, ""

@@ -1,0 +1,122 @@
+"""Plug-ins of the real BPS under Longshore: Parsl's, and one of a test by its dotted name."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tests.bps.real_tasks import END_S, PAYLOAD, BpsShell, bps_shell, make_repository
+from tests.bps_environment import BpsEnvironment
+
+pytestmark = pytest.mark.bps
+
+PARSL = """\
+wmsServiceClass: lsst.ctrl.bps.parsl.ParslService
+computeSite: here
+site:
+  here:
+    class: lsst.ctrl.bps.parsl.sites.Local
+    cores: 2
+"""
+
+COMMANDS = """\
+pipeline:
+  dimensions: {visit: [1, 2]}
+  tasks:
+    isr:
+      dimensions: [visit]
+      outputs: {raw: "raw_{visit}.txt"}
+      command: echo {visit} $A > {raw}
+    sum:
+      inputs: [raw]
+      outputs: {total: total.txt}
+      command: [sh, -c, 'cat "$@" > "$0"', "{total}", "{raw}"]
+requestMemory: 100
+numberOfRetries: 3
+environment: {A: "${HOME}/x"}
+finalJob: {whenRun: ALWAYS, command1: echo last}
+"""
+
+
+FILE = """\
+wmsServiceClass: bps_plugin.FileService
+computeSite: here
+site: {here: {description: a site}}
+"""
+
+
+@pytest.fixture
+def shell(tmp_path: Path, bps: BpsEnvironment) -> BpsShell:
+    """A shell in which the plug-in of the tests can be imported."""
+    shutil.copy(Path(__file__).resolve().parents[1] / "data" / "bps" / "bps_plugin.py", tmp_path)
+    made = bps_shell(tmp_path, bps)
+    return BpsShell(folder=tmp_path, env={**made.env, "FILE_SERVICE": str(tmp_path)})
+
+
+def submitted(shell: BpsShell, text: str) -> Path:
+    """Submit a configuration and return the run directory."""
+    (shell.folder / "run.yaml").write_text(text, "utf-8")
+    return Path(json.loads(shell("longshore", "submit", "run.yaml", "--json").stdout)["submit_dir"])
+
+
+def counted(shell: BpsShell, run: Path) -> dict[str, dict[str, int]]:
+    """Return the number of jobs per label and state."""
+    report = json.loads(shell("longshore", "report", "--id", run, "--json").stdout)["runs"][0]
+    return {
+        label: {state: count for state, count in states.items() if count} for label, states in report["labels"].items()
+    }
+
+
+@pytest.mark.timeout(END_S)
+def test_parsl_runs_real_tasks_to_complete_datasets(shell: BpsShell) -> None:
+    make_repository(shell, 1, 2)
+    (shell.folder / "run.yaml").write_text(PAYLOAD + PARSL, "utf-8")
+    done = shell("longshore", "submit", "run.yaml", "--wait")
+    assert "has no reports: jobs record their starts and ends themselves" in done.stderr
+    run = Path(done.stdout.partition("Submit dir: ")[2].splitlines()[0])
+    labels = {"pipetaskInit": 1, "isr": 2, "calib": 2, "coadd": 2, "finalJob": 1}
+    assert counted(shell, run) == {label: {"SUCCEEDED": count} for label, count in labels.items()}
+    collection = "/".join(run.parts[-4:])
+    assert shell.count_datasets(collection, "demo_postISR", "demo_calexp", "demo_coadd") == [2, 2, 2]
+    # What Parsl's plug-in wrote is there as well, and the logs are found.
+    assert (run / "parsl_workflow.pickle").is_file()
+    assert "lsst" in shell("longshore", "logs", str(run), "--label", "coadd").stdout
+
+
+def test_a_plug_in_gets_the_whole_workflow_and_its_reports_come_through(shell: BpsShell) -> None:
+    ordering = "ordering: {by_visit: {labels: isr, dimensions: visit}}\nqueue: long\nproject: p\n"
+    run = submitted(shell, COMMANDS + ordering + FILE)
+    seen = json.loads((shell.folder / "seen.json").read_text("utf-8"))
+    assert seen["nodes"]["group_by_visit_1"] == "GenericWorkflowGroup"
+    assert ["group_by_visit_1", "group_by_visit_2"] in seen["edges"]
+    assert [len(group) for group in seen["groups"].values()] == [1, 1]
+    assert seen["final"] == "finalJob"
+    assert seen["attributes"]["bps_project"] == "p"
+    assert seen["attributes"]["bps_isjob"] == "True"
+    assert seen["defined"][1] == json.loads((run / "run.json").read_text("utf-8"))["name"]
+    assert seen["config"][:2] == [str(run), "bps_plugin.FileService"]
+    total = next(job for job in seen["jobs"].values() if job["label"] == "sum")
+    assert (total["memory"], total["retries"], total["queue"]) == (100, 3, "long")
+    assert total["environment"] == {"A": "<ENV:HOME>/x"}
+    assert total["program"] == "sh"
+    assert seen["jobs"]["finalJob"]["line"].startswith(f"/bin/bash {run}/final_job.bash")
+
+    assert shell("longshore", "status", run, check=False).returncode == 15
+    assert counted(shell, run)["sum"] == {"RUNNING": 1}
+    refused = shell("longshore", "cancel", run, "--pass-thru", "refuse", check=False)
+    assert refused.returncode == 6
+    assert "did not cancel the run: 77 may not be ended" in refused.stderr
+    shell("longshore", "cancel", run)
+    assert shell("longshore", "status", run, check=False).returncode == 16
+    shell("longshore", "restart", str(run))
+    assert shell("longshore", "status", run, check=False).returncode == 0
+
+
+def test_a_plug_in_that_refuses_a_run_is_quoted_and_leaves_nothing(shell: BpsShell) -> None:
+    (shell.folder / "run.yaml").write_text(f"{COMMANDS}{FILE}operator: nobody\n", "utf-8")
+    refused = shell("longshore", "submit", "run.yaml", check=False)
+    assert refused.returncode == 6
+    assert "'bps_plugin.FileService' refused the run: RuntimeError: nobody may not run" in refused.stderr
+    assert not list(shell.folder.glob("submit/*/*/*/*"))
