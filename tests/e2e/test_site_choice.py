@@ -102,3 +102,19 @@ def test_this_machine_in_any_case(cli: Cli, tmp_path: Path) -> None:
     assert "nothing changed that changes a job" in again.stderr
     wrong = cli("submit", "run.yaml", "--set", "fallback=x")
     assert (wrong.returncode, "'fallback' must be 'local' or 'always', not 'x'" in wrong.stderr) == (3, True)
+
+
+def test_the_fastest_start_follows_earlier_runs(cli: Cli, tmp_path: Path) -> None:
+    text = """
+pipeline: {dimensions: {n: [1, 2, 3, 4, 5]}, tasks: {one: {dimensions: [n], command: 'true'}}}
+computeSite: auto
+siteSelection: {select: {name: fastest_start}}
+site: {never: {service: local}, used: {service: local}}
+"""
+    (tmp_path / "run.yaml").write_text(text, "utf-8")
+    before = cli("site", "match", "run.yaml", "--explain").stdout
+    assert "no site has enough earlier jobs: the least loaded is selected" in before
+    assert cli("submit", "run.yaml", "--compute-site", "used", "--wait").returncode == 0
+    after = cli("site", "match", "run.yaml", "--explain").stdout
+    assert "the median wait needs 5 earlier jobs: 'never' has 0" in after
+    assert after.splitlines()[-1] == "site: used"

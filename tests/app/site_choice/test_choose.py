@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from longshore.app.site_choice.resolve import release_site, resolve_at_chosen_si
 from longshore.app.submit.lint_file import lint_file
 from longshore.config.lint.schema_check import Severity
 from longshore.errors import ConfigError, LongshoreError, SubmissionRefusedError, UsageError
+from longshore.world.runs.site_states import read_site_states
 
 GRAPH = "resourceGraph: {subsystems: {software: {stack: '%s'}}, with: [{type: node, with: [{type: core, count: 4}]}]}"
 SITES = f"""
@@ -191,3 +193,20 @@ def test_a_graph_in_files_is_read_beside_the_profile(path: Path) -> None:
     assert api.match_sites(path).site == "x"
     (path.parent / "io.json").write_text("{", "utf-8")
     assert "cannot be read" in api.match_sites(path).candidates[0].left_out
+
+
+def test_a_site_that_does_not_answer_is_passed_over(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    programs = path.parent / "bin"
+    programs.mkdir()
+    for name in ("sbatch", "sinfo", "squeue", "sacct", "scontrol", "sacctmgr"):
+        (programs / name).write_text("#!/bin/sh\nexec sleep 15\n", "utf-8")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    sites = "site: {dead: {service: slurm}, here: {service: local}}\n"
+    path.write_text(f"{RUN}computeSite: [dead, here]\nsiteSelection: {{probe: {{timeout: 1}}}}\n{sites}", "utf-8")
+    run = resolve(path)
+    assert run.configuration.site == "here"
+    assert run.decision is not None
+    assert run.decision.candidates[0].left_out == "'slurm' does not answer within 1 s"
+    # The run that was not sent there does not count there.
+    assert [len(state.claims) for state in read_site_states(["dead", "here"]).values()] == [0, 1]
