@@ -294,7 +294,7 @@ def checked(ran: CommandResult, kind: str) -> None:
 
 
 def test_a_list_of_sites(cli: Cli, write_site: SiteWriter, own_environment: Path) -> None:
-    path = write_site("mine", "# Mine\ninherits: example-slurm\ntitle: |\n  My own\n  cluster\n")
+    path = write_site("mine", "# Mine\ninherits: slurm-cluster\ntitle: |\n  My own\n  cluster\n")
     write_site("broken", "service: [\n")
     (own_environment / ".config/longshore/longshore.yaml").write_text("site: {here: {service: local}}\n", "utf-8")
     ran = cli("site", "list", "--json")
@@ -314,14 +314,14 @@ def test_a_list_of_sites(cli: Cli, write_site: SiteWriter, own_environment: Path
 
 
 def test_one_site(cli: Cli) -> None:
-    ran = cli("site", "show", "example-family", "--json")
+    ran = cli("site", "show", "slurm-debug", "--json")
     checked(ran, "site_profile")
-    assert ran.json["chain"] == ["example-slurm", "example-family"]
+    assert ran.json["chain"] == ["slurm-cluster", "slurm-debug"]
     assert ran.json["values"]["limits"]["running"] == 10
-    assert ran.json["origins"]["limits.running"]["file"].endswith("example-family.yaml")
-    assert ran.json["origins"]["limits.queued"]["file"].endswith("example-slurm.yaml")
-    text = cli("site", "show", "example-family")
-    assert re.search(r"^limits\.running: 10  # .*example-family\.yaml:\d+:\d+$", text.stdout, re.MULTILINE)
+    assert ran.json["origins"]["limits.running"]["file"].endswith("slurm-debug.yaml")
+    assert ran.json["origins"]["limits.queued"]["file"].endswith("slurm-cluster.yaml")
+    text = cli("site", "show", "slurm-debug")
+    assert re.search(r"^limits\.running: 10  # .*slurm-debug\.yaml:\d+:\d+$", text.stdout, re.MULTILINE)
 
 
 def test_a_site_that_is_not_there(cli: Cli) -> None:

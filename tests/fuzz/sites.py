@@ -46,7 +46,7 @@ def _make(chance: Random) -> Files:
         if chance.random() < 0.4:
             # A later name, mostly: otherwise they inherit each other in a ring.
             others = _NAMES[_NAMES.index(name) + 1 :] if chance.random() < 0.9 else _NAMES
-            tree["inherits"] = chance.choice([*others, "example-slurm"])
+            tree["inherits"] = chance.choice([*others, "slurm-cluster"])
         for _ in range(chance.choice((0, 0, 1, 2))):
             key = chance.choice(list(keys))
             tree[key] = value_for(keys[key], chance)

@@ -44,7 +44,7 @@ def test_a_shipped_profile_holds_to_the_schema(name: str) -> None:
 
 
 def test_a_family_of_sites() -> None:
-    resolved = resolve_profile(profile("example-family"), profile)
+    resolved = resolve_profile(profile("slurm-debug"), profile)
     assert isinstance(resolved.root.value, dict)
     assert resolved.root.value["service"].value == "slurm"
     assert "hosts" not in resolved.root.value, "or two sites would claim one host"

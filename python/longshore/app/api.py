@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from longshore.app.report.report import ReportBuilder
     from longshore.app.runs.event_log import RunEvents
     from longshore.app.runs.open_run import OpenRun
+    from longshore.app.site.check_site import SiteCheck
+    from longshore.app.site.write_profile import NewProfile
     from longshore.app.submit.stage_results import StageResult
     from longshore.app.submit.submission_checks import SubmissionChecks
     from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
@@ -1059,6 +1061,51 @@ def services() -> list[str]:
     from longshore.app.configure.service_lookup import service_names
 
     return service_names()
+
+
+def check_site(name: str, site_path: Sequence[str] = ()) -> SiteCheck:
+    """Check the profile of a site, and compare it with what its workload manager answers.
+
+    Raises
+    ------
+    UsageError
+        A directory does not exist.
+    ConfigError
+        There is no such site, or its profile cannot be read.
+    """
+    from longshore.app.site.check_site import check_site as implementation
+
+    return implementation(name, site_path, now=time.time())
+
+
+def write_profile(
+    name: str, service: str | None = None, *, folder: Path | None = None, is_written: bool = True
+) -> NewProfile:
+    """Write a profile of a site from what its workload manager answers.
+
+    Parameters
+    ----------
+    name
+        Name of the site.
+    service
+        The service; by default the one that answers on this host.
+    folder
+        Directory of the profile; by default that of the user.
+    is_written
+        Whether a file is written; else only its text is returned.
+
+    Raises
+    ------
+    UnreachableError
+        No workload manager answers.
+    UsageError
+        Several workload managers answer, or the name is none of a site.
+    FilesError
+        The file exists, or cannot be written.
+    """
+    from longshore.app.site.write_profile import write_profile as implementation
+
+    return implementation(name, service, folder=folder, is_written=is_written, now=time.time())
 
 
 def ping(

@@ -117,7 +117,7 @@ def _complete_sites(_: click.Context, __: str) -> Iterator[CompletionItem[str]]:
 
 
 def _complete_site_names(ctx: click.Context, incomplete: str) -> Items:
-    return _complete_sites(ctx, incomplete) if ctx.info_name in {"show", "set-state"} else ()
+    return _complete_sites(ctx, incomplete) if ctx.info_name in {"show", "check", "set-state"} else ()
 
 
 def _complete_services(_: click.Context, __: str) -> Iterator[CompletionItem[str]]:

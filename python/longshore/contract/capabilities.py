@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from longshore.contract.context import Context, Mark, Problem, RunPaths, Unreachable
 from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
+from longshore.contract.inventory import Inventory
 from longshore.contract.search import RemoteRuns, RunSearch
 from longshore.model.run.event import BriefEvent
 from longshore.model.run.submission import Submission
@@ -231,6 +232,20 @@ class JobProbe(ABC):
             At least one job of each kind.
         ctx
             Settings and site, with the answer of `ping`.
+        """
+
+
+class SiteAccess(ABC):
+    """Knows how its programs find the cluster from this host, for a new profile of a site."""
+
+    @abstractmethod
+    def site_access(self, inventory: Inventory | None = None) -> Mapping[str, Any]:
+        """Return the service's own map of such a profile; empty where nothing is needed.
+
+        Parameters
+        ----------
+        inventory
+            What the cluster has; ``None`` before it was asked.
         """
 
 

@@ -82,6 +82,8 @@ class Inventory(msgspec.Struct, frozen=True, kw_only=True):
     accounts: tuple[Association, ...] | None = None
     qos: tuple[Qos, ...] | None = None
     licences: Mapping[str, int] | None = None
+    max_array: int | None = None
+    """Most jobs in an array."""
     names: Mapping[str, tuple[str, ...]] = msgspec.field(default_factory=dict)
     knows_resources: bool = False
     is_enforced: bool = True

@@ -102,7 +102,7 @@ def test_invalid_settings_of_jobs_are_problems(own: Mapping[str, Any], words: st
 
 
 def test_the_example_site_has_no_problems() -> None:
-    site = plain_map(read_yaml(shipped_path("config", "sites", "example-slurm.yaml")))
+    site = plain_map(read_yaml(shipped_path("config", "sites", "slurm-cluster.yaml")))
     assert site["service"] == "slurm"
     assert problems(context(site)) == []
 

@@ -12,6 +12,8 @@ from longshore.model.run.moment import format_timestamp
 
 if TYPE_CHECKING:
     from longshore.app.configure.site_list import KnownSite, SiteDescription
+    from longshore.app.site.check_site import SiteCheck
+    from longshore.app.site.write_profile import NewProfile
 
 PlaceKind: TypeAlias = Literal["site path", "user", "system", "installed", "package", "configuration"]
 
@@ -92,6 +94,80 @@ class BackendOptionsDocument(DatedDocument, frozen=True, kw_only=True):
     kind: Literal["backend_options"] = "backend_options"
     text: str
     """The options, a line each, for people."""
+
+
+class SiteProblemEntry(DocumentEntry, frozen=True):
+    """What is wrong with a site."""
+
+    severity: Literal["error", "note"]
+    """A note does not make the check fail."""
+    message: str
+    """What is wrong."""
+    hint: str
+    """The mend; may be empty."""
+    origin: PlaceEntry | None
+    """Place of the value; null if it is in no file."""
+
+
+class SiteCheckDocument(DatedDocument, frozen=True, kw_only=True):
+    """Check of a site: `longshore site check NAME --json`."""
+
+    kind: Literal["site_check"] = "site_check"
+    name: str
+    """Name of the site."""
+    service: str
+    """Name of its service."""
+    ok: bool
+    """Whether no error was found."""
+    answer: str | None
+    """What the workload manager answered in one line; null if it was not asked, because the profile is wrong."""
+    problems: Sequence[SiteProblemEntry]
+    """What is wrong, in the order of the checks."""
+
+
+class NewProfileDocument(DatedDocument, frozen=True, kw_only=True):
+    """Profile that was made: `longshore site init NAME --json`."""
+
+    kind: Literal["site_init"] = "site_init"
+    name: str
+    """Name of the site."""
+    service: str
+    """Name of its service."""
+    path: str | None
+    """The file; null if only its text is wanted."""
+    text: str
+    """The profile in YAML."""
+
+
+def site_check_document(check: SiteCheck, *, as_of: float) -> SiteCheckDocument:
+    """Return the document of a check."""
+    return SiteCheckDocument(
+        as_of=format_timestamp(as_of),
+        name=check.name,
+        service=check.service,
+        ok=check.ok,
+        answer=check.report.message if check.report else None,
+        problems=[
+            SiteProblemEntry(
+                severity="error" if each.fatal else "note",
+                message=each.message,
+                hint=each.hint,
+                origin=place_entry(each.origin) if each.origin else None,
+            )
+            for each in check.problems
+        ],
+    )
+
+
+def new_profile_document(profile: NewProfile, *, as_of: float) -> NewProfileDocument:
+    """Return the document of a new profile."""
+    return NewProfileDocument(
+        as_of=format_timestamp(as_of),
+        name=profile.name,
+        service=profile.service,
+        path=str(profile.path) if profile.path else None,
+        text=profile.text,
+    )
 
 
 def sites_document(sites: Iterable[KnownSite], *, as_of: float) -> SitesDocument:

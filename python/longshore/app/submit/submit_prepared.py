@@ -23,6 +23,7 @@ from longshore.app.submit.submit_once import PreparedRun, SubmittedRun, refuse_i
 from longshore.contract.capabilities import JobProbe
 from longshore.contract.context import Context, Problem, RunPaths, Site
 from longshore.contract.service import WmsService
+from longshore.engine.run.engine_service import EngineService
 from longshore.engine.run.service_capabilities import recovered_submission
 from longshore.engine.rundir.job_table import JobTable, read_header
 from longshore.engine.rundir.run_settings import read_settings
@@ -83,7 +84,12 @@ def submit_prepared(folder: Path, *, force: bool, with_probe: bool = True, progr
 def _probe(prepared: PreparedRun, progress: Progress) -> None:
     """Ask the workload manager, as before a run of a configuration; raises `LongshoreError` if it refuses the run."""
     run, service = prepared.run, prepared.service
-    if service.traits.runs_on_submit_host or not isinstance(service, JobProbe):
+    # Others get the whole graph, and keep no settings of a site in the run.
+    if (
+        service.traits.runs_on_submit_host
+        or not isinstance(service, EngineService)
+        or not isinstance(service, JobProbe)
+    ):
         return
     with map_read_errors(run):
         jobs = JobTable(run)

@@ -187,6 +187,7 @@ def take_inventory(query: _TimedQuery, dialect: Dialect, facts: ClusterFacts) ->
         qos=tuple(qos.values()) if qos else None,
         licences=answer(more.licences),
         names={kind: found for kind, question in more.names.items() if (found := answer(question)) is not None},
+        max_array=facts.max_array,
         knows_resources=more.knows_resources,
         is_enforced=bool(facts.enforced),
     )

@@ -1,23 +1,28 @@
-"""``longshore site``: lists sites, and shows the profile of one."""
+"""``longshore site``: lists sites, and shows, checks or writes the profile of one."""
 
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from longshore.app import api
-from longshore.cli.options import JSON, SITE_PATH, print_json
+from longshore.cli.options import JSON, SERVICE, SITE_PATH, print_json
 from longshore.cli.setup.site_choice import match_command, set_state_command
+from longshore.model.wording import count_noun
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from longshore.app.configure.site_list import KnownSite, SiteDescription
+    from longshore.app.site.check_site import SiteCheck
 
 
 @click.group(epilog="Example: longshore site list")
 def command() -> None:
-    """List sites, or show the profile of one."""
+    """List sites, and show, check or write the profile of one."""
 
 
 command.add_command(match_command)
@@ -61,6 +66,71 @@ def show_command(*, name: str, site_path: tuple[str, ...], as_json: bool) -> Non
 
     for line in _profile_lines(shown):
         click.echo(escape_controls(line))
+
+
+@command.command("check", epilog="Example: longshore site check cluster --site-path ./sites")
+@click.argument("name")
+@SITE_PATH
+@JSON
+@click.pass_context
+def check_command(ctx: click.Context, /, *, name: str, site_path: tuple[str, ...], as_json: bool) -> None:
+    """Check the profile of a site, and compare it with what its workload manager answers.
+
+    The exit status is 0 if no error was found, else 4.
+    """
+    check = api.check_site(name, site_path)
+    if as_json:
+        from longshore.app.documents.site import site_check_document
+
+        print_json(site_check_document(check, as_of=time.time()))
+    else:
+        from longshore.cli.show.format import escape_controls
+
+        for line in _check_lines(check):
+            click.echo(escape_controls(line))
+    ctx.exit(0 if check.ok else 4)
+
+
+@command.command("init", epilog="Example: longshore site init cluster --output ./sites")
+@click.argument("new_name", metavar="NAME")
+@SERVICE
+@click.option(
+    "--output",
+    metavar="DIR",
+    help="Directory of the profile, by default that of the user; - prints it instead.",
+)
+@JSON
+def init_command(*, new_name: str, wms_service_class: str | None, output: str | None, as_json: bool) -> None:
+    """Write a profile from what a workload manager answers: its partitions with their limits, and the account."""
+    is_written = output != "-"
+    folder = Path(output) if output and is_written else None
+    profile = api.write_profile(new_name, wms_service_class, folder=folder, is_written=is_written)
+    if as_json:
+        from longshore.app.documents.site import new_profile_document
+
+        print_json(new_profile_document(profile, as_of=time.time()))
+    elif profile.path is None:
+        click.echo(profile.text, nl=False)
+    else:
+        where = f" --site-path {output}" if output else ""
+        click.echo(f"wrote '{profile.path}' for the service '{profile.service}'")
+        click.echo(f"next: longshore site check {new_name}{where}")
+
+
+def _check_lines(check: SiteCheck) -> Iterator[str]:
+    """Describe each problem with its place and its mend, then the result in a line."""
+    for each in check.problems:
+        place = f"{each.origin}: " if each.origin else ""
+        yield f"{place}{'error' if each.fatal else 'note'}: {each.message}"
+        if each.hint:
+            yield f"  {each.hint}"
+    errors = sum(each.fatal for each in check.problems)
+    if check.report is None:
+        yield f"{check.name}: {count_noun(errors, 'error')}; '{check.service}' was not asked"
+    elif errors:
+        yield f"{check.name}: {count_noun(errors, 'error')}"
+    else:
+        yield f"{check.name}: ok: {check.report.message}"
 
 
 def _cells(site: KnownSite) -> tuple[str, str, str]:

@@ -17,6 +17,7 @@ from longshore.contract.capabilities import (
     BriefEvents,
     Cancellable,
     HoldRules,
+    JobProbe,
     LivenessProbe,
     LoadReporter,
     LogDirectories,
@@ -39,7 +40,7 @@ from longshore.model.run.event import BriefEvent, Event, Finished
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
 from longshore.model.workflow.allocation import Allocation
-from longshore.model.workflow.job import JobSettings
+from longshore.model.workflow.job import Job, JobSettings
 from longshore.services.htcondor import status_lines
 from longshore.services.htcondor.allocation import allocation
 from longshore.services.htcondor.bps.log_names import BpsLogLocator
@@ -53,6 +54,7 @@ from longshore.services.htcondor.events.dagman_history import DagmanHistory
 from longshore.services.htcondor.events.event_source import LogEventSource
 from longshore.services.htcondor.events.job_phases import JobPhases
 from longshore.services.htcondor.log_lookup import CondorLogLocator
+from longshore.services.htcondor.match_requirements import note_unmatched_requirements
 from longshore.services.htcondor.render.render import folders, render
 from longshore.services.htcondor.render.settings import JOB_KEYS, JOB_MAPS, RUN_KEYS, SETTINGS_KEY, run_value
 from longshore.services.htcondor.schedd import ids, query
@@ -92,6 +94,7 @@ class HTCondorService(
     StatusLines,
     HoldRules,
     AllocationReader,
+    JobProbe,
 ):
     """HTCondor as a workload manager: pool, schedd and DAGMan."""
 
@@ -117,6 +120,15 @@ class HTCondorService(
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return what HTCondor cannot do for a workflow."""
         return check(workflow, ctx)
+
+    def probe_jobs(self, jobs: Iterable[Job], ctx: Context) -> list[Problem]:
+        """Return the jobs whose requirements no slot of the pool meets."""
+        where = _where(ctx)
+        kinds = {id(job.settings): job for job in jobs}
+        try:
+            return list(note_unmatched_requirements(kinds.values(), CondorClient(schedd=where.schedd, pool=where.pool)))
+        except (ServiceError, UnreachableError):
+            return []
 
     def allocations(self, job: JobSettings, settings: Mapping[str, Any]) -> Sequence[Allocation]:
         """Return what a job asks for, with commands of its own such as `request_cpus`."""

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from longshore.batch.service import BatchService
 from longshore.batch.settings import own_map
-from longshore.contract.capabilities import BackendOptions, LoadReporter
+from longshore.contract.capabilities import BackendOptions, LoadReporter, SiteAccess
 from longshore.contract.context import Context, Problem
+from longshore.contract.inventory import Inventory
 from longshore.contract.service import ServiceTraits
 from longshore.errors import ConfigError, OptionHelpRequest
 from longshore.plan.ignored_requests import ignored_requests
@@ -25,7 +29,7 @@ BACKEND_HELP = """\
 --backend-options for Grid Engine is the priority of the jobs, as behind qsub's -p: a whole number from -1023 to 0."""
 
 
-class SgeService(BatchService, BackendOptions, LoadReporter):
+class SgeService(BatchService, BackendOptions, LoadReporter, SiteAccess):
     """Grid Engine as a workload manager."""
 
     name: ClassVar[str] = SERVICE
@@ -53,6 +57,21 @@ class SgeService(BatchService, BackendOptions, LoadReporter):
         dialect = self.dialect(own_map(self.name, settings))
         answer = self.client(settings).ask(dialect.query_call("qstat", "-g", "c"))
         return parse_load(answer.out) if answer.ok else {}
+
+    def site_access(self, inventory: Inventory | None = None) -> Mapping[str, Any]:
+        """Return where the programs of this host are, and the variables by which they find the cluster."""
+        program = shutil.which("qsub")
+        found = {
+            "bin": str(Path(program).parent) if program else "",
+            "root": os.environ.get("SGE_ROOT", ""),
+            "cell": os.environ.get("SGE_CELL", ""),
+        }
+        names = inventory.names if inventory else {}
+        # Every Grid Engine has h_vmem. One parallel environment leaves no choice, several do.
+        found["mem_resource"] = "h_vmem" if "h_vmem" in names.get("resource", ()) else ""
+        environments = names.get("parallel environment", ())
+        found["parallelEnvironment"] = environments[0] if len(environments) == 1 else ""
+        return {key: value for key, value in found.items() if value}
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Return the site's and the jobs' settings that are invalid."""

@@ -22,6 +22,17 @@ CLOCKS_S: Final = 3600
 """Maximum difference between two hosts' clocks, in seconds."""
 
 
+_TOTALS: Final = {
+    "Cpus": "TotalSlotCpus",
+    "Memory": "TotalSlotMemory",
+    "Disk": "TotalSlotDisk",
+    "GPUs": "TotalSlotGPUs",
+}
+"""Attribute of what a slot has left -> that of what it has when it is idle."""
+_SHOWN: Final = 5
+"""Values of one attribute in a message."""
+
+
 class _ClassAd(Protocol):
     """A ClassAd of the bindings."""
 
@@ -140,6 +151,38 @@ class CondorClient:
         with self._collector("the collector") as collector:
             ads = collector.query(load_bindings().AdType.Startd, projection=list(attributes))
             return [_ad_values(ad, attributes) for ad in ads]
+
+    @property
+    def identity(self) -> tuple[str, str]:
+        """Names of the schedd and the pool that it asks; empty for those of this host."""
+        return self._name, self._pool
+
+    def count_matching_slots(self, expression: str, job: Mapping[str, int]) -> tuple[int, int, str]:
+        """Count the slots, and those that meet the requirements of a job; with the values that all have of its terms.
+
+        A slot counts with all it has when it is idle. `job` are attributes of the job. Raises `UnreachableError` if the
+        collector does not answer.
+        """
+        classad = load_bindings().classad
+        wanted = classad.ClassAd(dict(job))
+        wanted["Requirements"] = classad.ExprTree(expression)
+        references = wanted.externalRefs(wanted.lookup("Requirements"))
+        names = sorted({name.rpartition(".")[2] for name in references})
+        with self._collector("the collector") as collector:
+            ads = collector.query(load_bindings().AdType.Startd, projection=[*names, *_TOTALS.values(), "Name"])
+        matched = 0
+        values: dict[str, dict[str, None]] = {name: {} for name in names}
+        for ad in ads:
+            for name, total in _TOTALS.items():
+                if total in ad:
+                    ad[name] = ad.eval(total)
+            ad["Requirements"] = True
+            matched += bool(ad.matches(wanted))
+            for name in names:
+                if name in ad and len(values[name]) < _SHOWN:
+                    values[name].setdefault(str(ad.eval(name)))
+        texts = [f"{name} {', '.join(found)}" for name, found in values.items() if found]
+        return len(ads), matched, "; ".join(texts)
 
     def authenticate(self, daemon: Daemon) -> Mapping[str, str]:
         """Method and identity by which a daemon authenticates us for commands.

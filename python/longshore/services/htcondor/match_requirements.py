@@ -1,0 +1,125 @@
+"""Finds requirements of jobs that no slot of the pool meets, before a run is submitted."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from typing import Final
+
+import msgspec
+
+from longshore.contract.context import Problem
+from longshore.errors import ConfigError
+from longshore.model.workflow.job import Job
+from longshore.model.workflow.request import MIB
+from longshore.services.htcondor.render.settings import SETTINGS_KEY, CondorJobSettings
+from longshore.services.htcondor.schedd.client import CondorClient
+from longshore.world.processes.query_cache import cached_answer
+from longshore.world.runs.registry import state_folder
+
+_FRESH_S: Final = 60.0
+_REQUIREMENTS: Final = re.compile(r"\s*requirements\s*=\s*(.*)", re.IGNORECASE | re.DOTALL)
+
+
+class _Unmet(msgspec.Struct, frozen=True):
+    """Part of an expression that no slot meets, and the values that slots have for its attributes."""
+
+    part: str
+    values: str
+
+
+def note_unmatched_requirements(jobs: Iterable[Job], client: CondorClient) -> Iterator[Problem]:
+    """Note jobs whose requirements no slot of the pool meets: they wait until such a slot joins it.
+
+    Each expression is asked for once; answers are shared for a minute by the submissions of a user on this host.
+    """
+    asked: dict[str, _Unmet | None] = {}
+    for job in jobs:
+        expression = _requirements(job)
+        if not expression or "$(" in expression:
+            continue
+        if expression not in asked:
+            asked[expression] = _cached_unmet(expression, job, client)
+        if (unmet := asked[expression]) is not None:
+            there = f"Slots have {unmet.values}." if unmet.values else "No slot has its attributes."
+            yield Problem(
+                message=f"job '{job.name}': no slot of the pool meets its requirements: {unmet.part}",
+                hint=f"{there} The job waits until such a slot joins the pool.",
+                job=job.name,
+                key="nodeset" if job.settings.service_settings.get("nodeset") else SETTINGS_KEY,
+                fatal=False,
+            )
+
+
+def _requirements(job: Job) -> str:
+    """Return the last requirements in a job's settings; empty without any, or where `check` finds an error."""
+    try:
+        lines = CondorJobSettings.of(job.settings).lines
+    except ConfigError:
+        return ""
+    found = [match[1].strip() for line in lines if (match := _REQUIREMENTS.fullmatch(line))]
+    return found[-1] if found else ""
+
+
+def _cached_unmet(expression: str, job: Job, client: CondorClient) -> _Unmet | None:
+    request = job.settings.request
+    amounts = {
+        "RequestCpus": request.cpus,
+        "RequestMemory": (request.memory_b or 0) // MIB,
+        "RequestDisk": (request.disk_b or 0) // 1024,
+    }
+
+    def query() -> tuple[str | None, str]:
+        return msgspec.json.encode(_find_unmet(expression, amounts, client)).decode(), ""
+
+    variables = sorted((name, value) for name, value in os.environ.items() if "CONDOR" in name)
+    key = sha256(repr((client.identity, expression, amounts, variables)).encode(errors="surrogateescape")).hexdigest()
+    answer = cached_answer(state_folder() / "probes" / f"{key[:32]}.json", max_age_s=_FRESH_S, query=query)
+    if answer is None or answer.text is None:
+        return None
+    return msgspec.json.decode(answer.text, type=_Unmet | None)
+
+
+def _find_unmet(expression: str, amounts: dict[str, int], client: CondorClient) -> _Unmet | None:
+    """Return the part of an expression that no slot meets, the whole where each part is met by some slot."""
+    total, matched, _ = client.count_matching_slots(expression, amounts)
+    if matched or not total:
+        return None
+    for part in split_conjunction(expression):
+        if not client.is_expression(part):
+            continue
+        _, matched, values = client.count_matching_slots(part, amounts)
+        if not matched:
+            return _Unmet(part, values)
+    return _Unmet(expression, "")
+
+
+def split_conjunction(expression: str) -> list[str]:
+    """Split an expression at its outermost ``&&``, without the parentheses around the parts."""
+    parts, depth, begin, quoted = [], 0, 0, False
+    for index, sign in enumerate(expression):
+        if sign == '"' and expression[index - 1 : index] != "\\":
+            quoted = not quoted
+        elif not quoted:
+            depth += (sign in "([{") - (sign in ")]}")
+            if depth == 0 and expression.startswith("&&", index):
+                parts.append(expression[begin:index])
+                begin = index + 2
+    plain = [part.strip() for part in (*parts, expression[begin:])]
+    found: list[str] = []
+    for part in plain:
+        inner = part[1:-1] if part.startswith("(") and part.endswith(")") and _is_whole(part) else None
+        found += split_conjunction(inner) if inner else [part]
+    return [part for part in found if part]
+
+
+def _is_whole(part: str) -> bool:
+    """Whether the first parenthesis of a text is closed by its last sign."""
+    depth = 0
+    for index, sign in enumerate(part):
+        depth += (sign == "(") - (sign == ")")
+        if depth == 0:
+            return index == len(part) - 1
+    return False
