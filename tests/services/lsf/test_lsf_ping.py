@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 from tests.services.lsf.lsf_site import LsfSite
 
+from longshore.services.lsf.replies import parse_hosts, parse_limits
+
 
 def test_ping_shows_the_status_of_queues_and_the_sources(lsf_site: LsfSite) -> None:
     lsf_site.describe("queue: normal\n")
@@ -38,3 +40,61 @@ def test_ping_says_that_the_daemons_do_not_answer(lsf_site: LsfSite) -> None:
     done = lsf_site.cli("ping", "--config", lsf_site.write(""), "--json", env={"STAND_IN_WORDS": "down"})
     assert done.returncode != 0
     assert done.json["message"] == "the controller does not answer: Cannot connect to LSF. Please wait ..."
+
+
+LIMITS = """\
+QUEUE: normal
+  -- The default queue.
+
+PARAMETERS/STATISTICS
+PRIO NICE STATUS          MAX JL/U JL/P JL/H NJOBS  PEND   RUN SSUSP USUSP  RSV
+ 30   20  Open:Active       -    -    -    -     0     0     0     0     0    0
+
+DEFAULT LIMITS:
+ RUNLIMIT
+ 60.0 min of hostA
+
+MAXIMUM LIMITS:
+ RUNLIMIT
+ 1440.0 min of hostA
+
+------------------------------------------------------------------------------
+QUEUE: short
+MAXIMUM LIMITS:
+ CPULIMIT
+ 20.0 min of hostA
+ RUNLIMIT
+ 10.0 min
+-----
+QUEUE: night
+"""
+HOSTS = """\
+HOST_NAME                       type       model  cpuf ncpus maxmem maxswp server RESOURCES
+hostA                         X86_64      Xeon  116.1     8  31.2G     4G    Yes (mg big)
+hostB                         X86_64      Xeon  116.1     8  31.2G     4G    Yes (big mg)
+hostC                         X86_64      Xeon  116.1     -      -     4G    Yes ()
+login                         X86_64      Xeon  116.1    64   255G     4G     No ()
+"""
+
+
+def test_limits_of_queues_and_kinds_of_hosts() -> None:
+    assert parse_limits(LIMITS) == {"normal": 86400.0, "short": 600.0}
+    assert parse_limits("") == {}
+    (group,) = parse_hosts(HOSTS)
+    assert (group.count, group.names, group.cpus) == (2, ("hostA", "hostB"), 8)
+    assert group.features == {"mg", "big"}
+    assert parse_hosts("") == ()
+
+
+@pytest.mark.parametrize(
+    ("site", "message"),
+    [
+        ("queue: nrmal\n", "there is no partition 'nrmal'"),
+        ("requestCpus: 99\n", "asks for 99 of 'cpus', and the largest node has 8"),
+    ],
+)
+def test_submit_refuses_what_the_cluster_does_not_have(lsf_site: LsfSite, site: str, message: str) -> None:
+    lsf_site.describe(site)
+    done = lsf_site.cli("submit", lsf_site.write(""))
+    assert done.returncode == 7
+    assert message in done.stderr

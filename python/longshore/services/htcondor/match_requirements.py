@@ -104,6 +104,9 @@ def split_conjunction(expression: str) -> list[str]:
             quoted = not quoted
         elif not quoted:
             depth += (sign in "([{") - (sign in ")]}")
+            if depth == 0 and (sign == "?" or expression.startswith("||", index)):
+                # They bind less than a conjunction.
+                return [expression.strip()]
             if depth == 0 and expression.startswith("&&", index):
                 parts.append(expression[begin:index])
                 begin = index + 2
