@@ -95,8 +95,15 @@ def test_what_every_command_prints_is_what_its_schema_says(cli: Cli, write_run: 
     ask("config show", path)
     ask("config explain", path, "requestMemory")
     ask("config lint", path)
-    ask("site list")
-    ask("site show", "local")
+    for words in (
+        ["site list"],
+        ["site show", "local"],
+        ["site init", "new", "--wms-service-class", "local", "--output", "profiles"],
+        ["site check", "new", "--site-path", "profiles"],
+        ["site match", path, "--compute-site", "local"],
+        ["site set-state", "local", "nodes_free=1"],
+    ):
+        ask(*words)
     ask("logs", run, "--failed", "--tail", "2")
     for words in (["logs", run, "a"], ["verify", run]):
         ask(*words)

@@ -86,7 +86,7 @@ def unmet(inventory: Inventory = INVENTORY, /, **asked: object) -> list[Unmet]:
         ),
         (
             {"nodes": 3, "cpus_per_task": 8, "tasks": 3},
-            "it asks for 3 nodes, and 2 nodes of the partition 'main' hold it",
+            "it asks for 3 nodes, and of the partition 'main' 2 nodes would do",
             "",
         ),
         (

@@ -11,6 +11,7 @@ import msgspec
 
 from longshore.contract.inventory import Inventory, NodeGroup, PartitionState, Qos
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.wording import count_noun
 from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation
 from longshore.model.workflow.request import MIB
 
@@ -242,9 +243,9 @@ def _find_short_nodes(
     wanted = asked.least_nodes(max(group.cpus for group in fitting))
     there = sum(group.count for group in fitting)
     if partition is not None and wanted > there:
-        nodes = "node" if there == 1 else "nodes"
+        place = subject.removeprefix("no node of ")
         yield Unmet(
-            f"it asks for {wanted} nodes, and {there} {nodes} of {subject.removeprefix('no node of ')} hold it",
+            f"it asks for {count_noun(wanted, 'node')}, and of {place} {count_noun(there, 'node')} would do",
             "Ask for fewer nodes, or choose another partition.",
         )
 

@@ -18,6 +18,7 @@ from longshore.contract.service import WmsService
 from longshore.engine.run.engine_service import EngineService
 from longshore.errors import SubmissionRefusedError
 from longshore.model.workflow.job import Job
+from longshore.world.files.folder import remove_file
 from longshore.world.processes.background_call import BackgroundCall
 from longshore.world.processes.query_cache import cached_answer
 from longshore.world.runs.registry import state_folder
@@ -86,7 +87,7 @@ def probe_jobs(
 def _forget_probe(service: WmsService, context: Context) -> None:
     """Discard the shared answer on a site."""
     with suppress(OSError):
-        _cache_file(service, context).unlink(missing_ok=True)
+        remove_file(_cache_file(service, context))
 
 
 def _ask(service: WmsService, context: Context) -> PingReport:

@@ -142,7 +142,7 @@ class NewProfileDocument(DatedDocument, frozen=True, kw_only=True):
 def site_check_document(check: SiteCheck, *, as_of: float) -> SiteCheckDocument:
     """Return the document of a check."""
     return SiteCheckDocument(
-        as_of=format_timestamp(as_of),
+        as_of=format_timestamp(as_of, exact=True),
         name=check.name,
         service=check.service,
         ok=check.ok,
@@ -162,7 +162,7 @@ def site_check_document(check: SiteCheck, *, as_of: float) -> SiteCheckDocument:
 def new_profile_document(profile: NewProfile, *, as_of: float) -> NewProfileDocument:
     """Return the document of a new profile."""
     return NewProfileDocument(
-        as_of=format_timestamp(as_of),
+        as_of=format_timestamp(as_of, exact=True),
         name=profile.name,
         service=profile.service,
         path=str(profile.path) if profile.path else None,
