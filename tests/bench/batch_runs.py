@@ -12,7 +12,7 @@ import sys
 import time
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
@@ -74,6 +74,10 @@ class BatchBench(ABC):
         self._runs = 0
         self.run_lines = ""
         """More lines of the configurations of runs."""
+
+    def set_variables(self, variables: Mapping[str, str]) -> None:
+        """Set variables of the environment from which runs are submitted."""
+        self._env |= variables
 
     @abstractmethod
     def site_lines(self) -> str:

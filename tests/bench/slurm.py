@@ -1,9 +1,10 @@
 """Prints the cost of the Slurm service beside a bare job array, and while jobs run or wait.
 
 Usage: python -m tests.bench.slurm [--only NAMES] [--jobs N] [--pending N] [--rounds N] [--seconds N] [--accounting]
-           [--pilots]
+           [--pilots] [--late S]
 
-NAMES, with commas: task, array, chain, levels, idle, pending. It starts a cluster of its own on loopback, which wants
+NAMES, with commas: task, array, chain, levels, nodes, idle, pending. `nodes` wants --pilots and a C compiler is needed
+for --late. It starts a cluster of its own on loopback, which wants
 root.
 """
 
@@ -13,6 +14,7 @@ import argparse
 import os
 import resource
 import shlex
+import statistics
 import subprocess
 import tempfile
 import time
@@ -29,6 +31,7 @@ from tests.bench.batch_runs import (
 )
 from tests.bench.choice import known_names
 from tests.bench.processes import cpu_s
+from tests.faults.mount import Mount
 from tests.live.pools import SlurmPool, slurm
 from tests.waiting import engine_of
 
@@ -38,6 +41,7 @@ from longshore.world.runs.run_directory import read_snapshot
 
 _PROCESSORS = 16
 """Processors of the cluster: four nodes of four."""
+_SHORT = "sleep 0.01"
 _TASKS = 200
 """Number of starts of the batch script per measurement."""
 
@@ -96,6 +100,44 @@ def script_cost(script: Path) -> tuple[float, float]:
     return (int(said.split()[-1]) - 2) / _TASKS, used_s / _TASKS
 
 
+def compare_nodes(bench: Bench, options: argparse.Namespace) -> None:
+    """Print short jobs in one allocation of two nodes beside the same commands under `xargs`, in alternating rounds.
+
+    All nodes of the cluster are this machine, so both sides have the same processors.
+    """
+    bench.run_lines = "packing: pilot\npilot: {cpus: 4, memory: 800, count: 1, nodes: 2}\n"
+    bench.submit(1)
+    bare, run = [], []
+    for number in range(options.rounds):
+        if number % 2 == 0:
+            bare.append(_xargs_s(options.jobs))
+        began = time.monotonic()
+        folder = bench.submit(options.jobs, command=_SHORT)
+        prepared = time.monotonic()
+        engine_s = wait_for_end(folder)
+        run.append(time.monotonic() - prepared)
+        if number % 2 == 1:
+            bare.append(_xargs_s(options.jobs))
+        print(
+            f"  xargs {bare[-1]:.1f} s, run {run[-1]:.1f} s after {prepared - began:.1f} s of preparation; its engine "
+            f"used {engine_s:.1f} s of a processor; load {os.getloadavg()[0]:.1f}",
+            flush=True,
+        )
+    middle, other = statistics.median(run), statistics.median(bare)
+    print(
+        f"{options.jobs} jobs of 10 ms on two nodes: {options.jobs / middle:.0f} jobs/s, {middle / other:.2f} times as "
+        f"long as xargs (medians of {len(run)})"
+    )
+
+
+def _xargs_s(jobs: int) -> float:
+    """Return the seconds that so many commands take of which eight run at once."""
+    began = time.monotonic()
+    numbers = "".join(f"{number}\n" for number in range(jobs))
+    subprocess.run(["xargs", "-P", "8", "-I_", *_SHORT.split()], input=numbers, text=True, check=True)
+    return time.monotonic() - began
+
+
 def measure_idle(bench: Bench, options: argparse.Namespace) -> None:
     """Print the cost of an engine while all its jobs run and nothing happens."""
     run = bench.submit(_PROCESSORS, command="sleep 3600")
@@ -147,16 +189,21 @@ def main() -> None:
         "array": compare_array,
         "chain": compare_chain,
         "levels": compare_levels,
+        "nodes": compare_nodes,
         "idle": measure_idle,
         "pending": measure_pending,
     }
-    parser.add_argument("--only", type=known_names(parts), default=list(parts))
+    usual = [name for name in parts if name != "nodes"]
+    parser.add_argument("--only", type=known_names(parts), default=usual)
     parser.add_argument("--jobs", type=int, default=1000)
     parser.add_argument("--pending", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=120)
     parser.add_argument("--accounting", action="store_true")
     parser.add_argument("--pilots", action="store_true", help="Let pilots run the jobs of runs.")
+    parser.add_argument(
+        "--late", type=float, default=0.0, help="Seconds after which pilots and engines see each other."
+    )
     options = parser.parse_args()
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -166,6 +213,9 @@ def main() -> None:
         bench = Bench(pool, Path(folder) / "runs")
         if options.pilots:
             bench.run_lines = "packing: pilot\npilot: {memory: 200}\n"
+        if options.late:
+            mount = Mount(Path(folder), Path(folder) / "gate", late_s=options.late, part="/pilots/mail/")
+            bench.set_variables(mount.variables())
         for name in options.only:
             parts[name](bench, options)
 

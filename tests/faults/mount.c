@@ -3,6 +3,7 @@
  * Preloaded into the processes of one host (LD_PRELOAD). Variables:
  *
  *   MOUNT_FOLDER  files below this folder lie on the mount
+ *   MOUNT_PART    of these, only those whose path contains this text
  *   MOUNT_LATE_S  what others write is seen only so many seconds later; a new file appears as late
  *   MOUNT_GATE    while a file of this name exists, the server does not answer
  *   MOUNT_ERROR   the error of calls meanwhile; 0, the default, lets them hang until the server is back
@@ -41,7 +42,7 @@ struct file {
 
 static char folder[PATH_MAX];
 static size_t folder_size;
-static const char *gate;
+static const char *gate, *part;
 static int gate_error;
 static double late_s;
 static struct file *files[BUCKETS];
@@ -62,6 +63,7 @@ __attribute__((constructor)) static void begin(void) {
     folder_size = strlen(folder);
     late_s = late ? atof(late) : 0;
     gate = getenv("MOUNT_GATE");
+    part = getenv("MOUNT_PART");
     gate_error = error ? atoi(error) : 0;
 }
 
@@ -71,7 +73,9 @@ static int is_here(int file, struct stat *found) {
     if (!folder_size || file < 0 || fstat(file, found) || !S_ISREG(found->st_mode)) return 0;
     snprintf(link, sizeof link, "/proc/self/fd/%d", file);
     ssize_t size = readlink(link, path, sizeof path - 1);
-    return size > (ssize_t)folder_size && !memcmp(path, folder, folder_size);
+    if (size <= (ssize_t)folder_size || memcmp(path, folder, folder_size)) return 0;
+    path[size] = 0;
+    return !part || strstr(path, part);
 }
 
 /* Waits for the server, or returns the error with which a call fails meanwhile. */

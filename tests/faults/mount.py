@@ -21,6 +21,8 @@ class Mount(NamedTuple):
     """While this file exists, the server does not answer."""
     late_s: float = 0.0
     """Seconds after which the host sees what others write."""
+    part: str = ""
+    """Text in the paths of the files on it; all below the folder by default."""
     error: int = 0
     """Error of calls while the server does not answer; 0 lets them hang."""
 
@@ -32,6 +34,7 @@ class Mount(NamedTuple):
             "MOUNT_GATE": str(self.gate),
             "MOUNT_LATE_S": str(self.late_s),
             "MOUNT_ERROR": str(self.error),
+            "MOUNT_PART": self.part,
         }
 
     @contextmanager

@@ -65,7 +65,9 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--histories", type=int, default=1000, help="number of histories")
     parser.add_argument("--first", type=int, default=0, help="seed of the first")
     parser.add_argument("--workers", type=int, default=1, help="processes that share them")
-    parser.add_argument("--world", choices=("", "manager", "local"), default="", help="only histories of this kind")
+    parser.add_argument(
+        "--world", choices=("", "manager", "local", "pilots"), default="", help="only histories of this kind"
+    )
     parser.add_argument("--seed", type=int, help="replay this one history")
     parser.add_argument("--plan", type=Path, help="replay the plan in this file")
     parser.add_argument("--whole", action="store_true", help="show a failing history as it was, not made smaller")

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from tests.simulation.truth import Truth
     from tests.simulation.universe import Universe
 
+_UNNOTICED_S: Final = 0.1
 _NUMBER: Final = re.compile(rb'"n":(\d+)')
 
 
@@ -229,7 +230,10 @@ def _may_be_lost(witness: Witness, since_s: float) -> bool:
     """Return whether all that could know how an attempt ended may be gone: those above its process, or the machine."""
     if witness.plan.world == "manager":
         return False
-    return any(at >= since_s and kind in {"keeper", "guard", "power"} for at, kind in witness.universe.kills)
+    kinds = {"keeper", "guard", "power", "pilot", "partition"}
+    # A keeper may start one more before it sees that its pilot is gone.
+    first_s = since_s - _UNNOTICED_S if witness.plan.world == "pilots" else since_s
+    return any(at >= first_s and kind in kinds for at, kind in witness.universe.kills)
 
 
 def _check_order(witness: Witness, told: Told, durable: Durability) -> Iterator[str]:

@@ -32,6 +32,10 @@ class File:
         self.synced = bytearray(content)
         self.since: list[tuple[int, bytes | None]] = []
         self.mode = mode
+        self.writer = ""
+        """The node of the process that made it."""
+        self.sizes: list[tuple[float, int]] = []
+        """Its size after each write, by time, where readers see writes late."""
         self.synced_at: list[tuple[float, int]] = []
         """Length that was synced, by time."""
 
@@ -229,20 +233,55 @@ class Disk:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), os.fsdecode(path))
         return fault
 
+    def _reach(self, path: Any) -> None:
+        """Wait for the shared files if the node of the current process is cut off from them, or fail."""
+        process = self.universe.current
+        while process is not None and process.node in self.universe.cut_off:
+            until_s, fails = self.universe.cut_off[process.node]
+            if self.universe.elapsed_s >= until_s or not self._is_shared(path):
+                return
+            if fails:
+                raise OSError(errno.EIO, os.strerror(errno.EIO))
+            self.universe.block(until_s - self.universe.elapsed_s)
+
+    def _is_shared(self, path: Any) -> bool:
+        if isinstance(path, int):
+            return self._file(path) is not None
+        return os.fsdecode(path).startswith(f"{self.root}/")
+
+    def _shown(self, number: int) -> int | None:
+        """Return how many bytes of an open file the current process sees; ``None`` if the file is not there yet."""
+        file, process = self._file(number), self.universe.current
+        if file is None or not file.sizes or process is None or process.node == file.writer:
+            return os.fstat(number).st_size
+        old = [size for at, size in file.sizes if at <= self.universe.elapsed_s - self.universe.plan.late_s]
+        return old[-1] if old else None
+
+    def _note_size(self, number: int, file: File) -> None:
+        if self.universe.plan.late_s:
+            file.sizes.append((self.universe.elapsed_s, os.fstat(number).st_size))
+
     def open(self, path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
         creates = bool(flags & os.O_CREAT)
         fault = self._begin("open", path)
+        self._reach(path)
         is_new = creates and self._node(path, dir_fd) is None
         number = self._renumber(os.open(path, flags, mode, dir_fd=dir_fd))
         if is_new:
             folder, name = self._place(path, dir_fd)
             if folder is not None:
                 status = os.fstat(number)
-                self.files[status.st_ino] = File(mode=stat.S_IMODE(status.st_mode))
+                new = self.files[status.st_ino] = File(mode=stat.S_IMODE(status.st_mode))
                 folder.since.append({name: status.st_ino})
+                if self.universe.current is not None:
+                    new.writer = self.universe.current.node
+                self._note_size(number, new)
         elif flags & os.O_TRUNC and (file := self._file(number)) is not None:
             file.since.append((0, None))
         self.universe.finish(fault)
+        if self.universe.plan.late_s and flags & os.O_ACCMODE == os.O_RDONLY and self._shown(number) is None:
+            self.close(number)
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), os.fsdecode(path))
         return number
 
     def _renumber(self, number: int) -> int:
@@ -286,10 +325,14 @@ class Disk:
 
     def read(self, number: int, size: int) -> bytes:
         self._begin("read")
+        self._reach(number)
         return os.read(number, size)
 
     def pread(self, number: int, size: int, position: int) -> bytes:
         self._begin("read")
+        self._reach(number)
+        if self.universe.plan.late_s:
+            size = max(0, min(size, (self._shown(number) or 0) - position))
         return os.pread(number, size, position)
 
     def write(self, number: int, data: Any) -> int:
@@ -300,6 +343,7 @@ class Disk:
 
     def _write(self, number: int, data: bytes, position: int | None) -> int:
         fault = self._begin("write", data[:60].rstrip(b"\n"), grows=True)
+        self._reach(number)
         is_cut = fault is not None and (fault.kind == "short" or (fault.kind == "kill" and fault.seconds < 1.0))
         if is_cut and len(data) > 1:
             data = data[: self.universe.lot.randint(1, len(data) - 1)]
@@ -313,6 +357,8 @@ class Disk:
                 begin = os.lseek(number, 0, os.SEEK_CUR)
             file.since.append((begin, data))
         written = os.write(number, data) if position is None else os.pwrite(number, data, position)
+        if file is not None:
+            self._note_size(number, file)
         self.universe.finish(fault)
         return written
 
@@ -331,6 +377,7 @@ class Disk:
 
     def fsync(self, number: int) -> None:
         fault = self._begin("sync")
+        self._reach(number)
         status = os.fstat(number)
         if status.st_dev == self._device:
             if status.st_ino in self.folders:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
@@ -13,8 +14,10 @@ from typing import Any
 from tests.doors import replace_calls
 from tests.simulation.machine import Machine
 from tests.simulation.pipes import FIRST_NUMBER
-from tests.simulation.universe import Process
+from tests.simulation.universe import Process, Universe
 
+from longshore.batch.pilots.program.pilot_system import PilotSystem
+from longshore.batch.pilots.program.pilot_system import system as pilot_system
 from longshore.engine import keeper
 from longshore.engine.keeper.guard import GuardSystem
 from longshore.engine.keeper.guard import system as guard_system
@@ -46,7 +49,7 @@ class SimulatedSystem:
         self._proc: dict[int, bytes] = {}
         self._proc_numbers = count(FIRST_NUMBER * 2)
         self._folders = count(1)
-        for name in ("mkdir", "makedirs", "rmdir", "rename", "flock", "listdir"):
+        for name in ("mkdir", "makedirs", "rmdir", "rename", "flock", "pread", "pwrite", "fsync"):
             setattr(self, name, getattr(disk, name))
         for name in ("kill", "killpg", "waitid", "wait4", "list_proc", "read_proc"):
             setattr(self, name, getattr(machine, name))
@@ -63,10 +66,16 @@ class SimulatedSystem:
             block_signals=lambda *_: None,
             wait_for_signal=lambda _numbers, timeout_s: machine.wait_for_child(timeout_s),
             readlink=self._readlink,
+            listdir=self._listdir,
+            environment=lambda: {"PATH": "/usr/bin:/bin"},
+            remove_tree=lambda path: shutil.rmtree(path, ignore_errors=True),
+            start_thread=self._start_thread,
+            make_event=lambda: SimulatedEvent(universe),
         )
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(System, name) if hasattr(System, name) else getattr(GuardSystem, name)
+        owner = next((each for each in (System, GuardSystem) if hasattr(each, name)), PilotSystem)
+        return getattr(owner, name)
 
     def _lexists(self, path: str) -> bool:
         if path.startswith("/proc/"):
@@ -76,6 +85,13 @@ class SimulatedSystem:
         except OSError:
             return False
         return True
+
+    def _listdir(self, path: str) -> list[str]:
+        return self._machine.list_proc() if path == "/proc" else self._disk.listdir(path)
+
+    def _start_thread(self, main: Callable[[], object]) -> None:
+        thread = self._universe.start_thread(main)
+        thread.at_exit.append(lambda: self._disk.close_files_of(thread))
 
     def _readlink(self, path: str) -> str:
         # Output of simulated jobs goes nowhere.
@@ -184,6 +200,26 @@ class SimulatedSystem:
         return started
 
 
+class SimulatedEvent:
+    """An event of threads."""
+
+    def __init__(self, universe: Universe) -> None:
+        self._universe = universe
+        self._is_set = False
+
+    def set(self) -> None:
+        self._is_set = True
+
+    def clear(self) -> None:
+        self._is_set = False
+
+    def wait(self, timeout_s: float) -> bool:
+        self._universe.call("wait")
+        if not self._is_set:
+            self._universe.block(timeout_s, lambda: self._is_set)
+        return self._is_set
+
+
 class _End:
     """An end of a pipe, as `subprocess.Popen` has it."""
 
@@ -241,5 +277,10 @@ class SimulatedPopen:
 @contextmanager
 def simulated_machine(door: SimulatedSystem) -> Iterator[None]:
     """Let the keeper and the local service call the simulated machine."""
-    with replace_calls(system, door), replace_calls(guard_system, door), replace_calls(processes, door):
+    with (
+        replace_calls(system, door),
+        replace_calls(guard_system, door),
+        replace_calls(pilot_system, door),
+        replace_calls(processes, door),
+    ):
         yield

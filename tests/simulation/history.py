@@ -18,6 +18,7 @@ import msgspec
 from tests.doors import replace_calls
 from tests.simulation.checker import Witness, check_history
 from tests.simulation.clocks import simulated_time
+from tests.simulation.cluster import SimulatedAllocations, SimulatedCluster
 from tests.simulation.commands import Commands
 from tests.simulation.damaged_run import DamagedRun
 from tests.simulation.disk import Disk
@@ -30,6 +31,7 @@ from tests.simulation.service import SimulatedService
 from tests.simulation.truth import Truth
 from tests.simulation.universe import EndlessHistoryError, Happening, Process, Universe
 
+from longshore.batch.pilots.executor import PilotExecutor
 from longshore.contract.context import RunPaths
 from longshore.contract.executor import Executor
 from longshore.engine.keeper import keeper
@@ -45,6 +47,8 @@ MEMORY: Final = Path("/dev/shm") if os.access("/dev/shm", os.W_OK) else Path(tem
 """Where the files of a history are: it is written a thousand times a minute."""
 LONGEST_S: Final = 3600.0
 """Simulated seconds after which a history is given up."""
+LEFT_S: Final = 200.0
+"""Simulated seconds after a run in which its allocations end."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,6 +95,7 @@ class Setting:
         self.temporary = temporary = folder / "tmp"
         temporary.mkdir()
         self.door = SimulatedSystem(self.machine, temporary)
+        self.cluster: SimulatedCluster | None = None
         self.service = SimulatedService(universe, self._executors(plan, temporary))
         self.service.on_start = self._adopt
         self.operator = Operator(
@@ -107,6 +112,9 @@ class Setting:
         if plan.world == "local":
             pool = {"cpus": plan.cpus, "memory": 1 << 40, "gpus": 0}
             return lambda: LocalExecutor({"pool": pool, "scratch": str(temporary)})
+        if plan.world == "pilots":
+            self.cluster = cluster = SimulatedCluster(self.universe, self.machine, self.disk, self.run)
+            return lambda: PilotExecutor(SimulatedAllocations(cluster), cluster.settings)
         manager = SimulatedManager(self.universe, self.truth)
         return lambda: SimulatedExecutor(manager)
 
@@ -120,7 +128,10 @@ class Setting:
         self.disk.flock(file, fcntl.LOCK_EX)
         keeper_process = self.machine.fork("keeper", lambda: run_keeper(words))
         self.machine.pipes.close_all_of(own.process)
-        guard = Guard(keeper_process.pid, words[0], file)
+        is_bound = words[4:] == ["bound"]
+        if is_bound:
+            self.machine.bind(own)
+        guard = Guard(keeper_process.pid, words[0], file, is_bound=is_bound)
         while guard.wait():
             pass
 
@@ -134,6 +145,8 @@ class Setting:
     def _lose_power(self) -> None:
         self.machine.lose_power()
         self.disk.lose_power()
+        if self.cluster is not None:
+            self.cluster.lose_power()
 
 
 def run_keeper(words: list[str]) -> None:
@@ -153,6 +166,7 @@ def _run_in(folder: Path, plan: Plan) -> Outcome:
         try:
             if not universe.run(lambda: process.is_dead, until_s=LONGEST_S):
                 broken.append(f"no end after {LONGEST_S:.0f} s")
+            broken += _check_allocations(world)
         except (EndlessHistoryError, ContractViolationError) as error:
             broken.append(str(error))
         finally:
@@ -174,6 +188,15 @@ def _run_in(folder: Path, plan: Plan) -> Outcome:
         happenings=tuple(universe.trace),
         lives=len(service.engines),
     )
+
+
+def _check_allocations(world: Setting) -> Iterator[str]:
+    """Check that no allocation outlives a run for long."""
+    cluster = world.cluster
+    if cluster is not None and not world.universe.run(
+        lambda: cluster.is_empty, until_s=world.universe.elapsed_s + LEFT_S
+    ):
+        yield f"an allocation is left {LEFT_S:.0f} s after the end of the run"
 
 
 def prepare(run: RunPaths, plan: Plan) -> None:

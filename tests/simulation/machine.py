@@ -26,6 +26,8 @@ from longshore.contract.batch import AttemptId
 _TICKS: Final = os.sysconf("SC_CLK_TCK")
 _JOB_VARIABLE: Final = "LONGSHORE_JOB_INDEX"
 _REMOVAL_S: Final = 0.002
+_SIGNAL_S: Final = 0.002
+_RECHECK_S: Final = 0.5
 
 
 class Task:
@@ -40,6 +42,8 @@ class Task:
         self.name = name
         self.started_s = started_s
         self.environment = environment
+        self.group = pid
+        self.node = ""
         self.process: Process | None = None
         self.attempt: AttemptId | None = None
         self.plan = AttemptPlan()
@@ -67,7 +71,7 @@ class Machine:
     def adopt(self, process: Process, *, parent: int = 1, name: str = "longshore") -> Task:
         """Enter a process of the universe."""
         task = self.tasks[process.pid] = Task(process.pid, parent, name, self.universe.since_boot(), {})
-        task.process = process
+        task.process, task.node = process, process.node
         process.at_exit.append(lambda: self._exit(task, _status_of(process)))
         process.at_exit.append(lambda: self.pipes.close_all_of(process))
         return task
@@ -93,7 +97,7 @@ class Machine:
         own = self.own_task()
         assert own is not None
         process = self.universe.spawn(name, main)
-        self.adopt(process, parent=own.pid, name="python")
+        self.adopt(process, parent=own.pid, name="python").group = own.group
         process.at_exit.append(lambda: self.disk.close_files_of(process))
         assert own.process is not None
         self.pipes.share(own.process, process)
@@ -111,7 +115,7 @@ class Machine:
             shutil.rmtree(words[-1], ignore_errors=True)
             self.universe.at(_REMOVAL_S, lambda: self._end_of_boot(boot, task, 0))
             return pid
-        task.attempt = int(job), int(attempt)
+        task.attempt, task.node = (int(job), int(attempt)), own.node
         task.plan = plan = attempt_plan(self.universe.plan, *task.attempt)
         self.truth.record_start(task.attempt)
         status = plan.signal or plan.exit << 8
@@ -173,8 +177,11 @@ class Machine:
         self._signal(task, number)
 
     def killpg(self, group: int, number: int) -> None:
-        """Send a signal to the group of a job: each job is a group of its own."""
+        """Send a signal to a process group: each job is one, and so are a guard and its keeper."""
+        members = [task for task in self.tasks.values() if task.group == group and task.pid != group]
         self.kill(group, number)
+        for task in members:
+            self._signal(task, number)
 
     def _signal(self, task: Task, number: int) -> None:
         if task.status is not None or number == 0:
@@ -184,6 +191,37 @@ class Machine:
                 self.universe.kill(task.process)
         elif number == signal.SIGKILL or not task.plan.hangs:
             self._exit(task, number)
+
+    def lose_node(self, node: str) -> None:
+        """End all that runs on a node."""
+        for task in [each for each in self.tasks.values() if node and each.node == node]:
+            if task.process is None:
+                self._exit(task, signal.SIGKILL)
+            elif self.universe.current is None or self.universe.current not in task.process.threads:
+                self.universe.kill(task.process)
+
+    def bind(self, task: Task) -> None:
+        """Let a guard end with its parent, and all below it, as the signal of the kernel makes it do."""
+        parent = self.tasks.get(task.parent)
+        if parent is None or parent.process is None or parent.status is not None:
+            self._end_tree(task)
+        else:
+            parent.process.at_exit.append(lambda: self.universe.at(_SIGNAL_S, lambda: self._end_tree(task)))
+
+    def _end_tree(self, task: Task) -> None:
+        if self.tasks.get(task.pid) is not task or task.status is not None or task.process is None:
+            return
+        if task.process.is_stopped:
+            # The signal waits until it goes on.
+            self.universe.at(_RECHECK_S, lambda: self._end_tree(task))
+            return
+        for each in self._below(task):
+            self._signal(each, signal.SIGKILL)
+        self.universe.kill(task.process)
+
+    def _below(self, task: Task) -> list[Task]:
+        children = [each for each in self.tasks.values() if each.parent == task.pid]
+        return children + [each for child in children for each in self._below(child)]
 
     # ------------------------------------------------------------------------------------------------------------ waits
 

@@ -10,6 +10,8 @@ from tests.simulation.plan import World
 
 from longshore.app.control import resume
 from longshore.app.runs.open_run import OpenRun
+from longshore.batch.pilots.fleet import Fleet
+from longshore.batch.pilots.program.record_writer import RecordWriter
 from longshore.engine.journal.journal import Journal
 from longshore.engine.keeper.attempts import AttemptRunner
 from longshore.engine.run.loop import Engine
@@ -61,6 +63,17 @@ def _refuse_nothing(opened: OpenRun) -> None:
     pass
 
 
+def _settle_early(self: Fleet, now: float) -> None:
+    """Move what waits in pilots that may still start it."""
+    for pilot in self.pilots.values():
+        if pilot.state.begun is not None and pilot.gone_since is None and pilot.quiet_s > 1.0:
+            pilot.state.take_waiting()
+
+
+def _never_sync(self: RecordWriter) -> None:
+    pass
+
+
 class Mutant(NamedTuple):
     """A change of the program, and where to look for what it breaks."""
 
@@ -79,4 +92,8 @@ MUTANTS: Final[Mapping[str, Mutant]] = {
     "the keeper's lost records are forgotten": Mutant((LocalClient, "find_lost", _nothing_lost), "local"),
     "resume does not refuse damage": Mutant((resume, "refuse_damage", _refuse_nothing), "local", first=240),
     "the keeper starts for a superseded engine": Mutant((AttemptRunner, "is_superseded", _never_superseded), "local"),
+    "a pilot's jobs are moved before its lease is over": Mutant((Fleet, "settle_silent", _settle_early), "pilots"),
+    "the name of a pilot's records is not synced": Mutant(
+        (RecordWriter, "_sync_folder", _never_sync), "pilots", first=40
+    ),
 }

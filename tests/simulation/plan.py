@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import errno
 from random import Random
-from typing import Final, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
-World: TypeAlias = Literal["manager", "local"]
-FaultKind: TypeAlias = Literal["kill", "stop", "power", "error", "short", "full", "clock", "silence"]
-Target: TypeAlias = Literal["any", "engine", "keeper", "guard", "user", "all"]
+World: TypeAlias = Literal["manager", "local", "pilots"]
+FaultKind: TypeAlias = Literal["kill", "stop", "power", "error", "short", "full", "clock", "silence", "partition"]
+Target: TypeAlias = Literal["any", "engine", "keeper", "guard", "pilot", "node", "user", "all"]
 OrderKind: TypeAlias = Literal[
     "cancel", "pause", "unpause", "throttle", "hold", "release", "set", "resume", "take-over", "restart"
 ]
@@ -55,9 +55,9 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     at: Target = "any"
     op: str = "any"
     hits: Target = "any"
-    """Whom it kills or stops; ``any`` is the process that makes the call."""
+    """Whom it kills or stops; ``any`` is the process that makes the call, ``node`` all that runs beside it."""
     late: bool = False
-    """Whether the call still has its effect."""
+    """Whether the call still has its effect; of a ``partition``, whether calls fail instead of hanging."""
     seconds: float = 0.0
     number: int = 0
     """The error number of an ``error``."""
@@ -104,6 +104,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     faults: tuple[Fault, ...] = ()
     orders: tuple[Order, ...] = ()
     damage: DamagePlan | None = None
+    late_s: float = 0.0
+    """Seconds after which a host sees what others wrote into the mailboxes of pilots."""
+    walltime_s: float = 0.0
+    """Seconds that an allocation for a pilot may run; 0 for no end."""
     prepares: bool = False
     """Whether the faults begin with the preparation of the run; else with its submission."""
 
@@ -121,9 +125,10 @@ def make_plan(seed: int, *, world: World | None = None) -> Plan:
     """Return the plan of a seed."""
     lot = Random(seed)
     chosen: World = world or ("local" if lot.random() < 0.5 else "manager")
-    size = lot.choice((1, 2, 3, 3, 4, 5, 6, 8))
+    size = lot.choice((2, 4, 6, 8, 12, 20) if chosen == "pilots" else (1, 2, 3, 3, 4, 5, 6, 8))
     jobs = tuple(_make_job(lot, number, chosen) for number in range(size))
-    faults = [_make_fault(lot, chosen) for _ in range(lot.choice((0, 1, 1, 2, 2, 3, 4, 6)))]
+    few = 1 if chosen == "pilots" else 0
+    faults = [_make_fault(lot, chosen) for _ in range(few + lot.choice((0, 1, 1, 2, 2, 3, 4, 6)))]
     if lot.random() < 0.25:
         faults.insert(lot.randint(0, len(faults)), _make_hang(lot))
     orders = tuple(_make_order(lot, size) for _ in range(lot.choice((0, 0, 0, 1, 1, 2, 3))))
@@ -150,11 +155,20 @@ def make_plan(seed: int, *, world: World | None = None) -> Plan:
         orders=tuple(sorted(orders, key=lambda order: order.at_s)),
         damage=damage,
         prepares=with_preparation,
+        **_make_pilots(Random(f"{seed} pilots"), chosen),
     )
 
 
+def _make_pilots(lot: Random, world: World) -> dict[str, Any]:
+    if world != "pilots":
+        return {}
+    return {"late_s": lot.choice((0.0, 0.0, 0.2, 1.5)), "walltime_s": lot.choice((0.0, 0.0, 60.0))}
+
+
 def _make_job(lot: Random, number: int, world: World) -> JobPlan:
-    parents = tuple(sorted(lot.sample(range(number), min(number, lot.choice((0, 0, 1, 1, 2))))))
+    # Many jobs that wait for nothing, so that pilots have work ahead.
+    most = lot.choice((0, 0, 0, 0, 1) if world == "pilots" else (0, 0, 1, 1, 2))
+    parents = tuple(sorted(lot.sample(range(number), min(number, most))))
     attempts = tuple(_make_attempt(lot, world) for _ in range(lot.choice((1, 1, 1, 2, 3))))
     return JobPlan(parents=parents, attempts=attempts, label=lot.choice(("a", "a", "b")))
 
@@ -185,17 +199,22 @@ def _make_attempt(lot: Random, world: World) -> AttemptPlan:
 
 def _make_fault(lot: Random, world: World) -> Fault:
     kinds: tuple[FaultKind, ...] = ("kill", "kill", "kill", "stop", "stop", "power", "power", "error", "short", "full")
-    kinds = (*kinds, "clock", "silence" if world == "manager" else "kill")
-    kind = lot.choice(kinds)
+    kinds = (*kinds, "clock", "kill" if world == "local" else "silence")
     targets: tuple[Target, ...] = ("any", "engine", "engine", "user")
+    hits: tuple[Target, ...] = ("any", "any", "engine", "keeper", "guard", "all")
     if world == "local":
         targets = (*targets, "keeper", "keeper", "guard")
+    elif world == "pilots":
+        kinds = (*kinds, "partition", "partition")
+        targets = (*targets, "pilot", "pilot", "pilot", "keeper", "guard")
+        hits = (*hits, "pilot", "node", "node")
+    kind = lot.choice(kinds)
     return Fault(
         kind=kind,
-        after=int(lot.expovariate(1 / lot.choice((3, 30, 120)))),
+        after=int(lot.expovariate(1 / lot.choice((3, 30, 400 if world == "pilots" else 120)))),
         at=lot.choice(targets),
         op=lot.choice(_OPS),
-        hits=lot.choice(("any", "any", "engine", "keeper", "guard", "all")) if world == "local" else "any",
+        hits=lot.choice(hits) if world != "manager" else "any",
         late=lot.random() < 0.5,
         seconds=lot.choice((0.01, 0.3, 2.0, 30.0, 90.0)) * (-1 if kind == "clock" and lot.random() < 0.5 else 1),
         number=lot.choice(_ERRORS) if kind == "error" else 0,

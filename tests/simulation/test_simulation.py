@@ -13,7 +13,7 @@ import pytest
 from tests.depth import DEPTH
 from tests.simulation.history import run_history
 from tests.simulation.mutants import MUTANTS, replaced
-from tests.simulation.plan import AttemptPlan, Fault, JobPlan, Order, Plan, make_plan
+from tests.simulation.plan import AttemptPlan, Fault, JobPlan, Order, Plan, World, make_plan
 from tests.simulation.shrink import kinds_of, shrink
 from tests.simulation.story import tell
 
@@ -22,19 +22,33 @@ pytestmark = pytest.mark.no_cover
 
 _SHARE: Final = 50
 _HISTORIES: Final = {"change": 150, "all": 2_000, "night": 2_000}[DEPTH]
+_PILOT_SHARE: Final = 25
+_PILOT_HISTORIES: Final = {"change": 25, "all": 150, "night": 150}[DEPTH]
 _MUTANT_HISTORIES: Final = 600
 """Histories within which each mutant must be found."""
 
 
-def failures(seeds: Sequence[int]) -> list[str]:
+def failures(seeds: Sequence[int], world: World | None = None) -> list[str]:
     """Return the stories of failing histories, each made smaller."""
-    outcomes = (run_history(make_plan(seed)) for seed in seeds)
+    outcomes = (run_history(make_plan(seed, world=world)) for seed in seeds)
     return [tell(shrink(outcome, tries=200)) for outcome in outcomes if outcome.broken]
 
 
 @pytest.mark.parametrize("first", range(0, _HISTORIES, _SHARE))
 def test_every_promise_is_kept(first: int) -> None:
     assert not (told := failures(range(first, first + _SHARE))), "\n\n".join(told)
+
+
+@pytest.mark.parametrize("first", range(0, _PILOT_HISTORIES, _PILOT_SHARE))
+def test_every_promise_is_kept_by_pilots(first: int) -> None:
+    assert not (told := failures(range(first, first + _PILOT_SHARE), "pilots")), "\n\n".join(told)
+
+
+@pytest.mark.bulk
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("first", range(2_000_000, 2_010_000, 250))
+def test_every_promise_is_kept_by_pilots_in_ten_thousand_histories(first: int) -> None:
+    assert not (told := failures(range(first, first + 250), "pilots")), "\n\n".join(told)
 
 
 @pytest.mark.bulk
@@ -44,9 +58,10 @@ def test_every_promise_is_kept_in_a_hundred_thousand_histories(first: int) -> No
     assert not (told := failures(range(first, first + 1_000))), "\n\n".join(told)
 
 
+@pytest.mark.parametrize("world", [None, "pilots"], ids=["single jobs", "pilots"])
 @pytest.mark.parametrize("seed", range(3, 30, 3))
-def test_a_history_replays_exactly(seed: int) -> None:
-    plan = make_plan(seed)
+def test_a_history_replays_exactly(seed: int, world: World | None) -> None:
+    plan = make_plan(seed, world=world)
     first, second = run_history(plan), run_history(plan)
     assert first.broken == second.broken
     assert first.trace == second.trace

@@ -38,7 +38,7 @@ class EndlessHistoryError(AssertionError):
 
 
 class Process:
-    """A simulated process: engine, keeper, guard, or command of a user."""
+    """A simulated process: engine, keeper, guard, pilot, or command of a user; or a thread of one."""
 
     def __init__(self, pid: int, kind: str, name: str, started_s: float) -> None:
         self.pid = pid
@@ -59,6 +59,10 @@ class Process:
         """Whether what it waits for is there."""
         self.error: BaseException | None = None
         """What ended it, beside a kill."""
+        self.node = ""
+        """The node that it runs on; empty on the host of engines and users."""
+        self.threads: list[Process] = [self]
+        """Itself and all other threads of the process, which share its fate."""
         self.at_exit: list[Callable[[], None]] = []
         """What the kernel does when it is gone, such as closing its files."""
 
@@ -115,6 +119,9 @@ class Universe:
         """When a process of which kind was killed, or the machine lost its power."""
         self.on_power_loss: Callable[[], None] = lambda: None
         self.on_silence: Callable[[float], None] = lambda _seconds: None
+        self.on_node_loss: Callable[[str], None] = lambda _node: None
+        self.cut_off: dict[str, tuple[float, bool]] = {}
+        """Nodes that do not reach the shared files: until when, and whether calls fail instead of hanging."""
         self._main = getcurrent()
 
     # ------------------------------------------------------------------------------------------------------------ clock
@@ -141,9 +148,10 @@ class Universe:
 
     # -------------------------------------------------------------------------------------------------------- processes
 
-    def spawn(self, kind: str, main: Callable[[], object], *, name: str = "") -> Process:
-        """Start a process; it first runs when its maker waits."""
+    def spawn(self, kind: str, main: Callable[[], object], *, name: str = "", node: str = "") -> Process:
+        """Start a process, by default on the node of its maker; it first runs when its maker waits."""
         process = Process(next(self._pids), kind, name or kind, self.since_boot())
+        process.node = node or (self.current.node if self.current else "")
 
         def body() -> None:
             try:
@@ -161,16 +169,29 @@ class Universe:
         return process
 
     def kill(self, process: Process) -> None:
-        """Kill a process, at once."""
+        """Kill a process with its threads, at once."""
         if process.is_dead:
             return
-        process.is_killed = True
         self.kills.append((self.elapsed_s, process.kind))
-        self._bury(process)
-        if process is self.current:
+        victims = [each for each in process.threads if not each.is_dead]
+        for victim in victims:
+            victim.is_killed = True
+            self._bury(victim)
+        if self.current in victims:
             raise Killed
         if getcurrent() is self._main:
-            self._unwind(process)
+            for victim in victims:
+                self._unwind(victim)
+
+    def start_thread(self, main: Callable[[], object]) -> Process:
+        """Start a thread of the current process; it ends with the process."""
+        owner = self.current
+        assert owner is not None
+        thread = self.spawn(owner.kind, main, name=f"thread of {owner.name}")
+        thread.threads = owner.threads
+        owner.threads.append(thread)
+        owner.at_exit.append(lambda: None if thread.is_dead else self._bury(thread))
+        return thread
 
     def _bury(self, process: Process) -> None:
         process.is_dead = True
@@ -308,6 +329,8 @@ class Universe:
                 self.last_fault_s += fault.seconds
             case "stop":
                 self._stop(process, fault)
+            case "partition":
+                self._cut_off(process, fault)
             case "power" | "kill" if not fault.late:
                 self.finish(fault)
             case _:
@@ -321,19 +344,38 @@ class Universe:
         if fault.kind == "power":
             self.lose_power()
         elif fault.kind == "kill":
-            for victim in self._victims(self.current, fault):
-                if victim is not self.current:
+            victims = self._victims(self.current, fault)
+            if fault.hits == "node":
+                self.on_node_loss(self._node_of(self.current))
+            for victim in victims:
+                if self.current not in victim.threads:
                     self.kill(victim)
-            if fault.hits in ("any", "all", self.current.kind):
+            if self.current in victims:
                 self.kill(self.current)
 
     def _victims(self, process: Process, fault: Fault) -> list[Process]:
         if fault.hits == "any":
             return [process]
+        if fault.hits == "node":
+            node = self._node_of(process)
+            return [each for each in self.processes if node and each.node == node]
         return [each for each in self.processes if fault.hits in ("all", each.kind) and each.kind != "operator"]
 
+    def _node_of(self, process: Process) -> str:
+        """Return the node that a fault of a process hits: its own, or that of the oldest process on any."""
+        return process.node or next((each.node for each in self.processes if each.node and not each.is_dead), "")
+
+    def _cut_off(self, process: Process, fault: Fault) -> None:
+        if node := self._node_of(process):
+            until_s = self.elapsed_s + fault.seconds
+            self.note(f"{node} does not reach the shared files")
+            self.cut_off[node] = until_s, fault.late
+            # A pilot that cannot write ends what runs.
+            self.kills.append((until_s, "partition"))
+            self.last_fault_s = until_s
+
     def _stop(self, process: Process, fault: Fault) -> None:
-        for victim in self._victims(process, fault):
+        for victim in dict.fromkeys(each for found in self._victims(process, fault) for each in found.threads):
             victim.is_stopped = True
 
             def go_on(victim: Process = victim) -> None:

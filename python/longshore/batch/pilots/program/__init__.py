@@ -14,6 +14,7 @@ FILES: Final = (
     "order_reader.py",
     "record_writer.py",
     "pilot_mailbox.py",
+    "pilot_keeper.py",
     "waiting_attempts.py",
     PROGRAM,
 )

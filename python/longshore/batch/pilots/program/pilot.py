@@ -18,25 +18,24 @@ import json
 import math
 import os
 import signal
-import subprocess
 import sys
 from collections import deque
 
 TYPE_CHECKING = False
 if TYPE_CHECKING or __name__ not in {"__main__", "pilot"}:
+    from longshore.batch.pilots.program.pilot_keeper import Keeper
     from longshore.batch.pilots.program.pilot_mailbox import Mailbox
     from longshore.batch.pilots.program.pilot_system import seconds_since_boot, system
     from longshore.batch.pilots.program.waiting_attempts import Chosen, WaitingAttempts
     from longshore.engine.keeper.kernel import become_subreaper, boot_id
-    from longshore.engine.keeper.processes import kill_descendants
 else:
     # The copy finds only the standard library and the modules beside it.
     sys.dont_write_bytecode = True
     sys.path.append(os.path.dirname(os.path.abspath(__file__)))
     from kernel import become_subreaper, boot_id
+    from pilot_keeper import Keeper
     from pilot_mailbox import Mailbox
     from pilot_system import seconds_since_boot, system
-    from processes import kill_descendants
     from waiting_attempts import Chosen, WaitingAttempts
 
 if TYPE_CHECKING:
@@ -45,10 +44,6 @@ if TYPE_CHECKING:
     from longshore.batch.pilots.protocol import AttemptId, BackOrder, HandOverOrder, PilotOrder
     from longshore.engine.keeper.protocol import EnvironmentOrder
 
-_START_LIMIT_S = 60.0
-"""Longest wait for the keeper's first record."""
-_CLOSE_LIMIT_S = 10.0
-"""Longest wait for the end of a keeper, which kills what runs; one that hangs on a file server is killed."""
 _LAST_WRITE_S = 60.0
 """Longest wait for the last records at the end."""
 _BEATS_PER_LEASE = 8
@@ -61,81 +56,7 @@ _AHEAD_FACTOR = 3.0
 """Attempts that are made ready ahead of room, as a multiple of those that start while a record is written."""
 _RATE_S = 0.2
 """Time over which starts are counted."""
-_MOST_WRITE_B = 1 << 16
-_READ_B = 1 << 20
 _CHECKSUM_LENGTH = len(',"c":"00000000"}')
-
-
-class Keeper:
-    """Guard and keeper on this node; raises `OSError` if they do not start."""
-
-    def __init__(self) -> None:
-        self.folder = system.make_temporary_folder(prefix="longshore-%d-pilot-" % os.getuid())
-        self.path = os.path.join(self.folder, "keeper.jsonl")
-        program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guard.py")
-        tmp = os.path.join(self.folder, "tmp")
-        system.mkdir(tmp)
-        words = [sys.executable, "-I", "-S", "-B", program, self.path, tmp, "", "near", "bound"]
-        self.process = system.popen(
-            words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, start_new_session=True
-        )
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.input, self.news = self.process.stdin.fileno(), self.process.stdout.fileno()
-        system.set_blocking(self.input, False)
-        self.unsent = bytearray()
-        self.is_alive = True
-        self._offset = 0
-        self._partial_line = b""
-        if not (system.select([self.news], [], [], _START_LIMIT_S)[0] and system.read(self.news, 65536)):
-            self.process.kill()
-            raise OSError("the keeper does not start")
-
-    def send(self, line: bytes) -> None:
-        """Send an order; `flush` writes it."""
-        self.unsent += line + b"\n"
-        self.flush()
-
-    def flush(self) -> None:
-        """Write what the pipe takes."""
-        try:
-            while self.unsent:
-                del self.unsent[: system.write(self.input, self.unsent[:_MOST_WRITE_B])]
-        except BlockingIOError:
-            pass
-        except OSError:
-            self.is_alive = False
-
-    def read(self) -> list[bytes]:
-        """Return the keeper's new records."""
-        if not system.read(self.news, 65536):
-            self.is_alive = False
-        file = system.open(self.path, os.O_RDONLY)
-        try:
-            text = b""
-            while block := system.pread(file, _READ_B, self._offset):
-                self._offset += len(block)
-                text += block
-        finally:
-            system.close(file)
-        *lines, self._partial_line = (self._partial_line + text).split(b"\n")
-        return lines
-
-    def has_lost_guard(self) -> bool:
-        """Return whether the guard is dead and the keeper is not; a guard ends right after its keeper."""
-        return self.process.poll() is not None and not system.select([self.news], [], [], 0.0)[0]
-
-    def close(self) -> None:
-        """End the keeper and what it runs, and remove its files."""
-        system.close(self.input)
-        try:
-            self.process.wait(_CLOSE_LIMIT_S)
-        except subprocess.TimeoutExpired:
-            # Both are one process group; the jobs become children of this process.
-            system.killpg(self.process.pid, signal.SIGKILL)
-        # What jobs left running in sessions of their own is left as well.
-        kill_descendants()
-        system.remove_tree(self.folder)
 
 
 class Pilot:
@@ -224,6 +145,8 @@ class Pilot:
                 system.read(self.wake_input, 65536)
             self.keeper.flush()
             if self.keeper.news in readable:
+                self.keeper.take_news()
+            if self.keeper.is_behind:
                 self._forward()
             if not self.keeper.is_alive:
                 return self._end("the keeper died")
