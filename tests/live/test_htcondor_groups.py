@@ -132,5 +132,5 @@ def test_a_barrier_script_that_fails_fails_the_run(condor_site: CondorSite) -> N
     assert condor_site.ended(run)["state"] == "FAILED"
     assert condor_site.counts(run)["SUCCEEDED"] > 1
     said = condor_site.cli("explain", run, "isr_2_1").stdout
-    assert "DAGMan ended with exit code 1: PRE Script of node g0 died on signal 9" in said, said
+    assert "DAGMan ended with exit code 1: PRE Script of node wms_noop_g0 died on signal 9" in said, said
     assert "cancelled" not in said

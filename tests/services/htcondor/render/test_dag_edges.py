@@ -28,7 +28,7 @@ def _ancestors(workflow: Workflow) -> dict[str, set[str]]:
     ancestors: dict[str, set[str]] = defaultdict(set)
     for child, parents in found.parents.items():
         if child.startswith("j"):
-            through = {above for parent in parents if parent.startswith("g") for above in found.parents[parent]}
+            through = {above for parent in parents if parent.startswith("wms_noop") for above in found.parents[parent]}
             direct = {parent for parent in parents if parent.startswith("j")}
             jobs = {parent for parent in direct | through if parent.startswith("j")}
             gates = (direct | through) - jobs
@@ -53,7 +53,7 @@ def test_many_to_many_is_as_long_as_both_together() -> None:
     text = _text(Workflow("w", Dag.by_name(jobs, edges)))
     lines = [line for line in text.splitlines() if line.startswith("PARENT")]
     assert sum(map(len, lines)) < 20 * many
-    assert "JOB g0 d_none NOOP" in text
+    assert "JOB wms_noop_g0 d_none NOOP" in text
     few = _text(
         Workflow(
             "w", Dag.by_name(jobs[:3] + jobs[many : many + 2], [("a0", "b0"), ("a1", "b0"), ("a0", "b1"), ("a1", "b1")])
@@ -113,10 +113,10 @@ def test_groups_run_one_after_another(implementation: Implementation, blocking: 
     assert text.count("SCRIPT PRE ") == 2 * has_gates
     assert ("wms/gate" in files) == has_gates
     # A gate stands behind the one before it, and not behind an edge from what it waits for.
-    assert ("PARENT g0 CHILD g1\n" in text) == has_gates
+    assert ("PARENT wms_noop_g0 CHILD wms_noop_g1\n" in text) == has_gates
     found = _ancestors(workflow)
     if has_gates:
-        assert found.pop("a3") == {"b2", "g0"}
+        assert found.pop("a3") == {"b2", "wms_noop_g0"}
         found["a3"] = {"b2"}
     assert found == {"b1": {"a1"}, "a2": {"b1"}, "b2": {"a2"}, "a3": {"b2"}, "b3": {"a3"}}
     ranks = dict(zip(workflow.graph, find_edges(workflow).ranks, strict=True))

@@ -16,10 +16,10 @@ def test_rendered_dags_are_parsed() -> None:
     assert found.faults == []
     assert len(found.nodes) == len(workflow)
     assert found.final == "final"
-    assert found.descriptions["d_isr"].nodes == 3
-    assert found.descriptions["d_isr"].longest_values["mem"] == "4096"
-    assert "request_cpus = $(cpus:2)\n" in found.descriptions["d_isr"].text
-    assert found.descriptions["d_sum"].longest_values["v"] == "'sum it''s $'('all)'"
+    assert found.descriptions["jobs/isr"].nodes == 3
+    assert found.descriptions["jobs/isr"].longest_values["mem"] == "4096"
+    assert "request_cpus = $(cpus:2)\n" in found.descriptions["jobs/isr"].text
+    assert found.descriptions["jobs/sum"].longest_values["v"] == "'sum it''s $'('all)'"
     assert found.parents["j6"] == ["j3", "j4", "j5"]
 
 

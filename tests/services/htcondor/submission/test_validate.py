@@ -58,16 +58,16 @@ def test_rendered_dags_are_valid() -> None:
     ],
 )
 def test_an_invalid_description_is_refused(own: dict[str, Any], words: str) -> None:
-    with pytest.raises(SubmissionRefusedError, match="of the submit description 'd_a'") as caught:
+    with pytest.raises(SubmissionRefusedError, match="of the submit description 'jobs/a'") as caught:
         _try(_one(**own))
     assert words in caught.value.message
-    assert "line 9" in caught.value.message
+    assert "line 10" in caught.value.message
 
 
 def test_a_missing_directory_is_refused() -> None:
     nowhere = msgspec.structs.replace(job("a").settings, working_directory="/nowhere")
     with pytest.raises(
-        SubmissionRefusedError, match="'d_a' would run in '/nowhere', which is no directory on this host"
+        SubmissionRefusedError, match="'jobs/a' would run in '/nowhere', which is no directory on this host"
     ):
         _try(Workflow("w", Dag.by_name([msgspec.structs.replace(job("a"), settings=nowhere)])))
 

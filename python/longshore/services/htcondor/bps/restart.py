@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from longshore.contract.context import RunPaths
 from longshore.contract.intervention import RestartChanges
 from longshore.errors import FilesError, SubmissionRefusedError
 from longshore.services.htcondor.bps.mirror import mirror_directory
 from longshore.services.htcondor.schedd.client import CondorClient, DagmanJob
+from longshore.services.htcondor.submission.dag_info import write_dag_info
 from longshore.services.htcondor.submission_record import DagSubmission, read_submissions
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.folder import make_folders, move
@@ -99,9 +98,8 @@ def _failed_nodes(lines: Iterable[str]) -> Iterator[str]:
 def _write_info(run: RunPaths, dag: Path, dagman: DagmanJob) -> None:
     """Write what BPS's plug-in writes of a submission, and reads for its reports."""
     card = read_card(run)
-    ad: dict[str, Any] = {"ClusterId": dagman.cluster, "GlobalJobId": dagman.global_id, **card.attributes}
-    content = {dagman.schedd: {f"{dagman.cluster}.0": ad}}
+    path = dag.parent / f"{card.name}.info.json"
     try:
-        write_atomically(dag.parent / f"{card.name}.info.json", msgspec.json.encode(content), below=dag.parent)
+        write_dag_info(path, dagman, card.attributes, below=dag.parent)
     except OSError as error:
         raise FilesError(f"'{dag.parent}' cannot be written: {error.strerror}") from error

@@ -14,7 +14,9 @@ from longshore.services.htcondor.node_names import FINAL_NODE
 
 _STAMP: Final = rb"\n\d\d/\d\d/\d\d(?:\d\d)? [\d:.]+ "
 _FAILED_SUBMIT: Final = re.compile(rb"Shortcutting node (\S+) retries because of submit failure")
-_FAILED_BARRIER: Final = re.compile(rb"PRE Script of (?:Node|Job) g\d+ (?:failed|died)[^\n]*", re.IGNORECASE)
+_FAILED_BARRIER: Final = re.compile(
+    rb"PRE Script of (?:Node|Job) (?:wms_noop_)?g\d+ (?:failed|died)[^\n]*", re.IGNORECASE
+)
 _SUBMIT_ERROR: Final = re.compile(_STAMP + rb"((?:ERROR|Error|submit error)[^\n]*)")
 _ERROR: Final = re.compile(_STAMP + rb"((?:ERROR|Warning is fatal error)\b[^\n]*)")
 _JOB_ERRORS: Final = (b"ERROR: the following", b"ERROR: a node failed")

@@ -1,7 +1,8 @@
 """Writes the text of the DAG: submit descriptions, nodes with their variables, edges, and DAGMan's settings.
 
-Its nodes are ``j<n>``, where n is the number of the job in ``workflow.jsonl``; ``g<n>`` are nodes without a job that
-join many edges; ``final`` is the job that runs after all others.
+Its nodes are ``j<n>``, where n is the number of the job in ``workflow.jsonl``; ``wms_noop_g<n>`` are nodes without a
+job that join many edges; ``final`` is the job that runs after all others. BPS reads the labels of jobs from the
+names of their descriptions, ``jobs/<label>``.
 """
 
 from __future__ import annotations
@@ -27,7 +28,11 @@ if TYPE_CHECKING:
 
 CONFIG: Final = "dagman.conf"
 FINAL_SCRIPT: Final = "final-status"
-_ILLEGAL: Final = re.compile(r"\W", re.ASCII)
+_ILLEGAL: Final = re.compile(r"[^\w.:-]", re.ASCII)
+_STATUS_S: Final = 60
+"""Seconds between two status files, at least."""
+_JOBS_PER_STATUS_S: Final = 200
+"""Jobs for which the time between two status files is a second longer: DAGMan writes all nodes each time."""
 
 
 def dag_text(workflow: Workflow, ctx: Context) -> Iterator[str]:
@@ -52,6 +57,8 @@ def dag_text(workflow: Workflow, ctx: Context) -> Iterator[str]:
 def _head(workflow: Workflow, ctx: Context) -> Iterator[str]:
     yield f"# {quoting.quote_attribute(workflow.name)[1:-1]}: condor_submit_dag in this folder runs it by hand.\n"
     yield f"CONFIG {CONFIG}\n"
+    # Nothing here reads it; BPS's report does.
+    yield f"NODE_STATUS_FILE run.node_status {max(_STATUS_S, len(workflow) // _JOBS_PER_STATUS_S)}\n"
     yield f"SET_JOB_ATTR LongshoreRun = {quoting.quote_attribute(ctx.run_token)}\n"
     attributes = {**workflow.attributes, "bps_wms_service": "longshore", "bps_wms_workflow": "htcondor"}
     attributes["bps_run_quanta"] = ";".join(f"{label}:{count}" for label, count in workflow.quanta_counts().items())
@@ -62,11 +69,11 @@ def _head(workflow: Workflow, ctx: Context) -> Iterator[str]:
 
 
 def _description_name(label: str, used_names: set[str]) -> str:
-    plain = "d_" + (_ILLEGAL.sub("_", label)[:100] or "_")
+    plain = "jobs/" + (_ILLEGAL.sub("_", label)[:100] or "_")
     name, number = plain, 1
     while name in used_names:
         number += 1
-        name = f"{plain}_{number}"
+        name = f"{plain}/{number}"
     used_names.add(name)
     return name
 

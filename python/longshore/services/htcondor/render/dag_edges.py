@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from longshore.model.workflow.job_groups import Barrier, find_barriers, number_jobs
+from longshore.services.htcondor.node_names import JOIN_NODE
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
@@ -94,14 +95,14 @@ def edge_lines(dag_edges: DagEdges) -> Iterator[str]:
         yield _NOOP
     for number, (before, after) in enumerate(joined):
         del children[before]
-        yield from _join_lines(f"g{number}", before, after)
+        yield from _join_lines(f"{JOIN_NODE}{number}", before, after)
     for position, barrier in enumerate(dag_edges.barriers):
-        node = f"g{position + len(joined)}"
+        node = f"{JOIN_NODE}{position + len(joined)}"
         yield f"# {_comment(barrier.title)}\n"
         if barrier.blocking:
             yield from _join_lines(node, barrier.after, barrier.before)
         else:
-            previous = "" if position in dag_edges.ordering_starts else f"g{position - 1 + len(joined)}"
+            previous = "" if position in dag_edges.ordering_starts else f"{JOIN_NODE}{position - 1 + len(joined)}"
             yield from _barrier_lines(node, barrier.after, barrier.before, previous)
     for before, after in children.items():
         # One side is a single job, or both are short.

@@ -8,6 +8,7 @@ import msgspec
 
 from longshore.contract.context import RunPaths
 from longshore.services.htcondor.schedd.client import CondorClient, DagmanJob, quoted
+from longshore.services.htcondor.submission.dag_info import write_dag_info
 from longshore.services.htcondor.submission_record import (
     DAG,
     OVERRIDES,
@@ -52,6 +53,13 @@ def record_dagman(
     )
     record = msgspec.structs.replace(record, submissions=(*record.submissions, submission))
     write_submissions(run, record)
+    card = read_card(run)
+    summary = ";".join(f"{label}:{count}" for label, count in card.labels.items())
+    attributes = {key: value for key, value in card.attributes.items() if key.startswith("bps_")}
+    # Only `bps` reads it.
+    with suppress(OSError):
+        path = submission.files(run).wms / "run.info.json"
+        write_dag_info(path, dagman, {**attributes, "bps_job_summary": summary}, below=run.root)
     return record
 
 
