@@ -34,8 +34,22 @@ def outputs_of(run: Path) -> dict[str, int]:
     return {str(path.relative_to(folder)): path.stat().st_size for path in folder.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("more", ["", PACKED], ids=["jobs", "pilots"])
-def test_a_real_workflow_gives_what_it_gives_here(site: DialectSite, cli: Cli, more: str) -> None:
+def test_a_real_workflow_gives_what_it_gives_here(site: DialectSite, cli: Cli) -> None:
+    check_replay(site, cli, "")
+
+
+@pytest.mark.parametrize("site", ["bare_site", "sge_site"], indirect=True)
+def test_a_real_workflow_is_staged_in_pilots(site: DialectSite, cli: Cli) -> None:
+    check_replay(site, cli, PACKED)
+
+
+@pytest.mark.parametrize("site", ["kept_site"], indirect=True)
+def test_a_real_workflow_is_staged_without_an_engine(site: DialectSite, cli: Cli) -> None:
+    check_replay(site, cli, "slurm: {mode: native}\n")
+
+
+def check_replay(site: DialectSite, cli: Cli, more: str) -> None:
+    """Replay a workflow there, staged, and here, and compare what they made."""
     staged = site.replay(MONTAGE, SCRATCH + more)
     assert site.report(staged)["state"] == "SUCCEEDED"
     (attempt,) = site.attempts(staged, "mViewer_ID0000058")
@@ -49,6 +63,7 @@ def test_a_real_workflow_gives_what_it_gives_here(site: DialectSite, cli: Cli, m
     assert outputs_of(staged) == outputs_of(Path(ran.json["submit_dir"])) != {}
 
 
+@pytest.mark.parametrize("site", ["bare_site", "sge_site"], indirect=True)
 def test_killed_transfers_leave_no_half_file(site: DialectSite) -> None:
     """Stage programs are killed at random moments; each output is whole under its name, or not there."""
     seen = site.folder / "seen"
