@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from tests.bps.tally import PROPERTY, table
 from tests.bps_environment import BpsEnvironment, find_environment, is_required
 from tests.command import Cli, CommandResult, CommandServer
 from tests.depth import examples
@@ -115,3 +116,12 @@ def pytest_collection_finish() -> None:
     """Spare the garbage collector the thousands of tests, which live as long as the process."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests compared with the real BPS, as a table per kind."""
+    reports = (report for each in terminalreporter.stats.values() for report in each)
+    found = (value for report in reports for name, value in getattr(report, "user_properties", ()) if name == PROPERTY)
+    if lines := table(found):
+        terminalreporter.section("beside the real BPS")
+        terminalreporter.write("\n".join([*lines, ""]))

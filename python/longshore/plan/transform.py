@@ -179,7 +179,7 @@ def make_job(
         outputs=_file_names(cluster, "outputs"),
         environment=_environment(cluster, profile, values, directory) if profile.varying_variables else {},
         tasks=len(values),
-        quanta=kind.tasks if len(values) > 1 else (),
+        quanta=kind.tasks if len(values) > 1 or cluster.tasks[0].label != cluster.label else (),
         success_files=tuple(_success_files(cluster, settings, values, directory)),
     )
 

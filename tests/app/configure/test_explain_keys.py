@@ -125,3 +125,24 @@ def test_a_label_that_no_task_has_is_refused(tmp_path: Path) -> None:
         assert found.value == 2048
     path.write_text("graphFile: tasks.jsonl\n", "utf-8")
     assert explain_values(read_draft(path, now=0), ["requestMemory"], current={"curr_pipetask": "cuont"})
+
+
+def test_values_of_a_run_and_of_a_label_are_those_of_its_jobs(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text(
+        'payload: {outputRun: u/me/run}\nqgraphFileTemplate: "{uniqProcName}.qg"\ncategory: "{label}_{jobLabel}"\n',
+        "utf-8",
+    )
+    draft = read_draft(path, now=0)
+    keys = ["qgraphFileTemplate", "uniqProcName", "category"]
+    found = explain_keys(draft, keys, current={"curr_pipetask": "isr", "curr_cluster": "all"}, given=())
+    assert [found[key].value for key in keys] == ["u_me_run.qg", "u_me_run", "isr_all"]
+    assert explain_keys(draft, ["category"], current={}, given=())["category"].value == "_"
+
+
+def test_an_output_run_that_cannot_be_evaluated_hides_no_other_key(tmp_path: Path) -> None:
+    path = tmp_path / "run.yaml"
+    path.write_text('payload: {outputRun: "{outputRun}"}\nqueue: long\n', "utf-8")
+    found = explain_keys(read_draft(path, now=0), ["queue", "outputRun"], current={}, given=())
+    assert found["queue"].value == "long"
+    assert found["outputRun"].error is not None

@@ -244,13 +244,30 @@ def explain_keys(
     as ``NAME=VALUE``. Raises `UsageError` if such a pair is malformed, and `ConfigError` if the label or cluster is at
     an unknown site.
     """
-    scope = Scope(current={**parse_variables(given), **current}, env=configuration.env)
+    # A job's values have its labels for `{label}` and `{jobLabel}`.
+    label = current.get("curr_pipetask") or current.get("curr_cluster")
+    names = {"label": label, "jobLabel": current.get("curr_cluster") or label} if label else {}
+    scope = Scope(current={**names, **parse_variables(given), **current}, env=configuration.env)
+    configuration = _with_run_name(configuration)
     if "curr_site" not in scope.current:
         configuration = _at_chosen_site(configuration, scope)
         if configuration.site:
             scope = replace(scope, current={**scope.current, "curr_site": configuration.site})
     known, schema = schema_keys(), configuration_schema()
     return {key: explain_key(configuration.config, key, scope, known, schema) for key in keys}
+
+
+def _with_run_name(configuration: Configuration) -> Configuration:
+    """Return the configuration with ``uniqProcName``, as the run would have it."""
+    try:
+        name = configuration.text("outputRun").replace("/", "_")
+    except ConfigError:
+        return configuration  # the error is that of a value, not of the keys that are explained
+    if not name or "uniqProcName" in configuration.config:
+        return configuration
+    return configuration.with_top_layer(
+        make_layer({"bps_defined": {"uniqProcName": name}}, "computed", LayerRank.DEFAULTS)
+    )
 
 
 def _at_chosen_site(configuration: Configuration, scope: Scope) -> Configuration:

@@ -17,6 +17,7 @@ from longshore.config.select.cluster_rules import parse_cluster_rules
 from longshore.config.values.interpolate import Interpolator
 from longshore.config.values.merge import plain_map
 from longshore.config.values.quantities import parse_walltime
+from longshore.config.values.templates import Template, split_fields
 from longshore.contract.clustering import ClusteringAlgorithm, ClusteringSettings
 from longshore.errors import ConfigError
 from longshore.model.tasks.cluster import ClusteredGraph
@@ -75,10 +76,11 @@ def _settings(configuration: Configuration, graph: TaskGraph, algorithm: str) ->
     config = configuration.config
     kinds = {(*task.data_id, *task.implied) for task in graph.dag.nodes}
     dimensions = frozenset(name for names in kinds for name in names)
+    names = dimensions | _names_of_quanta(configuration, graph)
     groups_tasks = algorithm != "single_quantum_clustering"
     return ClusteringSettings(
         rules=parse_cluster_rules(config, configuration.scope(), dimensions) if groups_tasks else (),
-        name_template=dimension_template(configuration, "templateDataId", dimensions),
+        name_template=dimension_template(configuration, "templateDataId", names),
         node_ids=configuration.flag("useNodeIdInClusterName"),
         target_s=read_value(configuration, "clusterRunTime", parse_walltime, _DEFAULT_TARGET_S),
         run_s=_run_times(configuration, graph) if algorithm == "runtime" else lambda _task: None,
@@ -95,6 +97,17 @@ def dimension_template(configuration: Configuration, key: str, dimensions: froze
     if isinstance(hit.value, list | dict | bool):
         raise ConfigError(f"'{key}' must be text", origin=hit.origin)
     return str(Interpolator(configuration.config, scope).template(str(hit.value), hit.origin, name=key))
+
+
+def _names_of_quanta(configuration: Configuration, graph: TaskGraph) -> frozenset[str]:
+    """Return the names in ``templateDataId`` for a quantum graph: all are dimensions, as in BPS.
+
+    A campaign's variable ``patch`` must not get into the names of jobs that have no patch.
+    """
+    hit = configuration.config.lookup("templateDataId", configuration.scope())
+    if hit is None or not graph.dag.nodes[0].node_id:
+        return frozenset()
+    return Template(split_fields(str(hit.value))).names
 
 
 def _run_times(configuration: Configuration, graph: TaskGraph) -> Callable[[Task], float | None]:

@@ -106,8 +106,9 @@ class _RuleTasks:
         """Name of a task's cluster."""
         rule = self.rule
         if rule.template:
-            task = self._tasks[index]
-            values = {**task.implied, **task.data_id, **self.tags(index), "label": rule.label}
+            # Of other dimensions its tasks have several values, and the first would be there by chance.
+            names = (name for name, _ in self._wanted)
+            values = {**dict(zip(names, self.keys[index], strict=True)), "label": rule.label}
             name = _UNDERSCORES.sub("_", self._template.render(values, missing=""))
         else:
             name = "_".join((rule.label, *map(str, self.keys[index][: self._size])))
