@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import zipfile
 from collections import Counter
 from collections.abc import Callable
@@ -152,3 +154,18 @@ def test_a_graph_in_the_older_format_says_how_it_is_converted(tmp_path: Path) ->
     path = tmp_path / "g.qgraph"
     path.write_bytes(b"tasks: {}\n")
     assert "pipetask update-graph-run OLD.qgraph OUTPUT_RUN NEW.qg" in refused(path).hint
+
+
+IMPORTED_MEANWHILE = """
+import sys
+from longshore.world.read.quantum_graph import importing_reader
+before = "lsst.pipe.base" in sys.modules
+with importing_reader():
+    pass
+print(before, "lsst.pipe.base.quantum_graph" in sys.modules)
+"""
+
+
+def test_packages_are_imported_while_a_command_runs() -> None:
+    done = subprocess.run([sys.executable, "-c", IMPORTED_MEANWHILE], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["False", "True"]

@@ -23,7 +23,9 @@ def absent(name):
     raise metadata.PackageNotFoundError(name)
 metadata.version = absent
 from longshore.errors import PreparationError
-from longshore.world.read.quantum_graph import read_quantum_graph
+from longshore.world.read.quantum_graph import importing_reader, read_quantum_graph
+with importing_reader():
+    pass
 try:
     read_quantum_graph(Path(sys.argv[1]))
 except PreparationError as error:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import threading
 import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, NoReturn
@@ -27,6 +31,24 @@ class _Header(msgspec.Struct):
 
     version: int = 0
     graph_type: str = ""
+
+
+@contextmanager
+def importing_reader() -> Iterator[None]:
+    """Import the packages that read a graph while the body waits for the command that makes it.
+
+    Both take seconds, nearly all of them for imports. Where the packages are missing, `read_quantum_graph` reports it.
+    """
+
+    def import_packages() -> None:
+        with suppress(ImportError):
+            importlib.import_module("lsst.pipe.base.quantum_graph")
+
+    thread = threading.Thread(target=import_packages)
+    thread.start()
+    yield
+    # Two threads must not import packages that import each other. After an error nothing is read, and nothing waits.
+    thread.join()
 
 
 def read_quantum_graph(path: Path, origin: Origin | None = None) -> QuantumGraphRecord:
