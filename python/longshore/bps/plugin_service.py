@@ -7,7 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterable
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from pathlib import PurePosixPath
 from typing import Any, Final
 
@@ -262,7 +262,9 @@ class PluginService(WmsService, ReportSource, Cancellable, Restartable, Liveness
         return getattr(self._plugin, method) is not getattr(BaseWmsService, method)
 
     def _ask(self, method: str, *args: Any, **named: Any) -> Any:
-        return getattr(self._plugin({}), method)(*args, **named)
+        # Clients print to the output of our commands, which programs read.
+        with redirect_stdout(sys.stderr):
+            return getattr(self._plugin({}), method)(*args, **named)
 
 
 def _to_state(state: WmsStates | None) -> JobState:
