@@ -25,10 +25,12 @@ SYSTEM = re.compile(
 LOCAL = re.compile(rf"\b({'|'.join(sorted(ENGLISH))})\b")
 
 EXCEPTIONS = {
+    "app/site_choice/resolve.py": "the value of `fallback`, which is this machine's site in the configuration language",
     "cli/near_names.py": "commands of other programs, which users type by habit",
     "cli/setup/completion.py": "`local` is a keyword of the shell",
     "cli/setup/ping.py": "an example in the help, which users can run anywhere",
     "cli/setup/site.py": "an example in the help, which users can run anywhere",
+    "cli/submit_options.py": "the option `--local`, which runs on this machine",
     "config/profile/buildtest_status.py": "buildtest's keys name Slurm, and belong to the configuration language",
     "config/profile/retry_rules.py": "buildtest's keys name Slurm, and belong to the configuration language",
     "graph/pipeline/placeholders.py": "`local` is a keyword of the shell",
