@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -83,6 +84,30 @@ def test_parsl_runs_real_tasks_to_complete_datasets(shell: BpsShell) -> None:
     # What Parsl's plug-in wrote is there as well, and the logs are found.
     assert (run / "parsl_workflow.pickle").is_file()
     assert "lsst" in shell("longshore", "logs", str(run), "--label", "coadd").stdout
+
+
+@pytest.mark.timeout(END_S)
+def test_a_failure_under_parsl_is_told_and_a_live_run_can_be_cancelled(shell: BpsShell) -> None:
+    text = COMMANDS.replace("echo {visit} $A > {raw}", "test {visit} = 1 && echo {visit} > {raw} || exit 3") + PARSL
+    run = submitted(shell, text)
+    while (state := shell("longshore", "status", run, check=False)).returncode == 15:
+        time.sleep(0.5)
+    assert state.returncode == 19
+    report = shell("longshore", "report", "--id", run, "--return-exit-codes").stdout
+    assert "Plug-in: ended" in report
+    found = counted(shell, run)
+    assert found["isr"] == {"SUCCEEDED": 1, "FAILED": 1}
+    assert found["sum"].keys() <= {"PRUNED", "DELETED"}
+    assert found["finalJob"] == {"SUCCEEDED": 1}
+
+    run = submitted(shell, COMMANDS.replace("echo {visit} $A > {raw}", "sleep 600") + PARSL)
+    while "RUNNING" not in counted(shell, run)["isr"]:
+        time.sleep(0.5)
+    shell("longshore", "cancel", run)
+    assert shell("longshore", "status", run, check=False).returncode == 16
+    refused = shell("longshore", "restart", str(run), "--set", "requestMemory=200", check=False)
+    assert refused.returncode == 6
+    assert "restarts a run as it was" in refused.stderr
 
 
 def test_a_plug_in_gets_the_whole_workflow_and_its_reports_come_through(shell: BpsShell) -> None:
