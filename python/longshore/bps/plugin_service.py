@@ -256,7 +256,8 @@ class PluginService(WmsService, ReportSource, Cancellable, Restartable, Liveness
         with suppress(ProcessLookupError):
             # Its session has what it left.
             os.killpg(state.pid, signal.SIGKILL)
-        return CancelOutcome(ended=1)
+        note = f"workers that '{self.name}' started in sessions of their own, and their jobs, may still run"
+        return CancelOutcome(ended=1, alive=(note,))
 
     def _has(self, method: str) -> bool:
         return getattr(self._plugin, method) is not getattr(BaseWmsService, method)
