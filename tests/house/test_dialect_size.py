@@ -13,6 +13,7 @@ DIALECT_LINES: Final = 600
 EXTENSION_LINES: Final = 1000
 BESIDE_A_DIALECT: Final = {
     "service.py": "the entry point: names the dialect and its checks",
+    "inventory.py": "what the cluster has, for checks before a run and for profiles",
     "load.py": "how busy the cluster is, for the choice of a site",
     "check.py": "checks of a site and of jobs for keys that only this service has",
 }

@@ -19,13 +19,7 @@ from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.request import MIB, Request
 from longshore.model.workflow.workflow import Workflow
 from longshore.services.sge.dialect import SgeDialect
-from longshore.services.sge.parse_cluster import (
-    listed_names,
-    parse_capacity,
-    parse_limits,
-    parse_queues,
-    resource_names,
-)
+from longshore.services.sge.inventory import listed_names, parse_capacity, parse_limits, parse_queues, resource_names
 from longshore.services.sge.service import SgeService
 from longshore.sites.site_settings import executor_settings
 from longshore.sites.unmet_requests import find_unmet_requests

@@ -28,7 +28,7 @@ from longshore.batch.submit_replies import SubmitReplies
 from longshore.contract.context import Unreachable
 from longshore.contract.inventory import PartitionState
 from longshore.model.workflow.allocation import Allocation
-from longshore.services.lsf import parse_history, parse_jobs, replies
+from longshore.services.lsf import inventory, parse_history, parse_jobs, replies
 from longshore.services.lsf.directives import allocation, directives
 from longshore.services.lsf.options import AMOUNT_NAMES, JOB_NAMES, SERVICE, SITE_NAMES, LsfMap
 from longshore.services.lsf.parse_jobs import element_id
@@ -171,15 +171,12 @@ class LsfDialect(DependencyDialect):
         return Question(self.query_call("bqueues", "-u", user_name()), replies.parse_queues)
 
     def inventory_questions(self) -> InventoryQuestions:
-        """Return the questions for hosts, and for the limits of queues."""
-        return InventoryQuestions(
-            nodes=Question(self.query_call("lshosts", "-w"), replies.parse_hosts),
-            limits=Question(self.query_call("bqueues", "-l"), replies.parse_limits),
-        )
+        """Return the questions for what the cluster has, beside its partitions."""
+        return inventory.questions(self.query_call)
 
     def capacity_question(self) -> Question[Mapping[str, int] | None]:
         """Return the question for the largest host."""
-        return Question(self.query_call("lshosts", "-w"), replies.parse_capacity)
+        return Question(self.query_call("lshosts", "-w"), inventory.parse_capacity)
 
     # -------------------------------------------------------------------------------------------------------- act
 

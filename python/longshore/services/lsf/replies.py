@@ -8,8 +8,7 @@ from typing import Final
 from longshore.batch.jobs import ClusterFacts
 from longshore.batch.submit_replies import SubmitOutcome, SubmitReplies
 from longshore.batch.values import parse_number, plain_lines
-from longshore.contract.inventory import NodeGroup, PartitionState
-from longshore.services.lsf.parse_jobs import parse_bytes
+from longshore.contract.inventory import PartitionState
 from longshore.world.processes.shell import ProgramResult
 
 REPLIES: Final = SubmitReplies(
@@ -95,43 +94,6 @@ def parse_queues(output: str) -> dict[str, PartitionState]:
     """Parse ``bqueues``."""
     found = ((row[1], row[2]) for row in _QUEUE.finditer(output))
     return {name: PartitionState(name=name, state="UP" if state == _OPEN else state) for name, state in found}
-
-
-def parse_capacity(output: str) -> dict[str, int] | None:
-    """Return the processors and memory of the largest server in ``lshosts -w``; ``None`` without any."""
-    head, *lines = [line.split() for line in output.splitlines() if line.strip()] or [[]]
-    rows = [dict(zip(head, line, strict=False)) for line in lines]
-    servers = [row for row in rows if row.get("server") == "Yes"]
-    cpus = [number for row in servers if (number := parse_number(row.get("ncpus", "")))]
-    memory = [size for row in servers if (size := parse_bytes(row.get("maxmem", "")))]
-    return {"cpus": max(cpus), "memory": max(memory)} if cpus and memory else None
-
-
-def parse_hosts(output: str) -> tuple[NodeGroup, ...]:
-    """Return the servers in ``lshosts -w``; equal ones are one group."""
-    head, *lines = [line.split(maxsplit=8) for line in output.splitlines() if line.strip()] or [[]]
-    found: dict[tuple[int, int, frozenset[str]], list[str]] = {}
-    for row in (dict(zip(head, line, strict=False)) for line in lines):
-        cpus, memory = parse_number(row.get("ncpus", "")), parse_bytes(row.get("maxmem", ""))
-        if row.get("server") == "Yes" and cpus and memory:
-            features = frozenset(row.get("RESOURCES", "").strip("()").split())
-            found.setdefault((cpus, memory, features), []).append(row["HOST_NAME"])
-    return tuple(
-        NodeGroup(count=len(names), names=tuple(names), cpus=cpus, memory_b=memory, features=features)
-        for (cpus, memory, features), names in found.items()
-    )
-
-
-_LIMITS: Final = re.compile(r"^QUEUE:\s*(\S+)(.*?)(?=^QUEUE:|\Z)", re.MULTILINE | re.DOTALL)
-_RUN_LIMIT: Final = re.compile(
-    r"^MAXIMUM LIMITS:.*?^\s*RUNLIMIT\s*\n\s*(\d{1,9}(?:\.\d+)?)\s*min", re.MULTILINE | re.DOTALL
-)
-
-
-def parse_limits(output: str) -> dict[str, float]:
-    """Return the longest run time of each queue in ``bqueues -l``; queues without one are left out."""
-    limits = ((queue[1], _RUN_LIMIT.search(queue[2])) for queue in _LIMITS.finditer(output))
-    return {name: float(limit[1]) * 60 for name, limit in limits if limit}
 
 
 def parse_unit(output: str) -> str:

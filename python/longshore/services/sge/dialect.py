@@ -29,7 +29,7 @@ from longshore.contract.context import Unreachable
 from longshore.contract.inventory import PartitionState
 from longshore.model.values import YamlValue
 from longshore.model.workflow.allocation import Allocation
-from longshore.services.sge import parse, parse_cluster
+from longshore.services.sge import inventory, parse, parse_cluster
 from longshore.services.sge.allocation import allocation
 from longshore.services.sge.directives import directives, plain_name, slack_s
 from longshore.services.sge.options import JOB_NAMES, SITE_NAMES, check_site_map, read_priority
@@ -194,22 +194,15 @@ class SgeDialect(DependencyDialect):
 
     def partitions_question(self) -> Question[Mapping[str, PartitionState]]:
         """Return the question for the queues."""
-        return Question(self.query_call("qstat", "-g", "c"), parse_cluster.parse_queues)
+        return Question(self.query_call("qstat", "-g", "c"), inventory.parse_queues)
 
     def inventory_questions(self) -> InventoryQuestions:
-        """Return the questions for the limits of queues, and for the names that options use."""
-        return InventoryQuestions(
-            limits=Question(self.query_call("qconf", "-sq", "*"), parse_cluster.parse_limits),
-            names={
-                "resource": Question(self.query_call("qconf", "-sc"), parse_cluster.resource_names),
-                "parallel environment": Question(self.query_call("qconf", "-spl"), parse_cluster.listed_names),
-                "project": Question(self.query_call("qconf", "-sprjl"), parse_cluster.listed_names),
-            },
-        )
+        """Return the questions for what the cluster has, beside its partitions."""
+        return inventory.questions(self.query_call)
 
     def capacity_question(self) -> Question[Mapping[str, int] | None]:
         """Return the question for the largest host."""
-        return Question(self.query_call("qhost", "-F", "mem_total,num_proc"), parse_cluster.parse_capacity)
+        return Question(self.query_call("qhost", "-F", "mem_total,num_proc"), inventory.parse_capacity)
 
     # -------------------------------------------------------------------------------------------------------- act
 

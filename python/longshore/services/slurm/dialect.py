@@ -27,6 +27,7 @@ from longshore.contract.context import Unreachable
 from longshore.contract.inventory import Association, PartitionState, Qos
 from longshore.model.values import YamlValue
 from longshore.model.workflow.allocation import Allocation
+from longshore.services.slurm import inventory
 from longshore.services.slurm.commands import parse, parse_cluster
 from longshore.services.slurm.commands.replies import REPLIES
 from longshore.services.slurm.commands.states import STATES
@@ -229,20 +230,12 @@ class SlurmDialect(SlurmDependencies):
         return qos_question()
 
     def inventory_questions(self) -> InventoryQuestions:
-        """Return the questions for nodes and licences."""
-        words = ("--noheader", "--all", "--exact", f"--format={parse_cluster.NODE_FORMAT}")
-        licences = self.query_call("scontrol", "--oneliner", "show", "licenses")
-        return InventoryQuestions(
-            nodes=Question(self.query_call("sinfo", *words), parse_cluster.parse_nodes),
-            licences=Question(licences, parse_cluster.parse_licences),
-            knows_resources=True,
-        )
+        """Return the questions for what the cluster has, beside its partitions."""
+        return inventory.questions(self.query_call)
 
     def capacity_question(self) -> Question[Mapping[str, int] | None]:
         """Return the question for the sizes of nodes."""
-        return Question(
-            self.query_call("sinfo", "--noheader", "--Node", "--format=%c|%m"), parse_cluster.parse_capacity
-        )
+        return Question(self.query_call("sinfo", "--noheader", "--Node", "--format=%c|%m"), inventory.parse_capacity)
 
     # -------------------------------------------------------------------------------------------------------- act
 

@@ -8,7 +8,7 @@ from typing import Final
 from longshore.batch.dialect import ProgramCall, Question
 from longshore.batch.jobs import ClusterFacts
 from longshore.contract.inventory import Association, Qos
-from longshore.services.slurm.commands.time_limit import parse_time_limit
+from longshore.services.slurm.inventory import parse_time_limit
 
 _SHOW: Final = ("sacctmgr", "--noheader", "--parsable2", "show")
 _ASSOCIATION_FIELDS: Final = "account,qos,maxjobs,maxsubmitjobs,maxwall"

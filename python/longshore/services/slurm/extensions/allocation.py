@@ -13,8 +13,8 @@ from longshore.batch.scripts.job_spec import JobSpec
 from longshore.batch.values import parse_size as parse_amount
 from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation
 from longshore.model.workflow.request import MIB, Request
-from longshore.services.slurm.commands.time_limit import parse_time_limit
 from longshore.services.slurm.extensions.components import components
+from longshore.services.slurm.inventory import parse_time_limit
 from longshore.services.slurm.render.sbatch_options import SbatchOptions
 
 _Amount = TypeVar("_Amount", int, float)

@@ -1,0 +1,57 @@
+"""Hosts and limits of queues, for what a cluster has (pure functions)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from longshore.batch.dialect import InventoryQuestions, ProgramCall, Question
+from longshore.batch.values import parse_number
+from longshore.contract.inventory import NodeGroup
+from longshore.services.lsf.parse_jobs import parse_bytes
+
+
+def parse_hosts(output: str) -> tuple[NodeGroup, ...]:
+    """Return the servers in ``lshosts -w``; equal ones are one group."""
+    head, *lines = [line.split(maxsplit=8) for line in output.splitlines() if line.strip()] or [[]]
+    found: dict[tuple[int, int, frozenset[str]], list[str]] = {}
+    for row in (dict(zip(head, line, strict=False)) for line in lines):
+        cpus, memory = parse_number(row.get("ncpus", "")), parse_bytes(row.get("maxmem", ""))
+        if row.get("server") == "Yes" and cpus and memory:
+            features = frozenset(row.get("RESOURCES", "").strip("()").split())
+            found.setdefault((cpus, memory, features), []).append(row["HOST_NAME"])
+    return tuple(
+        NodeGroup(count=len(names), names=tuple(names), cpus=cpus, memory_b=memory, features=features)
+        for (cpus, memory, features), names in found.items()
+    )
+
+
+_LIMITS: Final = re.compile(r"^QUEUE:\s*(\S+)(.*?)(?=^QUEUE:|\Z)", re.MULTILINE | re.DOTALL)
+_RUN_LIMIT: Final = re.compile(
+    r"^MAXIMUM LIMITS:.*?^\s*RUNLIMIT\s*\n\s*(\d{1,9}(?:\.\d+)?)\s*min", re.MULTILINE | re.DOTALL
+)
+
+
+def parse_limits(output: str) -> dict[str, float]:
+    """Return the longest run time of each queue in ``bqueues -l``; queues without one are left out."""
+    limits = ((queue[1], _RUN_LIMIT.search(queue[2])) for queue in _LIMITS.finditer(output))
+    return {name: float(limit[1]) * 60 for name, limit in limits if limit}
+
+
+def questions(ask: Callable[..., ProgramCall]) -> InventoryQuestions:
+    """Return the questions; `ask` makes the call of a program with its words."""
+    return InventoryQuestions(
+        nodes=Question(ask("lshosts", "-w"), parse_hosts),
+        limits=Question(ask("bqueues", "-l"), parse_limits),
+    )
+
+
+def parse_capacity(output: str) -> dict[str, int] | None:
+    """Return the processors and memory of the largest server in ``lshosts -w``; ``None`` without any."""
+    head, *lines = [line.split() for line in output.splitlines() if line.strip()] or [[]]
+    rows = [dict(zip(head, line, strict=False)) for line in lines]
+    servers = [row for row in rows if row.get("server") == "Yes"]
+    cpus = [number for row in servers if (number := parse_number(row.get("ncpus", "")))]
+    memory = [size for row in servers if (size := parse_bytes(row.get("maxmem", "")))]
+    return {"cpus": max(cpus), "memory": max(memory)} if cpus and memory else None
