@@ -96,17 +96,17 @@ def test_the_last_part_of_a_path_may_be_a_pattern() -> None:
 @pytest.mark.parametrize(
     ("path", "there"),
     [
-        ("/work/here/a", "a"),
-        ("/work/here/runs/1/a", "a"),
-        ("/work/a", "root/work/a"),
+        ("/base/here/a", "a"),
+        ("/base/here/runs/1/a", "a"),
+        ("/base/a", "root/base/a"),
         ("b", "b"),
         ("s3://x/../y", "urls/s3/y"),
     ],
 )
 def test_files_of_the_working_directory_keep_their_paths_too(path: str, there: str) -> None:
-    assert ScratchLayout("/work/here/runs/1", "/work/here", {"s3"}).place(path) == there
+    assert ScratchLayout("/base/here/runs/1", "/base/here", {"s3"}).place(path) == there
 
 
 def test_before_the_run_directory_is_known_relative_paths_stay() -> None:
-    layout = ScratchLayout("", "/work/here")
-    assert [layout.place(path) for path in ("a/b", "/work/here/a/b", "/x")] == ["a/b", "a/b", "root/x"]
+    layout = ScratchLayout("", "/base/here")
+    assert [layout.place(path) for path in ("a/b", "/base/here/a/b", "/x")] == ["a/b", "a/b", "root/x"]

@@ -18,7 +18,7 @@ from longshore.model.workflow.staging_rules import StagingRules
 from longshore.model.workflow.workflow import Workflow
 
 RULES = JobRules(staging=StagingRules(urls={"s3": "cp"}))
-PATHS = ("data/in", "data/out", "/work/data/in", "/far/x", "s3://b/x", "gs://b/x", "run.sh")
+PATHS = ("data/in", "data/out", "/base/data/in", "/far/x", "s3://b/x", "gs://b/x", "run.sh")
 FILES = {path: File(name=path, path=path) for path in PATHS}
 
 
@@ -27,7 +27,7 @@ def context(**site: Any) -> Context:
 
 
 def problems(command: Any = "true", *, rules: JobRules = RULES, **job: Any) -> list[Problem]:
-    settings = JobSettings(label="a", rules=rules, working_directory="/work")
+    settings = JobSettings(label="a", rules=rules, working_directory="/base")
     found = Job(name="a1", label="a", command=command, settings=settings, **job)
     return list(check_staging(Workflow("w", Dag.by_name([found]), files=FILES), context()))
 
@@ -39,7 +39,7 @@ def test_a_job_that_declares_its_files_is_right() -> None:
 @pytest.mark.parametrize(
     ("job", "words", "fatal"),
     [
-        ({"inputs": ("data/in", "/work/data/in"), "outputs": ("data/out",)}, "would both be 'data/in'", True),
+        ({"inputs": ("data/in", "/base/data/in"), "outputs": ("data/out",)}, "would both be 'data/in'", True),
         ({"command": "./run.sh", "outputs": ("data/out",)}, "runs './run.sh', and with 'fileSystem: scratch'", True),
         ({"command": "bin/x | cat", "outputs": ("data/out",)}, "runs 'bin/x'", True),
         ({"inputs": ("data/in",)}, "declares no outputs", False),
