@@ -166,6 +166,33 @@ def test_what_was_there_before_is_replaced(shell: str, tmp_path: Path) -> None:
     assert leftovers(tmp_path) == []
 
 
+@pytest.mark.parametrize("is_directory", [False, True])
+def test_what_was_there_before_is_replaced_in_every_directory(shell: str, tmp_path: Path, is_directory: bool) -> None:
+    # The last output has the name of an entry of the one before it.
+    names = ["one/made", "two/first", "two/old"]
+    command = []
+    for name in names:
+        target = tmp_path / name
+        target.parent.mkdir(exist_ok=True)
+        if is_directory:
+            (target / "old").mkdir(parents=True)
+            (target / "old" / "before").touch()
+            command.append(f"mkdir -p {name}; echo new >{name}/file")
+        else:
+            target.write_text("old", "utf-8")
+            command.append(f"echo new >{name}")
+    lines = [line("o", name, tmp_path / name) for name in names]
+    staged = stage(shell, tmp_path, lines, "; ".join(command), attempt=2)
+    assert (staged.status, staged.record["kept"]) == (0, 0), staged.errors
+    for name in names:
+        target = tmp_path / name
+        if is_directory:
+            assert [path.name for path in target.iterdir()] == ["file"]
+        else:
+            assert target.read_text("utf-8") == "new\n"
+    assert not leftovers(tmp_path)
+
+
 @pytest.mark.parametrize("before", [None, "old"])
 def test_the_first_publication_holds(shell: str, tmp_path: Path, before: str | None) -> None:
     out, more, tree = tmp_path / "out", tmp_path / "more", tmp_path / "tree"
