@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 from tests.command import Cli
+from tests.e2e.slurm_stand_ins import write_programs
 from tests.waiting import engine_of
 
 TASKS = {
@@ -140,6 +141,23 @@ def test_a_missing_input_and_a_failed_transfer_are_causes_with_retries_of_their_
     assert told in cli("explain", "@last", "join").stdout
 
 
+def test_an_input_that_nothing_puts_into_the_run_directory_is_noted_and_missing(cli: Cli, tmp_path: Path) -> None:
+    lines: list[dict[str, object]] = [
+        {"kind": "longshore-graph", "version": 1, "name": "p", "tasks": 1, "edges": 0, "files": 2},
+        {"name": "lost"},
+        {"name": "all", "path": f"{tmp_path}/all.txt"},
+        {"name": "join", "label": "join", "command": "cat <FILE:lost> > <FILE:all>", "inputs": [0], "outputs": [1]},
+    ]
+    (tmp_path / "graph.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines), "utf-8")
+    text = "graphFile: graph.jsonl\nfileSystem: scratch\nretryOnTransfer: 0\nnumberOfRetries: 0\n"
+    (tmp_path / "run.yaml").write_text(text, "utf-8")
+    told = "1 input is not in the run directory, and no job makes it: 'lost'"
+    assert told in cli("config", "lint", "run.yaml").stdout
+    ran = cli("submit", "run.yaml", "--wait")
+    assert (ran.returncode, ran.stderr.count(told)) == (19, 1)
+    assert attempts(cli, "join")[0]["cause"] == "INPUT_MISSING"
+
+
 def test_a_half_transfer_is_never_under_its_name_and_a_cancelled_job_leaves_nothing(cli: Cli, tmp_path: Path) -> None:
     tasks = {"join": {"command": "cat {raw} > {all}", "inputs": ["raw"], "outputs": ["all"]}}
     line = f"head -c 1 {{source}} > {{target}}; touch {tmp_path}/half; sleep 300"
@@ -166,6 +184,31 @@ def test_a_run_goes_on_after_its_engine_was_killed(cli: Cli, tmp_path: Path) -> 
     assert attempts(cli, "make_A")[0]["staged"]["files_in"] == 1
 
 
+def test_the_script_of_a_job_stages_its_files(cli: Cli, tmp_path: Path) -> None:
+    assert cli("submit", pipeline(tmp_path, TASKS), "--wait").returncode == 0
+    made = sorted(path for folder in ("made of it", "trees", "far") for path in (tmp_path / folder).rglob("*"))
+    content = {path: path.read_bytes() for path in made if path.is_file()}
+    assert len(content) == 7
+    for path in content:
+        path.unlink()
+    for job in ("make_A", "make_B", "join"):
+        done = run_by_hand(cli, job, tmp_path)
+        assert done.returncode == 0, done.stderr
+    assert {path: path.read_bytes() for path in content} == content
+    assert leftovers(tmp_path) == []
+    (tmp_path / "raw data" / "A.txt").unlink()
+    without = run_by_hand(cli, "make_A", tmp_path)
+    assert without.returncode == 66
+    assert f"the input '{tmp_path}/raw data/A.txt' is missing" in without.stderr
+    assert len(attempts(cli, "make_A")) == 1, "the record of the run does not learn of it"
+
+
+def run_by_hand(cli: Cli, job: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Pipe the script of a job into a shell that is elsewhere."""
+    script = cli("show-job", "@last", job, "--script").stdout
+    return subprocess.run(["sh"], input=script, cwd=folder / "far", capture_output=True, text=True, check=False)
+
+
 def test_patterns_are_published_and_read(cli: Cli, tmp_path: Path) -> None:
     tasks = {
         "split": {"command": 'for i in 1 2 3; do echo $i > "parts/p $i.txt"; done', "outputs": ["parts"]},
@@ -189,6 +232,47 @@ def test_a_full_scratch_disk_is_a_failed_transfer(cli: Cli, tmp_path: Path, smal
     assert "No space left on device" in found[0]["reason"]
     until(lambda: not list(small_disk.rglob("A.txt")))
     assert list((tmp_path / "far").iterdir()) == []
+
+
+def test_a_full_scratch_disk_of_a_cluster_is_a_failed_transfer(
+    cli: Cli, tmp_path: Path, own_environment: Path, small_disk: Path
+) -> None:
+    profile = own_environment / ".config" / "longshore" / "sites" / "cluster.yaml"
+    profile.parent.mkdir(parents=True)
+    profile.write_text(
+        f"title: A cluster\nservice: slurm\nscratch: {small_disk}\nslurm: {{pollInterval: 0.2}}\n", "utf-8"
+    )
+    programs = write_programs(tmp_path / "slurm")
+    tasks = {"join": {"command": "cat {raw} > {all}", "inputs": ["raw"], "outputs": ["all"]}}
+    name = pipeline(tmp_path, tasks, computeSite="cluster", retryOnTransfer=1)
+    (tmp_path / "raw data" / "A.txt").write_bytes(b"x" * (5 << 20))
+    ran = cli("submit", name, "--wait", "--no-probe", env=programs)
+    assert ran.returncode == 19, ran.stderr
+    found = attempts(cli, "join")
+    assert [attempt["cause"] for attempt in found] == ["TRANSFER", "TRANSFER"]
+    assert "No space left on device" in found[0]["reason"]
+    until(lambda: not list(small_disk.rglob("*.txt")))
+    assert list((tmp_path / "far").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [("parts/*.txt", "no file matches the output '{folder}/parts/*.txt'"), ("store://out", "'store://out' is missing")],
+    ids=["pattern", "url"],
+)
+def test_outputs_that_only_their_host_can_check_are_missing(cli: Cli, tmp_path: Path, path: str, reason: str) -> None:
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "old.txt").write_text("of an earlier run", "utf-8")
+    tasks = {"join": {"command": "echo done", "outputs": ["all"]}}
+    commands = {"urls": {"store": f"cp {{source}} {tmp_path}/{{target}}"}}
+    values = json.loads((tmp_path / pipeline(tmp_path, tasks, transferCommand=commands)).read_text("utf-8"))
+    values["pipeline"]["datasets"] = {"all": path}
+    (tmp_path / "run.yaml").write_text(json.dumps(values), "utf-8")
+    assert cli("submit", "run.yaml", "--wait").returncode == 19
+    (attempt,) = attempts(cli, "join")
+    assert attempt["cause"] == "OUTPUT_MISSING"
+    assert reason.format(folder=tmp_path) in attempt["reason"]
+    assert attempt["staged"]["files_out"] == 0
 
 
 def test_files_at_urls_are_staged_by_the_command_of_their_scheme(cli: Cli, tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.depth import examples
 
-from longshore.plan.job_script import JobScript, render_job_script
+from longshore.plan.job_script import JobScript, StageStep, render_job_script
 
 TELL = "import json, os, sys; print(json.dumps([sys.argv[1:], dict(os.environ), os.getcwd(), sys.stdin.read()]))"
 signs = st.characters(exclude_characters="\0", exclude_categories=["Cs"])
@@ -114,3 +115,16 @@ def test_a_secret_is_asked_for_and_passed_on(tmp_path: Path) -> None:
 def test_missing_directory_ends_the_script(tmp_path: Path) -> None:
     done = run_by_hand(by_hand(working_directory=str(tmp_path / "gone")))
     assert (done.returncode, done.stdout) == (126, "")
+
+
+@pytest.mark.parametrize("table", ["", "i\t/a b/$HOME\tx\\ty\no\tFILES\t/z\n"])
+def test_the_program_that_stages_gets_its_table_and_the_command(tmp_path: Path, table: str) -> None:
+    program = tmp_path / "stage it"
+    program.write_text('cat -- "$2"; shift 2; exec "$@"', "utf-8")
+    step = StageStep(words=("/bin/sh", str(program), "-g 0"), table=table)
+    plain = by_hand(command=("printf", "%s\n", "a b"), working_directory=str(tmp_path), stage=step)
+    assert run_by_hand(plain).stdout == f"{table}a b\n"
+    line = by_hand(command="echo $WHO", working_directory=str(tmp_path), stage=step)
+    assert run_by_hand(line).stdout == f"{table}it's me\n"
+    late = by_hand(command=("echo", "<ENV:WHO>"), working_directory=str(tmp_path), stage=step)
+    assert run_by_hand(late).stdout == f"{table}it's me\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -14,6 +14,15 @@ from longshore.plan.job_commands import SHELL, command_argv, shell_line
 
 _ENV_PLACEHOLDER: Final = re.compile(r"<ENV:[A-Za-z_]\w*>", re.ASCII)
 _VARIABLE: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_TABLE: Final = "files"
+"""Name of the table of a job's files in its temporary directory."""
+
+
+class StageStep(msgspec.Struct, frozen=True, kw_only=True):
+    """Program that stages the files of a job: its words, to which the path of the table and the command are added."""
+
+    words: tuple[str, ...]
+    table: str
 
 
 class JobScript(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +38,8 @@ class JobScript(msgspec.Struct, frozen=True, kw_only=True):
     """Names of variables whose values are secret: the caller of the script sets them."""
     umask: int | None = None
     """``None`` keeps the umask of the caller."""
+    stage: StageStep | None = None
+    """``None`` for a job that uses its files where these lie."""
 
 
 def render_job_script(job: JobScript) -> str:
@@ -51,6 +62,7 @@ def render_job_script(job: JobScript) -> str:
         "trap 'rm -rf \"$_tmp\"' EXIT",
         "trap 'exit 130' INT",
         "trap 'exit 143' TERM",
+        *(_table_lines(job.stage) if job.stage else ()),
         "env -- \\",
         *(
             f"    {_assignment(name, value, job.hidden)} \\"
@@ -58,10 +70,18 @@ def render_job_script(job: JobScript) -> str:
             if name not in job.hidden or _VARIABLE.fullmatch(name)
         ),
         '    TMPDIR="$_tmp" \\',
+        *([f'    {shlex.join(job.stage.words)} "$_tmp/{_TABLE}" \\'] if job.stage else []),
         f"    {_env_words(job.command)} </dev/null",
         "exit $?",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _table_lines(stage: StageStep) -> Iterator[str]:
+    # No line of a table is this word: each has a tab, or is `t`.
+    yield f"cat >\"$_tmp/{_TABLE}\" <<'FILES' || exit 126"
+    yield from stage.table.removesuffix("\n").split("\n") if stage.table else ()
+    yield "FILES"
 
 
 def _require_variable(name: str) -> str:

@@ -18,7 +18,7 @@ from longshore.model.workflow.staging_rules import StagingRules
 from longshore.model.workflow.workflow import Workflow
 
 RULES = JobRules(staging=StagingRules(urls={"s3": "cp"}))
-PATHS = ("data/in", "data/out", "/base/data/in", "/far/x", "s3://b/x", "gs://b/x", "run.sh")
+PATHS = ("data/in", "data/out", "/base/data/in", "/far/x", "s3://b/x", "gs://b/x", "/base/run.sh")
 FILES = {path: File(name=path, path=path) for path in PATHS}
 
 
@@ -55,7 +55,28 @@ def test_a_mistake_is_told(job: dict[str, Any], words: str, fatal: bool) -> None
 
 @pytest.mark.parametrize("command", ["./run.sh", ("./run.sh", "x"), "/bin/x", "echo x", ("<ENV:X>/run",)])
 def test_a_program_is_an_input_or_has_an_absolute_path(command: Any) -> None:
-    assert problems(command, inputs=("run.sh",), outputs=("data/out",)) == []
+    assert problems(command, inputs=("/base/run.sh",), outputs=("data/out",)) == []
+
+
+def test_inputs_that_nothing_puts_into_the_run_directory_are_told_once(tmp_path: Path) -> None:
+    (tmp_path / "here").touch()
+    paths = ("here", "made", "data/recorded", "copied", "/far", "s3://b/x", "some/*.x", "a", "in/b", "c", "d")
+    files = {path: File(name=path, path=path, transfer=path == "copied") for path in paths}
+    settings = JobSettings(label="a", rules=RULES)
+    jobs = [
+        Job(name=f"j{number}", label="a", command="true", settings=settings, inputs=inputs, outputs=("made",))
+        for number, inputs in enumerate((paths[:7], ("a", "here"), paths[7:]))
+    ]
+    ctx = Context(settings={}, site=Site(name="here"), paths=RunPaths(tmp_path), templates={})
+    (problem,) = check_staging(Workflow("w", Dag.by_name(jobs), files=files), ctx)
+    told = "4 inputs are not in the run directory, and no job makes them: 'a', 'in/b', 'c' and 1 more"
+    assert (problem.message, problem.job, problem.fatal) == (told, "j1", False)
+    (tmp_path / "in").mkdir()
+    for path in ("a", "in/b", "c"):
+        (tmp_path / path).touch()
+    (one,) = check_staging(Workflow("w", Dag.by_name(jobs), files=files), ctx)
+    assert one.message == "1 input is not in the run directory, and no job makes it: 'd'"
+    assert "INPUT_MISSING" in one.hint
 
 
 def test_jobs_that_declare_nothing_or_use_files_where_these_lie_are_not_checked() -> None:

@@ -14,6 +14,7 @@ from longshore.app.runs.open_run import OpenRun
 from longshore.config.lint.secrets import looks_secret
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.run_settings import read_settings
+from longshore.engine.staging.stage_command import StageCommands, is_staged
 from longshore.errors import RunNotFoundError, RunUnreadableError
 from longshore.model.lines.codec import StoredJob
 from longshore.model.run.attempt import Attempt
@@ -40,8 +41,10 @@ class JobDetails(msgspec.Struct, frozen=True, kw_only=True):
     """Job as one of its attempts runs it.
 
     `attempts` is their number; `cause` and `reason` say what was wrong with the end of this one.
-    `staged` has the transfers of its files.
-    `command` is that of the workflow with paths of files; `line` is the same for a shell.
+    If `is_staged`, it starts in a scratch directory, which has the files of `working_directory` below their relative
+    paths; `staged` has the transfers of these.
+    `command` is that of the workflow with paths of files, in the scratch directory if they are staged; `line` is the
+    same for a shell.
     `setup` holds shell lines that run before. `environment` holds variables that the run sets, ``None`` for hidden
     values. `attributes` are further values for the workload manager. `log` is the attempt's log; `script` runs the
     attempt by hand.
@@ -61,6 +64,7 @@ class JobDetails(msgspec.Struct, frozen=True, kw_only=True):
     environment: Mapping[str, str | None]
     request: Request
     working_directory: str
+    is_staged: bool
     inputs: tuple[JobFile, ...]
     outputs: tuple[JobFile, ...]
     staged: StagedFiles | None
@@ -90,8 +94,11 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
     number = _attempt_number(stored.name, attempts, attempt)
     request = _attempt_request(events, job, number, attempts) or settings.request
     files = {file.name: file.path for file in table.files()}
-    command = substitute_files(stored.c, files)
+    staging = StageCommands(table) if is_staged(settings, stored) else None
+    command = staging.substitute_files(job, stored) if staging else substitute_files(stored.c, files)
     script = _job_script(opened, settings, stored, number=number, request=request, command=command)
+    if staging:
+        script = msgspec.structs.replace(script, stage=staging.by_hand(job, stored))
     return JobDetails(
         run=opened.card.id,
         name=stored.name,
@@ -107,6 +114,7 @@ def show_job(opened: OpenRun, reference: str, *, attempt: int | None = None) -> 
         environment={name: None if name in script.hidden else value for name, value in script.environment.items()},
         request=request,
         working_directory=script.working_directory,
+        is_staged=staging is not None,
         inputs=_job_files(stored.inputs, files),
         outputs=_job_files(stored.outputs, files),
         staged=next((each.staged for each in attempts if each.number == number), None),

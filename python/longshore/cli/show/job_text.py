@@ -51,7 +51,7 @@ def job_text(job: JobDetails) -> str:
         *([("Ended", f"{job.cause or 'succeeded'}: {job.reason}")] if job.reason else []),
         ("Request", request_text(job.request)),
         ("Retries", _retries_text(job.number_of_retries, job.retry_unless_exit)),
-        ("Directory", job.working_directory),
+        ("Directory", f"{'scratch, with files of ' if job.is_staged else ''}{job.working_directory}"),
         ("Log", job.log),
         ("Staged", staged_text(job.staged) if job.staged else ""),
         ("Tags", ", ".join(f"{name}={value}" for name, value in job.tags.items())),

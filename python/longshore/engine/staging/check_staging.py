@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from longshore.contract.context import Context, Problem
+from longshore.engine.staging.stage_command import is_recorded
 from longshore.errors import PreparationError
-from longshore.model.tasks.file import is_remote
+from longshore.model.tasks.file import File, is_remote
+from longshore.model.wording import count_noun
 from longshore.model.workflow.job import Job
 from longshore.model.workflow.staging_rules import StagingRules
 from longshore.plan.job_commands import command_program, shell_program
-from longshore.plan.stage_table import ScratchLayout, stage_table
+from longshore.plan.stage_table import ScratchLayout, is_pattern, stage_table
+from longshore.world.files.presence import can_see
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
 
+_MAX_NAMES: Final = 3
 _SCRATCH: Final = "with 'fileSystem: scratch', jobs start in a scratch directory"
 
 
@@ -38,6 +43,7 @@ def check_staging(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
         yield from _relative_programs(jobs, workflow, str(ctx.paths.root))
         yield from _undeclared_outputs(jobs)
         yield from _unstaged_urls(jobs, workflow)
+        yield from _absent_inputs(jobs, workflow, ctx.paths.root)
 
 
 def _shared_paths(jobs: list[Job], workflow: Workflow, root: str) -> Iterator[Problem]:
@@ -115,3 +121,33 @@ def _unstaged_urls(jobs: list[Job], workflow: Workflow) -> Iterator[Problem]:
                 hint=f"To stage them, set 'transferCommand: {{urls: {{{scheme}: COMMAND}}}}'.",
                 fatal=False,
             )
+
+
+def _absent_inputs(jobs: list[Job], workflow: Workflow, root: Path) -> Iterator[Problem]:
+    """Note inputs in the run directory that no job makes and that nothing puts there."""
+    made = {name for job in workflow for name in job.outputs}
+    awaited: dict[str, Job] = {}
+    for job in jobs:
+        for name in job.inputs:
+            if name not in made and name in workflow.files and _is_awaited(workflow.files[name]):
+                awaited.setdefault(workflow.files[name].path, job)
+    absent = [path for path in awaited if not can_see(root / path)]
+    if absent:
+        names = ", ".join(f"'{path}'" for path in absent[:_MAX_NAMES])
+        more = f" and {len(absent) - _MAX_NAMES:,} more" if len(absent) > _MAX_NAMES else ""
+        verb, them = ("is", "it") if len(absent) == 1 else ("are", "them")
+        yield Problem(
+            message=f"{count_noun(len(absent), 'input')} {verb} not in the run directory, and no job makes {them}: "
+            f"{names}{more}",
+            job=awaited[absent[0]].name,
+            jobs=1,
+            hint="Write absolute paths, or jobs that read these end with INPUT_MISSING.",
+            fatal=False,
+        )
+
+
+def _is_awaited(file: File) -> bool:
+    """Whether a file must be in the run directory before its job; those to transfer are copied there."""
+    path = file.path
+    is_inside = not path.startswith("/") and not is_remote(path) and not is_pattern(path)
+    return is_inside and not file.transfer and not is_recorded(path)

@@ -10,6 +10,7 @@ from typing import Final
 
 from longshore.contract.context import Context, RenderedFile
 from longshore.engine.rundir.job_table import JobTable
+from longshore.graph.formats.replay_command import ROOT
 from longshore.model.lines.codec import StoredJob
 from longshore.model.tasks.file import is_remote
 from longshore.model.tasks.task import Command
@@ -18,6 +19,7 @@ from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.staging_rules import StagingRules
 from longshore.model.workflow.workflow import Workflow
 from longshore.plan.job_commands import SHELL, command_argv, full_command, substitute_files
+from longshore.plan.job_script import StageStep
 from longshore.plan.stage_table import ScratchLayout, is_pattern, stage_table, staged_outputs
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.folder import make_folders
@@ -30,6 +32,8 @@ STAGE_DIR: Final = "<ENV:LONGSHORE_JOB_STAGE_DIR>"
 """Directory of a job's files, which the program tells the command."""
 _RECORDS: Final = "stage"
 """Folder of the run directory for records of staged attempts, and for long tables."""
+_BY_HAND: Final = "hand"
+"""First part of the key of a job that a person runs."""
 _IN_A_FOLDER: Final = 1000
 _MOST_LOOKED_AT: Final = 16
 """Most files of a job that an engine looks at: it waits meanwhile, perhaps for a file server."""
@@ -46,6 +50,11 @@ def stage_files(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
 def is_staged(settings: JobSettings, stored: StoredJob) -> bool:
     """Whether a job is staged: it declares files, and its site stages them."""
     return settings.rules.staging is not None and bool(stored.inputs or stored.outputs)
+
+
+def is_recorded(path: str) -> bool:
+    """Whether a path is that of a file of a recorded workflow, whose inputs were not recorded with it."""
+    return path.startswith(f"{ROOT}/")
 
 
 def success_codes(rules: SuccessIf | None) -> str:
@@ -70,11 +79,18 @@ class StageCommands:
         settings = self._jobs.settings(job)
         number = self._jobs.file_number(job, stored)
         table = self.table(job, stored)
-        words = [SHELL, f"{self._root}/{PROGRAM}", *(["-b"] if self._has_few_files(stored) else [])]
-        words += ["-g", success_codes(settings.rules.success_if)]
+        words = [*self._program_words(settings), *(["-b"] if self._has_few_files(stored) else [])]
         words += ["-k", f"{self._token}.{number}", "-n", f"{number}.{attempt}"]
         words += ["-r", str(record_path(self._jobs.run.root, number, attempt)), *self._table_words(number, table)]
         return (*words, *command_argv(full_command(command, settings)))
+
+    def by_hand(self, job: int, stored: StoredJob) -> StageStep:
+        """Return what stages a job that a person runs: without a record, and beside no temporary directory of a run."""
+        number = self._jobs.file_number(job, stored)
+        # As a first attempt of another key, it removes nothing of an attempt that runs meanwhile, nor is it removed.
+        key = f"{_BY_HAND}.{self._token}.{number}"
+        words = (*self._program_words(self._jobs.settings(job)), "-b", "-k", key, "-n", f"{number}.1")
+        return StageStep(words=words, table=self.table(job, stored))
 
     def substitute_files(self, job: int, stored: StoredJob) -> Command:
         """Return the command of a job with the paths of its files in the scratch directory."""
@@ -96,6 +112,9 @@ class StageCommands:
         """Return the absolute paths of the inputs in a job's table, without those at URLs."""
         paths = self._paths(name for name in stored.inputs if name not in self._absent)
         return [str(self._jobs.run.root / path) for path in paths if not is_remote(path)]
+
+    def _program_words(self, settings: JobSettings) -> list[str]:
+        return [SHELL, f"{self._root}/{PROGRAM}", "-g", success_codes(settings.rules.success_if)]
 
     def _has_few_files(self, stored: StoredJob) -> bool:
         """Whether the engine looks at the sizes of a job's files, which saves the job a program."""
@@ -128,15 +147,10 @@ class StageCommands:
 
     @cached_property
     def _absent(self) -> frozenset[str]:
-        """Names of inputs in the run directory that no job makes and that are not there, as in a recorded workflow."""
-        layout = ScratchLayout(self._root)
+        """Names of inputs of a recorded workflow that no job makes and that are not there: nothing reads them."""
         made = frozenset(chain.from_iterable(self._jobs.outputs))
-        relative = (
-            name
-            for name, path in self._jobs.file_paths.items()
-            if name not in made and layout.place(path) == path and not is_pattern(path) and not is_remote(path)
-        )
-        return frozenset(name for name in relative if not can_see(Path(self._root, self._jobs.file_paths[name])))
+        recorded = ((name, path) for name, path in self._jobs.file_paths.items() if is_recorded(path))
+        return frozenset(name for name, path in recorded if name not in made and not can_see(Path(self._root, path)))
 
 
 class _StagedPaths(Mapping[str, str]):
