@@ -60,7 +60,8 @@ class BpsShell:
 
 def bps_shell(folder: Path, bps: BpsEnvironment) -> BpsShell:
     """Return a shell whose runs are registered in the folder."""
-    state = {"XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": str(folder)}
+    # BPS puts submit directories below PWD.
+    state = {"XDG_STATE_HOME": str(folder / "state"), "PYTHONPATH": str(folder), "PWD": str(folder)}
     return BpsShell(folder=folder, env=bps.variables(state))
 
 

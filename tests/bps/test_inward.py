@@ -5,11 +5,17 @@ from __future__ import annotations
 import json
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.bps.real_tasks import END_S, PAYLOAD, BpsShell, bps_shell, make_repository
 from tests.bps_environment import BpsEnvironment
+
+from longshore.contract.context import RunPaths
+from longshore.engine.keeper_io.member_orders import RUN_VARIABLE
+from longshore.world.host import process_command, processes_with_variable
+from longshore.world.runs.run_directory import read_card
 
 pytestmark = pytest.mark.bps
 
@@ -70,6 +76,26 @@ def counted(shell: BpsShell, run: Path) -> dict[str, dict[str, int]]:
     }
 
 
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Wait until a condition holds, which is looked up without a command: those import the packages of BPS."""
+    latest = time.monotonic() + END_S
+    while not is_so():
+        assert time.monotonic() < latest
+        time.sleep(0.2)
+
+
+def phase_of(run: Path) -> str:
+    """Return how far the process of the plug-in is."""
+    return str(json.loads((run / "wms" / "plugin.json").read_text("utf-8"))["phase"])
+
+
+def programs_of(run: Path) -> set[str]:
+    """Return the names of all programs that carry the token of a run."""
+    token = read_card(RunPaths(run)).run_token
+    found = (process_command(pid) for pid, _ in processes_with_variable(RUN_VARIABLE, token))
+    return {Path(word).name for words in found for word in words}
+
+
 @pytest.mark.timeout(END_S)
 def test_parsl_runs_real_tasks_to_complete_datasets(shell: BpsShell) -> None:
     make_repository(shell, 1, 2)
@@ -90,9 +116,8 @@ def test_parsl_runs_real_tasks_to_complete_datasets(shell: BpsShell) -> None:
 def test_a_failure_under_parsl_is_told_and_a_live_run_can_be_cancelled(shell: BpsShell) -> None:
     text = COMMANDS.replace("echo {visit} $A > {raw}", "test {visit} = 1 && echo {visit} > {raw} || exit 3") + PARSL
     run = submitted(shell, text)
-    while (state := shell("longshore", "status", run, check=False)).returncode == 15:
-        time.sleep(0.5)
-    assert state.returncode == 19
+    wait_until(lambda: phase_of(run) == "ended")
+    assert shell("longshore", "status", run, check=False).returncode == 19
     report = shell("longshore", "report", "--id", run, "--return-exit-codes").stdout
     assert "Plug-in: ended" in report
     found = counted(shell, run)
@@ -100,10 +125,14 @@ def test_a_failure_under_parsl_is_told_and_a_live_run_can_be_cancelled(shell: Bp
     assert found["sum"].keys() <= {"PRUNED", "DELETED"}
     assert found["finalJob"] == {"SUCCEEDED": 1}
 
-    run = submitted(shell, COMMANDS.replace("echo {visit} $A > {raw}", "sleep 600") + PARSL)
-    while "RUNNING" not in counted(shell, run)["isr"]:
-        time.sleep(0.5)
-    shell("longshore", "cancel", run)
+    run = submitted(shell, COMMANDS.replace("echo {visit} $A > {raw}", "setsid sleep 600") + PARSL)
+    wait_until(lambda: "sleep" in programs_of(run))
+    assert "RUNNING" in counted(shell, run)["isr"]
+    # Parsl's process, its interchange, its pool of workers, and the jobs, some in sessions of their own.
+    assert {"process_worker_pool.py", "sleep"} <= programs_of(run)
+    cancelled = shell("longshore", "cancel", run)
+    assert programs_of(run) == set()
+    assert "may still" not in cancelled.stdout + cancelled.stderr
     assert shell("longshore", "status", run, check=False).returncode == 16
     refused = shell("longshore", "restart", str(run), "--set", "requestMemory=200", check=False)
     assert refused.returncode == 6

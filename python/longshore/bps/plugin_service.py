@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import signal
 import sys
 import time
 from collections.abc import Iterable
-from contextlib import redirect_stdout, suppress
+from contextlib import redirect_stdout
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from lsst.ctrl.bps import BaseWmsService, WmsStates
 
 from longshore.bps.export_workflow import RECORDER
+from longshore.bps.plugin_end import end_plugin
 from longshore.bps.plugin_process import reports_nothing
 from longshore.bps.plugin_records import (
     LOG,
@@ -23,13 +23,13 @@ from longshore.bps.plugin_records import (
     is_process_alive,
     read_state,
     recorded_jobs,
-    write_state,
 )
 from longshore.bps.stored_workflow import FILE, store_workflow
 from longshore.contract.capabilities import Cancellable, LivenessProbe, Recoverable, Restartable, StatusLines
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.intervention import CancelOutcome, JobSelection, RestartChanges
 from longshore.contract.service import JobStatus, ReportSource, StatusReport, WmsService
+from longshore.engine.keeper_io.member_orders import RUN_VARIABLE, run_token
 from longshore.errors import SubmissionRefusedError, SubmissionUncertainError
 from longshore.model.run.states import TERMINAL_STATES, JobState
 from longshore.model.run.submission import Submission
@@ -40,8 +40,6 @@ from longshore.world.runs.run_directory import read_card
 
 _START_S: Final = 600.0
 """Seconds for a plug-in to prepare and submit a run."""
-_END_S: Final = 30.0
-"""Seconds for the process of a plug-in to end its jobs before it is killed."""
 _POLL_S: Final = 0.1
 _HISTORY_DAYS: Final = 7.0
 """Days for which a plug-in looks back for a run."""
@@ -119,10 +117,12 @@ class PluginService(WmsService, ReportSource, Cancellable, Restartable, Liveness
         if not selection.everything:
             raise SubmissionRefusedError(f"'{self.name}' cancels whole runs, not single jobs")
         state = read_state(run)
-        if state is None or self.report_state(run, state) in TERMINAL_STATES:
+        if state is None:
             return CancelOutcome(ended=0)
         if self._records:
-            return self._end_process(run, state)
+            return end_plugin(run, state, self.name)
+        if self.report_state(run, state) in TERMINAL_STATES:
+            return CancelOutcome(ended=0)
         if not self._has("cancel"):
             raise SubmissionRefusedError(f"'{self.name}' cannot cancel runs")
         done, message = self._ask("cancel", state.id, selection.pass_thru or None)
@@ -210,7 +210,9 @@ class PluginService(WmsService, ReportSource, Cancellable, Restartable, Liveness
         number = len(read_card(run).submissions) + 1
         words = [str(run.root), action, folder, str(number), *([before.id] if before and before.id else ())]
         process, method = start_detached(
-            [sys.executable, "-m", "longshore.bps.plugin_process", *words], log=run.root / LOG
+            [sys.executable, "-m", "longshore.bps.plugin_process", *words],
+            log=run.root / LOG,
+            variables={RUN_VARIABLE: run_token(run)},
         )
         latest = time.monotonic() + _START_S
         while time.monotonic() < latest:
@@ -242,22 +244,6 @@ class PluginService(WmsService, ReportSource, Cancellable, Restartable, Liveness
             host=host_name(),
             notes=tuple(notes),
         )
-
-    def _end_process(self, run: RunPaths, state: PluginState) -> CancelOutcome:
-        """End the process that runs the jobs, and all it started."""
-        if state.host and state.host != host_name():
-            raise SubmissionRefusedError(f"'{self.name}' runs on '{state.host}'", hint="Cancel the run there.")
-        write_state(run, PluginState(number=state.number, phase=Phase.CANCELLED, pid=state.pid, host=state.host))
-        latest = time.monotonic() + _END_S
-        with suppress(ProcessLookupError):
-            os.kill(state.pid, signal.SIGTERM)
-            while is_process_alive(run) and time.monotonic() < latest:
-                time.sleep(_POLL_S)
-        with suppress(ProcessLookupError):
-            # Its session has what it left.
-            os.killpg(state.pid, signal.SIGKILL)
-        note = f"workers that '{self.name}' started in sessions of their own, and their jobs, may still run"
-        return CancelOutcome(ended=1, alive=(note,))
 
     def _has(self, method: str) -> bool:
         return getattr(self._plugin, method) is not getattr(BaseWmsService, method)

@@ -16,9 +16,9 @@ from tests.services.local.processes import NOBODY, Inbox, is_gone, member, up_of
 from longshore.contract.context import RunPaths
 from longshore.model.run.event import Ended, Lost
 from longshore.services.local import keeper_client as module
-from longshore.services.local import signals
 from longshore.services.local.keeper_client import LocalClient
 from longshore.services.local.keeper_file import KeeperFile
+from longshore.world.processes import signals
 
 
 def test_a_number_that_is_another_process_now_is_left_alone(run: RunPaths, stranger: int) -> None:

@@ -66,12 +66,12 @@ def test_a_loginctl_that_cannot_be_executed_is_none(programs: Path) -> None:
 def test_a_detached_process_has_a_session_and_a_log_and_no_input(tmp_path: Path, programs: Path) -> None:
     log = tmp_path / "engine.log"
     log.write_text("before\n", "utf-8")
-    line = 'read x; echo "read $?"; echo "at $(pwd)" >&2; sleep 0.2'
-    process, how = start_detached(["sh", "-c", line], log=log)
+    line = 'read x; echo "read $?"; echo "at $(pwd)" $A >&2; sleep 0.2'
+    process, how = start_detached(["sh", "-c", line], log=log, variables={"A": "given"})
     assert how.prefix == ()
     assert os.getsid(process.pid) == process.pid
     assert process.wait(120) == 0
-    assert log.read_text("utf-8") == f"before\nread 1\nat {tmp_path}\n"
+    assert log.read_text("utf-8") == f"before\nread 1\nat {tmp_path} given\n"
 
 
 def test_a_scope_runs_the_command_with_its_words(tmp_path: Path, programs: Path) -> None:

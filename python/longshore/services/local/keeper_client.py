@@ -33,7 +33,6 @@ from longshore.services.local.keeper_process import KeeperProcess
 from longshore.services.local.keeper_program import encode_command
 from longshore.services.local.orphaned_attempts import OrphanedAttempts, remove_folder
 from longshore.services.local.reused_attempts import ReusedAttempts
-from longshore.services.local.signals import signal_group, signal_process
 from longshore.sites.inherited_environment import InheritRule, select_inherited
 from longshore.world.files.folder import make_folders
 from longshore.world.host import (
@@ -44,6 +43,7 @@ from longshore.world.host import (
     processes_with_variable,
 )
 from longshore.world.process_system import processes
+from longshore.world.processes.signals import signal_group, signal_process
 
 _KILL_ROUNDS: Final = 20
 """Maximum number of repeated searches, because processes may start others meanwhile."""

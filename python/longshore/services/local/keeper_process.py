@@ -16,12 +16,12 @@ from longshore.engine import keeper
 from longshore.engine.journal.chain import life_path
 from longshore.services.local.keeper_file import KeeperFile
 from longshore.services.local.keeper_program import temporary_prefix
-from longshore.services.local.signals import signal_group, signal_process
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.presence import is_local_file_system
 from longshore.world.files.system import files
 from longshore.world.host import descendants, process_start_s
 from longshore.world.process_system import processes
+from longshore.world.processes.signals import signal_group, signal_process
 
 _START_LIMIT_S: Final = 30.0
 """Seconds a keeper may take to start."""

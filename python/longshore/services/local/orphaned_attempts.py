@@ -23,10 +23,10 @@ from longshore.model.workflow.attempt_rules import KeepPolicy
 from longshore.services.local.guard_file import OrphanEndRecord
 from longshore.services.local.keeper_file import KeeperFile
 from longshore.services.local.keeper_program import temporary_prefix
-from longshore.services.local.signals import signal_group
 from longshore.world.files.folder import remove_tree
 from longshore.world.host import host_name, is_same_process, parent_process
 from longshore.world.process_system import processes
+from longshore.world.processes.signals import signal_group
 
 _UNKNOWN: Final = 0
 """A wait status without information."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,8 +38,10 @@ def choose_detach_method() -> DetachMethod:
     return DetachMethod((), "in a session of its own; it survives the terminal")
 
 
-def start_detached(command: Sequence[str], *, log: Path) -> tuple[subprocess.Popen[bytes], DetachMethod]:
-    """Start a command in the background, with its output appended to a file.
+def start_detached(
+    command: Sequence[str], *, log: Path, variables: Mapping[str, str] | None = None
+) -> tuple[subprocess.Popen[bytes], DetachMethod]:
+    """Start a command in the background, with its output appended to a file; `variables` are added to its environment.
 
     Raises `OSError` when the command cannot be started, or the file cannot be written.
     """
@@ -51,6 +53,7 @@ def start_detached(command: Sequence[str], *, log: Path) -> tuple[subprocess.Pop
             stdout=output,
             stderr=output,
             cwd=log.parent,
+            env={**os.environ, **(variables or {})},
             start_new_session=True,
         )
     return process, method
