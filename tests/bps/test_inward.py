@@ -164,8 +164,16 @@ def test_a_plug_in_gets_the_whole_workflow_and_its_reports_come_through(shell: B
     assert "did not cancel the run: 77 may not be ended" in refused.stderr
     shell("longshore", "cancel", run)
     assert shell("longshore", "status", run, check=False).returncode == 16
+    # A restart that was refused changes nothing: the run keeps its id, and the next one is not taken for it.
+    (shell.folder / "closed").touch()
+    refused = shell("longshore", "restart", str(run), check=False)
+    assert refused.returncode == 6
+    assert "refused the run: the queue is closed" in refused.stderr
+    assert shell("longshore", "status", run, check=False).returncode == 16
+    (shell.folder / "closed").unlink()
     shell("longshore", "restart", str(run))
     assert shell("longshore", "status", run, check=False).returncode == 0
+    assert (shell.folder / "restarted").read_text("utf-8").split() == ["77", "77"]
 
 
 def test_a_plug_in_that_refuses_a_run_is_quoted_and_leaves_nothing(shell: BpsShell) -> None:

@@ -39,9 +39,9 @@ def reports_nothing(plugin: type[Any]) -> bool:
 class _Call:
     """One call of a plug-in, whose progress is in the run directory."""
 
-    def __init__(self, run: RunPaths, number: int) -> None:
+    def __init__(self, run: RunPaths, state: PluginState) -> None:
         self._run = run
-        self._state = PluginState(number=number, phase=Phase.STARTING, pid=os.getpid(), host=host_name())
+        self._state = state
         card = read_card(run)
         self._plugin = doImportType(card.service)
         self._name, self._service_name = card.name, card.service
@@ -92,16 +92,16 @@ def main(root: str, action: str, folder: str, number: str, wms_id: str = "") -> 
     run = RunPaths(Path(root))
     make_folders(run.wms, below=run.root)
     with take_lock(lock_path(run), below=run.root, wait_s=_LOCK_WAIT_S):
-        call: _Call | None = None
+        # Until the plug-in gives another id, the run is known by the one before.
+        state = PluginState(number=int(number), phase=Phase.STARTING, id=wms_id, pid=os.getpid(), host=host_name())
         try:
-            call = _Call(run, int(number))
+            call = _Call(run, state)
             call.tell(Phase.STARTING)
             call.submit() if action == "submit" else call.restart(wms_id)
         except Exception as error:  # noqa: BLE001 - of any plug-in
             _LOG.exception("the plug-in failed")
             message = "".join(traceback.format_exception_only(error)).strip()
-            state = PluginState(number=int(number), phase=Phase.REFUSED, message=message)
-            write_state(run, state)
+            write_state(run, msgspec.structs.replace(state, phase=Phase.REFUSED, message=message))
             return 1
     return 0
 

@@ -216,12 +216,16 @@ class PluginService(WmsService, ReportSource, Cancellable, Restartable, Liveness
         )
         latest = time.monotonic() + _START_S
         while time.monotonic() < latest:
+            # Asked first: what the process wrote before its end is read below.
+            status = process.poll()
             state = read_state(run)
-            if state is not None and state.number == number and state.phase is not Phase.STARTING:
+            # A call that was refused has left its state, with the same number.
+            is_new = state is not None and state != before and state.number == number
+            if state is not None and is_new and state.phase is not Phase.STARTING:
                 return self._submission(run, state, action, f"the plug-in's process runs {method.description}")
-            if process.poll() is not None:
+            if status is not None:
                 raise SubmissionRefusedError(
-                    f"the process of '{self.name}' ended with status {process.returncode}",
+                    f"the process of '{self.name}' ended with status {status}",
                     hint=f"What it printed: {run.root / LOG}",
                 )
             time.sleep(_POLL_S)
