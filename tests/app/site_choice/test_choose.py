@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,11 @@ from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.progress import SilentProgress
 from longshore.app.site_choice.resolve import release_site, resolve_at_chosen_site
 from longshore.app.submit.lint_file import lint_file
+from longshore.app.submit.stage_results import run_stages
+from longshore.app.submit.stages import Stage
+from longshore.app.submit.submission_checks import SubmissionChecks
+from longshore.app.submit.submit import submit
+from longshore.app.submit.submitcmd import prepare_script, submit_script
 from longshore.config.lint.schema_check import Severity
 from longshore.errors import ConfigError, LongshoreError, SubmissionRefusedError, UsageError
 from longshore.world.runs.site_states import read_site_states
@@ -80,6 +86,37 @@ def test_a_run_that_is_not_submitted_does_not_count(path: Path) -> None:
         run = resolve(path, f"r{number}")
         assert run.configuration.site == "b"
         release_site(run)
+
+
+def claims() -> list[str]:
+    return [claim.run for state in read_site_states(["a", "b"]).values() for claim in state.claims]
+
+
+REFUSED: dict[str, Callable[[Path], object]] = {
+    "checks": lambda path: submit(path, checks=SubmissionChecks(strict=True), progress=SilentProgress()),
+    "plan": lambda path: submit(path, progress=SilentProgress()),
+    "write": lambda path: submit(path, progress=SilentProgress()),
+    "prepare": lambda path: run_stages(path, Stage.PREPARE, progress=SilentProgress()),
+    "script": lambda path: submit_script(path, progress=SilentProgress()),
+    "prepared script": lambda path: prepare_script(path, progress=SilentProgress()),
+}
+
+
+@pytest.mark.parametrize("stage", REFUSED)
+def test_a_run_that_is_refused_after_the_choice_does_not_count(path: Path, stage: str) -> None:
+    more = {
+        "plan": "finalJob: {whenRun: ALWAYS, command1: 'echo {nosuch}'}\n",
+        "script": "customJob: {executable: gone}\n",
+        "prepared script": "customJob: {executable: gone}\n",
+    }
+    warns = "name: constraint, priorities: [{sort_ascending: cost, select: random}]"
+    write(path, warns if stage == "checks" else CHEAPEST, more=more.get(stage, ""))
+    if stage in {"write", "prepare"}:
+        Path("run").mkdir()
+        Path("run", "other").touch()
+    with pytest.raises(LongshoreError):
+        REFUSED[stage](path)
+    assert claims() == []
 
 
 def test_a_run_without_an_id_does_not_count(path: Path) -> None:

@@ -15,6 +15,7 @@ from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.payload.payload import note_kept_graph
 from longshore.app.progress import Progress
 from longshore.app.runs.open_run import OpenRun, open_run
+from longshore.app.site_choice.resolve import release_site, releasing_site
 from longshore.app.submit.stages import reserved_id, submit_plan
 from longshore.app.submit.submission_checks import SubmissionChecks
 from longshore.app.submit.submit import plan_new_run
@@ -72,19 +73,21 @@ def submit_reusing(
             progress=progress,
             check=lambda run: _refuse_service(run, earlier),
         )
-        plan = replace(plan, hashes_inputs=by_content)
-        links = _OutputLinks(earlier, plan)
-        match = match_run(earlier, plan, lost_outputs=links.why_lost, by_content=by_content)
-        result = ReusePlan(
-            earlier=earlier,
-            names=tuple(job.name for job in plan.workflow),
-            gone=tuple(links.jobs.names[job] for job in match.gone),
-            match=match,
-        )
-        if not dry_run:
-            plan = links.add_to(plan, match)
+        with releasing_site(plan.run):
+            plan = replace(plan, hashes_inputs=by_content)
+            links = _OutputLinks(earlier, plan)
+            match = match_run(earlier, plan, lost_outputs=links.why_lost, by_content=by_content)
+            result = ReusePlan(
+                earlier=earlier,
+                names=tuple(job.name for job in plan.workflow),
+                gone=tuple(links.jobs.names[job] for job in match.gone),
+                match=match,
+            )
+            if not dry_run:
+                plan = links.add_to(plan, match)
     if dry_run:
         remove_entry(run_id)
+        release_site(plan.run)
         if plan.kept_files:
             note_kept_graph(plan.run.paths.root / plan.kept_files[0], progress)
         return result

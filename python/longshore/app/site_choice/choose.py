@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -17,7 +18,7 @@ from longshore.app.site_choice.site_facts import KnownCandidate
 from longshore.app.site_choice.site_waits import read_waits
 from longshore.config.values.scope import Scope
 from longshore.contract.site_selection import SelectionSettings, SiteCandidate, SiteSelection
-from longshore.errors import ConfigError, SubmissionRefusedError
+from longshore.errors import ConfigError, FilesError, SubmissionRefusedError
 from longshore.model.sites.site_decision import CandidateRecord, SiteDecision, UnmetRecord
 from longshore.model.sites.site_state import SiteClaim, SiteState, SiteValue
 from longshore.sites.match.graph_search import needed_totals
@@ -103,7 +104,9 @@ def claim_of(question: SiteQuestion, run_id: str, now: float) -> SiteClaim:
 def withdraw(decision: SiteDecision | None, run_id: str) -> None:
     """Count a run at its site no more."""
     if decision is not None and decision.site:
-        withdraw_claim(decision.site, run_id)
+        # The error for which the run is not submitted matters more; a claim ends by itself.
+        with suppress(FilesError):
+            withdraw_claim(decision.site, run_id)
 
 
 def _match(candidate: KnownCandidate, question: SiteQuestion) -> CandidateRecord:

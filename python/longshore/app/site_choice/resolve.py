@@ -6,6 +6,8 @@ to this machine; ``--local`` does so at once.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -83,6 +85,16 @@ def release_site(run: ResolvedRun) -> None:
     """Count a run that is not submitted at its site no more."""
     if run.decision is not None and not run.decision.fallback:
         withdraw(run.decision, run.id)
+
+
+@contextmanager
+def releasing_site(run: ResolvedRun) -> Iterator[None]:
+    """Count a run at its site no more if the body fails: then it is not submitted."""
+    try:
+        yield
+    except BaseException:
+        release_site(run)
+        raise
 
 
 def _read_fallback(layers: Layers) -> str:

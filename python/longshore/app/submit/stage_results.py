@@ -17,7 +17,7 @@ from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.payload.graph_file import write_tasks
 from longshore.app.plan.clustering import ClusteredRun
 from longshore.app.progress import Progress, RecordingProgress
-from longshore.app.site_choice.resolve import resolve_at_chosen_site
+from longshore.app.site_choice.resolve import releasing_site, resolve_at_chosen_site
 from longshore.app.submit.saved_graphs import graphs_to_save, write_graphs_only
 from longshore.app.submit.stages import Stage, StageRecord, advance_run, noting_kept_graph, reserved_id
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
@@ -73,7 +73,8 @@ def run_stages(
         def measure(record: StageRecord, seconds: float) -> None:
             results.append(_stage_result(record, seconds))
 
-        record: StageRecord = advance_run(run, _RECORDS[last], recording, measure)
+        with releasing_site(run):
+            record: StageRecord = advance_run(run, _RECORDS[last], recording, measure)
         with noting_kept_graph(record, recording):
             if save_graph is not None and isinstance(record, AcquiredRun):
                 write_tasks(record.payload, save_graph, run.paths.root)

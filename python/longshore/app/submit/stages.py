@@ -13,9 +13,11 @@ from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.payload.payload import note_kept_graph
 from longshore.app.plan.clustering import ClusteredRun, cluster_run
 from longshore.app.progress import Progress, RecordingProgress
+from longshore.app.site_choice.resolve import release_site
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun, clear_interrupted, submit_once
 from longshore.app.submit.transform import RunPlan, plan_run
 from longshore.app.submit.write_run import write_run
+from longshore.errors import SubmissionUncertainError
 from longshore.model.wording import count_noun
 from longshore.world.runs.registry import remove_entry, reserve_id
 
@@ -68,12 +70,16 @@ def submit_plan(plan: RunPlan, progress: RecordingProgress) -> SubmittedRun:
         is_prepared = True
         return advance_run(prepared, SubmittedRun, progress)
     except KeyboardInterrupt as interrupt:
+        if not is_prepared:
+            release_site(plan.run)
         # An interruption between the stages says nothing: no stage has cleared up after it.
         left = str(interrupt) or clear_interrupted(plan.run.paths, plan.run.id, kept_files=plan.kept_files)
         raise KeyboardInterrupt(left) from None
-    except BaseException:
+    except BaseException as error:
         if not is_prepared:
             remove_entry(plan.run.id)
+        if not is_prepared or not isinstance(error, SubmissionUncertainError):
+            release_site(plan.run)
         raise
 
 

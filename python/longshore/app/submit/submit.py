@@ -11,7 +11,7 @@ from longshore.app.configure.layers import Overrides
 from longshore.app.configure.probe import refuse_by_probe
 from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.progress import HeldNotes, Progress, RecordingProgress
-from longshore.app.site_choice.resolve import release_site, resolve_at_chosen_site
+from longshore.app.site_choice.resolve import releasing_site, resolve_at_chosen_site
 from longshore.app.submit.shared_outputs import note_shared_outputs
 from longshore.app.submit.stages import advance_run, noting_kept_graph, reserved_id, submit_plan
 from longshore.app.submit.submission_checks import SubmissionChecks
@@ -78,23 +78,21 @@ def plan_new_run(
     if not checks.strict:
         held.release()
     recording = RecordingProgress(held)
-    run: ResolvedRun | None = None
     try:
         run = resolve_at_chosen_site(
             path, overrides, now=now, progress=recording, run_id=run_id, with_probe=checks.with_probe
         )
-        refuse_by_probe(run.service, run.context.probe)
-        check(run)
-        plan = advance_run(run, RunPlan, recording)
-        note_shared_outputs(plan, recording)
+        with releasing_site(run):
+            refuse_by_probe(run.service, run.context.probe)
+            check(run)
+            plan = advance_run(run, RunPlan, recording)
+            note_shared_outputs(plan, recording)
     except BaseException:
         # The notes may explain the error.
         held.release()
-        if run is not None:
-            release_site(run)
         raise
     if checks.strict:
-        with noting_kept_graph(plan, held):
+        with releasing_site(run), noting_kept_graph(plan, held):
             _refuse_warnings(recording.warnings)
         held.release()
     return plan, recording

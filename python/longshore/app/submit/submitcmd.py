@@ -14,7 +14,7 @@ from longshore.app.configure.probe import refuse_by_probe
 from longshore.app.configure.resolved_run import ResolvedRun, run_attributes
 from longshore.app.plan.checks import check_jobs
 from longshore.app.progress import Progress, RecordingProgress
-from longshore.app.site_choice.resolve import resolve_at_chosen_site
+from longshore.app.site_choice.resolve import releasing_site, resolve_at_chosen_site
 from longshore.app.submit.stages import advance_run, reserved_id, submit_plan
 from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
 from longshore.app.submit.transform import RunPlan, single_job_profile
@@ -51,7 +51,8 @@ def submit_script(
     recording = RecordingProgress(progress)
     with reserved_id() as (run_id, now):
         plan = _plan(path, overrides, run_id=run_id, now=now, with_probe=with_probe, progress=recording)
-        refuse_by_probe(plan.run.service, plan.run.context.probe)
+        with releasing_site(plan.run):
+            refuse_by_probe(plan.run.service, plan.run.context.probe)
     return submit_plan(plan, recording)
 
 
@@ -60,7 +61,8 @@ def prepare_script(path: Path, overrides: Overrides | None = None, *, progress: 
     with reserved_id() as (run_id, now):
         recording = RecordingProgress(progress)
         plan = _plan(path, overrides, run_id=run_id, now=now, with_probe=True, progress=recording)
-        prepared = advance_run(plan, PreparedRun, recording)
+        with releasing_site(plan.run):
+            prepared = advance_run(plan, PreparedRun, recording)
     remove_entry(run_id)
     return prepared
 
@@ -75,10 +77,11 @@ def _plan(
     progress: RecordingProgress,
 ) -> RunPlan:
     run = resolve_at_chosen_site(path, overrides, now=now, progress=progress, run_id=run_id, with_probe=with_probe)
-    ignored = [key for key in PAYLOAD_KEYS if run.configuration.config.node_at(key)]
-    if ignored:
-        progress.note("submitcmd runs 'customJob' alone and ignores " + ", ".join(f"'{key}'" for key in ignored))
-    return plan_script(run, progress)
+    with releasing_site(run):
+        ignored = [key for key in PAYLOAD_KEYS if run.configuration.config.node_at(key)]
+        if ignored:
+            progress.note("submitcmd runs 'customJob' alone and ignores " + ", ".join(f"'{key}'" for key in ignored))
+        return plan_script(run, progress)
 
 
 def plan_script(run: ResolvedRun, progress: Progress) -> RunPlan:
