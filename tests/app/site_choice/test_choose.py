@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from longshore.app import api
-from longshore.app.configure.layers import Overrides
+from longshore.app.configure.layers import Overrides, read_layers
 from longshore.app.configure.resolved_run import ResolvedRun
 from longshore.app.progress import SilentProgress
+from longshore.app.site_choice.choose import choose
+from longshore.app.site_choice.question import ask_for_site
 from longshore.app.site_choice.resolve import release_site, resolve_at_chosen_site
 from longshore.app.submit.lint_file import lint_file
 from longshore.app.submit.stage_results import run_stages
@@ -22,7 +25,11 @@ from longshore.app.submit.submission_checks import SubmissionChecks
 from longshore.app.submit.submit import submit
 from longshore.app.submit.submitcmd import prepare_script, submit_script
 from longshore.config.lint.schema_check import Severity
+from longshore.contract.site_match import UnmetNeed
+from longshore.contract.site_selection import SiteSelection
 from longshore.errors import ConfigError, LongshoreError, SubmissionRefusedError, UsageError
+from longshore.world.files.locks import is_locked
+from longshore.world.runs.registry import state_folder
 from longshore.world.runs.site_states import read_site_states
 
 GRAPH = "resourceGraph: {subsystems: {software: {stack: '%s'}}, with: [{type: node, with: [{type: core, count: 4}]}]}"
@@ -122,6 +129,25 @@ def test_a_run_that_is_refused_after_the_choice_does_not_count(path: Path, stage
 def test_a_run_without_an_id_does_not_count(path: Path) -> None:
     write(path)
     assert [resolve(path, "").configuration.site for _ in range(4)] == ["b"] * 4
+
+
+def test_candidates_are_matched_while_no_other_choice_waits(path: Path) -> None:
+    question = ask_for_site(read_layers(write(path), now=100.0))
+    assert question is not None
+    settings, lock = question.settings, state_folder() / "sites" / "lock"
+    seen: list[tuple[str, bool]] = []
+
+    def match(*arguments: Any) -> tuple[UnmetNeed, ...]:
+        seen.append(("match", lock.exists() and is_locked(lock)))
+        return settings.backend(*arguments)
+
+    def select(*arguments: Any) -> SiteSelection:
+        seen.append(("select", is_locked(lock)))
+        return settings.select(*arguments)
+
+    spied = replace(question, settings=replace(settings, backend=match, select=select))
+    assert choose(spied, run_id="r1", now=100.0).site == "b"
+    assert seen == [*[("match", False)] * (len(seen) - 1), ("select", True)]
 
 
 @pytest.mark.parametrize(("wish", "site"), [("[a, b]", "b"), ('"[ab]"', "b"), ("[old, a]", "a"), ('["o*", "a*"]', "a")])

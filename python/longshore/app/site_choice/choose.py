@@ -27,26 +27,54 @@ from longshore.world.runs.site_states import changing_states, claim_site, read_s
 
 _MOST_NAMED: Final = 3
 _MAX_SEED: Final = 2**31
+_BY_WAITS: Final = "fastest_start"
+"""Algorithm that selects by the waits of earlier jobs."""
 
 
-def decide(
-    question: SiteQuestion, *, now: float, loads: Mapping[str, Mapping[str, float]] | None = None
+def decide(question: SiteQuestion, *, now: float) -> SiteDecision:
+    """Match the candidates and select one of them by what is stored of their states; no site is asked."""
+    return _decide(question, _match_all(question), now=now)
+
+
+def choose(question: SiteQuestion, *, run_id: str, now: float) -> SiteDecision:
+    """Decide by what sites answer, and count the run at its site at once, if it has an id.
+
+    No other choice comes in between: it waits, so that nothing slow is done meanwhile.
+    """
+    records = _match_all(question)
+    matching = [record.name for record in records if record.matches]
+    loads = query_loads(question, matching) if needs_loads(question) else {}
+    waits = read_waits(matching) if question.settings.name == _BY_WAITS else {}
+    if not run_id:
+        return _decide(question, records, now=now, loads=loads, waits=waits)
+    with changing_states():
+        decision = _decide(question, records, now=now, loads=loads, waits=waits)
+        if decision.site:
+            claim_site(decision.site, claim_of(question, run_id, now))
+    return decision
+
+
+def _decide(
+    question: SiteQuestion,
+    records: Sequence[CandidateRecord],
+    *,
+    now: float,
+    loads: Mapping[str, Mapping[str, float]] | None = None,
+    waits: Mapping[str, Sequence[float]] | None = None,
 ) -> SiteDecision:
-    """Match the candidates and select one of them; `loads` is what sites just answered about theirs.
+    """Select one of the candidates; `loads` is what sites just answered, and `waits` those of earlier jobs.
 
     Runs that were sent to a site count at once. Without a seed one is drawn, and recorded.
     """
-    records = [_match(candidate, question) for candidate in question.candidates]
     matching = [record.name for record in records if record.matches]
-    states = read_site_states(matching)
-    loads = loads or {}
+    states, loads = read_site_states(matching), loads or {}
     counted = {name: _state_of(question, name, states[name], loads.get(name, {}), now) for name in matching}
     records = [
         msgspec.structs.replace(record, state=counted[record.name]) if record.matches else record for record in records
     ]
     seed = question.settings.seed
     seed = random.randrange(_MAX_SEED) if seed is None else seed  # noqa: S311
-    found = _select(question, records, seed)
+    found = _select(question, records, seed, waits or {})
     return SiteDecision(
         site=found.site or "",
         at=now,
@@ -59,20 +87,6 @@ def decide(
     )
 
 
-def choose(question: SiteQuestion, *, run_id: str, now: float) -> SiteDecision:
-    """Decide, and count the run at its site at once, if it has an id: no other choice comes in between."""
-    loads = {}
-    if needs_loads(question):
-        loads = query_loads(question, [each.name for each in question.candidates if _match(each, question).matches])
-    if not run_id:
-        return decide(question, now=now, loads=loads)
-    with changing_states():
-        decision = decide(question, now=now, loads=loads)
-        if decision.site:
-            claim_site(decision.site, claim_of(question, run_id, now))
-    return decision
-
-
 def at_first_match(layers: Layers) -> Layers:
     """Return the layers at the first candidate that matches, for a check that asks nothing and no site.
 
@@ -82,7 +96,7 @@ def at_first_match(layers: Layers) -> Layers:
     question = ask_for_site(layers)
     if question is None:
         return layers
-    records = [_match(candidate, question) for candidate in question.candidates]
+    records = _match_all(question)
     found = next((record.name for record in records if record.matches), None)
     if found is None:
         error = no_site_error(SiteDecision(site="", at=layers.now, candidates=tuple(records)), layers.path)
@@ -109,6 +123,10 @@ def withdraw(decision: SiteDecision | None, run_id: str) -> None:
             withdraw_claim(decision.site, run_id)
 
 
+def _match_all(question: SiteQuestion) -> list[CandidateRecord]:
+    return [_match(candidate, question) for candidate in question.candidates]
+
+
 def _match(candidate: KnownCandidate, question: SiteQuestion) -> CandidateRecord:
     if candidate.facts is None:
         return CandidateRecord(name=candidate.name, matches=False, left_out=candidate.left_out)
@@ -127,9 +145,10 @@ def _state_of(
     return msgspec.structs.replace(merged, claims=stored.claims).counted_values()
 
 
-def _select(question: SiteQuestion, records: Sequence[CandidateRecord], seed: int) -> SiteSelection:
+def _select(
+    question: SiteQuestion, records: Sequence[CandidateRecord], seed: int, waits: Mapping[str, Sequence[float]]
+) -> SiteSelection:
     settings = question.settings
-    waits = read_waits([each.name for each in records if each.matches]) if settings.name == "fastest_start" else {}
     among = [
         SiteCandidate(
             name=each.name,
