@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from tests.live.condor_pools import CondorPool
 
+from longshore.model.workflow.job import JobSettings
 from longshore.services.htcondor.service import HTCondorService
 from longshore.testing.conformance.service import ServiceConformance
 from longshore.testing.conformance.service_capabilities import (
@@ -25,6 +26,11 @@ from longshore.testing.conformance.service_capabilities import (
     StatusLinesConformance,
     SteerableConformance,
 )
+from longshore.testing.conformance.site_capabilities import (
+    JobProbeConformance,
+    LoadReporterConformance,
+    RunMirroringConformance,
+)
 
 pytestmark = pytest.mark.live
 
@@ -36,19 +42,25 @@ class TestHTCondorService(
     BriefEventsConformance,
     CancellableConformance,
     HoldRulesConformance,
+    JobProbeConformance,
     LivenessProbeConformance,
+    LoadReporterConformance,
     LogDirectoriesConformance,
     LogLocatingConformance,
     QueryableConformance,
     RecoverableConformance,
     RestartableConformance,
     ResumableConformance,
+    RunMirroringConformance,
     StatusLinesConformance,
     SteerableConformance,
 ):
     service_name = "htcondor"
     timeout_s = 120.0
     pause_s = 15.0
+    unmet_settings = JobSettings(
+        label="absent", service_settings={"profile.condor": {"requirements": 'Machine == "nowhere"'}}
+    )
 
     @pytest.fixture
     def service(self, condor_pool: CondorPool) -> HTCondorService:

@@ -22,6 +22,7 @@ from longshore.services.sge.dialect import SgeDialect
 from longshore.services.sge.service import SgeService
 from longshore.testing.conformance.batch_service import BatchExecutorConformance, BatchServiceConformance
 from longshore.testing.conformance.service_capabilities import BackendOptionsConformance
+from longshore.testing.conformance.site_capabilities import LoadReporterConformance, SiteAccessConformance
 from longshore.world.plugins import template_texts
 from longshore.world.shipped_files import shipped_path
 
@@ -54,7 +55,9 @@ class TestSgeExecutor(BatchExecutorConformance):
         return RunPaths(root)
 
 
-class TestSgeService(BatchServiceConformance, BackendOptionsConformance):
+class TestSgeService(
+    BatchServiceConformance, BackendOptionsConformance, LoadReporterConformance, SiteAccessConformance
+):
     service_name = "sge"
     timeout_s = 120.0
     known_options = "-100"

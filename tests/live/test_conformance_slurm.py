@@ -23,6 +23,7 @@ from longshore.services.slurm.dialect import SlurmDialect
 from longshore.services.slurm.service import SlurmService
 from longshore.testing.conformance.batch_service import BatchExecutorConformance, BatchServiceConformance
 from longshore.testing.conformance.service_capabilities import BackendOptionsConformance, LauncherLineConformance
+from longshore.testing.conformance.site_capabilities import LoadReporterConformance
 from longshore.world.plugins import template_texts
 from longshore.world.shipped_files import shipped_path
 
@@ -52,6 +53,7 @@ class TestSlurmService(
     BatchServiceConformance,
     LauncherLineConformance,
     BackendOptionsConformance,
+    LoadReporterConformance,
 ):
     service_name = "slurm"
     timeout_s = 120.0

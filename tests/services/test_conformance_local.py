@@ -21,6 +21,7 @@ from longshore.testing.conformance.executor_capabilities import (
     ProcessCleanupConformance,
     ResourceProbeConformance,
 )
+from longshore.testing.conformance.site_capabilities import LoadReporterConformance
 
 _PR_SET_CHILD_SUBREAPER = 36
 
@@ -65,7 +66,7 @@ class TestLocalExecutor(
             LocalExecutor({}).poll("")
 
 
-class TestLocalService(EngineServiceConformance):
+class TestLocalService(EngineServiceConformance, LoadReporterConformance):
     service_name = "local"
     timeout_s = 120.0
     settings: ClassVar[Mapping[str, object]] = {"grace_s": 0.3, "executor": {"pool": {"cpus": 4}}}

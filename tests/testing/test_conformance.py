@@ -8,7 +8,7 @@ import pytest
 
 from longshore.contract import capabilities, executor
 from longshore.contract.capabilities import Cancellable, LivenessProbe, LogLocator
-from longshore.testing.conformance import executor_capabilities, service_capabilities
+from longshore.testing.conformance import executor_capabilities, service_capabilities, site_capabilities
 from longshore.testing.conformance.capability import assert_capabilities_are_covered
 from longshore.testing.conformance.executor import ExecutorConformance
 from longshore.testing.conformance.service_capabilities import CancellableConformance, LivenessProbeConformance
@@ -17,11 +17,13 @@ from longshore.testing.conformance.service_capabilities import CancellableConfor
 @pytest.mark.parametrize(
     ("contract", "conformance", "others"),
     [
-        (capabilities, service_capabilities, {LogLocator}),
-        (executor, executor_capabilities, {executor.Executor}),
+        (capabilities, (service_capabilities, site_capabilities), {LogLocator}),
+        (executor, (executor_capabilities,), {executor.Executor}),
     ],
 )
-def test_each_capability_has_one_conformance_class(contract: object, conformance: object, others: set[type]) -> None:
+def test_each_capability_has_one_conformance_class(
+    contract: object, conformance: tuple[object, ...], others: set[type]
+) -> None:
     abstract = {
         kind
         for _, kind in inspect.getmembers(contract, inspect.isclass)
@@ -29,7 +31,8 @@ def test_each_capability_has_one_conformance_class(contract: object, conformance
     }
     covered = {
         name: vars(kind)["capability"]
-        for name, kind in inspect.getmembers(conformance, inspect.isclass)
+        for module in conformance
+        for name, kind in inspect.getmembers(module, inspect.isclass)
         if "capability" in vars(kind)
     }
     assert covered == {f"{kind.__name__}Conformance": kind for kind in abstract - others}

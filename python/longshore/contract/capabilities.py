@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from longshore.contract.context import Context, Mark, Problem, RunPaths, Unreachable
 from longshore.contract.intervention import CancelOutcome, Intervention, JobSelection, RestartChanges
@@ -344,12 +344,16 @@ class AllocationReader(ABC):
         """
 
 
+LOAD_NAMES: Final = frozenset({"cpus_total", "cpus_free", "cpus_waiting", "nodes_total", "nodes_free"})
+"""What a workload manager may report of its load."""
+
+
 class LoadReporter(ABC):
     """Knows how busy the workload manager is, for the choice of a site."""
 
     @abstractmethod
     def query_load(self, ctx: Context) -> Mapping[str, float]:
-        """Return what is known of ``cpus_total``, ``cpus_free``, ``cpus_waiting``, ``nodes_total``, ``nodes_free``.
+        """Return what is known of `LOAD_NAMES`.
 
         Parameters
         ----------

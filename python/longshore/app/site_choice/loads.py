@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from longshore.app.configure.layers import current_directory
 from longshore.app.configure.resolved_run import resolve_configuration, service_context
 from longshore.app.configure.service_lookup import find_service
-from longshore.contract.capabilities import LoadReporter
+from longshore.contract.capabilities import LOAD_NAMES, LoadReporter
 from longshore.contract.context import RunPaths
 from longshore.errors import LongshoreError
 from longshore.model.sites.site_state import SiteState, SiteValue
@@ -20,8 +20,8 @@ from longshore.world.runs.site_states import read_site_states, set_site_values
 if TYPE_CHECKING:
     from longshore.app.site_choice.question import SiteQuestion
 
-NAMES: Final = frozenset({"cpus_total", "cpus_free", "cpus_waiting", "nodes_total", "nodes_free", "load"})
-"""Values that a workload manager may know."""
+NAMES: Final = LOAD_NAMES | {"load"}
+"""Values of a site that a workload manager may know, and the share that they give."""
 _ASKING: Final = frozenset({"least_loaded", "fastest_start"})
 
 

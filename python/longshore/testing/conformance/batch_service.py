@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from longshore.contract.context import Context
 from longshore.testing.conformance.engine_service import EngineServiceConformance
 from longshore.testing.conformance.executor import ExecutorConformance
 from longshore.testing.conformance.executor_capabilities import (
@@ -18,6 +19,7 @@ from longshore.testing.conformance.service_capabilities import (
     PartialJournalConformance,
     RecoverableConformance,
 )
+from longshore.testing.conformance.site_capabilities import JobProbeConformance
 
 
 class BatchExecutorConformance(
@@ -34,6 +36,15 @@ class BatchExecutorConformance(
 
 
 class BatchServiceConformance(
-    EngineServiceConformance, RecoverableConformance, PartialJournalConformance, AllocationReaderConformance
+    EngineServiceConformance,
+    RecoverableConformance,
+    PartialJournalConformance,
+    AllocationReaderConformance,
+    JobProbeConformance,
 ):
     """A service derived from `longshore.batch.service.BatchService`."""
+
+    def knows_names(self, ctx: Context) -> bool:
+        """Whether the dialect lists the partitions of the cluster."""
+        inventory = ctx.probe.inventory if ctx.probe else None
+        return inventory is not None and inventory.partitions is not None
