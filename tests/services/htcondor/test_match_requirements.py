@@ -48,18 +48,23 @@ class Pool(CondorClient):
         self.asked: list[str] = []
 
     def is_expression(self, text: str) -> bool:
-        """Accept any text."""
-        return True
+        """Accept all but a comparison with nothing."""
+        return not text.endswith(">")
 
     def count_matching_slots(self, expression: str, job: Mapping[str, int]) -> tuple[int, int, str]:
         """Answer as the test says."""
+        assert self.is_expression(expression)
         self.asked.append(expression)
-        return self.total, self.matching.get(expression, 0), "Arch X86_64"
+        return (
+            self.total,
+            self.matching.get(f"{expression} {job['RequestCpus']}" if job else expression, 0),
+            "Arch X86_64",
+        )
 
 
-def job(requirements: str, **more: Any) -> Job:
+def job(requirements: str, cpus: int = 1, **more: Any) -> Job:
     own = {"profile.condor": {"requirements": requirements}, **more}
-    settings = JobSettings(label="l", request=Request(), service_settings=own)
+    settings = JobSettings(label="l", request=Request(cpus=cpus), service_settings=own)
     return Job(name="j", label="l", command="true", settings=settings)
 
 
@@ -89,4 +94,11 @@ def test_parts_that_are_met_by_different_slots() -> None:
 def test_what_is_not_judged() -> None:
     assert not [*note_unmatched_requirements([job("a")], Pool({"a": 1}))]
     assert not [*note_unmatched_requirements([job("z")], Pool({}, total=0))], "machines may be started later"
-    assert not [*note_unmatched_requirements([job("x == $(y)"), job("a", nosuch=1)], Pool({}))]
+    assert not [*note_unmatched_requirements([job("x == $(y)"), job("a", nosuch=1), job("Memory >")], Pool({}))]
+
+
+def test_an_expression_is_judged_with_the_amounts_that_it_names() -> None:
+    pool = Pool({"Cpus > requestcpus 1": 1})
+    jobs = [job("Cpus > requestcpus", cpus) for cpus in (1, 8, 1)]
+    assert len([*note_unmatched_requirements(jobs, pool)]) == 1
+    assert len(pool.asked) == 3, "once for the first, and twice for the second and its only part"

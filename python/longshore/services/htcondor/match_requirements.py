@@ -33,16 +33,19 @@ class _Unmet(msgspec.Struct, frozen=True):
 def note_unmatched_requirements(jobs: Iterable[Job], client: CondorClient) -> Iterator[Problem]:
     """Note jobs whose requirements no slot of the pool meets: they wait until such a slot joins it.
 
-    Each expression is asked for once; answers are shared for a minute by the submissions of a user on this host.
+    Each expression is asked for once with the amounts of a job that it names; answers are shared for a minute by the
+    submissions of a user on this host. A text that is no expression is not judged: its submission to the schedd fails.
     """
-    asked: dict[str, _Unmet | None] = {}
+    asked: dict[tuple[str, tuple[tuple[str, int], ...]], _Unmet | None] = {}
     for job in jobs:
         expression = _requirements(job)
-        if not expression or "$(" in expression:
+        if not expression or "$(" in expression or not client.is_expression(expression):
             continue
-        if expression not in asked:
-            asked[expression] = _cached_unmet(expression, job, client)
-        if (unmet := asked[expression]) is not None:
+        amounts = _named_amounts(expression, job)
+        key = expression, tuple(amounts.items())
+        if key not in asked:
+            asked[key] = _cached_unmet(expression, amounts, client)
+        if (unmet := asked[key]) is not None:
             there = f"Slots have {unmet.values}." if unmet.values else "No slot has its attributes."
             yield Problem(
                 message=f"job '{job.name}': no slot of the pool meets its requirements: {unmet.part}",
@@ -63,14 +66,18 @@ def _requirements(job: Job) -> str:
     return found[-1] if found else ""
 
 
-def _cached_unmet(expression: str, job: Job, client: CondorClient) -> _Unmet | None:
+def _named_amounts(expression: str, job: Job) -> dict[str, int]:
+    """Return the amounts of a job that its requirements name, as HTCondor has them."""
     request = job.settings.request
     amounts = {
         "RequestCpus": request.cpus,
         "RequestMemory": (request.memory_b or 0) // MIB,
         "RequestDisk": (request.disk_b or 0) // 1024,
     }
+    return {name: amount for name, amount in amounts.items() if name.lower() in expression.lower()}
 
+
+def _cached_unmet(expression: str, amounts: dict[str, int], client: CondorClient) -> _Unmet | None:
     def query() -> tuple[str | None, str]:
         return msgspec.json.encode(_find_unmet(expression, amounts, client)).decode(), ""
 
