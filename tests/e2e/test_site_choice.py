@@ -96,6 +96,11 @@ def test_a_run_without_its_workload_manager(cli: Cli, tmp_path: Path) -> None:
 
 def test_this_machine_in_any_case(cli: Cli, tmp_path: Path) -> None:
     (tmp_path / "run.yaml").write_text(ALONE, "utf-8")
+    assert cli("site", "match", "run.yaml", "--local").stdout == "local\n"
+    assert "'--local'" in cli("site", "match", "run.yaml", "--local", "--explain").stdout
+    document = json.loads(cli("site", "match", "run.yaml", "--local", "--json").stdout)
+    jsonschema.validate(document, json.loads(shipped_path("etc", "schema", "site_match.json").read_text("utf-8")))
+    assert (document["site"], document["wished"]) == ("local", ["campus"])
     done = cli("submit", "run.yaml", "--local", "--wait")
     assert done.returncode == 0, done.stderr
     again = cli("restart", "@last", "--with-changes", "--dry-run")

@@ -87,7 +87,7 @@ def text_of(inventory: Inventory | None, **capacity: int) -> str:
 def test_a_profile_has_the_open_partitions_and_the_only_account() -> None:
     profile = yaml.safe_load(text_of(INVENTORY, cpus=8, memory=4 * GIB))
     assert profile == {
-        "title": "slurm, a site of slurm",
+        "title": "new, a site of slurm",
         "service": "slurm",
         "hosts": ["login1"],
         "limits": {"cpus": 8, "memory": "4096 MiB", "queued": 2000, "arraySize": 100},

@@ -33,7 +33,7 @@ def profile_text(name: str, report: PingReport, *, own: Mapping[str, Any], hosts
 
 def _lines(name: str, report: PingReport, own: Mapping[str, Any], hosts: Sequence[str], date: str) -> Iterator[str]:
     inventory = report.inventory or Inventory()
-    cluster = report.details.get("cluster") or report.service
+    cluster = report.details.get("cluster") or name
     yield f"# Written by 'longshore site init {name}' from the answers of '{report.service}' on {date}. Change it;"
     yield f"# 'longshore site check {name}' compares it with the cluster. doc/reference/site-profiles.md explains"
     yield "# every key."

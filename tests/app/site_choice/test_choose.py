@@ -28,6 +28,7 @@ from longshore.config.lint.schema_check import Severity
 from longshore.contract.site_match import UnmetNeed
 from longshore.contract.site_selection import SiteSelection
 from longshore.errors import ConfigError, LongshoreError, SubmissionRefusedError, UsageError
+from longshore.model.sites.site_state import CLAIM_S
 from longshore.world.files.locks import is_locked
 from longshore.world.runs.registry import state_folder
 from longshore.world.runs.site_states import read_site_states
@@ -85,6 +86,16 @@ def test_what_is_submitted_counts_at_once(path: Path) -> None:
     assert [resolve(path, f"r{i}").configuration.site for i in range(3)] == ["b", "b", "a"]
     with pytest.raises(SubmissionRefusedError, match=r"no site of 6 passes: small .*'limits.cpus': asked 2, nearest 1"):
         resolve(path, "r4")
+
+
+def test_a_run_counts_for_a_day(path: Path) -> None:
+    write(path)
+    assert [resolve(path, f"r{i}").configuration.site for i in range(3)] == ["b", "b", "a"]
+    (state,) = read_site_states(["b"]).values()
+    counted = [len(state.counted_claims(100.0 + age_s)) for age_s in (0.0, CLAIM_S - 1, CLAIM_S)]
+    assert counted == [2, 2, 0]
+    later = resolve_at_chosen_site(path, Overrides({}), now=100.0 + CLAIM_S, progress=SilentProgress(), run_id="later")
+    assert later.configuration.site == "b"
 
 
 def test_a_run_that_is_not_submitted_does_not_count(path: Path) -> None:

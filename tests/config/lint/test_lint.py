@@ -32,6 +32,13 @@ def said(text: str, around: LintContext = PLAIN, labels: frozenset[str] | None =
     return [f"{each.severity}: {each.message}" for each in findings_of(HERE + text, around, labels)]
 
 
+@pytest.mark.parametrize("value", ["shared", "{mode: shared}"])
+def test_a_key_of_sites_among_options_has_a_way_out(value: str) -> None:
+    (finding,) = findings_of(HERE + f"bps_cmdline: {{fileSystem: {value}}}", PLAIN, None)
+    assert finding.severity is Severity.WARNING
+    assert finding.hint == "It is a key of sites: write '--set site.NAME.fileSystem=VALUE'."
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -102,6 +102,7 @@ def test_a_requirement_of_a_member_by_name() -> None:
         (f"{RESOURCES}task: {{resources: {{io: {{range: [{{mni: '1'}}]}}}}}}", "a 'range' has no key 'mni'"),
         ("version: 1\nresources: [{type: a, requires: {name: x}}]", "'requires' must be a list"),
         ("version: 1\nresources: [{type: a, requires: [x]}]", "an item of 'requires' must be a map"),
+        ("version: 1\nresources: [{type: a, requires: [{}]}]", "a requirement must name a 'subsystem'"),
         ("version: 1\nresources: [{type: a, requires: [{match: x}]}]", "must name a 'subsystem'"),
         ("version: 1\nresources: [{type: a, requires: [{name: io}]}]", "needs 'match', or 'range'"),
         ("version: 1\nresources: [{type: a, requires: [{name: io, field: x}]}]", "needs 'match', or 'range'"),

@@ -78,7 +78,7 @@ def test_what_is_no_expression_is_refused(text: str, message: str) -> None:
     ("text", "message"),
     [
         ("1 / b", "divides by zero"),
-        ("9 ** 9 ** 9 ** 9", "cannot be evaluated"),
+        ("9 ** 9 ** 9 ** 9", "has a value that is too large"),
         ("(0 - 8) ** 0.5", "is no number"),
         ("name + 1", "is no number"),
         ("1 if name else 2", "no condition"),

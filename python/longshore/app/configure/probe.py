@@ -53,7 +53,7 @@ def refuse_by_probe(service: WmsService, report: PingReport | None) -> None:
     if isinstance(service, EngineService):
         raise SubmissionRefusedError(
             f"the workload manager '{report.service}' does not take this run: {report.message}",
-            hint="'longshore ping FILE' shows what it answers; --no-probe submits all the same.",
+            hint="'longshore ping --config FILE' shows what it answers; --no-probe submits all the same.",
         )
 
 

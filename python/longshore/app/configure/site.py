@@ -125,7 +125,7 @@ def candidates_of(
         found = dict.fromkeys([*map_items(base.node_at("site")), *sorted(profiles)])
         if not found:
             raise ConfigError(
-                "'computeSite' is 'auto', and no site is described",
+                "'computeSite' is 'auto', and no site is described" if origin else "no site is described",
                 origin=origin,
                 hint="Describe sites in profiles or sections 'site.NAME'; 'longshore site list' shows those there are.",
             )

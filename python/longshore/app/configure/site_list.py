@@ -90,7 +90,7 @@ def show_site(name: str, site_path: Sequence[str]) -> SiteDescription:
     resolved = site_profile(base, name, sites)
     section = base.node_at("site", name)
     if resolved is None and section is None:
-        raise unknown_site(name, base, sites, None)
+        raise _unknown_site(name, base, sites)
     root = resolved.root if resolved else Node({}, Origin(""))
     raise_first_error(check_schema(root, profile_schema()))
     if section:
@@ -108,7 +108,13 @@ def require_site(name: str, site_path: Sequence[str]) -> None:
     """Raise `ConfigError` if there is no such site; `site_path` is that of `list_sites`."""
     base, sites = _read_sites(site_path)
     if not is_described(name, base, sites):
-        raise unknown_site(name, base, sites, None)
+        raise _unknown_site(name, base, sites)
+
+
+def _unknown_site(name: str, base: Config, sites: SitePath) -> ConfigError:
+    error = unknown_site(name, base, sites, None)
+    hint = f"{error.hint} Sections in the file of a run are not read here."
+    return ConfigError(error.message, origin=error.origin, hint=hint)
 
 
 def _read_sites(site_path: Sequence[str]) -> tuple[Config, SitePath]:

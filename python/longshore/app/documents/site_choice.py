@@ -66,6 +66,8 @@ class SiteMatchDocument(DatedDocument, frozen=True, kw_only=True):
     """What each step of the selection did."""
     warnings: Sequence[str]
     """What may not be meant."""
+    fallback: str
+    """Why the run goes to this machine; empty if it does not fall back."""
 
 
 class SiteStateDocument(DatedDocument, frozen=True, kw_only=True):
@@ -94,8 +96,8 @@ def site_state_document(name: str, state: SiteState, *, as_of: float) -> SiteSta
     """Return the state of a site as ``site set-state --json`` prints it."""
     return SiteStateDocument(
         name=name,
-        values=_values(state.counted_values(), as_of),
-        runs=len(state.claims),
+        values=_values(state.counted_values(as_of), as_of),
+        runs=len(state.counted_claims(as_of)),
         as_of=format_timestamp(as_of, exact=True),
     )
 

@@ -81,7 +81,8 @@ def _find_answered_errors(draft: Draft, report: PingReport) -> Iterator[Problem]
     """Find what the workload manager does not have of the profile, each with its place where that is known."""
     site = draft.resolved_site
     if not report.ok and not report.problems:
-        yield Problem(message=report.message, origin=site.origin, hint="'longshore ping' shows what it answers.")
+        hint = f"'longshore ping --compute-site {site.name}' asks again."
+        yield Problem(message=report.message, origin=site.origin, hint=hint)
         return
     for problem in report.problems:
         # Only jobs that use it cannot run, but the profile is wrong.

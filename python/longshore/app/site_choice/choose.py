@@ -142,7 +142,7 @@ def _state_of(
     profile = next(each.state for each in question.candidates if each.name == name)
     answers = {key: SiteValue(value=value, at=now, by="probe") for key, value in probed.items()}
     merged = SiteState(values=profile).newer(stored.values).newer(answers)
-    return msgspec.structs.replace(merged, claims=stored.claims).counted_values()
+    return msgspec.structs.replace(merged, claims=stored.claims).counted_values(now)
 
 
 def _select(

@@ -11,10 +11,12 @@ from typing import Final
 
 import msgspec
 
+from longshore.app.configure.configuration import read_draft
 from longshore.app.configure.layers import Overrides, read_layers
 from longshore.app.configure.site_list import require_site
 from longshore.app.site_choice.choose import choose
 from longshore.app.site_choice.question import ask_for_site
+from longshore.app.site_choice.resolve import ALWAYS, ALWAYS_REASON, LOCAL, read_fallback
 from longshore.errors import UsageError
 from longshore.model.sites.site_decision import SiteDecision
 from longshore.model.sites.site_state import SiteState, SiteValue
@@ -33,7 +35,10 @@ def match_sites(path: Path, overrides: Overrides | None = None, *, seed: int | N
     given = overrides or Overrides()
     if seed is not None:
         given = Overrides(given.options, (*given.sets, f"siteSelection.select.seed={seed}"), given.calls_functions)
-    question = ask_for_site(read_layers(path, given, now=now), default="auto")
+    layers = read_layers(path, given, now=now)
+    if read_fallback(layers) == ALWAYS:
+        return SiteDecision(site=LOCAL, at=now, wished=(read_draft(layers, now=now).site,), fallback=ALWAYS_REASON)
+    question = ask_for_site(layers, default="auto")
     assert question is not None
     return choose(question, run_id="", now=now)
 

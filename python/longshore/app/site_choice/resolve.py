@@ -32,6 +32,7 @@ LOCAL: Final = "local"
 """Site and service of this machine, and the value of ``fallback`` if no workload manager can be used."""
 ALWAYS: Final = "always"
 """Value of ``fallback`` for this machine in any case (``--local``)."""
+ALWAYS_REASON: Final = "'--local' or 'fallback: always' asks for this machine"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,11 +65,10 @@ def resolve_at_chosen_site(
     """
     layers = read_layers(path, overrides, now=now)
     request = _Request(layers=layers, run_id=run_id, progress=progress, with_probe=with_probe)
-    fallback = _read_fallback(layers)
+    fallback = read_fallback(layers)
     if fallback == ALWAYS:
         draft = read_draft(layers, now=now)
-        why = "'--local' or 'fallback: always' asks for this machine"
-        return _fall_back(request, draft.site, draft.service, why)
+        return _fall_back(request, draft.site, draft.service, ALWAYS_REASON)
     question = ask_for_site(layers)
     if question is None:
         return _resolve_named(request, may_fall_back=fallback == LOCAL)
@@ -97,7 +97,8 @@ def releasing_site(run: ResolvedRun) -> Iterator[None]:
         raise
 
 
-def _read_fallback(layers: Layers) -> str:
+def read_fallback(layers: Layers) -> str:
+    """Return ``fallback``; empty without one. Raises `ConfigError` for an unknown value."""
     found = Config(layers.stack.root()).search(FALLBACK, Scope(env=layers.env))
     if found.value in {None, "", LOCAL, ALWAYS}:
         return str(found.value or "")

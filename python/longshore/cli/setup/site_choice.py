@@ -34,7 +34,8 @@ def match_command(
 ) -> None:
     """Print the site that FILE would be submitted to. Nothing is submitted.
 
-    Candidates are those of 'computeSite', and all described sites where it names none.
+    Candidates are those of 'computeSite'. For a FILE without 'computeSite', they are all described sites; 'submit'
+    chooses among these only with 'computeSite: auto'.
     """
     decision = api.match_sites(config_file, overrides, seed=seed)
     if as_json:
@@ -63,7 +64,7 @@ def set_state_command(*, name: str, values: tuple[str, ...], site_path: tuple[st
         return
     from longshore.cli.show.format import escape_controls
 
-    for line in _value_lines(state.counted_values(), now):
+    for line in _value_lines(state.counted_values(now), now):
         click.echo(escape_controls(line))
 
 
@@ -78,6 +79,9 @@ def _decision_lines(decision: SiteDecision, *, explain: bool) -> Iterator[str]:
     """Yield the chosen site, and with `explain` why."""
     if not explain:
         yield decision.site or "no site passes; --explain shows why"
+        return
+    if decision.fallback:
+        yield decision.summary()
         return
     for candidate in decision.candidates:
         yield from _candidate_lines(candidate, decision.at)

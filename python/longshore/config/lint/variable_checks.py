@@ -9,7 +9,14 @@ from typing import Final
 
 import msgspec
 
-from longshore.config.lint.schema_check import Finding, Severity, find_unknown_keys, key_name, variable_names
+from longshore.config.lint.schema_check import (
+    Finding,
+    Severity,
+    find_unknown_keys,
+    key_name,
+    keys_of_schema,
+    variable_names,
+)
 from longshore.config.profile.staging import TRANSFER_COMMAND
 from longshore.config.values.bps_eval import BPS_EVAL, GENERATE_HINT, GENERATE_KEY, impure_calls, parse_call
 from longshore.config.values.interpolate import Interpolator
@@ -258,7 +265,8 @@ def find_unused_keys(
             yield Finding(
                 message=f"nothing uses '{key_name(path)}'",
                 origin=node.origin,
-                hint=f"It is not a key of Longshore, and no text uses '{{{path[-1]}}}'.",
+                hint=_site_key_hint(path, schema)
+                or f"It is not a key of Longshore, and no text uses '{{{path[-1]}}}'.",
                 severity=Severity.WARNING,
                 path=path,
                 at_key=True,
@@ -269,12 +277,20 @@ def find_unused_keys(
                 message=f"no {noun} of '{key_name(path)}' has an effect",
                 origin=node.origin,
                 hint=(_pipeline_hint(path[0], root) if len(path) == 1 else "")
+                or _site_key_hint(path, schema)
                 or did_you_mean(path[-1], known)
                 or "It is not a section of Longshore, and no text uses it.",
                 severity=Severity.WARNING,
                 path=path,
                 at_key=True,
             )
+
+
+def _site_key_hint(path: tuple[str, ...], schema: JsonSchema) -> str:
+    """Return a hint for a key of a site that ``--set`` gives as a variable; empty for others."""
+    if path[0] != "bps_cmdline" or path[-1] not in keys_of_schema(schema, schema):
+        return ""
+    return f"It is a key of sites: write '--set site.NAME.{path[-1]}=VALUE'."
 
 
 def _pipeline_hint(section: str, root: Node) -> str:

@@ -9,6 +9,8 @@ import msgspec
 
 DECREASING: Final = {"nodes_free": "nodes", "cpus_free": "cpus"}
 """Field of a claim that a value decreases by, per name."""
+CLAIM_S: Final = 86_400.0
+"""Seconds after which a run that was sent to a site no longer counts."""
 
 
 class SiteValue(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,13 +36,18 @@ class SiteState(msgspec.Struct, frozen=True, kw_only=True):
     values: Mapping[str, SiteValue] = msgspec.field(default_factory=dict)
     claims: tuple[SiteClaim, ...] = ()
 
-    def counted_values(self) -> dict[str, SiteValue]:
+    def counted_claims(self, now: float) -> tuple[SiteClaim, ...]:
+        """Return the runs that still count."""
+        return tuple(claim for claim in self.claims if claim.at > now - CLAIM_S)
+
+    def counted_values(self, now: float) -> dict[str, SiteValue]:
         """Return the values, less what was sent there after they became known."""
+        claims = self.counted_claims(now)
         found = dict(self.values)
         for name, field in DECREASING.items():
             value = found.get(name)
             if value is not None and not isinstance(value.value, str):
-                since = sum(getattr(claim, field) for claim in self.claims if claim.at >= (value.at or 0))
+                since = sum(getattr(claim, field) for claim in claims if claim.at >= (value.at or 0))
                 found[name] = msgspec.structs.replace(value, value=max(0.0, value.value - since))
         return found
 

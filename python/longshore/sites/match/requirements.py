@@ -53,7 +53,7 @@ def read_subsystem_map(node: Node, algorithms: Mapping[str, MatchAlgorithm]) -> 
 
 def _read_item(node: Node, algorithms: Mapping[str, MatchAlgorithm]) -> Requirement:
     items = map_items(node)
-    if not items:
+    if not isinstance(node.value, dict):
         raise ConfigError(
             f"an item of 'requires' must be a map, not {quote_value(plain_value(node))}",
             origin=node.origin,

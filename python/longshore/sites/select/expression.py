@@ -69,7 +69,11 @@ class Expression:
         try:
             value = self._evaluator(names)
         except (TypeError, ValueError, ArithmeticError) as error:
-            why = "divides by zero" if isinstance(error, ZeroDivisionError) else f"cannot be evaluated: {error}"
+            kinds: dict[type[Exception], str] = {
+                ZeroDivisionError: "divides by zero",
+                OverflowError: "has a value that is too large",
+            }
+            why = kinds.get(type(error)) or f"cannot be evaluated: {error}"
             raise ConfigError(f"{quote_value(self.text)} {why}") from None
         if isinstance(value, float) and not math.isfinite(value):
             raise ConfigError(f"{quote_value(self.text)} is not finite")

@@ -19,8 +19,6 @@ from longshore.world.files.read_file import read_record
 from longshore.world.runs.registry import state_folder
 
 _LOCK_WAIT_S: Final = 10.0
-_CLAIM_S: Final = 86_400.0
-"""Seconds after which a run that was sent to a site no longer counts."""
 
 
 def read_site_states(names: Iterable[str]) -> dict[str, SiteState]:
@@ -47,7 +45,7 @@ def changing_states() -> Iterator[Callable[[str, SiteState], None]]:
 def claim_site(name: str, claim: SiteClaim) -> None:
     """Count a run that is sent to a site; the caller holds the lock."""
     state = read_site_states([name])[name]
-    kept = tuple(each for each in state.claims if each.at > claim.at - _CLAIM_S and each.run != claim.run)
+    kept = tuple(each for each in state.counted_claims(claim.at) if each.run != claim.run)
     _write(name, msgspec.structs.replace(state, claims=(*kept, claim)))
 
 
