@@ -8,11 +8,13 @@ import pytest
 from longshore.contract.batch import Limits as ExecutorLimits
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
+from longshore.model.workflow.allocation import WHOLE_NODE_B
 from longshore.model.workflow.attempt_rules import JobRules, RequestGrowth
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB, Request
 from longshore.sites.limits import (
     SiteLimits,
+    exceeded_ceilings,
     exceeded_limits,
     executor_limits,
     lower_limits,
@@ -146,3 +148,10 @@ def test_time_never_grows_beyond_its_ceiling(asked: float | None, most: float) -
     assert not notes
     fixed = JobSettings(label="a")
     assert lower_to_limits(fixed, limits("walltime: 1h"), [], "campus")[0] is fixed
+
+
+def test_all_memory_of_a_node_exceeds_no_ceiling_of_its_size() -> None:
+    asked = Request(memory_b=WHOLE_NODE_B)
+    assert [*exceeded_ceilings(asked, {"memory": float(WHOLE_NODE_B)})] == []
+    (told,) = exceeded_ceilings(asked, {"memory": 4096.0 * MIB})
+    assert "all memory of a node" in told

@@ -31,7 +31,7 @@ def test_what_exceeds_this_machine_is_lowered_and_runs_alone() -> None:
 
 def test_what_fits_runs_beside_others() -> None:
     settings = JobSettings(label="a", attributes={"concurrencyLimit": "db"})
-    asked = [Allocation(tasks=2, memory_b=MIB, nodes=2), Allocation(resources={"gpu": 1})]
+    asked = [Allocation(tasks=2, memory_b=MIB, nodes=2), Allocation(resources={"gpu": 1, "tape": 0})]
     converted, alone = convert_to_local(settings, asked, {**CAPACITY, "gpus": 2})
     assert converted.request == Request(cpus=3, memory_b=2 * MIB, resources={"gpus": 1})
     assert (dict(converted.concurrency), alone) == ({"db": 1}, [])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from longshore.errors import ConfigError
 from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation, total_request
@@ -75,6 +77,47 @@ def test_the_longest_row_is_the_nearest_for_a_long_job() -> None:
     rows: tuple[PartitionRow, ...] = ({"name": "debug", "walltime": 600}, {"name": "main", "walltime": "2:00:00"})
     with pytest.raises(ConfigError, match=r"'main', lacks walltime \(3:00:00 asked, 2:00:00 there\)"):
         choose_partition(rows, Allocation(walltime_s=3 * 3600))
+
+
+SHORT: PartitionRow = {"name": "main", "walltime": "1:00:00", "qos": "debug"}
+LONG: PartitionRow = {"name": "main", "walltime": "8:00:00", "qos": "long"}
+
+
+@pytest.mark.parametrize("rows", [(SHORT, LONG), (LONG, SHORT)])
+def test_rows_of_one_partition_are_judged_apart(rows: tuple[PartitionRow, ...]) -> None:
+    assert choose_partition(rows, Allocation(walltime_s=600)) is rows[0]
+    for named in ((), ("main",)):
+        assert choose_partition(rows, Allocation(walltime_s=2 * 3600, partitions=named)) is LONG
+    with pytest.raises(ConfigError, match=r"'main', lacks walltime \(9:00:00 asked, 8:00:00 there\)"):
+        choose_partition(rows, Allocation(walltime_s=9 * 3600))
+
+
+AMOUNTS = st.none() | st.integers(1, 4)
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), AMOUNTS, AMOUNTS), min_size=1, max_size=5),
+    st.integers(1, 5),
+    st.integers(1, 5),
+)
+def test_the_first_row_with_enough_is_chosen_whatever_the_names(
+    limits: list[tuple[str, int | None, int | None]], cpus: int, nodes: int
+) -> None:
+    rows: list[PartitionRow] = []
+    for name, most_cpus, most_nodes in limits:
+        row: PartitionRow = {"name": name}
+        if most_cpus is not None:
+            row["cpus"] = most_cpus
+        if most_nodes is not None:
+            row["nodes"] = most_nodes
+        rows.append(row)
+    asked = Allocation(cpus_per_task=cpus, nodes=nodes, tasks=nodes)
+    holding = [row for row in rows if row.get("cpus", cpus) >= cpus and row.get("nodes", nodes) >= nodes]
+    if holding:
+        assert choose_partition(rows, asked) is holding[0]
+    else:
+        with pytest.raises(ConfigError, match="no partition of the site holds it"):
+            choose_partition(rows, asked)
 
 
 def test_gpus_are_asked_of_a_row_even_where_none_has_them() -> None:

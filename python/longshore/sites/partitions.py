@@ -43,6 +43,8 @@ class _Shortfall(NamedTuple):
 def choose_partition(rows: Sequence[PartitionRow], asked: Allocation) -> PartitionRow | None:
     """Return the first row that holds a job; ``None`` without a table, or for a partition that it does not have.
 
+    Rows may share a name: a partition has other limits with another QOS.
+
     A job that names partitions gets a row of one of them. A partition with a resource that the job does not ask for,
     such as gpus, is avoided while another one fits. Resources that no row has are not judged, as they may be licences.
 
@@ -51,16 +53,16 @@ def choose_partition(rows: Sequence[PartitionRow], asked: Allocation) -> Partiti
     named = [row for row in rows if not asked.partitions or row["name"] in asked.partitions]
     known = {"gpus"} | {name for row in rows for name in row.get("resources") or {}}
     resources = {name: amount for name, amount in asked.resources.items() if name in known}
-    missing = {row["name"]: [*_find_shortfalls(row, asked, resources)] for row in named}
-    fitting = [row for row in named if not missing[row["name"]]]
+    judged = [(row, [*_find_shortfalls(row, asked, resources)]) for row in named]
+    fitting = [row for row, missing in judged if not missing]
     plain = [row for row in fitting if not (set(row.get("resources") or {}) - set(asked.resources))]
-    if fitting or not named or not set(asked.partitions) <= missing.keys():
+    if fitting or not named or not set(asked.partitions) <= {row["name"] for row in named}:
         return next(iter(plain or fitting), None)
-    nearest = min(named, key=lambda row: sum(each.excess for each in missing[row["name"]]))["name"]
-    lacks = ", ".join(f"{each.key} ({each.asked} asked, {each.there} there)" for each in missing[nearest])
+    nearest, missing = min(judged, key=lambda item: sum(each.excess for each in item[1]))
+    lacks = ", ".join(f"{each.key} ({each.asked} asked, {each.there} there)" for each in missing)
     subject = "its partition does not hold it" if asked.partitions else "no partition of the site holds it"
     raise ConfigError(
-        f"{subject}: the nearest, '{nearest}', lacks {lacks}",
+        f"{subject}: the nearest, '{nearest['name']}', lacks {lacks}",
         hint="Ask for less, or choose another site. 'partitions' of the site says what each partition has.",
     )
 

@@ -71,6 +71,16 @@ def test_partitions_come_next() -> None:
     ]
 
 
+def test_requests_that_no_row_with_a_graph_holds() -> None:
+    assert unmet(SiteFacts(name="s", resources={"cpus": 4}), Request(cpus=2, memory_b=10**15)) == []
+
+
+def test_requirements_without_jobs_hold_for_a_node() -> None:
+    site = SiteFacts(name="s", graph=GRAPH)
+    needs = [{"subsystem": "software", "name": "stack", "range": {"max": "0.5"}}]
+    assert unmet(site, requires=needs) == []
+
+
 def test_a_machine_has_its_resources() -> None:
     site = SiteFacts(name="s", resources={"cpus": 4, "memory": 1024 * MIB})
     assert unmet(site, Request(cpus=4, memory_b=MIB)) == []
@@ -103,6 +113,10 @@ def test_jobs_need_a_node_of_the_graph(request_: Request, lines: list[str]) -> N
         (
             [{"subsystem": "software", "name": "stack", "range": {"min": "0.6"}}],
             ["'software stack' of each 'node': min 0.6 (0.5.2)"],
+        ),
+        (
+            [{"subsystem": "software", "name": "stack", "range": {"field": "build", "min": "1"}}],
+            ["'software stack' of each 'node': field build, min 1 (another)"],
         ),
         ([{"subsystem": "software", "name": "other"}], ["'software other' of each 'node': any (none)"]),
         ([{"name": "io", "match": {"type": "nvme"}}], ["'io' of each 'node': type nvme (shm)"]),

@@ -58,11 +58,25 @@ def test_members_of_a_subsystem_in_the_same_graph() -> None:
     assert found.root.subsystems == {"io": ({"type": "shm", "subsystem": "io"},)}
 
 
+def deep(levels: int) -> dict[str, Any]:
+    """Return a graph of so many nested vertices."""
+    return {"type": "core"} if levels == 0 else {"type": "node", "with": [deep(levels - 1)]}
+
+
 ONE = {"a": {"metadata": {"type": "node"}}, "b": {"metadata": {"type": "node"}}, "c": {"metadata": {"type": "core"}}}
 
 
 def edges(*pairs: str) -> list[dict[str, str]]:
     return [{"source": pair[0], "target": pair[1]} for pair in pairs]
+
+
+def test_edges_of_another_relation_are_left_out() -> None:
+    """An edge of electric power is no containment."""
+    power = {"source": "b", "target": "c", "metadata": {"subsystem": "power", "name": {"containment": "contains"}}}
+    upwards = {"source": "c", "target": "a", "relation": "in"}
+    found = read_resource_graph(graph(ONE, [*edges("ab", "ac"), power, upwards]))
+    assert found.totals == {"node": 2, "core": 1}
+    assert {child.type for child in found.root.children} == {"node", "core"}
 
 
 @pytest.mark.parametrize(
@@ -72,6 +86,7 @@ def edges(*pairs: str) -> list[dict[str, str]]:
         ({"tpye": "x"}, "has no key 'tpye'"),
         ({"with": [{"count": 2}]}, "must have a 'type'"),
         ({"with": 3}, "'with' in 'resourceGraph' must be a list"),
+        (deep(60), "'resourceGraph' is nested more than"),
         ({"count": 0}, "'resourceGraph.count' must be a whole number of at least 1"),
         ({"subsystems": 3}, "'subsystems' in 'resourceGraph' must be a map"),
         ({"subsystems": {"io": 3}}, "a member of the subsystem 'io' must be a name or a map"),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from longshore.sites.match.versions import is_in_range, parse_version
 
@@ -36,6 +38,28 @@ def test_a_range(version: str, least: str | None, most: str | None, inside: bool
     known = parse_version(version)
     assert known is not None
     assert is_in_range(known, *bounds) is inside
+
+
+PARTS = st.lists(st.integers(0, 12).map(str) | st.sampled_from(["rc", "a"]), max_size=3)
+VERSIONS = st.builds(
+    lambda numbers, parts: ".".join(map(str, numbers)) + ("-" + ".".join(parts) if parts else ""),
+    st.lists(st.integers(0, 12), min_size=1, max_size=3),
+    PARTS,
+)
+
+
+@given(VERSIONS, VERSIONS, VERSIONS)
+def test_versions_have_one_order(one: str, two: str, three: str) -> None:
+    first, second, third = (parse_version(text) for text in (one, two, three))
+    assert first is not None
+    assert second is not None
+    assert third is not None
+    assert [first.full < second.full, first.full == second.full, second.full < first.full].count(True) == 1
+    if first.full < second.full < third.full:
+        assert first.full < third.full
+    if first.full == second.full:
+        assert hash(first.full) == hash(second.full)
+    assert is_in_range(first, first, first)
 
 
 @pytest.mark.parametrize("text", ["banana", "", "1.2.3.4", "1.", "1.2.3-", "9" * 30, "-1"])

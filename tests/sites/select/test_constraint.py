@@ -80,6 +80,22 @@ def test_an_undefined_name_in_a_filter_drops_the_site() -> None:
     assert any("'A' has no value 'nosuch'" in warning for warning in found.warnings)
 
 
+def test_a_filter_that_cannot_be_evaluated_drops_the_site() -> None:
+    found = select(
+        [{"filter": "cost > 1 / nodes"}, FIRST], X={"cost": 1.0, "nodes": 0.0}, Y={"cost": 1.0, "nodes": 2.0}
+    )
+    assert found.site == "Y"
+    assert any(warning.startswith("'X' is left out: ") for warning in found.warnings)
+
+
+def test_a_calculation_that_is_impossible_leaves_no_earlier_value() -> None:
+    steps = [{"calc": "rate = 1 / nodes"}, {"sort_descending": "rate"}, FIRST]
+    found = select(steps, X={"nodes": 0.0, "rate": 9.0}, Y={"nodes": 2.0})
+    assert found.site == "Y"
+    assert any(warning.startswith("'X' has no 'rate': ") for warning in found.warnings)
+    assert "'X' has no number 'rate' and comes last" in found.warnings
+
+
 def test_a_text_is_no_condition() -> None:
     found = select([{"filter": "name"}, FIRST], X={"name": "false"}, Y={"name": 1.0})
     assert found.site == "Y"
