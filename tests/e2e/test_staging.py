@@ -115,6 +115,10 @@ def test_jobs_run_in_scratch_directories_and_their_outputs_are_published(cli: Cl
     assert cli("show-job", "@last", "join", "--json").json["staged"] == staged
     assert "staged 4 files in, 8 B in " in cli("explain", "@last", "join").stdout
     assert '"staged":{' in cli("events", "@last", "--json").stdout
+    assert "Staged: 6 files in, 12 B in " in cli("report", "@last").stdout
+    labels = cli("report", "@last", "--json").json["runs"][0]["label_summaries"]
+    assert labels["join"]["staged"] == staged
+    assert (labels["make"]["staged"]["files_in"], labels["make"]["staged"]["files_out"]) == (2, 6)
 
 
 def test_a_missing_input_and_a_failed_transfer_are_causes_with_retries_of_their_own(cli: Cli, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from tests.app.written_run import NOW, WrittenRun, course
 
 from longshore.app.report.brief_report import status_run
 from longshore.app.report.report import report_run
-from longshore.model.run.event import Ended, Event, Retry, Steer
+from longshore.model.run.event import Ended, Event, Retry, StagedFiles, Steer
 from longshore.model.run.report import LabelSummary, RunReport
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.states import Cause, JobState
@@ -48,6 +48,23 @@ def test_run_times_are_of_successful_attempts_and_memory_of_all(tmp_path: Path) 
             "a": LabelSummary(median_s=2.0, p95_s=4.0, peak_memory_b=3000, requested_memory_b=5000),
             "b": LabelSummary(median_s=7.0, p95_s=9.0, peak_memory_b=5000),
         }
+
+
+def test_transfers_of_all_attempts_are_summed_per_label(tmp_path: Path) -> None:
+    run = WrittenRun(tmp_path / "run")
+    run.begin()
+    staged = StagedFiles(files_in=2, bytes_in=10, in_s=0.25, files_out=1, bytes_out=3, out_s=0.5, kept=1)
+    for event in course():
+        changed = msgspec.structs.replace(event, staged=staged) if isinstance(event, Ended) and event.j < 3 else event
+        run.write(changed)
+        run.know(changed)
+    for details in (False, True):
+        summary = report_run(run.opened, details=details).summary
+        assert summary
+        assert [summary.labels[label].staged for label in "ab"] == [
+            StagedFiles(files_in=8, bytes_in=40, in_s=1.0, files_out=4, bytes_out=12, out_s=2.0, kept=4),
+            None,
+        ], "of failed attempts too"
 
 
 def test_the_last_failures_are_named(tmp_path: Path) -> None:

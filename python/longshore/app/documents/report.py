@@ -21,6 +21,7 @@ from longshore.app.documents.document import (
     to_json,
     to_line,
 )
+from longshore.app.documents.event import StagedEntry, staged_entry
 from longshore.app.documents.run import CountsEntry, counts_entry
 from longshore.model.run.damage import Damage
 from longshore.model.run.moment import format_timestamp
@@ -214,7 +215,7 @@ class RemovalsEntry(DocumentEntry, frozen=True):
 
 
 class LabelSummaryEntry(DocumentEntry, frozen=True):
-    """Run times and memory of the jobs of a label."""
+    """Run times, memory and transfers of the jobs of a label."""
 
     median_s: Seconds | None
     """Median of the wall times of successful attempts; null before the first of them ended."""
@@ -224,6 +225,8 @@ class LabelSummaryEntry(DocumentEntry, frozen=True):
     """Largest resident memory of an attempt, in bytes; null if not known."""
     requested_memory_b: Count | None
     """Largest memory that was requested, in bytes; null if none was."""
+    staged: StagedEntry | None
+    """Sum of the transfers of all attempts; null if none was staged."""
 
 
 class RunEntry(DocumentEntry, frozen=True):
@@ -387,7 +390,10 @@ def _summary_members(summary: RunSummary) -> dict[str, object]:
         "last_failures": list(map(LastFailureEntry.from_record, summary.last_failures)),
         "retries": RetriesEntry(summary.retries.jobs, list(map(LastFailureEntry.from_record, summary.retries.newest))),
         "removals": RemovalsEntry(summary.removals.jobs, list(map(RemovedEntry.from_record, summary.removals.newest))),
-        "label_summaries": {label: LabelSummaryEntry.from_record(each) for label, each in summary.labels.items()},
+        "label_summaries": {
+            label: LabelSummaryEntry.from_record(each, staged=staged_entry(each.staged))
+            for label, each in summary.labels.items()
+        },
     }
 
 

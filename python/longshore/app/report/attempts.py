@@ -31,11 +31,13 @@ from longshore.model.run.event import (
     Refused,
     Restarted,
     Retry,
+    StagedFiles,
     Started,
     Steer,
     Submitted,
     Submitting,
     add_facts,
+    add_staged,
 )
 from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request
@@ -186,7 +188,8 @@ class AttemptCollector:
     times of successful attempts per label, in order of their ends. `ended_at` has end times, `busy_s` the summed run
     time up to each. `hold_codes` is the workload manager's code for a job's present or last hold. `badput` sums up the
     failed attempts per cause. `peak_memory_b` and `raised_memory_b` have, per label, the largest memory
-    that an attempt used, and that a retry or an intervention requested; 0 where none is known.
+    that an attempt used, and that a retry or an intervention requested; 0 where none is known. `staged` has the
+    transfers of all attempts per label that was staged.
     """
 
     def __init__(
@@ -219,6 +222,7 @@ class AttemptCollector:
         self.badput: dict[Cause, SpentAttempts] = {}
         self.peak_memory_b = array("q", bytes(8 * labels))
         self.raised_memory_b = array("q", bytes(8 * labels))
+        self.staged: dict[int, StagedFiles] = {}
         self._members: dict[str, tuple[tuple[int, int], ...]] = {}
         """Attempts of each batch whose submission was not answered yet."""
 
@@ -255,6 +259,9 @@ class AttemptCollector:
         self.running.pop(job, None)
         seconds = event.run_s or 0.0
         self._record_memory(job, event.rss_b)
+        if event.staged is not None:
+            label = self.label_of[job]
+            self.staged[label] = add_staged(self.staged.get(label, StagedFiles()), event.staged)
         self.ended_at.append(event.t)
         self.busy_s.append((self.busy_s[-1] if self.busy_s else 0.0) + seconds)
         if event.cause is not None:

@@ -20,7 +20,7 @@ from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.submission import RunIdentity
 from longshore.world.runs.run_directory import read_cached, write_cached
 
-_FORMAT: Final = 6
+_FORMAT: Final = 7
 _NAME: Final = "report.json"
 
 

@@ -80,6 +80,7 @@ def _label_summary(jobs: JobTable, attempts: AttemptCollector, label: int) -> La
         p95_s=_quantile(times, 0.95),
         peak_memory_b=attempts.peak_memory_b[label] or None,
         requested_memory_b=max(attempts.raised_memory_b[label], *requests, 0) or None,
+        staged=attempts.staged.get(label),
     )
 
 

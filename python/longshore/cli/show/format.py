@@ -39,9 +39,9 @@ def format_size(amount: int) -> str:
 
 
 def staged_text(staged: StagedFiles) -> str:
-    """Format the transfers of an attempt."""
+    """Format the transfers of an attempt, or of several."""
     sides = [
-        f"{count_noun(files, 'file')} {way}, {format_size(size)} in {seconds:.2f} s"
+        f"{count_noun(files, 'file')} {way}, {format_size(size)} in {_transfer_time(seconds)}"
         for way, files, size, seconds in (
             ("in", staged.files_in, staged.bytes_in, staged.in_s),
             ("out", staged.files_out, staged.bytes_out, staged.out_s),
@@ -49,6 +49,10 @@ def staged_text(staged: StagedFiles) -> str:
     ]
     kept = f"; {count_noun(staged.kept, 'output')} of another attempt stayed" if staged.kept else ""
     return f"{'; '.join(sides)}{kept}"
+
+
+def _transfer_time(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds < 60 else format_duration(seconds)
 
 
 def escape_controls(text: str, *, keep: str = "") -> str:

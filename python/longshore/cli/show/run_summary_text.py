@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
 from typing import Final
 
-from longshore.cli.show.format import INDENT, escape_controls, failure_text, format_count, format_duration
+from longshore.cli.show.format import (
+    INDENT,
+    escape_controls,
+    failure_text,
+    format_count,
+    format_duration,
+    staged_text,
+)
+from longshore.model.run.event import add_staged
 from longshore.model.run.report import Badput, Failure, Removals, Retries, RunSummary
 from longshore.model.run.states import Cause
 
@@ -24,6 +33,9 @@ def run_summary_lines(summary: RunSummary, *, now: float | None = None, examples
     if summary.running:
         lines.append(f"Longest running: {', '.join(_running_jobs(summary, now))}")
     lines += [f"Waiting: {escape_controls(words)}" for words in summary.waits]
+    staged = [label.staged for label in summary.labels.values() if label.staged is not None]
+    if staged:
+        lines.append(f"Staged: {staged_text(reduce(add_staged, staged))}")
     if summary.badput:
         lines.append(f"Ended badly: {_badput_text(summary.badput)}")
     if summary.retries.newest:

@@ -305,6 +305,19 @@ Event: TypeAlias = (
 )
 
 
+def add_staged(one: StagedFiles, other: StagedFiles) -> StagedFiles:
+    """Return the sum of transfers."""
+    return StagedFiles(
+        files_in=one.files_in + other.files_in,
+        bytes_in=one.bytes_in + other.bytes_in,
+        in_s=one.in_s + other.in_s,
+        files_out=one.files_out + other.files_out,
+        bytes_out=one.bytes_out + other.bytes_out,
+        out_s=one.out_s + other.out_s,
+        kept=one.kept + other.kept,
+    )
+
+
 def add_facts(end: Ended, facts: AttemptFacts) -> Ended:
     """Return the end of an attempt with the facts that came later."""
     return msgspec.structs.replace(

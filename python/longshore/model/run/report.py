@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from longshore.model.run.damage import Damage
+from longshore.model.run.event import StagedFiles
 from longshore.model.run.states import Cause, JobState
 
 PAYLOAD_CODES = frozenset({1, 2})
@@ -149,7 +150,7 @@ class ExitCodes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LabelSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Run times and memory of one label's jobs; ``None`` where unknown.
+    """Run times, memory and transfers of one label's jobs; ``None`` where unknown.
 
     Attributes
     ----------
@@ -159,12 +160,15 @@ class LabelSummary(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         Largest memory that an attempt used.
     requested_memory_b
         Largest memory that an attempt requested.
+    staged
+        Sum of the transfers of all attempts; ``None`` if none was staged.
     """
 
     median_s: float | None = None
     p95_s: float | None = None
     peak_memory_b: int | None = None
     requested_memory_b: int | None = None
+    staged: StagedFiles | None = None
 
 
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
