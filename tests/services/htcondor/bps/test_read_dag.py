@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,21 @@ def test_empty_nodes_pass_on_what_they_wait_for(tmp_path: Path) -> None:
     )
     assert dag.parents["c"] == ["a", "b"]
     assert list(dag.nodes) == ["a", "b", "c"]
+
+
+def test_a_long_chain_of_empty_nodes_is_read(tmp_path: Path) -> None:
+    names = ["a", *(f"wms_noop_{number}" for number in range(3000)), "z"]
+    lines = [f"JOB {name} {name}.sub{' NOOP' if name.startswith('wms_') else ''}" for name in names]
+    lines += [f"PARENT {parent} CHILD {child}" for parent, child in pairwise(names)]
+    assert read("\n".join(lines), tmp_path).parents == {"a": [], "z": ["a"]}
+
+
+def test_jobs_of_earlier_groups_come_first(tmp_path: Path) -> None:
+    numbers = [3, 1, 2]
+    inside = {f"g_{n}": f"JOB a{n} a.sub\nJOB b{n} b.sub\nPARENT b{n} CHILD a{n}\n" for n in numbers}
+    groups = "".join(f"SUBDAG EXTERNAL wms_group_g_{n} group_g_{n}.dag DIR subdags/wms_group_g_{n}\n" for n in numbers)
+    order = "PARENT wms_group_g_1 CHILD wms_group_g_2\nPARENT wms_group_g_2 CHILD wms_group_g_3\n"
+    assert list(read(groups + order, tmp_path, **inside).nodes) == ["b1", "a1", "b2", "a2", "b3", "a3"]
 
 
 def test_a_cycle_is_refused(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -129,12 +129,7 @@ def _link(dag: BpsDag, edges: Mapping[str, list[str]]) -> None:
         if node in dag.nodes:
             return [node]
         if node not in known:
-            known[node] = []
-            if node in ends:
-                known[node] = ends[node]
-            else:
-                # An empty node, or the one that checks a group.
-                known[node] = _unique(job for parent in edges.get(node, ()) for job in jobs_before(parent))
+            known[node] = _unique(_walk_to_jobs(dag, edges, ends, node))
         return known[node]
 
     for group in dag.groups.values():
@@ -148,6 +143,23 @@ def _link(dag: BpsDag, edges: Mapping[str, list[str]]) -> None:
     for name in dag.nodes:
         own = [job for parent in edges.get(name, ()) for job in jobs_before(parent)]
         dag.parents[name] = _unique([*dag.parents.get(name, ()), *own])
+
+
+def _walk_to_jobs(
+    dag: BpsDag, edges: Mapping[str, list[str]], ends: Mapping[str, list[str]], node: str
+) -> Iterator[str]:
+    """Yield the jobs before a node, through empty nodes and those that check a group."""
+    seen, waiting = {node}, [node]
+    while waiting:
+        each = waiting.pop()
+        if each in dag.nodes:
+            yield each
+        elif each in ends:
+            yield from ends[each]
+        else:
+            before = [parent for parent in edges.get(each, ()) if parent not in seen]
+            seen.update(before)
+            waiting += reversed(before)
 
 
 def _group_ends(dag: BpsDag, edges: Mapping[str, list[str]]) -> dict[str, list[str]]:
@@ -166,7 +178,8 @@ def _unique(names: Iterable[str]) -> list[str]:
 def _sort(dag: BpsDag) -> None:
     """Sort the jobs: parents and earlier groups first, the final job last, else as in the file."""
     group_of = {name: group for group in dag.groups.values() for name in group.jobs}
-    ends = {group.name: group.jobs for group in dag.groups.values()}
+    # A group whose jobs are all sorted is not looked through again.
+    unsorted = {group.name: len(group.jobs) for group in dag.groups.values()}
     done: dict[str, BpsNode] = {}
     under_way: set[str] = set()
     for first in sorted(dag.nodes, key=lambda name: dag.nodes[name].is_final):
@@ -175,9 +188,12 @@ def _sort(dag: BpsDag) -> None:
             name = stack[-1]
             before = list(dag.parents[name])
             if name in group_of:
-                before += [job for group in group_of[name].previous for job in ends[group]]
+                earlier = [group for group in group_of[name].previous if unsorted[group] > 0]
+                before += [job for group in earlier for job in dag.groups[group].jobs]
             missing = [job for job in before if job not in done]
             if not missing or name in done:
+                if name in group_of and name not in done:
+                    unsorted[group_of[name].name] -= 1
                 done.setdefault(name, dag.nodes[name])
                 stack.pop()
                 continue
