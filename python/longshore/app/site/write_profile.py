@@ -16,7 +16,7 @@ from longshore.app.configure.service_lookup import find_service, service_names
 from longshore.contract.capabilities import SiteAccess
 from longshore.contract.context import Context, PingReport, RunPaths, Site
 from longshore.contract.service import WmsService
-from longshore.errors import FilesError, UnreachableError, UsageError
+from longshore.errors import FilesError, UnknownServiceError, UnreachableError, UsageError
 from longshore.sites.profile_text import profile_text
 from longshore.world.files.atomic import create_file
 from longshore.world.files.folder import make_folders
@@ -92,7 +92,11 @@ def _other_services() -> Iterator[WmsService]:
     """Iterate over the services whose jobs run on other machines."""
     seen: set[type] = set()
     for name in service_names():
-        service = find_service(name)
+        try:
+            service = find_service(name)
+        except UnknownServiceError:
+            # A plug-in that cannot be imported; no cluster of it answers.
+            continue
         if type(service) not in seen and not service.traits.runs_on_submit_host:
             seen.add(type(service))
             yield service
