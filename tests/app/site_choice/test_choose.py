@@ -25,11 +25,15 @@ from longshore.app.submit.submission_checks import SubmissionChecks
 from longshore.app.submit.submit import submit
 from longshore.app.submit.submitcmd import prepare_script, submit_script
 from longshore.config.lint.schema_check import Severity
+from longshore.contract.context import RunPaths
 from longshore.contract.site_match import UnmetNeed
 from longshore.contract.site_selection import SiteSelection
 from longshore.errors import ConfigError, LongshoreError, SubmissionRefusedError, UsageError
+from longshore.model.sites.site_decision import SiteDecision
 from longshore.model.sites.site_state import CLAIM_S
 from longshore.world.files.locks import is_locked
+from longshore.world.files.read_file import read_record
+from longshore.world.runs.manifests import find_changed_files, read_manifest
 from longshore.world.runs.registry import state_folder
 from longshore.world.runs.site_states import read_site_states
 
@@ -135,6 +139,22 @@ def test_a_run_that_is_refused_after_the_choice_does_not_count(path: Path, stage
     with pytest.raises(LongshoreError):
         REFUSED[stage](path)
     assert claims() == []
+
+
+def test_the_record_of_a_choice_is_confirmed_by_the_manifest(path: Path) -> None:
+    write(path)
+    run_stages(path, Stage.PREPARE, progress=SilentProgress())
+    run = RunPaths(Path("run").absolute())
+    record = read_record(run.site_choice, SiteDecision)
+    assert record is not None
+    assert record.site == "b"
+    chosen = next(each for each in record.candidates if each.name == "b")
+    assert chosen.state["cost"].value == 1
+    manifest = read_manifest(run)
+    assert manifest is not None
+    assert not [*find_changed_files(run, manifest)]
+    run.site_choice.write_text(run.site_choice.read_text("utf-8").replace('"b"', '"a"'), "utf-8")
+    assert [change.path for change in find_changed_files(run, manifest)] == ["site-choice.json"]
 
 
 def test_a_run_without_an_id_does_not_count(path: Path) -> None:
