@@ -433,6 +433,15 @@ def test_a_traceback_only_for_those_who_ask(cli: Cli) -> None:
     assert "Traceback" not in cli("report", "nope").stderr
 
 
+@pytest.mark.parametrize("words", [["report", "nope"], ["report", "nope", "--json"]], ids=" ".join)
+def test_an_error_keeps_its_status_when_the_reader_has_gone(words: list[str], cli: Cli) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as closed:
+        done = subprocess.run([sys.executable, "-m", "longshore", *words], stdout=closed, stderr=closed, check=False)
+    assert done.returncode == 5, "no run has that name"
+
+
 @pytest.mark.parametrize("words", [["report"], ["report", "--json"], ["ping"], ["--version"]], ids=" ".join)
 def test_output_that_cannot_be_written(words: list[str], cli: Cli) -> None:
     if not Path("/dev/full").exists():

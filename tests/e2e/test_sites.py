@@ -376,3 +376,9 @@ def test_a_section_of_the_configuration_can_disable_a_site(cli: Cli, write_run: 
     refused = cli("submit", write_run("computeSite: mine\nsite: {mine: {service: local, disabled: no quota left}}\n"))
     assert refused.returncode == CONFIGURATION
     assert "the site 'mine' is disabled: no quota left" in refused.stderr
+
+
+def test_no_profile_has_the_name_that_stands_for_all_sites(cli: Cli, tmp_path: Path) -> None:
+    refused = cli("site", "init", "auto", "--wms-service-class", "local", "--output", str(tmp_path))
+    assert (refused.returncode, "'computeSite: auto' stands for all of them" in refused.stderr) == (2, True)
+    assert not list(tmp_path.glob("*.yaml"))

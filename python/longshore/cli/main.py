@@ -232,13 +232,17 @@ def _print_error(error: LongshoreError, words: list[str], cause: Exception | Non
         import traceback
 
         traceback.print_exception(cause or error)
-    if "--json" in words:
-        from longshore.app.documents.error import error_document
-
-        print_json(error_document(error))
     from longshore.cli.show.report_text import error_text
 
-    click.echo(error_text(error), err=True)
+    try:
+        if "--json" in words:
+            from longshore.app.documents.error import error_document
+
+            print_json(error_document(error))
+        click.echo(error_text(error), err=True)
+    except BrokenPipeError:
+        # The reader has gone, and the status still tells of the error.
+        _discard_output()
     return error.exit_status
 
 

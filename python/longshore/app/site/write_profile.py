@@ -13,6 +13,7 @@ from typing import Any
 
 from longshore.app.configure.layers import current_directory
 from longshore.app.configure.service_lookup import find_service, service_names
+from longshore.app.configure.site import AUTO
 from longshore.contract.capabilities import SiteAccess
 from longshore.contract.context import Context, PingReport, RunPaths, Site
 from longshore.contract.service import WmsService
@@ -48,6 +49,10 @@ def write_profile(
         raise UsageError(
             f"'{name}' is no name of a site", hint="Use letters, digits, '.', '_' and '-': it becomes a file's name."
         )
+    if name == AUTO:
+        raise UsageError(
+            f"'{AUTO}' is no name of a site: 'computeSite: {AUTO}' stands for all of them", hint="Choose another name."
+        )
     path = (folder or user_folder(os.environ) / "sites") / f"{name}.yaml"
     if is_written and os.path.lexists(path):
         raise FilesError(f"'{path}' exists already", hint="Choose another name, or remove it first.")
@@ -78,9 +83,10 @@ def _ask(name: str | None) -> tuple[WmsService, PingReport]:
         reports = list(pool.map(_ping, services))
     answers = [pair for pair in zip(services, reports, strict=True) if pair[1].ok]
     if not answers:
-        why = "; ".join(f"{each.service}: {each.message}" for each in reports)
+        why = "; ".join(f"{each.service}: {each.message.rstrip('.')}" for each in reports)
         raise UnreachableError(
-            f"no workload manager answers on this host ({why})", hint="Name one with '--wms-service-class'."
+            f"no workload manager answers on this host ({why})",
+            hint="Try it on a host that submits jobs. 'longshore ping --wms-service-class NAME' asks one again.",
         )
     if len(answers) > 1:
         names = ", ".join(f"'{service.name}'" for service, _ in answers)
