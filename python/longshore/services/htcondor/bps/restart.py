@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
 from longshore.contract.context import RunPaths
 from longshore.contract.intervention import RestartChanges
-from longshore.errors import FilesError, SubmissionRefusedError
+from longshore.errors import FilesError, LongshoreError, SubmissionRefusedError, UnreachableError
 from longshore.services.htcondor.bps.mirror import mirror_directory
 from longshore.services.htcondor.schedd.client import CondorClient, DagmanJob
 from longshore.services.htcondor.submission.dag_info import write_dag_info
@@ -50,11 +51,11 @@ def restart_directory(run: RunPaths, client: CondorClient, last: DagSubmission, 
     client.require_answer()
     number = int(rescue.name[-3:])
     try:
-        _move_files(dag.parent, dag.parent / "backups" / f"{number:03}")
         _reopen_groups(rescue)
+        with _files_moved(dag.parent, dag.parent / "backups" / f"{number:03}"):
+            dagman = client.submit_description(Path(f"{dag}.condor.sub"))
     except OSError as error:
         raise FilesError(f"'{error.filename or dag.parent}' cannot be written: {error.strerror}") from error
-    dagman = client.submit_description(Path(f"{dag}.condor.sub"))
     _write_info(run, dag, dagman)
     mirror_directory(dag.parent)
     found = read_submissions(run).last_submission
@@ -66,13 +67,32 @@ def _newest_rescue(dag: Path) -> Path | None:
     return max(found, key=lambda path: path.name, default=None)
 
 
-def _move_files(folder: Path, backup: Path) -> None:
-    """Move the files of the last submission to a folder of backups; those of groups too."""
+@contextmanager
+def _files_moved(folder: Path, backup: Path) -> Iterator[None]:
+    """Move the files of the last submission to a folder of backups for a new one, and back if that is refused."""
+    moved: list[tuple[Path, Path]] = []
+    try:
+        for source, target in _files_to_move(folder, backup):
+            move(source, target, below=folder)
+            moved.append((source, target))
+        yield
+    except UnreachableError:
+        # It may have arrived: then DAGMan writes new files.
+        raise
+    except (LongshoreError, OSError):
+        with suppress(OSError):
+            for source, target in reversed(moved):
+                move(target, source, below=folder)
+        raise
+
+
+def _files_to_move(folder: Path, backup: Path) -> Iterator[tuple[Path, Path]]:
+    """Yield the files of the last submission, those of groups too, and their paths in a folder of backups."""
     for place in (folder, *sorted(folder.glob("subdags/*"))):
         target = backup / place.relative_to(folder)
         make_folders(target, below=folder)
         for path in sorted(path for pattern in _MOVED for path in place.glob(pattern)):
-            move(path, target / path.name, below=folder)
+            yield path, target / path.name
 
 
 def _reopen_groups(rescue: Path) -> None:
