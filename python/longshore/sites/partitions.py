@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple, Required, TypedDict
 
-from longshore.config.values.quantities import parse_memory, parse_walltime
+from longshore.config.values.quantities import format_walltime, parse_memory, parse_walltime
 from longshore.errors import ConfigError
 from longshore.model.values import YamlValue
 from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation
@@ -82,7 +82,7 @@ def _find_shortfalls(row: PartitionRow, asked: Allocation, resources: Mapping[st
         ("nodes", asked.least_nodes(row.get("cpus")), row.get("nodes"), _number),
         ("memory", memory_b, None if memory is None else parse_memory(memory, "partitions.memory"), _mebibytes),
         ("disk", asked.disk_b, None if disk is None else parse_memory(disk, "partitions.disk"), _mebibytes),
-        ("walltime", asked.walltime_s, longest_s, _span),
+        ("walltime", asked.walltime_s, longest_s, format_walltime),
         *((name, wanted, (row.get("resources") or {}).get(name) or 0, _number) for name, wanted in resources.items()),
     ]
     for key, wanted, there, text in amounts:
@@ -100,8 +100,3 @@ def _number(amount: float) -> str:
 
 def _mebibytes(amount: float) -> str:
     return f"{amount / MIB:.0f} MiB"
-
-
-def _span(seconds: float) -> str:
-    minutes, second = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{second:02}"

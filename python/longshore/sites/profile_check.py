@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from longshore.config.values.quantities import parse_memory, parse_walltime
+from longshore.config.values.quantities import format_walltime, parse_memory, parse_walltime
 from longshore.contract.inventory import Inventory, NodeGroup, PartitionState
 from longshore.model.workflow.request import MIB
 from longshore.sites.limits import SiteLimits
@@ -38,8 +38,7 @@ def _row_excesses(
     walltime, memory = row.get("walltime"), row.get("memory")
     longest_s = None if walltime is None else parse_walltime(walltime, "partitions.walltime")
     if longest_s is not None and partition.walltime_s is not None and longest_s > partition.walltime_s:
-        minutes = round(partition.walltime_s) // 60
-        there = f"{minutes // 60}:{minutes % 60:02}:00"
+        there = format_walltime(partition.walltime_s // 60 * 60)
         yield f"'walltime' {walltime}, and the partition has {there}", f'Write walltime: "{there}".'
     amounts: list[tuple[str, int | None, list[int | None]]] = [
         ("cpus", row.get("cpus"), [partition.max_cpus, max((each.cpus for each in nodes), default=None)]),

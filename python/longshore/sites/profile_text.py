@@ -7,6 +7,7 @@ from typing import Any
 
 import yaml
 
+from longshore.config.values.quantities import format_walltime
 from longshore.contract.context import PingReport
 from longshore.contract.inventory import Inventory, NodeGroup, PartitionState
 from longshore.model.workflow.request import MIB
@@ -81,7 +82,7 @@ def _limits(report: PingReport, inventory: Inventory) -> dict[str, object]:
         limits["memory"] = f"{memory // MIB} MiB"
     walltimes = [each.walltime_s for each in inventory.partitions or ()]
     if walltimes and all(each is not None for each in walltimes):
-        limits["walltime"] = _span(max(each or 0 for each in walltimes))
+        limits["walltime"] = format_walltime(max(each or 0 for each in walltimes))
     limits["queued"] = 2000
     if inventory.max_array:
         limits["arraySize"] = min(inventory.max_array, 1000)
@@ -106,7 +107,7 @@ def _row(partition: PartitionState, inventory: Inventory) -> dict[str, object]:
         memory = min(max(each.memory_b for each in nodes), partition.max_memory_b or 10**18)
         row["memory"] = f"{memory // MIB} MiB"
     if partition.walltime_s:
-        row["walltime"] = _span(partition.walltime_s)
+        row["walltime"] = format_walltime(partition.walltime_s)
     resources: dict[str, int] = {}
     for each in nodes:
         for name, amount in each.resources.items():
@@ -124,8 +125,3 @@ def _only_account(inventory: Inventory) -> str:
     """Return the account of a user who may charge only one; empty for several, where each run names one."""
     accounts = {each.account for each in inventory.accounts or ()}
     return accounts.pop() if len(accounts) == 1 else ""
-
-
-def _span(seconds: float) -> str:
-    minutes, second = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{second:02}"

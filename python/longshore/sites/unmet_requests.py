@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from longshore.config.values.quantities import format_walltime
 from longshore.contract.inventory import Inventory, NodeGroup, PartitionState, Qos
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
 from longshore.model.wording import count_noun
@@ -176,7 +177,7 @@ def _find_exceeded_accounts(asked: Allocation, inventory: Inventory, qos: list[Q
     for subject, limit in limits.items():
         if asked.walltime_s is not None and asked.walltime_s > limit:
             yield Unmet(
-                f"{subject} lets jobs run for {_span(limit)}, and it asks for {_span(asked.walltime_s)}",
+                _too_long(subject, asked.walltime_s, limit),
                 "Lower 'requestWalltime', or choose another one.",
             )
 
@@ -206,7 +207,7 @@ def _find_in_partition(
     limit = partition.walltime_s
     if asked.walltime_s is not None and limit is not None and asked.walltime_s > limit and "walltime" not in freed:
         yield Unmet(
-            f"{subject} lets jobs run for {_span(limit)}, and it asks for {_span(asked.walltime_s)}",
+            _too_long(subject, asked.walltime_s, limit),
             "Lower 'requestWalltime', or choose another partition.",
         )
     memory = None if asked.memory_b == WHOLE_NODE_B else asked.memory_b
@@ -276,6 +277,5 @@ def _amount(value: int, *, is_size: bool) -> str:
     return f"{value // MIB} MiB" if is_size else str(value)
 
 
-def _span(seconds: float) -> str:
-    minutes, second = divmod(round(seconds), 60)
-    return f"{minutes // 60}:{minutes % 60:02}:{second:02}"
+def _too_long(subject: str, asked_s: float, limit_s: float) -> str:
+    return f"{subject} lets jobs run for {format_walltime(limit_s)}, and it asks for {format_walltime(asked_s)}"

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from longshore.config.values.merge import to_node
 from longshore.config.values.quantities import (
     check_resource_name,
+    format_walltime,
     parse_count,
     parse_exit_codes,
     parse_memory,
@@ -119,6 +120,12 @@ def test_requests_round_up_and_capacities_down(amount: Fraction, unit: str) -> N
 )
 def test_walltime(value: Any, seconds: float) -> None:
     assert parse_walltime(value, "requestWalltime") == seconds
+
+
+@given(st.integers(0, 10**7))
+def test_a_time_span_is_read_as_it_is_written(seconds: int) -> None:
+    assert parse_walltime(format_walltime(seconds), "requestWalltime") == seconds
+    assert parse_walltime(format_walltime(seconds + 0.4), "requestWalltime") == seconds
 
 
 @pytest.mark.parametrize(

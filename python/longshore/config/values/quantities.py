@@ -84,6 +84,12 @@ def parse_walltime(value: YamlValue, key: str, origin: Origin | None = None) -> 
     raise ConfigError(f"'{key}' must be a time span, not {quote_value(value)}", origin=origin, hint=_WALLTIME_HINT)
 
 
+def format_walltime(seconds: float) -> str:
+    """Return a time span as `parse_walltime` reads it, in hours, minutes and seconds."""
+    minutes, second = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{second:02}"
+
+
 def _clock_seconds(clock: re.Match[str]) -> float | None:
     """Seconds of ``days-hours:minutes:seconds``, or ``None`` when minutes or seconds exceed 59."""
     hours, minutes, seconds = (int(clock[part] or 0) for part in ("hours", "minutes", "seconds"))
