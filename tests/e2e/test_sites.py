@@ -382,3 +382,10 @@ def test_no_profile_has_the_name_that_stands_for_all_sites(cli: Cli, tmp_path: P
     refused = cli("site", "init", "auto", "--wms-service-class", "local", "--output", str(tmp_path))
     assert (refused.returncode, "'computeSite: auto' stands for all of them" in refused.stderr) == (2, True)
     assert not list(tmp_path.glob("*.yaml"))
+
+
+@pytest.mark.parametrize("text", ["service: [local\n", "service: local\npartitions: [{nmae: x}]\n"])
+def test_a_profile_that_cannot_be_read_is_not_compared(text: str, cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(text, "utf-8")
+    checked = cli("site", "check", "s", "--site-path", str(tmp_path))
+    assert (checked.returncode, "s.yaml:" in checked.stderr) == (CONFIGURATION, True)

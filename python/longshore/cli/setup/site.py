@@ -76,7 +76,7 @@ def show_command(*, name: str, site_path: tuple[str, ...], as_json: bool) -> Non
 def check_command(ctx: click.Context, /, *, name: str, site_path: tuple[str, ...], as_json: bool) -> None:
     """Check the profile of a site, and compare it with what its workload manager answers.
 
-    The exit status is 0 if no error was found, else 4.
+    The exit status is 0 if no error was found, 3 if the profile cannot be read or has a wrong value, else 4.
     """
     check = api.check_site(name, site_path)
     if as_json:
