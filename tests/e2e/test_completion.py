@@ -67,7 +67,7 @@ def test_the_rest(cli: Cli) -> None:
     assert "local" in offered(cli, "longshore site show l")
     assert offered(cli, "longshore ping --wms-service-class lo") == ["local"]
     assert offered(cli, "longshore completion ") == ["bash", "zsh", "fish"]
-    assert offered(cli, "longshore site ") == ["list", "show"]
+    assert offered(cli, "longshore site ") == ["check", "init", "list", "match", "set-state", "show"]
     assert "--follow" in offered(cli, "longshore events --")
     assert offered(cli, "longshore nope --x") == []
 
