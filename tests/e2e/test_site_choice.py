@@ -88,6 +88,7 @@ def test_a_run_without_its_workload_manager(cli: Cli, tmp_path: Path) -> None:
     done = cli("submit", "run.yaml", "--wait", env={"SLURM_CONF": "/nonexistent"})
     assert done.returncode == 0, done.stderr
     assert "the run falls back to 'local'" in done.stderr
+    assert "jobs wait until it answers" not in done.stderr
     assert "jobs of 'one' run one at a time on this machine: 'nosuch' is not a resource here" in done.stderr
     (run,) = json.loads(cli("report", "@last", "--json").stdout)["runs"]
     assert (run["site"], run["service"]) == ("local", "local")

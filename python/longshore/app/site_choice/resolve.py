@@ -112,16 +112,17 @@ def read_fallback(layers: Layers) -> str:
 def _resolve_named(request: _Request, *, may_fall_back: bool) -> ResolvedRun:
     """Resolve a run at the site that it names, or on this machine if its workload manager cannot be used."""
     try:
-        run = request.resolve(request.layers, with_probe=request.with_probe)
+        # With a fallback the probe comes below: without an answer, no job waits for one.
+        run = request.resolve(request.layers, with_probe=request.with_probe and not may_fall_back)
     except UnknownServiceError as error:
         if not may_fall_back:
             raise
         return _fall_back(request, LOCAL, LOCAL, error.message)
-    if not may_fall_back or not request.with_probe or run.service.traits.runs_on_submit_host:
+    if not may_fall_back or not request.with_probe:
         return run
-    report = run.context.probe
-    if report is not None and report.ok:
-        return run
+    report = probe(run.service, run.context)
+    if run.service.traits.runs_on_submit_host or (report is not None and report.ok):
+        return replace(run, context=msgspec.structs.replace(run.context, probe=report))
     why = f"'{run.configuration.service}' does not answer" if report is None else report.message
     return _fall_back(request, run.configuration.site, run.configuration.service, why)
 
