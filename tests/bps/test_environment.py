@@ -28,6 +28,7 @@ def test_plug_ins_and_this_checkout_can_be_imported(bps: BpsEnvironment) -> None
     assert Path(done.stdout.strip()).resolve() == root / "python" / "longshore" / "__init__.py"
 
 
+@pytest.mark.bulk
 @pytest.mark.parametrize("program", ["bps", "pipetask", "butler", "longshore"])
 def test_program_starts(bps: BpsEnvironment, program: str) -> None:
     done = subprocess.run(

@@ -80,6 +80,7 @@ def shell(tmp_path: Path, bps: BpsEnvironment) -> BpsShell:
     return bps_shell(tmp_path, bps)
 
 
+@pytest.mark.bulk
 @pytest.mark.timeout(END_S)
 def test_the_command_bps_runs_real_tasks_on_the_engine_to_complete_datasets(shell: BpsShell) -> None:
     make_repository(shell, 2, 2)

@@ -28,7 +28,7 @@ from longshore.bps.stored_workflow import FILE, store_workflow
 from longshore.contract.capabilities import Cancellable, LivenessProbe, Recoverable, Restartable, StatusLines
 from longshore.contract.context import Context, PingReport, Problem, RenderedFile, RunPaths, Unreachable
 from longshore.contract.intervention import CancelOutcome, JobSelection, RestartChanges
-from longshore.contract.service import JobStatus, ReportSource, StatusReport, WmsService
+from longshore.contract.service import JobStatus, ReportSource, ServiceTraits, StatusReport, WmsService
 from longshore.engine.keeper_io.member_orders import RUN_VARIABLE, run_token
 from longshore.errors import SubmissionRefusedError, SubmissionUncertainError
 from longshore.model.run.states import TERMINAL_STATES, JobState
@@ -66,6 +66,8 @@ class PluginService(WmsService, ReportSource, Cancellable, Restartable, Liveness
         self.name = name  # type: ignore[misc]
         self._plugin = plugin
         self._records = reports_nothing(plugin)
+        # What runs the final job is ended.
+        self.traits = ServiceTraits(final_job_survives_cancel=not self._records)  # type: ignore[misc]
 
     def check(self, workflow: Workflow, ctx: Context) -> list[Problem]:
         """Name what Parsl's plug-in refuses or ignores; of other plug-ins nothing is known."""

@@ -51,6 +51,8 @@ class ServiceTraits(msgspec.Struct, frozen=True, kw_only=True):
         Whether jobs with the attribute ``packing: pilot`` run in pilots.
     required_variables
         Environment variables that jobs always inherit, because programs of the workload manager need them.
+    final_job_survives_cancel
+        Whether the final job of a cancelled run runs, unless the user skips it.
     """
 
     runs_on_submit_host: bool = False
@@ -63,6 +65,7 @@ class ServiceTraits(msgspec.Struct, frozen=True, kw_only=True):
     run_keys: tuple[str, ...] = ()
     user_hold_codes: frozenset[int] = frozenset()
     required_variables: frozenset[str] = frozenset()
+    final_job_survives_cancel: bool = True
 
 
 class WmsService(ABC):

@@ -67,7 +67,8 @@ def cancel(
 
 def _final_job_note(opened: OpenRun, selection: JobSelection) -> str:
     """Return the note that the final job runs in spite of a cancellation; empty if it does not, or is over."""
-    if not selection.everything or selection.final_too or JobTable(opened.run).final is None:
+    survives = opened.service.traits.final_job_survives_cancel
+    if not selection.everything or selection.final_too or not survives or JobTable(opened.run).final is None:
         return ""
     report = status_run(opened)
     counts = report.labels.get(FINAL_LABEL, {})
