@@ -297,6 +297,17 @@ def test_files_at_urls_are_staged_by_the_command_of_their_scheme(cli: Cli, tmp_p
     assert attempts(cli, "join")[0]["staged"]["bytes_out"] == 9
 
 
+def test_an_attempt_whose_outputs_were_not_published_is_no_success_by_its_log(cli: Cli, tmp_path: Path) -> None:
+    tasks = {"join": {**TASKS["join"], "command": "echo new > {all}; echo done; kill -s KILL $PPID; sleep 60"}}
+    tasks["make"] = TASKS["make"]
+    name = pipeline(tmp_path, tasks, pipetask={"join": {"status": {"regex": {"stream": "stdout", "exp": "^done$"}}}})
+    (tmp_path / "far" / "all.txt").write_text("old", "utf-8")
+    assert cli("submit", name, "--wait").returncode == 19
+    assert (tmp_path / "far" / "all.txt").read_text("utf-8") == "old"
+    (attempt,) = attempts(cli, "join")
+    assert attempt["cause"] == "SIGNAL"
+
+
 def test_restart_and_reuse_look_at_published_files(cli: Cli, tmp_path: Path) -> None:
     tasks = {"make": TASKS["make"], "join": {**TASKS["join"], "command": f"test -e {tmp_path}/go && touch {{all}}"}}
     name = pipeline(tmp_path, tasks)

@@ -69,7 +69,8 @@ class EndJudge:
         if self._stages[profile]:
             end = self._staged_ends.complete(end)
         if self._has_rules[profile]:
-            end = self._apply_rules(end)
+            is_cut_off = self._stages[profile] and self._staged_ends.is_cut_off(end)
+            end = self._match_retry_rule(end) if is_cut_off else self._apply_rules(end)
         if self._output_checks[profile] is not OutputCheck.NONE:
             end = self._check_outputs(end, self._output_checks[profile])
             if end.cause is Cause.OUTPUT_MISSING and self._has_rules[profile]:

@@ -82,6 +82,10 @@ class StagedEnds:
             return self._check_outputs(end, stored, record)
         return end
 
+    def is_cut_off(self, end: Ended) -> bool:
+        """Whether an attempt failed without a record of its transfers: its outputs were not published."""
+        return end.cause is not None and end.staged is None and is_staged(self._jobs.settings(end.j), self._jobs[end.j])
+
     def clean_up(self, end: Ended, stored: StoredJob | None = None) -> None:
         """Remove the temporary directories of an attempt that was killed, beside the targets of its outputs."""
         stored = stored or self._jobs[end.j]
