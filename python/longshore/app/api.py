@@ -1010,7 +1010,9 @@ def site(name: str, site_path: Sequence[str] = ()) -> SiteDescription:
     return show_site(name, site_path)
 
 
-def match_sites(path: Path, overrides: Overrides | None = None, *, seed: int | None = None) -> SiteDecision:
+def match_sites(
+    path: Path, overrides: Overrides | None = None, *, seed: int | None = None, with_probe: bool = True
+) -> SiteDecision:
     """Choose a site for a configuration, without a run.
 
     Parameters
@@ -1021,6 +1023,8 @@ def match_sites(path: Path, overrides: Overrides | None = None, *, seed: int | N
         Options and ``--set`` values.
     seed
         Seed of chance, instead of that of the configuration.
+    with_probe
+        Whether to pass over candidates whose workload manager cannot be used now.
 
     Raises
     ------
@@ -1029,7 +1033,7 @@ def match_sites(path: Path, overrides: Overrides | None = None, *, seed: int | N
     """
     from longshore.app.site_choice.match_sites import match_sites
 
-    return match_sites(path, overrides, seed=seed)
+    return match_sites(path, overrides, seed=seed, with_probe=with_probe)
 
 
 def change_site_state(name: str, pairs: Sequence[str] = (), site_path: Sequence[str] = ()) -> SiteState:

@@ -304,3 +304,5 @@ def test_a_site_that_does_not_answer_is_passed_over(path: Path, monkeypatch: pyt
     assert run.decision.candidates[0].left_out == "'slurm' does not answer within 1 s"
     # The run that was not sent there does not count there.
     assert [len(state.claims) for state in read_site_states(["dead", "here"]).values()] == [0, 1]
+    assert api.match_sites(path).site == "here"
+    assert api.match_sites(path, with_probe=False).site == "dead"

@@ -14,9 +14,8 @@ import msgspec
 from longshore.app.configure.configuration import read_draft
 from longshore.app.configure.layers import Overrides, read_layers
 from longshore.app.configure.site_list import require_site
-from longshore.app.site_choice.choose import choose
 from longshore.app.site_choice.question import ask_for_site
-from longshore.app.site_choice.resolve import ALWAYS, ALWAYS_REASON, LOCAL, read_fallback
+from longshore.app.site_choice.resolve import ALWAYS, ALWAYS_REASON, LOCAL, match_candidates, read_fallback
 from longshore.errors import UsageError
 from longshore.model.sites.site_decision import SiteDecision
 from longshore.model.sites.site_state import SiteState, SiteValue
@@ -26,8 +25,12 @@ _PAIR: Final = re.compile(r"([A-Za-z_]\w{0,99})=(.{0,1000})", re.ASCII | re.DOTA
 _MOST_VALUES: Final = 200
 
 
-def match_sites(path: Path, overrides: Overrides | None = None, *, seed: int | None = None) -> SiteDecision:
+def match_sites(
+    path: Path, overrides: Overrides | None = None, *, seed: int | None = None, with_probe: bool = True
+) -> SiteDecision:
     """Match the candidates of a configuration, and select one, without a run; ``computeSite`` is ``auto`` by default.
+
+    With a probe, a candidate whose workload manager cannot be used now is passed over, as by a submission.
 
     Raises `ConfigError` if a value is wrong, `UsageError` for a malformed ``--set``.
     """
@@ -40,7 +43,7 @@ def match_sites(path: Path, overrides: Overrides | None = None, *, seed: int | N
         return SiteDecision(site=LOCAL, at=now, wished=(read_draft(layers, now=now).site,), fallback=ALWAYS_REASON)
     question = ask_for_site(layers, default="auto")
     assert question is not None
-    return choose(question, run_id="", now=now)
+    return match_candidates(layers, question, with_probe=with_probe)
 
 
 def change_site_state(name: str, pairs: Sequence[str], site_path: Sequence[str] = ()) -> SiteState:

@@ -19,7 +19,7 @@ from longshore.app.configure.layers import Layers, Overrides, read_layers
 from longshore.app.configure.probe import probe
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.configure.service_lookup import short_name
-from longshore.app.progress import Progress, inform, warn
+from longshore.app.progress import Progress, QuietProgress, inform, warn
 from longshore.app.site_choice.choose import at_site, choose, no_site_error, withdraw
 from longshore.app.site_choice.question import SiteQuestion, ask_for_site
 from longshore.config.values.scope import Scope
@@ -79,6 +79,13 @@ def resolve_at_chosen_site(
     if fallback != LOCAL:
         raise error
     return _fall_back(request, LOCAL, LOCAL, error.message, decision)
+
+
+def match_candidates(layers: Layers, question: SiteQuestion, *, with_probe: bool) -> SiteDecision:
+    """Choose a site as a submission does, without a run: candidates that cannot be used now are passed over."""
+    request = _Request(layers=layers, run_id="", progress=QuietProgress(), with_probe=with_probe)
+    decision, _ = _resolve_chosen(request, question)
+    return decision
 
 
 def release_site(run: ResolvedRun) -> None:

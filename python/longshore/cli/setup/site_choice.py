@@ -27,17 +27,31 @@ NONE_PASSES = 6
 @submission_options
 @click.option("--explain", is_flag=True, help="Print of each candidate what it lacks, and each step of the selection.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of chance, instead of siteSelection.select.seed.")
+@click.option(
+    "--probe/--no-probe",
+    "with_probe",
+    default=True,
+    help="Whether to ask the workload manager of the site, and pass over one that cannot be used now.",
+)
 @JSON
 @click.pass_context
 def match_command(
-    ctx: click.Context, /, *, config_file: Path, overrides: Overrides, explain: bool, seed: int | None, as_json: bool
+    ctx: click.Context,
+    /,
+    *,
+    config_file: Path,
+    overrides: Overrides,
+    explain: bool,
+    seed: int | None,
+    with_probe: bool,
+    as_json: bool,
 ) -> None:
     """Print the site that FILE would be submitted to. Nothing is submitted.
 
     Candidates are those of 'computeSite'. For a FILE without 'computeSite', they are all described sites; 'submit'
     chooses among these only with 'computeSite: auto'.
     """
-    decision = api.match_sites(config_file, overrides, seed=seed)
+    decision = api.match_sites(config_file, overrides, seed=seed, with_probe=with_probe)
     if as_json:
         from longshore.app.documents.site_choice import site_match_document
 
@@ -71,6 +85,8 @@ def set_state_command(*, name: str, values: tuple[str, ...], site_path: tuple[st
 def _print_decision(decision: SiteDecision, *, explain: bool) -> None:
     from longshore.cli.show.format import escape_controls
 
+    for warning in () if explain else decision.warnings:
+        click.echo(escape_controls(f"longshore: warning: {warning}"), err=True)
     for line in _decision_lines(decision, explain=explain):
         click.echo(escape_controls(line))
 
