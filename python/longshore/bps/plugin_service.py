@@ -203,7 +203,9 @@ class PluginService(WmsService, ReportSource, Cancellable, Restartable, Liveness
         if state.phase is Phase.CANCELLED:
             return StatusReport(state=JobState.DELETED, jobs=jobs)
         succeeded = sum(job.state is JobState.SUCCEEDED for job in jobs)
-        whole = state.phase is Phase.ENDED and succeeded == read_card(run).expected
+        # A refused restart leaves the jobs as they were.
+        is_over = state.phase in {Phase.ENDED, Phase.REFUSED}
+        whole = is_over and succeeded == read_card(run).expected
         return StatusReport(state=JobState.SUCCEEDED if whole else JobState.FAILED, jobs=jobs)
 
     def _call(self, run: RunPaths, action: str, folder: str) -> Submission:
