@@ -76,9 +76,13 @@ def _is_unfilled(value: Value, _files: Files) -> bool:
     return is_attribute and isinstance(value.bps, str) and bool(re.search(r"\{\w+(:\d+)?\}|<ENV:\w+>", value.bps))
 
 
-def _is_name(value: Value, _files: Files) -> bool:
+def _is_name(value: Value, files: Files) -> bool:
     fits = value.kind == "commands" or ".environment." in value.place
-    return fits and value.bps is not None and _without_names(value) == value.bps
+    if not fits or value.bps is None:
+        return False
+    # A cluster of one label fills in that label.
+    only = str(merged(files).get("cluster", {}).get(value.label, {}).get("pipetasks", "")).strip()
+    return _without_names(value) == value.bps or (value.bps == "" and value.ours == only != "")
 
 
 def _is_in_cluster(value: Value, files: Files) -> bool:

@@ -18,6 +18,7 @@ from tests.workflows import WriteRun
 from longshore.app.configure.configuration import read_draft
 from longshore.cli.run.submit import command as submit
 from longshore.cli.setup import config
+from longshore.config.values.merge import LayerRank, make_layer
 from longshore.config.values.scope import Scope
 from longshore.world.shipped_files import shipped_path
 
@@ -242,8 +243,10 @@ def test_explain_answers_for_every_key_of_what_is_shipped(
     monkeypatch.chdir(tmp_path)
     configuration = read_draft(Path("run.yaml"), now=0)
     moment = configuration.text("timestamp")
+    name = {"bps_defined": {"uniqProcName": configuration.text("outputRun").replace("/", "_")}}
+    named = configuration.with_top_layer(make_layer(name, "computed", LayerRank.DEFAULTS))
     for key in keys:
-        searched = configuration.config.search(key, Scope(env=configuration.env))
+        searched = named.config.search(key, Scope(env=configuration.env))
         assert values[key]["found"] == searched.is_found, key
         shown = json.dumps(values[key]["value"])
         assert re.sub(r"\d{8}T\d{6}Z", moment, shown) == json.dumps(searched.value), key

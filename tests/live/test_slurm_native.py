@@ -125,7 +125,7 @@ def test_it_can_be_cancelled_and_run_again_under_an_engine(run: Run) -> None:
 
 
 def test_what_is_not_taken_leaves_nothing(run: Run) -> None:
-    done = run.submit("echo {jobName}", pipetask={"C": {"slurm": {"partition": "gone"}}})
+    done = run.submit("echo {jobName}", "--no-probe", pipetask={"C": {"slurm": {"partition": "gone"}}})
     assert done.returncode == 6
     assert "Slurm does not take job 'c'" in done.json["error"]["message"]
     assert not run.root.exists()

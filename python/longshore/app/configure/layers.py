@@ -94,7 +94,9 @@ def read_layers(path: Path, overrides: Overrides | None = None, *, now: float) -
     """
     _refuse_undecodable_path(path.absolute())
     env = {**os.environ, "PWD": str(current_directory())}
-    return _combine_layers(path, load_layers(path, env=env), overrides or Overrides(), env=env, now=now)
+    # Those without values are false, and may forbid functions all the same.
+    overrides = Overrides() if overrides is None else overrides
+    return _combine_layers(path, load_layers(path, env=env), overrides, env=env, now=now)
 
 
 def read_layers_without_file(overrides: Overrides, *, now: float) -> Layers:

@@ -6,6 +6,7 @@ import math
 import re
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -14,9 +15,10 @@ import msgspec
 from longshore.app.configure.configuration import read_draft
 from longshore.app.configure.layers import Overrides, read_layers
 from longshore.app.configure.site_list import require_site
+from longshore.app.site_choice.choose import choose
 from longshore.app.site_choice.question import ask_for_site
 from longshore.app.site_choice.resolve import ALWAYS, ALWAYS_REASON, LOCAL, match_candidates, read_fallback
-from longshore.errors import UsageError
+from longshore.errors import FunctionRefusedError, UsageError
 from longshore.model.sites.site_decision import SiteDecision
 from longshore.model.sites.site_state import SiteState, SiteValue
 from longshore.world.runs.site_states import read_site_states, set_site_values
@@ -35,15 +37,20 @@ def match_sites(
     Raises `ConfigError` if a value is wrong, `UsageError` for a malformed ``--set``.
     """
     now = time.time()
-    given = overrides or Overrides()
+    # A command that only looks at a configuration calls none of its functions.
+    given = replace(overrides or Overrides(), calls_functions=False)
     if seed is not None:
-        given = Overrides(given.options, (*given.sets, f"siteSelection.select.seed={seed}"), given.calls_functions)
+        given = replace(given, sets=(*given.sets, f"siteSelection.select.seed={seed}"))
     layers = read_layers(path, given, now=now)
     if read_fallback(layers) == ALWAYS:
         return SiteDecision(site=LOCAL, at=now, wished=(read_draft(layers, now=now).site,), fallback=ALWAYS_REASON)
     question = ask_for_site(layers, default="auto")
     assert question is not None
-    return match_candidates(layers, question, with_probe=with_probe)
+    try:
+        return match_candidates(layers, question, with_probe=with_probe)
+    except FunctionRefusedError:
+        # What it generates is not known, and so no site can be asked for its run.
+        return choose(question, run_id="", now=now)
 
 
 def change_site_state(name: str, pairs: Sequence[str], site_path: Sequence[str] = ()) -> SiteState:
