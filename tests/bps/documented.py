@@ -82,7 +82,7 @@ def _is_name(value: Value, files: Files) -> bool:
         return False
     # A cluster of one label fills in that label.
     only = str(merged(files).get("cluster", {}).get(value.label, {}).get("pipetasks", "")).strip()
-    return _without_names(value) == value.bps or (value.bps == "" and value.ours == only != "")
+    return bool(_without_names(value) == value.bps or (value.bps == "" and value.ours == only != ""))
 
 
 def _is_in_cluster(value: Value, files: Files) -> bool:

@@ -243,8 +243,8 @@ def test_explain_answers_for_every_key_of_what_is_shipped(
     monkeypatch.chdir(tmp_path)
     configuration = read_draft(Path("run.yaml"), now=0)
     moment = configuration.text("timestamp")
-    name = {"bps_defined": {"uniqProcName": configuration.text("outputRun").replace("/", "_")}}
-    named = configuration.with_top_layer(make_layer(name, "computed", LayerRank.DEFAULTS))
+    run_name = {"bps_defined": {"uniqProcName": configuration.text("outputRun").replace("/", "_")}}
+    named = configuration.with_top_layer(make_layer(run_name, "computed", LayerRank.DEFAULTS))
     for key in keys:
         searched = named.config.search(key, Scope(env=configuration.env))
         assert values[key]["found"] == searched.is_found, key
