@@ -1,4 +1,4 @@
-"""What is known of a run of a plug-in of BPS: the process that runs it, and the records of its jobs."""
+"""State of a run of a BPS plug-in: the process that runs it, and the records of its jobs."""
 
 from __future__ import annotations
 

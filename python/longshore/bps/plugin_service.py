@@ -108,7 +108,7 @@ class PluginService(WmsService, ReportSource, Cancellable, Restartable, Liveness
         return self._call(run, "restart", read_card(run).submitted_from or str(run.root))
 
     def recover(self, run: RunPaths) -> Submission | None:
-        """Return a submission of which the plug-in's process told after the submitting command was killed."""
+        """Return a submission that the plug-in's process recorded after the submitting command was killed."""
         state, card = read_state(run), read_card(run)
         if state is None or state.phase in (Phase.STARTING, Phase.REFUSED) or state.number <= len(card.submissions):
             return None

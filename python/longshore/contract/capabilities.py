@@ -353,7 +353,7 @@ class LoadReporter(ABC):
 
     @abstractmethod
     def query_load(self, ctx: Context) -> Mapping[str, float]:
-        """Return what is known of `LOAD_NAMES`.
+        """Return the known values of `LOAD_NAMES`.
 
         Parameters
         ----------

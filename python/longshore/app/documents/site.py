@@ -97,7 +97,7 @@ class BackendOptionsDocument(DatedDocument, frozen=True, kw_only=True):
 
 
 class SiteProblemEntry(DocumentEntry, frozen=True):
-    """What is wrong with a site."""
+    """Problem of a site."""
 
     severity: Literal["error", "note"]
     """A note does not make the check fail."""

@@ -32,7 +32,7 @@ _BY_WAITS: Final = "fastest_start"
 
 
 def decide(question: SiteQuestion, *, now: float) -> SiteDecision:
-    """Match the candidates and select one of them by what is stored of their states; no site is asked."""
+    """Match the candidates and select one by their stored states; no site is asked."""
     return _decide(question, _match_all(question), now=now)
 
 

@@ -1,4 +1,4 @@
-"""``longshore site match`` and ``site set-state``: which site a run would get, and what is known of a site."""
+"""``longshore site match`` and ``site set-state``: the site that a run would get, and the state of a site."""
 
 from __future__ import annotations
 

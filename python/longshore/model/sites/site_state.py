@@ -31,7 +31,7 @@ class SiteClaim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SiteState(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a site, as it is stored."""
+    """Stored state of a site."""
 
     values: Mapping[str, SiteValue] = msgspec.field(default_factory=dict)
     claims: tuple[SiteClaim, ...] = ()

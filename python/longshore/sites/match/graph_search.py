@@ -41,7 +41,7 @@ def search_graph(
 
 
 def check_totals(graph: ResourceGraph, request: JobSpecification) -> Iterator[UnmetNeed]:
-    """Find types of which the whole graph has too few."""
+    """Find the types that the whole graph has too few of."""
     for kind, count in needed_totals(request).items():
         there = graph.totals.get(kind, 0)
         if count > there:
