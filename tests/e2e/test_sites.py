@@ -385,7 +385,9 @@ def test_no_profile_has_the_name_that_stands_for_all_sites(cli: Cli, tmp_path: P
 
 
 @pytest.mark.parametrize("text", ["service: [local\n", "service: local\npartitions: [{nmae: x}]\n"])
-def test_a_profile_that_cannot_be_read_is_not_compared(text: str, cli: Cli, tmp_path: Path) -> None:
+def test_a_profile_that_cannot_be_read_or_has_a_wrong_value_has_a_status_of_its_own(
+    text: str, cli: Cli, tmp_path: Path
+) -> None:
     (tmp_path / "s.yaml").write_text(text, "utf-8")
     checked = cli("site", "check", "s", "--site-path", str(tmp_path))
-    assert (checked.returncode, "s.yaml:" in checked.stderr) == (CONFIGURATION, True)
+    assert (checked.returncode, "s.yaml:" in checked.stderr + checked.stdout) == (CONFIGURATION, True)

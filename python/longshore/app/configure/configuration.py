@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -199,14 +199,22 @@ def read_draft(path: Path | Layers, overrides: Overrides | None = None, *, now: 
     return draft
 
 
-def make_draft(layers: Layers, caller: FunctionCaller | None = None) -> Draft:
-    """Choose site and service, and merge their layers; `caller` calls user functions where already allowed."""
+def make_draft(
+    layers: Layers,
+    caller: FunctionCaller | None = None,
+    *,
+    open_sites: Callable[[Sequence[Path], Mapping[str, str]], SitePath] = SitePath,
+) -> Draft:
+    """Choose site and service, and merge their layers; `caller` calls user functions where already allowed.
+
+    `open_sites` makes the search path of profiles; a check of a profile leaves wrong values out.
+    """
     base = Config(layers.stack.root(), caller)
     env = layers.env
     site_errors: list[ConfigError] = []
-    sites = SitePath((), env)
+    sites = open_sites((), env)
     with _collect_errors(site_errors):
-        sites = SitePath(site_folders(base, env), env)
+        sites = open_sites(site_folders(base, env), env)
     draft = Draft(layers=layers, base=base, sites=sites, config=base, site="", service="", service_origin=None)
     with _collect_errors(site_errors):
         name, written = choose_site(base, env, sites), base.search("computeSite", Scope(env=env))

@@ -120,7 +120,7 @@ class SiteCheckDocument(DatedDocument, frozen=True, kw_only=True):
     ok: bool
     """Whether no error was found."""
     answer: str | None
-    """What the workload manager answered in one line; null if it was not asked, because the profile is wrong."""
+    """What the workload manager answered in one line; null if it was not asked: the profile is wrong or empty."""
     problems: Sequence[SiteProblemEntry]
     """What is wrong, in the order of the checks."""
 

@@ -88,7 +88,7 @@ def check_command(ctx: click.Context, /, *, name: str, site_path: tuple[str, ...
 
         for line in _check_lines(check):
             click.echo(escape_controls(line))
-    ctx.exit(0 if check.ok else 4)
+    ctx.exit(check.exit_status)
 
 
 @command.command("init", epilog="Example: longshore site init cluster --output ./sites")
@@ -125,7 +125,9 @@ def _check_lines(check: SiteCheck) -> Iterator[str]:
         if each.hint:
             yield f"  {each.hint}"
     errors = sum(each.fatal for each in check.problems)
-    if check.report is None:
+    if check.is_empty:
+        yield f"{check.name}: nothing to check"
+    elif check.report is None:
         yield f"{check.name}: {count_noun(errors, 'error')}; '{check.service}' was not asked"
     elif errors:
         yield f"{check.name}: {count_noun(errors, 'error')}"

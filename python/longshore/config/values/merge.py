@@ -167,6 +167,22 @@ def drop_deleted_keys(node: Node) -> Node:
     return Node(items, node.origin, node.replaced_node)
 
 
+def drop_paths(node: Node, paths: Iterable[tuple[str, ...]]) -> Node:
+    """Return a tree without the values at these paths; steps into a list are indices, and other items stay."""
+    below: dict[str, list[tuple[str, ...]]] = {}
+    for step, *rest in filter(None, paths):
+        below.setdefault(step, []).append(tuple(rest))
+    gone = {step for step, rests in below.items() if () in rests}
+    if isinstance(node.value, dict):
+        kept = {key: drop_paths(item, below.get(key, ())) for key, item in node.value.items() if key not in gone}
+        return msgspec.structs.replace(node, value=kept)
+    if isinstance(node.value, list):
+        items = [(str(index), item) for index, item in enumerate(node.value)]
+        left = [drop_paths(item, below.get(index, ())) for index, item in items if index not in gone]
+        return msgspec.structs.replace(node, value=left)
+    return node
+
+
 def _has_deletions(node: Node) -> bool:
     """Whether a key of the tree is marked for deletion."""
     return any(item.value is Marker.DELETE or _has_deletions(item) for item in map_items(node).values())
