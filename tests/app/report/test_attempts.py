@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longshore.app.report.attempts import AttemptCollector, AttemptRecords, NewestAttempts
+from longshore.app.report.attempt_records import AttemptRecords
+from longshore.app.report.attempts import AttemptCollector, NewestAttempts
 from longshore.engine.state.apply_event import apply_event
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
@@ -112,8 +113,8 @@ TOLD: list[Event] = [
 
 
 def test_attempts_of_some_jobs_are_collected_in_full() -> None:
-    records = AttemptRecords({0})
-    AttemptCollector(LABELS, 3, records=records).add(TOLD)
+    records = AttemptRecords({0}, len(LABELS))
+    records.add(TOLD)
     (attempt,) = records.of(0)
     assert (attempt.wms_id, attempt.host, attempt.requested) == ("7.0", "h", Request(cpus=2))
     assert (attempt.submitted_at, attempt.started_at, attempt.ended_at, attempt.clock) == (1.0, 2.5, 3.5, "host")
@@ -123,9 +124,11 @@ def test_attempts_of_some_jobs_are_collected_in_full() -> None:
 
 def test_a_refused_attempt_counts_only_if_it_is_spent() -> None:
     for spent in (True, False):
-        records, newest = AttemptRecords({0, 1}), NewestAttempts(len(LABELS))
-        attempts = AttemptCollector(LABELS, 3, records=records, newest=newest)
-        attempts.add([TOLD[0], Refused(t=2.0, b="x", why="no", spent=spent)])
+        records, newest = AttemptRecords({0, 1}, len(LABELS)), NewestAttempts(len(LABELS))
+        attempts = AttemptCollector(LABELS, 3, newest=newest)
+        events: list[Event] = [TOLD[0], Refused(t=2.0, b="x", why="no", spent=spent)]
+        attempts.add(events)
+        records.add(events)
         assert [len(records.of(job)) for job in (0, 1)] == [int(spent)] * 2
         assert [attempt.cause for attempt in records.of(0)] == [Cause.SUBMIT] * spent
         end = newest.end(0, 1)
@@ -147,13 +150,16 @@ def test_the_newest_attempt_of_every_job_is_collected() -> None:
 
 
 def test_facts_that_came_later_stand_with_their_attempt_only() -> None:
-    records, newest = AttemptRecords({0}), NewestAttempts(len(LABELS))
-    attempts = AttemptCollector(LABELS, 3, records=records, newest=newest)
+    records, newest = AttemptRecords({0}, len(LABELS)), NewestAttempts(len(LABELS))
+    attempts = AttemptCollector(LABELS, 3, newest=newest)
     attempts.add(TOLD)
+    records.add(TOLD)
     (before,) = records.of(0)
     assert (before.peak_memory_b, before.cpu_s, before.queue_s) == (None, None, None), "unknown until they are known"
     facts = AttemptFacts(t=6.0, j=0, a=1, rss_b=70, cpu_s=0.5, queue_s=9.0, extra={"QOS": "short"})
-    attempts.add([facts, AttemptFacts(t=6.0, j=1, a=1, rss_b=9), AttemptFacts(t=6.0, j=0, a=2, rss_b=8)])
+    later = [facts, AttemptFacts(t=6.0, j=1, a=1, rss_b=9), AttemptFacts(t=6.0, j=0, a=2, rss_b=8)]
+    attempts.add(later)
+    records.add(later)
     (attempt,) = records.of(0)
     assert (attempt.peak_memory_b, attempt.cpu_s, attempt.queue_s, attempt.extra) == (70, 0.5, 9.0, {"QOS": "short"})
     assert (attempt.exit_code, attempt.run_s) == (3, 1.0)

@@ -16,7 +16,8 @@ from longshore.app.inspect.asked_resources import AskedResources, asked_resource
 from longshore.app.inspect.find_jobs import find_job
 from longshore.app.inspect.kept_logs import find_kept_log
 from longshore.app.inspect.limits_held import LimitUsage, limit_usage
-from longshore.app.report.attempts import AttemptRecords, attempts_of
+from longshore.app.report.attempt_records import AttemptRecords
+from longshore.app.report.attempts import attempts_of
 from longshore.app.runs.event_source import event_blocks
 from longshore.app.runs.job_events import active_requests, events_of_jobs
 from longshore.app.runs.open_run import OpenRun, map_index_errors

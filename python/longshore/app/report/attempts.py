@@ -1,6 +1,6 @@
 """Attempt collector: counts, ends, run times and lost time of a run's attempts, from its events.
 
-Counts are always collected; the newest attempt of each job, and every attempt of some jobs, on request.
+Counts are always collected; the newest attempt of each job on request.
 """
 
 from __future__ import annotations
@@ -12,11 +12,9 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from msgspec.structs import replace
-
+from longshore.app.report.attempt_records import AttemptRecords
 from longshore.app.runs.open_run import map_index_errors
 from longshore.engine.rundir.job_table import JobTable
-from longshore.model.run.attempt import Attempt
 from longshore.model.run.event import (
     AttemptFacts,
     AttemptSucceeded,
@@ -84,85 +82,6 @@ class NewestAttempts:
         return end if end is not None and end.a == attempt else None
 
 
-class AttemptRecords:
-    """Every attempt of some jobs."""
-
-    def __init__(self, jobs: Container[int]) -> None:
-        self._jobs = jobs
-        self._attempts: dict[int, dict[int, Attempt]] = {}
-
-    def of(self, job: int) -> list[Attempt]:
-        """Return the attempts of a job, oldest first."""
-        return [attempt for _, attempt in sorted(self._attempts.get(job, {}).items())]
-
-    def note_submission(self, event: Submitting) -> None:
-        """Add the attempts of a dispatched batch."""
-        for job, number in event.jobs:
-            if job in self._jobs:
-                self._attempts.setdefault(job, {})[number] = Attempt(
-                    job=job, number=number, wms_id=event.b, requested=event.request, submitted_at=event.t
-                )
-
-    def note_id(self, members: Iterable[tuple[int, int]], wms_id: str) -> None:
-        """Record the workload manager's id for a batch of attempts."""
-        for job, number in members:
-            if job in self._jobs:
-                self._change(job, number, wms_id=wms_id)
-
-    def note_start(self, event: Started) -> None:
-        """Record where and when an attempt started."""
-        if event.j in self._jobs:
-            self._change(event.j, event.a, host=event.host, started_at=event.at or event.t, clock="host")
-
-    def note_end(self, event: Ended | Lost) -> None:
-        """Record how an attempt ended."""
-        if event.j not in self._jobs:
-            return
-        if isinstance(event, Lost):
-            self._change(event.j, event.a, cause=Cause.LOST, reason=event.why, ended_at=event.t)
-            return
-        before = self._attempts.get(event.j, {}).get(event.a)
-        self._change(
-            event.j,
-            event.a,
-            host=(before.host if before else None) or event.host,
-            started_at=before.started_at if before and before.started_at is not None else event.start,
-            ended_at=event.end or event.t,
-            queue_s=event.queue_s,
-            run_s=event.run_s,
-            cpu_s=event.cpu_s,
-            peak_memory_b=event.rss_b,
-            exit_code=event.exit,
-            signal=event.signal,
-            cause=event.cause,
-            reason=event.reason,
-            outputs=event.outputs or (),
-            staged=event.staged,
-            extra=event.extra,
-        )
-
-    def note_facts(self, event: AttemptFacts) -> None:
-        """Record what became known of an attempt after its end."""
-        before = self._attempts.get(event.j, {}).get(event.a)
-        if before is not None:
-            self._change(
-                event.j,
-                event.a,
-                queue_s=before.queue_s if event.queue_s is None else event.queue_s,
-                cpu_s=before.cpu_s if event.cpu_s is None else event.cpu_s,
-                peak_memory_b=before.peak_memory_b if event.rss_b is None else event.rss_b,
-                extra={**event.extra, **before.extra},
-            )
-
-    def forget(self, job: int, number: int) -> None:
-        """Remove an attempt that was never dispatched; the next one has its number."""
-        self._attempts.get(job, {}).pop(number, None)
-
-    def _change(self, job: int, number: int, **fields: Any) -> None:
-        attempts = self._attempts.setdefault(job, {})
-        attempts[number] = replace(attempts.get(number) or Attempt(job=job, number=number), **fields)
-
-
 @dataclass
 class SpentAttempts:
     """Sum of failed attempts."""
@@ -176,8 +95,8 @@ class SpentAttempts:
 class AttemptCollector:
     """Collector of a run's attempts, in a few bytes per job.
 
-    `label_of` is the label's index per job, `labels` the number of labels. `newest` and `records` collect single
-    attempts if given; both need every event, not those shortened to `AttemptSucceeded`.
+    `label_of` is the label's index per job, `labels` the number of labels. `newest` collects each job's newest attempt
+    if given; it needs every event, not those shortened to `AttemptSucceeded`.
 
     `life` is the newest engine; `finished` is the event that ended the run, unless it was resumed or restarted since.
     `first_start` is the first attempt's start (seconds since the epoch). `idle_s` is the time between an end of the
@@ -198,12 +117,9 @@ class AttemptCollector:
         labels: int,
         *,
         newest: NewestAttempts | None = None,
-        records: AttemptRecords | None = None,
     ) -> None:
         self.label_of = label_of
         self.newest = newest
-        self.records = records
-        self._collectors = tuple(each for each in (newest, records) if each is not None)
         self.life: Life | None = None
         self.finished: Finished | None = None
         self.first_start: float | None = None
@@ -229,21 +145,17 @@ class AttemptCollector:
     def add(self, events: Iterable[BriefEvent]) -> None:
         """Process events in order."""
         # Nearly all of hundreds of thousands of events are of the first four kinds: no call for most of them.
-        members, running, collectors = self._members, self.running, self._collectors
+        members, running, newest = self._members, self.running, self.newest
         for event in events:
             if isinstance(event, Submitting):
                 members[event.b] = event.jobs
-                if self.records is not None:
-                    self.records.note_submission(event)
             elif isinstance(event, Submitted):
-                taken = members.pop(event.b, ())
-                if self.records is not None:
-                    self.records.note_id(taken, event.id)
+                members.pop(event.b, None)
             elif isinstance(event, Started):
                 running[event.j] = event
                 self._record_start(event.at or event.t)
-                for each in collectors:
-                    each.note_start(event)
+                if newest is not None:
+                    newest.note_start(event)
             elif isinstance(event, Ended):
                 self._ended(event)
             elif note := self._HANDLERS.get(type(event)):
@@ -274,8 +186,8 @@ class AttemptCollector:
             self.doubtful_ends.pop(job, None)
         if event.run_s is not None:
             self.run_s[self.label_of[job]].append(event.run_s)
-        for each in self._collectors:
-            each.note_end(event)
+        if self.newest is not None:
+            self.newest.note_end(event)
 
     def _record_memory(self, job: int, used_b: int | None) -> None:
         if used_b and used_b > self.peak_memory_b[label := self.label_of[job]]:
@@ -294,8 +206,8 @@ class AttemptCollector:
         failed = self.failed_ends.get(event.j)
         if isinstance(failed, Ended) and failed.a == event.a:
             self.failed_ends[event.j] = add_facts(failed, event)
-        for each in self._collectors:
-            each.note_facts(event)
+        if self.newest is not None:
+            self.newest.note_facts(event)
 
     def _record_failure(self, event: Ended | Lost, cause: Cause, seconds: float) -> None:
         self.failed_ends[event.j] = event
@@ -306,8 +218,8 @@ class AttemptCollector:
             spent.signals[event.signal] += 1
         elif isinstance(event, Ended) and event.exit is not None:
             spent.exit_codes[event.exit] += 1
-        for each in self._collectors:
-            each.note_end(event)
+        if self.newest is not None:
+            self.newest.note_end(event)
 
     def _lost(self, event: Lost) -> None:
         self.running.pop(event.j, None)
@@ -320,8 +232,6 @@ class AttemptCollector:
             if event.spent:
                 end = Ended(t=event.t, j=job, a=attempt, cause=Cause.SUBMIT, reason=event.why)
                 self._record_failure(end, Cause.SUBMIT, 0.0)
-            elif self.records is not None:
-                self.records.forget(job, attempt)
 
     def _record_request(self, job: int, request: Request | None) -> None:
         if request is not None and request.memory_b:
@@ -393,7 +303,7 @@ def attempts_of(table: JobTable, jobs: Container[int], events: Iterable[Event]) 
 
     Raises `RunUnreadableError` if an event names a job that the table lacks.
     """
-    records = AttemptRecords(jobs)
+    records = AttemptRecords(jobs, len(table))
     with map_index_errors(table.run):
-        AttemptCollector(table.label_of, len(table.labels), records=records).add(events)
+        records.add(events)
     return records

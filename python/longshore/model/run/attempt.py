@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from longshore.model.run.event import OutputFinding, StagedFiles
-from longshore.model.run.states import Cause
+from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import Request
 
 
@@ -33,6 +33,9 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     ended_at: float | None = None
     clock: Literal["engine", "host", "scheduler"] = "engine"
     queue_s: float | None = None
+    """Seconds in the queue, on the workload manager's clock."""
+    seen_wait_s: float | None = None
+    """Seconds from the submission to the news of the start, on the engine's clock."""
     run_s: float | None = None
     cpu_s: float | None = None
     peak_memory_b: int | None = None
@@ -50,3 +53,17 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     """Transfers of its files; ``None`` if it was not staged."""
     extra: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Fields specific to the scheduler."""
+
+    @property
+    def wait_s(self) -> float | None:
+        """Seconds from its submission to its start: the workload manager's figure, else what the engine saw."""
+        return self.seen_wait_s if self.queue_s is None else self.queue_s
+
+    @property
+    def state(self) -> JobState:
+        """SUCCEEDED, FAILED, DELETED, RUNNING or PENDING."""
+        if self.ended_at is None:
+            return JobState.PENDING if self.started_at is None else JobState.RUNNING
+        if self.cause is None:
+            return JobState.SUCCEEDED
+        return JobState.DELETED if self.cause is Cause.CANCELLED else JobState.FAILED

@@ -1,0 +1,81 @@
+"""Every attempt of a run in one list, from its service's events, for statistics, advice and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from longshore.app.report.attempts import attempts_of
+from longshore.app.runs.event_source import EventFollower
+from longshore.app.runs.open_run import OpenRun, map_read_errors
+from longshore.engine.rundir.job_table import JobTable
+from longshore.errors import UnreachableError
+from longshore.model.run.attempt import Attempt
+from longshore.model.run.damage import DamagedError
+from longshore.model.run.event import Event
+from longshore.model.workflow.collection_pause import collection_paused
+from longshore.model.workflow.request import Request
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunAttempts:
+    """Every attempt of a run, in the order in which they became known.
+
+    `opened` is the run, and `table` has its jobs: `table.label(attempt.job)` is the label of an attempt. A journal
+    that is damaged gives the attempts before the damage; `opened.damages` has it then.
+    """
+
+    opened: OpenRun
+    table: JobTable
+    attempts: Sequence[Attempt]
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """Labels, in the order of the workflow."""
+        return self.table.labels
+
+    @property
+    def label_of(self) -> Sequence[int]:
+        """Index of the label per job."""
+        return self.table.label_of
+
+    @cached_property
+    def jobs_of_labels(self) -> Sequence[int]:
+        """Number of jobs per label."""
+        counts = [0] * len(self.labels)
+        for label in self.label_of:
+            counts[label] += 1
+        return counts
+
+    def request_of(self, attempt: Attempt) -> Request:
+        """Return what an attempt requested: its own request, else that of its job."""
+        return attempt.requested or self.table.settings(attempt.job).request
+
+
+def read_attempts(opened: OpenRun) -> RunAttempts:
+    """Read every attempt of a run; its workload manager is asked where it has the events.
+
+    Raises
+    ------
+    RunUnreadableError
+        The run directory is damaged beyond its journal, or cannot be read.
+    UnreachableError
+        The workload manager does not answer.
+    """
+    with map_read_errors(opened.run), collection_paused():
+        table = JobTable(opened.run)
+        follower = EventFollower(opened)
+        events = follower.read()
+        if follower.unreachable:
+            raise UnreachableError(f"the events of run '{opened.card.id}' cannot be queried: {follower.unreachable}")
+        records = attempts_of(table, range(len(table)), _intact(opened, events))
+        return RunAttempts(opened=opened, table=table, attempts=tuple(records.all()))
+
+
+def _intact(opened: OpenRun, events: Iterator[Event]) -> Iterator[Event]:
+    """Yield the events before a damage."""
+    try:
+        yield from events
+    except DamagedError:
+        opened.look_for_damage()
