@@ -12,11 +12,25 @@ from pathlib import Path
 
 import pytest
 from tests.command import Cli
+from tests.live.condor_runs import CondorSite
 from tests.live.runs import DIALECT_SITES, DialectSite, until
 
 pytestmark = pytest.mark.live
 
 MONTAGE = str(Path(__file__).resolve().parents[2] / "doc" / "examples" / "montage" / "montage-2mass-005d")
+GRAPH = """\
+{"kind": "longshore-graph", "version": 1, "name": "staged", "tasks": 3, "edges": 2, "files": 5}
+{"name": "raw", "path": "RAW", "transfer": true}
+{"name": "upper"}
+{"name": "size"}
+{"name": "where"}
+{"name": "both"}
+{"name": "up", "label": "up", "command": "tr a-z A-Z < <FILE:raw> > <FILE:upper>", "inputs": [0], "outputs": [1]}
+{"name": "count", "label": "count", "command": "wc -c < <FILE:raw> > <FILE:size>; pwd > <FILE:where>", "inputs": [0], \
+"outputs": [2, 3]}
+{"name": "join", "label": "join", "command": "cat <FILE:upper> <FILE:size> > <FILE:both>", "inputs": [1, 2], \
+"outputs": [4], "parents": [0, 1]}
+"""
 SCRATCH = "fileSystem: scratch\nretryDelay: 0.1\n"
 PACKED = "packing: pilot\npilot: {cpus: 2, memory: 200, count: 2, walltime: 600, idle: 10}\n"
 
@@ -48,6 +62,24 @@ def test_a_real_workflow_is_staged_without_an_engine(site: DialectSite, cli: Cli
     check_replay(site, cli, "slurm: {mode: native}\n")
 
 
+def test_htcondor_gives_what_this_machine_gives(condor_site: CondorSite) -> None:
+    raw = condor_site.folder / "raw.txt"
+    raw.write_text("a few words\n", "utf-8")
+    (condor_site.folder / "staged.jsonl").write_text(GRAPH.replace("RAW", str(raw)), "utf-8")
+    runs = []
+    heads = (f"{condor_site.head}fileSystem: scratch\n", f"{condor_site.head}fileSystem: transfer\n", SCRATCH)
+    for number, head in enumerate(heads):
+        path = condor_site.folder / f"staged{number}.yaml"
+        path.write_text(f"{head}requestMemory: 50\ngraphFile: staged.jsonl\n", "utf-8")
+        ran = condor_site.cli("submit", path, "--json")
+        assert ran.returncode == 0, ran.stderr
+        runs.append(Path(ran.json["submit_dir"]))
+    for run in runs:
+        assert condor_site.ended(run)["state"] == "SUCCEEDED"
+        assert not (run / "where").read_text("utf-8").startswith(str(run)), "the job ran elsewhere"
+        assert (run / "both").read_text("utf-8") == "A FEW WORDS\n12\n"
+
+
 def check_replay(site: DialectSite, cli: Cli, more: str) -> None:
     """Replay a workflow there, staged, and here, and compare what they made."""
     staged = site.replay(MONTAGE, SCRATCH + more)
@@ -74,24 +106,25 @@ def test_killed_transfers_leave_no_half_file(site: DialectSite) -> None:
         for number in range(8)
     )
     path = site.folder / "staged.yaml"
+    # Late rounds meet the same few jobs again, whose delays would double each time.
     path.write_text(
-        f"{site.head}{SCRATCH}requestMemory: 20\nnumberOfRetries: 30\nretryOnTransfer: 30\npayloadName: staged\n"
-        f"transferCommand: {{out: '{halves}'}}\npipeline:\n  tasks:\n{tasks}\n",
+        f"{site.head}{SCRATCH}retryDelayMax: 0.2\nrequestMemory: 20\nnumberOfRetries: 30\nretryOnTransfer: 30\n"
+        f"payloadName: staged\ntransferCommand: {{out: '{halves}'}}\npipeline:\n  tasks:\n{tasks}\n",
         "utf-8",
     )
     ran = site.cli("submit", path, "--no-probe", "--json")
     assert ran.returncode == 0, ran.stderr
     run = Path(ran.json["submit_dir"])
-    chosen, killed, out = random.Random(5), set[Path](), site.folder / "out"
-    for _ in range(12):
-        known = frozenset(killed)
-        fresh = until(partial(new_notes, seen, known, lambda: site.report(run)["state"]), "a transfer")
+    chosen, known, out = random.Random(5), set[Path](), site.folder / "out"
+    for _ in range(5):
+        fresh = until(partial(new_notes, seen, frozenset(known), lambda: site.report(run)["state"]), "a transfer")
         if fresh == "over":
             break
-        killed |= fresh
-        time.sleep(chosen.random() * 0.5)
-        kill_process(chosen.choice(sorted(fresh)))
-        assert all(len(file.read_bytes()) == 100 for file in out.glob("[0-9]*"))
+        known |= fresh
+        for note in chosen.sample(sorted(fresh), (len(fresh) + 1) // 2):
+            time.sleep(chosen.random() * 0.3)
+            kill_process(note)
+            assert all(len(file.read_bytes()) == 100 for file in out.glob("[0-9]*"))
     assert site.ended(run)["state"] == "SUCCEEDED"
     assert sorted(file.name for file in out.iterdir()) == sorted(map(str, range(8))), "whole, and nothing beside them"
     assert all(len(file.read_bytes()) == 100 for file in out.iterdir())
