@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from longshore.app.runs.open_run import OpenRun
     from longshore.app.site.check_site import SiteCheck
     from longshore.app.site.write_profile import NewProfile
+    from longshore.app.statistics.run_statistics import RunStatistics
     from longshore.app.submit.stage_results import StageResult
     from longshore.app.submit.submission_checks import SubmissionChecks
     from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
@@ -555,6 +556,46 @@ def verify(run: OpenRun, *, progress: Progress) -> VerifyResult:
     from longshore.app.verify.verify import verify_run
 
     return verify_run(run, progress)
+
+
+def find_runs_and_labels(
+    references: Sequence[str], labels: Sequence[str] = ()
+) -> tuple[Sequence[OpenRun], Sequence[str]]:
+    """Open runs, and tell labels from runs: a name that is no run is a label of the runs, or of the last run.
+
+    Parameters
+    ----------
+    references
+        Names of runs and labels.
+    labels
+        Names that are labels only.
+
+    Raises
+    ------
+    RunNotFoundError
+        A name is neither.
+    """
+    from longshore.app.statistics import run_statistics as implementation
+
+    return implementation.find_runs_and_labels(references, labels)
+
+
+def statistics(run: OpenRun, *, labels: Sequence[str] = ()) -> RunStatistics:
+    """Return statistics of a run's attempts: in total, per label and per host.
+
+    Parameters
+    ----------
+    labels
+        Only attempts of these labels.
+
+    Raises
+    ------
+    UnreachableError
+        The workload manager has the events, and does not answer.
+    """
+    from longshore.app.statistics.run_statistics import read_statistics
+
+    return read_statistics(run, labels=labels)
 
 
 def logs(

@@ -38,6 +38,7 @@ GROUPS: Final = {
         "show-job": "Show a job's command, environment and request, or a script that runs it by hand.",
         "draw": "Draw the graph of a run or of a configuration.",
         "events": "Print the events of a run as JSON Lines.",
+        "stats": "Print statistics of runs: waits, run times, memory, retries and lost hours.",
     },
     "Steer": {
         "cancel": "Cancel a run, or some of its jobs.",
@@ -77,6 +78,7 @@ _MODULES: Final = {
     "show-job": "inspect.show_job",
     **{name: f"control.{name}" for name in ("resume", "restart", "cancel", "adopt", "forget")},
     **dict.fromkeys(("pause", "unpause", "throttle", "hold", "release", "set"), "control.steer"),
+    "stats": "tune.stats",
     **{name: f"setup.{name}" for name in ("config", "site", "ping", "completion")},
 }
 """Module of each command, imported only when the command is called."""

@@ -47,5 +47,5 @@ def distribution_of(values: Sequence[float], *, unknown: int = 0) -> Distributio
         p50=quantile(ascending, 0.5),
         p95=quantile(ascending, 0.95),
         most=ascending[-1],
-        total=math.fsum(ascending),
+        total=sum(ascending),
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from longshore.cli.show.format import format_duration, format_size
-from longshore.cli.show.styled import STATE_STYLES, Line, Span, cut_name, pad, width_of
+from longshore.cli.show.styled import STATE_STYLES, Line, Span, TableColumn, cut_name, table_lines, table_width
 from longshore.model.run.report import LabelSummary, RunReport
 from longshore.model.run.states import JobState
 
@@ -43,16 +43,6 @@ class _Layout(NamedTuple):
         return 1 if self.short else 2
 
 
-class _Column(NamedTuple):
-    title: str
-    cells: Sequence[Line]
-    left: bool = False
-
-    @property
-    def width(self) -> int:
-        return max(width_of(self.title), *map(_cell_width, self.cells))
-
-
 _LAYOUTS: Final = (
     _Layout(3, 16, short=False, label=60),
     _Layout(3, 10, short=False, label=40),
@@ -78,9 +68,9 @@ def label_lines(report: RunReport, width: int, *, has_unicode: bool, most: int =
     # As narrow as can be if nothing fits: the lines are cut then.
     for layout, shown in _attempts(states):
         columns = _columns(rows, shown, layout, has_unicode=has_unicode)
-        if _width(columns, layout.gap) <= width:
+        if table_width(columns, layout.gap) <= width:
             break
-    return [_header(columns, layout.gap), *(_line(columns, number, layout.gap) for number in range(len(rows)))]
+    return table_lines(columns, layout.gap)
 
 
 def bar_spans(counts: Mapping[JobState, int], width: int, *, has_unicode: bool) -> list[Span]:
@@ -159,22 +149,24 @@ def _attempts(states: Sequence[JobState]) -> Iterator[tuple[_Layout, Sequence[Jo
         yield _LAYOUTS[-1], [state for state in states if state in order[:number]]
 
 
-def _columns(rows: Sequence[_Row], states: Sequence[JobState], layout: _Layout, *, has_unicode: bool) -> list[_Column]:
+def _columns(
+    rows: Sequence[_Row], states: Sequence[JobState], layout: _Layout, *, has_unicode: bool
+) -> list[TableColumn]:
     ellipsis = "…" if has_unicode else "..."
-    columns = [_Column("LABEL", [(Span(cut_name(row.name, layout.label, ellipsis)),) for row in rows], left=True)]
+    columns = [TableColumn("LABEL", [(Span(cut_name(row.name, layout.label, ellipsis)),) for row in rows], left=True)]
     if layout.bar:
         bars = [tuple(bar_spans(row.counts, layout.bar, has_unicode=has_unicode)) for row in rows]
-        columns.append(_Column("", bars, left=True))
+        columns.append(TableColumn("", bars, left=True))
     for state in states:
         style = STATE_STYLES.get(state, "")
         cells = [_number_cell(row.counts.get(state, 0), style) for row in rows]
-        columns.append(_Column(state[:4] if layout.short else state.value, cells))
-    columns.append(_Column("JOBS", [(Span(str(row.expected)),) for row in rows]))
+        columns.append(TableColumn(state[:4] if layout.short else state.value, cells))
+    columns.append(TableColumn("JOBS", [(Span(str(row.expected)),) for row in rows]))
     # In the order in which they are read; the layout says how many of them stay, by their ranks.
     extras = [
-        (1, _Column("MEDIAN", [(Span(_duration(row.summary.median_s)),) for row in rows])),
-        (3, _Column("P95", [(Span(_duration(row.summary.p95_s)),) for row in rows])),
-        (2, _Column("MEMORY", [(_memory_span(row.summary),) for row in rows])),
+        (1, TableColumn("MEDIAN", [(Span(_duration(row.summary.median_s)),) for row in rows])),
+        (3, TableColumn("P95", [(Span(_duration(row.summary.p95_s)),) for row in rows])),
+        (2, TableColumn("MEMORY", [(_memory_span(row.summary),) for row in rows])),
     ]
     known = [(rank, column) for rank, column in extras if any(cell[0].text for cell in column.cells)]
     return columns + [column for rank, column in known if rank <= layout.extras]
@@ -200,27 +192,3 @@ def _memory_span(summary: LabelSummary) -> Span:
     most = format_size(requested)
     text = f"{number} of {most}" if most.endswith(f" {unit}") else f"{used} of {most}"
     return Span(text, "warning" if peak >= _FULL_MEMORY * requested else "")
-
-
-def _width(columns: Sequence[_Column], gap: int) -> int:
-    return sum(column.width for column in columns) + gap * (len(columns) - 1)
-
-
-def _header(columns: Sequence[_Column], gap: int) -> Line:
-    titles = (pad(column.title, column.width, left=column.left) for column in columns)
-    return (Span((" " * gap).join(titles).rstrip(), "strong"),)
-
-
-def _line(columns: Sequence[_Column], number: int, gap: int) -> Line:
-    spans: list[Span] = []
-    for column in columns:
-        if spans:
-            spans.append(Span(" " * gap))
-        cell = column.cells[number]
-        space = Span(" " * (column.width - _cell_width(cell)))
-        spans += (*cell, space) if column.left else (space, *cell)
-    return tuple(span for span in spans if span.text)
-
-
-def _cell_width(cell: Line) -> int:
-    return sum(width_of(span.text) for span in cell)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 from longshore.cli.show.format import escape_controls
@@ -111,6 +111,47 @@ def line_text(line: Line, *, color: bool) -> str:
 def lines_text(lines: Iterable[Line], *, color: bool) -> str:
     """Return lines as a terminal shows them."""
     return "\n".join(line_text(line, color=color) for line in lines)
+
+
+class TableColumn(NamedTuple):
+    """A column of a table: its title, and a cell per row; `left` aligns them at the left."""
+
+    title: str
+    cells: Sequence[Line]
+    left: bool = False
+
+    @property
+    def width(self) -> int:
+        """Width of its widest cell."""
+        return max(width_of(self.title), *map(line_width, self.cells))
+
+
+def line_width(line: Line) -> int:
+    """Return the number of columns of a line."""
+    return sum(width_of(span.text) for span in line)
+
+
+def table_width(columns: Sequence[TableColumn], gap: int) -> int:
+    """Return the number of columns of a table with `gap` spaces between its columns."""
+    return sum(column.width for column in columns) + gap * (len(columns) - 1)
+
+
+def table_lines(columns: Sequence[TableColumn], gap: int) -> list[Line]:
+    """Return the lines of a table: its header, then a line per row."""
+    titles = (pad(column.title, column.width, left=column.left) for column in columns)
+    header = (Span((" " * gap).join(titles).rstrip(), "strong"),)
+    return [header, *(_row_line(columns, number, gap) for number in range(len(columns[0].cells)))]
+
+
+def _row_line(columns: Sequence[TableColumn], number: int, gap: int) -> Line:
+    spans: list[Span] = []
+    for column in columns:
+        if spans:
+            spans.append(Span(" " * gap))
+        cell = column.cells[number]
+        space = Span(" " * (column.width - line_width(cell)))
+        spans += (*cell, space) if column.left else (space, *cell)
+    return tuple(span for span in spans if span.text)
 
 
 def _colored(span: Span) -> str:

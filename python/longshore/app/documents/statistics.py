@@ -1,0 +1,187 @@
+"""Document of ``stats``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
+
+from longshore.app.documents.document import Count, DatedDocument, DocumentEntry, Ordinal, Seconds
+from longshore.app.documents.verify import DamageEntry
+from longshore.model.run.moment import format_timestamp
+from longshore.model.run.states import Cause
+from longshore.model.workflow.request import Request
+
+if TYPE_CHECKING:
+    from longshore.app.statistics.attempt_statistics import AttemptStatistics, LostTime
+    from longshore.app.statistics.distribution import Distribution
+    from longshore.app.statistics.run_statistics import RunStatistics
+
+
+class DistributionEntry(DocumentEntry, frozen=True):
+    """Distribution of the known values of a measure; all but the counts are null where no value is known."""
+
+    known: Count
+    """Number of attempts with a value."""
+    unknown: Count
+    """Number of attempts without one."""
+    min: float | None
+    """Minimum."""
+    p50: float | None
+    """Median; a value that was measured."""
+    p95: float | None
+    """95th percentile; a value that was measured."""
+    max: float | None
+    """Maximum."""
+    total: float | None
+    """Sum."""
+
+
+class LostTimeEntry(DocumentEntry, frozen=True):
+    """Badput: attempts that did not succeed, and what they took."""
+
+    attempts: Count
+    """Their number."""
+    run_s: Seconds
+    """Seconds that they ran."""
+    core_s: Seconds
+    """Their run times, each times the requested processors."""
+    unknown: Count
+    """Those of them that started, and whose run time is unknown."""
+
+
+class RequestedEntry(DocumentEntry, frozen=True):
+    """What the first attempts of a label request."""
+
+    cpus: Ordinal
+    """Processors."""
+    memory_b: Count | None
+    """Bytes of memory; null if none is requested."""
+    walltime_s: Seconds | None
+    """Seconds of run time; null if none are requested."""
+
+
+class StatisticsEntry(DocumentEntry, frozen=True):
+    """Statistics of a group of attempts."""
+
+    jobs: Count
+    """Jobs; for a host, those with an attempt there."""
+    attempts: Count
+    """Attempts."""
+    succeeded: Count
+    """Attempts that succeeded."""
+    unfinished: Count
+    """Attempts whose end is not known."""
+    retries: Count
+    """Attempts that are not the first of their job."""
+    badput: LostTimeEntry
+    """Attempts that did not succeed."""
+    badput_causes: Mapping[Cause, LostTimeEntry]
+    """The same per cause."""
+    core_s: Seconds
+    """Run time of all attempts that ended, each times the requested processors."""
+    cpu_s: Seconds
+    """Known processor time of all attempts that ended."""
+    wait_s: DistributionEntry
+    """Seconds in the queue, of attempts that started."""
+    run_s: DistributionEntry
+    """Run times of attempts that succeeded."""
+    cpu_efficiency: DistributionEntry
+    """Processor time of attempts that succeeded, as a share of run time times requested processors."""
+    peak_memory_b: DistributionEntry
+    """Peak memory of attempts that succeeded, in bytes."""
+    memory_share: DistributionEntry
+    """The same as a share of the requested memory."""
+
+
+class LabelStatisticsEntry(DocumentEntry, frozen=True):
+    """Statistics of a label."""
+
+    label: str
+    """The label."""
+    requested: RequestedEntry | None
+    """What its first attempts request."""
+    statistics: StatisticsEntry
+    """Its statistics."""
+
+
+class HostStatisticsEntry(DocumentEntry, frozen=True):
+    """Statistics of a host."""
+
+    host: str | None
+    """The host; null for attempts that started on an unknown one."""
+    statistics: StatisticsEntry
+    """Statistics of the attempts that started there."""
+
+
+class RunStatisticsEntry(DocumentEntry, frozen=True):
+    """Statistics of a run, or of some of its labels."""
+
+    id: str
+    """Id of the run."""
+    name: str
+    """Name of the run."""
+    service: str
+    """Its service."""
+    path: str
+    """Path of its directory."""
+    total: StatisticsEntry
+    """Statistics of all these attempts."""
+    labels: Sequence[LabelStatisticsEntry]
+    """Statistics per label, in the order of the workflow."""
+    hosts: Sequence[HostStatisticsEntry]
+    """Statistics per host, by name."""
+    damage: Sequence[DamageEntry]
+    """Damage of the journal: attempts behind it are not counted."""
+
+
+class StatsDocument(DatedDocument, frozen=True, kw_only=True):
+    """Statistics of runs: `longshore stats --json`."""
+
+    kind: Literal["stats"] = "stats"
+    selected_labels: Sequence[str]
+    """Labels to which the statistics are restricted; empty for all."""
+    runs: Sequence[RunStatisticsEntry]
+    """The runs."""
+
+
+def stats_document(runs: Iterable[RunStatistics], labels: Sequence[str], *, as_of: float) -> StatsDocument:
+    """Return statistics of runs as ``stats --json`` prints them."""
+    entries = [
+        RunStatisticsEntry.from_record(
+            run.opened.card,
+            path=str(run.opened.directory),
+            total=_statistics(run.grouped.total),
+            labels=[
+                LabelStatisticsEntry(label, _requested(run.requests.get(label)), _statistics(statistics))
+                for label, statistics in run.grouped.labels.items()
+            ],
+            hosts=[HostStatisticsEntry(host, _statistics(each)) for host, each in run.grouped.hosts.items()],
+            damage=[DamageEntry.from_record(damage) for damage in run.opened.damages],
+        )
+        for run in runs
+    ]
+    return StatsDocument(selected_labels=labels, runs=entries, as_of=format_timestamp(as_of, exact=True))
+
+
+def _requested(request: Request | None) -> RequestedEntry | None:
+    return None if request is None else RequestedEntry.from_record(request)
+
+
+def _statistics(statistics: AttemptStatistics) -> StatisticsEntry:
+    return StatisticsEntry.from_record(
+        statistics,
+        badput=_lost_time(statistics.badput),
+        badput_causes={cause: _lost_time(each) for cause, each in statistics.badput_causes.items()},
+        **{
+            name: _distribution(getattr(statistics, name))
+            for name in ("wait_s", "run_s", "cpu_efficiency", "peak_memory_b", "memory_share")
+        },
+    )
+
+
+def _lost_time(lost: LostTime) -> LostTimeEntry:
+    return LostTimeEntry.from_record(lost)
+
+
+def _distribution(found: Distribution) -> DistributionEntry:
+    return DistributionEntry.from_record(found, min=found.least, max=found.most)

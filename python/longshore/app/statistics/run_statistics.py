@@ -1,0 +1,104 @@
+"""Statistics of one run or of several: finds the runs and labels that a user names, and summarizes their attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from longshore.app.inspect.find_jobs import first_names
+from longshore.app.runs.open_run import OpenRun, open_run
+from longshore.app.statistics.attempt_statistics import GroupedStatistics, summarize_attempts
+from longshore.app.statistics.run_attempts import RunAttempts, read_attempts
+from longshore.errors import RunNotFoundError
+from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.model.workflow.collection_pause import collection_paused
+from longshore.model.workflow.request import Request
+
+_LAST = "@last"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStatistics:
+    """Statistics of the attempts of a run, or of those of some of its labels.
+
+    `requests` has the request of each label's first job: what its first attempts ask for.
+    """
+
+    opened: OpenRun
+    grouped: GroupedStatistics
+    requests: Mapping[str, Request]
+
+
+def read_statistics(opened: OpenRun, *, labels: Collection[str] = ()) -> RunStatistics:
+    """Return the statistics of a run; `labels` restricts them to these.
+
+    Raises `UnreachableError` if the workload manager has the events and does not answer.
+    """
+    with collection_paused():
+        return summarize_run_attempts(read_attempts(opened), labels=labels)
+
+
+def summarize_run_attempts(found: RunAttempts, *, labels: Collection[str] = ()) -> RunStatistics:
+    """Return the statistics of attempts that were read; `labels` restricts them to these."""
+    wanted = [label in labels if labels else True for label in found.labels]
+    attempts = found.attempts
+    if labels:
+        attempts = [attempt for attempt in attempts if wanted[found.label_of[attempt.job]]]
+    grouped = summarize_attempts(
+        attempts,
+        found.request_of,
+        labels=found.labels,
+        label_of=found.label_of,
+        jobs_of_labels=[number if chosen else 0 for number, chosen in zip(found.jobs_of_labels, wanted, strict=True)],
+    )
+    if labels:
+        chosen = {label: each for label, each in grouped.labels.items() if label in labels}
+        grouped = GroupedStatistics(total=grouped.total, labels=chosen, hosts=grouped.hosts)
+    requests = {settings.label: settings.request for settings in reversed(found.table.header.settings)}
+    return RunStatistics(opened=found.opened, grouped=grouped, requests=requests)
+
+
+def find_runs_and_labels(
+    references: Sequence[str], labels: Collection[str] = ()
+) -> tuple[Sequence[OpenRun], Sequence[str]]:
+    """Return the runs and labels that a user names; each of `references` is a run, or else a label of one of the runs.
+
+    Without any run, the last one is meant. `labels` are certainly labels.
+
+    Raises
+    ------
+    RunNotFoundError
+        A name is neither a run nor a label of the runs.
+    """
+    runs: dict[str, OpenRun] = {}
+    others: dict[str, RunNotFoundError] = {}
+    for reference in references:
+        try:
+            opened = open_run(reference)
+        except RunNotFoundError as error:
+            others[reference] = error
+        else:
+            runs.setdefault(str(opened.run.root), opened)
+    if not runs:
+        opened = _last_run(others)
+        runs[str(opened.run.root)] = opened
+    known = list(dict.fromkeys(label for opened in runs.values() for label in opened.card.labels))
+    for name, unknown in others.items():
+        if name not in known:
+            raise unknown
+    for label in labels:
+        if label not in known:
+            named = " and ".join(f"'{opened.card.id}'" for opened in runs.values())
+            hint = did_you_mean(label, known, likeness=NAME_LIKENESS) or f"There is {first_names(sorted(known))}."
+            raise RunNotFoundError(f"there is no label '{label}' in run {named}", hint=hint)
+    return list(runs.values()), list(dict.fromkeys((*others, *labels)))
+
+
+def _last_run(others: Mapping[str, RunNotFoundError]) -> OpenRun:
+    try:
+        return open_run(_LAST)
+    except RunNotFoundError:
+        if not others:
+            raise
+        # It names what was typed.
+        raise next(iter(others.values())) from None

@@ -1,0 +1,220 @@
+"""Tables of ``longshore stats``: a row per label and run, or per host and run, in the width of the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from longshore.cli.show.format import format_count, format_size
+from longshore.cli.show.styled import Line, Span, TableColumn, cut_name, table_lines, table_width
+
+if TYPE_CHECKING:
+    from longshore.app.statistics.attempt_statistics import AttemptStatistics
+    from longshore.app.statistics.distribution import Distribution
+    from longshore.app.statistics.run_statistics import RunStatistics
+    from longshore.cli.terminal import Terminal
+
+MAX_HOSTS: Final = 20
+"""Hosts of a run that have a row of their own; programs get all."""
+_GAP: Final = 2
+_NAME_WIDTH: Final = 28
+_HIGH_MEMORY: Final = 0.9
+"""Share of the requested memory from which on the maximum is worth a look."""
+
+
+class _Row(NamedTuple):
+    name: str
+    run: str
+    statistics: AttemptStatistics
+    memory_b: int | None = None
+
+
+def statistics_lines(runs: Sequence[RunStatistics], terminal: Terminal) -> list[Line]:
+    """Return the statistics of runs as lines: totals, then a table of counts, tables of measures, and one of hosts."""
+    lines = [line for run in runs for line in _headline(run)]
+    rows = _label_rows(runs)
+    lines += [(), *table_lines([*_names("LABEL", rows, runs, terminal), *_count_columns(rows)], _GAP)]
+    for columns in _measure_tables(rows, runs, terminal):
+        lines += [(), *table_lines(columns, _GAP)]
+    hosts = list(_host_rows(runs))
+    if hosts:
+        lines += [(), *table_lines([*_names("HOST", hosts, runs, terminal), *_host_columns(hosts)], _GAP)]
+        lines += list(_folded_hosts(runs))
+    notes = [note for run in runs for note in _unknown_notes(run, len(runs))]
+    return [*lines, *([()] if notes else []), *((Span(note, "faint"),) for note in notes)]
+
+
+def short_duration(seconds: float) -> str:
+    """Format a duration in few characters, such as ``0.25s``, ``12s``, ``3m05s``, ``4h07m`` or ``2d03h``."""
+    if seconds < 10.0:
+        digits = 2 if seconds < 1.0 else 1
+        return f"{seconds:.{digits}f}s" if seconds else "0s"
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    if days:
+        return f"{days}d{hour:02}h"
+    if hours:
+        return f"{hours}h{minute:02}m"
+    return f"{minutes}m{second:02}s" if minutes else f"{second}s"
+
+
+def format_hours(seconds: float) -> str:
+    """Format a duration in hours."""
+    hours = seconds / 3600
+    return f"{hours:.1f}" if hours >= 0.1 or not seconds else f"{hours:.2g}"
+
+
+def _headline(run: RunStatistics) -> Iterator[Line]:
+    total, card = run.grouped.total, run.opened.card
+    yield (Span(f"{card.id}  {card.name}", "strong"), Span(f"  on {card.service}"))
+    lost = total.badput
+    share = f" ({lost.core_s / total.core_s:.1%})" if lost.core_s and total.core_s else ""
+    yield (
+        Span(
+            f"  {format_count(total.jobs, 'job')}, {format_count(total.attempts, 'attempt')}, "
+            f"{total.retries} of them {'a retry' if total.retries == 1 else 'retries'}; "
+            f"{format_hours(total.core_s)} core hours, {format_hours(lost.core_s)} of them lost{share}"
+        ),
+    )
+
+
+def _label_rows(runs: Sequence[RunStatistics]) -> list[_Row]:
+    labels = dict.fromkeys(label for run in runs for label in run.grouped.labels)
+    several = len(labels) > 1
+    rows = [_Row("TOTAL", run.opened.card.id, run.grouped.total) for run in runs if several]
+    for label in labels:
+        for run in runs:
+            if (statistics := run.grouped.labels.get(label)) is not None:
+                request = run.requests.get(label)
+                rows.append(_Row(label, run.opened.card.id, statistics, request.memory_b if request else None))
+    return rows
+
+
+def _host_rows(runs: Sequence[RunStatistics]) -> Iterator[_Row]:
+    for run in runs:
+        hosts = sorted(run.grouped.hosts.items(), key=lambda item: (-item[1].attempts, item[0] or ""))
+        for host, statistics in hosts[:MAX_HOSTS]:
+            yield _Row("unknown" if host is None else host, run.opened.card.id, statistics)
+
+
+def _folded_hosts(runs: Sequence[RunStatistics]) -> Iterator[Line]:
+    for run in runs:
+        if (more := len(run.grouped.hosts) - MAX_HOSTS) > 0:
+            yield (Span(f"... {format_count(more, 'more host')} of run {run.opened.card.id}: --json has all", "faint"),)
+
+
+def _names(title: str, rows: Sequence[_Row], runs: Sequence[RunStatistics], terminal: Terminal) -> list[TableColumn]:
+    """Return the columns that name the rows; of several runs, each name is in its first row only."""
+    ellipsis = "…" if terminal.has_unicode else "..."
+    names = [
+        "" if number and rows[number - 1].name == row.name else cut_name(row.name, _NAME_WIDTH, ellipsis)
+        for number, row in enumerate(rows)
+    ]
+    columns = [TableColumn(title, [(Span(name),) for name in names], left=True)]
+    if len(runs) > 1:
+        columns.append(TableColumn("RUN", [(Span(row.run),) for row in rows], left=True))
+    return columns
+
+
+def _count_columns(rows: Sequence[_Row]) -> list[TableColumn]:
+    def column(title: str, cell: Callable[[AttemptStatistics], str], style: str = "") -> TableColumn:
+        texts = [cell(row.statistics) for row in rows]
+        return TableColumn(title, [(Span(text, style if text not in {"0", "0.0"} else "faint"),) for text in texts])
+
+    return [
+        column("JOBS", lambda each: str(each.jobs)),
+        column("ATTEMPTS", lambda each: str(each.attempts)),
+        column("RETRIES", lambda each: str(each.retries), "warning"),
+        column("LOST", lambda each: str(each.badput.attempts), "bad"),
+        column("LOST HOURS", lambda each: format_hours(each.badput.core_s), "bad"),
+        column("CORE HOURS", lambda each: format_hours(each.core_s)),
+        column("CPU HOURS", lambda each: format_hours(each.cpu_s) if each.cpu_s or not each.succeeded else "unknown"),
+    ]
+
+
+def _host_columns(rows: Sequence[_Row]) -> list[TableColumn]:
+    def column(title: str, measure: str, quantile: str, form: Callable[[float], str]) -> TableColumn:
+        return TableColumn(title, [_cell(getattr(row.statistics, measure), quantile, form) for row in rows])
+
+    return [
+        *_count_columns(rows),
+        column("RUN P50", "run_s", "p50", short_duration),
+        column("P95", "run_s", "p95", short_duration),
+        column("CPU P50", "cpu_efficiency", "p50", _percent),
+    ]
+
+
+def _measure_tables(
+    rows: Sequence[_Row], runs: Sequence[RunStatistics], terminal: Terminal
+) -> Iterator[Sequence[TableColumn]]:
+    """Yield tables with minimum, median, 95th percentile and maximum, as many measures in each as fit."""
+    groups = [
+        _measure_columns("WAIT", "wait_s", rows, short_duration),
+        _measure_columns("RUN", "run_s", rows, short_duration),
+        _measure_columns("CPU", "cpu_efficiency", rows, _percent),
+        _memory_columns(rows),
+    ]
+    names = _names("LABEL", rows, runs, terminal)
+    columns = list(names)
+    for group in groups:
+        if len(columns) > len(names) and table_width([*columns, *group], _GAP) > terminal.width:
+            yield columns
+            columns = list(names)
+        columns += group
+    yield columns
+
+
+def _measure_columns(title: str, measure: str, rows: Sequence[_Row], form: Callable[[float], str]) -> list[TableColumn]:
+    found = [getattr(row.statistics, measure) for row in rows]
+    return [
+        TableColumn(name, [_cell(each, quantile, form) for each in found])
+        for name, quantile in ((f"{title} MIN", "least"), ("P50", "p50"), ("P95", "p95"), ("MAX", "most"))
+    ]
+
+
+def _memory_columns(rows: Sequence[_Row]) -> list[TableColumn]:
+    columns = _measure_columns("MEMORY", "peak_memory_b", rows, lambda size: format_size(int(size)))
+    styles = ["warning" if (row.statistics.memory_share.most or 0.0) >= _HIGH_MEMORY else "" for row in rows]
+    maxima = [
+        (Span(cell[0].text, style or cell[0].style),) for cell, style in zip(columns[-1].cells, styles, strict=True)
+    ]
+    requests = [(Span(format_size(row.memory_b) if row.memory_b else ""),) for row in rows]
+    return [*columns[:-1], TableColumn("MAX", maxima), TableColumn("OF REQUEST", requests)]
+
+
+def _cell(found: Distribution, quantile: str, form: Callable[[float], str]) -> Line:
+    value = getattr(found, quantile)
+    if value is not None:
+        return (Span(form(value)),)
+    # Without any attempt there is nothing that could be known.
+    return (Span("unknown" if found.unknown else "-", "faint"),)
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}"
+
+
+_MEASURES: Final = {
+    "wait_s": "wait in the queue",
+    "run_s": "run time",
+    "cpu_efficiency": "processor time",
+    "peak_memory_b": "peak memory",
+}
+
+
+def _unknown_notes(run: RunStatistics, runs: int) -> Iterator[str]:
+    """Yield notes on what is known of some attempts only."""
+    total = run.grouped.total
+    where = f" of run {run.opened.card.id}" if runs > 1 else ""
+    parts = [
+        f"{words} ({format_count(count, 'attempt')})"
+        for measure, words in _MEASURES.items()
+        if (count := getattr(total, measure).unknown) and getattr(total, measure).known
+    ]
+    if parts:
+        yield f"Unknown{where}: {', '.join(parts)}"
+    if total.badput.unknown:
+        yield f"Lost hours{where} lack {format_count(total.badput.unknown, 'attempt')} of unknown run time"
+    if total.unfinished:
+        yield f"Without an end{where}: {format_count(total.unfinished, 'attempt')}, not counted above as run time"

@@ -1,0 +1,127 @@
+"""Tables of statistics fit the terminal, show what is unknown, and set several runs side by side."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.app.written_run import WrittenRun
+
+from longshore.app.statistics.attempt_statistics import summarize_attempts
+from longshore.app.statistics.run_statistics import RunStatistics
+from longshore.cli.show.styled import plain, width_of
+from longshore.cli.terminal import Terminal
+from longshore.cli.tune.statistics_csv import write_csv
+from longshore.cli.tune.statistics_table import short_duration, statistics_lines
+from longshore.model.run.attempt import Attempt
+from longshore.model.run.states import Cause
+from longshore.model.workflow.request import Request
+
+REQUEST = Request(cpus=2, memory_b=4 << 30)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> WrittenRun:
+    return WrittenRun(tmp_path_factory.mktemp("run") / "run")
+
+
+def statistics_of(written: WrittenRun, attempts: Sequence[Attempt]) -> RunStatistics:
+    grouped = summarize_attempts(
+        attempts,
+        lambda _: REQUEST,
+        labels=("a", "a rather long label of a task"),
+        label_of=(0, 0, 0, 1, 1, 1),
+        jobs_of_labels=(3, 3),
+    )
+    return RunStatistics(opened=written.opened, grouped=grouped, requests={"a": REQUEST})
+
+
+def attempt(job: int, number: int = 1, *, cause: Cause | None = None, host: str = "n1") -> Attempt:
+    return Attempt(
+        job=job,
+        number=number,
+        host=host,
+        started_at=5.0,
+        ended_at=3605.0,
+        queue_s=65.0,
+        run_s=3600.0,
+        cpu_s=3600.0,
+        peak_memory_b=3900 << 20,
+        cause=cause,
+    )
+
+
+ATTEMPTS = [attempt(0, cause=Cause.OOM), attempt(0, 2), attempt(1), attempt(3, host="n2")]
+
+
+def text(*runs: RunStatistics, width: int = 200) -> str:
+    lines = list(map(plain, statistics_lines(runs, Terminal(width=width))))
+    assert max(map(width_of, lines)) <= width
+    return "\n".join(lines)
+
+
+def test_a_run_is_shown_by_label_and_host(written: WrittenRun) -> None:
+    shown = text(statistics_of(written, ATTEMPTS))
+    assert "6 jobs, 4 attempts, 1 of them a retry; 8.0 core hours, 2.0 of them lost (25.0%)" in shown
+    rows = [line.split() for line in shown.splitlines()]
+    assert ["a", "3", "3", "1", "1", "2.0", "6.0", "3.0"] in rows
+    assert ["a", *["1m05s"] * 4, *["1h00m"] * 4, *["50%"] * 4, *["3.8", "GiB"] * 4, "4", "GiB"] in rows
+    assert ["n1", "2", "3", "1", "1", "2.0", "6.0", "3.0", "1h00m", "1h00m", "50%"] in rows
+
+
+def test_measures_go_below_each_other_on_a_narrow_terminal(written: WrittenRun) -> None:
+    shown = text(statistics_of(written, ATTEMPTS), width=100)
+    assert shown.count("\nLABEL") > text(statistics_of(written, ATTEMPTS)).count("\nLABEL") == 2
+
+
+def test_what_is_unknown_is_said_to_be(written: WrittenRun) -> None:
+    ended = Attempt(job=0, number=1, started_at=1.0, ended_at=2.0)
+    shown = text(statistics_of(written, [ended, attempt(1), Attempt(job=2, number=1)]))
+    assert "Unknown: wait in the queue (1 attempt), run time (1 attempt), processor time (1 attempt)" in shown
+    assert "Without an end: 1 attempt" in shown
+    alone = text(statistics_of(written, [ended]))
+    assert "unknown" in next(line for line in alone.splitlines() if line.startswith("a  "))
+    assert any(line for line in alone.splitlines() if line.startswith("a rather") and " - " in line)
+
+
+def test_runs_stand_below_each_other_in_one_table(written: WrittenRun) -> None:
+    one = statistics_of(written, ATTEMPTS)
+    shown = text(one, statistics_of(written, ATTEMPTS[1:]))
+    rows = [line.split() for line in shown.splitlines()]
+    at = rows.index(["a", "k7f3aa", "3", "3", "1", "1", "2.0", "6.0", "3.0"])
+    assert rows[at + 1] == ["k7f3aa", "3", "2", "1", "0", "0.0", "4.0", "2.0"]
+
+
+def test_csv_has_a_row_per_run_label_and_host(written: WrittenRun) -> None:
+    file = io.StringIO()
+    write_csv([statistics_of(written, [*ATTEMPTS, Attempt(job=4, number=1, started_at=1.0, ended_at=2.0)])], file)
+    rows = list(csv.DictReader(io.StringIO(file.getvalue())))
+    groups = [(row["group"], row["key"]) for row in rows]
+    assert groups == [
+        ("run", ""),
+        ("label", "a"),
+        ("label", "a rather long label of a task"),
+        ("host", "n1"),
+        ("host", "n2"),
+        ("host", ""),
+    ]
+    assert (rows[0]["badput_core_s"], rows[1]["requested_memory_b"], rows[1]["run_s_p95"]) == (
+        "7200.0",
+        str(4 << 30),
+        "3600.0",
+    )
+    assert (rows[5]["run_s_unknown"], rows[5]["run_s_p50"]) == ("1", "")
+
+
+@given(st.floats(0.0, 1e8))
+def test_durations_are_short(seconds: float) -> None:
+    assert len(short_duration(seconds)) <= 8
+
+
+def test_durations_have_two_units() -> None:
+    shown = [short_duration(each) for each in (0.0, 0.25, 9.96, 59.6, 185.0, 3599.9, 14820.0, 183600.0)]
+    assert shown == ["0s", "0.25s", "10.0s", "1m00s", "3m05s", "1h00m", "4h07m", "2d03h"]
