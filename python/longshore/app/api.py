@@ -452,6 +452,45 @@ def report(run: OpenRun, *, details: bool = False, now: float | None = None) -> 
     return report_run(run, details=details, now=now)
 
 
+def html_report(run: OpenRun | RunReport, *, now: float | None = None) -> str:
+    """Return the report of a run as one HTML document, which needs no other file and no network.
+
+    Parameters
+    ----------
+    run
+        A run, or the report of a run whose directory is on another host.
+    now
+        Time of the report in seconds since the epoch; the current time by default.
+    """
+    from longshore.app.page.collect import collect_page, page_of_report
+    from longshore.app.page.render import render_run_page
+    from longshore.model.run.report import RunReport
+
+    as_of = time.time() if now is None else now
+    page = page_of_report(run, now=as_of) if isinstance(run, RunReport) else collect_page(run, now=as_of)
+    return render_run_page(page)
+
+
+def write_html_report(run: OpenRun | RunReport, path: Path, *, now: float | None = None) -> None:
+    """Write the report of a run as an HTML file, which replaces one that is there.
+
+    Parameters
+    ----------
+    path
+        The file.
+    now
+        As for `html_report`.
+
+    Raises
+    ------
+    FilesError
+        The file cannot be written; one that is there stays.
+    """
+    from longshore.app.page.write_page import write_page
+
+    write_page(path, html_report(run, now=now))
+
+
 def report_builder(run: OpenRun) -> ReportBuilder:
     """Return a builder of repeated reports that reads only new events."""
     from longshore.app.report import report as implementation

@@ -97,12 +97,7 @@ def draw_run(reference: str, *, job: str | None, depth: int) -> Drawing:
     """
     opened = open_run(reference)
     jobs = JobTable(opened.run, "parents", *(() if job is None else ("names",)))
-    outline = JobOutline(
-        title=f"{opened.card.id} {opened.card.name}",
-        parents=_parents_with_final(jobs),
-        label_of=jobs.label_of,
-        labels=jobs.labels,
-    )
+    outline = _outline(opened, jobs)
     if job is None:
         if opened.survey.damages:
             report = status_run(opened, check=True)
@@ -114,6 +109,20 @@ def draw_run(reference: str, *, job: str | None, depth: int) -> Drawing:
     names = {each: jobs.names[each] for each in near.jobs}
     drawing = draw_neighborhood(outline, near, chosen, names, _replay_states(opened, jobs, near.jobs))
     return structs.replace(drawing, damage=tuple(opened.damages))
+
+
+def draw_label_states(opened: OpenRun, counts: Mapping[str, Mapping[JobState, int]]) -> Drawing:
+    """Draw a run's labels with the states of a report."""
+    return draw_labels(_outline(opened, JobTable(opened.run, "parents")), counts)
+
+
+def _outline(opened: OpenRun, jobs: JobTable) -> JobOutline:
+    return JobOutline(
+        title=f"{opened.card.id} {opened.card.name}",
+        parents=_parents_with_final(jobs),
+        label_of=jobs.label_of,
+        labels=jobs.labels,
+    )
 
 
 def _parents_with_final(jobs: JobTable) -> list[tuple[int, ...]]:

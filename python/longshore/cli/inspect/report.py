@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -21,6 +23,10 @@ from longshore.cli.options import (
     run_option,
 )
 from longshore.cli.terminal import Terminal, is_terminal, measure_terminal
+
+if TYPE_CHECKING:
+    from longshore.app.runs.open_run import OpenRun
+    from longshore.model.run.report import RunReport
 
 
 class ListOptions(OptionRecord, frozen=True, kw_only=True):
@@ -52,11 +58,24 @@ class DetailOptions(OptionRecord, frozen=True, kw_only=True):
     return_exit_codes: bool
     watch: bool
     bps: bool
+    html: Path | None
     as_json: bool
+
+    @property
+    def excluded_by_html(self) -> str | None:
+        """The first option given that has no meaning beside ``--html``."""
+        values = {
+            "--json": self.as_json,
+            "--watch": self.watch,
+            "--bps": self.bps,
+            "--return-exit-codes": self.return_exit_codes,
+        }
+        return next((name for name, value in values.items() if value), None)
 
 
 @click.command(
-    epilog="Example: longshore report --id @last    or: longshore report --hist 2 --filter state=FAILED,DELETED"
+    epilog="Example: longshore report --id @last    or: longshore report --id @last --html report.html    "
+    "or: longshore report --hist 2 --filter state=FAILED,DELETED"
 )
 @run_option(required=False)
 @SERVICE
@@ -82,6 +101,12 @@ class DetailOptions(OptionRecord, frozen=True, kw_only=True):
 @click.option(
     "--watch", is_flag=True, help="With --id: update the report until the run is over; the exit status is its state's."
 )
+@click.option(
+    "--html",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="With --id: write the report to an HTML file that needs no network; - is the standard output.",
+)
 @click.option("--bps", is_flag=True, help="Print BPS's tables with all columns, as where the output is no terminal.")
 @GLOBAL
 @JSON
@@ -97,6 +122,8 @@ def command(
         ctx.exit(_print_run(run, search, detail))
     if detail.watch:
         raise click.UsageError("Name the run to watch, as in 'longshore report --watch @last'.")
+    if detail.html:
+        raise click.UsageError(f"Name the run, as in 'longshore report @last --html {detail.html}'.")
     _print_list(search, listing, detail)
 
 
@@ -109,7 +136,11 @@ def _print_run(run: str, search: SearchOptions, detail: DetailOptions) -> int:
     from longshore.cli.show.report_text import exit_codes_table, report_text
     from longshore.model.run.report import RunReport
 
+    if detail.html and detail.excluded_by_html:
+        raise click.UsageError(f"--html and {detail.excluded_by_html} exclude each other.")
     opened = api.find_run(run, service=search.wms_service_class, everywhere=search.is_global, days=search.hist or 0.0)
+    if detail.html:
+        return _write_html(opened, detail.html)
     if detail.watch:
         if isinstance(opened, RunReport):
             raise click.UsageError(f"--watch requires the run directory, and '{opened.path}' is not accessible here.")
@@ -137,6 +168,15 @@ def _print_run(run: str, search: SearchOptions, detail: DetailOptions) -> int:
     if detail.return_exit_codes:
         text += f"\n\n\n{exit_codes_table(report)}"
     click.echo(text)
+    return 0
+
+
+def _write_html(opened: OpenRun | RunReport, path: Path) -> int:
+    if str(path) == "-":
+        click.echo(api.html_report(opened), nl=False)
+    else:
+        api.write_html_report(opened, path)
+        click.echo(f"wrote '{path}'", err=True)
     return 0
 
 

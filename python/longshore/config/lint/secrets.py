@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from longshore.config.lint.schema_check import Finding, Severity
 from longshore.config.values.merge import PACKAGED_LAYERS, Node
+from longshore.model.values import YamlValue
 
 _SECRET_NAME = re.compile(
     r"pass(word|wd|phrase)|secret|token$|api[_-]?key|access[_-]?key|private[_-]?key|credential", re.IGNORECASE
@@ -20,6 +21,8 @@ _SECRET_VALUE = re.compile(
     r"|\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w-]+"
     r"|\b[a-z][a-z0-9+]{1,11}://[^\s/:@{}$<>]{1,100}:[^\s/@{}$<>]{1,100}@",
 )
+HIDDEN = "(hidden)"
+"""What stands for a secret."""
 _MAX_SEARCHED = 20_000
 _REFERENCE = re.compile(r"\$<\w+>|\$\{\w[^}]*\}|\$\w+|<\w+:[^<>]*>|\{[^{}]*\}", re.ASCII)
 """A value elsewhere that a text names: an environment variable, a file or a key."""
@@ -81,7 +84,23 @@ def _leaves(node: Node, key: str = "") -> Iterator[tuple[str, Node]]:
 
 def hide_secrets(text: str) -> str:
     """Mask the parts of a text whose form looks like a secret."""
-    return _SECRET_VALUE.sub("(hidden)", text)
+    return _SECRET_VALUE.sub(HIDDEN, text)
+
+
+def mask_secrets(key: str, value: YamlValue) -> YamlValue:
+    """Return a value with every part masked that looks like a secret, by the name of its key or by its form.
+
+    As `literal_secrets`, this rather masks too much; references to environment variables and files stay.
+    """
+    if isinstance(value, dict):
+        return {name: mask_secrets(name, below) for name, below in value.items()}
+    if isinstance(value, list):
+        return [mask_secrets(key, below) for below in value]
+    if isinstance(value, str):
+        literal = _REFERENCE.sub("", value).strip()
+        is_literal = bool(literal) and not _FILE_PATH.fullmatch(value)
+        return HIDDEN if _is_secret_key(key) and is_literal else hide_secrets(value)
+    return HIDDEN if isinstance(value, int | float) and _is_secret_number(key, value) else value
 
 
 def looks_secret(name: str, value: str) -> bool:

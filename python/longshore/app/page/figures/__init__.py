@@ -1,0 +1,1 @@
+"""Figures of the page: pure functions from numbers to SVG."""

@@ -1,0 +1,201 @@
+"""Renders the page of a run as HTML; the same data gives the same text."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from markupsafe import Markup
+
+from longshore.app.page.figures.distribution import (
+    draw_memory,
+    draw_run_times,
+    run_time_limits,
+    run_time_ticks,
+)
+from longshore.app.page.figures.label_graph import MAX_NODES, draw_label_graph, fits_in_columns
+from longshore.app.page.figures.palette import Palette, choose_colours
+from longshore.app.page.figures.scale import count_ticks, short_duration, time_ticks
+from longshore.app.page.figures.state_bar import describe_counts, draw_state_bar, shown_states
+from longshore.app.page.figures.svg import clean
+from longshore.app.page.figures.timeline import draw_labels, draw_slots, time_range
+from longshore.app.page.page_data import LabelRow, RunPage
+from longshore.model.run.moment import format_moment
+from longshore.model.run.report import Failure
+from longshore.model.run.states import JobState
+from longshore.model.signals import signal_name
+from longshore.model.text_format import failure_text, format_duration, format_size
+from longshore.model.wording import count_noun
+from longshore.world.files.read_file import read_file
+from longshore.world.shipped_files import shipped_path
+
+if TYPE_CHECKING:
+    import jinja2
+
+_COLUMNS_WIDTH: Final = 1240.0
+"""Width of the widest graph whose layers are columns."""
+
+
+def render_run_page(page: RunPage, *, home: str = "", poll_s: int = 0) -> str:
+    """Return the page of a run as one HTML document that needs nothing else.
+
+    `home` is the address of the list of runs, and `poll_s` the seconds between two looks at its own address: both are
+    for the dashboard, and a file has neither.
+    """
+    report = page.report
+    return _render(
+        "run.html.j2",
+        page=page,
+        report=report,
+        summary=report.summary,
+        figures=_figures(page),
+        groups=list(_failure_groups(page)),
+        title=f"{report.name}: {report.state_word}",
+        home=home,
+        poll_s=poll_s,
+    )
+
+
+def render_list_page(**values: Any) -> str:
+    """Return the list of runs as an HTML document."""
+    return _render("runs.html.j2", **values)
+
+
+def content_policy(*, is_live: bool) -> str:
+    """Return the content security policy of a page: its own style and script, and nothing from elsewhere."""
+    script = base64.b64encode(hashlib.sha256(_asset("page.js").encode()).digest()).decode()
+    connect = "'self'" if is_live else "'none'"
+    return (
+        f"default-src 'none'; script-src 'sha256-{script}'; style-src 'unsafe-inline'; connect-src {connect}; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def _render(template: str, *, poll_s: int = 0, **values: Any) -> str:
+    text = (
+        _environment()
+        .get_template(template)
+        .render(
+            style=Markup(_asset("page.css")),  # noqa: S704 - shipped with the package
+            script=Markup(_asset("page.js")),  # noqa: S704 - shipped with the package
+            policy=content_policy(is_live=bool(poll_s)),
+            poll_s=poll_s,
+            **values,
+        )
+    )
+    return f"{text.rstrip()}\n"
+
+
+def _figures(page: RunPage) -> dict[str, Any]:
+    """Return the figures of a page by name."""
+    limits = run_time_limits([row.run_s for row in page.labels])
+    return {
+        "states": draw_state_bar("states", page.report.counts, "Jobs"),
+        "bars": [draw_state_bar(f"bar-{number}", row.counts, row.name) for number, row in enumerate(page.labels)],
+        "graph": _graph(page),
+        "run_times": [
+            draw_run_times(f"time-{number}", row.name, row.run_s, limits) for number, row in enumerate(page.labels)
+        ],
+        "time_ticks": run_time_ticks(limits),
+        "memory": [
+            draw_memory(f"memory-{number}", row.name, row.memory_b, row.requested_memory_b)
+            for number, row in enumerate(page.labels)
+        ],
+        **_timeline(page),
+    }
+
+
+def _graph(page: RunPage) -> Mapping[str, Markup] | None:
+    """Return the graph of labels for wide and for narrow screens."""
+    if page.drawing is None or not page.drawing.boxes or len(page.drawing.boxes) > MAX_NODES:
+        return None
+    has_columns = fits_in_columns(page.drawing, _COLUMNS_WIDTH)
+    return {
+        "wide": draw_label_graph("graph-wide", page.drawing, has_columns=has_columns),
+        "narrow": draw_label_graph("graph-narrow", page.drawing, has_columns=False) if has_columns else Markup(""),
+    }
+
+
+def _timeline(page: RunPage) -> dict[str, Any]:
+    spans = page.spans
+    if spans is None or not len(spans):
+        return {"slots": [], "area": None, "legend": ()}
+    labels = [row.name for row in page.labels]
+    busy = [0.0] * len(labels)
+    for label, start, end in zip(spans.label_of, spans.started, spans.ended, strict=True):
+        busy[label] += end - start
+    palette = choose_colours(busy)
+    area = draw_labels(spans, palette, labels)
+    begin, seconds = time_range(spans)
+    return {
+        "slots": draw_slots(spans, palette, page.names, labels),
+        "area": area.svg,
+        "area_ticks": count_ticks(area.most),
+        "time_axis": time_ticks(seconds),
+        "begin": begin,
+        "legend": _legend(palette, labels),
+    }
+
+
+def _legend(palette: Palette, labels: list[str]) -> list[tuple[str, str]]:
+    shown = [(palette.class_of[label], labels[label]) for label in palette.shown]
+    return [*shown, ("lx", "other labels")] if palette.has_others else shown
+
+
+def _failure_groups(page: RunPage) -> Iterator[tuple[Failure, str]]:
+    """Yield each group of failures with how its jobs ended."""
+    for failure in page.report.summary.failures if page.report.summary else ():
+        yield failure, failure_text(failure.cause, failure.exit_code, failure.signal)
+
+
+@cache
+def _asset(name: str) -> str:
+    return read_file(shipped_path("etc", "page", name)).decode()
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    # Imported late: it takes as long as all other modules of a command.
+    import jinja2
+
+    environment = jinja2.Environment(
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=_finalize,
+        loader=jinja2.FunctionLoader(_asset),
+    )
+    environment.filters |= {
+        "duration": lambda seconds: "" if seconds is None else format_duration(seconds),
+        "short": short_duration,
+        "size": lambda amount: "" if amount is None else format_size(round(amount)),
+        "moment": format_moment,
+        "noun": count_noun,
+        "counts": describe_counts,
+        "states": shown_states,
+        "rule": lambda text, reason: text.removesuffix(f": {reason}"),
+        "signal": signal_name,
+        "trouble": _has_trouble,
+        "waste": _waste,
+    }
+    environment.globals["JobState"] = JobState
+    return environment
+
+
+def _finalize(value: object) -> object:
+    """Clean every text before it is escaped."""
+    return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _has_trouble(counts: Mapping[JobState, int]) -> bool:
+    return any(counts.get(state) for state in (JobState.FAILED, JobState.HELD, JobState.UNKNOWN))
+
+
+def _waste(rows: Iterable[LabelRow]) -> list[LabelRow]:
+    """Return the labels with failed attempts, the most time lost first."""
+    bad = [row for row in rows if row.statistics.badput.attempts]
+    return sorted(bad, key=lambda row: -row.statistics.badput.run_s)

@@ -1,0 +1,166 @@
+"""The page of a run as HTML: complete, the same for the same data, and no text of others is markup."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from html import unescape
+from html.parser import HTMLParser
+
+import msgspec
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tests.app.page.page_examples import HOSTILE, NOW, example_page, texts
+from tests.depth import examples
+
+from longshore.app.page.collect import page_of_report
+from longshore.app.page.page_data import RunPage
+from longshore.app.page.render import content_policy, render_run_page
+from longshore.model.run.report import RunReport
+from longshore.model.run.states import JobState
+
+SECTIONS = (
+    *("wrong", "change", "failures", "labels", "graph", "timeline", "resources", "badput", "jobs"),
+    *("configuration", "again"),
+)
+VOID = {"meta", "input", "link", "br", "img"}
+
+
+class Reader(HTMLParser):
+    """Reads a document as a browser does: elements, attributes, ids and text, and which elements are not closed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.elements: Counter[str] = Counter()
+        self.attributes: Counter[str] = Counter()
+        self.ids: Counter[str] = Counter()
+        self.references: set[str] = set()
+        self.open: list[str] = []
+        self.headings: list[int] = []
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements[tag] += 1
+        for name, value in attrs:
+            self.attributes[name] += 1
+            if name == "id":
+                self.ids[value or ""] += 1
+            elif name in {"aria-labelledby", "aria-describedby"}:
+                self.references |= set((value or "").split())
+            elif name == "href" and (value or "").startswith("#"):
+                self.references.add((value or "")[1:])
+        if re.fullmatch("h[1-6]", tag):
+            self.headings.append(int(tag[1]))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open, f"</{tag}> closes nothing"
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def read(page: RunPage, **values: str | int) -> Reader:
+    return Reader(render_run_page(page, **values))  # type: ignore[arg-type]
+
+
+def test_a_page_has_every_section_and_landmark_once() -> None:
+    found = read(example_page())
+    assert not found.open
+    assert set(SECTIONS) <= found.ids.keys()
+    assert [name for name, number in found.ids.items() if number > 1] == []
+    assert found.references <= found.ids.keys()
+    assert [found.elements[name] for name in ("main", "header", "nav", "footer", "h1", "title")][:5] == [1] * 5
+    # No heading is more than a step below the one before.
+    assert all(after <= before + 1 for before, after in zip(found.headings, found.headings[1:], strict=False))
+
+
+def test_the_first_screen_tells_what_went_wrong_and_what_to_change() -> None:
+    text = " ".join("".join(read(example_page()).text).split())
+    first = text[text.index("What went wrong", text.index("Run again")) : text.index("Failures 1. warp")]
+    assert "warp: 2 jobs (signal SIGSEGV)" in first
+    assert "Request less memory for isr" in first
+    assert "20 attempts used at most 79 MiB of 2.9 GiB" in first
+    assert "isr: {requestMemory: 95}" in first
+
+
+def test_counts_are_those_of_the_report_and_add_up() -> None:
+    page = example_page()
+    text = "".join(read(page).text)
+    legend = text.partition("27 attempts")[2].partition("What went wrong")[0]
+    numbers = re.findall(r"(\d+) (succeeded|failed|running|unready)", legend)
+    assert {state: int(number) for number, state in numbers} == {
+        state.value.lower(): number for state, number in page.report.counts.items()
+    }
+    assert sum(page.report.counts.values()) == page.report.expected
+
+
+def test_the_same_data_gives_the_same_text() -> None:
+    assert render_run_page(example_page()) == render_run_page(example_page())
+
+
+def test_a_page_needs_nothing_from_elsewhere() -> None:
+    text = render_run_page(example_page())
+    assert re.findall(r"(?:src|href)=\"(?!#)", text) == []
+    assert "url(" not in text
+    assert "@import" not in text
+    assert content_policy(is_live=False).startswith("default-src 'none'; script-src 'sha256-")
+    assert "connect-src 'none'" in unescape(text)
+
+
+@settings(max_examples=examples(50))
+@given(words=texts.filter(bool), log=st.lists(texts, max_size=4))
+@example(words=HOSTILE[0], log=list(HOSTILE))
+def test_no_text_of_others_is_markup(words: str, log: list[str]) -> None:
+    plain = read(example_page("plain", ["line"] * len(log)))
+    found = read(example_page(words, log))
+    assert not found.open
+    assert found.elements == plain.elements
+    assert found.attributes == plain.attributes
+
+
+@pytest.mark.parametrize("words", HOSTILE)
+def test_hostile_text_is_shown_as_it_is_written(words: str) -> None:
+    text = "".join(read(example_page(words)).text)
+    shown = words if words.isprintable() else r"\x00\x1b[31m\ud800\u202e"
+    assert shown in text
+
+
+def test_a_page_has_no_character_that_html_forbids() -> None:
+    text = render_run_page(example_page(HOSTILE[-1], HOSTILE))
+    assert text.encode("utf-8")
+    assert not re.search(r"[\x00-\x08\x0b\x0c\x0e-\x1f]", text)
+
+
+def test_a_run_of_which_only_the_report_is_known_has_a_page() -> None:
+    counts = {JobState.SUCCEEDED: 1, JobState.PENDING: 1}
+    report = RunReport(
+        id="12.0", name="r", path="/there", service="htcondor", state=JobState.RUNNING, expected=2, counts=counts,
+        labels={"a": counts},
+    )  # fmt: skip
+    text = " ".join("".join(read(page_of_report(report, now=NOW)).text).split())
+    assert "the run directory is not here: it is '/there'" in text
+    assert "Too little has run so far." in text
+
+
+def test_many_jobs_have_no_table_and_the_page_says_how_to_get_them() -> None:
+    text = "".join(read(msgspec.structs.replace(example_page(), jobs=None)).text)
+    assert "longshore report k7f3aa --json" in text
+
+
+def test_only_a_page_of_the_dashboard_polls() -> None:
+    page = example_page()
+    assert "data-poll" not in render_run_page(page).partition("</style>")[2].partition("<script>")[0]
+    live = render_run_page(page, home="/runs", poll_s=2)
+    assert '<body data-poll="2">' in live
+    assert "connect-src 'self'" in unescape(live)
