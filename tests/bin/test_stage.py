@@ -253,6 +253,20 @@ def test_a_transfer_killed_half_way_leaves_no_half_file_and_the_next_attempt_cle
     assert [path.name for path in made.iterdir()] == ["out"]
 
 
+def test_what_a_lost_attempt_may_still_publish_loses_its_name_before_its_content(shell: str, tmp_path: Path) -> None:
+    left = tmp_path / "made" / ".longshore-stage.7.1.99"
+    (left / "tree").mkdir(parents=True)
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "rm").write_text(f'#!/bin/sh\n[ ! -e {left} ] || touch {tmp_path}/half\nexec /bin/rm "$@"\n', "utf-8")
+    (programs / "rm").chmod(0o755)
+    words = arguments(shell, tmp_path, line("o", "tree", tmp_path / "made" / "tree"), "mkdir tree", attempt=2)
+    env = {**environment(tmp_path, 2), "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    assert subprocess.run(words, env=env, check=False, timeout=60).returncode == 0
+    assert not (tmp_path / "half").exists()
+    assert [path.name for path in (tmp_path / "made").iterdir()] == ["tree"]
+
+
 @pytest.mark.parametrize("is_input", [True, False])
 def test_a_full_disk_is_a_failed_transfer(shell: str, tmp_path: Path, is_input: bool) -> None:
     (tmp_path / "large").write_bytes(bytes(1 << 20))

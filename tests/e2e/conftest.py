@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -41,3 +44,17 @@ def left_behind(tmp_path: Path, own_environment: Path) -> LeftBehind:
         return [path.name for path in (*tmp_path.glob("submit*"), *tmp_path.rglob(".*draft*"), *entries)]
 
     return look
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of its own with room for a small run, or for a few small files."""
+    if os.geteuid() != 0 or not shutil.which("mount"):
+        pytest.skip("only root mounts a file system")
+    folder = tmp_path / "small"
+    folder.mkdir()
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], check=False, capture_output=True)
+    if done.returncode:
+        pytest.skip("this machine mounts no file system for us")
+    yield folder
+    subprocess.run(["umount", "-l", folder], check=True)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,20 +16,6 @@ from tests.workflows import WriteRun
 
 from longshore.app import api
 from longshore.engine.journal.journal import newest_life
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own with room for a small run."""
-    if os.geteuid() != 0 or not shutil.which("mount"):
-        pytest.skip("only root mounts a file system")
-    folder = tmp_path / "small"
-    folder.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], check=False, capture_output=True)
-    if done.returncode:
-        pytest.skip("this machine mounts no file system for us")
-    yield folder
-    subprocess.run(["umount", "-l", folder], check=True)
 
 
 def fill(disk: Path) -> None:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -82,20 +80,6 @@ def until(is_so: Any, seconds: float = 100.0) -> None:
     while not is_so():
         assert time.monotonic() < deadline
         time.sleep(0.05)
-
-
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of its own with room for a few small files."""
-    if os.geteuid() != 0 or not shutil.which("mount"):
-        pytest.skip("only root mounts a file system")
-    folder = tmp_path / "small"
-    folder.mkdir()
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", folder], check=False, capture_output=True)
-    if done.returncode:
-        pytest.skip("this machine mounts no file system for us")
-    yield folder
-    subprocess.run(["umount", "-l", folder], check=True)
 
 
 def test_jobs_run_in_scratch_directories_and_their_outputs_are_published(cli: Cli, tmp_path: Path) -> None:

@@ -95,6 +95,30 @@ def check_replay(site: DialectSite, cli: Cli, more: str) -> None:
     assert outputs_of(staged) == outputs_of(Path(ran.json["submit_dir"])) != {}
 
 
+@pytest.mark.parametrize("site", ["bare_site"], indirect=True)
+def test_without_an_engine_the_end_of_the_run_removes_what_kills_left(site: DialectSite) -> None:
+    go, noted, out = site.folder / "go", site.folder / "noted", site.folder / "out"
+    half = f'head -c 1 {{source}} > {{target}}; echo $PPID > "{noted}.new"; mv {noted}.new {noted}; sleep 60'
+    path = site.folder / "staged.yaml"
+    path.write_text(
+        f"{site.head}{SCRATCH}requestMemory: 20\npayloadName: staged\nslurm: {{mode: native}}\n"
+        f"transferCommand: {{out: '{half}'}}\npipeline:\n  tasks:\n"
+        "    killed: {command: 'printf 77 > {o}', outputs: {o: out/o}}\n"
+        f"    waits: {{command: 'until test -e {go}; do sleep 0.2; done'}}\n",
+        "utf-8",
+    )
+    ran = site.cli("submit", path, "--no-probe", "--json")
+    assert ran.returncode == 0, ran.stderr
+    run = Path(ran.json["submit_dir"])
+    until(noted.exists, "a transfer")
+    kill_process(noted)
+    until(lambda: site.counts(run).get("FAILED") == 1, "the end of the job")
+    assert list(out.glob(".longshore-stage*")), "a report changes nothing"
+    go.touch()
+    assert site.ended(run)["state"] == "FAILED"
+    until(lambda: list(out.iterdir()) == [], "the work of the job that comes last")
+
+
 @pytest.mark.parametrize("site", ["bare_site", "sge_site"], indirect=True)
 def test_killed_transfers_leave_no_half_file(site: DialectSite) -> None:
     """Stage programs are killed at random moments; each output is whole under its name, or not there."""

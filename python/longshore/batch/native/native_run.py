@@ -287,8 +287,16 @@ class NativeRun:
             journal.seal_end(last)
         finally:
             journal.close()
+        self._clean_up(events)
         move(self._run.root / _RECORD_PATH, self._run.root / _COLLECTED_PATH, below=self._run.root)
         return last
+
+    def _clean_up(self, events: Iterable[Event]) -> None:
+        """Remove what attempts that were killed left beside the targets of their outputs; the run is over."""
+        jobs = JobTable(self._run)
+        if any(settings.rules.staging is not None for settings in jobs.header.settings):
+            succeeded = {event.j for event in events if isinstance(event, Ended) and event.cause is None}
+            StagedEnds(self._run, jobs).clean_up(job for job in range(len(jobs)) if job not in succeeded)
 
     def collect_last(self) -> JobState:
         """Collect as the job that comes last, and return the state of the run.

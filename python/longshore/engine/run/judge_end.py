@@ -26,7 +26,7 @@ from longshore.engine.policy.success_rules import (
 )
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.staging.staged_ends import StagedEnds
-from longshore.errors import ConfigError
+from longshore.errors import ConfigError, RunUnreadableError
 from longshore.model.run.event import Ended, FileStamp, OutputFinding, OutputState
 from longshore.model.run.states import Cause
 from longshore.model.user_regex import RegexError, compile_regex
@@ -66,10 +66,12 @@ class EndJudge:
     def judge(self, end: Ended) -> Ended:
         """Return the end with its outcome."""
         profile = self._jobs.profile_of[end.j]
+        is_cut_off = False
         if self._stages[profile]:
             end = self._staged_ends.complete(end)
+            if is_cut_off := self._staged_ends.is_cut_off(end):
+                self.clean_up(end)
         if self._has_rules[profile]:
-            is_cut_off = self._stages[profile] and self._staged_ends.is_cut_off(end)
             end = self._match_retry_rule(end) if is_cut_off else self._apply_rules(end)
         if self._output_checks[profile] is not OutputCheck.NONE:
             end = self._check_outputs(end, self._output_checks[profile])
@@ -82,9 +84,19 @@ class EndJudge:
         return end
 
     def clean_up(self, end: Ended) -> None:
-        """Remove what a cancelled attempt left outside of its temporary directory."""
+        """Remove what an attempt that was killed left outside of its temporary directory."""
         if self._stages[self._jobs.profile_of[end.j]]:
-            self._staged_ends.clean_up(end)
+            self._staged_ends.clean_up((end.j,), end.a)
+
+    def clean_up_lost(self, losses: Sequence[int]) -> None:
+        """Remove what lost attempts left, at the end of the run; `losses` is their number per job.
+
+        Such an attempt may still run. Its outputs have no reader any more.
+        """
+        if any(self._stages):
+            jobs = (job for job, number in enumerate(losses) if number and self._stages[self._jobs.profile_of[job]])
+            with suppress(RunUnreadableError):
+                self._staged_ends.clean_up(jobs)
 
     def remove_read(self) -> None:
         """Remove records of ends, and logs of successes that the profile does not keep; only once ends are durable."""

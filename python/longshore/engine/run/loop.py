@@ -201,6 +201,7 @@ class Engine:
                 wait_for_news(self._executor, self._sleep_s())
             if self.state.is_cancelled:
                 end_leftovers(self._executor)
+            self._end_judge.clean_up_lost(self.state.lost)
         finally:
             self._executor.close()
             self._sharing.release()

@@ -21,7 +21,7 @@ from longshore.model.run.states import Cause
 from longshore.model.tasks.file import is_remote
 from longshore.model.workflow.attempt_rules import OutputCheck
 from longshore.plan.stage_table import is_pattern
-from longshore.world.files.folder import remove_file, remove_tree
+from longshore.world.files.folder import move, remove_file, remove_tree
 from longshore.world.files.read_file import open_stream, read_file
 from longshore.world.runs.run_directory import read_card
 
@@ -34,6 +34,9 @@ _SAYS: Final = re.compile(r"^longshore-stage: (.+)$", re.MULTILINE)
 _LOG_TAIL_B: Final = 4096
 _DRAFTS: Final = ".longshore-stage."
 """Beginning of the names of temporary directories beside the targets of outputs."""
+_DRAFT_NAME: Final = re.compile(r"(\.longshore-stage\..+?\.\d+)\.(\d+)\.\d+(?:\.old)*")
+"""Name of such a directory: that of the job, the attempt and the process; and that it is being removed."""
+_REMOVED: Final = ".old"
 
 
 class _StageRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,8 +79,6 @@ class StagedEnds:
             message = self._message(end, stored)
             if message or record is not None:
                 return msgspec.structs.replace(end, cause=cause, reason=message or None)
-        elif record is None and end.cause is not None:
-            self.clean_up(end, stored)
         elif record is not None and end.cause is None:
             return self._check_outputs(end, stored, record)
         return end
@@ -86,18 +87,28 @@ class StagedEnds:
         """Whether an attempt failed without a record of its transfers: its outputs were not published."""
         return end.cause is not None and end.staged is None and is_staged(self._jobs.settings(end.j), self._jobs[end.j])
 
-    def clean_up(self, end: Ended, stored: StoredJob | None = None) -> None:
-        """Remove the temporary directories of an attempt that was killed, beside the targets of its outputs."""
-        stored = stored or self._jobs[end.j]
-        if not is_staged(self._jobs.settings(end.j), stored):
-            return
-        number = self._jobs.file_number(end.j, stored)
-        prefix = f"{_DRAFTS}{read_card(self._run).run_token}.{number}.{end.a}."
-        for folder in {os.path.dirname(path) for path in self._targets(stored)}:  # noqa: PTH120 - a text is what there is
+    def clean_up(self, jobs: Iterable[int], attempt: int | None = None) -> None:
+        """Remove the temporary directories that attempts left beside the targets of their outputs.
+
+        Without `attempt`, those of all attempts of the jobs. One that still runs then fails, and publishes no half
+        output: the directories lose their names before their content.
+        """
+        run_token = read_card(self._run).run_token
+        owners: dict[str, set[str]] = {}
+        """Beginnings of the names to remove, per folder."""
+        for job in jobs:
+            stored = self._jobs[job]
+            if is_staged(self._jobs.settings(job), stored):
+                prefix = f"{_DRAFTS}{run_token}.{self._jobs.file_number(job, stored)}"
+                for path in self._targets(stored):
+                    owners.setdefault(os.path.dirname(path), set()).add(prefix)  # noqa: PTH120 - a text is what there is
+        for folder, prefixes in owners.items():
             with suppress(OSError):
-                for name in os.listdir(folder):
-                    if name.startswith(prefix):
-                        remove_tree(Path(folder, name))
+                # What is being removed comes first: its name may be wanted.
+                for name in sorted(os.listdir(folder), reverse=True):
+                    found = _DRAFT_NAME.fullmatch(name)
+                    if found and found[1] in prefixes and attempt in {None, int(found[2])}:
+                        _remove_draft(Path(folder, name))
 
     def discard_read(self) -> None:
         """Remove the records that were read; only once their ends are durable."""
@@ -179,6 +190,14 @@ def _read_record(path: Path) -> _StageRecord | None:
         return msgspec.convert(values, _StageRecord)
     except DECODE_ERRORS:
         return None
+
+
+def _remove_draft(path: Path) -> None:
+    """Remove a temporary directory, whose process may still publish what is in it: its name goes first."""
+    removed = path.with_name(path.name + _REMOVED)
+    with suppress(OSError):
+        move(path, removed, below=path.parent)
+        remove_tree(removed, below=path.parent)
 
 
 def _total_size(paths: Iterable[str]) -> int:
