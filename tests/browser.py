@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import selectors
@@ -91,18 +92,19 @@ class Browser:
 
     def __init__(self, program: str, folder: Path) -> None:
         (ours_in, theirs_out), (theirs_in, ours_out) = os.pipe(), os.pipe()
-        # Chromium reads commands from descriptor 3, and writes answers to 4.
-        line = ["sh", "-c", f'exec "$@" 3<&{theirs_in} 4>&{theirs_out}', "sh", program]
+        # Chromium reads commands from descriptor 3, and writes answers to 4; neither may be one of these pipes.
+        high = [fcntl.fcntl(each, fcntl.F_DUPFD_CLOEXEC, 20) for each in (theirs_in, theirs_out)]
+        line = ["bash", "-c", f'exec "$@" 3<&{high[0]} 4>&{high[1]}', "bash", program]
         self._process = subprocess.Popen(
             [*line, *_FLAGS, f"--user-data-dir={folder}"],
-            pass_fds=(theirs_in, theirs_out),
+            pass_fds=high,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
-        os.close(theirs_in)
-        os.close(theirs_out)
+        for each in (theirs_in, theirs_out, *high):
+            os.close(each)
         self._in, self._out = ours_in, ours_out
         self._selector = selectors.DefaultSelector()
         self._selector.register(ours_in, selectors.EVENT_READ)

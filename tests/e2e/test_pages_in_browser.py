@@ -1,0 +1,132 @@
+"""Pages in a real browser: no network, no error, tables that sort and filter, any width, light, dark and print."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from tests.app.page.page_examples import HOSTILE, example_page
+from tests.browser import Browser, Page, open_browser
+
+from longshore.app.page.render import render_run_page
+
+pytestmark = pytest.mark.full
+
+VISIBLE = (
+    "[...document.querySelectorAll('#{table} tbody tr')].filter(row => !row.hidden).map(row => row.cells[0].innerText)"
+)
+CONTRAST = """
+(() => {
+  const light = (text) => {
+    const parts = text.match(/[\\d.]+/g).slice(0, 3).map(Number).map((part) => {
+      const share = part / 255;
+      return share <= 0.03928 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2];
+  };
+  const behind = (each) => {
+    for (; each; each = each.parentElement) {
+      const color = getComputedStyle(each).backgroundColor;
+      if (!color.endsWith(", 0)")) return color;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const poor = [];
+  const kinds = "h1, h2, h3, p, a, td, th, dt, dd, small, code, pre, .badge, label, summary";
+  for (const each of document.querySelectorAll(kinds)) {
+    if (!each.checkVisibility() || !each.innerText.trim()) continue;
+    const [one, other] = [light(getComputedStyle(each).color), light(behind(each))];
+    const ratio = (Math.max(one, other) + 0.05) / (Math.min(one, other) + 0.05);
+    if (ratio < 4.5) poor.push(`${each.tagName} ${each.className} ${ratio.toFixed(2)}: ${each.innerText.slice(0, 30)}`);
+  }
+  return poor;
+})()
+"""
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with open_browser(tmp_path_factory.mktemp("browser")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    path.write_text(render_run_page(example_page(HOSTILE[0], HOSTILE)), "utf-8")
+    return path.as_uri()
+
+
+@pytest.fixture
+def page(browser: Browser, address: str) -> Page:
+    opened = browser.new_page()
+    opened.resize(1400, 1000)
+    opened.open(address)
+    return opened
+
+
+def test_a_page_asks_for_nothing_and_reports_no_error(page: Page, address: str) -> None:
+    page.run("new Promise(done => setTimeout(done, 100))")
+    assert page.requests == [address]
+    assert page.console == []
+    assert page.run("document.scripts.length") == 1
+    assert page.run("document.images.length") == 0
+
+
+def test_a_table_is_filtered_by_text_and_by_state(page: Page) -> None:
+    rows = VISIBLE.replace("{table}", "jobs-table")
+    assert len(page.run(rows)) == 21
+    page.type("#jobs-filter", "isr_1")
+    assert page.run(rows) == ["isr_1", *(f"isr_{number}" for number in range(10, 20))]
+    assert page.run("document.querySelector('[data-tools=jobs-table] output').value") == "11 of 21"
+    page.type("#jobs-filter", "")
+    page.type("#jobs-state", "FAILED")
+    assert page.run(rows) == [HOSTILE[0]]
+    page.type("#jobs-state", "")
+    assert len(page.run(rows)) == 21
+
+
+def test_a_label_shows_its_jobs(page: Page) -> None:
+    page.click("#labels-table tbody a")
+    assert len(page.run(VISIBLE.replace("{table}", "jobs-table"))) == 20
+
+
+def test_a_table_is_sorted_by_number_both_ways_and_unknown_values_come_last(page: Page) -> None:
+    rows = VISIBLE.replace("{table}", "labels-table")
+    before = page.run(rows)
+    # The column of median run times: the first label alone has one.
+    page.click("#labels-table th:nth-child(9) button")
+    assert page.run("document.querySelector('#labels-table th:nth-child(9)').getAttribute('aria-sort')") == "descending"
+    assert page.run(rows)[0] == before[0]
+    page.click("#labels-table th:nth-child(9) button")
+    assert page.run(rows)[0] == before[0]
+    page.click("#labels-table th:nth-child(3) button")
+    page.click("#labels-table th:nth-child(3) button")
+    assert page.run(rows) == [before[1], before[2], before[0]]
+    page.click("#labels-table th:nth-child(1) button")
+    assert page.run(rows)[-1] == "isr"
+
+
+def test_the_keyboard_reaches_and_uses_a_heading(page: Page) -> None:
+    page.run("document.querySelector('#jobs-table th button').focus()")
+    for kind in ("keyDown", "keyUp"):
+        page.send("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13, text="\r")
+    assert page.run("document.querySelector('#jobs-table th').getAttribute('aria-sort')") == "ascending"
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_page_fits_any_width_and_can_be_read(page: Page, width: int, dark: bool) -> None:
+    page.resize(width, 900, dark=dark)
+    assert page.run("document.documentElement.scrollWidth") <= width
+    assert page.run(CONTRAST) == []
+
+
+def test_a_printed_page_shows_what_is_folded(page: Page) -> None:
+    assert page.run("document.querySelectorAll('details:not([open])').length") > 0
+    page.run("dispatchEvent(new Event('beforeprint'))")
+    assert page.run("document.querySelectorAll('details:not([open])').length") == 0
+    page.run("dispatchEvent(new Event('afterprint'))")
+    assert page.run("document.querySelectorAll('details:not([open])').length") > 0
+    page.send("Emulation.setEmulatedMedia", media="print")
+    assert page.run("getComputedStyle(document.querySelector('nav')).display") == "none"
