@@ -105,7 +105,7 @@ def test_what_every_command_prints_is_what_its_schema_says(cli: Cli, write_run: 
     ):
         ask(*words)
     ask("logs", run, "--failed", "--tail", "2")
-    for words in (["logs", run, "a"], ["verify", run], ["stats", run]):
+    for words in (["logs", run, "a"], ["verify", run], ["stats", run], ["suggest-resources", run]):
         ask(*words)
     for job in ("a", "b", "d"):
         for command in ("explain", "show-job"):

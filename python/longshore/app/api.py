@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from longshore.app.runs.open_run import OpenRun
     from longshore.app.site.check_site import SiteCheck
     from longshore.app.site.write_profile import NewProfile
+    from longshore.app.statistics.request_advice import RequestAdvice
     from longshore.app.statistics.run_statistics import RunStatistics
     from longshore.app.submit.stage_results import StageResult
     from longshore.app.submit.submission_checks import SubmissionChecks
@@ -635,6 +636,52 @@ def statistics(run: OpenRun, *, labels: Sequence[str] = ()) -> RunStatistics:
     from longshore.app.statistics.run_statistics import read_statistics
 
     return read_statistics(run, labels=labels)
+
+
+def suggest_requests(
+    runs: Sequence[OpenRun], *, labels: Sequence[str] = (), margin: float | None = None
+) -> RequestAdvice:
+    """Suggest better requests for the labels of runs, from what their attempts used.
+
+    Parameters
+    ----------
+    labels
+        Only suggestions for these labels.
+    margin
+        Factor on what was measured; by default 1.2.
+
+    Raises
+    ------
+    UnreachableError
+        The workload manager has the events, and does not answer.
+    """
+    from longshore.app.statistics.request_advice import advise_requests
+    from longshore.app.statistics.suggest_requests import DEFAULT_MARGIN
+
+    return advise_requests(runs, labels=labels, margin=DEFAULT_MARGIN if margin is None else margin)
+
+
+def requests_yaml(advice: RequestAdvice, *, over: str = "", output: Path | None = None) -> str:
+    """Return the YAML that applies suggested requests.
+
+    Parameters
+    ----------
+    over
+        A configuration that the YAML includes, so that it wins over the values there.
+    output
+        A new file to write it to as well.
+
+    Raises
+    ------
+    FilesError
+        `output` exists or cannot be written.
+    """
+    from longshore.app.statistics.requests_yaml import advice_yaml, write_advice
+
+    text = advice_yaml(advice, over=over)
+    if output is not None:
+        write_advice(output, text)
+    return text
 
 
 def logs(

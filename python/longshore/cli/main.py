@@ -39,6 +39,7 @@ GROUPS: Final = {
         "draw": "Draw the graph of a run or of a configuration.",
         "events": "Print the events of a run as JSON Lines.",
         "stats": "Print statistics of runs: waits, run times, memory, retries and lost hours.",
+        "suggest-resources": "Write the YAML of requests that fit what the jobs of runs used.",
     },
     "Steer": {
         "cancel": "Cancel a run, or some of its jobs.",
@@ -79,6 +80,7 @@ _MODULES: Final = {
     **{name: f"control.{name}" for name in ("resume", "restart", "cancel", "adopt", "forget")},
     **dict.fromkeys(("pause", "unpause", "throttle", "hold", "release", "set"), "control.steer"),
     "stats": "tune.stats",
+    "suggest-resources": "tune.suggest_resources",
     **{name: f"setup.{name}" for name in ("config", "site", "ping", "completion")},
 }
 """Module of each command, imported only when the command is called."""

@@ -66,11 +66,11 @@ def text(*runs: RunStatistics, width: int = 200) -> str:
 
 def test_a_run_is_shown_by_label_and_host(written: WrittenRun) -> None:
     shown = text(statistics_of(written, ATTEMPTS))
-    assert "6 jobs, 4 attempts, 1 of them a retry; 8.0 core hours, 2.0 of them lost (25.0%)" in shown
+    assert "6 jobs, 4 attempts, 1 of them a retry; 8.0h of core time, 2.0h of it lost (25.0%)" in shown
     rows = [line.split() for line in shown.splitlines()]
-    assert ["a", "3", "3", "1", "1", "2.0", "6.0", "3.0"] in rows
+    assert ["a", "3", "3", "1", "1", "2.0h", "6.0h", "3.0h"] in rows
     assert ["a", *["1m05s"] * 4, *["1h00m"] * 4, *["50%"] * 4, *["3.8", "GiB"] * 4, "4", "GiB"] in rows
-    assert ["n1", "2", "3", "1", "1", "2.0", "6.0", "3.0", "1h00m", "1h00m", "50%"] in rows
+    assert ["n1", "2", "3", "1", "1", "2.0h", "6.0h", "3.0h", "1h00m", "1h00m", "50%"] in rows
 
 
 def test_measures_go_below_each_other_on_a_narrow_terminal(written: WrittenRun) -> None:
@@ -92,8 +92,8 @@ def test_runs_stand_below_each_other_in_one_table(written: WrittenRun) -> None:
     one = statistics_of(written, ATTEMPTS)
     shown = text(one, statistics_of(written, ATTEMPTS[1:]))
     rows = [line.split() for line in shown.splitlines()]
-    at = rows.index(["a", "k7f3aa", "3", "3", "1", "1", "2.0", "6.0", "3.0"])
-    assert rows[at + 1] == ["k7f3aa", "3", "2", "1", "0", "0.0", "4.0", "2.0"]
+    at = rows.index(["a", "k7f3aa", "3", "3", "1", "1", "2.0h", "6.0h", "3.0h"])
+    assert rows[at + 1] == ["k7f3aa", "3", "2", "1", "0", "0s", "4.0h", "2.0h"]
 
 
 def test_csv_has_a_row_per_run_label_and_host(written: WrittenRun) -> None:

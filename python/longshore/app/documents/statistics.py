@@ -1,4 +1,4 @@
-"""Document of ``stats``."""
+"""Documents of ``stats`` and ``suggest-resources``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from longshore.model.workflow.request import Request
 if TYPE_CHECKING:
     from longshore.app.statistics.attempt_statistics import AttemptStatistics, LostTime
     from longshore.app.statistics.distribution import Distribution
+    from longshore.app.statistics.request_advice import RequestAdvice
     from longshore.app.statistics.run_statistics import RunStatistics
 
 
@@ -185,3 +186,120 @@ def _lost_time(lost: LostTime) -> LostTimeEntry:
 
 def _distribution(found: Distribution) -> DistributionEntry:
     return DistributionEntry.from_record(found, min=found.least, max=found.most)
+
+
+class SuggestedValueEntry(DocumentEntry, frozen=True):
+    """A suggested value."""
+
+    key: Literal["requestMemory", "requestCpus", "requestWalltime"]
+    """Key of the configuration."""
+    requested: float | None
+    """Request now: bytes, processors or seconds; null if there is none."""
+    suggested: float
+    """Suggested request, in the same unit."""
+    change: bool
+    """Whether it differs from the request by enough to be in the YAML."""
+    basis: Literal["p95", "max", "bound"]
+    """What it rests on: 95th percentile or maximum of attempts that succeeded, or a lower bound from jobs that never
+    succeeded."""
+    measured: float
+    """That percentile, maximum or bound."""
+    samples: Count
+    """Number of measured values."""
+    exceeding: Count
+    """Those of them above the suggestion: jobs that would be retried."""
+    bounds: Count
+    """Jobs that ran out of it in all their attempts."""
+    origin: str
+    """Where the figure comes from, as a sentence."""
+    written_at: str | None
+    """File, line and column where the configuration sets the value itself, which wins over an included file."""
+
+
+class LabelSuggestionEntry(DocumentEntry, frozen=True):
+    """Suggestions for a label."""
+
+    label: str
+    """The label."""
+    section: str
+    """Section of the configuration: pipetask, cluster, or empty for the root."""
+    attempts: Count
+    """Attempts that ended."""
+    successes: Count
+    """Attempts that succeeded."""
+    guess: bool
+    """Whether too few attempts succeeded to rely on."""
+    values: Sequence[SuggestedValueEntry]
+    """The values."""
+    why_none: str
+    """Why there are none; empty if there are some."""
+    avoided_retries: Count
+    """Failed attempts that the runs would not have had."""
+    expected_retries: Count
+    """Jobs that would have been retried."""
+    saved_core_s: float
+    """Core seconds that the runs would not have taken; negative if they would have taken more."""
+    saved_memory_b_s: float
+    """Requested memory times run time, in byte seconds, likewise."""
+
+
+class SuggestResourcesDocument(DatedDocument, frozen=True, kw_only=True):
+    """Suggested requests: `longshore suggest-resources --json`."""
+
+    kind: Literal["suggest_resources"] = "suggest_resources"
+    runs: Sequence[str]
+    """Ids of the runs whose attempts count."""
+    margin: float
+    """Factor on what was measured."""
+    labels: Sequence[LabelSuggestionEntry]
+    """Suggestions per label."""
+    saved_core_s: float
+    """Core seconds that the runs would not have taken."""
+    saved_memory_b_s: float
+    """Requested memory times run time, in byte seconds, likewise."""
+    avoided_retries: Count
+    """Failed attempts that the runs would not have had."""
+    expected_retries: Count
+    """Jobs that would have been retried."""
+    yaml: str
+    """The YAML that applies the suggestions."""
+    output: str | None
+    """Path of the file with that YAML; null if none was written."""
+
+
+def suggest_resources_document(
+    advice: RequestAdvice, yaml: str, *, output: str | None, as_of: float
+) -> SuggestResourcesDocument:
+    """Return suggested requests as ``suggest-resources --json`` prints them."""
+    from longshore.app.statistics.requests_yaml import describe_value
+
+    labels = [
+        LabelSuggestionEntry.from_record(
+            each,
+            section=advice.sections[each.label],
+            guess=each.is_guess,
+            values=[
+                SuggestedValueEntry.from_record(
+                    value,
+                    change=value.is_change,
+                    basis=value.basis.value,
+                    origin=describe_value(value),
+                    written_at=str(place) if (place := advice.written.get((each.label, value.key))) else None,
+                )
+                for value in each.values
+            ],
+            saved_core_s=each.core_s,
+            saved_memory_b_s=each.memory_b_s,
+        )
+        for each in advice.suggestions
+    ]
+    return SuggestResourcesDocument.from_record(
+        advice,
+        runs=[opened.card.id for opened in advice.runs],
+        labels=labels,
+        saved_core_s=advice.core_s,
+        saved_memory_b_s=advice.memory_b_s,
+        yaml=yaml,
+        output=output,
+        as_of=as_of,
+    )

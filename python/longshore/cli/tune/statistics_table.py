@@ -59,10 +59,9 @@ def short_duration(seconds: float) -> str:
     return f"{minutes}m{second:02}s" if minutes else f"{second}s"
 
 
-def format_hours(seconds: float) -> str:
-    """Format a duration in hours."""
-    hours = seconds / 3600
-    return f"{hours:.1f}" if hours >= 0.1 or not seconds else f"{hours:.2g}"
+def core_time(seconds: float) -> str:
+    """Format a time of processors: in hours if it is an hour or more."""
+    return f"{seconds / 3600:,.1f}h" if seconds >= 3600.0 else short_duration(seconds)
 
 
 def _headline(run: RunStatistics) -> Iterator[Line]:
@@ -74,7 +73,7 @@ def _headline(run: RunStatistics) -> Iterator[Line]:
         Span(
             f"  {format_count(total.jobs, 'job')}, {format_count(total.attempts, 'attempt')}, "
             f"{total.retries} of them {'a retry' if total.retries == 1 else 'retries'}; "
-            f"{format_hours(total.core_s)} core hours, {format_hours(lost.core_s)} of them lost{share}"
+            f"{core_time(total.core_s)} of core time, {core_time(lost.core_s)} of it lost{share}"
         ),
     )
 
@@ -120,16 +119,16 @@ def _names(title: str, rows: Sequence[_Row], runs: Sequence[RunStatistics], term
 def _count_columns(rows: Sequence[_Row]) -> list[TableColumn]:
     def column(title: str, cell: Callable[[AttemptStatistics], str], style: str = "") -> TableColumn:
         texts = [cell(row.statistics) for row in rows]
-        return TableColumn(title, [(Span(text, style if text not in {"0", "0.0"} else "faint"),) for text in texts])
+        return TableColumn(title, [(Span(text, style if text not in {"0", "0s"} else "faint"),) for text in texts])
 
     return [
         column("JOBS", lambda each: str(each.jobs)),
         column("ATTEMPTS", lambda each: str(each.attempts)),
         column("RETRIES", lambda each: str(each.retries), "warning"),
         column("LOST", lambda each: str(each.badput.attempts), "bad"),
-        column("LOST HOURS", lambda each: format_hours(each.badput.core_s), "bad"),
-        column("CORE HOURS", lambda each: format_hours(each.core_s)),
-        column("CPU HOURS", lambda each: format_hours(each.cpu_s) if each.cpu_s or not each.succeeded else "unknown"),
+        column("LOST TIME", lambda each: core_time(each.badput.core_s), "bad"),
+        column("CORE TIME", lambda each: core_time(each.core_s)),
+        column("CPU TIME", lambda each: core_time(each.cpu_s) if each.cpu_s or not each.succeeded else "unknown"),
     ]
 
 
@@ -215,6 +214,6 @@ def _unknown_notes(run: RunStatistics, runs: int) -> Iterator[str]:
     if parts:
         yield f"Unknown{where}: {', '.join(parts)}"
     if total.badput.unknown:
-        yield f"Lost hours{where} lack {format_count(total.badput.unknown, 'attempt')} of unknown run time"
+        yield f"Lost time{where} lacks {format_count(total.badput.unknown, 'attempt')} of unknown run time"
     if total.unfinished:
         yield f"Without an end{where}: {format_count(total.unfinished, 'attempt')}, not counted above as run time"

@@ -1,0 +1,132 @@
+"""Advice on the requests of runs: suggestions per label, with the section of the configuration that they go to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from longshore.app.runs.open_run import OpenRun
+from longshore.app.statistics.run_attempts import read_attempts
+from longshore.app.statistics.suggest_requests import (
+    DEFAULT_MARGIN,
+    LabelSuggestion,
+    Usage,
+    suggest_requests,
+)
+from longshore.model.wording import count_noun
+from longshore.model.workflow.collection_pause import collection_paused
+from longshore.model.workflow.request import MIB, Request
+from longshore.origin import Origin
+from longshore.plan.special_jobs import FINAL_LABEL
+from longshore.world.files.read_file import read_record
+
+_DEFAULT_LAYERS: Final = frozenset({"defaults", "site"})
+_SECTIONS: Final = ("pipetask", "cluster")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RequestAdvice:
+    """Suggestions for the labels of runs, in the order of the workflow.
+
+    `sections` names the section of the configuration per label: ``pipetask``, ``cluster``, or empty for the final job.
+    `written` has, per label and key, where the configuration of the newest run sets a value itself: that wins over an
+    included file.
+    """
+
+    runs: Sequence[OpenRun]
+    margin: float
+    suggestions: Sequence[LabelSuggestion]
+    sections: Mapping[str, str]
+    written: Mapping[tuple[str, str], Origin]
+
+    @property
+    def changed(self) -> list[LabelSuggestion]:
+        """Suggestions with a change."""
+        return [each for each in self.suggestions if each.changes]
+
+    @property
+    def core_s(self) -> float:
+        """Core seconds that the runs would not have taken."""
+        return sum(each.core_s for each in self.changed)
+
+    @property
+    def memory_b_s(self) -> float:
+        """Requested memory, in bytes times seconds, that the runs would not have taken."""
+        return sum(each.memory_b_s for each in self.changed)
+
+    @property
+    def avoided_retries(self) -> int:
+        """Failed attempts that the runs would not have had."""
+        return sum(each.avoided_retries for each in self.changed)
+
+    @property
+    def expected_retries(self) -> int:
+        """Jobs of the runs that would have been retried."""
+        return sum(each.expected_retries for each in self.changed)
+
+    @property
+    def savings(self) -> str:
+        """What the runs would have saved, and lost again, in words."""
+        memory = _over_time(self.memory_b_s / (1024 * MIB), "GiB")
+        expected = count_noun(self.expected_retries, "retried job") if self.expected_retries else "no retry"
+        return (
+            f"{_over_time(self.core_s, 'core')}, {memory} of requested memory and "
+            f"{count_noun(self.avoided_retries, 'failed attempt')}, with {expected}"
+        )
+
+
+def _over_time(seconds: float, unit: str) -> str:
+    """Format an amount times seconds, in hours if these are not very small."""
+    hours = seconds / 3600
+    return f"{hours:,.1f} {unit} hours" if abs(hours) >= 1.0 else f"{seconds:,.1f} {unit} seconds"
+
+
+def advise_requests(
+    runs: Sequence[OpenRun], *, labels: Collection[str] = (), margin: float = DEFAULT_MARGIN
+) -> RequestAdvice:
+    """Suggest requests from the attempts of runs, which count together; `labels` restricts the advice to these.
+
+    What is requested now is that of the last of the runs. Raises `UnreachableError` as `read_attempts` does.
+    """
+    usages: dict[str, list[Usage]] = {}
+    requests: dict[str, list[Request]] = {}
+    with collection_paused():
+        for number, opened in enumerate(runs):
+            found = read_attempts(opened)
+            known = found.labels
+            # The last run wins, and labels keep the order of the first.
+            requests |= {label: [] for label in known}
+            for settings in found.table.header.settings:
+                requests[settings.label].append(settings.request)
+            for label in known:
+                usages.setdefault(label, [])
+            for attempt in found.attempts:
+                label = known[found.label_of[attempt.job]]
+                usages[label].append(Usage(number, attempt, found.request_of(attempt)))
+    chosen = [label for label in usages if not labels or label in labels]
+    origins = read_record(runs[-1].run.origins, dict[str, Origin]) or {}
+    return RequestAdvice(
+        runs=runs,
+        margin=margin,
+        suggestions=[
+            suggest_requests(label, usages[label], requests[label] or [Request()], margin=margin) for label in chosen
+        ],
+        sections={label: _section(label, origins) for label in chosen},
+        written=dict(_written_values(chosen, origins)),
+    )
+
+
+def _section(label: str, origins: Mapping[str, Origin]) -> str:
+    if label == FINAL_LABEL:
+        return ""
+    return "cluster" if any(key.startswith(f"cluster.{label}.") for key in origins) else "pipetask"
+
+
+def _written_values(labels: Collection[str], origins: Mapping[str, Origin]) -> Iterator[tuple[tuple[str, str], Origin]]:
+    for label in labels:
+        for key in ("requestMemory", "requestCpus", "requestWalltime"):
+            for place in (*(f"{section}.{label}" for section in _SECTIONS), label):
+                origin = origins.get(f"{place}.{key}")
+                if origin is not None and origin.layer not in _DEFAULT_LAYERS:
+                    yield (label, key), origin

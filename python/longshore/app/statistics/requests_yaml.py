@@ -1,0 +1,120 @@
+"""YAML that applies suggested requests, with a comment that tells where each value comes from."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from longshore.app.statistics.request_advice import RequestAdvice
+from longshore.app.statistics.suggest_requests import Basis, LabelSuggestion, SuggestedValue
+from longshore.errors import FilesError
+from longshore.model.wording import count_noun
+from longshore.model.workflow.request import MIB
+from longshore.world.files.atomic import create_file
+
+_PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_YAML_WORDS: Final = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
+_STATISTICS: Final[Mapping[Basis, str]] = {Basis.P95: "95th percentile", Basis.MAX: "maximum"}
+
+
+def write_advice(path: Path, text: str) -> None:
+    """Write the YAML of an advice to a new file; raises `FilesError` if it exists or cannot be written."""
+    if path.exists() or path.is_symlink():
+        raise FilesError(f"'{path}' exists already", hint="Name another file, or remove it.")
+    try:
+        create_file(path, [text.encode()])
+    except OSError as error:
+        raise FilesError(f"'{path}' cannot be written: {error.strerror}") from error
+
+
+def advice_yaml(advice: RequestAdvice, *, over: str = "") -> str:
+    """Return the YAML that applies an advice, with a comment that tells where each value comes from.
+
+    `over` is a configuration that the text includes, so that it wins over values that this one sets itself.
+    """
+    return "\n".join(_advice_lines(advice, over)) + "\n"
+
+
+def _advice_lines(advice: RequestAdvice, over: str) -> Iterator[str]:
+    names = ", ".join(f"{opened.card.id} ({_comment(opened.card.name)})" for opened in advice.runs)
+    yield f"# Requests from {count_noun(len(advice.runs), 'run')}: {names}; margin {advice.margin:g}."
+    yield f"# They would have saved {advice.savings}."
+    if over:
+        yield "# Submit this file."
+        yield f"includeConfigs: {_scalar(over)}"
+    else:
+        yield "# Include this file: 'includeConfigs: FILE'. Values that the including file sets itself win."
+    for section in ("pipetask", "cluster", ""):
+        these = [each for each in advice.suggestions if advice.sections[each.label] == section]
+        yield from _section_lines(section, these, advice, over=bool(over))
+
+
+def _section_lines(
+    section: str, suggestions: Sequence[LabelSuggestion], advice: RequestAdvice, *, over: bool
+) -> Iterator[str]:
+    indent = "  " if section else ""
+    if section and any(each.changes for each in suggestions):
+        yield f"{section}:"
+    for each in suggestions:
+        if not each.changes:
+            yield f"{indent}# {_comment(each.label)}: {each.why_unchanged}"
+            continue
+        yield f"{indent}{_scalar(each.label)}:" + (f"  # {_guess(each)}" if each.is_guess else "")
+        for value in each.changes:
+            yield f"{indent}  {value.key}: {_value_text(value)}  # {describe_value(value)}"
+            origin = advice.written.get((each.label, value.key))
+            if origin is not None and not over:
+                yield f"{indent}  # {_comment(str(origin))} sets {value.key} itself, and wins over an included file"
+
+
+def _guess(suggestion: LabelSuggestion) -> str:
+    return f"a guess: {count_noun(suggestion.successes, 'attempt')} succeeded so far"
+
+
+def describe_value(value: SuggestedValue) -> str:
+    """Describe where a suggested value comes from, in a line."""
+    before = "nothing" if value.requested is None else _amount(value.key, value.requested)
+    measured = _amount(value.key, value.measured)
+    if value.basis is Basis.BOUND:
+        origin = f"{count_noun(value.bounds, 'job')} ran out of {measured} and never succeeded; twice that lower bound"
+    else:
+        origin = f"{_STATISTICS[value.basis]} of {count_noun(value.samples, 'attempt')} {measured}"
+    if value.exceeding:
+        origin += f"; {count_noun(value.exceeding, 'job')} used more and would be retried"
+    return f"{before} before; {origin}"
+
+
+def _amount(key: str, value: float) -> str:
+    if key == "requestMemory":
+        return f"{value / MIB:.4g} MiB"
+    if key == "requestWalltime":
+        return _clock(value)
+    return f"{value:.3g} processors" if value != 1 else "1 processor"
+
+
+def _value_text(value: SuggestedValue) -> str:
+    if value.key == "requestMemory":
+        return str(round(value.suggested / MIB))
+    if value.key == "requestWalltime":
+        return f'"{_clock(value.suggested)}"'
+    return str(round(value.suggested))
+
+
+def _clock(seconds: float) -> str:
+    minutes, second = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{second:02}"
+
+
+def _scalar(text: str) -> str:
+    """Return a YAML scalar that is this very text."""
+    if _PLAIN.fullmatch(text) and text.lower() not in _YAML_WORDS:
+        return text
+    return json.dumps(text, ensure_ascii=True)
+
+
+def _comment(text: str) -> str:
+    """Return text for a comment, in one line."""
+    return text if text.isprintable() else json.dumps(text)

@@ -1,0 +1,55 @@
+"""``longshore suggest-resources``: writes the YAML of better requests, from what the attempts of runs used."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from longshore.app import api
+from longshore.cli.options import JSON, print_json, print_notes
+
+
+@click.command(
+    epilog="Example: longshore suggest-resources @last --output tuned.yaml    "
+    "or: longshore suggest-resources k7f3aa m2c9d1 --over run.yaml"
+)
+@click.argument("runs", metavar="RUN|LABEL...", nargs=-1, required=True)
+@click.option("--label", "labels", multiple=True, metavar="LABEL", help="Only that label. Can be repeated.")
+@click.option(
+    "--margin",
+    type=click.FloatRange(min=1.0, max=10.0),
+    default=1.2,
+    show_default=True,
+    metavar="FACTOR",
+    help="Factor on what was measured.",
+)
+@click.option(
+    "--over", default="", metavar="FILE", help="Include FILE, so that the written file wins over it and is submitted."
+)
+@click.option("--output", metavar="FILE", help="Write a new file instead of printing the YAML.")
+@JSON
+def command(
+    runs: tuple[str, ...], *, labels: tuple[str, ...], margin: float, over: str, output: str | None, as_json: bool
+) -> None:
+    """Write the YAML of requests that fit what the attempts of runs used, and what they would have saved.
+
+    Each line has a comment that tells where its figure comes from. Several runs count together.
+    """
+    from longshore.cli.show.format import escape_controls
+    from longshore.model.wording import count_noun
+
+    opened, selected = api.find_runs_and_labels(runs, labels)
+    advice = api.suggest_requests(opened, labels=selected, margin=margin)
+    text = api.requests_yaml(advice, over=over, output=Path(output) if output is not None else None)
+    if as_json:
+        from longshore.app.documents.statistics import suggest_resources_document
+
+        print_json(suggest_resources_document(advice, text, output=output, as_of=time.time()))
+    elif output is None:
+        click.echo(text, nl=False)
+    else:
+        click.echo(escape_controls(f"wrote '{output}' with requests of {count_noun(len(advice.changed), 'label')}"))
+        click.echo(f"the runs would have saved {advice.savings}")
+    print_notes(str(damage) for run in opened for damage in run.damages)
