@@ -24,7 +24,7 @@ GRAPH = """\
 {"name": "upper"}
 {"name": "size"}
 {"name": "where"}
-{"name": "both"}
+{"name": "both", "path": "made of it/both words"}
 {"name": "up", "label": "up", "command": "tr a-z A-Z < <FILE:raw> > <FILE:upper>", "inputs": [0], "outputs": [1]}
 {"name": "count", "label": "count", "command": "wc -c < <FILE:raw> > <FILE:size>; pwd > <FILE:where>", "inputs": [0], \
 "outputs": [2, 3]}
@@ -63,7 +63,7 @@ def test_a_real_workflow_is_staged_without_an_engine(site: DialectSite, cli: Cli
 
 
 def test_htcondor_gives_what_this_machine_gives(condor_site: CondorSite) -> None:
-    raw = condor_site.folder / "raw.txt"
+    raw = condor_site.folder / "raw words.txt"
     raw.write_text("a few words\n", "utf-8")
     (condor_site.folder / "staged.jsonl").write_text(GRAPH.replace("RAW", str(raw)), "utf-8")
     runs = []
@@ -71,13 +71,13 @@ def test_htcondor_gives_what_this_machine_gives(condor_site: CondorSite) -> None
     for number, head in enumerate(heads):
         path = condor_site.folder / f"staged{number}.yaml"
         path.write_text(f"{head}requestMemory: 50\ngraphFile: staged.jsonl\n", "utf-8")
-        ran = condor_site.cli("submit", path, "--json")
+        ran = condor_site.cli("submit", path, "--json", "--set", f"submitPath={condor_site.folder}/my runs/{number}")
         assert ran.returncode == 0, ran.stderr
         runs.append(Path(ran.json["submit_dir"]))
     for run in runs:
         assert condor_site.ended(run)["state"] == "SUCCEEDED"
         assert not (run / "where").read_text("utf-8").startswith(str(run)), "the job ran elsewhere"
-        assert (run / "both").read_text("utf-8") == "A FEW WORDS\n12\n"
+        assert (run / "made of it" / "both words").read_text("utf-8") == "A FEW WORDS\n12\n"
 
 
 def check_replay(site: DialectSite, cli: Cli, more: str) -> None:

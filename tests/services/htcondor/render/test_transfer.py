@@ -81,9 +81,11 @@ def test_files_that_cannot_be_transferred_are_reported() -> None:
     (problem,) = check(Workflow("w", Dag.by_name([_job(1)]), files=odd), context(SITE))
     assert "'a,b' cannot be transferred" in problem.message
     assert check(Workflow("w", Dag.by_name([_job(1)]), files=odd), context()) == []
+    blank = {**FILES, "blank": File(name="blank", path="made of it/two words")}
+    assert check(Workflow("w", Dag.by_name([_job(1)]), files=blank), context(SITE)) == []
 
 
-@pytest.mark.parametrize("sign", [",", ";", "=", " ", "$", '"'])
+@pytest.mark.parametrize("sign", [",", ";", "=", "\t", "$", '"', "/ ", " /"])
 def test_a_run_directory_with_separators_in_its_path_is_reported(sign: str) -> None:
     ctx = msgspec.structs.replace(context(SITE), paths=RunPaths(Path(f"/data/a{sign}b/one")))
     (problem,) = check(Workflow("w", Dag.by_name([_job(1)]), files=FILES), ctx)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 REMOTE_RUN_DIR: Final = "."
 """Path of the run directory on the machine."""
-_LIST_SEPARATORS: Final = re.compile(r"[,;=\"$\s]|[\x00-\x1f\x7f]")
-"""Separators and special characters of HTCondor's lists of files."""
+_LIST_SEPARATORS: Final = re.compile(r"[,;=\"$]|[^\S ]|[\x00-\x1f\x7f]|(?:^|/) | (?:$|/)")
+"""Separators and special characters of HTCondor's lists of files, which are stripped of blanks around a name."""
 _PROGRAM: Final = re.compile(r"<ENV:LONGSHORE_JOB_RUN_DIR>/([^/<>]+)")
 
 
@@ -84,7 +84,7 @@ def problems(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
         yield Problem(
             message=f"files in '{root}' cannot be transferred: its path has a separator of lists",
             key="submitPath",
-            hint="Set 'submitPath' to a directory without blanks, commas, semicolons, quotes, '=' and '$' in its path.",
+            hint="Set 'submitPath' to a directory without commas, semicolons, quotes, '=' and '$' in its path.",
         )
         return
     for job in workflow:
