@@ -84,9 +84,11 @@ site: {campus: {service: slurm}}
 
 
 def test_a_run_without_its_workload_manager(cli: Cli, tmp_path: Path) -> None:
-    (tmp_path / "run.yaml").write_text(ALONE + "fallback: local\n", "utf-8")
+    (tmp_path / "run.yaml").write_text(ALONE + "fallback: local\nreqestDisk: 1\n", "utf-8")
     done = cli("submit", "run.yaml", "--wait", env={"SLURM_CONF": "/nonexistent"})
     assert done.returncode == 0, done.stderr
+    # The configuration is resolved at both sites.
+    assert done.stderr.count("nothing knows the key 'reqestDisk'") == 1
     assert "the run falls back to 'local'" in done.stderr
     assert "jobs wait until it answers" not in done.stderr
     assert "jobs of 'one' run one at a time on this machine: 'nosuch' is not a resource here" in done.stderr

@@ -88,6 +88,38 @@ class SilentProgress:
         """Drop the start of a stage."""
 
 
+class OnceProgress:
+    """Forwards messages, each note once: a configuration that is resolved again gives the same warnings."""
+
+    def __init__(self, progress: Progress) -> None:
+        self._progress = progress
+        self._seen: set[str] = set()
+
+    def note(self, text: str) -> None:
+        """Forward a note that is new."""
+        if self._is_new(text):
+            self._progress.note(text)
+
+    def warn(self, text: str) -> None:
+        """Forward a warning that is new."""
+        if self._is_new(text):
+            warn(self._progress, text)
+
+    def inform(self, text: str) -> None:
+        """Forward a fact that is new."""
+        if self._is_new(text):
+            inform(self._progress, text)
+
+    def stage(self, text: str) -> None:
+        """Forward the start of a stage."""
+        self._progress.stage(text)
+
+    def _is_new(self, text: str) -> bool:
+        is_new = text not in self._seen
+        self._seen.add(text)
+        return is_new
+
+
 class HeldNotes:
     """Forwards stages at once, and keeps notes until they are released."""
 

@@ -6,11 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 from longshore.contract.context import Context, Problem
-from longshore.errors import ConfigError
 from longshore.model.workflow.allocation import WHOLE_NODE_B, Allocation
 from longshore.model.workflow.job import Job, JobSettings
 from longshore.model.workflow.request import MIB
-from longshore.sites.partitions import PartitionRow, choose_partition
+from longshore.sites.partitions import CPUS, NoPartitionError, PartitionRow, choose_partition
 
 if TYPE_CHECKING:
     from longshore.model.workflow.workflow import Workflow
@@ -38,10 +37,24 @@ def check_requests(workflow: Workflow, ctx: Context, allocate: Allocate, service
         components = allocate(job.settings, settings)
         try:
             choose_partition(rows, components[0])
-        except ConfigError as error:
-            yield Problem(message=f"job '{job.name}': {error.message}", hint=error.hint, job=job.name, key=service_key)
+        except NoPartitionError as error:
+            key = _lacking_key(job, components[0], error.lacks) or service_key
+            yield Problem(message=f"job '{job.name}': {error.message}", hint=error.hint, job=job.name, key=key)
         for each in components:
             yield from _check_size(job, each, capacity, service_key)
+
+
+def _lacking_key(job: Job, asked: Allocation, lacks: Sequence[str]) -> str:
+    """Return the key of the one amount that a partition lacks; empty for several, or one of the service's map."""
+    request = job.settings.request
+    amounts = {
+        CPUS: (asked.cpus_per_node, request.cpus, "requestCpus"),
+        "memory": (asked.memory_b, request.memory_b, "requestMemory"),
+        "disk": (asked.disk_b, request.disk_b, "requestDisk"),
+        "walltime": (asked.walltime_s, request.walltime_s, "requestWalltime"),
+    }
+    keys = [key for name, (amount, wanted, key) in amounts.items() if name in lacks and amount == wanted]
+    return keys[0] if len(keys) == len(lacks) == 1 else ""
 
 
 def _check_size(job: Job, asked: Allocation, capacity: Mapping[str, int], service_key: str) -> Iterator[Problem]:

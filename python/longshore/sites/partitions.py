@@ -31,6 +31,10 @@ class PartitionRow(TypedDict, total=False):
     exclusive: bool
 
 
+CPUS: Final = "cpus of a node"
+"""Words for processors in `NoPartitionError.lacks`."""
+
+
 class _Shortfall(NamedTuple):
     """What a partition lacks for a job: by which factor it is exceeded, and texts."""
 
@@ -38,6 +42,12 @@ class _Shortfall(NamedTuple):
     key: str
     asked: str
     there: str
+
+
+class NoPartitionError(ConfigError):
+    """No row holds a job; `lacks` names the amounts that the nearest one lacks."""
+
+    lacks: tuple[str, ...] = ()
 
 
 def choose_partition(rows: Sequence[PartitionRow], asked: Allocation) -> PartitionRow | None:
@@ -48,7 +58,7 @@ def choose_partition(rows: Sequence[PartitionRow], asked: Allocation) -> Partiti
     A job that names partitions gets a row of one of them. A partition with a resource that the job does not ask for,
     such as gpus, is avoided while another one fits. Resources that no row has are not judged, as they may be licences.
 
-    Raises `ConfigError` when no row holds the job: it names the nearest row, and what is missing.
+    Raises `NoPartitionError` when no row holds the job: it names the nearest row, and what is missing.
     """
     named = [row for row in rows if not asked.partitions or row["name"] in asked.partitions]
     known = {"gpus"} | {name for row in rows for name in row.get("resources") or {}}
@@ -61,10 +71,12 @@ def choose_partition(rows: Sequence[PartitionRow], asked: Allocation) -> Partiti
     nearest, missing = min(judged, key=lambda item: sum(each.excess for each in item[1]))
     lacks = ", ".join(f"{each.key} ({each.asked} asked, {each.there} there)" for each in missing)
     subject = "its partition does not hold it" if asked.partitions else "no partition of the site holds it"
-    raise ConfigError(
+    error = NoPartitionError(
         f"{subject}: the nearest, '{nearest['name']}', lacks {lacks}",
         hint="Ask for less, or choose another site. 'partitions' of the site says what each partition has.",
     )
+    error.lacks = tuple(each.key for each in missing)
+    raise error
 
 
 _NOTHING: Final = 1e6
@@ -78,7 +90,7 @@ def _find_shortfalls(row: PartitionRow, asked: Allocation, resources: Mapping[st
     # A job for whole nodes has the memory that there is.
     memory_b = None if asked.memory_b == WHOLE_NODE_B else asked.memory_b
     amounts: list[tuple[str, float | None, float | None, Callable[[float], str]]] = [
-        ("cpus of a node", asked.cpus_per_node, row.get("cpus"), _number),
+        (CPUS, asked.cpus_per_node, row.get("cpus"), _number),
         ("nodes", asked.least_nodes(row.get("cpus")), row.get("nodes"), _number),
         ("memory", memory_b, None if memory is None else parse_memory(memory, "partitions.memory"), _mebibytes),
         ("disk", asked.disk_b, None if disk is None else parse_memory(disk, "partitions.disk"), _mebibytes),

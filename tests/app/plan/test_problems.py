@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.app.progress_notes import ProgressNotes
 
-from longshore.app.plan.problems import MAX_LISTED, group_problems, raise_problems
+from longshore.app.plan.problems import MAX_LISTED, drop_consequences, group_problems, merge_labels, raise_problems
 from longshore.contract.context import Problem
 from longshore.errors import FilesError, PreparationError, RequestError
 from longshore.model.tasks.dag import Dag
@@ -89,3 +89,37 @@ def test_all_that_is_wrong_is_one_error(problems: list[Problem], kind: type[Prep
     assert [fault.message for fault in error.details] == [problem.message for problem in problems]
     assert [(fault.label, fault.jobs) for fault in error.details] == [(each.label, each.jobs) for each in problems]
     assert told.notes == ["by the way"]
+
+
+def test_a_request_that_exceeds_several_bounds_is_one_error_of_its_first() -> None:
+    jobs = workflow(a=2)
+    limit = Problem(message="job 'a0' exceeds a limit", job="a0", key="requestCpus")
+    node = Problem(message="job 'a0' exceeds a node", job="a0", key="requestCpus")
+    doubt = Problem(message="job 'a0' may wait for processors", job="a0", key="requestCpus", fatal=False)
+    memory = Problem(message="job 'a0' exceeds a node", job="a0", key="requestMemory")
+    options = [Problem(message=f"no partition '{name}'", job="a0", key="slurm") for name in "xy"]
+    assert [*drop_consequences([limit, node, doubt, memory, *options], jobs)] == [limit, memory, *options]
+    assert [*drop_consequences([doubt, node], jobs)] == [doubt, node]
+
+
+def test_jobs_of_several_labels_with_one_wrong_value_are_one_error() -> None:
+    jobs = workflow(a=2, b=1, c=1, d=1, e=1, f=1)
+    place = Origin("run.yaml", 3, 14)
+    problems = [
+        Problem(message=f"job '{label}0' asks for 9", job=f"{label}0", key="requestCpus", origin=place)
+        for label in "abcdef"
+    ]
+    (merged,) = merge_labels(group_problems(problems, jobs))
+    assert merged.message == (
+        "job 'a0' asks for 9 (and 1 more job of 'a', and jobs of 'b', 'c', 'd' and 2 more labels)"
+    )
+    assert (merged.label, merged.jobs) == ("a", 7)
+
+
+def test_labels_with_values_of_their_own_stay_apart() -> None:
+    jobs = workflow(a=1, b=1)
+    problems = [
+        Problem(message=f"job '{label}0' asks for 9", job=f"{label}0", jobs=1, origin=Origin("run.yaml", line, 1))
+        for line, label in enumerate("ab", 1)
+    ]
+    assert merge_labels(group_problems(problems, jobs)) == group_problems(problems, jobs)

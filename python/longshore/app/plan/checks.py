@@ -16,7 +16,7 @@ from longshore.app.configure.lint import find_keys_unused_by_payload, sort_findi
 from longshore.app.configure.payload_names import find_payload_names
 from longshore.app.configure.probe import probe_jobs
 from longshore.app.configure.resolved_run import ResolvedRun, note_warnings
-from longshore.app.plan.problems import MAX_LISTED, group_problems, raise_problems
+from longshore.app.plan.problems import MAX_LISTED, drop_consequences, group_problems, merge_labels, raise_problems
 from longshore.app.plan.profiles import capped_memory_notes, exceeded_site_limits
 from longshore.app.plan.programs import COMMAND_KEY, missing_programs
 from longshore.app.progress import Progress
@@ -57,11 +57,11 @@ def check_jobs(
     if run.static is not None:
         # Another machine may have these files.
         seen = group_problems(missing, workflow)
-        run.static.seen.extend(_add_origin(problem, run, commands) for problem in seen)
+        run.static.seen.extend(merge_labels(_add_origin(problem, run, commands) for problem in seen))
     else:
         problems = chain(problems, missing if run.service.traits.runs_on_submit_host else map(_as_seen_here, missing))
-    found = group_problems(problems, workflow)
-    raise_problems((_add_origin(problem, run, commands) for problem in found), progress)
+    found = group_problems(drop_consequences(problems, workflow), workflow)
+    raise_problems(merge_labels(_add_origin(problem, run, commands) for problem in found), progress)
 
 
 def check_commands(
@@ -137,9 +137,10 @@ def find_missing_inputs(run: RunPaths) -> Iterator[Problem]:
 
 
 def _find_problems(run: ResolvedRun, workflow: Workflow, jobs: Sequence[Job]) -> Iterator[Problem]:
+    # A limit has a place in a file, and so precedes what else a request exceeds.
+    yield from exceeded_site_limits(run, workflow)
     yield from run.service.check(workflow, run.context)
     yield from probe_jobs(run.service, jobs, run.context)
-    yield from exceeded_site_limits(run, workflow)
     yield from capped_memory_notes(workflow)
     yield from _log_conflicts(jobs, workflow)
     yield from _output_conflicts(jobs, workflow.files)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,6 +19,10 @@ MAX_LISTED: Final = 3
 """Problems per kind and label that are listed; of more, only the number."""
 _NAME_OR_NUMBER: Final = re.compile(r"'[^']*'|\d+(?:\.\d+)?")
 """Parts of a message that differ between problems of one kind: names and amounts."""
+_COUNTS: Final = re.compile(r" \((and [\d,]+ more [^()]*)\)$")
+"""Numbers of further jobs at the end of a message."""
+_REQUEST_KEY: Final = "request"
+"""Beginning of the keys of amounts that jobs ask for."""
 _ERROR_TYPES: Final[dict[str, type[PreparationError]]] = {each.code: each for each in (RequestError, FilesError)}
 
 
@@ -64,6 +68,47 @@ def group_problems(problems: Iterable[Problem], workflow: Workflow) -> list[Prob
         key = (label, problem.code, problem.key, problem.fatal, shape)
         groups.setdefault(key, _ProblemGroup()).add(problem, jobs or 1)
     return [each for (label, *_), group in groups.items() for each in group.counted_problems(str(label))]
+
+
+def drop_consequences(problems: Iterable[Problem], workflow: Workflow) -> Iterator[Problem]:
+    """Yield problems without those that have the cause of an earlier error.
+
+    A request that is too large exceeds a limit of the site, the rows of its partitions and the nodes of its cluster:
+    the first of these errors is enough, because its mend changes the request.
+    """
+    caused: set[tuple[int, str]] = set()
+    for problem in problems:
+        if problem.job is not None and problem.key.startswith(_REQUEST_KEY):
+            cause = (id(workflow[problem.job].settings), problem.key)
+            if cause in caused:
+                continue
+            if problem.fatal:
+                caused.add(cause)
+        yield problem
+
+
+def merge_labels(problems: Iterable[Problem]) -> list[Problem]:
+    """Merge grouped problems that differ in their label only: one value is the cause of all of them."""
+    merged: dict[tuple[object, ...], list[Problem]] = {}
+    for problem in problems:
+        text = _COUNTS.sub("", problem.message)
+        text = text.replace(f"'{problem.job}'", "") if problem.job else text
+        cause = (text, problem.origin, problem.hint, problem.code, problem.fatal, problem.label == "")
+        merged.setdefault(cause, []).append(problem)
+    return [_name_labels(alike) if alike[0].label else alike[0] for alike in merged.values()]
+
+
+def _name_labels(alike: Sequence[Problem]) -> Problem:
+    """Return the first of several problems with the labels of the others, and the number of jobs of all."""
+    first, *others = alike
+    if not others:
+        return first
+    names = [f"'{each.label}'" for each in others]
+    more = f" and {len(names) - MAX_LISTED:,} more labels" if len(names) > MAX_LISTED else ""
+    words = f"and jobs of {', '.join(names[:MAX_LISTED])}{more}"
+    counts = _COUNTS.search(first.message)
+    message = _COUNTS.sub("", first.message) + (f" ({counts[1]}, {words})" if counts else f" ({words})")
+    return msgspec.structs.replace(first, message=message, jobs=sum(each.jobs for each in alike))
 
 
 def raise_problems(problems: Iterable[Problem], progress: Progress) -> None:

@@ -19,7 +19,7 @@ from longshore.app.configure.layers import Layers, Overrides, read_layers
 from longshore.app.configure.probe import probe
 from longshore.app.configure.resolved_run import ResolvedRun, resolve_run
 from longshore.app.configure.service_lookup import short_name
-from longshore.app.progress import Progress, QuietProgress, inform, warn
+from longshore.app.progress import OnceProgress, Progress, QuietProgress, inform, warn
 from longshore.app.site_choice.choose import at_site, choose, no_site_error, withdraw
 from longshore.app.site_choice.question import SiteQuestion, ask_for_site
 from longshore.config.values.scope import Scope
@@ -64,7 +64,7 @@ def resolve_at_chosen_site(
     `resolve_run`, and `SubmissionRefusedError` if no candidate passes.
     """
     layers = read_layers(path, overrides, now=now)
-    request = _Request(layers=layers, run_id=run_id, progress=progress, with_probe=with_probe)
+    request = _Request(layers=layers, run_id=run_id, progress=OnceProgress(progress), with_probe=with_probe)
     fallback = read_fallback(layers)
     if fallback == ALWAYS:
         draft = read_draft(layers, now=now)
