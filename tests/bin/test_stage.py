@@ -231,6 +231,20 @@ def test_a_failed_transfer_leaves_no_half_file(shell: str, tmp_path: Path) -> No
     assert (staged.status, staged.record["end"], staged.record["at"]) == (TRANSFER, "transfer", 1)
     assert not (tmp_path / "out").exists()
     assert leftovers(tmp_path) == []
+    # What was not published is not counted.
+    assert (staged.record["files_out"], staged.record["bytes_out"]) == (1, 2)
+
+
+@pytest.mark.parametrize("is_open", [True, False])
+def test_only_published_outputs_are_counted(shell: str, tmp_path: Path, is_open: bool) -> None:
+    made = tmp_path / "made"
+    made.mkdir()
+    names = ("a b", "it's", "c")
+    lines = [line("o", name, made / name) for name in names]
+    command = "; ".join(f"echo x > {shlex.quote(name)}" for name in names)
+    staged = stage(shell, tmp_path, lines, command if is_open else f"{command}; rmdir {made}; touch {made}")
+    counts = (staged.record["files_out"], staged.record["bytes_out"])
+    assert (staged.status, counts) == ((0, (3, 6)) if is_open else (TRANSFER, (0, 0)))
 
 
 def test_a_transfer_killed_half_way_leaves_no_half_file_and_the_next_attempt_cleans_up(

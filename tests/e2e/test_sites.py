@@ -261,10 +261,11 @@ def test_scratch_umask_and_group(cli: Cli, write_run: WriteRun, write_site: Site
 
 
 def test_scratch_that_is_not_there(cli: Cli, write_run: WriteRun, write_site: SiteWriter) -> None:
-    write_site("s", "{service: local, scratch: /nowhere/fast}")
+    profile = write_site("s", "{service: local, scratch: /nowhere/fast}")
     ran = cli("submit", write_run().name, "--compute-site", "s")
     assert ran.returncode == PREPARATION
-    assert "'scratch' of the site 's' is '/nowhere/fast', which is no directory" in ran.stderr
+    assert f"{profile}:1:27: 'scratch' of the site 's' is '/nowhere/fast', which is no directory" in ran.stderr
+    assert "leave the key out" in ran.stderr
 
 
 def test_a_template_of_the_site(cli: Cli, write_run: WriteRun, write_site: SiteWriter) -> None:

@@ -21,6 +21,7 @@ from longshore.plan.job_commands import (
     command_argv,
     command_program,
     full_command,
+    insert_run_folder,
     shell_assignment,
     shell_line,
     shell_program,
@@ -325,3 +326,28 @@ def test_a_command_in_full_is_set_up_first_and_started_by_its_launcher() -> None
 def test_the_program_of_a_line_is_its_first_word_unless_a_shell_runs_it(line: str) -> None:
     words = command_argv(line)
     assert command_program(line) == (None if words[:2] == ("/bin/sh", "-c") else words[0])
+
+
+RUN_FOLDER_PLACES = [
+    'printf "%s\\n" ${LONGSHORE_JOB_RUN_DIR}/x',
+    'printf "%s\\n" "${LONGSHORE_JOB_RUN_DIR}"/x',
+    'printf "%s\\n" "${LONGSHORE_JOB_RUN_DIR-}/x"',
+    'printf "%s\\n" <ENV:LONGSHORE_JOB_RUN_DIR>/x',
+    'printf "%s\\n" \\"\'"\'${LONGSHORE_JOB_RUN_DIR}/x',
+]
+
+
+@pytest.mark.parametrize("line", RUN_FOLDER_PLACES)
+@pytest.mark.parametrize("root", ["/runs/plain", "/runs/two words", '/runs/it\'s $HOME `x` "y" (1)'])
+def test_the_run_directory_is_one_word_wherever_it_stands(line: str, root: str) -> None:
+    printed = subprocess.run(
+        ["/bin/sh", "-c", insert_run_folder(line, Path(root))], capture_output=True, text=True, check=True
+    ).stdout
+    assert printed.endswith(f"{root}/x\n")
+    assert printed.count("\n") == 1
+
+
+def test_the_run_directory_in_the_line_of_another_shell_is_one_word() -> None:
+    line = shell_line(("sh", "-c", 'printf "%s." "${LONGSHORE_JOB_RUN_DIR}/x"'))
+    words = ["/bin/sh", "-c", insert_run_folder(line, Path("/two words"))]
+    assert subprocess.run(words, capture_output=True, text=True, check=True).stdout == "/two words/x."

@@ -17,13 +17,12 @@ from longshore.model.workflow.job import Job
 from longshore.model.workflow.job_groups import Ordering
 from longshore.model.workflow.request import MIB
 from longshore.model.workflow.workflow import Workflow
-from longshore.plan.job_commands import command_program, shell_line
+from longshore.plan.job_commands import command_program, insert_run_folder, shell_line
 
 FILE: Final = "wms/bps_workflow.json"
 """Path relative to the run directory."""
 _REFERENCE: Final = re.compile(r"\$\{([A-Za-z_]\w*)-?\}|\"\$\{([A-Za-z_]\w*)-?\}\"", re.ASCII)
 _LSST_PROGRAM: Final = re.compile(r"\$\{(CTRL_MPEXEC_DIR|DAF_BUTLER_DIR):\+\$\{\1\}/bin/\}(pipetask|butler)(?![\w./-])")
-_RUN_FOLDER: Final = "<ENV:LONGSHORE_JOB_RUN_DIR>"
 _ATTRIBUTES: Final = {
     "accountingGroup": "accounting_group",
     "accountingUser": "accounting_user",
@@ -116,11 +115,11 @@ def split_command(command: Command, root: Path, env: Mapping[str, str]) -> tuple
     """
     program = command_program(command) if isinstance(command, str) else None
     line = _LSST_PROGRAM.sub(lambda found: _lsst_program(found, env), shell_line(command))
+    line = insert_run_folder(line, root)
     if isinstance(command, str) and program is None and not _is_simple(line):
         line = f"/bin/sh -c {shlex.quote(line)}"
     else:
         line = _REFERENCE.sub(lambda found: f"<ENV:{found[1] or found[2]}>", line)
-    line = line.replace(_RUN_FOLDER, str(root)).replace("${LONGSHORE_JOB_RUN_DIR}", str(root))
     first, _, rest = line.strip().partition(" ")
     return first, rest.strip()
 

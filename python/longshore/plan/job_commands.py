@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
+from pathlib import Path
 from typing import Final
 
 from longshore.model.tasks.file import is_remote
@@ -25,6 +26,11 @@ _FILE_MARK: Final = "<FILE:"
 _FILE_PLACEHOLDER: Final = re.compile(r"<FILE:([^<>]+)>")
 _FILE_SPLIT: Final = re.compile(r"(<FILE:[^<>]+>)")
 """BPS's way of naming a file of the workflow before it is known where that will be."""
+
+_RUN_FOLDER: Final = r"(?:\$\{LONGSHORE_JOB_RUN_DIR-?\}|<ENV:LONGSHORE_JOB_RUN_DIR>)"
+_OUTSIDE_QUOTES: Final = re.compile(rf"\\.|'[^']*'|\"{_RUN_FOLDER}\"|{_RUN_FOLDER}|\"", re.DOTALL)
+_INSIDE_QUOTES: Final = re.compile(rf"\\.|{_RUN_FOLDER}|\"", re.DOTALL)
+"""Parts of a line at which its quotation changes, or at which the run directory stands."""
 
 _BUILT_IN: Final = re.compile(
     r"[!.:\[{}]|alias|bg|break|case|cd|command|continue|do|done|echo|elif|else|esac|eval|exec|exit|export|fc|fg|fi|for"
@@ -234,3 +240,25 @@ def _join_references(first: str, others: Sequence[str]) -> str:
     variables = (f'"${{{name}-}}"' for name in others[::2])
     literal = (shlex.quote(text) if text else "" for text in (first, *others[1::2]))
     return "".join(text + variable for text, variable in zip_longest(literal, variables, fillvalue=""))
+
+
+def insert_run_folder(line: str, root: Path) -> str:
+    """Return a line in which the run directory is a text and no variable, quoted as its place needs."""
+    return "".join(_with_run_folder(line, str(root)))
+
+
+def _with_run_folder(line: str, root: str) -> Iterator[str]:
+    place, in_double = 0, False
+    while found := (_INSIDE_QUOTES if in_double else _OUTSIDE_QUOTES).search(line, place):
+        part = found[0]
+        yield line[place : found.start()]
+        place = found.end()
+        if part == '"':
+            in_double = not in_double
+        elif part.startswith("'"):
+            # The line of another shell, such as that of sh -c.
+            part = re.sub(_RUN_FOLDER, lambda _: root.replace("'", "'\\''"), part)
+        elif re.fullmatch(f'"?{_RUN_FOLDER}"?', part):
+            part = re.sub(r'([\\"$`])', r"\\\1", root) if in_double else shlex.quote(root)
+        yield part
+    yield line[place:]

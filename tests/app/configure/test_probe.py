@@ -71,6 +71,14 @@ def test_another_site_or_cluster_is_asked_for_itself(monkeypatch: pytest.MonkeyP
     assert service.asked == 3
 
 
+def test_terminals_of_a_user_share_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    service = Far(True)
+    for number, name in enumerate(("SSH_TTY", "SHLVL", "TERM", "OLDPWD", "TMUX_PANE")):
+        monkeypatch.setenv(name, str(number))
+        assert probe(service, context())
+    assert service.asked == 1
+
+
 def test_a_bad_answer_refuses_the_run_and_is_not_shared() -> None:
     service = Far(False, True)
     bad = probe(service, context())

@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from longshore.app import api
@@ -29,12 +30,14 @@ from longshore.contract.context import RunPaths
 from longshore.contract.site_match import UnmetNeed
 from longshore.contract.site_selection import SiteSelection
 from longshore.errors import ConfigError, LongshoreError, SubmissionRefusedError, UsageError
+from longshore.model.run.snapshot import Snapshot
+from longshore.model.run.states import JobState
 from longshore.model.sites.site_decision import SiteDecision
 from longshore.model.sites.site_state import CLAIM_S
 from longshore.world.files.locks import is_locked
 from longshore.world.files.read_file import read_record
 from longshore.world.runs.manifests import find_changed_files, read_manifest
-from longshore.world.runs.registry import state_folder
+from longshore.world.runs.registry import RegistryEntry, state_folder, write_entry
 from longshore.world.runs.site_states import read_site_states
 
 GRAPH = "resourceGraph: {subsystems: {software: {stack: '%s'}}, with: [{type: node, with: [{type: core, count: 4}]}]}"
@@ -100,6 +103,55 @@ def test_a_run_counts_for_a_day(path: Path) -> None:
     assert counted == [2, 2, 0]
     later = resolve_at_chosen_site(path, Overrides({}), now=100.0 + CLAIM_S, progress=SilentProgress(), run_id="later")
     assert later.configuration.site == "b"
+
+
+@pytest.mark.parametrize("is_finished", [True, False])
+def test_a_run_counts_until_it_ends(path: Path, is_finished: bool) -> None:
+    write(path)
+    run = RunPaths(path.parent / "r0run")
+    run.root.mkdir()
+    assert [resolve(path, f"r{i}").configuration.site for i in range(2)] == ["b", "b"]
+    write_entry(RegistryEntry(id="r0", path=str(run.root), name="r0", service="local", created_at=0.0))
+    snapshot = Snapshot(
+        life=1,
+        n=1,
+        at=0.0,
+        pid=1,
+        host="h",
+        boot="b",
+        state=JobState.FAILED,
+        counts={},
+        labels={},
+        finished=is_finished,
+    )
+    run.status.write_bytes(msgspec.json.encode(snapshot))
+    assert resolve(path, "r2").configuration.site == ("b" if is_finished else "a")
+    assert ("r0" in claims()) is not is_finished
+
+
+BROKEN = """
+from longshore.contract.capabilities import LoadReporter
+from longshore.services.local.service import LocalService
+
+class Broken(LocalService, LoadReporter):
+    def query_load(self, ctx):
+        return {ANSWER}
+"""
+
+
+@pytest.mark.parametrize("answer", ["1 / 0", "{'nodes_free': 'many'}", "None"])
+def test_a_plug_in_that_fails_is_a_note_on_its_site(path: Path, monkeypatch: pytest.MonkeyPatch, answer: str) -> None:
+    name = f"broken_load_{abs(hash(answer))}"
+    (path.parent / f"{name}.py").write_text(BROKEN.replace("{ANSWER}", answer), "utf-8")
+    monkeypatch.syspath_prepend(str(path.parent))
+    selection = "computeSite: [x, y]\nsiteSelection: {select: {name: least_loaded}}\n"
+    path.write_text(f"{RUN}{selection}site: {{x: {{service: {name}.Broken}}, y: {{service: local}}}}\n", "utf-8")
+    question = ask_for_site(read_layers(path, Overrides({}), now=100.0))
+    assert question is not None
+    decision = choose(question, run_id="", now=100.0)
+    assert decision.site
+    (note,) = [each for each in decision.warnings if "failed" in each]
+    assert note.startswith("the load of the site 'x' is not known: its service failed with ")
 
 
 def test_a_run_that_is_not_submitted_does_not_count(path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,10 +34,11 @@ def said(text: str, around: LintContext = PLAIN, labels: frozenset[str] | None =
 
 
 @pytest.mark.parametrize("value", ["shared", "{mode: shared}"])
-def test_a_key_of_sites_among_options_has_a_way_out(value: str) -> None:
-    (finding,) = findings_of(HERE + f"bps_cmdline: {{fileSystem: {value}}}", PLAIN, None)
+@pytest.mark.parametrize(("site", "name"), [("", "NAME"), ("campus", "campus")])
+def test_a_key_of_sites_among_options_has_a_way_out(value: str, site: str, name: str) -> None:
+    (finding,) = findings_of(HERE + f"bps_cmdline: {{fileSystem: {value}}}", replace(PLAIN, site=site), None)
     assert finding.severity is Severity.WARNING
-    assert finding.hint == "It is a key of sites: write '--set site.NAME.fileSystem=VALUE'."
+    assert finding.hint == f"It is a key of sites: write '--set site.{name}.fileSystem=VALUE'."
 
 
 @pytest.mark.parametrize(

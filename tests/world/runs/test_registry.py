@@ -90,3 +90,7 @@ def test_entries_are_sorted_by_age_without_damaged_ones(add_run: AddRun, tmp_pat
     assert [entry.id for entry in read_entries()] == ["k00001", "k00002", "k00003"]
     remove_entry("k00002")
     assert [entry.id for entry in read_entries()] == ["k00001", "k00003"]
+
+
+def test_runs_of_a_time_before_ids_began_have_ids_of_their_own() -> None:
+    assert len({reserve_id(1.7e9)[0] for _ in range(3)}) == 3

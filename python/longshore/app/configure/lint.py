@@ -107,6 +107,7 @@ def _lint_context(configuration: Configuration, payload: PayloadNames, *, thorou
         payload_uses=payload.uses,
         commands=thorough,
         plugins_read=_plugins_read(configuration),
+        site=configuration.site,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import sha256
@@ -18,6 +19,7 @@ from longshore.contract.service import WmsService
 from longshore.engine.run.engine_service import EngineService
 from longshore.errors import SubmissionRefusedError
 from longshore.model.workflow.job import Job
+from longshore.world.files.cache_folder import bound_cache
 from longshore.world.files.folder import remove_file
 from longshore.world.processes.background_call import BackgroundCall
 from longshore.world.processes.query_cache import cached_answer
@@ -28,6 +30,14 @@ PROBE_LIMIT_S: Final = 4.0
 _JOBS_LIMIT_S: Final = 1.0
 """Seconds that it then waits for an answer on its jobs."""
 _FRESH_S: Final = 60.0
+_MOST_ANSWERS: Final = 200
+"""Files of shared answers that are kept, each with its lock."""
+_OF_SESSION: Final = re.compile(
+    r"_|PWD|OLDPWD|SHLVL|SHELL|PS\d|HIST\w+|TERM|TERM_\w+|COLORTERM|COLUMNS|LINES|LS_COLORS|LESS\w*|PAGER|EDITOR|VISUAL"
+    r"|DISPLAY|WAYLAND_DISPLAY|XAUTHORITY|WINDOW|WINDOWID|STY|TMUX|TMUX_\w+|VTE_\w+|GPG_TTY|SSH_\w+|DBUS_\w+|XDG_SESSION\w*"
+    r"|XDG_RUNTIME_DIR|TMPDIR|MAIL|NO_COLOR|FORCE_COLOR|PYTEST_CURRENT_TEST"
+)
+"""Variables that differ between terminals of one user and choose no cluster."""
 
 
 def probe(service: WmsService, context: Context, *, limit_s: float = PROBE_LIMIT_S) -> PingReport | None:
@@ -99,6 +109,7 @@ def _ask(service: WmsService, context: Context) -> PingReport:
         return (msgspec.json.encode(report).decode(), "") if report.ok else (None, report.message)
 
     path = _cache_file(service, context)
+    bound_cache(path.parent, most=_MOST_ANSWERS)
     answer = cached_answer(path, max_age_s=_FRESH_S, query=query)
     if found:
         return found[0]
@@ -112,7 +123,10 @@ def _cache_file(service: WmsService, context: Context) -> Path:
 
 
 def _key(service: WmsService, context: Context) -> str:
-    """Return what tells apart the answers of clusters and sites; variables of the environment choose a cluster."""
-    variables = sorted(os.environ.items())
+    """Return what tells apart the answers of clusters and sites; variables of the environment choose a cluster.
+
+    Any variable may be read by a service, except those that describe a terminal, a session or a shell.
+    """
+    variables = sorted((name, value) for name, value in os.environ.items() if not _OF_SESSION.fullmatch(name))
     asked: list[Any] = [type(service).__module__, service.name, context.settings, context.site.settings, variables]
     return sha256(repr(asked).encode(errors="surrogateescape")).hexdigest()[:32]

@@ -23,7 +23,7 @@ from longshore.app.configure.layers import Layers, Overrides
 from longshore.app.configure.lint import check_configuration
 from longshore.app.configure.probe import note_unanswered_probe, probe
 from longshore.app.configure.service_lookup import default_site, find_service, short_name
-from longshore.app.configure.site import ResolvedSite
+from longshore.app.configure.site import ResolvedSite, refuse_missing_scratch
 from longshore.app.configure.user_functions import make_caller
 from longshore.app.progress import Progress, inform, warn
 from longshore.app.static_check import StaticCheck
@@ -44,7 +44,7 @@ from longshore.sites.limits import executor_limits, job_ceilings
 from longshore.sites.local_conversion import SINGLE
 from longshore.sites.pilots import read_pilot
 from longshore.sites.site_settings import executor_settings, site_description
-from longshore.world.files.presence import can_see_file, can_see_folder
+from longshore.world.files.presence import can_see_file
 from longshore.world.plugins import template_texts
 from longshore.world.shipped_files import shipped_path
 
@@ -286,9 +286,8 @@ def service_context(
     Raises `FilesError` if the site's scratch is no directory, except in a static check.
     """
     site = configuration.resolved_site
-    scratch = site.settings.get("scratch")
-    if scratch and not is_static and service.traits.runs_on_submit_host and not can_see_folder(Path(scratch)):
-        raise FilesError(f"'scratch' of the site '{site.name}' is '{scratch}', which is no directory")
+    if not is_static and service.traits.runs_on_submit_host:
+        refuse_missing_scratch(configuration.config, site)
     section = configuration.config.node_at("site", configuration.site)
     job_defaults = {"account": configuration.text("accountingGroup"), "queue": configuration.text("queue")}
     settings = {

@@ -29,7 +29,7 @@ from longshore.config.values.merge import (
 from longshore.config.values.scope import Scope
 from longshore.config.values.search import Config
 from longshore.config.values.templates import quote_value
-from longshore.errors import ConfigError
+from longshore.errors import ConfigError, FilesError
 from longshore.model.suggestions import did_you_mean
 from longshore.model.values import YamlValue
 from longshore.origin import Origin
@@ -46,6 +46,7 @@ from longshore.sites.profile import (
     resolve_profile,
 )
 from longshore.sites.site_settings import site_description
+from longshore.world.files.presence import can_see_folder
 from longshore.world.host import host_name
 from longshore.world.read.site_profiles import SiteFolderKind, SitePath
 
@@ -243,6 +244,19 @@ def resolve_site(
     limits, raised = combine_limits(profile, own, name)
     origin = profile.chain[-1].root.origin if profile else section.origin if section else None
     return ResolvedSite(name=name, settings=settings, limits=limits, notes=(*notes, *raised), origin=origin)
+
+
+def refuse_missing_scratch(config: Config, site: ResolvedSite) -> None:
+    """Raise `FilesError` at the value of ``scratch`` if a site has one that is no directory on this machine."""
+    scratch = site.settings.get("scratch")
+    if not scratch or can_see_folder(Path(scratch)):
+        return
+    written = map_items(site_description(config, site.name, {"scratch": None})).get("scratch")
+    raise FilesError(
+        f"'scratch' of the site '{site.name}' is '{scratch}', which is no directory",
+        origin=written.origin if written is not None else site.origin,
+        hint="Make it, name another one, or leave the key out: jobs then use the directory of the machine ($TMPDIR).",
+    )
 
 
 def why_disabled(profile: ResolvedSiteProfile | None, section: Node | None) -> Node | None:

@@ -12,7 +12,8 @@ from typing import Final
 import msgspec
 
 from longshore.app.configure.layers import Layers, read_layers
-from longshore.app.site_choice.loads import needs_loads, query_loads
+from longshore.app.site_choice.ended_runs import withdraw_ended_runs
+from longshore.app.site_choice.loads import SiteLoads, needs_loads, query_loads
 from longshore.app.site_choice.question import SiteQuestion, ask_for_site
 from longshore.app.site_choice.site_facts import KnownCandidate
 from longshore.app.site_choice.site_waits import read_waits
@@ -23,10 +24,11 @@ from longshore.model.sites.site_decision import CandidateRecord, SiteDecision, U
 from longshore.model.sites.site_state import SiteClaim, SiteState, SiteValue
 from longshore.sites.match.graph_search import needed_totals
 from longshore.sites.match.match import find_unmet
-from longshore.world.runs.site_states import changing_states, claim_site, read_site_states, withdraw_claim
+from longshore.world.runs.site_states import changing_states, claim_site, read_site_states, withdraw_claims
 
 _MOST_NAMED: Final = 3
 _MAX_SEED: Final = 2**31
+_NO_LOADS: Final = SiteLoads({})
 _BY_WAITS: Final = "fastest_start"
 """Algorithm that selects by the waits of earlier jobs."""
 
@@ -43,7 +45,8 @@ def choose(question: SiteQuestion, *, run_id: str, now: float) -> SiteDecision:
     """
     records = _match_all(question)
     matching = [record.name for record in records if record.matches]
-    loads = query_loads(question, matching) if needs_loads(question) else {}
+    loads = query_loads(question, matching) if needs_loads(question) else _NO_LOADS
+    withdraw_ended_runs(matching)
     waits = read_waits(matching) if question.settings.name == _BY_WAITS else {}
     if not run_id:
         return _decide(question, records, now=now, loads=loads, waits=waits)
@@ -59,7 +62,7 @@ def _decide(
     records: Sequence[CandidateRecord],
     *,
     now: float,
-    loads: Mapping[str, Mapping[str, float]] | None = None,
+    loads: SiteLoads = _NO_LOADS,
     waits: Mapping[str, Sequence[float]] | None = None,
 ) -> SiteDecision:
     """Select one of the candidates; `loads` is what sites just answered, and `waits` those of earlier jobs.
@@ -67,8 +70,8 @@ def _decide(
     Runs that were sent to a site count at once. Without a seed one is drawn, and recorded.
     """
     matching = [record.name for record in records if record.matches]
-    states, loads = read_site_states(matching), loads or {}
-    counted = {name: _state_of(question, name, states[name], loads.get(name, {}), now) for name in matching}
+    states = read_site_states(matching)
+    counted = {name: _state_of(question, name, states[name], loads.answers.get(name, {}), now) for name in matching}
     records = [
         msgspec.structs.replace(record, state=counted[record.name]) if record.matches else record for record in records
     ]
@@ -83,7 +86,7 @@ def _decide(
         seed=seed,
         candidates=tuple(records),
         steps=found.steps,
-        warnings=found.warnings,
+        warnings=(*loads.notes, *found.warnings),
     )
 
 
@@ -120,7 +123,7 @@ def withdraw(decision: SiteDecision | None, run_id: str) -> None:
     if decision is not None and decision.site:
         # The error for which the run is not submitted matters more; a claim ends by itself.
         with suppress(FilesError):
-            withdraw_claim(decision.site, run_id)
+            withdraw_claims(decision.site, [run_id])
 
 
 def _match_all(question: SiteQuestion) -> list[CandidateRecord]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from longshore.app.configure.layers import current_directory
 from longshore.app.configure.resolved_run import resolve_configuration, service_context
@@ -33,21 +33,31 @@ def needs_loads(question: SiteQuestion) -> bool:
     return question.settings.name == "constraint" and any(name in written for name in NAMES)
 
 
-def query_loads(question: SiteQuestion, names: Sequence[str]) -> dict[str, dict[str, float]]:
+class SiteLoads(NamedTuple):
+    """Answers of sites by name, and a note on each site whose plug-in failed."""
+
+    answers: Mapping[str, Mapping[str, float]]
+    notes: tuple[str, ...] = ()
+
+
+def query_loads(question: SiteQuestion, names: Sequence[str]) -> SiteLoads:
     """Ask these sites at once, and wait for the time-out at most; fresh answers are not asked for again."""
     now = time.time()
     stale = [name for name, state in read_site_states(names).items() if not _is_fresh(state, now, question)]
-    calls: dict[str, BackgroundCall[dict[str, float]]] = {name: BackgroundCall() for name in stale}
+    calls: dict[str, BackgroundCall[dict[str, float] | str]] = {name: BackgroundCall() for name in stale}
     for name, call in calls.items():
         call.start(lambda name=name: _query(question, name))  # type: ignore[misc]
     deadline = time.monotonic() + question.settings.timeout_s
     answers: dict[str, dict[str, float]] = {}
+    notes: list[str] = []
     for name, call in calls.items():
         for answer in call.take_result(timeout_s=max(0.001, deadline - time.monotonic())):
-            if answer:
+            if isinstance(answer, str):
+                notes.append(answer)
+            elif answer:
                 answers[name] = answer
                 set_site_values(name, lambda state, answer=answer: _with_answers(state, answer))  # type: ignore[misc]
-    return answers
+    return SiteLoads(answers, tuple(notes))
 
 
 def _is_fresh(state: SiteState, now: float, question: SiteQuestion) -> bool:
@@ -60,14 +70,19 @@ def _with_answers(state: SiteState, answer: Mapping[str, float]) -> SiteState:
     return state.newer({name: SiteValue(value=value, at=now, by="probe") for name, value in answer.items()})
 
 
-def _query(question: SiteQuestion, name: str) -> dict[str, float]:
-    """Ask one site; nothing where its service does not know, cannot be asked, or its profile is wrong."""
+def _query(question: SiteQuestion, name: str) -> dict[str, float] | str:
+    """Ask one site; nothing where its service does not know, cannot be asked, or its profile is wrong.
+
+    A text is a note: a plug-in of others may fail in any way, and that concerns its site only.
+    """
     try:
         configuration = resolve_configuration(question.draft.at_site(name), is_static=True)
         service = find_service(configuration.service, origin=configuration.service_origin)
         if not isinstance(service, LoadReporter):
             return {}
         context = service_context(configuration, service, RunPaths(Path(current_directory())), is_static=True)
-        return dict(service.query_load(context))
+        return {key: float(value) for key, value in service.query_load(context).items()}
     except LongshoreError:
         return {}
+    except Exception as error:  # noqa: BLE001 - the code of a plug-in
+        return f"the load of the site '{name}' is not known: its service failed with {type(error).__name__}: {error}"

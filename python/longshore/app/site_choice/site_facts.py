@@ -24,6 +24,7 @@ from longshore.model.values import YamlValue
 from longshore.sites.match.match import SiteFacts
 from longshore.sites.match.resource_graph import read_resource_graph
 from longshore.world.files.atomic import write_atomically
+from longshore.world.files.cache_folder import bound_cache
 from longshore.world.files.folder import make_folders
 from longshore.world.files.read_file import read_file, read_record
 from longshore.world.read.site_profiles import SitePath
@@ -31,6 +32,8 @@ from longshore.world.read.yaml_includes import read_yaml
 from longshore.world.runs.registry import state_folder
 
 GRAPH: Final = "resourceGraph"
+_MOST_GRAPHS: Final = 4000
+"""Small graphs that are kept: more than the sites of any search path that is known."""
 _FILE_KEYS: Final = frozenset({"file", "subsystemFiles"})
 
 
@@ -127,6 +130,7 @@ def _read_files(path: Path, others: Mapping[str, Path]) -> ResourceGraph:
     if kept is not None:
         with suppress(OSError):
             make_folders(kept.parent)
+            bound_cache(kept.parent, most=_MOST_GRAPHS)
             write_atomically(kept, msgspec.json.encode(graph))
     return graph
 

@@ -101,6 +101,8 @@ class LintContext:
         Whether to check commands too; a caller that makes jobs of them afterwards checks them better.
     plugins_read
         Whether a plug-in may read sections that Longshore does not know.
+    site
+        Site of the run; empty if unknown.
     """
 
     env: Mapping[str, str] = field(default_factory=dict)
@@ -109,6 +111,7 @@ class LintContext:
     payload_uses: frozenset[str] | None = None
     commands: bool = True
     plugins_read: bool = False
+    site: str = ""
 
 
 def find_variable_errors(config: Config, context: LintContext) -> Iterator[Finding]:
@@ -265,7 +268,7 @@ def find_unused_keys(
             yield Finding(
                 message=f"nothing uses '{key_name(path)}'",
                 origin=node.origin,
-                hint=_site_key_hint(path, schema)
+                hint=_site_key_hint(path, schema, context.site)
                 or f"It is not a key of Longshore, and no text uses '{{{path[-1]}}}'.",
                 severity=Severity.WARNING,
                 path=path,
@@ -277,7 +280,7 @@ def find_unused_keys(
                 message=f"no {noun} of '{key_name(path)}' has an effect",
                 origin=node.origin,
                 hint=(_pipeline_hint(path[0], root) if len(path) == 1 else "")
-                or _site_key_hint(path, schema)
+                or _site_key_hint(path, schema, context.site)
                 or did_you_mean(path[-1], known)
                 or "It is not a section of Longshore, and no text uses it.",
                 severity=Severity.WARNING,
@@ -286,11 +289,11 @@ def find_unused_keys(
             )
 
 
-def _site_key_hint(path: tuple[str, ...], schema: JsonSchema) -> str:
+def _site_key_hint(path: tuple[str, ...], schema: JsonSchema, site: str) -> str:
     """Return a hint for a key of a site that ``--set`` gives as a variable; empty for others."""
     if path[0] != "bps_cmdline" or path[-1] not in keys_of_schema(schema, schema):
         return ""
-    return f"It is a key of sites: write '--set site.NAME.{path[-1]}=VALUE'."
+    return f"It is a key of sites: write '--set site.{site or 'NAME'}.{path[-1]}=VALUE'."
 
 
 def _pipeline_hint(section: str, root: Node) -> str:

@@ -93,10 +93,11 @@ def make_run_id(seconds: float) -> str:
 def reserve_id(now: float) -> tuple[str, float]:
     """Reserve an unused id, with its time; of two runs in one second, the later gets the next second.
 
-    When the state directory is not writable, the run is not registered but goes on; its path then names it.
+    A time before the first id counts as that of the first id. When the state directory is not writable, the run is not
+    registered but goes on; its path then names it.
     """
     folder = state_folder() / "runs"
-    time_s = now
+    time_s = max(now, float(_EPOCH_S))
     while True:
         name = make_run_id(time_s)
         try:

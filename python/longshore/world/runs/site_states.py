@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
@@ -49,11 +49,12 @@ def claim_site(name: str, claim: SiteClaim) -> None:
     _write(name, msgspec.structs.replace(state, claims=(*kept, claim)))
 
 
-def withdraw_claim(name: str, run: str) -> None:
-    """Count a run no more: it was not submitted."""
+def withdraw_claims(name: str, runs: Collection[str]) -> None:
+    """Count runs no more: they were not submitted, or ended."""
     with changing_states() as write:
         state = read_site_states([name])[name]
-        write(name, msgspec.structs.replace(state, claims=tuple(each for each in state.claims if each.run != run)))
+        kept = tuple(claim for claim in state.claims if claim.run not in runs)
+        write(name, msgspec.structs.replace(state, claims=kept))
 
 
 def set_site_values(name: str, change: Callable[[SiteState], SiteState]) -> SiteState:

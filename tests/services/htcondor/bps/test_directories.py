@@ -11,6 +11,10 @@ import pytest
 from tests.command import Cli
 from tests.services.htcondor.bps.submit_directories import CALIB, COADD, copied
 
+from longshore.services.htcondor.bps.mirror import mirror_directory
+from longshore.world.runs.registry import read_entries
+from longshore.world.runs.run_directory import read_card
+
 STATES = {
     "finished": ("SUCCEEDED", {"SUCCEEDED": 8}),
     "failed": ("FAILED", {"FAILED": 1, "PRUNED": 1, "SUCCEEDED": 6}),
@@ -178,3 +182,19 @@ def test_a_directory_of_another_user_is_only_looked_at(words: tuple[str, ...], c
     assert ran.returncode != 0
     assert "belongs to the user '12345'" in ran.stderr
     assert "runuser" in ran.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a directory of another user")
+def test_directories_of_another_user_have_ids_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    ids = set()
+    for folder in (copied("failed", tmp_path), copied("failed", tmp_path / "other")):
+        for path in (folder, *folder.rglob("*")):
+            # Before the first id, as directories of BPS may be.
+            os.utime(path, (1.7e9, 1.7e9))
+            os.chown(path, 12345, 12345)
+        mirror = mirror_directory(folder)
+        assert mirror is not None
+        ids.add(read_card(mirror).id)
+    assert len(ids) == 2
+    assert list(read_entries()) == []

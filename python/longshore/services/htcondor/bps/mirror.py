@@ -30,8 +30,7 @@ from longshore.world.files.folder import remove_tree
 from longshore.world.files.locks import lock_folder
 from longshore.world.files.read_file import open_stream
 from longshore.world.runs.mirrors import Mirror, make_mirror_folders, mirror_of, read_mirror, write_mirror
-from longshore.world.runs.owner import is_own_run
-from longshore.world.runs.registry import remove_entry, reserve_id
+from longshore.world.runs.registry import reserve_id
 from longshore.world.runs.run_directory import read_card, write_card
 
 _VERSION: Final = 1
@@ -97,7 +96,7 @@ def _refresh(run: RunPaths, folder: Path, path: Path) -> None:
         remove_tree(run.cache, below=run.root)
         dag = read_dag(path)
         labels = _write_jobs(run, dag)
-        write_card(run, _card(run, dag, folder, labels, created_at=status.st_mtime))
+        write_card(run, _card(run, dag, labels, created_at=status.st_mtime))
         write_mirror(run, wanted)
     update_submissions(run, folder, path)
 
@@ -105,13 +104,11 @@ def _refresh(run: RunPaths, folder: Path, path: Path) -> None:
 # ---------------------------------------------------------------------------------------------------------------- card
 
 
-def _card(run: RunPaths, dag: BpsDag, folder: Path, labels: Counter[str], *, created_at: float) -> RunIdentity:
+def _card(run: RunPaths, dag: BpsDag, labels: Counter[str], *, created_at: float) -> RunIdentity:
     with suppress(RunNotFoundError):
         return read_card(run)
+    # The reservation stays, also of another user's run, of which nothing is registered: no other run gets its id.
     name, _ = reserve_id(created_at)
-    if not is_own_run(folder):
-        # Nothing is registered of another user's run.
-        remove_entry(name)
     ordered = (part.rpartition(":")[0] for part in dag.attributes.get("bps_job_summary", "").split(";"))
     return RunIdentity(
         format=_FORMAT,
