@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from longshore.app.configure.configuration import read_draft
-from longshore.app.configure.resolved_run import payload_identity
+from longshore.app.configure.run_identity import payload_identity
 
 
 def identity(folder: Path, text: str, monkeypatch: pytest.MonkeyPatch, *, name: str = "run.yaml") -> str:

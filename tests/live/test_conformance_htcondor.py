@@ -29,6 +29,7 @@ from longshore.testing.conformance.service_capabilities import (
 from longshore.testing.conformance.site_capabilities import (
     JobProbeConformance,
     LoadReporterConformance,
+    NoticeHostConformance,
     RunMirroringConformance,
 )
 
@@ -47,6 +48,7 @@ class TestHTCondorService(
     LoadReporterConformance,
     LogDirectoriesConformance,
     LogLocatingConformance,
+    NoticeHostConformance,
     QueryableConformance,
     RecoverableConformance,
     RestartableConformance,

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from longshore.app.inspect.run_list import RunList, RunQuery
     from longshore.app.inspect.show_job import JobDetails
     from longshore.app.inspect.trust import RunContents
+    from longshore.app.notices.trial import NoticeTrial
     from longshore.app.progress import Progress
     from longshore.app.report.report import ReportBuilder
     from longshore.app.runs.event_log import RunEvents
@@ -426,6 +427,39 @@ def forget_missing_runs() -> list[ForgottenRun]:
     from longshore.app.inspect import registry as implementation
 
     return implementation.forget_missing_runs()
+
+
+# ------------------------------------------------------------------------------------------------------------ notices
+
+
+def send_notices(run: OpenRun, say: Callable[[str], None]) -> None:
+    """Send the notices of a run as they fall due, until nothing drives it; `say` takes a line for the log.
+
+    Raises
+    ------
+    RunUnreadableError
+        The run cannot be read, or one of its files is not as it was submitted.
+    """
+    from longshore.app.notices.watch import watch_run
+
+    watch_run(run, say)
+
+
+def try_notices(
+    name: str, overrides: Overrides, *, now: float, show: Callable[[NoticeTrial], None]
+) -> Sequence[NoticeTrial]:
+    """Send a test notice by each rule of a configuration file or a run; `show` receives each result.
+
+    Raises
+    ------
+    ConfigError
+        There are no rules, or they are wrong.
+    RunNotFoundError
+        `name` is no file, and no such run is known.
+    """
+    from longshore.app.notices.trial import try_notices as implementation
+
+    return implementation(name, overrides, now=now, show=show)
 
 
 # ------------------------------------------------------------------------------------------------------------- report
@@ -1260,6 +1294,6 @@ def ping(
     UnknownServiceError
         There is no such service.
     """
-    from longshore.app.configure import ping as implementation
+    from longshore.app.site import ping as implementation
 
     return implementation.ping(service, path=path, site=site, site_path=site_path, now=time.time())

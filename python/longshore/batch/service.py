@@ -236,6 +236,10 @@ class BatchService(EngineService, Recoverable, PartialJournal, AllocationReader,
         """Return whether the journal is complete: an engine writes it, or a run without one was collected."""
         return self._native(run) is None
 
+    def hosts_notices(self, run: RunPaths) -> bool:
+        """Return whether an engine drives the run; the batch system itself starts no notifier."""
+        return self._native(run) is None
+
     def events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[Event], Mark] | Unreachable:
         """Return the events; for a run without an engine, those derived from answers of the workload manager."""
         native = self._native(run)

@@ -60,6 +60,7 @@ GROUPS: Final = {
     "Operate": {
         "ping": "Check whether a workload manager is available.",
         "resume": "Start a new engine for a run whose engine died.",
+        "notify": "Send the notices of a run; --test tries the rules.",
         "verify": "Check that a run directory is as it was written.",
         "adopt": "Add run directories to the registry.",
         "forget": "Remove runs from the registry; their directories stay.",
@@ -77,7 +78,7 @@ _MODULES: Final = {
     **dict.fromkeys(("acquire", "cluster", "transform", "prepare"), "run.stages"),
     **{name: f"inspect.{name}" for name in ("report", "status", "logs", "explain", "draw", "events", "verify")},
     "show-job": "inspect.show_job",
-    **{name: f"control.{name}" for name in ("resume", "restart", "cancel", "adopt", "forget")},
+    **{name: f"control.{name}" for name in ("resume", "restart", "cancel", "adopt", "forget", "notify")},
     **dict.fromkeys(("pause", "unpause", "throttle", "hold", "release", "set"), "control.steer"),
     "stats": "tune.stats",
     "suggest-resources": "tune.suggest_resources",

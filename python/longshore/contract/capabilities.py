@@ -293,6 +293,17 @@ class HoldRules(ABC):
         """Return whether a job is held that a rule will release: ``--wait`` then goes on."""
 
 
+class NoticeHost(ABC):
+    """Starts the notifier of its runs itself, beside what drives them; see ``notify`` in the configuration.
+
+    Of a service without this, the command that submits a run starts the notifier, on its own host.
+    """
+
+    @abstractmethod
+    def hosts_notices(self, run: RunPaths) -> bool:
+        """Return whether the service starts the notifier of this run."""
+
+
 class LauncherLine(ABC):
     """Starts the command of a job with a program of its own, such as ``srun``."""
 

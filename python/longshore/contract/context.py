@@ -103,6 +103,26 @@ class RunPaths(msgspec.Struct, frozen=True):
         return self.root / "engine.lock"
 
     @property
+    def notice_rules(self) -> Path:
+        """``notify.json``: the rules of notices, where the configuration has some."""
+        return self.root / "notify.json"
+
+    @property
+    def notices(self) -> Path:
+        """``notices.jsonl``: events that were told, and to whom."""
+        return self.root / "notices.jsonl"
+
+    @property
+    def notice_lock(self) -> Path:
+        """Locked as long as a notifier of this host lives."""
+        return self.root / "notices.lock"
+
+    @property
+    def notifier_log(self) -> Path:
+        """Log of the notifier, for people."""
+        return self.root / "notifier.log"
+
+    @property
     def pilots(self) -> Path:
         """Run directory of the allocations of pilots, which has the batches, the ends and the mailboxes of these."""
         return self.root / "pilots"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from longshore.app.configure.ping import ping
 from longshore.app.configure.resolved_run import resolve_run
 from longshore.app.progress import SilentProgress
+from longshore.app.site.ping import ping
 from longshore.app.submit.lint_file import lint_file
 from longshore.config.lint.schema_check import Finding, Severity
 from longshore.errors import ConfigError, UsageError

@@ -7,9 +7,10 @@ import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
+from msgspec import to_builtins
 
 from longshore.app.configure.configuration import (
     Configuration,
@@ -22,6 +23,7 @@ from longshore.app.configure.generate import generate, keep_generated
 from longshore.app.configure.layers import Layers, Overrides
 from longshore.app.configure.lint import check_configuration
 from longshore.app.configure.probe import note_unanswered_probe, probe
+from longshore.app.configure.run_identity import payload_identity
 from longshore.app.configure.service_lookup import default_site, find_service, short_name
 from longshore.app.configure.site import ResolvedSite, refuse_missing_scratch
 from longshore.app.configure.user_functions import make_caller
@@ -29,6 +31,7 @@ from longshore.app.progress import Progress, inform, warn
 from longshore.app.static_check import StaticCheck
 from longshore.config.lint.schema_check import Finding
 from longshore.config.lint.section_checks import find_choices
+from longshore.config.profile.notices import SECTION, read_notices
 from longshore.config.profile.retry_rules import ValueReader, parse_signals
 from longshore.config.values.merge import PACKAGED_LAYERS, LayerRank, make_layer, map_items, plain_map
 from longshore.config.values.quantities import parse_concurrency_maximums, parse_count, parse_pool, parse_walltime
@@ -44,20 +47,12 @@ from longshore.sites.limits import executor_limits, job_ceilings
 from longshore.sites.local_conversion import SINGLE
 from longshore.sites.pilots import read_pilot
 from longshore.sites.site_settings import executor_settings, site_description
-from longshore.world.files.presence import can_see_file
 from longshore.world.plugins import template_texts
 from longshore.world.shipped_files import shipped_path
 
 _Stage = TypeVar("_Stage", bound=Configuration)
 _Value = TypeVar("_Value")
 _Default = TypeVar("_Default")
-_PAYLOAD_FILES: Final = ("pipelineYaml", "wfformat", "qgraphFile", "graphFile")
-_RUN_ATTRIBUTES: Final = {
-    "operator": "bps_operator",
-    "project": "bps_project",
-    "campaign": "bps_campaign",
-    "payloadName": "bps_payload",
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -333,6 +328,7 @@ def service_settings(
         "max_jobs": _read_concurrency_limits(configuration, "maxJobs"),
         "share_machine": service.traits.runs_on_submit_host and configuration.flag("shareMachine"),
         "history": payload_identity(configuration),
+        **({"notify": notify} if (notify := to_builtins(read_notices(configuration.config.node_at(SECTION)))) else {}),
         **({"run": _run_values(configuration, service)} if service.traits.run_keys else {}),
         "executor": ({"pool": parse_pool(written)} if written else {})
         | executor_settings(service.traits.settings_key, site_settings)
@@ -412,38 +408,3 @@ def _read_templates(site: ResolvedSite) -> dict[str, str]:
                 f"the template '{name}' of the site '{site.name}' cannot be read: {error}", origin=site.origin
             ) from error
     return texts
-
-
-def run_attributes(configuration: Configuration) -> dict[str, str]:
-    """Return BPS's attributes of the run for reports."""
-    attributes = {name: configuration.text(key) for key, name in _RUN_ATTRIBUTES.items()}
-    return {
-        "bps_isjob": "True",
-        **attributes,
-        "bps_run": configuration.text("uniqProcName"),
-        "bps_runsite": configuration.site,
-    }
-
-
-def payload_identity(configuration: Configuration) -> str:
-    """Return the identity of a payload, which keys its run-time history.
-
-    Unrelated payloads may have tasks of the same label. A named payload is identified by its name, its project and
-    the name of its pipeline file, wherever that is; an unnamed one by the path of that file. A pipeline inside the
-    user's file is identified by that file.
-    """
-    name = next((text for key in _PAYLOAD_FILES if (text := configuration.text(key))), "")
-    file, _, labels = name.partition("#")
-    path = Path(file) if file else configuration.path
-    origin = configuration.origin("payloadName")
-    if origin is not None and origin.layer not in PACKAGED_LAYERS:
-        words = [configuration.text("project"), configuration.text("payloadName"), path.name]
-    else:
-        # An unnamed payload would have the name of the user's file, which many share.
-        words = [configuration.text("project"), str(_absolute_path(path, configuration))]
-    return "/".join([*words, labels] if labels else words)
-
-
-def _absolute_path(path: Path, configuration: Configuration) -> Path:
-    """Return the absolute path of a file, looked up in the current directory, then beside the user's file."""
-    return (path if can_see_file(path) else configuration.path.parent / path).resolve()

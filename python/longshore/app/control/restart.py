@@ -23,6 +23,7 @@ from longshore.contract.capabilities import Amendable, Restartable
 from longshore.contract.context import Unreachable
 from longshore.contract.intervention import RestartChanges
 from longshore.engine.journal.journal import newest_life
+from longshore.engine.run.notifier_process import start_missing_notifier
 from longshore.engine.run.service_capabilities import recovered_submission, require_capability
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import replay
@@ -156,6 +157,8 @@ def restart(
     if card.other_ids and registered_path(card.id) == str(opened.run.root):
         write_entry(RegistryEntry.of(card, str(opened.run.root)))
     notes = [*note_changed_sources(opened.run), *submission.notes]
+    if why := start_missing_notifier(opened.service, opened.run):
+        notes.append(why)
     if card.id_links:
         notes.append(link_by_id(Path(card.id_links), submission.id, opened.run.root))
     return card, notes

@@ -9,7 +9,8 @@ from typing import Final
 
 from longshore.app.acquire.read_payload import AcquiredRun
 from longshore.app.configure.configuration import Configuration
-from longshore.app.configure.resolved_run import ResolvedRun, payload_identity, read_value
+from longshore.app.configure.resolved_run import ResolvedRun, read_value
+from longshore.app.configure.run_identity import payload_identity
 from longshore.app.configure.user_functions import call_function, find_function
 from longshore.app.payload.payload import AcquiredPayload
 from longshore.app.static_check import LeftOutError, StaticCheck

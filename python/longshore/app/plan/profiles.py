@@ -13,9 +13,9 @@ from longshore.app.configure.configuration import DEFAULT_LAYERS, Configuration,
 from longshore.app.configure.generate import refuse_late_functions
 from longshore.app.configure.resolved_run import (
     ResolvedRun,
-    payload_identity,
     service_context,
 )
+from longshore.app.configure.run_identity import payload_identity
 from longshore.app.configure.service_lookup import find_service, short_name
 from longshore.app.progress import Progress
 from longshore.config.profile.combine import ClusterProfile

@@ -29,6 +29,7 @@ from longshore.engine.run.reused_results import read_reused_jobs
 from longshore.engine.run.service_capabilities import status_lines
 from longshore.engine.rundir.given_up import describe_copy, read_marks
 from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.notice_log import describe_failed_notices
 from longshore.engine.state.run_state import RunState
 from longshore.engine.state.steering import describe_pause
 from longshore.errors import RunUnreadableError
@@ -81,11 +82,11 @@ class ReportBuilder:
         """
         report = self._build(now, details=details)
         # They change after the end of the run too.
-        copies = tuple(_copy_notes(self._opened, now))
-        return structs.replace(report, notes=(*report.notes, *copies)) if copies else report
+        later = (*_copy_notes(self._opened, now), *describe_failed_notices(self._opened.run))
+        return structs.replace(report, notes=(*report.notes, *later)) if later else report
 
     def _build(self, now: float, *, details: bool) -> RunReport:
-        """Return the report without notes on attempts that were given up."""
+        """Return the report without notes on what may change after the end of the run."""
         run = self._opened.run
         with map_read_errors(run), map_index_errors(run):
             # Queried before any read: an engine that ends in between has written its last event by then.

@@ -13,11 +13,11 @@ import msgspec
 from longshore.app.configure.configuration import Draft, make_draft
 from longshore.app.configure.layers import Layers, current_directory, read_layers_without_file
 from longshore.app.configure.lint import lint_configuration
-from longshore.app.configure.ping import site_overrides
 from longshore.app.configure.resolved_run import service_context
 from longshore.app.configure.schemas import profile_schema
 from longshore.app.configure.service_lookup import find_service
 from longshore.app.configure.site import site_folders, site_profile
+from longshore.app.site.ping import site_overrides
 from longshore.config.lint.schema_check import Finding, Severity, check_schema
 from longshore.config.values.merge import Node, drop_paths, map_items
 from longshore.config.values.search import Config

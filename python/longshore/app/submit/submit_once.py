@@ -12,6 +12,7 @@ import msgspec
 from longshore.app.progress import RecordingProgress
 from longshore.contract.context import RunPaths, Unreachable
 from longshore.contract.service import WmsService
+from longshore.engine.run.notifier_process import start_missing_notifier
 from longshore.engine.run.service_capabilities import is_alive, recovered_submission
 from longshore.errors import (
     FilesError,
@@ -121,6 +122,8 @@ def _submit_locked(prepared: PreparedRun, progress: RecordingProgress) -> Submit
             progress.note(f"the run goes on, but '{run.card}' could not be brought up to date: {error.strerror}")
     if registered and card.other_ids:
         write_entry(RegistryEntry.of(card, str(run.root)))
+    if why := start_missing_notifier(prepared.service, run):
+        progress.note(why)
     for note in submission.notes:
         progress.note(note)
     if not registered:

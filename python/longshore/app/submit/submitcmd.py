@@ -11,7 +11,8 @@ from typing import Final
 from longshore.app.acquire.read_payload import PAYLOAD_KEYS
 from longshore.app.configure.layers import Overrides
 from longshore.app.configure.probe import refuse_by_probe
-from longshore.app.configure.resolved_run import ResolvedRun, run_attributes
+from longshore.app.configure.resolved_run import ResolvedRun
+from longshore.app.configure.run_identity import run_attributes
 from longshore.app.plan.checks import check_jobs
 from longshore.app.progress import Progress, RecordingProgress
 from longshore.app.site_choice.resolve import releasing_site, resolve_at_chosen_site

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from longshore.app.configure.configuration import ResolvedConfiguration
-from longshore.app.configure.resolved_run import ResolvedRun, run_attributes
+from longshore.app.configure.resolved_run import ResolvedRun
+from longshore.app.configure.run_identity import run_attributes
 from longshore.app.payload.payload import AcquiredPayload
 from longshore.app.plan.checks import check_commands, check_jobs, note_unknown_quotations, note_unmatched_labels
 from longshore.app.plan.clustering import ClusteredRun

@@ -16,9 +16,11 @@ from longshore.app.submit.private_files import keep_private
 from longshore.app.submit.saved_graphs import write_saved
 from longshore.app.submit.submit_once import PreparedRun
 from longshore.app.submit.transform import RunPlan
+from longshore.config.profile.notices import SECTION, read_notices
 from longshore.config.values.merge import plain_value
 from longshore.contract.context import RunPaths
 from longshore.engine.run.service_capabilities import log_directories
+from longshore.engine.rundir.notice_log import encode_notice_rules
 from longshore.errors import FilesError
 from longshore.model.lines.codec import workflow_lines
 from longshore.model.run.input_files import REUSED_JOBS
@@ -110,6 +112,8 @@ def _write_files(draft: RunPaths, plan: RunPlan, run_token: str) -> set[str]:
         link_file(source, _with_parent_folder(draft, name), below=draft.root)
     if run.decision is not None:
         create_file(draft.site_choice, [msgspec.json.encode(run.decision) + b"\n"], below=draft.root)
+    if notices := read_notices(run.configuration.config.node_at(SECTION)):
+        create_file(draft.notice_rules, [encode_notice_rules(notices)], below=draft.root)
     if plan.reused is not None:
         create_file(draft.root / REUSED_JOBS, [msgspec.json.encode(plan.reused) + b"\n"], below=draft.root)
     make_folders(draft.journal, below=draft.root)

@@ -20,6 +20,7 @@ from longshore.contract.capabilities import (
     LivenessProbe,
     LogLocating,
     LogLocator,
+    NoticeHost,
     Restartable,
     Resumable,
     Steerable,
@@ -35,6 +36,7 @@ from longshore.engine.journal.read_journal import read_events, read_since
 from longshore.engine.run.executor_capabilities import probe_resources
 from longshore.engine.run.lost_journal import refuse_if_lives_lost, refuse_lost_manifest
 from longshore.engine.run.new_life import describe_engine, wait_for_life
+from longshore.engine.run.notifier_process import start_notifier
 from longshore.engine.rundir.engine_lock import kill_local_engine, lock_run
 from longshore.engine.rundir.interventions import (
     InterventionKind,
@@ -72,7 +74,16 @@ MOST_FRUITLESS: Final = 3
 
 
 class EngineService(
-    WmsService, EventSource, LivenessProbe, Cancellable, Restartable, Amendable, Resumable, Steerable, LogLocating
+    WmsService,
+    EventSource,
+    LivenessProbe,
+    Cancellable,
+    Restartable,
+    Amendable,
+    Resumable,
+    Steerable,
+    LogLocating,
+    NoticeHost,
 ):
     """A service for a workload manager that knows only single jobs; a subclass has a name and an executor.
 
@@ -237,6 +248,10 @@ class EngineService(
 
         return make_log_locator(run)
 
+    def hosts_notices(self, run: RunPaths) -> bool:
+        """Return that each engine starts a notifier."""
+        return True
+
     def ping(self, ctx: Context) -> PingReport:
         """Return the report of the executor's probe. A service whose executor has none should implement this method."""
         report = probe_resources(self.executor(ctx.settings.get("executor", {})))
@@ -266,6 +281,8 @@ class EngineService(
             )
             if by == "restart":
                 engine.restart()
+            if why := start_notifier(run):
+                _make_log_line(clock or SystemClock())(why)
             try:
                 state = engine.run()
             except Superseded as reason:

@@ -13,6 +13,7 @@ from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import MIB
 from longshore.plan.ignored_requests import ignored_requests
 from longshore.services.htcondor.render import transfer
+from longshore.services.htcondor.render.notifier import unset_variables
 from longshore.services.htcondor.render.provisioning import provisioning
 from longshore.services.htcondor.render.settings import (
     SETTINGS_KEY,
@@ -128,6 +129,11 @@ def _run_problems(workflow: Workflow, ctx: Context) -> Iterator[Problem]:
             read(ctx)
         except ConfigError as error:
             yield Problem(message=error.message, hint=error.hint, origin=ctx.site.origin)
+    for name in unset_variables(ctx):
+        yield Problem(
+            message=f"the notifier of a run on HTCondor has no variable '{name}': its value would be in the job's ad",
+            hint="Name a file with the address: webhook: {file: ~/.config/address}.",
+        )
     if workflow.log_folders:
         yield Problem(message=f"'subDirTemplate' has no effect here: {REFUSED_KEYS['subDirTemplate']}", fatal=False)
 

@@ -23,6 +23,7 @@ from longshore.contract.capabilities import (
     LogDirectories,
     LogLocating,
     LogLocator,
+    NoticeHost,
     Queryable,
     Recoverable,
     Restartable,
@@ -95,6 +96,7 @@ class HTCondorService(
     HoldRules,
     AllocationReader,
     JobProbe,
+    NoticeHost,
 ):
     """HTCondor as a workload manager: pool, schedd and DAGMan."""
 
@@ -145,6 +147,10 @@ class HTCondorService(
         return folders(workflow)
 
     # ----------------------------------------------------------------------------------------------------------- submit
+
+    def hosts_notices(self, run: RunPaths) -> bool:
+        """Return that a node of the DAG is the notifier."""
+        return True
 
     def submit(self, run: RunPaths) -> Submission:
         """Submit the DAG to DAGMan, for the first time."""

@@ -12,6 +12,7 @@ from longshore.testing.conformance.service_capabilities import (
     ResumableConformance,
     SteerableConformance,
 )
+from longshore.testing.conformance.site_capabilities import NoticeHostConformance
 
 
 class EngineServiceConformance(
@@ -23,5 +24,6 @@ class EngineServiceConformance(
     ResumableConformance,
     SteerableConformance,
     LogLocatingConformance,
+    NoticeHostConformance,
 ):
     """A service derived from `longshore.engine.run.engine_service.EngineService`."""

@@ -57,9 +57,10 @@ class ServiceTestCase:
         )
         return msgspec.structs.replace(ctx, probe=service.ping(ctx))
 
-    def prepare(self, service: WmsService, workflow: Workflow, root: Path) -> RunPaths:
-        """Write a run directory, as ``longshore prepare`` does."""
+    def prepare(self, service: WmsService, workflow: Workflow, root: Path, **settings: object) -> RunPaths:
+        """Write a run directory, as ``longshore prepare`` does; `settings` are added to those of the context."""
         ctx = self.context(service, root)
+        ctx = msgspec.structs.replace(ctx, settings={**ctx.settings, **settings})
         assert not [problem for problem in service.check(workflow, ctx) if problem.fatal]
         kind = type(service)
         service_name = self.service_name or f"{kind.__module__}.{kind.__qualname__}"

@@ -1,4 +1,4 @@
-"""Conformance of the capabilities that know a site and what other tools made; see `longshore.contract.capabilities`."""
+"""Conformance of capabilities for sites, runs of other tools and notices; see `longshore.contract.capabilities`."""
 
 # ruff: noqa: D102 - the name of a test says what it checks
 
@@ -10,11 +10,14 @@ from typing import ClassVar
 
 import msgspec
 
-from longshore.contract.capabilities import LOAD_NAMES, JobProbe, LoadReporter, RunMirroring, SiteAccess
+from longshore.contract.capabilities import LOAD_NAMES, JobProbe, LoadReporter, NoticeHost, RunMirroring, SiteAccess
 from longshore.contract.context import Context
 from longshore.contract.service import WmsService
+from longshore.engine.rundir.notice_log import encode_notice_rules
+from longshore.model.notice import NoticeEvent, NoticeRule
 from longshore.model.workflow.job import Job, JobSettings
-from longshore.testing.conformance.service_test_case import ServiceTestCase, list_files
+from longshore.testing.conformance.service_test_case import ServiceTestCase, list_files, make_workflow
+from longshore.world.files.atomic import create_file
 
 
 class LoadReporterConformance(ServiceTestCase):
@@ -90,3 +93,20 @@ class RunMirroringConformance(ServiceTestCase):
         for folder in (scratch, scratch / "absent"):
             assert service.mirror_run(folder) is None
         assert list_files(scratch) == before
+
+
+class NoticeHostConformance(ServiceTestCase):
+    """Services that start the notifier of their runs."""
+
+    capability: ClassVar[type] = NoticeHost
+
+    def test_the_notifier_is_started_with_the_run(self, service: WmsService, scratch: Path) -> None:
+        assert isinstance(service, NoticeHost)
+        rule = NoticeRule(name="file", events=(NoticeEvent.END,), command="true")
+        notices = msgspec.to_builtins([rule])
+        run = self.prepare(service, make_workflow({"job_1": "true"}), scratch / "run", notify=notices)
+        create_file(run.notice_rules, [encode_notice_rules([rule])], below=run.root)
+        self.submit(service, run)
+        assert service.hosts_notices(run)
+        self.wait_for_end(service, run)
+        self.wait_until(run.notifier_log.exists, "the start of the notifier")

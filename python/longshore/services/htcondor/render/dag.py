@@ -15,7 +15,7 @@ from longshore.contract.context import Context
 from longshore.model.workflow.job import JobSettings
 from longshore.model.workflow.request import Request
 from longshore.services.htcondor.node_names import FINAL_NODE
-from longshore.services.htcondor.render import log_names, quoting, removal_status, submit_description
+from longshore.services.htcondor.render import log_names, notifier, quoting, removal_status, submit_description
 from longshore.services.htcondor.render.dag_edges import NOOP_DESCRIPTION, DagEdges, edge_lines, find_edges
 from longshore.services.htcondor.render.job_groups import DescriptionGroup, JobGrouper, SharedText
 from longshore.services.htcondor.render.provisioning import provisioning, service_node_lines
@@ -39,7 +39,7 @@ def dag_text(workflow: Workflow, ctx: Context) -> Iterator[str]:
     """The text of the DAG, in pieces."""
     edges = find_edges(workflow)
     yield from _head(workflow, ctx)
-    names = {NOOP_DESCRIPTION, "d_provision"}
+    names = {NOOP_DESCRIPTION, "d_provision", notifier.DESCRIPTION}
     grouper = JobGrouper(workflow, ctx)
     groups = grouper.groups()
     for group in groups:
@@ -48,6 +48,8 @@ def dag_text(workflow: Workflow, ctx: Context) -> Iterator[str]:
         yield from _group_lines(grouper, group, ctx, edges, name=name, is_final=is_final)
     if provisioning(ctx) is not None:
         yield from service_node_lines(ctx)
+    if notifier.has_notices(ctx):
+        yield from notifier.service_node_lines(ctx)
     yield from edge_lines(edges)
     used = {category_name(group.settings.attributes.get("category")) for group in groups}
     yield from (f"MAXJOBS {name} {most}\n" for name, most in sorted(max_jobs(ctx).items()) if name in used)

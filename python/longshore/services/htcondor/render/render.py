@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from longshore.contract.context import Context, RenderedFile
 from longshore.engine.job_wrapper import wrapper_file
 from longshore.model.workflow.collection_pause import collection_paused
-from longshore.services.htcondor.render import dag, log_names, provisioning, removal_status, transfer
+from longshore.services.htcondor.render import dag, log_names, notifier, provisioning, removal_status, transfer
 from longshore.services.htcondor.render.dag_edges import BARRIER_SCRIPT, has_barrier_scripts
 from longshore.services.htcondor.render.output_words import has_checked_outputs
 from longshore.services.htcondor.render.settings import dagman_settings
@@ -53,6 +53,8 @@ def render(workflow: Workflow, ctx: Context) -> Iterator[RenderedFile]:
         yield wrapper_file(ctx)
     if has_barrier_scripts(workflow):
         yield RenderedFile.from_text(FOLDER / BARRIER_SCRIPT, _BARRIER_PROGRAM.read_text("utf-8"), mode=0o755)
+    if notifier.has_notices(ctx):
+        yield RenderedFile.from_text(FOLDER / notifier.SCRIPT, notifier.script_text(ctx), mode=0o755)
     if provisioned := provisioning.provisioning(ctx):
         program = provisioning.script_text(provisioned, ctx)
         yield RenderedFile.from_text(FOLDER / provisioning.SCRIPT, program, mode=0o755)

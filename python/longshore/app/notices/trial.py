@@ -1,0 +1,62 @@
+"""Tries the rules of notices of a configuration or of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from longshore.app.configure.configuration import read_draft
+from longshore.app.configure.layers import Overrides
+from longshore.app.notices.compose import trial_notice
+from longshore.app.notices.deliver import DeliveryError, deliver
+from longshore.app.runs.open_run import open_run
+from longshore.config.profile.notices import SECTION, read_notices
+from longshore.engine.rundir.notice_log import read_notice_rules
+from longshore.errors import ConfigError
+from longshore.model.notice import NoticeRule
+from longshore.world.runs.owner import Access, require_access
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoticeTrial:
+    """Result of one rule: `why` it was not sent, empty if it was."""
+
+    rule: NoticeRule
+    why: str
+
+
+def try_notices(
+    name: str, overrides: Overrides, *, now: float, show: Callable[[NoticeTrial], None]
+) -> Sequence[NoticeTrial]:
+    """Send a test notice by each rule of a configuration file or a run; `show` receives each result.
+
+    Raises
+    ------
+    ConfigError
+        There are no rules, or they are wrong.
+    RunNotFoundError
+        `name` is no file, and no such run is known.
+    """
+    path = Path(name)
+    if path.is_file():
+        rules, folder = read_notices(read_draft(path, overrides, now=now).config.node_at(SECTION)), Path.cwd()
+    else:
+        opened = open_run(name)
+        require_access(opened.run, Access.ACT)
+        rules, folder = tuple(read_notice_rules(opened.run)), opened.run.root
+    if not rules:
+        raise ConfigError(
+            f"'{name}' has no rule of notices",
+            hint="For example: notify: {mail: {events: [end], command: 'mail -s \"$LONGSHORE_SUBJECT\" $USER'}}",
+        )
+    trials = []
+    for rule in rules:
+        try:
+            deliver(trial_notice(path.name or name), rule, folder)
+            why = ""
+        except DeliveryError as error:
+            why = str(error)
+        trials.append(NoticeTrial(rule=rule, why=why))
+        show(trials[-1])
+    return trials

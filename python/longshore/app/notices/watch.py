@@ -1,0 +1,134 @@
+"""The notifier: a process of its own that looks at a run as `report` does, and sends the notices that are due.
+
+Neither the engine nor a workload manager waits for it. If it dies, the notifier of the next engine sends what it did
+not; a notice may then come twice, and none is missing.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from longshore.app.notices.compose import compose_notice
+from longshore.app.notices.deliver import DeliveryError, deliver
+from longshore.app.notices.due import RunPhase, due_events, unsent
+from longshore.app.report.report import ReportBuilder
+from longshore.app.report.wait import is_over
+from longshore.app.runs.open_run import OpenRun
+from longshore.contract.context import Unreachable
+from longshore.engine.journal.chain import lives
+from longshore.engine.rundir.notice_log import NoticeLog, read_notice_rules
+from longshore.model.notice import NoticeEvent, NoticeRecord, NoticeRule
+from longshore.model.run.report import RunReport
+from longshore.model.run.states import JobState
+from longshore.world.files.locks import take_lock
+from longshore.world.runs.manifests import refuse_changed_files
+from longshore.world.runs.owner import Access, require_access
+from longshore.world.runs.run_directory import read_card, read_snapshot
+
+_PAUSE_S: Final = 1.0
+_MAX_PAUSE_S: Final = 10.0
+_PAUSE_RATIO: Final = 20.0
+"""Pause in multiples of a look's duration: of a large run, a look may take a second."""
+_FIRST_SNAPSHOT_S: Final = 60.0
+"""Longest wait for what a new engine writes first; until then the run looks as its last engine left it."""
+
+
+def watch_run(opened: OpenRun, say: Callable[[str], None]) -> None:
+    """Send the notices of a run as they fall due, until nothing drives it.
+
+    Only one notifier of a host does; another waits until it has ended. `say` takes a line for the log. Raises
+    `LongshoreError` if the run cannot be read.
+    """
+    run = opened.run
+    require_access(run, Access.ACT)
+    refuse_changed_files(run, with_workflow=False)
+    rules = read_notice_rules(run)
+    if not rules:
+        return
+    # The notifier of the engine before may still wait for a slow webhook, and would not see that the run goes on.
+    with take_lock(run.notice_lock, below=run.root, wait_s=math.inf):
+        notifier = _Notifier(opened, rules, NoticeLog(run), say)
+        notifier.send_unsent()
+        while not notifier.look():
+            time.sleep(notifier.pause_s)
+
+
+@dataclass
+class _Notifier:
+    """Looks at one run, again and again."""
+
+    opened: OpenRun
+    rules: Sequence[NoticeRule]
+    log: NoticeLog
+    say: Callable[[str], None]
+    pause_s: float = _PAUSE_S
+
+    def __post_init__(self) -> None:
+        self._builder = ReportBuilder(self.opened)
+        self._began = time.monotonic()
+
+    def look(self) -> bool:
+        """Send what is due; return whether nothing drives the run any more."""
+        began = time.monotonic()
+        if self._is_too_early():
+            return False
+        # Queried before the report, so that it has the last events of an engine that ended.
+        alive = self.opened.is_alive()
+        report = self._builder.build(time.time())
+        phase = self._phase(report, alive=alive)
+        life = self._life()
+        for event in due_events(report, phase, self.log.records, life):
+            self.log.add(NoticeRecord(at=time.time(), event=event, life=life))
+            for rule in self.rules:
+                if event in rule.events:
+                    self._send(rule, event, report, life)
+        self.pause_s = min(_MAX_PAUSE_S, max(_PAUSE_S, _PAUSE_RATIO * (time.monotonic() - began)))
+        return phase is not RunPhase.LIVE
+
+    def send_unsent(self) -> None:
+        """Send what a notifier that died had not sent yet."""
+        left = list(unsent(self.rules, self.log.records))
+        report = self._builder.build(time.time()) if left else None
+        for rule, event in left:
+            assert report is not None
+            self._send(rule, event, report, self._life())
+
+    def _send(self, rule: NoticeRule, event: NoticeEvent, report: RunReport, life: int) -> None:
+        notice = compose_notice(event, report, self.opened.reference)
+        why = ""
+        try:
+            deliver(notice, rule, _existing_folder(self.opened.run.root))
+        except DeliveryError as error:
+            why = str(error)
+        self.say(f"notice '{rule.name}' of {event.value}: {why or 'sent'}")
+        self.log.add(NoticeRecord(at=time.time(), event=event, life=life, rule=rule.name, is_sent=not why, why=why))
+
+    def _phase(self, report: RunReport, *, alive: bool | Unreachable) -> RunPhase:
+        if alive is not False:
+            return RunPhase.LIVE
+        if report.state is JobState.UNKNOWN or not is_over(self.opened, report):
+            return RunPhase.STOPPED
+        return RunPhase.OVER
+
+    def _life(self) -> int:
+        """Return the number of what drives the run: of its engine, or of its submission where it has none."""
+        known = lives(self.opened.run.journal)
+        return known[-1][0] if known else len(read_card(self.opened.run).submissions)
+
+    def _is_too_early(self) -> bool:
+        """Tell whether a new engine has begun that has not written a snapshot yet."""
+        known = lives(self.opened.run.journal)
+        if not known or time.monotonic() - self._began > _FIRST_SNAPSHOT_S:
+            return False
+        snapshot = read_snapshot(self.opened.run)
+        is_written = snapshot is not None and snapshot.life >= known[-1][0]
+        return not is_written and self.opened.is_alive() is True
+
+
+def _existing_folder(folder: Path) -> Path:
+    return folder if folder.is_dir() else Path("/")

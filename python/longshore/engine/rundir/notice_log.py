@@ -1,0 +1,72 @@
+"""Files of the notifier in a run directory: its rules, and the records of what it sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+import msgspec
+
+from longshore.contract.context import RunPaths
+from longshore.model.decode_errors import DECODE_ERRORS
+from longshore.model.notice import NoticeRecord, NoticeRule
+from longshore.world.files.atomic import open_to_append
+
+
+def encode_notice_rules(rules: Sequence[NoticeRule]) -> bytes:
+    """Return the content of ``notify.json``."""
+    return msgspec.json.format(msgspec.json.encode(rules), indent=2) + b"\n"
+
+
+def read_notice_rules(run: RunPaths) -> Sequence[NoticeRule]:
+    """Return the rules of a run; none where there is no file of them, or it cannot be read."""
+    try:
+        return msgspec.json.decode(run.notice_rules.read_bytes(), type=tuple[NoticeRule, ...])
+    except (OSError, *DECODE_ERRORS):
+        return ()
+
+
+def read_notice_records(run: RunPaths) -> Sequence[NoticeRecord]:
+    """Return what the notifiers of a run recorded; a line that was cut or damaged counts as not written."""
+    try:
+        lines = run.notices.read_bytes().splitlines()
+    except OSError:
+        return ()
+    found = []
+    decoder = msgspec.json.Decoder(NoticeRecord)
+    for line in lines:
+        with suppress(*DECODE_ERRORS):
+            found.append(decoder.decode(line))
+    return found
+
+
+def _ends_in_line(run: RunPaths) -> bool:
+    try:
+        return not run.notices.read_bytes().endswith(b"\n")
+    except OSError:
+        return False
+
+
+class NoticeLog:
+    """Records of one notifier: those in the file, and its own, which it appends."""
+
+    def __init__(self, run: RunPaths) -> None:
+        self._run = run
+        self.records = list(read_notice_records(run))
+        # A line that a crash cut must not take the next one with it.
+        self._break = b"\n" if _ends_in_line(run) else b""
+
+    def add(self, record: NoticeRecord) -> None:
+        """Append a record; on a full disk it is kept in memory, and the next notifier may send the notice again."""
+        self.records.append(record)
+        with suppress(OSError), open_to_append(self._run.notices, below=self._run.root) as file:
+            file.write(self._break + msgspec.json.encode(record) + b"\n")
+            self._break = b""
+
+
+def describe_failed_notices(run: RunPaths) -> Iterator[str]:
+    """Return a sentence for each rule whose newest notice was not sent."""
+    newest: dict[str, NoticeRecord] = {record.rule: record for record in read_notice_records(run) if record.rule}
+    for name, record in sorted(newest.items()):
+        if not record.is_sent:
+            yield f"the notice '{name}' of {record.event.value} was not sent: {record.why}"

@@ -1,0 +1,127 @@
+"""Notices of whole runs on this machine: each event once, over a killed engine, a restart and a hook that hangs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from tests.command import Cli
+from tests.waiting import engine_of, eventually, whole_lines
+
+TOLD = 'command: "echo $LONGSHORE_EVENT $LONGSHORE_STATE >> {told}"'
+RULES = "notify:\n  file: {{events: [start, firstFailure, hold, stopped, end], {told}}}\n{more}"
+ONE_TASK = "pipeline: {{tasks: {{work: {{command: '{command}'}}}}}}\nnumberOfRetries: 0\n"
+
+
+def write(folder: Path, command: str, more: str = "") -> Path:
+    path = folder / "run.yaml"
+    rules = RULES.format(told=TOLD.format(told=folder / "told"), more=more)
+    path.write_text(f"payloadName: told\n{ONE_TASK.format(command=command)}{rules}", "utf-8")
+    return path
+
+
+def told(folder: Path) -> list[str]:
+    path = folder / "told"
+    return whole_lines(path) if path.exists() else []
+
+
+def begin(cli: Cli, path: Path) -> Path:
+    ran = cli("submit", path, "--json")
+    assert ran.returncode == 0, ran.stderr
+    return Path(ran.json["submit_dir"])
+
+
+def test_a_failed_run_is_told_and_its_restart_again(cli: Cli, tmp_path: Path) -> None:
+    run = begin(cli, write(tmp_path, "test -e mend"))
+    events = eventually(lambda: told(tmp_path) if "end FAILED\n" in told(tmp_path) else None)
+    assert [line.split()[0] for line in events] == ["start", "firstFailure", "end"]
+    (tmp_path / "mend").touch()
+    again = cli("restart", run)
+    assert again.returncode == 0, again.stderr
+    events = eventually(lambda: told(tmp_path) if "end SUCCEEDED\n" in told(tmp_path) else None)
+    assert [line.split()[0] for line in events[3:]] == ["start", "end"]
+
+
+def test_an_engine_that_dies_is_told_and_the_end_after_a_resume(cli: Cli, tmp_path: Path) -> None:
+    run = begin(cli, write(tmp_path, "until test -e go; do sleep 0.1; done"))
+    eventually(lambda: told(tmp_path))
+    os.kill(engine_of(run), signal.SIGKILL)
+    eventually(lambda: told(tmp_path)[1:])
+    (tmp_path / "go").touch()
+    assert cli("resume", run).returncode == 0
+    events = eventually(lambda: told(tmp_path) if len(told(tmp_path)) > 2 else None)
+    assert [line.split()[0] for line in events] == ["start", "stopped", "end"]
+    assert events[-1] == "end SUCCEEDED\n"
+
+
+def test_a_hook_that_hangs_or_fails_leaves_the_run_alone(cli: Cli, tmp_path: Path) -> None:
+    more = "  hangs: {events: start, command: 'sleep 600', timeout: 1}\n  fails: {events: start, command: 'exit 4'}\n"
+    ran = cli("submit", write(tmp_path, "true", more), "--wait", "--json")
+    assert ran.returncode == 0, ran.stderr
+    run = Path(ran.json["submit_dir"])
+    eventually(lambda: "end SUCCEEDED\n" in told(tmp_path))
+    report = cli("report", "--id", run, "--json").json["runs"][0]
+    assert report["state"] == "SUCCEEDED"
+    assert report["notes"] == [
+        "the notice 'fails' of start was not sent: the command failed with exit code 4",
+        "the notice 'hangs' of start was not sent: the command had not ended after 1 s, and was killed",
+    ]
+
+
+def test_jobs_on_hold_are_told_once(cli: Cli, tmp_path: Path) -> None:
+    run = begin(cli, write(tmp_path, "until test -e go; do sleep 0.1; done"))
+    eventually(lambda: told(tmp_path))
+    assert cli("pause", run).returncode == 0
+    eventually(lambda: [line for line in told(tmp_path) if line.startswith("hold ")])
+    assert cli("unpause", run).returncode == 0
+    (tmp_path / "go").touch()
+    eventually(lambda: "end SUCCEEDED\n" in told(tmp_path))
+    assert [line.split()[0] for line in told(tmp_path)] == ["start", "hold", "end"]
+
+
+def test_the_rules_are_tried_before_a_run(cli: Cli, tmp_path: Path) -> None:
+    path = write(tmp_path, "true", "  chat: {webhook: {env: NO_SUCH_VARIABLE}}\n")
+    tried = cli("notify", "--test", path, "--json")
+    assert tried.returncode == 1
+    assert [(each["rule"], each["sent"]) for each in tried.json["notices"]] == [("chat", False), ("file", True)]
+    assert told(tmp_path) == ["end UNKNOWN\n"]
+    shown = cli("notify", "--test", path)
+    assert "chat (webhook): the variable 'NO_SUCH_VARIABLE' is not set where notices are sent\n" in shown.stdout
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["notify", "--test", "empty.yaml"], "'empty.yaml' has no rule of notices"),
+        (["notify", "--test", "nowhere"], "'nowhere'"),
+        (["notify", "--json", "run.yaml"], "--json and --set are for --test"),
+        (
+            ["submit", "wrong.yaml"],
+            "wrong.yaml:3:7: nothing knows the key 'notify.a.comand'\n  Did you mean",
+        ),
+    ],
+)
+def test_wrong_calls(cli: Cli, tmp_path: Path, args: list[str], words: str) -> None:
+    write(tmp_path, "true")
+    (tmp_path / "empty.yaml").write_text("payloadName: x\n", "utf-8")
+    wrong = f"payloadName: x\nnotify:\n  a: {{comand: x}}\n{ONE_TASK.format(command='true')}"
+    (tmp_path / "wrong.yaml").write_text(wrong, "utf-8")
+    ran = cli(*args)
+    assert ran.returncode != 0
+    assert words in ran.stderr
+
+
+def test_an_address_is_never_written(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "address").write_text("http://127.0.0.1:9/s3cret\n", "utf-8")
+    more = f"  chat: {{webhook: {{file: {tmp_path / 'address'}}}, timeout: 1}}\n"
+    ran = cli("submit", write(tmp_path, "true", more), "--wait", "--json")
+    run = Path(ran.json["submit_dir"])
+    log = run / "notices.jsonl"
+    eventually(lambda: log.exists() and '"chat"' in log.read_text("utf-8"))
+    records = [json.loads(line) for line in whole_lines(log)]
+    assert [record["rule"] for record in records if "why" in record] == ["chat"]
+    for path in run.rglob("*"):
+        assert not path.is_file() or b"s3cret" not in path.read_bytes()
