@@ -91,7 +91,9 @@ def _ping(dialect: Dialect, query: _TimedQuery, settings: Mapping[str, Any]) -> 
     config = query(first)
     if not config.ok:
         return PingReport(service=dialect.name, ok=False, message=f"the controller does not answer: {config.why}")
-    facts = dialect.parse_facts([config.out, *("" for _ in others)])
+    query.begin(others)
+    answers = [query(call) for call in others]
+    facts = dialect.parse_facts([config.out, *(answer.out if answer.ok else "" for answer in answers)])
     since = time.strftime("%Y-%m-%dT%H:%M:%S")
     query.begin(_calls_without_order(dialect, facts, since))
     names = configured_names(dialect.name, settings, _asked_partitions(dialect, settings))
