@@ -76,7 +76,7 @@ def test_an_engine_names_a_full_disk_or_a_quota_that_is_used_up_and_continues(tm
 
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize(
-    "every", [pytest.param(11, marks=pytest.mark.full), pytest.param(1, marks=pytest.mark.bulk)], ids=["some", "all"]
+    "every", [pytest.param(17, marks=pytest.mark.full), pytest.param(1, marks=pytest.mark.bulk)], ids=["some", "all"]
 )
 @pytest.mark.parametrize("share", range(SHARES))
 def test_every_call_may_fail(tmp_path: Path, counts: dict[CallClass, int], share: int, every: int) -> None:

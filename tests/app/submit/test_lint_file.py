@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import pytest
 import yaml
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from tests.app.progress_notes import ProgressNotes
+from tests.depth import examples
 
 from longshore.app import api
 from longshore.app.submit.submission_checks import SubmissionChecks
@@ -121,6 +122,7 @@ def is_static(error: LongshoreError) -> bool:
     )
 
 
+@settings(max_examples=examples(40))
 @given(st.integers(0, 2**32))
 @example(7380000)
 @pytest.mark.usefixtures("folder")
