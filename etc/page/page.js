@@ -120,8 +120,10 @@
         update(await answer.text());
       }
       lost.hidden = answer.ok || answer.status === 304;
+      if (!lost.hidden) lost.textContent = `This page is not updated: ${(await answer.text()).trim()}`;
     } catch {
       lost.hidden = false;
+      lost.textContent = "The dashboard does not answer. This is the last page that it sent.";
     }
     setTimeout(look, document.hidden ? 5 * poll * 1000 : poll * 1000);
   };

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from threading import Thread
 
 import pytest
 from tests.app.page.page_examples import HOSTILE, example_page
+from tests.app.written_run import WrittenRun, course
 from tests.browser import Browser, Page, open_browser
 
+from longshore.app.dashboard.server import open_dashboard
 from longshore.app.page.render import render_run_page
+from longshore.world.runs.registry import RegistryEntry, write_entry
 
 pytestmark = pytest.mark.full
 
@@ -120,6 +125,42 @@ def test_a_page_fits_any_width_and_can_be_read(page: Page, width: int, dark: boo
     page.resize(width, 900, dark=dark)
     assert page.run("document.documentElement.scrollWidth") <= width
     assert page.run(CONTRAST) == []
+
+
+def test_a_page_of_the_dashboard_updates_and_keeps_what_its_reader_did(browser: Browser, tmp_path: Path) -> None:
+    run = WrittenRun(tmp_path / "run")
+    run.begin()
+    events = course()
+    for event in events[:8]:
+        run.write(event)
+    write_entry(RegistryEntry.of(run.opened.card, str(run.run.root)))
+    with open_dashboard(0) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        try:
+            opened = browser.new_page()
+            opened.open(f"{server.address}run/k7f3aa")
+            opened.type("#jobs-filter", "j2")
+            opened.click("#jobs-table th button")
+            opened.run("scrollTo(0, 300)")
+            opened.run("window.mine = document.querySelector('#configuration')")
+            for event in events[8:]:
+                run.write(event)
+            opened.wait_for("document.querySelector('.badge').innerText === 'FAILED'")
+            rows = VISIBLE.replace("{table}", "jobs-table")
+            assert opened.run(rows) == ["j2"]
+            assert opened.run("document.querySelector('#jobs-filter').value") == "j2"
+            assert opened.run("document.querySelector('#jobs-table th').getAttribute('aria-sort')") == "ascending"
+            assert opened.run("scrollY") > 200
+            assert opened.run("window.mine === document.querySelector('#configuration')")
+            assert opened.console == []
+            assert {request.partition("/run/")[0] for request in opened.requests} == {server.address.rstrip("/")}
+            server.shutdown()
+            server.server_close()
+            opened.wait_for("!document.querySelector('#lost').hidden")
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_a_printed_page_shows_what_is_folded(page: Page) -> None:

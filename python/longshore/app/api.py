@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import re
+    from contextlib import AbstractContextManager
 
     from longshore.app.changes.compare import RunComparison
     from longshore.app.changes.reuse import ReusePlan
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from longshore.app.configure.site_list import KnownSite, SiteDescription
     from longshore.app.control.restart import RestartPlan
     from longshore.app.control.resume import ResumeResult
+    from longshore.app.dashboard.server import DashboardServer
     from longshore.app.inspect.explain_job import JobExplanation
     from longshore.app.inspect.log_text import LineMatcher
     from longshore.app.inspect.logs import LogFollower, LogList
@@ -524,6 +526,24 @@ def write_html_report(run: OpenRun | RunReport, path: Path, *, now: float | None
     from longshore.app.page.write_page import write_page
 
     write_page(path, html_report(run, now=now))
+
+
+def open_dashboard(port: int = 0) -> AbstractContextManager[DashboardServer]:
+    """Open the dashboard of this user's runs on loopback: `serve_forever` of the server answers browsers.
+
+    Parameters
+    ----------
+    port
+        Port of 127.0.0.1; 0 for a free one.
+
+    Raises
+    ------
+    UsageError
+        The port is in use, or may not be used.
+    """
+    from longshore.app.dashboard import server
+
+    return server.open_dashboard(port)
 
 
 def report_builder(run: OpenRun) -> ReportBuilder:

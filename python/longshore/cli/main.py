@@ -32,6 +32,7 @@ GROUPS: Final = {
     },
     "Look": {
         "report": "List runs, or report one run in detail.",
+        "dashboard": "Show runs in a browser, updated by itself.",
         "status": "Print the state of a run; the exit status is the state's.",
         "logs": "Print job logs: of one job, of a label, of all failed jobs.",
         "explain": "Explain why a job waits, runs, failed or was pruned, with its history.",
@@ -76,7 +77,10 @@ HIDDEN: Final = {"drive": "Run the engine of a run in the foreground."}
 _MODULES: Final = {
     **{name: f"run.{name}" for name in ("submit", "submitcmd", "init", "drive")},
     **dict.fromkeys(("acquire", "cluster", "transform", "prepare"), "run.stages"),
-    **{name: f"inspect.{name}" for name in ("report", "status", "logs", "explain", "draw", "events", "verify")},
+    **{
+        name: f"inspect.{name}"
+        for name in ("report", "dashboard", "status", "logs", "explain", "draw", "events", "verify")
+    },
     "show-job": "inspect.show_job",
     **{name: f"control.{name}" for name in ("resume", "restart", "cancel", "adopt", "forget", "notify")},
     **dict.fromkeys(("pause", "unpause", "throttle", "hold", "release", "set"), "control.steer"),

@@ -15,7 +15,7 @@ from longshore.app.page.advice import find_advice
 from longshore.app.page.configuration_rows import read_configuration_rows
 from longshore.app.page.page_data import FAILED, RUNNING, SUCCEEDED, LabelRow, RunPage, Spans
 from longshore.app.page.rerun_commands import rerun_commands
-from longshore.app.report.report import ReportBuilder
+from longshore.app.report.report import report_run
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error
 from longshore.app.statistics.attempt_statistics import AttemptStatistics, GroupedStatistics, summarize_attempts
 from longshore.app.statistics.run_attempts import RunAttempts, read_attempts
@@ -30,11 +30,11 @@ _UNKNOWN_HOST: Final = "unknown host"
 _Part = TypeVar("_Part")
 
 
-def collect_page(opened: OpenRun, *, now: float | None = None, builder: ReportBuilder | None = None) -> RunPage:
+def collect_page(opened: OpenRun, *, now: float | None = None) -> RunPage:
     """Collect the page of a run, live or over.
 
-    `now` is the time of the report, by default that of the clock; `builder` is one that built a report of the run
-    before. What cannot be read beside the report is left out, and a note of the page says so.
+    `now` is the time of the report, by default that of the clock. What cannot be read beside the report is left out,
+    and a note of the page says so.
 
     Raises
     ------
@@ -45,7 +45,7 @@ def collect_page(opened: OpenRun, *, now: float | None = None, builder: ReportBu
     """
     as_of = time.time() if now is None else now
     has_table = opened.card.expected < MAX_JOBS
-    report = (builder or ReportBuilder(opened)).build(as_of, details=has_table)
+    report = report_run(opened, details=has_table, now=as_of)
     notes: list[str] = []
     attempts = _try(lambda: read_attempts(opened), "attempts", notes)
     grouped = _summarize(attempts) if attempts else None

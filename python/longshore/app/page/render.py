@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,7 +25,7 @@ from longshore.app.page.figures.svg import clean
 from longshore.app.page.figures.timeline import draw_labels, draw_slots, time_range
 from longshore.app.page.page_data import LabelRow, RunPage
 from longshore.model.run.moment import format_moment
-from longshore.model.run.report import Failure
+from longshore.model.run.report import Failure, RunReport
 from longshore.model.run.states import JobState
 from longshore.model.signals import signal_name
 from longshore.model.text_format import failure_text, format_duration, format_size
@@ -59,9 +60,20 @@ def render_run_page(page: RunPage, *, home: str = "", poll_s: int = 0) -> str:
     )
 
 
-def render_list_page(**values: Any) -> str:
-    """Return the list of runs as an HTML document."""
-    return _render("runs.html.j2", **values)
+def render_list_page(reports: Sequence[RunReport], notes: Sequence[str], *, poll_s: int) -> str:
+    """Return the list of runs as one HTML document, in the order of the reports.
+
+    `poll_s` are the seconds between two looks of the page at its own address.
+    """
+    return _render(
+        "runs.html.j2",
+        title="Runs",
+        reports=reports,
+        rows=[(report, draw_state_bar(f"bar-{number}", report.counts)) for number, report in enumerate(reports)],
+        states=sorted(Counter(report.state_word for report in reports).items()),
+        notes=notes,
+        poll_s=poll_s,
+    )
 
 
 def content_policy(*, is_live: bool) -> str:
@@ -70,7 +82,7 @@ def content_policy(*, is_live: bool) -> str:
     connect = "'self'" if is_live else "'none'"
     return (
         f"default-src 'none'; script-src 'sha256-{script}'; style-src 'unsafe-inline'; connect-src {connect}; "
-        "base-uri 'none'; form-action 'none'"
+        "img-src data:; base-uri 'none'; form-action 'none'"
     )
 
 

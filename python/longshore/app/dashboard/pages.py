@@ -1,0 +1,85 @@
+"""Pages of the dashboard, each made anew when a browser asks for it and its last one is old."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from longshore.app.inspect.run_list import RunQuery, list_runs
+from longshore.app.page.collect import collect_page
+from longshore.app.page.render import render_list_page, render_run_page
+from longshore.app.runs.open_run import open_run
+from longshore.errors import RunNotFoundError
+from longshore.world.runs.registry import read_entries
+
+POLL_S: Final = 2
+"""Seconds between two looks of a browser at its page."""
+_SHARE: Final = 10.0
+"""A page that took long to make is kept for this many times as long, so that looking costs little."""
+_EVER_DAYS: Final = 36_500.0
+_MAX_PAGES: Final = 50
+
+
+class MadePage(msgspec.Struct, frozen=True):
+    """A page as text, with a tag that changes with it, and the time on the monotonic clock up to which it is used."""
+
+    body: bytes
+    tag: str
+    until: float
+
+
+class DashboardPages:
+    """Makes pages on demand, for many threads; a page that several ask for at once is made once."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
+        self._pages: dict[str, MadePage] = {}
+
+    def page(self, run: str) -> MadePage:
+        """Return the page of a run by its id, or the list of runs if that is empty.
+
+        Raises
+        ------
+        LongshoreError
+            No such run is registered, or it cannot be read.
+        """
+        with self._lock:
+            lock = self._locks.setdefault(run, threading.Lock())
+        with lock:
+            made = self._pages.get(run)
+            began = self._clock()
+            if made is None or made.until <= began:
+                text = _run_page(run) if run else _list_page()
+                cost = self._clock() - began
+                body = text.encode()
+                tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+                made = MadePage(body, tag, began + cost + max(POLL_S / 2, _SHARE * cost))
+                self._keep(run, made)
+            return made
+
+    def _keep(self, run: str, made: MadePage) -> None:
+        with self._lock:
+            self._pages.pop(run, None)
+            self._pages[run] = made
+            while len(self._pages) > _MAX_PAGES:
+                # The one that was made first; its lock may be in use.
+                self._pages.pop(next(iter(self._pages)))
+
+
+def _run_page(run: str) -> str:
+    """Return the page of a registered run: nothing else is opened, whatever the address says."""
+    if not any(entry.id == run for entry in read_entries()):
+        raise RunNotFoundError(f"no run '{run}' is registered")
+    return render_run_page(collect_page(open_run(run)), home="../", poll_s=POLL_S)
+
+
+def _list_page() -> str:
+    found = list_runs(RunQuery(days=_EVER_DAYS), now=time.time())
+    return render_list_page(found.reports[::-1], found.notes, poll_s=POLL_S)
