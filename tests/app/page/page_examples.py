@@ -21,9 +21,13 @@ from longshore.app.page.page_data import (
 )
 from longshore.app.statistics.attempt_statistics import AttemptStatistics, LostTime
 from longshore.app.statistics.distribution import distribution_of
+from longshore.app.statistics.request_advice import RequestAdvice
+from longshore.app.statistics.suggest_requests import Usage, suggest_requests
+from longshore.model.run.attempt import Attempt
 from longshore.model.run.picture import Drawing, DrawingEdge, DrawingNode
 from longshore.model.run.report import Failure, JobReport, RunReport, RunSummary
 from longshore.model.run.states import Cause, JobState
+from longshore.model.workflow.request import Request
 
 NOW = 1_795_000_000.0
 MIB = 1024 * 1024
@@ -147,4 +151,24 @@ def example_page(words: str = "warp", log: Sequence[str] = ("Segmentation fault"
         commands=(RerunCommand(purpose="Run it again", command=f"longshore restart {words}"),),
         notes=(words,),
     )
-    return msgspec.structs.replace(page, advice=find_advice(page))
+    return msgspec.structs.replace(page, advice=find_advice(page, requests_of(times, peaks, words)))
+
+
+def requests_of(times: Sequence[float], peaks: Sequence[float], words: str) -> RequestAdvice:
+    """Suggested requests: less memory for a label whose attempts took some time and memory; none for another."""
+    request = Request(memory_b=3000 * MIB)
+    usages = [
+        Usage(
+            0,
+            Attempt(job=job, number=1, started_at=NOW, ended_at=NOW + run_s, run_s=run_s, peak_memory_b=round(peak)),
+            request,
+        )
+        for job, (run_s, peak) in enumerate(zip(times, peaks, strict=True))
+    ]
+    return RequestAdvice(
+        runs=[],
+        margin=1.2,
+        suggestions=[suggest_requests("isr", usages, [request]), suggest_requests(words, [], [Request()])],
+        sections={"isr": "pipetask", words: "pipetask"},
+        written={},
+    )

@@ -18,6 +18,7 @@ from longshore.app.page.rerun_commands import rerun_commands
 from longshore.app.report.report import report_run
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error
 from longshore.app.statistics.attempt_statistics import AttemptStatistics, GroupedStatistics, summarize_attempts
+from longshore.app.statistics.request_advice import advise_on_attempts
 from longshore.app.statistics.run_attempts import RunAttempts, read_attempts
 from longshore.errors import RunNotFoundError, RunUnreadableError
 from longshore.model.run.report import RunReport
@@ -62,9 +63,9 @@ def collect_page(opened: OpenRun, *, now: float | None = None) -> RunPage:
         drawing=_try(lambda: draw_label_states(opened, report.labels), "graph of labels", notes),
         configuration=_try(lambda: read_configuration_rows(opened), "configuration", notes) or (),
         commands=tuple(rerun_commands(opened, report)),
-        notes=tuple(notes),
     )
-    return structs.replace(page, advice=find_advice(page))
+    requests = _try(lambda: advise_on_attempts([attempts]), "advice on requests", notes) if attempts else None
+    return structs.replace(page, advice=find_advice(page, requests), notes=tuple(notes))
 
 
 def page_of_report(report: RunReport, *, now: float) -> RunPage:

@@ -36,6 +36,10 @@ from longshore.world.shipped_files import shipped_path
 if TYPE_CHECKING:
     import jinja2
 
+MAX_GROUPS: Final = 40
+"""Groups of failures that are shown with the end of a log."""
+MAX_LABELS: Final = 400
+"""Labels whose histograms are drawn."""
 _COLUMNS_WIDTH: Final = 1240.0
 """Width of the widest graph whose layers are columns."""
 
@@ -56,6 +60,8 @@ def render_run_page(page: RunPage, *, home: str = "", poll_s: int = 0) -> str:
         groups=list(_failure_groups(page)),
         title=f"{report.name}: {report.state_word}",
         home=home,
+        max_groups=MAX_GROUPS,
+        max_labels=MAX_LABELS,
         poll_s=poll_s,
     )
 
@@ -103,18 +109,17 @@ def _render(template: str, *, poll_s: int = 0, **values: Any) -> str:
 
 def _figures(page: RunPage) -> dict[str, Any]:
     """Return the figures of a page by name."""
-    limits = run_time_limits([row.run_s for row in page.labels])
+    rows = page.labels[:MAX_LABELS]
+    limits = run_time_limits([row.run_s for row in rows])
     return {
         "states": draw_state_bar("states", page.report.counts, "Jobs"),
         "bars": [draw_state_bar(f"bar-{number}", row.counts, row.name) for number, row in enumerate(page.labels)],
         "graph": _graph(page),
-        "run_times": [
-            draw_run_times(f"time-{number}", row.name, row.run_s, limits) for number, row in enumerate(page.labels)
-        ],
+        "run_times": [draw_run_times(f"time-{number}", row.name, row.run_s, limits) for number, row in enumerate(rows)],
         "time_ticks": run_time_ticks(limits),
         "memory": [
             draw_memory(f"memory-{number}", row.name, row.memory_b, row.requested_memory_b)
-            for number, row in enumerate(page.labels)
+            for number, row in enumerate(rows)
         ],
         **_timeline(page),
     }
@@ -191,6 +196,7 @@ def _environment() -> jinja2.Environment:
         "states": shown_states,
         "rule": lambda text, reason: text.removesuffix(f": {reason}"),
         "signal": signal_name,
+        "sum_counts": lambda groups: sum(failure.count for failure, _ in groups),
         "trouble": _has_trouble,
         "waste": _waste,
     }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from longshore.app.runs.open_run import OpenRun
-from longshore.app.statistics.run_attempts import read_attempts
+from longshore.app.statistics.run_attempts import RunAttempts, read_attempts
 from longshore.app.statistics.suggest_requests import (
     DEFAULT_MARGIN,
     LabelSuggestion,
@@ -89,11 +89,18 @@ def advise_requests(
 
     What is requested now is that of the last of the runs. Raises `UnreachableError` as `read_attempts` does.
     """
+    with collection_paused():
+        return advise_on_attempts(list(map(read_attempts, runs)), labels=labels, margin=margin)
+
+
+def advise_on_attempts(
+    runs: Sequence[RunAttempts], *, labels: Collection[str] = (), margin: float = DEFAULT_MARGIN
+) -> RequestAdvice:
+    """Suggest requests as `advise_requests` does, from attempts that were read before."""
     usages: dict[str, list[Usage]] = {}
     requests: dict[str, list[Request]] = {}
     with collection_paused():
-        for number, opened in enumerate(runs):
-            found = read_attempts(opened)
+        for number, found in enumerate(runs):
             known = found.labels
             # The last run wins, and labels keep the order of the first.
             requests |= {label: [] for label in known}
@@ -105,9 +112,9 @@ def advise_requests(
                 label = known[found.label_of[attempt.job]]
                 usages[label].append(Usage(number, attempt, found.request_of(attempt)))
     chosen = [label for label in usages if not labels or label in labels]
-    origins = read_record(runs[-1].run.origins, dict[str, Origin]) or {}
+    origins = read_record(runs[-1].opened.run.origins, dict[str, Origin]) or {}
     return RequestAdvice(
-        runs=runs,
+        runs=[found.opened for found in runs],
         margin=margin,
         suggestions=[
             suggest_requests(label, usages[label], requests[label] or [Request()], margin=margin) for label in chosen

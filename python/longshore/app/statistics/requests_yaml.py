@@ -38,6 +38,14 @@ def advice_yaml(advice: RequestAdvice, *, over: str = "") -> str:
     return "\n".join(_advice_lines(advice, over)) + "\n"
 
 
+def suggestion_yaml(advice: RequestAdvice, suggestion: LabelSuggestion, changes: Sequence[SuggestedValue]) -> str:
+    """Return the YAML of some changes of one label, in few lines and without comments."""
+    values = ", ".join(f"{value.key}: {_value_text(value)}" for value in changes)
+    line = f"{_scalar(suggestion.label)}: {{{values}}}"
+    section = advice.sections[suggestion.label]
+    return f"{section}:\n  {line}" if section else line
+
+
 def _advice_lines(advice: RequestAdvice, over: str) -> Iterator[str]:
     names = ", ".join(f"{opened.card.id} ({_comment(opened.card.name)})" for opened in advice.runs)
     yield f"# Requests from {count_noun(len(advice.runs), 'run')}: {names}; margin {advice.margin:g}."

@@ -1,0 +1,44 @@
+"""Advice of a page: what made attempts fail first, then hosts, then what is wasted; nothing without a figure."""
+
+from __future__ import annotations
+
+import msgspec
+from tests.app.page.page_examples import example_page
+
+from longshore.app.page.advice import find_advice
+from longshore.app.page.page_data import RunPage
+from longshore.app.statistics.attempt_statistics import AttemptStatistics, LostTime
+
+
+def with_hosts(failed: dict[str, tuple[int, int]]) -> RunPage:
+    """A page with so many failed and ended attempts per host."""
+    hosts = {
+        name: AttemptStatistics(attempts=ended, badput=LostTime(attempts=bad)) for name, (bad, ended) in failed.items()
+    }
+    total = AttemptStatistics(
+        attempts=sum(ended for _, ended in failed.values()),
+        badput=LostTime(attempts=sum(bad for bad, _ in failed.values())),
+    )
+    return msgspec.structs.replace(example_page(), hosts=hosts, total=total)
+
+
+def hosts_to_avoid(failed: dict[str, tuple[int, int]]) -> list[str]:
+    return [each.text for each in find_advice(with_hosts(failed)) if each.text.startswith("Avoid")]
+
+
+def test_what_failed_comes_before_what_is_wasted() -> None:
+    assert [each.text for each in example_page().advice] == [
+        "Repair the command or the data of warp",
+        "Avoid the host warp, or have it repaired",
+        "Request less memory for isr",
+    ]
+
+
+def test_a_host_where_most_attempts_fail_is_named() -> None:
+    assert hosts_to_avoid({"good": (1, 100), "bad": (9, 10)}) == ["Avoid the host bad, or have it repaired"]
+
+
+def test_a_host_is_not_to_blame_for_what_fails_everywhere() -> None:
+    assert hosts_to_avoid({"one": (50, 100), "other": (9, 10)}) == []
+    assert hosts_to_avoid({"only": (9, 10)}) == []
+    assert hosts_to_avoid({"good": (0, 100), "unlucky": (2, 3)}) == []
