@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.bps.plugin_runs import COMMANDS, ISR
 from tests.bps.real_tasks import END_S, PAYLOAD, BpsShell, bps_shell, make_repository
 from tests.bps_environment import BpsEnvironment
 
@@ -28,24 +29,7 @@ site:
     cores: 2
 """
 
-COMMANDS = """\
-pipeline:
-  dimensions: {visit: [1, 2]}
-  tasks:
-    isr:
-      dimensions: [visit]
-      outputs: {raw: "raw_{visit}.txt"}
-      command: echo {visit} $A > {raw}
-    sum:
-      inputs: [raw]
-      outputs: {total: total.txt}
-      command: [sh, -c, 'cat "$@" > "$0"', "{total}", "{raw}"]
-requestMemory: 100
-numberOfRetries: 3
-environment: {A: "${HOME}/x"}
-finalJob: {whenRun: ALWAYS, command1: echo last}
-"""
-
+RETRIED = COMMANDS.replace(ISR, "echo {visit} $A > {raw}") + 'numberOfRetries: 3\nenvironment: {A: "${HOME}/x"}\n'
 
 FILE = """\
 wmsServiceClass: bps_plugin.FileService
@@ -116,7 +100,7 @@ def test_parsl_runs_real_tasks_to_complete_datasets(shell: BpsShell) -> None:
 @pytest.mark.bulk
 @pytest.mark.timeout(END_S)
 def test_a_failure_under_parsl_is_told(shell: BpsShell) -> None:
-    text = COMMANDS.replace("echo {visit} $A > {raw}", "test {visit} = 1 && echo {visit} > {raw} || exit 3") + PARSL
+    text = RETRIED.replace("echo {visit} $A > {raw}", "test {visit} = 1 && echo {visit} > {raw} || exit 3") + PARSL
     run = submitted(shell, text)
     wait_until(lambda: phase_of(run) == "ended")
     assert shell("longshore", "status", run, check=False).returncode == 19
@@ -133,7 +117,7 @@ def test_a_failure_under_parsl_is_told(shell: BpsShell) -> None:
 
 @pytest.mark.timeout(END_S)
 def test_cancel_of_a_run_under_parsl_leaves_no_process(shell: BpsShell) -> None:
-    run = submitted(shell, COMMANDS.replace("echo {visit} $A > {raw}", "setsid sleep 600") + PARSL)
+    run = submitted(shell, RETRIED.replace("echo {visit} $A > {raw}", "setsid sleep 600") + PARSL)
     # Workers and jobs have sessions of their own.
     wait_until(lambda: programs_of(run) >= {"process_worker_pool.py", "sleep"})
     cancelled = shell("longshore", "cancel", run)
@@ -146,7 +130,7 @@ def test_cancel_of_a_run_under_parsl_leaves_no_process(shell: BpsShell) -> None:
 
 def test_a_plug_in_gets_the_whole_workflow_and_its_reports_come_through(shell: BpsShell) -> None:
     ordering = "ordering: {by_visit: {labels: isr, dimensions: visit}}\nqueue: long\nproject: p\n"
-    run = submitted(shell, COMMANDS + ordering + FILE)
+    run = submitted(shell, RETRIED + ordering + FILE)
     seen = json.loads((shell.folder / "seen.json").read_text("utf-8"))
     assert seen["nodes"]["group_by_visit_1"] == "GenericWorkflowGroup"
     assert ["group_by_visit_1", "group_by_visit_2"] in seen["edges"]
@@ -172,7 +156,7 @@ def test_a_plug_in_gets_the_whole_workflow_and_its_reports_come_through(shell: B
 
 @pytest.mark.bulk
 def test_a_plug_in_restarts_a_run_by_its_id(shell: BpsShell) -> None:
-    run = submitted(shell, COMMANDS + FILE)
+    run = submitted(shell, RETRIED + FILE)
     shell("longshore", "cancel", run)
     # A restart that was refused changes nothing: the run keeps its id, and the next one is not taken for it.
     (shell.folder / "closed").touch()
@@ -187,7 +171,7 @@ def test_a_plug_in_restarts_a_run_by_its_id(shell: BpsShell) -> None:
 
 
 def test_a_plug_in_that_refuses_a_run_is_quoted_and_leaves_nothing(shell: BpsShell) -> None:
-    (shell.folder / "run.yaml").write_text(f"{COMMANDS}{FILE}operator: nobody\n", "utf-8")
+    (shell.folder / "run.yaml").write_text(f"{RETRIED}{FILE}operator: nobody\n", "utf-8")
     refused = shell("longshore", "submit", "run.yaml", check=False)
     assert refused.returncode == 6
     assert "'bps_plugin.FileService' refused the run: RuntimeError: nobody may not run" in refused.stderr

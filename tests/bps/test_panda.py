@@ -7,31 +7,20 @@ from pathlib import Path
 
 import pytest
 from tests.bps.panda_server import PandaServer, panda_server
+from tests.bps.plugin_runs import COMMANDS
 from tests.bps.real_tasks import END_S, BpsShell, bps_shell
 from tests.bps_environment import BpsEnvironment
 
 pytestmark = pytest.mark.bps
 
-RUN = """\
-pipeline:
-  dimensions: {visit: [1, 2]}
-  tasks:
-    isr:
-      dimensions: [visit]
-      outputs: {raw: "raw_{visit}.txt"}
-      command: echo {visit} > {raw}
-    sum:
-      inputs: [raw]
-      outputs: {total: total.txt}
-      command: [sh, -c, 'cat "$@" > "$0"', "{total}", "{raw}"]
-requestMemory: 100
-finalJob: {whenRun: ALWAYS, command1: echo last}
+RUN = f"""\
+{COMMANDS}\
 wmsServiceClass: lsst.ctrl.bps.panda.PanDAService
 computeSite: far
 computeCloud: CLOUD
 fileDistributionEndPoint: FOLDER/shared/
-site: {far: {description: a site of PanDA}}
-cloud: {CLOUD: {}}
+site: {{far: {{description: a site of PanDA}}}}
+cloud: {{CLOUD: {{}}}}
 queue: QUEUE
 """
 
