@@ -74,8 +74,8 @@ def test_the_yaml_takes_effect_where_it_is_included(cli: Cli, write_run: WriteRu
         ("over.yaml", {label: wanted[label]["requestMemory"] for label in ("A", "B")}),
     ):
         for label, memory in expected.items():
-            (found,) = cli("config", "explain", path, "requestMemory", "--label", label, "--json").json["keys"]
-            assert found["value"] == memory
+            found = cli("config", "explain", path, "requestMemory", "--label", label, "--json").json
+            assert found["values"]["requestMemory"]["value"] == memory
 
 
 def test_bad_input(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:
