@@ -100,9 +100,10 @@ class AttemptCollector:
 
     `life` is the newest engine; `finished` is the event that ended the run, unless it was resumed or restarted since.
     `first_start` is the first attempt's start (seconds since the epoch). `idle_s` is the time between an end of the
-    run and its restart, after the first start. `running` has the newest start per running
-    job, `failed` why each job that failed for good was not tried again, `failed_ends` the end of each job's newest
-    attempt if that failed, `removed` why each job was deleted that a person removed.
+    run and its restart, after the first start. `running` has the newest start per running job, `most_running` the
+    largest number of them so far. `over` is 1 per job that succeeded, and 2 per job that was deleted. `failed` has
+    why each job that failed for good was not tried again, `failed_ends` the end of each job's newest attempt if that
+    failed, `removed` why each job was deleted that a person removed.
     `retry_times` has the earliest time of a job's next attempt, where known. `run_s` has run
     times of successful attempts per label, in order of their ends. `ended_at` has end times, `busy_s` the summed run
     time up to each. `hold_codes` is the workload manager's code for a job's present or last hold. `badput` sums up the
@@ -125,6 +126,8 @@ class AttemptCollector:
         self.first_start: float | None = None
         self.idle_s = 0.0
         self.running: dict[int, Started] = {}
+        self.most_running = 0
+        self.over = bytearray(len(label_of))
         self.failed: dict[int, str] = {}
         self.failed_ends: dict[int, Ended | Lost] = {}
         self.doubtful_ends: dict[int, Ended] = {}
@@ -153,6 +156,7 @@ class AttemptCollector:
                 members.pop(event.b, None)
             elif isinstance(event, Started):
                 running[event.j] = event
+                self.most_running = max(self.most_running, len(running))
                 self._record_start(event.at or event.t)
                 if newest is not None:
                     newest.note_start(event)
@@ -179,6 +183,7 @@ class AttemptCollector:
         if event.cause is not None:
             self._record_failure(event, event.cause, seconds)
             return
+        self.over[job] = 1
         self.failed_ends.pop(job, None)
         if event.outputs:
             self.doubtful_ends[job] = event
@@ -198,6 +203,7 @@ class AttemptCollector:
         self._record_start(event.at)
         self.ended_at.append(event.t)
         self.busy_s.append((self.busy_s[-1] if self.busy_s else 0.0) + event.run_s)
+        self.over[event.j] = 1
         self.failed_ends.pop(event.j, None)
         self.run_s[self.label_of[event.j]].append(event.run_s)
 
@@ -258,6 +264,7 @@ class AttemptCollector:
     def _restarted(self, event: Restarted) -> None:
         self.finished = None
         for job in event.jobs:
+            self.over[job] = 0
             self.failed.pop(job, None)
             self.removed.pop(job, None)
             self.retry_times.pop(job, None)
@@ -277,6 +284,7 @@ class AttemptCollector:
 
     def _deleted(self, event: Deleted) -> None:
         for job in event.jobs:
+            self.over[job] = 2
             self.failed_ends.pop(job, None)
             self.retry_times.pop(job, None)
             self.hold_codes.pop(job, None)

@@ -11,7 +11,7 @@ from typing import Final
 from longshore.app.report.attempts import AttemptCollector
 from longshore.app.report.failure_groups import FailedJobs
 from longshore.app.report.from_snapshot import RunStatus
-from longshore.app.report.time_left import time_left
+from longshore.app.report.time_left import estimate_time_left
 from longshore.contract.batch import WaitReasons
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.event import Ended, Lost
@@ -90,29 +90,11 @@ def _quantile(ascending: Sequence[float], share: float) -> float | None:
 
 
 def _time_left(jobs: JobTable, attempts: AttemptCollector, status: RunStatus, now: float) -> tuple[float, float] | None:
-    if attempts.first_start is None:
-        return None
     open_jobs = [
         sum(count for state, count in status.labels[label].items() if state not in TERMINAL_STATES)
         for label in jobs.labels
     ]
-    return time_left(
-        now=now,
-        started_at=attempts.first_start,
-        left=open_jobs,
-        running_s=_running_times(attempts, len(jobs.labels), now),
-        run_s=attempts.run_s,
-        ended_at=attempts.ended_at,
-        busy_s=attempts.busy_s,
-    )
-
-
-def _running_times(attempts: AttemptCollector, labels: int, now: float) -> list[list[float]]:
-    """Return the run time so far of each running job, per label."""
-    running: list[list[float]] = [[] for _ in range(labels)]
-    for job, start in attempts.running.items():
-        running[attempts.label_of[job]].append(max(0.0, now - (start.at or start.t)))
-    return running
+    return estimate_time_left(jobs, attempts, open_jobs, now)
 
 
 def _longest_running(attempts: AttemptCollector, jobs: JobTable) -> tuple[RunningJob, ...]:

@@ -1,75 +1,128 @@
-"""Estimates a run's time left, as a range, from run times and concurrency so far.
-
-The engine estimates with the number of processors (`longshore.engine.schedule.eta`).
-A reader of the journal does not know it, so the concurrency so far stands for it.
-"""
+"""Time left of a live run, from the attempts of its events and the history of its payload."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
-MIN_ENDED: Final = 10
-"""Ended attempts required for an estimate: a guess from three jobs is worse than none."""
-_RECENT_ENDS: Final = 1000
-"""Ends per label that are used: the newest say most, and sorting a million at every poll is slow."""
+from longshore.app.report.attempts import AttemptCollector
+from longshore.app.time_left.remaining_work import RemainingWork, find_open_jobs, map_parents
+from longshore.app.time_left.simulated import MAX_JOBS, simulate_time_left
+from longshore.app.time_left.summed import SummedWork, sum_time_left
+from longshore.contract.context import RunPaths
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.run_settings import read_settings
+from longshore.errors import LongshoreError
+from longshore.world.runs.label_history import read_history
+
+_MORE_ROOM: Final = 4
+"""Factor on the largest number of running jobs while no job waits for room."""
 
 
-def time_left(
-    *,
+def estimate_time_left(
+    jobs: JobTable,
+    attempts: AttemptCollector,
+    open_jobs: Sequence[int],
     now: float,
-    started_at: float,
-    left: Sequence[int],
-    running_s: Sequence[Sequence[float]] = (),
-    run_s: Sequence[Sequence[float]],
-    ended_at: Sequence[float],
-    busy_s: Sequence[float],
+    *,
+    earlier: Mapping[str, Mapping[int, float]] | None = None,
 ) -> tuple[float, float] | None:
-    """Return the shortest and longest likely time left in seconds; ``None`` if too little is known.
+    """Return the range of seconds until a run is over; ``None`` if too little is known.
 
-    The range spans median and mean run times, and the concurrency of the whole run and of its second half.
-    Dependencies between jobs are ignored. `now` and `started_at` are this moment and the first start. `left` counts
-    unfinished jobs per label. `running_s` has the run time so far of running jobs per label, empty if unknown.
-    `run_s` has run times of successful attempts per label. `ended_at` has end times, ascending, and `busy_s` the
-    summed run time up to each.
+    Parameters
+    ----------
+    open_jobs
+        Number of jobs per label that are not over.
+    now
+        This moment, in seconds since the epoch.
+    earlier
+        Number of jobs per run time in milliseconds, per label, in earlier runs; by default the history of the payload.
     """
-    elapsed = now - started_at
-    if len(ended_at) < MIN_ENDED or elapsed <= 0.0 or not any(left):
+    if attempts.first_start is None or now <= attempts.first_start or not any(open_jobs):
         return None
-    # A label without ended attempts is estimated like all others.
-    everything = [seconds for times in run_s for seconds in times[-_RECENT_ENDS // max(len(run_s), 1) :]]
-    paces = _mean_concurrency(now, elapsed, ended_at, busy_s)
-    if not everything or not paces:
+    history = read_run_times(jobs.run, jobs.labels) if earlier is None else earlier
+    if not any(attempts.run_s) and not all(label in history for label in jobs.labels):
         return None
-    # Imported late: every command that reports on runs imports this module, and few need estimates.
-    from statistics import fmean, median
-
-    from longshore.engine.schedule.eta import LabelWork, estimate_eta
-
-    work = []
-    for number, times, runs in zip(left, run_s, running_s or [()] * len(left), strict=True):
-        if number:
-            sample = times[-_RECENT_ENDS:] if len(times) >= MIN_ENDED else everything
-            middle, mean = median(sample), fmean(sample)
-            # A job beyond the typical run time is about to end, and must not reduce the others' time.
-            elapsed_s = sum(min(seconds, mean) for seconds in runs)
-            work.append(
-                LabelWork(
-                    open=number,
-                    running=min(len(runs), number),
-                    elapsed_s=elapsed_s,
-                    run_s=mean,
-                    shortest_s=min(middle, mean),
-                    longest_s=max(middle, mean),
-                )
-            )
-    # Only ended attempts count: the value may be too low at the start of long jobs, never too high.
-    return estimate_eta(work, max(paces)).earliest_s, estimate_eta(work, min(paces)).latest_s
+    earlier_ms = [history.get(label, {}) for label in jobs.labels]
+    if sum(open_jobs) > MAX_JOBS:
+        return sum_time_left(summed_work(attempts, open_jobs, now, earlier_ms=earlier_ms))
+    return simulate_time_left(remaining_work(jobs, attempts, now, earlier_ms=earlier_ms))
 
 
-def _mean_concurrency(now: float, elapsed: float, ended_at: Sequence[float], busy_s: Sequence[float]) -> list[float]:
-    """Return the average number of concurrent jobs in the whole run and in its second half."""
-    before = bisect_right(ended_at, now - elapsed / 2)
-    recent = busy_s[-1] - (busy_s[before - 1] if before else 0.0)
-    return [pace for pace in (busy_s[-1] / elapsed, recent / (elapsed / 2)) if pace > 0.0]
+def remaining_work(
+    jobs: JobTable, attempts: AttemptCollector, now: float, *, earlier_ms: Sequence[Mapping[int, float]] = ()
+) -> RemainingWork:
+    """Return the open jobs of a run with their parents, barriers included, and the run times so far."""
+    parents: Sequence[Sequence[int]] = jobs.parents
+    if jobs.barriers:
+        parents = [
+            (*of_job, *(job for barrier in jobs.barriers_before(number) for job in barrier.after))
+            for number, of_job in enumerate(parents)
+        ]
+    found = find_open_jobs(attempts.over, attempts.failed, parents)
+    placed = list(map_parents(found, parents))
+    if jobs.final is not None and found and found[-1] == jobs.final:
+        placed[-1] = tuple(range(len(found) - 1))
+    starts = attempts.running
+    elapsed = [
+        max(0.0, now - (start.at or start.t)) if (start := starts.get(job)) is not None else None for job in found
+    ]
+    has_ready = any(so_far is None and not before for so_far, before in zip(elapsed, placed, strict=True))
+    return RemainingWork(
+        labels=[jobs.label_of[job] for job in found],
+        parents=placed,
+        elapsed_s=elapsed,
+        run_s=attempts.run_s,
+        earlier_ms=earlier_ms,
+        slots=_slots(attempts, now, has_ready=has_ready),
+    )
+
+
+def summed_work(
+    attempts: AttemptCollector, open_jobs: Sequence[int], now: float, *, earlier_ms: Sequence[Mapping[int, float]] = ()
+) -> SummedWork:
+    """Return the remaining work per label.
+
+    The pace counts running jobs as well as ended ones, so that it is not too low before the first jobs end.
+    """
+    running: list[list[float]] = [[] for _ in open_jobs]
+    for job, start in attempts.running.items():
+        running[attempts.label_of[job]].append(max(0.0, now - (start.at or start.t)))
+    elapsed = max(now - (attempts.first_start or now), 1e-3)
+    busy, running_s = attempts.busy_s[-1] if attempts.busy_s else 0.0, sum(map(sum, running))
+    before = bisect_right(attempts.ended_at, now - elapsed / 2)
+    recent = busy - (attempts.busy_s[before - 1] if before else 0.0)
+    paces = [(busy + running_s) / elapsed, (recent + running_s) / (elapsed / 2), float(len(attempts.running))]
+    known = [min(pace, float(attempts.most_running or pace)) for pace in paces if pace > 0.0] or [1.0]
+    return SummedWork(
+        open_jobs=open_jobs,
+        running_s=running,
+        run_s=attempts.run_s,
+        earlier_ms=earlier_ms,
+        paces=(min(known), max(known)),
+    )
+
+
+def _slots(attempts: AttemptCollector, now: float, *, has_ready: bool) -> tuple[int, int]:
+    """Return the least and largest number of jobs that may run at once, by what ran so far."""
+    most, running = attempts.most_running, len(attempts.running)
+    if not most:
+        # Where starts are not reported, the mean is all that is known.
+        pace = (attempts.busy_s[-1] if attempts.busy_s else 0.0) / max(now - (attempts.first_start or now), 1e-3)
+        return max(1, int(pace)), max(1, round(pace + 1.0))
+    if has_ready:
+        return max(1, running), most
+    # Nothing waits for room: there may be more of it.
+    return most, _MORE_ROOM * most
+
+
+def read_run_times(run: RunPaths, labels: Sequence[str]) -> Mapping[str, Mapping[int, float]]:
+    """Return the run times of earlier runs of the payload, and of this run as far as they are written there."""
+    try:
+        identity = read_settings(run).history
+    except LongshoreError:
+        return {}
+    if not identity:
+        return {}
+    return {label: found.run_ms for label, found in read_history(identity, labels).items() if found.run_ms}

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Final
 
 from longshore.engine.rundir.job_table import JobTable
-from longshore.engine.schedule.eta import LabelWork, estimate_eta
+from longshore.engine.schedule.eta import LabelWork, estimate_rest_s
 from longshore.engine.schedule.runtime_estimates import RuntimeEstimates
 from longshore.engine.state.job_codes import JobCode
 from longshore.engine.state.run_state import RunState
@@ -111,7 +111,7 @@ class RuntimeHistory:
                     run_s=run_s,
                 )
             )
-        return estimate_eta(work, cpus).expected_s
+        return estimate_rest_s(work, cpus)
 
     def _last_s(self, found: Mapping[str, LabelHistory]) -> dict[int, float]:
         """Return the seconds of each job's last success, reading lines only of labels with known successes."""

@@ -1,0 +1,1 @@
+"""Time left of a live run, as a range."""

@@ -1,0 +1,113 @@
+"""The time left: chains, slots, running jobs, labels without run times, and the first seconds of a run."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from longshore.app.report.attempts import AttemptCollector
+from longshore.app.report.time_left import summed_work
+from longshore.app.time_left.remaining_work import RemainingWork, find_open_jobs, map_parents
+from longshore.app.time_left.run_times import LabelRunTimes, typical_run_time
+from longshore.app.time_left.simulated import simulate_time_left
+from longshore.app.time_left.summed import SummedWork, sum_time_left
+from longshore.model.run.event import Ended, Event, Started
+
+STEADY = [10.0] * 50
+
+
+def remaining(
+    parents: list[tuple[int, ...]],
+    *,
+    slots: int,
+    elapsed: dict[int, float] | None = None,
+    labels: list[int] | None = None,
+) -> RemainingWork:
+    return RemainingWork(
+        labels=labels or [0] * len(parents),
+        parents=parents,
+        elapsed_s=[(elapsed or {}).get(job) for job in range(len(parents))],
+        run_s=[STEADY, []],
+        slots=(slots, slots),
+    )
+
+
+def test_wide_work_is_divided_by_the_slots() -> None:
+    low, high = simulate_time_left(remaining([()] * 20, slots=4))
+    assert 45.0 <= low <= 50.0 <= high <= 55.0
+
+
+def test_a_chain_takes_its_length_whatever_the_slots() -> None:
+    low, high = simulate_time_left(remaining([(), (0,), (1,), (2,)], slots=64))
+    assert 34.0 <= low <= 40.0 <= high <= 46.0
+
+
+def test_running_jobs_have_done_part_of_their_work() -> None:
+    low, high = simulate_time_left(remaining([(), ()], slots=2, elapsed={0: 4.0, 1: 9.0}))
+    assert 5.0 <= low <= 6.0 <= high <= 7.0
+
+
+def test_a_label_without_run_times_makes_the_range_wide() -> None:
+    low, high = simulate_time_left(remaining([()] * 8, slots=1, labels=[0] * 4 + [1] * 4))
+    assert low < 60.0
+    assert high > 80.0
+
+
+def test_jobs_that_still_run_make_the_others_look_longer() -> None:
+    """Of ten jobs that began together, the first to end is the shortest."""
+    assert LabelRunTimes([1.0], [1.0] * 9).mean_s > 1.0
+    assert LabelRunTimes([1.0, 2.0, 3.0]).mean_s == pytest.approx(2.0)
+    assert LabelRunTimes([1.0] * 5, [], {9000: 5.0}).mean_s == pytest.approx(5.0)
+    assert LabelRunTimes([], [], {9000: 5.0}).mean_s == pytest.approx(9.0)
+    assert LabelRunTimes([], [40.0], fallback_s=7.0).mean_s == pytest.approx(40.0)
+    assert typical_run_time([[4.0], [], [9.0]]) == pytest.approx(6.0)
+    assert typical_run_time([[]]) == 1.0
+
+
+def test_the_first_seconds_do_not_mislead() -> None:
+    """Two of four slots ended a job after 10 s, and all four have been busy: 36 jobs more need 90 s."""
+    events: list[Event] = [Started(t=0.0, j=job, a=1, at=1000.0) for job in range(4)]
+    events += [Ended(t=1010.0, j=job, a=1, end=1010.0, run_s=10.0) for job in range(2)]
+    events += [Started(t=1010.0, j=job, a=1, at=1010.0) for job in (4, 5)]
+    attempts = AttemptCollector([0] * 40, 1)
+    attempts.add(events)
+    low, high = sum_time_left(summed_work(attempts, [38], 1011.0))
+    assert low <= 90.0 <= high < 180.0
+
+
+def test_descendants_of_failed_and_deleted_jobs_are_not_open() -> None:
+    parents = [(), (0,), (1,), (), (3,), ()]
+    assert find_open_jobs(bytes((1, 0, 0, 2, 0, 0)), {1: "failed"}, parents) == [5]
+    assert find_open_jobs(bytes(6), {}, parents) == list(range(6))
+    assert list(map_parents([1, 2, 5], parents)) == [(), (0,), ()]
+
+
+@given(
+    st.lists(st.lists(st.floats(0.0, 1e6), max_size=12), min_size=2, max_size=2),
+    st.integers(1, 30),
+    st.integers(1, 9),
+    st.randoms(use_true_random=False),
+)
+def test_every_range_is_ordered_and_the_same_again(
+    run_s: list[list[float]], jobs: int, slots: int, dice: Random
+) -> None:
+    parents = [
+        tuple(sorted({dice.randrange(job) for _ in range(2)})) if job and dice.random() < 0.5 else ()
+        for job in range(jobs)
+    ]
+    work = RemainingWork(
+        labels=[job % 2 for job in range(jobs)],
+        parents=parents,
+        elapsed_s=[dice.random() * 100 if not parents[job] and dice.random() < 0.3 else None for job in range(jobs)],
+        run_s=run_s,
+        slots=(slots, slots + 1),
+    )
+    low, high = simulate_time_left(work)
+    assert 0.0 <= low <= high
+    assert (low, high) == simulate_time_left(work)
+    summed = SummedWork(open_jobs=[jobs, 0], running_s=[[1.0], []], run_s=run_s, paces=(1.0, float(slots)))
+    low, high = sum_time_left(summed)
+    assert 0.0 <= low <= high
