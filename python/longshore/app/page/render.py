@@ -196,6 +196,7 @@ def _environment() -> jinja2.Environment:
         "states": shown_states,
         "rule": lambda text, reason: text.removesuffix(f": {reason}"),
         "signal": signal_name,
+        "core_time": lambda core_s: f"{core_s / 3600:,.1f} h" if core_s >= 3600 else format_duration(core_s),
         "sum_counts": lambda groups: sum(failure.count for failure, _ in groups),
         "trouble": _has_trouble,
         "waste": _waste,
