@@ -7,6 +7,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from longshore.app.page.collect import collect_page
+from longshore.app.page.render import render_run_page
 from longshore.app.report.report import report_run
 from longshore.app.report.report_cache import read_cached_report
 from longshore.app.runs.event_source import EventFollower
@@ -96,6 +98,19 @@ def test_a_service_that_does_not_answer_leaves_states_unknown(opened: OpenRun, s
     assert report.counts[JobState.UNKNOWN] == 3
     assert "the workload manager does not answer: it sleeps" in report.notes
     assert opened.is_alive() == service.answer
+
+
+def test_a_page_shows_what_is_known_and_notes_what_is_not(opened: OpenRun, service: Reporter) -> None:
+    service.tell(JobState.SUCCEEDED, JobState.FAILED)
+    page = collect_page(opened, now=100.0)
+    assert page.report.counts[JobState.FAILED] == 1
+    assert page.jobs is not None
+    assert [job.state for job in page.jobs][:2] == [JobState.SUCCEEDED, JobState.FAILED]
+    assert "</html>" in render_run_page(page)
+    service.answer = Unreachable(why="it sleeps")
+    page = collect_page(opened, now=100.0)
+    assert any("it sleeps" in note for note in page.notes)
+    assert "the workload manager does not answer: it sleeps" in render_run_page(page)
 
 
 def test_a_follower_is_told_what_is_new(opened: OpenRun, service: Reporter) -> None:

@@ -56,6 +56,12 @@ def assert_failed(site: LiveSite, run: Path) -> None:
     assert "the disk of the moon is missing" in shown
     attempts = site.attempts(run, "b")
     assert [(each["exit_code"], each["cause"]) for each in attempts] == [(3, "EXIT"), (3, "EXIT")]
+    page = site.cli("report", "--id", run, "--html", "-").stdout
+    assert "B: 1 job (exit code 3)" in page
+    assert "the disk of the moon is missing" in page
+    # Four attempts are in the timeline, each with its job and how it ended.
+    assert page.count(" (B): failed after ") == 2
+    assert page.count("): succeeded after ") == 2
 
 
 def test_a_restart_runs_only_what_did_not_succeed(site: LiveSite) -> None:

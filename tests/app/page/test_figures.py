@@ -56,7 +56,7 @@ def test_figures_equal_the_golden_files() -> None:
         "states": draw_state_bar("states", page.report.counts),
         "graph-columns": draw_label_graph("graph", page.drawing, has_columns=True),
         "graph-rows": draw_label_graph("graph", page.drawing, has_columns=False),
-        "slots": Markup("").join(row.svg for row in draw_slots(page.spans, palette, page.names, labels)),
+        "slots": Markup("").join(row.svg for row in draw_slots(page.spans, palette, page.names, labels).rows),
         "labels": draw_labels(page.spans, palette, labels).svg,
         "run-times": draw_run_times("time", "isr", isr.run_s, run_time_limits([isr.run_s])),
         "memory": draw_memory("memory", "isr", isr.memory_b, isr.requested_memory_b),
@@ -122,7 +122,7 @@ def test_timelines_are_drawn_of_any_attempts(rows: list[tuple[float, float, int,
     data = spans(rows, ["a", "<b>", "c"])
     labels = [f"label {number}" for number in range(10)]
     palette = choose_colours([float(number) for number in range(10)])
-    for row in draw_slots(data, palette, {}, labels):
+    for row in draw_slots(data, palette, {}, labels).rows:
         parse(row.svg)
     area = draw_labels(data, palette, labels)
     parse(area.svg)
@@ -137,13 +137,14 @@ def test_timelines_are_drawn_of_any_attempts(rows: list[tuple[float, float, int,
 def test_many_slots_become_a_row_per_host() -> None:
     rows = [(0.0, 10.0, 0, number % 60, number, 1) for number in range(200)]
     drawn = draw_slots(spans(rows, [f"node{number}" for number in range(60)]), choose_colours([1.0]), {}, ["a"])
-    assert len(drawn) == MAX_ROWS
-    assert "jobs at once, up to 4.0" in title_of(drawn[0].svg)
+    assert drawn.is_by_host
+    assert len(drawn.rows) == MAX_ROWS
+    assert "jobs at once, up to 4.0" in title_of(drawn.rows[0].svg)
 
 
 def test_many_attempts_are_merged_and_failures_stay_visible() -> None:
     rows = [(float(number), number + 1.0, 0, 0, number, 2 if number == 777 else 1) for number in range(5000)]
-    (row,) = draw_slots(spans(rows, ["here"]), choose_colours([1.0]), {}, ["a"])
+    (row,) = draw_slots(spans(rows, ["here"]), choose_colours([1.0]), {}, ["a"]).rows
     assert len(row.svg) < 20_000
     assert 'class="l0 failed"' in row.svg
 

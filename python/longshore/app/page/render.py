@@ -139,7 +139,7 @@ def _graph(page: RunPage) -> Mapping[str, Markup] | None:
 def _timeline(page: RunPage) -> dict[str, Any]:
     spans = page.spans
     if spans is None or not len(spans):
-        return {"slots": [], "area": None, "legend": ()}
+        return {"slots": None, "area": None, "legend": ()}
     labels = [row.name for row in page.labels]
     busy = [0.0] * len(labels)
     for label, start, end in zip(spans.label_of, spans.started, spans.ended, strict=True):

@@ -45,6 +45,13 @@ class _Frame(NamedTuple):
     seconds: float
 
 
+class SlotChart(msgspec.Struct, frozen=True):
+    """The rows of a timeline, one per slot, or per host if there are too many slots."""
+
+    rows: tuple[SlotRow, ...]
+    is_by_host: bool = False
+
+
 class LabelArea(msgspec.Struct, frozen=True):
     """Jobs at once per label: the figure, and the largest number of jobs at once."""
 
@@ -73,7 +80,7 @@ def assign_slots(spans: Spans) -> list[tuple[int, list[int]]]:
     return [(host, slots[host, slot]) for host, slot in sorted(slots, key=lambda key: (names[key[0]], key))]
 
 
-def draw_slots(spans: Spans, palette: Palette, names: Mapping[int, str], labels: Sequence[str]) -> list[SlotRow]:
+def draw_slots(spans: Spans, palette: Palette, names: Mapping[int, str], labels: Sequence[str]) -> SlotChart:
     """Return a row per slot, or per host if there are too many slots; the busiest if there are too many hosts.
 
     `names` has the names of jobs and `labels` those of labels, for the titles of attempts.
@@ -81,7 +88,7 @@ def draw_slots(spans: Spans, palette: Palette, names: Mapping[int, str], labels:
     frame = _Frame(spans, palette, names, labels, *time_range(spans))
     slots = assign_slots(spans)
     if len(slots) > MAX_ROWS:
-        return _draw_hosts(frame)
+        return SlotChart(tuple(_draw_hosts(frame)), is_by_host=True)
     numbers: dict[int, int] = {}
     rows = []
     for row, (host, members) in enumerate(slots):
@@ -90,7 +97,7 @@ def draw_slots(spans: Spans, palette: Palette, names: Mapping[int, str], labels:
         is_titled = len(spans) <= MAX_TITLED
         parts = [_titled_span(frame, each) for each in members] if is_titled else _merged_spans(frame, members)
         rows.append(SlotRow(title, figure(f"slot-{row}", title, (_WIDTH, _ROW_HEIGHT), *parts, stretch=True)))
-    return rows
+    return SlotChart(tuple(rows))
 
 
 def time_range(spans: Spans) -> tuple[float, float]:
