@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 from hypothesis import strategies as st
@@ -25,7 +26,17 @@ from longshore.app.statistics.request_advice import RequestAdvice
 from longshore.app.statistics.suggest_requests import Usage, suggest_requests
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.picture import Drawing, DrawingEdge, DrawingNode
-from longshore.model.run.report import Failure, JobReport, RunReport, RunSummary
+from longshore.model.run.report import (
+    Failure,
+    JobFailure,
+    JobReport,
+    Removals,
+    RemovedJob,
+    Retries,
+    RunningJob,
+    RunReport,
+    RunSummary,
+)
 from longshore.model.run.states import Cause, JobState
 from longshore.model.workflow.request import Request
 
@@ -93,7 +104,9 @@ def example_page(words: str = "warp", log: Sequence[str] = ("Segmentation fault"
         submitted_at=NOW - 100,
         started_at=NOW - 90,
         notes=(words,),
-        summary=RunSummary(elapsed_s=90.0, left_s=(30.0, 60.0), failures=(failure,), waits=(words,)),
+        summary=RunSummary(
+            elapsed_s=90.0, left_s=(30.0, 60.0), failures=(failure,), waits=(words,), **live_members(words)
+        ),
     )
     times = [1.0 + number / 10 for number in range(20)]
     peaks = [60.0 * MIB + number * MIB for number in range(20)]
@@ -152,6 +165,16 @@ def example_page(words: str = "warp", log: Sequence[str] = ("Segmentation fault"
         notes=(words,),
     )
     return msgspec.structs.replace(page, advice=find_advice(page, requests_of(times, peaks, words)))
+
+
+def live_members(words: str) -> dict[str, Any]:
+    """Parts of the summary of a run that is not over."""
+    failed = JobFailure(name=words, label=words, cause=Cause.EXIT, exit_code=3, message=words)
+    return {
+        "running": (RunningJob(name=words, label=words, host=words, started_at=NOW - 10),),
+        "retries": Retries(jobs=1, newest=(failed,)),
+        "removals": Removals(jobs=2, newest=(RemovedJob(name=words, label=words, reason=words),)),
+    }
 
 
 def requests_of(times: Sequence[float], peaks: Sequence[float], words: str) -> RequestAdvice:

@@ -90,6 +90,9 @@ def test_the_first_screen_tells_what_went_wrong_and_what_to_change() -> None:
     first = text[text.index("What went wrong", text.index("Run again")) : text.index("Failures 1. warp")]
     assert "warp: 2 jobs (signal SIGSEGV)" in first
     assert "Request less memory for isr" in first
+    assert "1 job is retried after a failed attempt, the last warp (exit code 3): warp" in first
+    assert "2 jobs were removed from the workload manager, the last warp: warp" in first
+    assert "Running longest: warp for 10.0 s on warp" in first
     assert "Memory: 3000 MiB before; 95th percentile of 20 attempts 78 MiB." in first
     assert "isr: {requestMemory: 96}" in first
 
@@ -164,13 +167,14 @@ def test_many_groups_of_failures_and_many_labels_keep_the_page_small() -> None:
     (failure,) = page.report.summary.failures
     many = tuple(msgspec.structs.replace(failure, job=f"j{number}", tail=("x" * 500,) * 20) for number in range(400))
     summary = msgspec.structs.replace(page.report.summary, failures=many)
-    labels = tuple(msgspec.structs.replace(page.labels[0], name=f"l{number}") for number in range(1000))
+    labels = tuple(msgspec.structs.replace(page.labels[0], name=f"l{number}") for number in range(3000))
     report = msgspec.structs.replace(page.report, summary=summary)
     text = render_run_page(msgspec.structs.replace(page, report=report, labels=labels))
-    assert len(text) < 2_500_000
+    assert len(text) < 2_600_000
     words = " ".join("".join(Reader(text).text).split())
     assert "360 more groups of 720 jobs are in longshore report k7f3aa --json." in words
-    assert "The first 400 of 1,000 labels" in words
+    assert "The first 400 of 3,000 labels" in words
+    assert "1,000 of 3,000 labels, those with failures first" in words
 
 
 def test_only_a_page_of_the_dashboard_polls() -> None:

@@ -40,6 +40,8 @@ MAX_GROUPS: Final = 40
 """Groups of failures that are shown with the end of a log."""
 MAX_LABELS: Final = 400
 """Labels whose histograms are drawn."""
+MAX_LABEL_ROWS: Final = 1000
+"""Labels in the table of labels."""
 _COLUMNS_WIDTH: Final = 1240.0
 """Width of the widest graph whose layers are columns."""
 
@@ -113,7 +115,10 @@ def _figures(page: RunPage) -> dict[str, Any]:
     limits = run_time_limits([row.run_s for row in rows])
     return {
         "states": draw_state_bar("states", page.report.counts, "Jobs"),
-        "bars": [draw_state_bar(f"bar-{number}", row.counts, row.name) for number, row in enumerate(page.labels)],
+        "label_rows": [
+            (row, draw_state_bar(f"bar-{number}", row.counts, row.name))
+            for number, row in enumerate(_label_rows(page.labels))
+        ],
         "graph": _graph(page),
         "run_times": [draw_run_times(f"time-{number}", row.name, row.run_s, limits) for number, row in enumerate(rows)],
         "time_ticks": run_time_ticks(limits),
@@ -123,6 +128,13 @@ def _figures(page: RunPage) -> dict[str, Any]:
         ],
         **_timeline(page),
     }
+
+
+def _label_rows(rows: Sequence[LabelRow]) -> Sequence[LabelRow]:
+    """Return the rows of labels that have room, in the order of the workflow; those with trouble first if not all."""
+    if len(rows) <= MAX_LABEL_ROWS:
+        return rows
+    return sorted(rows, key=lambda row: not _has_trouble(row.counts))[:MAX_LABEL_ROWS]
 
 
 def _graph(page: RunPage) -> Mapping[str, Markup] | None:
@@ -195,6 +207,7 @@ def _environment() -> jinja2.Environment:
         "counts": describe_counts,
         "states": shown_states,
         "rule": lambda text, reason: text.removesuffix(f": {reason}"),
+        "outcome": lambda failure: failure_text(failure.cause, failure.exit_code, failure.signal),
         "signal": signal_name,
         "core_time": lambda core_s: f"{core_s / 3600:,.1f} h" if core_s >= 3600 else format_duration(core_s),
         "sum_counts": lambda groups: sum(failure.count for failure, _ in groups),
