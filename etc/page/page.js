@@ -1,13 +1,18 @@
 "use strict";
 (() => {
+  // Thousands of rows take seconds to lay out: few are shown until the reader asks for all.
+  const MOST_ROWS = 300;
+  const root = document.documentElement;
+  const unfolded = new Set();
+  root.classList.add("starting");
   const byId = (id) => document.getElementById(id);
   const sorts = new Map();
   const collator = new Intl.Collator(undefined, {numeric: true});
 
-  const cell = (row, column) => {
+  const cell = (row, column, numeric) => {
     const found = row.cells[column];
-    const value = found.dataset.v;
-    return value === undefined ? found.textContent.trim() : value === "" ? NaN : Number(value);
+    const text = found.dataset.v ?? found.textContent.trim();
+    return numeric ? (text === "" ? NaN : Number(text)) : text;
   };
   const compare = (one, other) => {
     if (typeof one === "string") return collator.compare(one, other);
@@ -18,7 +23,8 @@
     const wanted = sorts.get(table.id);
     if (!wanted) return;
     const body = table.tBodies[0];
-    const rows = [...body.rows].map((row, place) => ({row, place, key: cell(row, wanted.column)}));
+    const numeric = table.tHead.rows[0].cells[wanted.column].classList.contains("n");
+    const rows = [...body.rows].map((row, place) => ({row, place, key: cell(row, wanted.column, numeric)}));
     const sign = wanted.down ? -1 : 1;
     const unknown = (key) => typeof key === "number" && Number.isNaN(key);
     rows.sort((one, other) =>
@@ -36,17 +42,24 @@
     const text = tools.querySelector("input");
     const words = text ? text.value.toLowerCase().split(/\s+/).filter(Boolean) : [];
     const state = tools.querySelector("select");
-    let shown = 0;
+    const column = table.dataset.stateColumn;
+    const most = unfolded.has(table.id) ? Infinity : MOST_ROWS;
+    let fitting = 0;
     for (const row of table.tBodies[0].rows) {
-      const content = row.textContent.toLowerCase();
-      const states = (row.dataset.states || "").split(" ");
+      const content = words.length ? row.textContent.toLowerCase() : "";
+      const states = state && state.value
+        ? (column ? [row.cells[column].textContent] : (row.dataset.states || "").split(" ")) : [];
       const fits = words.every((word) => content.includes(word)) &&
         (!state || !state.value || states.includes(state.value));
-      row.hidden = !fits;
-      shown += fits;
+      fitting += fits;
+      row.hidden = !fits || fitting > most;
     }
     const total = table.tBodies[0].rows.length;
-    tools.querySelector("output").textContent = `${shown.toLocaleString("en")} of ${total.toLocaleString("en")}`;
+    const folded = fitting > most ? `, the first ${most} shown` : "";
+    const numbers = [fitting, total].map((each) => each.toLocaleString("en"));
+    tools.querySelector("output").textContent = `${numbers[0]} of ${numbers[1]}${folded}`;
+    const button = tools.querySelector("[data-show-all]");
+    if (button) button.hidden = !folded;
   };
   const arrange = () => {
     for (const table of document.querySelectorAll("table[data-sortable]")) {
@@ -64,6 +77,13 @@
       const down = now ? now === "ascending" : head.classList.contains("n");
       sorts.set(table.id, {column: head.cellIndex, down});
       sortTable(table);
+      filterTable(table);
+      return;
+    }
+    const all = event.target.closest("[data-show-all]");
+    if (all) {
+      unfolded.add(all.dataset.showAll);
+      filterTable(byId(all.dataset.showAll));
       return;
     }
     const link = event.target.closest("[data-filter-jobs]");
@@ -79,14 +99,20 @@
   });
 
   let opened = [];
+  let folded = [];
   addEventListener("beforeprint", () => {
     opened = [...document.querySelectorAll("details:not([open])")];
     opened.forEach((each) => { each.open = true; });
+    folded = ["jobs-table"].filter((id) => byId(id) && !unfolded.has(id));
+    folded.forEach((id) => { unfolded.add(id); filterTable(byId(id)); });
   });
-  addEventListener("afterprint", () => opened.forEach((each) => { each.open = false; }));
+  addEventListener("afterprint", () => {
+    opened.forEach((each) => { each.open = false; });
+    folded.forEach((id) => { unfolded.delete(id); filterTable(byId(id)); });
+  });
 
   // The dashboard: the page looks at its own address, and replaces the parts that changed.
-  const poll = Number(document.body.dataset.poll || 0);
+  let poll = 0;
   const parts = new Map();
   const remember = () => document.querySelectorAll("[data-live]").forEach((each) => parts.set(each.id, each.innerHTML));
   const update = (text) => {
@@ -128,7 +154,11 @@
     setTimeout(look, document.hidden ? 5 * poll * 1000 : poll * 1000);
   };
 
-  remember();
-  arrange();
-  if (poll) setTimeout(look, poll * 1000);
+  addEventListener("DOMContentLoaded", () => {
+    poll = Number(document.body.dataset.poll || 0);
+    if (poll) remember();
+    arrange();
+    root.classList.remove("starting");
+    if (poll) setTimeout(look, poll * 1000);
+  });
 })();

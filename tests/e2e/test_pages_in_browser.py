@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 
+import msgspec
 import pytest
 from tests.app.page.page_examples import HOSTILE, example_page
 from tests.app.written_run import WrittenRun, course
@@ -13,6 +14,8 @@ from tests.browser import Browser, Page, open_browser
 
 from longshore.app.dashboard.server import open_dashboard
 from longshore.app.page.render import render_run_page
+from longshore.model.run.report import JobReport
+from longshore.model.run.states import JobState
 from longshore.world.runs.registry import RegistryEntry, write_entry
 
 pytestmark = pytest.mark.full
@@ -89,6 +92,26 @@ def test_a_table_is_filtered_by_text_and_by_state(page: Page) -> None:
     assert page.run(rows) == [HOSTILE[0]]
     page.type("#jobs-state", "")
     assert len(page.run(rows)) == 21
+
+
+def test_of_many_jobs_the_first_are_shown_until_all_are_asked_for(browser: Browser, tmp_path: Path) -> None:
+    jobs = tuple(JobReport(name=f"j{number}", label="a", state=JobState.READY) for number in range(400))
+    path = tmp_path / "many.html"
+    path.write_text(render_run_page(msgspec.structs.replace(example_page(), jobs=jobs)), "utf-8")
+    opened = browser.new_page()
+    opened.open(path.as_uri())
+    rows = VISIBLE.replace("{table}", "jobs-table")
+    count = "document.querySelector('[data-tools=jobs-table] output').value"
+    assert (len(opened.run(rows)), opened.run(count)) == (300, "400 of 400, the first 300 shown")
+    opened.type("#jobs-filter", "j39")
+    assert len(opened.run(rows)) == 11, "the filter finds rows that were not shown"
+    opened.type("#jobs-filter", "")
+    opened.run("dispatchEvent(new Event('beforeprint'))")
+    assert len(opened.run(rows)) == 400, "a printed page has all"
+    opened.run("dispatchEvent(new Event('afterprint'))")
+    assert len(opened.run(rows)) == 300
+    opened.click("[data-show-all]")
+    assert (len(opened.run(rows)), opened.run(count)) == (400, "400 of 400")
 
 
 def test_a_label_shows_its_jobs(page: Page) -> None:

@@ -210,6 +210,7 @@ def _environment() -> jinja2.Environment:
         "outcome": lambda failure: failure_text(failure.cause, failure.exit_code, failure.signal),
         "signal": signal_name,
         "core_time": lambda core_s: f"{core_s / 3600:,.1f} h" if core_s >= 3600 else format_duration(core_s),
+        "sort_key": _sort_key,
         "sum_counts": lambda groups: sum(failure.count for failure, _ in groups),
         "trouble": _has_trouble,
         "waste": _waste,
@@ -221,6 +222,11 @@ def _environment() -> jinja2.Environment:
 def _finalize(value: object) -> object:
     """Clean every text before it is escaped."""
     return clean(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def _sort_key(value: float | None) -> Markup:
+    """Return the attribute of a cell by which a table is sorted, with a blank before it; none if unknown."""
+    return Markup("") if value is None else Markup(f' data-v="{value:.4g}"')  # noqa: S704 - a number
 
 
 def _has_trouble(counts: Mapping[JobState, int]) -> bool:
