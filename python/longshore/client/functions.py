@@ -1,0 +1,119 @@
+"""Functions of the Python interface: submit a run, open one, list runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from longshore.app import api
+from longshore.app.configure.layers import Overrides
+from longshore.app.inspect.run_list import RunQuery
+from longshore.app.progress import QuietProgress
+from longshore.client.run import Run
+from longshore.client.terminal_progress import TerminalProgress
+from longshore.errors import UsageError
+from longshore.model.run.report import RunReport
+from longshore.model.values import YamlValue
+
+
+def submit(
+    path: str | Path,
+    *,
+    set: Mapping[str, YamlValue] | None = None,  # noqa: A002 - the name of the option
+    site: str | None = None,
+    service: str | None = None,
+    strict: bool = False,
+    probe: bool = True,
+    progress: bool = False,
+) -> Run:
+    """Submit a run, as ``longshore submit`` does.
+
+    Parameters
+    ----------
+    path
+        A configuration file, or a run directory that ``longshore prepare`` made.
+    set
+        Values with priority over the file, by key; a key with dots names a place, such as ``site.campus.queue``.
+    site, service
+        Site and workload manager, instead of those of the file.
+    strict
+        Refuse a configuration with warnings.
+    probe
+        Ask the workload manager first; a run that it does not take is refused.
+    progress
+        Print notes and stages to standard error.
+
+    Returns
+    -------
+    Run
+        The submitted run; it goes on without this process.
+
+    Raises
+    ------
+    LongshoreError
+        The run cannot be prepared, or is refused; nothing is left behind.
+
+    Examples
+    --------
+    >>> run = longshore.submit("survey.yaml", set={"requestMemory": "2 GiB"})
+    >>> run.wait(progress=True)
+    <JobState.SUCCEEDED: 'SUCCEEDED'>
+    """
+    options = {key: value for key, value in (("computeSite", site), ("wmsServiceClass", service)) if value is not None}
+    overrides = Overrides(options, tuple(map(_pair, (set or {}).items())))
+    submitted = api.submit(
+        Path(path),
+        overrides or None,
+        checks=None if not strict and probe else api.submission_checks(strict=strict, with_probe=probe),
+        progress=TerminalProgress() if progress else QuietProgress(),
+    )
+    return Run(api.open_run(str(submitted.run.root)), notes=submitted.notes)
+
+
+def open(reference: str | Path) -> Run:  # noqa: A001 - what a user looks for in this module
+    """Open a run: by its id, the beginning of its id, its directory, or ``@last``.
+
+    Raises
+    ------
+    RunNotFoundError
+        There is no such run.
+    """
+    return Run(api.open_run(str(reference)))
+
+
+def runs(
+    *, days: float | None = None, user: str | None = None, filters: Sequence[str] = (), service: str | None = None
+) -> list[RunReport]:
+    """List runs as ``longshore report`` does: unfinished ones, or the last few if all are finished.
+
+    Parameters
+    ----------
+    days
+        Also runs that ended in the last days.
+    user
+        Only runs of this user.
+    filters
+        Conditions such as ``state=FAILED`` or ``payload~^survey``; runs must meet all of them.
+    service
+        Also ask this workload manager for runs of other hosts.
+
+    Raises
+    ------
+    UsageError
+        A filter is wrong.
+    """
+    query = RunQuery(days=days, user=user, filters=tuple(filters), service=service)
+    return list(api.runs(query).reports)
+
+
+def _pair(item: tuple[str, YamlValue]) -> str:
+    """Return a value as ``--set`` takes it; JSON is YAML."""
+    key, value = item
+    if "=" in key:
+        raise UsageError(f"'{key}' is no key of a configuration: it has an equals sign")
+    if isinstance(value, str):
+        # Bare text stays text in YAML only in quotes: "1:30" or "yes" would become something else.
+        return f"{key}={msgspec.json.encode(value).decode()}" if value else f"{key}="
+    return f"{key}={msgspec.json.encode(value).decode()}"

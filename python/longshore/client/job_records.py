@@ -1,0 +1,149 @@
+"""Jobs of a run as records, with their tags, requests and newest attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, overload
+
+import msgspec
+
+from longshore.app import api
+from longshore.app.runs.open_run import OpenRun, map_read_errors
+from longshore.engine.rundir.job_table import JobTable
+from longshore.model.run.states import Cause, JobState
+from longshore.model.tasks.task import Scalar
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One job of a run.
+
+    Attributes
+    ----------
+    name, label
+        Its name and label.
+    tags
+        Value per dimension, such as ``{"visit": 101}``.
+    state, cause, reason
+        State; cause and text of the newest failure, ``None`` without one.
+    request_cpus, request_memory_b, request_walltime_s
+        First request: processors, bytes, seconds; ``None`` where there is none.
+    attempts
+        Number of attempts.
+    exit_code, signal, host
+        Of the newest attempt; ``None`` if unknown.
+    started_at, finished_at
+        Times of the newest attempt (UTC); ``None`` if unknown or still to come.
+    run_s, cpu_s, peak_memory_b
+        Run time, processor time (seconds) and peak memory (bytes) of the newest attempt; ``None`` if unknown.
+    log
+        Path of the newest log, relative to the run directory.
+    """
+
+    name: str
+    label: str
+    tags: Mapping[str, Scalar]
+    state: JobState
+    cause: Cause | None
+    reason: str | None
+    request_cpus: float | None
+    request_memory_b: int | None
+    request_walltime_s: float | None
+    attempts: int
+    exit_code: int | None
+    signal: int | None
+    host: str | None
+    started_at: datetime | None
+    finished_at: datetime | None
+    run_s: float | None
+    cpu_s: float | None
+    peak_memory_b: int | None
+    log: str | None
+
+
+class JobRecords(Sequence[JobRecord]):
+    """Jobs of a run, in the order of the workflow."""
+
+    def __init__(self, records: Sequence[JobRecord]) -> None:
+        self._records = tuple(records)
+
+    @overload
+    def __getitem__(self, index: int) -> JobRecord: ...
+    @overload
+    def __getitem__(self, index: slice) -> JobRecords: ...
+    def __getitem__(self, index: int | slice) -> JobRecord | JobRecords:
+        """Return a job, or a part of the jobs."""
+        found = self._records[index]
+        return JobRecords(found) if isinstance(found, tuple) else found
+
+    def __len__(self) -> int:
+        """Return the number of jobs."""
+        return len(self._records)
+
+    def __repr__(self) -> str:
+        """Return the number of jobs per state."""
+        states: dict[str, int] = {}
+        for record in self._records:
+            states[record.state.value] = states.get(record.state.value, 0) + 1
+        counts = ", ".join(f"{number} {state}" for state, number in states.items())
+        return f"<{len(self)} jobs: {counts or 'none'}>"
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return a table with a row per job, and a column ``tag.NAME`` per tag.
+
+        Raises
+        ------
+        ImportError
+            pandas is not installed.
+        """
+        import pandas as pd
+
+        rows: list[dict[str, Any]] = []
+        for record in self._records:
+            row = {name: getattr(record, name) for name in JobRecord.__struct_fields__ if name != "tags"}
+            row["state"], row["cause"] = record.state.value, record.cause.value if record.cause else None
+            rows.append(row | {f"tag.{name}": value for name, value in record.tags.items()})
+        columns = [name for name in JobRecord.__struct_fields__ if name != "tags"]
+        return pd.DataFrame(rows) if rows else pd.DataFrame(columns=columns)
+
+
+def read_jobs(opened: OpenRun) -> JobRecords:
+    """Return the jobs of a run."""
+    reports = api.jobs(opened)
+    with map_read_errors(opened.run):
+        table = JobTable(opened.run, "tags")
+        requests = [settings.request for settings in table.header.settings]
+        records = []
+        for report, profile, tags in zip(reports, table.profile_of, table.tags, strict=True):
+            request = requests[profile]
+            records.append(
+                JobRecord(
+                    name=report.name,
+                    label=report.label,
+                    tags=tags,
+                    state=report.state,
+                    cause=report.cause,
+                    reason=report.reason,
+                    request_cpus=request.cpus,
+                    request_memory_b=request.memory_b,
+                    request_walltime_s=request.walltime_s,
+                    attempts=report.attempts,
+                    exit_code=report.exit_code,
+                    signal=report.signal,
+                    host=report.host,
+                    started_at=_moment(report.started_at),
+                    finished_at=_moment(report.finished_at),
+                    run_s=report.run_s,
+                    cpu_s=report.cpu_s,
+                    peak_memory_b=report.peak_memory_b,
+                    log=report.log,
+                )
+            )
+    return JobRecords(records)
+
+
+def _moment(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,278 @@
+"""Workflows written in Python: tasks are commands, and the result is a graph file with a configuration beside it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import yaml
+
+from longshore.client.functions import submit
+from longshore.errors import GraphError, UsageError
+from longshore.graph.formats.graph_lines import GRAPH_KIND, GRAPH_VERSION, FileLine, GraphHeader
+from longshore.model.tasks.file import is_remote
+from longshore.model.tasks.task import Command, Scalar
+from longshore.model.values import YamlValue
+from longshore.world.read.graph_file import write_graph_file
+
+if TYPE_CHECKING:
+    from longshore.client.run import Run
+
+_REQUESTS: Final = {
+    "cpus": "requestCpus",
+    "memory": "requestMemory",
+    "walltime": "requestWalltime",
+    "disk": "requestDisk",
+    "gpus": "requestGpus",
+}
+"""Key of the configuration per parameter of `Workflow.task`."""
+
+
+class WorkflowTask:
+    """A task of a workflow: one command.
+
+    Attributes
+    ----------
+    name, label
+        Its unique name, and its label.
+    outputs
+        Paths of the files that it makes.
+    """
+
+    __slots__ = ("index", "label", "name", "outputs")
+
+    def __init__(self, index: int, name: str, label: str, outputs: tuple[str, ...]) -> None:
+        self.index = index
+        self.name = name
+        self.label = label
+        self.outputs = outputs
+
+    def __repr__(self) -> str:
+        """Return its name."""
+        return f"<WorkflowTask {self.name}>"
+
+
+class _Line(msgspec.Struct, gc=False, omit_defaults=True):
+    """A task as a line of the graph file; see `longshore.graph.formats.graph_lines.TaskLine`."""
+
+    name: str
+    label: str
+    parents: tuple[int, ...] = ()
+    data_id: Mapping[str, Scalar] = {}
+    command: Command | None = None
+    inputs: tuple[int, ...] = ()
+    outputs: tuple[int, ...] = ()
+
+
+class Workflow:
+    """A workflow: tasks, their order, and their files.
+
+    Parameters
+    ----------
+    name
+        Name of the payload.
+    settings
+        Values of the configuration for all jobs, such as ``{"numberOfRetries": 2}``.
+
+    Examples
+    --------
+    >>> wf = longshore.Workflow("study")
+    >>> fits = [wf.task("fit", ["fit.py", str(n)], outputs=[f"{n}.json"], data_id={"n": n}) for n in range(3)]
+    >>> wf.task("plot", "plot.py *.json", inputs=[path for fit in fits for path in fit.outputs], memory="4 GiB")
+    <WorkflowTask plot>
+    >>> run = wf.submit()
+    """
+
+    def __init__(self, name: str, settings: Mapping[str, YamlValue] | None = None) -> None:
+        if not name or "/" in name:
+            raise UsageError(f"'{name}' is no name of a workflow", hint="Use a word without a slash.")
+        self.name = name
+        self.settings = dict(settings or {})
+        self._lines: list[_Line] = []
+        self._names: set[str] = set()
+        self._files: dict[str, int] = {}
+        self._maker: dict[int, int] = {}
+        """Number of the task that makes a file, by the file's number."""
+        self._requests: dict[str, dict[str, YamlValue]] = {}
+        """Requests per label."""
+        self._counts: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        """Return the number of tasks."""
+        return len(self._lines)
+
+    def __repr__(self) -> str:
+        """Return its name and the number of its tasks."""
+        return f"<Workflow {self.name}: {len(self)} tasks>"
+
+    def task(
+        self,
+        label: str,
+        command: str | Sequence[str],
+        *,
+        name: str | None = None,
+        data_id: Mapping[str, Scalar] | None = None,
+        inputs: Iterable[str | Path] = (),
+        outputs: Iterable[str | Path] = (),
+        after: Iterable[WorkflowTask] = (),
+        **requests: YamlValue,
+    ) -> WorkflowTask:
+        """Add a task.
+
+        Parameters
+        ----------
+        label
+            Kind of the task: what settings and reports group by.
+        command
+            A line for the POSIX shell, or a program and its arguments.
+        name
+            Unique name; by default the label with the values of `data_id`, or with a number.
+        data_id
+            Value per dimension, such as ``{"visit": 101}``; reports and clusters use it.
+        inputs, outputs
+            Paths of files. A task waits for the tasks that make its inputs.
+        after
+            Further tasks that it waits for.
+        **requests
+            ``cpus``, ``memory``, ``walltime``, ``disk``, ``gpus``: the request of all tasks of this label.
+
+        Raises
+        ------
+        GraphError
+            The name is taken, another task makes one of the outputs, or a task in `after` is of another workflow.
+        UsageError
+            A request is unknown, or differs from that of earlier tasks of the label.
+        """
+        self._set_requests(label, requests)
+        index = len(self._lines)
+        chosen = name or self._free_name(label, data_id)
+        if chosen in self._names:
+            raise GraphError(f"two tasks have the name '{chosen}'", hint="Give one of them another name.")
+        for key, value in (data_id or {}).items():
+            if isinstance(value, float) and not math.isfinite(value):
+                raise GraphError(f"'{chosen}' has no finite number as '{key}': {value}")
+        made = tuple(map(str, outputs))
+        line = _Line(
+            name=chosen,
+            label=label,
+            parents=self._numbers_of(after),
+            data_id=dict(data_id) if data_id else {},
+            command=command if isinstance(command, str) else tuple(command),
+            inputs=tuple(self._file(str(path)) for path in inputs),
+            outputs=tuple(self._file(path) for path in made),
+        )
+        for file in line.outputs:
+            if (other := self._maker.setdefault(file, index)) != index:
+                path = next(path for path, number in self._files.items() if number == file)
+                raise GraphError(f"'{chosen}' and '{self._lines[other].name}' both make '{path}'")
+        self._lines.append(line)
+        self._names.add(chosen)
+        return WorkflowTask(index, chosen, label, made)
+
+    def to_graph_file(self, path: str | Path) -> Path:
+        """Write the tasks as a graph file, compressed if the name ends in ``.gz``.
+
+        Raises
+        ------
+        FilesError
+            The file cannot be written.
+        """
+        target = Path(path)
+        write_graph_file(target, self._lines_of_file())
+        return target
+
+    def save(self, folder: str | Path = ".") -> Path:
+        """Write ``NAME.jsonl.gz`` and ``NAME.yaml``, which names it; return the path of the latter.
+
+        ``longshore submit NAME.yaml`` runs it, also without this program.
+        """
+        place = Path(folder)
+        place.mkdir(parents=True, exist_ok=True)
+        graph = self.to_graph_file(place / f"{self.name}.jsonl.gz")
+        document: dict[str, object] = {"payloadName": self.name, "graphFile": graph.name, **self.settings}
+        if self._requests:
+            document["pipetask"] = self._requests
+        path = place / f"{self.name}.yaml"
+        path.write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), "utf-8")
+        return path
+
+    def submit(
+        self,
+        *,
+        folder: str | Path = ".",
+        site: str | None = None,
+        service: str | None = None,
+        set: Mapping[str, YamlValue] | None = None,  # noqa: A002 - the name of the option
+        progress: bool = False,
+    ) -> Run:
+        """Save the workflow in a folder, and submit it from there; the parameters are those of `longshore.submit`.
+
+        Raises
+        ------
+        LongshoreError
+            The run cannot be prepared, or is refused.
+        """
+        return submit(self.save(folder), site=site, service=service, set=set, progress=progress)
+
+    def _lines_of_file(self) -> Iterator[bytes]:
+        encode = msgspec.json.Encoder().encode
+        for record in self._records():
+            try:
+                yield encode(record) + b"\n"
+            except UnicodeEncodeError as error:
+                raise GraphError(f"a name of the workflow '{self.name}' is no Unicode text: {error}") from None
+
+    def _records(self) -> Iterator[object]:
+        """Return the lines of the graph file: header, files and tasks."""
+        makers = self._maker
+        edges = 0
+        for line in self._lines:
+            made = [makers[file] for file in line.inputs if file in makers]
+            if made:
+                line.parents = tuple(sorted({*line.parents, *made}))
+            edges += len(line.parents)
+        yield GraphHeader(
+            kind=GRAPH_KIND,
+            version=GRAPH_VERSION,
+            name=self.name,
+            tasks=len(self._lines),
+            edges=edges,
+            files=len(self._files),
+        )
+        # Commands start in the directory of the submission, and relative paths of files in that of the run.
+        here = str(Path.cwd() / "x")[:-1]
+        for path in self._files:
+            yield FileLine(name=path, path="" if path.startswith("/") or is_remote(path) else here + path)
+        yield from self._lines
+
+    def _file(self, path: str) -> int:
+        return self._files.setdefault(path, len(self._files))
+
+    def _numbers_of(self, tasks: Iterable[WorkflowTask]) -> tuple[int, ...]:
+        numbers = []
+        for task in tasks:
+            if task.index >= len(self._lines) or self._lines[task.index].name != task.name:
+                raise GraphError(f"'{task.name}' is no task of the workflow '{self.name}'")
+            numbers.append(task.index)
+        return tuple(sorted({*numbers}))
+
+    def _free_name(self, label: str, data_id: Mapping[str, Scalar] | None) -> str:
+        if data_id:
+            return "_".join([label, *map(str, data_id.values())])
+        number = self._counts[label] = self._counts.get(label, 0) + 1
+        return label if number == 1 else f"{label}_{number}"
+
+    def _set_requests(self, label: str, requests: Mapping[str, YamlValue]) -> None:
+        if not requests:
+            return
+        if unknown := sorted(requests.keys() - _REQUESTS.keys()):
+            raise UsageError(f"a task has no '{unknown[0]}'", hint=f"Its requests are {', '.join(_REQUESTS)}.")
+        found = {_REQUESTS[name]: value for name, value in requests.items()}
+        if self._requests.setdefault(label, found) != found:
+            raise UsageError(
+                f"tasks of the label '{label}' have different requests: {found} and {self._requests[label]}",
+                hint="A request belongs to a label: give these tasks a label of their own.",
+            )
