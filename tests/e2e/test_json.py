@@ -27,6 +27,7 @@ WITHOUT_JSON = {
     "config schema": "prints a JSON Schema as it is",
     "init": "writes a file",
     "completion": "prints a script for a shell",
+    "export": "prints a format of other programs",
 }
 """Commands that do not take --json, each with the reason."""
 

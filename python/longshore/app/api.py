@@ -546,6 +546,51 @@ def open_dashboard(port: int = 0) -> AbstractContextManager[DashboardServer]:
     return server.open_dashboard(port)
 
 
+def render_export(run: OpenRun, form: str) -> Iterable[bytes]:
+    """Return a run in a format of other programs, as parts of a text in UTF-8; the run is read at once.
+
+    Parameters
+    ----------
+    form
+        ``csv`` or ``openmetrics``.
+
+    Raises
+    ------
+    UsageError
+        There is no such format.
+    UnreachableError
+        The workload manager has the events, and does not answer.
+    """
+    from longshore.app.export.formats import find_format, render_run
+
+    return render_run(run, find_format(form))
+
+
+def export_run(run: OpenRun, form: str, path: Path) -> None:
+    """Write a run in a format of other programs; a file that is there is replaced.
+
+    Parameters
+    ----------
+    form
+        As for `render_export`.
+    path
+        The file.
+
+    Raises
+    ------
+    UsageError
+        There is no such format.
+    FilesError
+        The file cannot be written; one that is there stays.
+    UnreachableError
+        The workload manager has the events, and does not answer.
+    """
+    from longshore.app.export.formats import export_run as implementation
+    from longshore.app.export.formats import find_format
+
+    implementation(run, find_format(form), path)
+
+
 def report_builder(run: OpenRun) -> ReportBuilder:
     """Return a builder of repeated reports that reads only new events."""
     from longshore.app.report import report as implementation

@@ -39,6 +39,7 @@ GROUPS: Final = {
         "show-job": "Show a job's command, environment and request, or a script that runs it by hand.",
         "draw": "Draw the graph of a run or of a configuration.",
         "events": "Print the events of a run as JSON Lines.",
+        "export": "Write a run for other programs: tables, metrics, traces, provenance.",
         "stats": "Print statistics of runs: waits, run times, memory, retries and lost hours.",
         "suggest-resources": "Write the YAML of requests that fit what the jobs of runs used.",
     },
@@ -79,7 +80,7 @@ _MODULES: Final = {
     **dict.fromkeys(("acquire", "cluster", "transform", "prepare"), "run.stages"),
     **{
         name: f"inspect.{name}"
-        for name in ("report", "dashboard", "status", "logs", "explain", "draw", "events", "verify")
+        for name in ("report", "dashboard", "status", "logs", "explain", "draw", "events", "export", "verify")
     },
     "show-job": "inspect.show_job",
     **{name: f"control.{name}" for name in ("resume", "restart", "cancel", "adopt", "forget", "notify")},

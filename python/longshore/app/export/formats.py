@@ -1,0 +1,62 @@
+"""Formats of ``export``, and the content of a run in each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from longshore.app.export.write_file import write_file
+from longshore.app.runs.open_run import OpenRun
+from longshore.errors import UsageError
+
+
+class ExportFormat(StrEnum):
+    """Format of an export."""
+
+    CSV = "csv"
+    """A table with a row per attempt."""
+    OPENMETRICS = "openmetrics"
+    """Metrics of the run at this moment, for Prometheus."""
+
+
+_EXAMPLES: Final = {ExportFormat.CSV: "attempts.csv", ExportFormat.OPENMETRICS: "longshore.prom"}
+"""Name of a file per format."""
+
+
+def find_format(name: str) -> ExportFormat:
+    """Return the format of a name, or raise `UsageError`."""
+    try:
+        return ExportFormat(name)
+    except ValueError:
+        known = ", ".join(f"'{form}'" for form in ExportFormat)
+        raise UsageError(f"there is no export format '{name}'", hint=f"There are {known}.") from None
+
+
+def export_run(opened: OpenRun, form: ExportFormat, path: Path) -> None:
+    """Write a run to a file in a format; see `render_run` and `write_file` for the errors."""
+    write_file(path, render_run(opened, form), example=_EXAMPLES[form], to_stdout="--output -")
+
+
+def render_run(opened: OpenRun, form: ExportFormat) -> Iterable[bytes]:
+    """Return the content of a run in a format, in parts; the run is read before the first one is returned.
+
+    Raises
+    ------
+    RunUnreadableError
+        The run directory is damaged beyond its journal, or cannot be read.
+    UnreachableError
+        The workload manager does not answer.
+    """
+    match form:
+        case ExportFormat.CSV:
+            from longshore.app.export.attempts_csv import render_attempts
+            from longshore.app.export.collect import attempt_rows, collect_attempts
+
+            return render_attempts(opened.card.id, attempt_rows(collect_attempts(opened)))
+        case ExportFormat.OPENMETRICS:
+            from longshore.app.export.collect import collect_metrics
+            from longshore.app.export.openmetrics import render_openmetrics
+
+            return (render_openmetrics(*collect_metrics(opened)).encode(),)

@@ -1,0 +1,55 @@
+"""Writes a file that a user names: whole, or not at all."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from longshore.errors import FilesError
+from longshore.world.files.atomic import atomic_file
+from longshore.world.files.disk_space import FULL_ERRORS, describe_failed_write
+
+
+def write_file(path: Path, chunks: Iterable[bytes], *, example: str, to_stdout: str) -> None:
+    """Write a file; one that is there is replaced, and stays as it is if that fails.
+
+    Parameters
+    ----------
+    chunks
+        Content of the file.
+    example
+        Name of a file in that place, for hints.
+    to_stdout
+        How a user writes to the standard output instead, for hints.
+
+    Raises
+    ------
+    FilesError
+        The file cannot be written: its folder is missing, its file system is full, or something else is in the way.
+    """
+    # A link stays, and the file it leads to is replaced.
+    target = Path(os.path.realpath(path))
+    if target.is_dir():
+        raise FilesError(f"'{path}' is a directory", hint=f"Name a file, such as '{path / example}'.")
+    if target.exists() and not target.is_file():
+        raise FilesError(f"'{path}' is not a regular file", hint=f"To write to the standard output: {to_stdout}")
+    require_parent(path, target)
+    try:
+        with atomic_file(target) as file:
+            file.writelines(chunks)
+    except OSError as error:
+        raise write_error(error, path, target) from error
+
+
+def require_parent(path: Path, target: Path) -> None:
+    """Refuse a path whose directory does not exist; `target` is the path without links."""
+    if not target.parent.is_dir():
+        raise FilesError(f"the directory '{path.parent}' does not exist", hint=f"Make it: mkdir -p '{path.parent}'")
+
+
+def write_error(error: OSError, path: Path, target: Path) -> FilesError:
+    """Return the error for a path that could not be written; `target` is the path without links."""
+    error.filename = str(path)
+    hint = "Make room there, or name a file elsewhere." if error.errno in FULL_ERRORS else ""
+    return FilesError(f"cannot write {describe_failed_write(error, target.parent)}", hint=hint)

@@ -1,0 +1,47 @@
+"""``longshore export``: writes a run in a format of other programs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import click
+
+from longshore.app import api
+from longshore.cli.options import print_notes, run_option
+
+_FORMATS: Final = ("csv", "openmetrics")
+_STDOUT: Final = Path("-")
+
+
+@click.command(
+    epilog="Example: longshore export @last --format csv --output attempts.csv    "
+    "or: longshore export @last --format openmetrics"
+)
+@run_option()
+@click.option(
+    "--format",
+    "format_name",
+    type=click.Choice(_FORMATS),
+    required=True,
+    help="csv: a table with a row per attempt. openmetrics: metrics of the run at this moment, for Prometheus.",
+)
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write to a file, whole or not at all; without it, or with -, to the standard output.",
+)
+def command(run: str, *, format_name: str, output: Path | None) -> None:
+    """Export a run, live or over, for other programs."""
+    opened = api.open_run(run)
+    if output is not None and output != _STDOUT:
+        api.export_run(opened, format_name, output)
+        click.echo(f"wrote '{output}'", file=sys.stderr)
+    else:
+        chunks = api.render_export(opened, format_name)
+        if sys.stdout:
+            sys.stdout.flush()
+            sys.stdout.buffer.writelines(chunks)
+    print_notes(str(damage) for damage in opened.damages)
