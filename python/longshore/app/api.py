@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from longshore.app.inspect.run_list import RunList, RunQuery
     from longshore.app.inspect.show_job import JobDetails
     from longshore.app.inspect.trust import RunContents
+    from longshore.app.maintain.diagnosis import Diagnosis
     from longshore.app.notices.trial import NoticeTrial
     from longshore.app.progress import Progress
     from longshore.app.report.report import ReportBuilder
@@ -695,6 +696,13 @@ def verify(run: OpenRun, *, progress: Progress) -> VerifyResult:
     from longshore.app.verify.verify import verify_run
 
     return verify_run(run, progress)
+
+
+def diagnose() -> Iterator[Diagnosis]:
+    """Look for what is wrong with the installation, the configuration, workload managers, runs and this machine."""
+    from longshore.app.maintain import doctor as implementation
+
+    return implementation.diagnose()
 
 
 def find_runs_and_labels(

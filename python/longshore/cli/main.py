@@ -64,6 +64,7 @@ GROUPS: Final = {
         "resume": "Start a new engine for a run whose engine died.",
         "notify": "Send the notices of a run; --test tries the rules.",
         "verify": "Check that a run directory is as it was written.",
+        "doctor": "Look for what is wrong with the installation, its runs and this machine.",
         "adopt": "Add run directories to the registry.",
         "forget": "Remove runs from the registry; their directories stay.",
     },
@@ -87,7 +88,7 @@ _MODULES: Final = {
     **dict.fromkeys(("pause", "unpause", "throttle", "hold", "release", "set"), "control.steer"),
     "stats": "tune.stats",
     "suggest-resources": "tune.suggest_resources",
-    **{name: f"setup.{name}" for name in ("config", "site", "ping", "completion")},
+    **{name: f"setup.{name}" for name in ("config", "site", "ping", "completion", "doctor")},
 }
 """Module of each command, imported only when the command is called."""
 

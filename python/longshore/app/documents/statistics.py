@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from longshore.app.documents.document import Count, DatedDocument, DocumentEntry, Ordinal, Seconds
-from longshore.app.documents.verify import DamageEntry
+from longshore.app.documents.upkeep import DamageEntry
 from longshore.model.run.moment import format_timestamp
 from longshore.model.run.states import Cause
 from longshore.model.workflow.request import Request

@@ -1,4 +1,4 @@
-"""Document of ``verify``."""
+"""Documents of commands that look after runs: ``verify`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Literal
 
 from longshore.app.documents.document import Count, DatedDocument, DocumentEntry, Ordinal
 from longshore.app.documents.error import ErrorEntry, error_entry
+from longshore.app.maintain.diagnosis import DiagnosisState
 from longshore.app.verify.verify import Check
 from longshore.errors import LongshoreError
 from longshore.model.run.moment import format_timestamp
 
 if TYPE_CHECKING:
+    from longshore.app.maintain.diagnosis import Diagnosis
     from longshore.app.verify.verify import VerifyResult
 
 
@@ -90,3 +92,35 @@ def verify_document(
     ]
     unverified = [UnverifiedEntry(reference, error_entry(error)) for reference, error in errors]
     return VerifyDocument(runs=runs, failed=unverified, as_of=format_timestamp(as_of, exact=True))
+
+
+class DiagnosisEntry(DocumentEntry, frozen=True):
+    """The result of a check."""
+
+    area: str
+    """What was checked: installation, configuration, services, registry, runs, processes, folders, disk, clock or
+    umask."""
+    state: DiagnosisState
+    """How serious it is."""
+    message: str
+    """The result as a sentence."""
+    hint: str | None
+    """The way out; null if none is needed or known."""
+
+
+class DoctorDocument(DatedDocument, frozen=True, kw_only=True):
+    """What was found on this machine: `longshore doctor --json`."""
+
+    kind: Literal["doctor"] = "doctor"
+    state: DiagnosisState
+    """The most serious state of all results; the exit status is 1 if it is error."""
+    diagnoses: Sequence[DiagnosisEntry]
+    """The results, in the order of the checks."""
+
+
+def doctor_document(diagnoses: Sequence[Diagnosis], *, as_of: float) -> DoctorDocument:
+    """Return the results of all checks as ``doctor --json`` prints them."""
+    order = list(DiagnosisState)
+    worst = max((diagnosis.state for diagnosis in diagnoses), key=order.index, default=DiagnosisState.OK)
+    entries = [DiagnosisEntry.from_record(each, hint=each.hint or None) for each in diagnoses]
+    return DoctorDocument(state=worst, diagnoses=entries, as_of=format_timestamp(as_of, exact=True))

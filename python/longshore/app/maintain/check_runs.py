@@ -1,0 +1,168 @@
+"""Checks of the registry and of runs: entries without directory, runs without entry, dead engines, stale claims."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from longshore.app.maintain.diagnosis import Diagnosis, DiagnosisState
+from longshore.app.report.brief_report import status_run
+from longshore.app.report.from_snapshot import END_STATES
+from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing
+from longshore.contract.context import RunPaths
+from longshore.errors import LongshoreError
+from longshore.model.wording import count_noun
+from longshore.world.files.locks import is_locked
+from longshore.world.runs.claims import claims_folder, limits_folder
+from longshore.world.runs.manifests import with_newest_counts
+from longshore.world.runs.owner import is_own_run
+from longshore.world.runs.registry import RegistryContent, RegistryEntry, journal_stamp
+from longshore.world.runs.run_directory import read_card
+
+_REGISTRY: Final = "registry"
+_RUNS: Final = "runs"
+_MOST_NAMES: Final = 8
+_MOST_ENTRIES: Final = 20_000
+"""Names of files that a search for unregistered runs reads at most."""
+_MOST_RUNS: Final = 500
+"""Unfinished runs whose engines are looked for at most, the newest."""
+
+
+def check_registry(known: RegistryContent) -> Iterator[Diagnosis]:
+    """Check that the entries of the registry and the run directories fit each other."""
+    if known.problem:
+        yield _diagnosis(_REGISTRY, DiagnosisState.ERROR, known.problem, "Make the folder readable: chmod u+rwx FOLDER")
+        return
+    if known.unreadable:
+        message = f"files of the registry that cannot be read: {_names(known.unreadable)}"
+        yield _diagnosis(_REGISTRY, DiagnosisState.WARNING, message, "longshore adopt DIRECTORY_OF_THE_RUN")
+    gone = [entry.id for entry in known.entries if is_missing(entry.path)]
+    if gone:
+        message = f"{count_noun(len(gone), 'registered run')} without directory: {_names(gone)}"
+        yield _diagnosis(_REGISTRY, DiagnosisState.NOTE, message, "longshore forget --missing")
+    unregistered = find_unregistered_runs(known.entries)
+    for path in unregistered[:_MOST_NAMES]:
+        message = f"the run '{path}' is not in the registry"
+        yield _diagnosis(_REGISTRY, DiagnosisState.NOTE, message, f"longshore adopt {path}")
+    if more := unregistered[_MOST_NAMES:]:
+        message = f"{count_noun(len(more), 'more run')}: not in the registry either"
+        yield _diagnosis(_REGISTRY, DiagnosisState.NOTE, message, f"longshore adopt {unregistered[0].parent}")
+    message = f"{count_noun(len(known.entries) - len(gone), 'registered run')} with directory"
+    yield _diagnosis(_REGISTRY, DiagnosisState.OK, message)
+
+
+def find_unregistered_runs(entries: Sequence[RegistryEntry]) -> list[Path]:
+    """Find submitted runs of this user beside registered ones, and beside their folders, that are not registered."""
+    paths, ids = {entry.path for entry in entries}, {entry.id for entry in entries}
+    places = dict.fromkeys(
+        folder for entry in reversed(entries) for folder in (Path(entry.path).parent, Path(entry.path).parent.parent)
+    )
+    budget = iter(range(_MOST_ENTRIES))
+    found = {}
+    for folder in places:
+        for path in _folders_in(folder, budget):
+            if path in paths or path in found or not os.path.lexists(f"{path}/run.json"):
+                continue
+            run = RunPaths(Path(path))
+            try:
+                card = read_card(run)
+            except (LongshoreError, OSError):
+                continue
+            if card.submissions and card.id not in ids and is_own_run(run.root):
+                found[path] = run.root
+    return sorted(found.values())
+
+
+def _folders_in(folder: Path, budget: Iterator[int]) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            for entry, _ in zip(entries, budget, strict=False):
+                if not entry.name.startswith(".") and entry.is_dir(follow_symlinks=False):
+                    yield entry.path
+    except OSError:
+        return
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnfinishedRun:
+    """Registered run that has not ended by its entry."""
+
+    entry: RegistryEntry
+    opened: OpenRun
+
+
+def unfinished_runs(entries: Sequence[RegistryEntry]) -> list[UnfinishedRun]:
+    """Return own runs that have no final state in the registry, newest first; unreadable ones are left out."""
+    return list(islice(_unfinished(entries), _MOST_RUNS))
+
+
+def _unfinished(entries: Sequence[RegistryEntry]) -> Iterator[UnfinishedRun]:
+    for entry in reversed(entries):
+        root = Path(entry.path)
+        try:
+            if entry.report is not None and journal_stamp(entry.path) == entry.stamp:
+                continue
+            run = RunPaths(root)
+            card = read_card(run)
+        except (LongshoreError, OSError):
+            continue
+        if card.id == entry.id and is_own_run(root):
+            yield UnfinishedRun(entry=entry, opened=OpenRun(run=run, card=with_newest_counts(run, card)))
+
+
+def check_engines(entries: Sequence[RegistryEntry]) -> Iterator[Diagnosis]:
+    """Find runs that nothing drives any more, and submissions that were killed."""
+    live = 0
+    for unfinished in unfinished_runs(entries):
+        opened = unfinished.opened
+        name = f"run '{opened.card.id}' in '{opened.run.root}'"
+        if opened.run.submitting.exists():
+            hint = f"longshore submit {opened.run.root}"
+            yield _diagnosis(_RUNS, DiagnosisState.WARNING, f"the submission of {name} did not end", hint)
+            continue
+        try:
+            state = status_run(opened).state
+            alive = opened.is_alive()
+        except READ_ERRORS as error:
+            message = f"{name} cannot be read: {describe_read_error(error)}"
+            hint = f"longshore verify {opened.reference}"
+            yield _diagnosis(_RUNS, DiagnosisState.WARNING, message, hint)
+            continue
+        if state in END_STATES or not opened.card.submissions:
+            continue
+        if alive is False:
+            message = f"nothing drives {name} any more: its engine died"
+            yield _diagnosis(_RUNS, DiagnosisState.WARNING, message, f"longshore resume {opened.reference}")
+        else:
+            live += 1
+    yield _diagnosis(_RUNS, DiagnosisState.OK, f"{count_noun(live, 'run')} in progress")
+
+
+def check_claims() -> Iterator[Diagnosis]:
+    """Find claims on shared resources whose engines are gone."""
+    stale = []
+    for folder in (claims_folder(), limits_folder()):
+        for path in sorted(folder.glob("*.claim")):
+            try:
+                if not is_locked(path):
+                    stale.append(path.name.removesuffix(".claim"))
+            except OSError as error:
+                message = f"the lock of '{path}' cannot be looked at: {error.strerror}"
+                hint = "Its file system may have no locks: let XDG_STATE_HOME name a folder of another."
+                yield _diagnosis(_RUNS, DiagnosisState.WARNING, message, hint)
+    if stale:
+        message = f"stale locks: {count_noun(len(stale), 'claim')} of engines that are gone: {_names(stale)}"
+        yield _diagnosis(_RUNS, DiagnosisState.NOTE, message, "The next engine on this host removes what is dead.")
+
+
+def _names(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMES} more" if names[_MOST_NAMES:] else ""
+    return f"{', '.join(names[-_MOST_NAMES:])}{more}"
+
+
+def _diagnosis(area: str, state: DiagnosisState, message: str, hint: str = "") -> Diagnosis:
+    return Diagnosis(area=area, state=state, message=message, hint=hint)

@@ -1,0 +1,55 @@
+"""Checks of workload managers: what each answers that is chosen, or that is there."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Final
+
+from longshore.app.configure.layers import default_service, read_base_layers
+from longshore.app.configure.service_lookup import SERVICE_VARIABLE, environment_service, service_names, short_name
+from longshore.app.maintain.diagnosis import Check, Diagnosis, DiagnosisState
+from longshore.app.site.ping import ping
+from longshore.config.values.merge import map_items
+from longshore.errors import LongshoreError
+
+_AREA: Final = "services"
+
+
+def service_checks(used: Iterable[str]) -> dict[str, Check]:
+    """Return a check per service, by name; `used` are the services of runs that are not over."""
+    chosen = {short_name(name) for name in (_configured_service(), environment_service(), *used) if name}
+    names = [*sorted(chosen), *(name for name in service_names() if name not in chosen)]
+    return {f"{_AREA}:{name}": partial(_check_service, name, is_chosen=name in chosen) for name in names}
+
+
+def _configured_service() -> str:
+    """Return the service of runs that name none, by the configuration of machine and user."""
+    try:
+        layers = read_base_layers(os.environ)[0]
+    except LongshoreError:
+        return default_service()
+    nodes = (map_items(layer.root).get("wmsServiceClass") for layer in reversed(layers))
+    return str(next((node.value for node in nodes if node is not None), default_service()))
+
+
+def _check_service(name: str, *, is_chosen: bool) -> Iterator[Diagnosis]:
+    try:
+        report = ping(name)
+    except LongshoreError as error:
+        message, hint, is_ok = error.message, error.hint, False
+    else:
+        message, hint, is_ok = report.message, "", report.ok
+    if is_ok:
+        yield Diagnosis(area=_AREA, state=DiagnosisState.OK, message=f"'{name}': {message}")
+    elif is_chosen:
+        state = DiagnosisState.ERROR
+        hint = hint or f"To see more: longshore ping --wms-service-class {name}"
+        if environment_service() == name:
+            hint += f". ${SERVICE_VARIABLE} names it."
+        yield Diagnosis(area=_AREA, state=state, message=f"'{name}' cannot be used: {message}", hint=hint)
+    else:
+        why = message.partition(". ")[0].partition("; ")[0]
+        message = f"'{name}' is not available here, and nothing uses it: {why}"
+        yield Diagnosis(area=_AREA, state=DiagnosisState.NOTE, message=message)

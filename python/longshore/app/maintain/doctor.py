@@ -1,0 +1,57 @@
+"""``longshore doctor``: looks at the installation, the configuration, workload managers, runs and this machine.
+
+Nothing is changed. To compare clocks, a file is made and removed.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Final
+
+from longshore.app.configure.layers import current_directory
+from longshore.app.maintain.check_installation import check_installation, check_plugins
+from longshore.app.maintain.check_layers import check_layers
+from longshore.app.maintain.check_machine import check_clocks, check_disks, check_folders, check_umask
+from longshore.app.maintain.check_processes import check_processes
+from longshore.app.maintain.check_runs import check_claims, check_engines, check_registry, unfinished_runs
+from longshore.app.maintain.check_services import service_checks
+from longshore.app.maintain.diagnosis import Diagnosis, run_checks
+from longshore.world.runs.registry import RegistryContent, read_registry, state_folder
+
+LIMIT_S: Final = 5.0
+"""Seconds after which a check that has not ended is reported as such."""
+_MOST_FOLDERS: Final = 100
+"""Folders of runs whose file systems are looked at, those of the newest runs."""
+
+
+def diagnose(*, limit_s: float = LIMIT_S) -> Iterator[Diagnosis]:
+    """Look at everything that runs of this user need; yields results in the order of areas."""
+    known = read_registry()
+    used = {run.entry.service for run in unfinished_runs(known.entries)}
+    folders = _folders(known)
+    return run_checks(
+        {
+            "installation": check_installation,
+            "installation:entry points": check_plugins,
+            "configuration": check_layers,
+            **service_checks(used),
+            "registry": partial(check_registry, known),
+            "runs": partial(check_engines, known.entries),
+            "runs:claims": check_claims,
+            "processes": check_processes,
+            "folders": partial(check_folders, os.environ),
+            "disk": partial(check_disks, folders),
+            "clock": partial(check_clocks, folders),
+            "umask": check_umask,
+        },
+        limit_s=limit_s,
+    )
+
+
+def _folders(known: RegistryContent) -> list[Path]:
+    newest = islice(reversed(known.entries), _MOST_FOLDERS)
+    return list(dict.fromkeys([state_folder(), current_directory(), *(Path(entry.path).parent for entry in newest)]))

@@ -1,0 +1,138 @@
+"""The doctor finds what is wrong, says the way out, and waits for nothing for ever."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.app.written_run import NOW, WrittenRun
+
+from longshore.app.maintain.check_installation import check_plugins, version_numbers
+from longshore.app.maintain.check_layers import check_layers
+from longshore.app.maintain.check_machine import judge_clock, judge_inodes, judge_space, judge_umask
+from longshore.app.maintain.check_processes import run_of_process
+from longshore.app.maintain.check_runs import check_claims, check_engines, check_registry, find_unregistered_runs
+from longshore.app.maintain.diagnosis import Diagnosis, DiagnosisState, run_checks
+from longshore.model.run.submission import Submission
+from longshore.world.runs.claims import claims_folder
+from longshore.world.runs.registry import RegistryEntry, read_registry, write_entry
+from longshore.world.runs.run_directory import read_card, write_card
+
+OK, NOTE, WARNING, ERROR = DiagnosisState
+
+
+def submitted(root: Path, run_id: str = "k7f3aa") -> WrittenRun:
+    """A run that was submitted, and is not registered."""
+    written = WrittenRun(root)
+    submission = Submission(id=run_id, by="submit", at=NOW, user="u", host="h")
+    write_card(written.run, msgspec.structs.replace(written.opened.card, id=run_id, submissions=(submission,)))
+    return written
+
+
+def register(written: WrittenRun) -> RegistryEntry:
+    entry = RegistryEntry.of(read_card(written.run), str(written.run.root))
+    write_entry(entry)
+    return entry
+
+
+def test_a_check_that_hangs_or_fails_hides_no_other() -> None:
+    never = threading.Event()
+
+    def hang() -> list[Diagnosis]:
+        never.wait()
+        return []
+
+    def fail() -> list[Diagnosis]:
+        raise ZeroDivisionError("so")
+
+    def work() -> list[Diagnosis]:
+        return [Diagnosis(area="c", state=OK, message="well")]
+
+    found = list(run_checks({"a:x": hang, "b": fail, "c": work}, limit_s=0.2))
+    never.set()
+    assert [each.state for each in found[:2]] == [WARNING, WARNING]
+    assert found[0].message == "'x' does not answer within 0.2 s"
+    assert found[1].message == "the check failed: ZeroDivisionError: so"
+    assert [each.message for each in found if each.area == "c"] == ["well"]
+
+
+def test_every_entry_point_of_ours_can_be_imported() -> None:
+    assert [each.state for each in check_plugins()] == [OK]
+    assert version_numbers("8.10.0rc1") > version_numbers("8.2")
+    assert version_numbers("8.2.0") == version_numbers("8.2")
+
+
+def test_a_broken_file_of_the_user_is_named_with_its_place(own_environment: Path) -> None:
+    file = own_environment / ".config" / "longshore" / "longshore.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text("a: [1\n", "utf-8")
+    found = [each for each in check_layers() if each.state is ERROR]
+    assert len(found) == 1
+    assert found[0].message.startswith(f"{file}:")
+    file.write_text("project: dev\n", "utf-8")
+    found = list(check_layers())
+    assert {each.state for each in found} == {OK}
+    assert f"'{file}'" in found[0].message
+
+
+def test_the_registry_and_the_directories_are_compared_both_ways(tmp_path: Path) -> None:
+    entry = register(submitted(tmp_path / "runs" / "known"))
+    lost = submitted(tmp_path / "runs" / "lost", "k7f3ab")
+    assert find_unregistered_runs([entry]) == [lost.run.root]
+    write_entry(RegistryEntry(id="k7f3ac", path=str(tmp_path / "gone"), name="w", service="local", created_at=0.0))
+    found = {each.message: each for each in check_registry(read_registry())}
+    gone = found["1 registered run without directory: k7f3ac"]
+    assert (gone.state, gone.hint) == (NOTE, "longshore forget --missing")
+    assert found[f"the run '{lost.run.root}' is not in the registry"].hint == f"longshore adopt {lost.run.root}"
+
+
+def test_a_run_whose_engine_died_is_found_with_the_command_that_continues_it(tmp_path: Path) -> None:
+    written = submitted(tmp_path / "run")
+    entry = register(written)
+    written.begin()
+    found = [each for each in check_engines([entry]) if each.state is WARNING]
+    assert [each.hint for each in found] == ["longshore resume k7f3aa"]
+    before = sorted(path for path in tmp_path.rglob("*"))
+    list(check_engines([entry]))
+    assert sorted(path for path in tmp_path.rglob("*")) == before
+
+
+def test_a_claim_without_an_engine_is_a_stale_lock() -> None:
+    claims_folder().mkdir(parents=True)
+    (claims_folder() / "k7f3aa-x.claim").write_bytes(b"")
+    (found,) = check_claims()
+    assert found.state is NOTE
+    assert "k7f3aa-x" in found.message
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("/usr/bin/python -I -S -B /r/a/keeper/guard.py /r/a/keeper/1.jsonl /tmp/x next where", ("guard", "/r/a")),
+        ("python -P -m longshore --long-log notify /r/b", ("notifier", "/r/b")),
+        ("python -P -m longshore drive /r/c", ("engine", "/r/c")),
+        ("python -m longshore report --id /r/c", None),
+        ("vi /r/a/keeper.py", None),
+        ("", None),
+    ],
+)
+def test_a_process_of_a_run_is_known_by_its_command(command: str, expected: tuple[str, str] | None) -> None:
+    known = run_of_process(command.split())
+    assert known == (expected and (expected[0], Path(expected[1])))
+
+
+def test_room_clock_and_umask_are_judged() -> None:
+    root, gib = Path("/"), 1 << 30
+    assert judge_space(root, free_b=50 * gib, size_b=100 * gib).state is OK
+    assert judge_space(root, free_b=gib // 2, size_b=100 * gib).state is WARNING
+    assert judge_space(root, free_b=0, size_b=gib).state is ERROR
+    assert judge_space(root, free_b=0, size_b=0).state is OK
+    assert judge_inodes(root, free=10**6, total=10**7).state is OK
+    assert judge_inodes(root, free=10**5, total=10**7).state is WARNING
+    assert judge_inodes(root, free=0, total=10**7).state is ERROR
+    assert judge_clock(root, difference_s=0.5).state is OK
+    assert judge_clock(root, difference_s=-5.0).state is NOTE
+    assert "600.0 s ahead of" in judge_clock(root, difference_s=600.0).message
+    assert [judge_umask(mask).state for mask in (0o022, 0o002, 0o000, 0o700)] == [OK, OK, WARNING, ERROR]
