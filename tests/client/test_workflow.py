@@ -98,7 +98,7 @@ def test_wrong_calls_name_the_way_out(tmp_path: Path) -> None:
         workflow.task("a", "true", memory=200)
     with pytest.raises(GraphError, match="'a' is no task of the workflow 'other'"):
         Workflow("other").task("b", "true", after=[task])
-    with pytest.raises(GraphError, match="'e_nan' has no finite number as 'n'"):
+    with pytest.raises(GraphError, match="the dimension 'n' has no finite number: nan"):
         workflow.task("e", "true", data_id={"n": float("nan")})
     with pytest.raises(UsageError, match="is no name of a workflow"):
         Workflow("a/b")

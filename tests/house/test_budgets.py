@@ -20,7 +20,9 @@ MAX_TEST_LINES: Final = 600
 EXCUSE: Final = "one file because"
 """Words in the docstring of a longer module, followed by the reason."""
 
-SHARED_CLASS_NAMES: Final[dict[str, str]] = {}
+SHARED_CLASS_NAMES: Final[dict[str, str]] = {
+    "Workflow": "`longshore.Workflow` is what users write; that of `model` is what is made of it",
+}
 """Names of several public classes, each with the reason for sharing it."""
 
 

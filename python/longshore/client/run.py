@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from longshore.app import api
-from longshore.client.job_records import JobRecords, read_jobs
-from longshore.client.run_events import RunEvents
+from longshore.client.event_stream import EventStream
+from longshore.client.run_jobs import RunJobs, read_jobs
 from longshore.client.terminal_progress import StateLine
 from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
 from longshore.model.run.report import RunReport
@@ -77,7 +77,7 @@ class Run:
         """Return the report of the run: counts, times, failures, and with `details` every job."""
         return api.report(self._opened, details=details)
 
-    def jobs(self) -> JobRecords:
+    def jobs(self) -> RunJobs:
         """Return every job with its tags, request, state and newest attempt."""
         return read_jobs(self._opened)
 
@@ -107,7 +107,7 @@ class Run:
 
         return api.wait(self._opened, show).state
 
-    def events(self, *, follow: bool = False, since: str | None = None) -> RunEvents:
+    def events(self, *, follow: bool = False, since: str | None = None) -> EventStream:
         """Return the events of the run, for ``for`` and ``async for``.
 
         Parameters
@@ -117,7 +117,7 @@ class Run:
         since
             Only events after this mark.
         """
-        return RunEvents(self._opened, follow=follow, since=since)
+        return EventStream(self._opened, follow=follow, since=since)
 
     def logs(self, job: str, *, attempt: int | None = None, tail: int | None = None) -> str:
         """Return the log of a job as text; bytes that are not UTF-8 are replaced.

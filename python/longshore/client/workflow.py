@@ -11,11 +11,14 @@ import msgspec
 import yaml
 
 from longshore.client.functions import submit
-from longshore.errors import GraphError, UsageError
+from longshore.errors import FilesError, GraphError, UsageError
 from longshore.graph.formats.graph_lines import GRAPH_KIND, GRAPH_VERSION, FileLine, GraphHeader
 from longshore.model.tasks.file import is_remote
 from longshore.model.tasks.task import Command, Scalar
 from longshore.model.values import YamlValue
+from longshore.model.wording import count_noun
+from longshore.world.files.atomic import write_atomically
+from longshore.world.files.folder import make_folders
 from longshore.world.read.graph_file import write_graph_file
 
 if TYPE_CHECKING:
@@ -106,7 +109,7 @@ class Workflow:
 
     def __repr__(self) -> str:
         """Return its name and the number of its tasks."""
-        return f"<Workflow {self.name}: {len(self)} tasks>"
+        return f"<Workflow {self.name}: {count_noun(len(self), 'task')}>"
 
     def task(
         self,
@@ -147,30 +150,23 @@ class Workflow:
             A request is unknown, or differs from that of earlier tasks of the label.
         """
         self._set_requests(label, requests)
-        index = len(self._lines)
-        chosen = name or self._free_name(label, data_id)
-        if chosen in self._names:
-            raise GraphError(f"two tasks have the name '{chosen}'", hint="Give one of them another name.")
-        for key, value in (data_id or {}).items():
-            if isinstance(value, float) and not math.isfinite(value):
-                raise GraphError(f"'{chosen}' has no finite number as '{key}': {value}")
         made = tuple(map(str, outputs))
         line = _Line(
-            name=chosen,
+            name=self._new_name(name or self._free_name(label, data_id)),
             label=label,
             parents=self._numbers_of(after),
-            data_id=dict(data_id) if data_id else {},
+            data_id=_checked(data_id) if data_id else {},
             command=command if isinstance(command, str) else tuple(command),
             inputs=tuple(self._file(str(path)) for path in inputs),
             outputs=tuple(self._file(path) for path in made),
         )
-        for file in line.outputs:
+        index = len(self._lines)
+        for file, path in zip(line.outputs, made, strict=True):
             if (other := self._maker.setdefault(file, index)) != index:
-                path = next(path for path, number in self._files.items() if number == file)
-                raise GraphError(f"'{chosen}' and '{self._lines[other].name}' both make '{path}'")
+                raise GraphError(f"'{line.name}' and '{self._lines[other].name}' both make '{path}'")
         self._lines.append(line)
-        self._names.add(chosen)
-        return WorkflowTask(index, chosen, label, made)
+        self._names.add(line.name)
+        return WorkflowTask(index, line.name, label, made)
 
     def to_graph_file(self, path: str | Path) -> Path:
         """Write the tasks as a graph file, compressed if the name ends in ``.gz``.
@@ -190,13 +186,19 @@ class Workflow:
         ``longshore submit NAME.yaml`` runs it, also without this program.
         """
         place = Path(folder)
-        place.mkdir(parents=True, exist_ok=True)
+        try:
+            make_folders(place)
+        except OSError as error:
+            raise FilesError(f"the folder '{place}' cannot be made: {error.strerror}") from error
         graph = self.to_graph_file(place / f"{self.name}.jsonl.gz")
         document: dict[str, object] = {"payloadName": self.name, "graphFile": graph.name, **self.settings}
         if self._requests:
             document["pipetask"] = self._requests
         path = place / f"{self.name}.yaml"
-        path.write_text(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), "utf-8")
+        try:
+            write_atomically(path, yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+        except OSError as error:
+            raise FilesError(f"'{path}' cannot be written: {error.strerror}") from error
         return path
 
     def submit(
@@ -248,6 +250,11 @@ class Workflow:
             yield FileLine(name=path, path="" if path.startswith("/") or is_remote(path) else here + path)
         yield from self._lines
 
+    def _new_name(self, name: str) -> str:
+        if name in self._names:
+            raise GraphError(f"two tasks have the name '{name}'", hint="Give one of them another name.")
+        return name
+
     def _file(self, path: str) -> int:
         return self._files.setdefault(path, len(self._files))
 
@@ -276,3 +283,11 @@ class Workflow:
                 f"tasks of the label '{label}' have different requests: {found} and {self._requests[label]}",
                 hint="A request belongs to a label: give these tasks a label of their own.",
             )
+
+
+def _checked(data_id: Mapping[str, Scalar]) -> Mapping[str, Scalar]:
+    """Return a copy of a data ID; raises `GraphError` for a number that JSON cannot hold."""
+    for key, value in data_id.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise GraphError(f"the dimension '{key}' has no finite number: {value}")
+    return dict(data_id)

@@ -10,7 +10,7 @@ from longshore.app.runs.open_run import OpenRun
 from longshore.model.run.event import Event
 
 
-class RunEvents:
+class EventStream:
     """Events of a run, each with its mark, from which a later call can continue.
 
     Iterating gives the events so far, or with `follow` also new ones until the run is over. ``async for`` gives the

@@ -13,12 +13,13 @@ from longshore.app.runs.open_run import OpenRun, map_read_errors
 from longshore.engine.rundir.job_table import JobTable
 from longshore.model.run.states import Cause, JobState
 from longshore.model.tasks.task import Scalar
+from longshore.model.wording import count_noun
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
+class RunJob(msgspec.Struct, frozen=True, kw_only=True):
     """One job of a run.
 
     Attributes
@@ -64,20 +65,20 @@ class JobRecord(msgspec.Struct, frozen=True, kw_only=True):
     log: str | None
 
 
-class JobRecords(Sequence[JobRecord]):
+class RunJobs(Sequence[RunJob]):
     """Jobs of a run, in the order of the workflow."""
 
-    def __init__(self, records: Sequence[JobRecord]) -> None:
+    def __init__(self, records: Sequence[RunJob]) -> None:
         self._records = tuple(records)
 
     @overload
-    def __getitem__(self, index: int) -> JobRecord: ...
+    def __getitem__(self, index: int) -> RunJob: ...
     @overload
-    def __getitem__(self, index: slice) -> JobRecords: ...
-    def __getitem__(self, index: int | slice) -> JobRecord | JobRecords:
+    def __getitem__(self, index: slice) -> RunJobs: ...
+    def __getitem__(self, index: int | slice) -> RunJob | RunJobs:
         """Return a job, or a part of the jobs."""
         found = self._records[index]
-        return JobRecords(found) if isinstance(found, tuple) else found
+        return RunJobs(found) if isinstance(found, tuple) else found
 
     def __len__(self) -> int:
         """Return the number of jobs."""
@@ -89,7 +90,7 @@ class JobRecords(Sequence[JobRecord]):
         for record in self._records:
             states[record.state.value] = states.get(record.state.value, 0) + 1
         counts = ", ".join(f"{number} {state}" for state, number in states.items())
-        return f"<{len(self)} jobs: {counts or 'none'}>"
+        return f"<{count_noun(len(self), 'job')}: {counts or 'none'}>"
 
     def to_pandas(self) -> pd.DataFrame:
         """Return a table with a row per job, and a column ``tag.NAME`` per tag.
@@ -103,14 +104,14 @@ class JobRecords(Sequence[JobRecord]):
 
         rows: list[dict[str, Any]] = []
         for record in self._records:
-            row = {name: getattr(record, name) for name in JobRecord.__struct_fields__ if name != "tags"}
+            row = {name: getattr(record, name) for name in RunJob.__struct_fields__ if name != "tags"}
             row["state"], row["cause"] = record.state.value, record.cause.value if record.cause else None
             rows.append(row | {f"tag.{name}": value for name, value in record.tags.items()})
-        columns = [name for name in JobRecord.__struct_fields__ if name != "tags"]
+        columns = [name for name in RunJob.__struct_fields__ if name != "tags"]
         return pd.DataFrame(rows) if rows else pd.DataFrame(columns=columns)
 
 
-def read_jobs(opened: OpenRun) -> JobRecords:
+def read_jobs(opened: OpenRun) -> RunJobs:
     """Return the jobs of a run."""
     reports = api.jobs(opened)
     with map_read_errors(opened.run):
@@ -120,7 +121,7 @@ def read_jobs(opened: OpenRun) -> JobRecords:
         for report, profile, tags in zip(reports, table.profile_of, table.tags, strict=True):
             request = requests[profile]
             records.append(
-                JobRecord(
+                RunJob(
                     name=report.name,
                     label=report.label,
                     tags=tags,
@@ -142,7 +143,7 @@ def read_jobs(opened: OpenRun) -> JobRecords:
                     log=report.log,
                 )
             )
-    return JobRecords(records)
+    return RunJobs(records)
 
 
 def _moment(seconds: float | None) -> datetime | None:
