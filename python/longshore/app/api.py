@@ -503,10 +503,12 @@ def html_report(run: OpenRun | RunReport, *, now: float | None = None) -> str:
     from longshore.app.page.collect import collect_page, page_of_report
     from longshore.app.page.render import render_run_page
     from longshore.model.run.report import RunReport
+    from longshore.model.workflow.collection_pause import collection_paused
 
     as_of = time.time() if now is None else now
-    page = page_of_report(run, now=as_of) if isinstance(run, RunReport) else collect_page(run, now=as_of)
-    return render_run_page(page)
+    with collection_paused():
+        page = page_of_report(run, now=as_of) if isinstance(run, RunReport) else collect_page(run, now=as_of)
+        return render_run_page(page)
 
 
 def write_html_report(run: OpenRun | RunReport, path: Path, *, now: float | None = None) -> None:

@@ -162,6 +162,7 @@ def test_a_run_that_cannot_be_read_is_an_error_of_its_page_alone(client: Client,
     assert "k7f3aa" in client.read()
 
 
+@pytest.mark.full
 def test_a_thousand_runs_are_listed(client: Client, tmp_path: Path) -> None:
     for number in range(1000):
         root = tmp_path / f"{number:04}"

@@ -15,6 +15,7 @@ from longshore.app.page.page_data import FAILED, RUNNING, SUCCEEDED, RunPage
 from longshore.app.page.render import render_run_page
 from longshore.errors import RunNotFoundError
 from longshore.model.run.event import Ended, Event, Started
+from longshore.model.run.fingerprint import Fingerprint
 from longshore.model.run.states import Cause, JobState
 
 LATER = NOW + 100
@@ -150,3 +151,21 @@ def test_out_of_memory_leads_to_a_larger_request(tmp_path: Path) -> None:
     ]
     page = page_of(written(tmp_path / "run", events))
     assert any(each.text.startswith("Request more memory for a") for each in page.advice)
+
+
+def test_the_command_of_the_submission_is_quoted_and_has_no_secret(tmp_path: Path) -> None:
+    run = written(tmp_path / "run", course())
+    made_from = Fingerprint(
+        v=1,
+        root=str(run.run.root),
+        folder="/data/my runs",
+        file="it's.yaml",
+        sets=("requestMemory=100", "dbPassword=hunter2", "a.token=abcdef"),
+        options={"computeSite": "campus"},
+    )
+    run.run.made_from.write_bytes(msgspec.json.encode(made_from))
+    command = page_of(run).commands[-1].command
+    assert command == (
+        "cd '/data/my runs' && longshore submit 'it'\"'\"'s.yaml' --set requestMemory=100 "
+        "--set 'dbPassword=(hidden)' --set 'a.token=(hidden)'  # with options: computeSite=campus"
+    )
