@@ -17,6 +17,8 @@ from pathlib import Path
 from tests.browser import Page, open_browser
 from tests.pages import fences
 
+from longshore.app.dashboard.pages import DashboardPages
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "doc" / "how-to" / "look-at-runs-in-a-browser.md"
 PICTURES = PAGE.parent / "pictures"
@@ -31,12 +33,25 @@ BOXES = {
 """Part of the page per picture, as x, y, width and height."""
 
 
+GOOD = """
+payload: {payloadName: flats}
+pipeline: {dimensions: {night: {range: [1, 40]}}, tasks: {combine: {dimensions: [night], command: "true"}}}
+"""
+
+
 def write_report(folder: Path) -> Path:
-    """Run the configuration of the how-to page, and return the page of that run."""
+    """Run the configuration of the how-to page beside one that succeeds, and return the page of the former."""
     (config,) = (fence.text for fence in fences(PAGE) if fence.value == "survey.yaml")
     (folder / "survey.yaml").write_text(config, "utf-8")
+    (folder / "flats.yaml").write_text(GOOD, "utf-8")
     environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state"), "USER": "ada", "LOGNAME": "ada"}
-    for words in (["submit", "survey.yaml", "--wait"], ["report", "@last", "--html", "report.html"]):
+    commands = (
+        ["submit", "flats.yaml", "--wait"],
+        ["submit", "survey.yaml", "--wait"],
+        ["report", "@last", "--html", "report.html"],
+        ["submit", "flats.yaml"],
+    )
+    for words in commands:
         subprocess.run([sys.executable, "-m", "longshore", *words], cwd=folder, env=environment, check=False)
     return folder / "report.html"
 
@@ -59,6 +74,11 @@ def main() -> None:
         page.open(write_report(folder).as_uri())
         for picture, box in BOXES.items():
             take_picture(page, page.run(box), PICTURES / f"{picture}.webp")
+        page.resize(WIDTH, 900, dark=True)
+        os.environ["XDG_STATE_HOME"] = str(folder / "state")
+        (folder / "runs.html").write_bytes(DashboardPages().page("").body)
+        page.open((folder / "runs.html").as_uri())
+        take_picture(page, page.run("[0, 0, innerWidth, 390]"), PICTURES / "dashboard.webp")
 
 
 if __name__ == "__main__":

@@ -142,6 +142,16 @@ def test_the_keyboard_reaches_and_uses_a_heading(page: Page) -> None:
     assert page.run("document.querySelector('#jobs-table th').getAttribute('aria-sort')") == "ascending"
 
 
+def test_a_screen_reader_has_a_name_for_whatever_can_be_used(page: Page) -> None:
+    nodes = page.send("Accessibility.getFullAXTree")["nodes"]
+    kinds = {"button", "link", "searchbox", "combobox", "image", "region", "navigation", "table", "row", "search"}
+    roles = [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]]
+    used = [(role, name) for role, name in roles if role in kinds - {"table", "row"}]
+    assert {role for role, _ in used} >= {"button", "link", "searchbox", "combobox", "image", "region", "navigation"}
+    assert [role for role, name in used if not name.strip()] == []
+    assert {"main", "banner", "contentinfo", "columnheader", "rowheader"} <= {role for role, _ in roles}
+
+
 @pytest.mark.parametrize("width", [400, 1400])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_a_page_fits_any_width_and_can_be_read(page: Page, width: int, dark: bool) -> None:
