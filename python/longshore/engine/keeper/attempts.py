@@ -267,7 +267,9 @@ class AttemptRunner:
     def record_start(self, member: MemberOrder, lane: str | None, tmp: str, pid: int, since_boot_s: float) -> None:
         """Record the start of an attempt, in seconds since boot."""
         job, attempt = member["j"], member["a"]
-        self.running[pid] = (job, attempt, system.monotonic(), tmp, lane)
+        # The spawner's starts arrive later, and a short job may be over by then.
+        late_s = system.clock_gettime(time.CLOCK_BOOTTIME) - since_boot_s
+        self.running[pid] = (job, attempt, system.monotonic() - late_s, tmp, lane)
         rest = ""
         if "lim" not in member:
             self.watchdog.unlimited[pid] = member["log"]
@@ -277,7 +279,7 @@ class AttemptRunner:
             log = os.fsencode(member["log"]).decode(errors="replace")
             rest = ',"lim":%s,"log":%s' % (json.dumps(member["lim"]), json.dumps(log))
         record = '{"r":"start","j":%d,"a":%d,"pid":%d,"t":%.6f,"up":%.6f%s}'
-        self.records.take(record % (job, attempt, pid, system.time(), since_boot_s, rest))
+        self.records.take(record % (job, attempt, pid, system.time() - late_s, since_boot_s, rest))
         if number := self.starting.pop((job, attempt), 0):
             signal_group(pid, number)
 
