@@ -48,7 +48,7 @@ def test_counts_of_all_parts_agree(tmp_path: Path) -> None:
     assert sorted(page.spans.outcome) == [SUCCEEDED] * 4 + [FAILED] * 2
     assert page.drawing is not None
     assert {box.name: box.jobs for box in page.drawing.boxes} == {"a": 3, "b": 3}
-    assert next(each.command.split()[:2] for each in page.commands) == ["longshore", "restart"]
+    assert [each.command.split()[1] for each in page.commands] == ["logs", "restart", "restart", "restart"]
 
 
 def test_a_job_that_runs_ends_with_the_report(tmp_path: Path) -> None:
@@ -57,6 +57,7 @@ def test_a_job_that_runs_ends_with_the_report(tmp_path: Path) -> None:
     page = page_of(written(tmp_path / "run", events[: last + 1], has_snapshot=False))
     assert page.spans is not None
     assert list(page.spans.outcome) == [SUCCEEDED, RUNNING]
+    assert not any("restart" in each.command for each in page.commands), "it is not over"
     assert page.spans.ended[1] == LATER
 
 

@@ -4,39 +4,59 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
+from typing import Final
 
 from longshore.app.page.page_data import RerunCommand
+from longshore.app.report.from_snapshot import END_STATES
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun
 from longshore.config.lint.secrets import mask_secrets
+from longshore.contract.capabilities import Amendable, Restartable
+from longshore.errors import LongshoreError
 from longshore.model.run.fingerprint import Fingerprint
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
 from longshore.world.runs.run_directory import read_made_from
 
+_NOT_DONE: Final = (JobState.FAILED, JobState.PRUNED, JobState.DELETED)
+"""States of jobs that a restart runs again."""
+
 
 def rerun_commands(opened: OpenRun, report: RunReport) -> Iterator[RerunCommand]:
-    """Yield the commands that fit the state of a run, and those that began it."""
-    run = opened.reference
-    counts = report.counts
+    """Yield the commands that fit the state of a run, and the one that began it."""
+    run, counts = opened.reference, report.counts
     if report.state is JobState.UNKNOWN and opened.card.submissions:
         yield RerunCommand(purpose="Continue it with a new engine", command=f"longshore resume {run}")
-    if any(counts.get(state) for state in (JobState.FAILED, JobState.PRUNED, JobState.DELETED)):
-        yield RerunCommand(
-            purpose="List the jobs that a restart would run", command=f"longshore restart {run} --dry-run"
-        )
-        yield RerunCommand(purpose="Run the jobs again that did not succeed", command=f"longshore restart {run}")
-        yield RerunCommand(
-            purpose="The same, with the configuration as it is now",
-            command=f"longshore restart {run} --with-changes",
-        )
+    elif report.state not in END_STATES and opened.card.submissions:
+        yield RerunCommand(purpose="Watch it", command=f"longshore report --watch {run}")
+    if counts.get(JobState.HELD):
+        yield RerunCommand(purpose="Release its held jobs", command=f"longshore release {run}")
     if counts.get(JobState.FAILED):
         yield RerunCommand(purpose="Print the logs of all failed jobs", command=f"longshore logs {run} --failed")
+    if report.state in END_STATES and any(counts.get(state) for state in _NOT_DONE):
+        yield from _restart_commands(opened)
     try:
         made_from = read_made_from(opened.run)
     except READ_ERRORS:
         return
     if made_from is not None:
         yield RerunCommand(purpose="Submit the same as a new run", command=_submit_command(made_from))
+
+
+def _restart_commands(opened: OpenRun) -> Iterator[RerunCommand]:
+    """Yield the commands that restart a run that is over, as far as its service can."""
+    try:
+        service = opened.service
+    except LongshoreError:
+        # It is not installed here.
+        return
+    if not isinstance(service, Restartable):
+        return
+    restart = f"longshore restart {opened.reference}"
+    yield RerunCommand(purpose="List the jobs that a restart would run", command=f"{restart} --dry-run")
+    yield RerunCommand(purpose="Run the jobs again that did not succeed", command=restart)
+    if isinstance(service, Amendable) and not service.why_not_amended(opened.run):
+        words = "The same, with the configuration as it is now"
+        yield RerunCommand(purpose=words, command=f"{restart} --with-changes")
 
 
 def _submit_command(made_from: Fingerprint) -> str:
