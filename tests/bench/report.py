@@ -1,4 +1,4 @@
-"""Times reports of a run of 100,172 jobs that is 94 % done, and the list of 1,000 runs.
+"""Times reports and statistics of a run of 100,172 jobs that is 94 % done, and the list of 1,000 runs.
 
 Usage: python -m tests.bench.report [--rounds N] [--watch SECONDS]
 """
@@ -128,6 +128,8 @@ def main() -> None:
                 "report --id --json (every job)", [*longshore, "report", "--json", "--id", root], folder, options.rounds
             )
             print_medians("status", [*longshore, "status", "--id", root], folder, options.rounds)
+            print_medians("stats", [*longshore, "stats", root], folder, options.rounds)
+            print_medians("suggest-resources", [*longshore, "suggest-resources", root], folder, options.rounds)
             stop = threading.Event()
             engine = threading.Thread(target=write_progress, args=(run, state, stop))
             engine.start()

@@ -149,6 +149,9 @@ def log_path(index: int, name: str, label: str, attempt: int) -> str:
 
 def file_name(name: str) -> str:
     """A name as one component of a path: ``/`` becomes ``_``; an overlong name is cut and told apart by its hash."""
+    if name.isidentifier() and name.isascii() and len(name) <= _LONGEST_NAME:
+        # Most names, of which a run has hundreds of thousands.
+        return name
     plain = name.replace("/", "_").replace("\0", "_")
     if plain in {"", ".", ".."}:
         plain = f"_{plain}"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import attrgetter
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -23,10 +23,12 @@ from longshore.app.documents.document import (
 )
 from longshore.app.documents.event import StagedEntry, staged_entry
 from longshore.app.documents.run import CountsEntry, counts_entry
+from longshore.app.report.job_reports import JobReports
 from longshore.model.run.damage import Damage
 from longshore.model.run.moment import format_timestamp
-from longshore.model.run.report import PAYLOAD_CODES, Badput, ExitCodes, Failure, JobReport, RunReport, RunSummary
+from longshore.model.run.report import PAYLOAD_CODES, Badput, ExitCodes, Failure, RunReport, RunSummary
 from longshore.model.run.states import Cause, JobState
+from longshore.model.workflow.collection_pause import collection_paused
 
 _CHUNK: Final = 1000
 """Jobs encoded together."""
@@ -336,10 +338,18 @@ def report_pieces(report: RunReport, *, as_of: float) -> Iterator[str]:
     # No string contains this: quotation marks in strings are escaped.
     before, _, behind = to_json(document).rpartition('"jobs": []')
     yield f'{before}"jobs": ['
-    entries = map(_job_entry, report.jobs or ())
+    jobs = report.jobs or ()
+    values = jobs.values() if isinstance(jobs, JobReports) else map(_job_values, jobs)
+    entries = map(_job_entry, values)
     first = True
-    while piece := list(islice(entries, _CHUNK)):
-        yield f"{'' if first else ','}\n        {_job_lines(piece)}"
+    while True:
+        # Looking for garbage among the records of a hundred thousand jobs takes longer than to make them.
+        with collection_paused():
+            piece = list(islice(entries, _CHUNK))
+            lines = _job_lines(piece) if piece else ""
+        if not lines:
+            break
+        yield f"{'' if first else ','}\n        {lines}"
         first = False
     yield f"\n      ]{behind}\n"
 
@@ -360,7 +370,7 @@ def _run_entry(report: RunReport, *, details: bool) -> RunEntry:
         counts=counts_entry(report.counts),
         labels={label: counts_entry(counts) for label, counts in report.labels.items()},
         **(_summary_members(report.summary) if details and report.summary is not None else {}),
-        jobs=list(map(_job_entry, report.jobs)) if details and report.jobs is not None else UNSET,
+        jobs=list(map(_job_entry, map(_job_values, report.jobs))) if details and report.jobs is not None else UNSET,
     )
 
 
@@ -368,11 +378,11 @@ _job_values: Final = attrgetter(*JobEntry.__struct_fields__)
 _STARTED, _FINISHED = map(JobEntry.__struct_fields__.index, ("started_at", "finished_at"))
 
 
-def _job_entry(job: JobReport) -> JobEntry:
-    """Return a job for a document, in half the time of `from_record`: a run has a hundred thousand."""
-    values = list(_job_values(job))
-    values[_STARTED] = format_timestamp(job.started_at, exact=True)
-    values[_FINISHED] = format_timestamp(job.finished_at, exact=True)
+def _job_entry(fields: Iterable[Any]) -> JobEntry:
+    """Return a job for a document by its fields, much faster than `from_record`: a run has a hundred thousand."""
+    values = list(fields)
+    values[_STARTED] = format_timestamp(values[_STARTED], exact=True)
+    values[_FINISHED] = format_timestamp(values[_FINISHED], exact=True)
     return JobEntry(*values)
 
 

@@ -96,7 +96,7 @@ class AttemptCollector:
     """Collector of a run's attempts, in a few bytes per job.
 
     `label_of` is the label's index per job, `labels` the number of labels. `newest` collects each job's newest attempt
-    if given; it needs every event, not those shortened to `AttemptSucceeded`.
+    if given; it needs every event, or the events that an `AttemptSucceeded` stands for.
 
     `life` is the newest engine; `finished` is the event that ended the run, unless it was resumed or restarted since.
     `first_start` is the first attempt's start (seconds since the epoch). `idle_s` is the time between an end of the
@@ -160,6 +160,8 @@ class AttemptCollector:
                 self._record_start(event.at or event.t)
                 if newest is not None:
                     newest.note_start(event)
+            elif isinstance(event, AttemptSucceeded):
+                self._attempt_succeeded(event)
             elif isinstance(event, Ended):
                 self._ended(event)
             elif note := self._HANDLERS.get(type(event)):
@@ -199,6 +201,9 @@ class AttemptCollector:
             self.peak_memory_b[label] = used_b
 
     def _attempt_succeeded(self, event: AttemptSucceeded) -> None:
+        if self.doubtful_ends:
+            self.doubtful_ends.pop(event.j, None)
+        self.running.pop(event.j, None)
         self._record_memory(event.j, event.rss_b)
         self._record_start(event.at)
         self.ended_at.append(event.t)
@@ -206,6 +211,10 @@ class AttemptCollector:
         self.over[event.j] = 1
         self.failed_ends.pop(event.j, None)
         self.run_s[self.label_of[event.j]].append(event.run_s)
+        if self.newest is not None and event.end is not None:
+            if event.start is not None:
+                self.newest.note_start(event.start)
+            self.newest.note_end(event.end)
 
     def _attempt_facts(self, event: AttemptFacts) -> None:
         self._record_memory(event.j, event.rss_b)

@@ -11,6 +11,7 @@ from longshore.app.report.from_snapshot import END_STATES, RunStatus
 from longshore.app.report.job_reports import JobReports
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import Mark, Unreachable, log_path
+from longshore.engine.journal.join_successes import SuccessJoiner
 from longshore.engine.journal.survey import JournalSurvey, find_unknown_jobs
 from longshore.engine.rundir.job_table import JobTable
 from longshore.engine.rundir.replay import initial_state
@@ -68,19 +69,26 @@ class Replay:
 
     def _replay(self, events: Iterable[BriefEvent]) -> bool:
         """Process events; return whether there were any."""
-        state = self.state
-        piece: Sequence[BriefEvent] = ()
+        joiner = SuccessJoiner()
+        has_events = False
         try:
             for piece in _chunks(events):
-                for event in piece:
-                    apply_event(state, event)
-                self.attempts.add(piece)
+                has_events = True
+                self._add(list(joiner.join(piece)))
                 self._record_position(piece[-1])
         except DamagedError:
             # What precedes the damage counts.
+            self._add(list(joiner.release()))
             self._take_survey()
             return True
-        return bool(piece)
+        self._add(list(joiner.release()))
+        self.attempts.most_running = max(self.attempts.most_running, joiner.most_running)
+        return has_events
+
+    def _add(self, events: Sequence[BriefEvent]) -> None:
+        for event in events:
+            apply_event(self.state, event)
+        self.attempts.add(events)
 
     def _take_survey(self) -> None:
         self.survey = self._opened.survey

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import overload
+from typing import Any, Final, overload
 
 from longshore.app.report.attempts import NewestAttempts
 from longshore.contract.context import log_path
@@ -12,6 +12,9 @@ from longshore.engine.state.run_state import RunState
 from longshore.model.run.event import Lost
 from longshore.model.run.report import JobReport
 from longshore.model.run.states import Cause, JobState
+
+_NOTHING: Final = (None,) * 10
+"""Fields behind the number of attempts, of a job that has none."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,50 +55,40 @@ class JobReports(Sequence[JobReport]):
         return map(self._of, range(len(self)))
 
     def _of(self, job: int) -> JobReport:
-        state, number = self.state, self.state.attempts[job]
-        name, label, shown = self.names[job], self.labels[state.labels[job]], self.shown[state.code[job]]
+        return JobReport(**dict(zip(JobReport.__struct_fields__, self.values_of(job), strict=True)))
+
+    def values(self) -> Iterator[tuple[Any, ...]]:
+        """Iterate over the fields of all reports, in their order: a third of the time of making the reports."""
+        return map(self.values_of, range(len(self)))
+
+    def values_of(self, job: int) -> tuple[Any, ...]:
+        """Return the fields of a report."""
+        state = self.state
+        number, name, label = state.attempts[job], self.names[job], self.labels[state.labels[job]]
+        shown = self.shown[state.code[job]]
         if job in self.held:
             shown = JobState.HELD
         if job in self.unknown:
             shown = JobState.UNKNOWN
         if not number:
-            return JobReport(name=name, label=label, state=shown)
+            return (name, label, shown, None, None, 0, *_NOTHING)
         host, began = self.attempts.start(job, number)
         end = self.attempts.end(job, number)
         # Text, not `Path`: a hundred thousand paths take half a second to make.
-        log = self.log_of(job, name, label, number)
+        log: str | None = self.log_of(job, name, label, number)
         if end is None:
-            return JobReport(name=name, label=label, state=shown, attempts=number, host=host, started_at=began, log=log)
+            return (name, label, shown, None, None, number, None, None, host, began, None, None, None, None, log, None)
         not_retried = self.not_retried.get(job) or None
         if isinstance(end, Lost):
-            return JobReport(
-                name=name,
-                label=label,
-                state=shown,
-                cause=Cause.LOST,
-                reason=end.why,
-                attempts=number,
-                host=host,
-                started_at=began,
-                log=log,
-                not_retried=not_retried,
-            )
-        return JobReport(
-            name=name,
-            label=label,
-            state=shown,
-            cause=end.cause,
-            reason=end.reason,
-            attempts=number,
-            exit_code=end.exit,
-            signal=end.signal,
-            host=host or end.host,
-            started_at=end.start if began is None else began,
-            finished_at=end.end,
-            run_s=end.run_s,
-            cpu_s=end.cpu_s,
-            peak_memory_b=end.rss_b,
+            cause, reason = Cause.LOST, end.why
+            lost = (None, None, host, began, None, None, None, None, log, not_retried)
+            return (name, label, shown, cause, reason, number, *lost)
+        if began is None:
+            began = end.start
+        if end.cause is Cause.SUBMIT:
             # A job that was never started has no log.
-            log=None if end.cause is Cause.SUBMIT else log,
-            not_retried=not_retried,
+            log = None
+        return (
+            *(name, label, shown, end.cause, end.reason, number, end.exit, end.signal, host or end.host, began),
+            *(end.end, end.run_s, end.cpu_s, end.rss_b, log, not_retried),
         )

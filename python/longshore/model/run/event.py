@@ -342,6 +342,8 @@ class AttemptSucceeded(msgspec.Struct, frozen=True, gc=False):
         Run time in seconds.
     rss_b
         Peak memory in bytes; ``None`` if unknown.
+    start, end
+        The events that it stands for, where a reader of single jobs needs them.
     """
 
     j: int
@@ -350,6 +352,8 @@ class AttemptSucceeded(msgspec.Struct, frozen=True, gc=False):
     t: float
     run_s: float
     rss_b: int | None = None
+    start: Started | None = None
+    end: Ended | None = None
 
 
 BriefEvent: TypeAlias = Event | AttemptSucceeded
