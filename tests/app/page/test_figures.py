@@ -14,7 +14,13 @@ from markupsafe import Markup
 from tests.app.page.page_examples import MIB, example_page, spans, texts
 from tests.services.scripts import assert_golden
 
-from longshore.app.page.figures.distribution import draw_memory, draw_run_times, run_time_limits, run_time_ticks
+from longshore.app.page.figures.distribution import (
+    draw_memory,
+    draw_run_times,
+    draw_share,
+    run_time_limits,
+    run_time_ticks,
+)
 from longshore.app.page.figures.label_graph import draw_label_graph, lay_out
 from longshore.app.page.figures.palette import COLOURS, OTHERS, choose_colours
 from longshore.app.page.figures.scale import count_in_bins, count_ticks, linear_bins, log_bins, time_ticks
@@ -179,6 +185,16 @@ def test_memory_beyond_the_request_is_right_of_its_line() -> None:
     assert line is not None
     assert bar
     assert float(bar[1]) > float(line.get("x", "")) > 0
+
+
+@given(st.floats(0, 1e9), st.floats(0, 1e9))
+def test_a_share_is_as_wide_as_it_says(lost: float, rest: float) -> None:
+    svg = draw_share("badput", "Badput", lost, lost + rest)
+    assert bool(svg) == (lost + rest > 0.0)
+    if svg:
+        whole, part = parse(svg).findall(f"{SVG}rect")
+        assert 0.0 <= float(part.get("width", "")) <= float(whole.get("width", ""))
+        assert title_of(svg) == f"Badput: {lost / (lost + rest):.1%}"
 
 
 @given(st.lists(st.floats(0, 1e9), max_size=30))

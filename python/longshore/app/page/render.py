@@ -14,6 +14,7 @@ from markupsafe import Markup
 from longshore.app.page.figures.distribution import (
     draw_memory,
     draw_run_times,
+    draw_share,
     run_time_limits,
     run_time_ticks,
 )
@@ -126,8 +127,18 @@ def _figures(page: RunPage) -> dict[str, Any]:
             draw_memory(f"memory-{number}", row.name, row.memory_b, row.requested_memory_b)
             for number, row in enumerate(rows)
         ],
+        "badput": list(_badput_rows(page.labels)),
         **_timeline(page),
     }
+
+
+def _badput_rows(rows: Iterable[LabelRow]) -> Iterator[tuple[LabelRow, float | None, Markup]]:
+    """Yield the labels with failed attempts, the most time lost first, with the share of their run time and its bar."""
+    for number, row in enumerate(_waste(rows)):
+        lost = row.statistics.badput.run_s
+        whole = lost + (row.statistics.run_s.total or 0.0)
+        bar = draw_share(f"badput-{number}", f"Badput of {row.name}", lost, whole)
+        yield row, lost / whole if whole else None, bar
 
 
 def _label_rows(rows: Sequence[LabelRow]) -> Sequence[LabelRow]:
@@ -213,7 +224,6 @@ def _environment() -> jinja2.Environment:
         "sort_key": _sort_key,
         "sum_counts": lambda groups: sum(failure.count for failure, _ in groups),
         "trouble": _has_trouble,
-        "waste": _waste,
     }
     environment.globals["JobState"] = JobState
     return environment
