@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 from pathlib import Path
+from typing import Any
 
+import jsonschema
+import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from tests.command import Cli
-from tests.workflows import Tasks, WriteRun
+from tests.workflows import Tasks, WriteRun, in_place
+
+DATA = Path(__file__).resolve().parents[1] / "data"
+RECORDED = DATA / "wfinstances"
+SCHEMA = DATA / "wfformat" / "wfcommons-schema.json"
 
 TASKS: Tasks = {"a": ("A", []), "b": ("B", ["a"]), "c": ("B", [])}
 TEXT = (
@@ -39,6 +47,42 @@ def test_a_run_that_ran_is_exported(cli: Cli, write_run: WriteRun, tmp_path: Pat
     parsed = text_string_to_metric_families(metrics)  # type: ignore[no-untyped-call]
     families = {family.name: family.samples for family in parsed}
     assert {sample.labels["label"]: sample.value for sample in families["longshore_retries"]} == {"A": 0, "B": 2}
+
+
+@pytest.mark.parametrize("name", ["helloworld-forkjoin-10-chameleon", "srasearch-chameleon-10a-001"])
+def test_a_recorded_workflow_comes_back_and_runs_again(cli: Cli, tmp_path: Path, name: str) -> None:
+    recorded = RECORDED / f"{name}.json"
+    replay = "replay: {timeScale: 0, outputScale: 0.000001}\nrequestMemory: 20\n"
+    (tmp_path / "run.yaml").write_text(f"wfformat: {recorded}\n{replay}", "utf-8")
+    (tmp_path / "again.yaml").write_text(f"wfformat: trace.json\n{replay}", "utf-8")
+    assert cli("submit", "run.yaml", "--wait").returncode == 0
+    assert cli("export", "@last", "--format", "wfformat", "--output", tmp_path / "trace.json").returncode == 0
+    trace = json.loads((tmp_path / "trace.json").read_text("utf-8"))
+    jsonschema.Draft7Validator(json.loads(SCHEMA.read_text("utf-8"))).validate(trace)
+
+    assert _shape(trace) == _shape(json.loads(recorded.read_text("utf-8")))
+    assert len(trace["workflow"]["execution"]["tasks"]) == len(trace["workflow"]["specification"]["tasks"])
+    labels = cli("report", "@last", "--json").json["runs"][0]["labels"]
+    again = cli("submit", "again.yaml", "--wait", "--json", *in_place(2))
+    assert again.returncode == 0, again.stderr
+    assert cli("report", "@last", "--json").json["runs"][0]["labels"] == labels
+
+
+def _shape(document: Any) -> tuple[object, ...]:
+    """Return tasks, edges, and files with sizes of a document, whatever their order."""
+    specification = document["workflow"]["specification"]
+    tasks = specification["tasks"]
+    below = {(task["id"], child) for task in tasks for child in task["children"]}
+    above = {(parent, task["id"]) for task in tasks for parent in task["parents"]}
+    files = {
+        (task["id"], kind, name)
+        for task in tasks
+        for kind in ("inputFiles", "outputFiles")
+        for name in task.get(kind, ())
+    }
+    used = {name for _, _, name in files}
+    sizes = {file["id"]: file["sizeInBytes"] for file in specification.get("files", ()) if file["id"] in used}
+    return {task["id"] for task in tasks}, below | above, files, sizes
 
 
 def test_bad_input_is_explained(cli: Cli, write_run: WriteRun, tmp_path: Path) -> None:

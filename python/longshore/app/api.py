@@ -555,7 +555,7 @@ def render_export(run: OpenRun, form: str) -> Iterable[bytes]:
     Parameters
     ----------
     form
-        ``csv`` or ``openmetrics``.
+        ``csv``, ``openmetrics`` or ``wfformat``.
 
     Raises
     ------

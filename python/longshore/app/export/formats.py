@@ -19,9 +19,15 @@ class ExportFormat(StrEnum):
     """A table with a row per attempt."""
     OPENMETRICS = "openmetrics"
     """Metrics of the run at this moment, for Prometheus."""
+    WFFORMAT = "wfformat"
+    """The workflow and its execution, for tools of WfCommons, and as a payload."""
 
 
-_EXAMPLES: Final = {ExportFormat.CSV: "attempts.csv", ExportFormat.OPENMETRICS: "longshore.prom"}
+_EXAMPLES: Final = {
+    ExportFormat.CSV: "attempts.csv",
+    ExportFormat.OPENMETRICS: "longshore.prom",
+    ExportFormat.WFFORMAT: "workflow.json",
+}
 """Name of a file per format."""
 
 
@@ -60,3 +66,8 @@ def render_run(opened: OpenRun, form: ExportFormat) -> Iterable[bytes]:
             from longshore.app.export.openmetrics import render_openmetrics
 
             return (render_openmetrics(*collect_metrics(opened)).encode(),)
+        case ExportFormat.WFFORMAT:
+            from longshore.app.export.collect import collect_trace
+            from longshore.app.export.wfformat import render_wfformat
+
+            return (render_wfformat(collect_trace(opened)).encode(),)

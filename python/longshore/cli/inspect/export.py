@@ -11,7 +11,7 @@ import click
 from longshore.app import api
 from longshore.cli.options import print_notes, run_option
 
-_FORMATS: Final = ("csv", "openmetrics")
+_FORMATS: Final = ("csv", "openmetrics", "wfformat")
 _STDOUT: Final = Path("-")
 
 
@@ -25,7 +25,8 @@ _STDOUT: Final = Path("-")
     "format_name",
     type=click.Choice(_FORMATS),
     required=True,
-    help="csv: a table with a row per attempt. openmetrics: metrics of the run at this moment, for Prometheus.",
+    help="csv: a table with a row per attempt. openmetrics: metrics of the run at this moment, for Prometheus. "
+    "wfformat: the workflow and its execution in WfFormat 1.5 of WfCommons.",
 )
 @click.option(
     "--output",
