@@ -5,6 +5,7 @@
 #     setup ""                 the package             (pip install -e .)
 #     setup "[test]"           the same and what tests need
 #     setup "[lsst]" -lsst     the same and LSST's packages, in an environment of its own: `.venv-lsst`
+#     setup "[docs]" -docs     the same and what builds the site of the documentation, in another
 #     setup "[test-bps]" -bps  the same and the real BPS, in another: `.venv-bps`
 #
 # Afterwards ROOT is the checkout and VENV the environment, whose programs come first on PATH. The environment is `.venv`

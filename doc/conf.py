@@ -1,0 +1,84 @@
+# ruff: noqa: INP001 - Sphinx reads it, nothing imports it
+"""Sphinx builds the documentation as a site from the pages of this folder: `bin/docs`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import longshore
+
+project = "Longshore"
+author = "The developers of Longshore"
+version = release = longshore.__version__
+# No year and no time of the build: equal pages give equal files.
+html_last_updated_fmt = None
+html_show_copyright = False
+
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+exclude_patterns = ["examples/*/longshore_*", "examples/**/tests"]
+myst_heading_anchors = 4
+myst_links_external_new_tab = False
+autodoc_typehints = "description"
+autodoc_typehints_format = "short"
+autodoc_member_order = "bysource"
+add_module_names = False
+napoleon_google_docstring = False
+copybutton_prompt_text = "$ "
+
+html_theme = "furo"
+html_title = "Longshore"
+html_theme_options = {"navigation_with_keys": True}
+
+_SECTIONS = {
+    "Start here": "tutorial",
+    "Examples": "examples",
+    "How do I": "how-to",
+    "Reference": "reference",
+    "Why": "explanation",
+    "Decisions": "decisions",
+}
+_ROOT = Path(__file__).resolve().parent.parent
+
+
+def _link_to_repository(app: Any, docname: str, source: list[str]) -> None:
+    """Turn links to files outside of the documentation into plain names: the site has no such files."""
+    folder = (Path(app.srcdir) / docname).parent
+    text = source[0]
+    start = 0
+    while (middle := text.find("](", start)) >= 0:
+        end = text.find(")", middle)
+        target = text[middle + 2 : end]
+        start = middle + 2
+        if "://" in target or target.startswith(("#", "mailto:")):
+            continue
+        path = (folder / target.partition("#")[0]).resolve()
+        is_page = path.suffix in {".md", ".png", ".svg"} and path.is_relative_to(app.srcdir) and path.exists()
+        if is_page:
+            continue
+        begin = text.rfind("[", 0, middle)
+        words = text[begin + 1 : middle]
+        shown = words if not path.is_relative_to(_ROOT) else f"{words} (`{path.relative_to(_ROOT)}`)"
+        text = text[:begin] + shown + text[end + 1 :]
+        start = begin + len(shown)
+    source[0] = text
+
+
+def _add_navigation(app: Any, docname: str, source: list[str]) -> None:
+    """Add the navigation to the first page: its links in their order, then the pages that it does not name."""
+    if docname != "index":
+        return
+    named = [name for name in re.findall(r"\]\(([^)#:]+)\.md\)", source[0]) if name in app.env.found_docs]
+    found = list(dict.fromkeys([*named, *sorted(app.env.found_docs - {"index"})]))
+    blocks = [source[0]]
+    for caption, folder in _SECTIONS.items():
+        pages = [name for name in found if name.startswith(f"{folder}/")]
+        blocks.append("\n".join(["", f"```{{toctree}}\n:hidden:\n:caption: {caption}", *pages, "```", ""]))
+    source[0] = "\n".join(blocks)
+
+
+def setup(app: Any) -> None:
+    """Register what the pages need."""
+    app.connect("source-read", _add_navigation)
+    app.connect("source-read", _link_to_repository)

@@ -1,0 +1,31 @@
+"""The documentation as a site: it builds without a warning, and has every page."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+needs_sphinx = pytest.mark.skipif(
+    importlib.util.find_spec("sphinx") is None and os.environ.get("LONGSHORE_LSST") != "required",
+    reason="the extra `docs` is not installed",
+)
+
+
+@pytest.mark.full
+@needs_sphinx
+def test_the_site_builds_without_a_warning_and_has_every_page(tmp_path: Path) -> None:
+    target = tmp_path / "site"
+    command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", "-d", tmp_path / "trees"]
+    built = subprocess.run([*command, ROOT / "doc", target], capture_output=True, text=True, timeout=280, check=False)
+    assert built.returncode == 0, built.stderr
+    pages = {path.relative_to(ROOT / "doc").with_suffix(".html") for path in (ROOT / "doc").rglob("*.md")}
+    assert not {page for page in pages if not (target / page).exists()}
+    interface = (target / "reference" / "python.html").read_text("utf-8")
+    assert "restart" in interface
+    assert "Longest wait in seconds" in interface
