@@ -21,7 +21,7 @@ needs_sphinx = pytest.mark.skipif(
 @needs_sphinx
 def test_the_site_builds_without_a_warning_and_has_every_page(tmp_path: Path) -> None:
     target = tmp_path / "site"
-    command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", "-d", tmp_path / "trees"]
+    command = [sys.executable, "-m", "sphinx", "-b", "html", "-W", "--keep-going", "-q", "-d", str(tmp_path / "trees")]
     built = subprocess.run([*command, ROOT / "doc", target], capture_output=True, text=True, timeout=280, check=False)
     assert built.returncode == 0, built.stderr
     pages = {path.relative_to(ROOT / "doc").with_suffix(".html") for path in (ROOT / "doc").rglob("*.md")}
