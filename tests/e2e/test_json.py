@@ -113,6 +113,7 @@ def test_what_every_command_prints_is_what_its_schema_says(cli: Cli, write_run: 
             ask(command, run, job)
     ask("draw", run)
     ask("doctor")
+    ask("clean", run)
     ask("submit", path, "--backend-options=-h")
     ask("logs", run, "nope", status=5)
     (tmp_path / "script.yaml").write_text("customJob: {executable: script.sh}\n", "utf-8")

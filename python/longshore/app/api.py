@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from longshore.app.inspect.run_list import RunList, RunQuery
     from longshore.app.inspect.show_job import JobDetails
     from longshore.app.inspect.trust import RunContents
+    from longshore.app.maintain.clean import CleanPlan, CleanResult
     from longshore.app.maintain.diagnosis import Diagnosis
     from longshore.app.notices.trial import NoticeTrial
     from longshore.app.progress import Progress
@@ -705,6 +706,46 @@ def diagnose() -> Iterator[Diagnosis]:
     from longshore.app.maintain import doctor as implementation
 
     return implementation.diagnose()
+
+
+def plan_clean(
+    references: Sequence[str] = (),
+    *,
+    kinds: Sequence[str] = ("caches", "logs", "temporary"),
+    older_than_s: float = 0.0,
+    now: float,
+) -> CleanPlan:
+    """Find what can go from runs that are over, and change nothing.
+
+    Parameters
+    ----------
+    references
+        Names of runs; without any, all runs of this user and the user's own caches.
+    kinds
+        Some of ``caches``, ``logs`` and ``temporary``.
+    older_than_s
+        Only runs that ended at least so many seconds ago.
+    now
+        Seconds since the epoch.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        A named run belongs to another user.
+    """
+    from longshore.app.maintain import clean as implementation
+    from longshore.app.maintain.removable_files import RemovableKind
+
+    chosen = tuple(map(RemovableKind, kinds))
+    request = implementation.CleanRequest(references=references, kinds=chosen, older_than_s=older_than_s)
+    return implementation.plan_clean(request, now=now)
+
+
+def clean(plan: CleanPlan, *, now: float) -> CleanResult:
+    """Remove the files of a plan and no others; `now` is recorded in the runs as the time of the removal."""
+    from longshore.app.maintain import clean as implementation
+
+    return implementation.clean(plan, now=now)
 
 
 def find_runs_and_labels(

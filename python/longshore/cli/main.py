@@ -65,6 +65,7 @@ GROUPS: Final = {
         "notify": "Send the notices of a run; --test tries the rules.",
         "verify": "Check that a run directory is as it was written.",
         "doctor": "Look for what is wrong with the installation, its runs and this machine.",
+        "clean": "Remove caches, logs of what succeeded, and temporary files of runs.",
         "adopt": "Add run directories to the registry.",
         "forget": "Remove runs from the registry; their directories stay.",
     },
@@ -84,7 +85,7 @@ _MODULES: Final = {
         for name in ("report", "dashboard", "status", "logs", "explain", "draw", "events", "export", "verify")
     },
     "show-job": "inspect.show_job",
-    **{name: f"control.{name}" for name in ("resume", "restart", "cancel", "adopt", "forget", "notify")},
+    **{name: f"control.{name}" for name in ("resume", "restart", "cancel", "adopt", "forget", "notify", "clean")},
     **dict.fromkeys(("pause", "unpause", "throttle", "hold", "release", "set"), "control.steer"),
     "stats": "tune.stats",
     "suggest-resources": "tune.suggest_resources",

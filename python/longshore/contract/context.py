@@ -128,6 +128,11 @@ class RunPaths(msgspec.Struct, frozen=True):
         return self.root / "pilots"
 
     @property
+    def cleaned(self) -> Path:
+        """``cleaned.json``: what ``longshore clean`` removed, and when."""
+        return self.root / "cleaned.json"
+
+    @property
     def wms(self) -> Path:
         """Files that the service rendered, usable by hand."""
         return self.root / "wms"

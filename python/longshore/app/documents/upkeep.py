@@ -1,4 +1,4 @@
-"""Documents of commands that look after runs: ``verify`` and ``doctor``."""
+"""Documents of commands that look after runs: ``verify``, ``doctor`` and ``clean``."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Literal
 from longshore.app.documents.document import Count, DatedDocument, DocumentEntry, Ordinal
 from longshore.app.documents.error import ErrorEntry, error_entry
 from longshore.app.maintain.diagnosis import DiagnosisState
+from longshore.app.maintain.removable_files import RemovableKind
 from longshore.app.verify.verify import Check
 from longshore.errors import LongshoreError
 from longshore.model.run.moment import format_timestamp
 
 if TYPE_CHECKING:
+    from longshore.app.maintain.clean import CleanPlan, CleanResult
     from longshore.app.maintain.diagnosis import Diagnosis
     from longshore.app.verify.verify import VerifyResult
 
@@ -124,3 +126,68 @@ def doctor_document(diagnoses: Sequence[Diagnosis], *, as_of: float) -> DoctorDo
     worst = max((diagnosis.state for diagnosis in diagnoses), key=order.index, default=DiagnosisState.OK)
     entries = [DiagnosisEntry.from_record(each, hint=each.hint or None) for each in diagnoses]
     return DoctorDocument(state=worst, diagnoses=entries, as_of=format_timestamp(as_of, exact=True))
+
+
+class RemovableEntry(DocumentEntry, frozen=True):
+    """A file that can go, or went."""
+
+    path: str
+    """Its path; a folder goes with all its content."""
+    what: RemovableKind
+    """Its kind."""
+    size_b: Count
+    """Its size in bytes."""
+    run: str | None
+    """Id of its run; null for a file of the user's state."""
+    removed: bool
+    """Whether it was removed."""
+    reason: str | None
+    """Why it was not removed although that was requested; else null."""
+
+
+class SkippedRunEntry(DocumentEntry, frozen=True):
+    """A run that is not cleaned."""
+
+    run: str
+    """Id of the run."""
+    reason: str
+    """The reason."""
+
+
+class CleanDocument(DatedDocument, frozen=True, kw_only=True):
+    """Files that can go, or were removed: `longshore clean --json`."""
+
+    kind: Literal["clean"] = "clean"
+    dry_run: bool
+    """Whether nothing was to be removed: without `--yes`."""
+    size_b: Count
+    """Size of all files in the list, in bytes; of those removed with `--yes`."""
+    files: Sequence[RemovableEntry]
+    """The files."""
+    skipped: Sequence[SkippedRunEntry]
+    """Runs that are not cleaned."""
+
+
+def clean_document(plan: CleanPlan, result: CleanResult | None, *, as_of: float) -> CleanDocument:
+    """Return a plan of removals, and its result with ``--yes``, as ``clean --json`` prints it."""
+    removed = {file.path for file in result.removed} if result else set()
+    reasons = {file.path: why for file, why in result.failed} if result else {}
+    files = [
+        RemovableEntry(
+            path=str(file.path),
+            what=file.kind,
+            size_b=file.size_b,
+            run=group.opened.card.id if group.opened else None,
+            removed=file.path in removed,
+            reason=reasons.get(file.path),
+        )
+        for group in plan.groups
+        for file in group.files
+    ]
+    return CleanDocument(
+        dry_run=result is None,
+        size_b=sum(file.size_b for file in (plan.files if result is None else result.removed)),
+        files=files,
+        skipped=[SkippedRunEntry(run, reason) for run, reason in plan.skipped],
+        as_of=format_timestamp(as_of, exact=True),
+    )

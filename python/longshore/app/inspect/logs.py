@@ -30,7 +30,9 @@ from longshore.engine.state.run_state import RunState
 from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
 from longshore.model.run.event import Ended
 from longshore.model.run.input_files import REUSED_FROM
+from longshore.model.run.moment import format_moment
 from longshore.model.run.report import Retries
+from longshore.world.runs.removed_files import read_cleanings
 
 
 class Log(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,8 +98,13 @@ def find_logs(
         else:
             without += 1
     retried = _retried_note(opened, {table.names[index] for index in among}) if failed and not chosen else ""
+    removal = _removal_of_logs(opened) if without else ""
+    removed = f"; {removal}" if removal else ""
     none = retried or _none_text(failed=failed)
-    notes = (*_notes(chosen, without, beyond, none=none, kept=_kept_note(opened, chosen)), *folders.problems)
+    notes = (
+        *_notes(chosen, without, beyond, none=none, kept=_kept_note(opened, chosen), removed=removed),
+        *folders.problems,
+    )
     return LogList(logs=tuple(found), notes=notes, has_several_jobs=True)
 
 
@@ -128,11 +135,11 @@ def _kept_note(opened: OpenRun, chosen: Iterable[int]) -> str:
     return f"; logs of results that were kept are in run '{reused.run}'"
 
 
-def _notes(chosen: Sequence[int], without: int, beyond: int, *, none: str, kept: str) -> Iterator[str]:
+def _notes(chosen: Sequence[int], without: int, beyond: int, *, none: str, kept: str, removed: str) -> Iterator[str]:
     if not chosen:
         yield none
     if without:
-        yield f"{without} of these jobs {'has' if without == 1 else 'have'} no such log{kept}"
+        yield f"{without} of these jobs {'has' if without == 1 else 'have'} no such log{kept}{removed}"
     if beyond:
         yield f"and {beyond} more: --most 0 for all of them, --paths for where they are"
 
@@ -202,6 +209,11 @@ def _select_log(opened: OpenRun, table: JobTable, index: int, *, logs: Sequence[
             )
         places = opened.log_locator
         why = "no attempt of it has begun"
+        if removed := _removal_of_logs(opened):
+            raise RunNotFoundError(
+                f"job '{name}' has no log any more: {removed}",
+                hint=f"What is known of it: longshore explain {opened.reference} {name}",
+            )
         if places and (newest := places.attempts(index)):
             why += f", or '{places.path(index, name, table.label(index), newest)}' is gone"
         raise RunNotFoundError(
@@ -215,6 +227,14 @@ def _select_log(opened: OpenRun, table: JobTable, index: int, *, logs: Sequence[
             return log
     there = ", ".join(str(log.attempt) for log in logs)
     raise RunNotFoundError(f"job '{name}' has no log of an attempt {attempt}", hint=f"It has logs of: {there}.")
+
+
+def _removal_of_logs(opened: OpenRun) -> str:
+    """Return that logs of the run were removed, with the time; empty if they were not."""
+    cleanings = [each for each in read_cleanings(opened.run) if each.files.get("logs")]
+    if not cleanings:
+        return ""
+    return f"'longshore clean' removed logs of jobs that succeeded, at {format_moment(cleanings[-1].at)}"
 
 
 def _kept_from(opened: OpenRun, index: int) -> str:

@@ -79,6 +79,7 @@ NOT_COVERED: Final = {
     "is damaged counts as lost with the machine",
     "cache/": "can be made again",
     "status.json": "can be made again",
+    "cleaned.json": "explains which logs were removed",
     "engine.log": "for people",
     "engine.lock": "has no content that anything relies on",
     "submitting.json": "exists only during a submission",

@@ -1,0 +1,215 @@
+"""``longshore clean``: plans which files of runs can go, and removes exactly these."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from longshore.app.maintain.removable_files import (
+    RemovableFile,
+    RemovableKind,
+    list_caches,
+    list_drafts,
+    list_logs,
+    list_run_drafts,
+    list_user_caches,
+    list_user_drafts,
+)
+from longshore.app.report.brief_report import status_run
+from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, open_run
+from longshore.contract.context import RunPaths
+from longshore.errors import LongshoreError, SubmissionRefusedError
+from longshore.model.run.states import JobState
+from longshore.world.files.folder import remove_empty_folder, remove_file, remove_tree
+from longshore.world.files.locks import Lock, take_lock
+from longshore.world.host import user_name
+from longshore.world.runs.mirrors import read_mirror
+from longshore.world.runs.owner import is_own_run, read_owner
+from longshore.world.runs.registry import read_entries
+from longshore.world.runs.removed_files import Cleaning, record_cleaning
+
+_ENDED: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.DELETED})
+
+
+@dataclass(frozen=True, kw_only=True)
+class CleanRequest:
+    """What to clean: runs by reference, or all own runs and the user's state; kinds; and how long ago they ended."""
+
+    references: Sequence[str] = ()
+    kinds: Collection[RemovableKind] = tuple(RemovableKind)
+    older_than_s: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CleanGroup:
+    """Files that can go from one run, or from the user's state if `opened` is ``None``."""
+
+    opened: OpenRun | None
+    files: tuple[RemovableFile, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CleanPlan:
+    """Files that can go, in groups; `skipped` has runs that are not cleaned, by id, each with the reason."""
+
+    groups: tuple[CleanGroup, ...]
+    skipped: tuple[tuple[str, str], ...]
+
+    @property
+    def files(self) -> tuple[RemovableFile, ...]:
+        """All files that can go."""
+        return tuple(file for group in self.groups for file in group.files)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CleanResult:
+    """Files that were removed, and those that were not, each with the reason."""
+
+    removed: tuple[RemovableFile, ...]
+    failed: tuple[tuple[RemovableFile, str], ...]
+
+
+def plan_clean(request: CleanRequest, *, now: float) -> CleanPlan:
+    """Find what can go, and change nothing.
+
+    Raises `SubmissionRefusedError` if a named run belongs to another user, `RunNotFoundError` if it does not exist.
+    """
+    groups, skipped = [], []
+    for opened in _chosen_runs(request):
+        try:
+            reason = _why_not(opened, request.older_than_s, now)
+            files = () if reason else tuple(_files_of(opened, request.kinds, now))
+        except READ_ERRORS as error:
+            reason, files = describe_read_error(error), ()
+        if reason:
+            skipped.append((opened.card.id, reason))
+        elif files:
+            groups.append(CleanGroup(opened=opened, files=files))
+    if not request.references:
+        files = tuple(_user_files(request.kinds, now))
+        groups += [CleanGroup(opened=None, files=files)] if files else []
+    return CleanPlan(groups=tuple(groups), skipped=tuple(skipped))
+
+
+def clean(plan: CleanPlan, *, now: float) -> CleanResult:
+    """Remove the files of a plan and no others, and folders of caches that are empty then.
+
+    A run that an engine has taken up since is left as it is.
+    """
+    removed: list[RemovableFile] = []
+    failed: list[tuple[RemovableFile, str]] = []
+    for group in plan.groups:
+        try:
+            lock = _lock(group, now)
+        except OSError as error:
+            is_busy = isinstance(error, BlockingIOError)
+            why = "an engine of the run is at work" if is_busy else error.strerror or str(error)
+            failed += ((file, why) for file in group.files)
+            continue
+        try:
+            for file in group.files:
+                if why := _remove(file):
+                    failed.append((file, why))
+                else:
+                    removed.append(file)
+        finally:
+            if lock is not None:
+                lock.release()
+    return CleanResult(removed=tuple(removed), failed=tuple(failed))
+
+
+def _chosen_runs(request: CleanRequest) -> Iterator[OpenRun]:
+    for reference in request.references:
+        opened = open_run(reference)
+        if not is_own_run(opened.directory):
+            raise SubmissionRefusedError(
+                f"'{opened.directory}' belongs to the user '{read_owner(opened.directory).name}'",
+                hint="Only its owner can clean it.",
+            )
+        yield opened
+    if request.references:
+        return
+    for entry in list(read_entries()):
+        with suppress(LongshoreError, OSError):
+            if is_own_run(Path(entry.path)) and (opened := open_run(entry.path)).card.id == entry.id:
+                yield opened
+
+
+def _why_not(opened: OpenRun, older_than_s: float, now: float) -> str:
+    """Return why a run is not cleaned; empty if it can be."""
+    if read_mirror(opened.run) is not None:
+        return "another tool made its directory"
+    if not opened.card.submissions:
+        return "it was not submitted yet"
+    report = status_run(opened)
+    if report.state not in _ENDED or report.finished_at is None:
+        return "it is not over"
+    if opened.is_alive() is not False:
+        return "it is in progress, or the workload manager does not answer"
+    if report.finished_at > now - older_than_s:
+        return "it ended too recently for --older-than"
+    return ""
+
+
+def _files_of(opened: OpenRun, kinds: Collection[RemovableKind], now: float) -> Iterator[RemovableFile]:
+    if RemovableKind.CACHES in kinds:
+        yield from list_caches(opened)
+    if RemovableKind.LOGS in kinds:
+        yield from list_logs(opened)
+    if RemovableKind.TEMPORARY in kinds:
+        yield from list_drafts(opened, now=now)
+
+
+def _user_files(kinds: Collection[RemovableKind], now: float) -> Iterator[RemovableFile]:
+    if RemovableKind.CACHES in kinds:
+        yield from list_user_caches(now=now)
+    if RemovableKind.TEMPORARY in kinds:
+        yield from list_user_drafts(now=now)
+        for folder in dict.fromkeys(Path(entry.path).parent for entry in read_entries()):
+            yield from list_run_drafts(folder, now=now)
+
+
+def _lock(group: CleanGroup, now: float) -> Lock | None:
+    """Keep engines away from a run, and record what will be removed from it."""
+    if group.opened is None:
+        return None
+    run: RunPaths = group.opened.run
+    lock = None
+    with suppress(FileNotFoundError):
+        # A run without engine has no such file.
+        lock = take_lock(run.engine_lock, below=run.root, create=False)
+    try:
+        record_cleaning(run, Cleaning(at=now, user=user_name(), files=count_kinds(group.files)))
+    except BaseException:
+        if lock is not None:
+            lock.release()
+        raise
+    return lock
+
+
+def count_kinds(files: Iterable[RemovableFile]) -> dict[str, int]:
+    """Return the number of files per kind."""
+    return dict(Counter(file.kind.value for file in files))
+
+
+def _remove(file: RemovableFile) -> str:
+    """Remove a file, or a folder with its content; return why it is still there."""
+    try:
+        if file.is_folder:
+            remove_tree(file.path, below=file.root)
+            return "not all of it can be removed" if file.path.exists() else ""
+        remove_file(file.path, below=file.root)
+    except OSError as error:
+        return error.strerror or str(error)
+    if file.kind is RemovableKind.CACHES:
+        folder = file.path.parent
+        with suppress(OSError):
+            # As far as they are empty, below the folder of the cache itself.
+            while folder.parent != file.root:
+                remove_empty_folder(folder, below=file.root)
+                folder = folder.parent
+    return ""

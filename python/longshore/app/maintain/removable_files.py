@@ -1,0 +1,162 @@
+"""Files of runs and of the user's state that can go: caches, logs of what succeeded, and temporary files.
+
+Nothing is removed here, and no link is followed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Final
+
+from longshore.app.runs.event_source import event_blocks
+from longshore.app.runs.open_run import OpenRun, map_index_errors
+from longshore.engine.rundir.job_table import JobTable
+from longshore.engine.rundir.replay import replay
+from longshore.engine.state.job_codes import JobCode
+from longshore.errors import RunUnreadableError
+from longshore.model.lines.codec import decode_events
+from longshore.world.runs.registry import state_folder
+
+DRAFT: Final = re.compile(r"\..{1,200}\.[0-9a-f]{12}\.draft", re.DOTALL)
+"""Names of unfinished versions of files and run directories."""
+_IN_USE_S: Final = 3600.0
+"""Age below which a file may still be written, or be a lock that is held."""
+_WRITTEN_S: Final = 86_400.0
+"""Age below which an unfinished run directory may still be filled."""
+_USER_CACHES: Final = ("probes", "graphs")
+
+
+class RemovableKind(StrEnum):
+    """What kind of file can go."""
+
+    CACHES = "caches"
+    LOGS = "logs"
+    TEMPORARY = "temporary"
+
+
+@dataclass(frozen=True, kw_only=True)
+class RemovableFile:
+    """A file that can go, or a folder with all its content; `root` is the folder below which no link is followed."""
+
+    kind: RemovableKind
+    path: Path
+    root: Path
+    size_b: int
+    is_folder: bool = False
+
+
+Listing = Callable[[OpenRun], Iterator[RemovableFile]]
+
+
+def list_caches(opened: OpenRun) -> Iterator[RemovableFile]:
+    """List the files of a run's ``cache`` folder."""
+    root = opened.run.root
+    for entry in _walk(opened.run.cache):
+        yield _removable(RemovableKind.CACHES, entry, root)
+
+
+def list_logs(opened: OpenRun) -> Iterator[RemovableFile]:
+    """List the logs of the attempts with which jobs succeeded; those of failed attempts stay.
+
+    Raises `RunUnreadableError` if the journal is damaged: what succeeded is then not certain.
+    """
+    if opened.survey.damages:
+        raise RunUnreadableError(
+            f"the journal of run '{opened.card.id}' is damaged, so it is not certain which jobs succeeded",
+            hint=f"To see the damage: longshore verify {opened.reference}",
+        )
+    table = JobTable(opened.run, "names", "parents")
+    with map_index_errors(opened.run):
+        state = replay(table, decode_events(b"".join(event_blocks(opened)), path="the journal"))
+    root = opened.run.root
+    for job, code in enumerate(state.code):
+        attempt = state.attempts[job]
+        if code != JobCode.SUCCEEDED or not attempt:
+            continue
+        path = root / opened.log_of(job, table.names[job], table.label(job), attempt)
+        if ".." in path.parts or not path.is_relative_to(opened.run.logs):
+            continue
+        try:
+            status = path.lstat()
+        except OSError:
+            continue
+        if stat.S_ISREG(status.st_mode) and not _has_link(path.parent, root):
+            yield RemovableFile(kind=RemovableKind.LOGS, path=path, root=root, size_b=status.st_size)
+
+
+def list_drafts(opened: OpenRun, *, now: float) -> Iterator[RemovableFile]:
+    """List unfinished versions of files that processes left in a run when they were killed."""
+    root = opened.run.root
+    for entry in _walk(root):
+        if DRAFT.fullmatch(entry.name) and not Path(entry.path).is_relative_to(opened.run.cache):
+            found = _removable(RemovableKind.TEMPORARY, entry, root)
+            if entry.stat(follow_symlinks=False).st_mtime < now - _IN_USE_S:
+                yield found
+
+
+def list_user_caches(*, now: float) -> Iterator[RemovableFile]:
+    """List answers of workload managers and resource graphs that are cached for all runs of this user."""
+    state = state_folder()
+    for name in _USER_CACHES:
+        for entry in _walk(state / name):
+            if entry.stat(follow_symlinks=False).st_mtime < now - _IN_USE_S:
+                yield _removable(RemovableKind.CACHES, entry, state)
+
+
+def list_user_drafts(*, now: float) -> Iterator[RemovableFile]:
+    """List unfinished versions of files in the folder of Longshore's state."""
+    state = state_folder()
+    for entry in _walk(state):
+        if not DRAFT.fullmatch(entry.name) or Path(entry.path).relative_to(state).parts[0] in _USER_CACHES:
+            continue
+        if entry.stat(follow_symlinks=False).st_mtime < now - _IN_USE_S:
+            yield _removable(RemovableKind.TEMPORARY, entry, state)
+
+
+def list_run_drafts(folder: Path, *, now: float) -> Iterator[RemovableFile]:
+    """List unfinished run directories in a folder: those of this user in which nothing was written for a day."""
+    for entry in _entries(folder):
+        if not DRAFT.fullmatch(entry.name) or not entry.is_dir(follow_symlinks=False):
+            continue
+        status = entry.stat(follow_symlinks=False)
+        newest, size = status.st_mtime, 0
+        for inner in _walk(Path(entry.path)):
+            inner_status = inner.stat(follow_symlinks=False)
+            newest, size = max(newest, inner_status.st_mtime), size + inner_status.st_size
+        if status.st_uid == os.geteuid() and newest < now - _WRITTEN_S:
+            path = Path(entry.path)
+            yield RemovableFile(kind=RemovableKind.TEMPORARY, path=path, root=path.parent, size_b=size, is_folder=True)
+
+
+def _removable(kind: RemovableKind, entry: os.DirEntry[str], root: Path) -> RemovableFile:
+    size = entry.stat(follow_symlinks=False).st_size
+    return RemovableFile(kind=kind, path=Path(entry.path), root=root, size_b=size)
+
+
+def _has_link(folder: Path, root: Path) -> bool:
+    return any(path.is_symlink() for path in (folder, *folder.parents) if path != root and path.is_relative_to(root))
+
+
+def _walk(folder: Path) -> Iterator[os.DirEntry[str]]:
+    """Yield every regular file below a folder, in the order of names; a link is neither followed nor yielded."""
+    if folder.is_symlink():
+        return
+    for entry in _entries(folder):
+        if entry.is_dir(follow_symlinks=False):
+            yield from _walk(Path(entry.path))
+        elif entry.is_file(follow_symlinks=False):
+            yield entry
+
+
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return []

@@ -1,0 +1,110 @@
+"""``longshore clean``: removes what can go from runs: caches, logs of what succeeded, temporary files."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from longshore.app import api
+from longshore.cli.options import JSON, print_json
+from longshore.cli.show.format import escape_controls, format_size
+from longshore.model.wording import count_noun
+
+if TYPE_CHECKING:
+    from longshore.app.maintain.clean import CleanPlan, CleanResult
+    from longshore.app.maintain.removable_files import RemovableFile
+
+NOT_REMOVED: Final = 1
+"""Exit status if a file could not be removed."""
+_KINDS: Final = ("caches", "logs", "temporary")
+_UNITS: Final = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
+
+
+def _parse_age(_: click.Context, __: click.Parameter, value: str | None) -> float:
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([mhdw])", value or "0d")
+    if match is None:
+        raise click.BadParameter(f"'{value}' is no age; write a number and m, h, d or w, such as 30d")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def _parse_kinds(_: click.Context, __: click.Parameter, value: str | None) -> tuple[str, ...]:
+    kinds = tuple(dict.fromkeys(kind.strip() for kind in value.split(","))) if value is not None else _KINDS
+    for kind in kinds:
+        if kind not in _KINDS:
+            raise click.BadParameter(f"'{kind}' is none of {', '.join(_KINDS)}")
+    return kinds
+
+
+@click.command(epilog="Example: longshore clean --older-than 30d    then the same with: --yes")
+@click.argument("runs", metavar="[RUN]...", nargs=-1)
+@click.option("--older-than", metavar="AGE", callback=_parse_age, help="Only runs that ended that long ago: 30d, 12h.")
+@click.option(
+    "--what", metavar="KINDS", callback=_parse_kinds, help="Some of caches,logs,temporary, by commas (default: all)."
+)
+@click.option("--yes", is_flag=True, help="Remove the files; without it they are only shown.")
+@click.option("--list", "lists", is_flag=True, help="Print the path of each file.")
+@JSON
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    *,
+    runs: tuple[str, ...],
+    older_than: float,
+    what: tuple[str, ...],
+    yes: bool,
+    lists: bool,
+    as_json: bool,
+) -> None:
+    """Show what can go from runs that are over, and remove it with --yes.
+
+    Caches can be made again. Logs are those of the attempts with which jobs succeeded; those of failed attempts stay.
+    Temporary files are what killed commands left. Without RUN, all runs of yours are cleaned, and your own caches.
+    """
+    now = time.time()
+    plan = api.plan_clean(runs, kinds=what, older_than_s=older_than, now=now)
+    result = api.clean(plan, now=now) if yes else None
+    if as_json:
+        from longshore.app.documents.upkeep import clean_document
+
+        print_json(clean_document(plan, result, as_of=now))
+    else:
+        _print_plan(plan, lists=lists)
+        _print_result(plan, result)
+    ctx.exit(NOT_REMOVED if result and result.failed else 0)
+
+
+def _print_plan(plan: CleanPlan, *, lists: bool) -> None:
+    for group in plan.groups:
+        card = group.opened.card if group.opened else None
+        owner = f"run '{card.id}' ({card.name})" if card else "your caches and what killed commands left"
+        parts = [
+            f"{kind} {_amount(files)}"
+            for kind in _KINDS
+            if (files := [file for file in group.files if file.kind == kind])
+        ]
+        click.echo(escape_controls(f"{owner}: {', '.join(parts)}"))
+        for file in group.files if lists else ():
+            slash = "/" if file.is_folder else ""
+            click.echo(escape_controls(f"  {file.kind:<9} {format_size(file.size_b):>9} {file.path}{slash}"))
+    for run, reason in plan.skipped:
+        click.echo(escape_controls(f"run '{run}' stays as it is: {reason}"))
+
+
+def _print_result(plan: CleanPlan, result: CleanResult | None) -> None:
+    if result is None:
+        hint = "; add --yes to remove it" if plan.files else ""
+        click.echo(f"can be removed: {_amount(plan.files)}{hint}")
+        return
+    for file, why in result.failed:
+        click.echo(escape_controls(f"longshore: '{file.path}' is not removed: {why}"), err=True)
+    click.echo(f"removed: {_amount(result.removed)}")
+
+
+def _amount(files: Iterable[RemovableFile]) -> str:
+    sizes = [file.size_b for file in files]
+    return f"{count_noun(len(sizes), 'file')} of {format_size(sum(sizes))}"

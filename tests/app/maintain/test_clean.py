@@ -1,0 +1,187 @@
+"""What `clean` shows is what it removes, and no more; a run stays whole, also when the removal is killed."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.app.progress_notes import ProgressNotes
+from tests.app.written_run import NOW, WrittenRun, course
+
+from longshore.app.inspect.logs import find_logs
+from longshore.app.maintain.clean import CleanRequest, clean, plan_clean
+from longshore.app.maintain.removable_files import RemovableKind
+from longshore.app.report.brief_report import status_run
+from longshore.app.runs.open_run import open_run
+from longshore.app.verify.verify import verify_run
+from longshore.errors import RunNotFoundError
+from longshore.model.run.states import JobState
+from longshore.model.run.submission import Submission
+from longshore.world.files.system import files
+from longshore.world.runs.registry import RegistryEntry, state_folder, write_entry
+from longshore.world.runs.removed_files import read_cleanings
+from longshore.world.runs.run_directory import read_card, write_card
+
+AFTER = NOW + 1e6
+CACHES = ["cache/report.json", "cache/waiting.json", "cache/deep/events.jsonl", "cache/.x.0123456789ab.draft"]
+DRAFTS = [".status.json.0123456789ab.draft", "wms/.run.dag.abcdefabcdef.draft", "logs/a/00/.j.ffffffffffff.draft"]
+OTHERS = [
+    "output.fits",
+    ".draft",
+    ".x.0123.draft",
+    "wms/run.dag",
+    "logs/a/00/else.txt",
+    "data/cache/kept",
+]
+LOGS = [f"logs/{'ab'[job // 3]}/00/j{job}.{attempt}.log" for job in range(6) for attempt in (1, 2)]
+SUCCESSFUL = {"logs/a/00/j0.1.log", "logs/a/00/j1.2.log", "logs/b/00/j3.1.log", "logs/b/00/j4.1.log"}
+files_of_runs = st.sets(st.sampled_from([*CACHES, *DRAFTS, *OTHERS, *LOGS]))
+
+
+def finished_run(root: Path, names: set[str]) -> WrittenRun:
+    """A run that is over, with some more files, all of them old."""
+    written = WrittenRun(root, retries=1)
+    submission = Submission(id="k7f3aa", by="submit", at=NOW, user="u", host="h")
+    write_card(written.run, msgspec.structs.replace(written.opened.card, submissions=(submission,)))
+    written.begin()
+    for event in course():
+        written.write(event)
+        written.know(event)
+    written.snapshot()
+    for name in names:
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(name, "utf-8")
+        os.utime(path, (NOW, NOW))
+    write_entry(RegistryEntry.of(read_card(written.run), str(root)))
+    return written
+
+
+def content(root: Path) -> set[str]:
+    return {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()} - {"cleaned.json"}
+
+
+@given(files_of_runs, st.sets(st.sampled_from(RemovableKind), min_size=1))
+@settings(max_examples=25)
+def test_exactly_what_is_shown_is_removed(names: set[str], kinds: set[RemovableKind]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder, "run").resolve()
+        finished_run(root, names)
+        before = content(root)
+        plan = plan_clean(CleanRequest(references=[str(root)], kinds=kinds), now=AFTER)
+        assert content(root) == before
+        result = clean(plan, now=AFTER)
+        shown = {file.path.relative_to(root).as_posix() for file in plan.files}
+        assert before - content(root) == shown
+        assert result.removed == plan.files
+        assert not result.failed
+        expected = set(CACHES) if RemovableKind.CACHES in kinds else set()
+        expected |= set(DRAFTS) if RemovableKind.TEMPORARY in kinds else set()
+        expected |= SUCCESSFUL if RemovableKind.LOGS in kinds else set()
+        assert shown == names & expected
+        assert status_run(open_run(str(root))).state is JobState.FAILED
+
+
+class Killed(BaseException):
+    """The end of the process."""
+
+
+@given(st.integers(0, len(CACHES) + len(DRAFTS) + len(SUCCESSFUL)))
+@settings(max_examples=12)
+def test_a_removal_that_is_killed_leaves_a_whole_run_and_can_be_continued(number: int) -> None:
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        root = Path(folder, "run").resolve()
+        finished_run(root, {*CACHES, *DRAFTS, *OTHERS, *LOGS})
+        request = CleanRequest(references=[str(root)])
+        plan = plan_clean(request, now=AFTER)
+        damages = verify_run(open_run(str(root)), ProgressNotes()).damages
+        left, unlink = iter(range(number)), files.unlink
+
+        def unlink_some(name: str, *, dir_fd: int) -> None:
+            if next(left, None) is None:
+                raise Killed
+            unlink(name, dir_fd=dir_fd)
+
+        patch.setattr(files, "unlink", unlink_some)
+        if number < len(plan.files):
+            with pytest.raises(Killed):
+                clean(plan, now=AFTER)
+        patch.setattr(files, "unlink", unlink)
+        opened = open_run(str(root))
+        assert verify_run(opened, ProgressNotes()).damages == damages
+        assert status_run(opened).state is JobState.FAILED
+        rest = plan_clean(request, now=AFTER)
+        assert len(rest.files) == (len(plan.files) - number if number < len(plan.files) else len(plan.files))
+        clean(rest, now=AFTER)
+        assert not plan_clean(request, now=AFTER).files
+
+
+def test_a_removed_log_is_told_as_removed(tmp_path: Path) -> None:
+    run = finished_run(tmp_path / "run", set(LOGS)).run
+    clean(plan_clean(CleanRequest(references=[str(run.root)]), now=AFTER), now=AFTER)
+    opened = open_run(str(run.root))
+    (run.root / LOGS[1]).unlink()
+    with pytest.raises(RunNotFoundError, match="'longshore clean' removed logs of jobs that succeeded"):
+        find_logs(opened, job="j0")
+    (cleaning,) = read_cleanings(run)
+    assert cleaning.files == {"logs": 4}
+    assert any("'longshore clean' removed" in note for note in find_logs(opened, labels=["a"]).notes)
+
+
+def test_links_are_neither_followed_nor_removed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "j0.1.log").write_text("kept", "utf-8")
+    (outside / ".x.0123456789ab.draft").write_text("kept", "utf-8")
+    run = finished_run(tmp_path / "run", set()).run
+    run.cache.symlink_to(outside)
+    (run.logs / "a").mkdir(parents=True)
+    (run.logs / "a" / "00").symlink_to(outside)
+    plan = plan_clean(CleanRequest(references=[str(run.root)]), now=AFTER)
+    assert plan.files == ()
+    assert len(list(outside.iterdir())) == 2
+
+
+def test_a_run_that_is_not_over_or_too_young_stays_as_it_is(tmp_path: Path) -> None:
+    live = finished_run(tmp_path / "live", {*CACHES, *LOGS})
+    lines = live.journal.read_bytes().splitlines(keepends=True)
+    live.journal.write_bytes(b"".join(lines[:-1]))
+    live.run.status.unlink()
+    plan = plan_clean(CleanRequest(references=[str(live.run.root)]), now=AFTER)
+    assert (plan.files, plan.skipped) == ((), (("k7f3aa", "it is not over"),))
+    over = finished_run(tmp_path / "over", {*CACHES, *LOGS})
+    request = CleanRequest(references=[str(over.run.root)], older_than_s=1e7)
+    assert plan_clean(request, now=AFTER).skipped == (("k7f3aa", "it ended too recently for --older-than"),)
+    plan = plan_clean(CleanRequest(references=[str(over.run.root)]), now=AFTER)
+    over.run.engine_lock.touch()
+    with over.run.engine_lock.open() as lock:
+        files.flock(lock.fileno(), 2)
+        result = clean(plan, now=AFTER)
+    assert {why for _, why in result.failed} == {"an engine of the run is at work"}
+    assert result.removed == ()
+
+
+def test_caches_of_the_user_and_unfinished_runs_go_when_no_run_is_named(tmp_path: Path) -> None:
+    run = finished_run(tmp_path / "runs" / "run", set()).run
+    old, young = state_folder() / "probes" / "a.json", state_folder() / "probes" / "b.json"
+    for path, at in ((old, NOW), (young, AFTER)):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}", "utf-8")
+        os.utime(path, (at, at))
+    draft = run.root.parent / ".next.0123456789ab.draft"
+    (draft / "wms").mkdir(parents=True)
+    (draft / "wms" / "x").write_text("x", "utf-8")
+    for path in (draft / "wms" / "x", draft):
+        os.utime(path, (NOW, NOW))
+    plan = plan_clean(CleanRequest(), now=AFTER)
+    assert {file.path for file in plan.files} == {old, draft}
+    clean(plan, now=AFTER)
+    assert not old.exists()
+    assert not draft.exists()
+    assert young.exists()
+    assert run.card.exists()
