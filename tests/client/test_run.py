@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+from html import unescape
 from pathlib import Path
 
 import pytest
@@ -94,6 +95,18 @@ def test_a_live_run_is_steered(folder: Path) -> None:
         run.restart()
     assert run.cancel(wait=60).state is longshore.JobState.DELETED
     assert run.state is longshore.JobState.DELETED
+
+
+def test_a_cell_of_a_notebook_shows_the_run(folder: Path) -> None:
+    run = longshore.submit("three.yaml", set={"payloadName": "<script>alert(1)</script>"})
+    run.wait(timeout=120)
+    cell = run._repr_html_()
+    assert cell.startswith('<iframe title="Run" sandbox="allow-scripts"')
+    page = unescape(cell.partition('srcdoc="')[2].removesuffix('"></iframe>'))
+    assert "no data" in page
+    assert "Timeline" in page
+    assert "alert(1)</script>" not in page, "foreign text stays text"
+    assert cell.count("<") == 2, "the page is one attribute"
 
 
 def test_jobs_become_a_table_where_pandas_is(folder: Path) -> None:

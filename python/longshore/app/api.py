@@ -491,7 +491,7 @@ def report(run: OpenRun, *, details: bool = False, now: float | None = None) -> 
     return report_run(run, details=details, now=now)
 
 
-def html_report(run: OpenRun | RunReport, *, now: float | None = None) -> str:
+def html_report(run: OpenRun | RunReport, *, now: float | None = None, is_cell: bool = False) -> str:
     """Return the report of a run as one HTML document, which needs no other file and no network.
 
     Parameters
@@ -500,6 +500,8 @@ def html_report(run: OpenRun | RunReport, *, now: float | None = None) -> str:
         A run, or the report of a run whose directory is on another host.
     now
         Time of the report in seconds since the epoch; the current time by default.
+    is_cell
+        Only what a cell of a notebook shows: state, failures, labels and timeline.
     """
     from longshore.app.page.collect import collect_page, page_of_report
     from longshore.app.page.render import render_run_page
@@ -509,7 +511,7 @@ def html_report(run: OpenRun | RunReport, *, now: float | None = None) -> str:
     as_of = time.time() if now is None else now
     with collection_paused():
         page = page_of_report(run, now=as_of) if isinstance(run, RunReport) else collect_page(run, now=as_of)
-        return render_run_page(page)
+        return render_run_page(page, is_cell=is_cell)
 
 
 def write_html_report(run: OpenRun | RunReport, path: Path, *, now: float | None = None) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from longshore.app import api
 from longshore.client.event_stream import EventStream
+from longshore.client.notebook import frame, show_live
 from longshore.client.run_jobs import RunJobs, read_jobs
 from longshore.client.terminal_progress import StateLine
 from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
@@ -42,6 +43,29 @@ class Run:
     def __repr__(self) -> str:
         """Return id, name and state."""
         return f"<Run {self.id} {self.name} {self.state.value}>"
+
+    def _repr_html_(self) -> str:
+        """Return the run as a cell of a notebook shows it: state, failures, labels and timeline."""
+        return frame(api.html_report(self._opened, is_cell=True))
+
+    def show(self, *, every: float = 2.0) -> None:
+        """Show the run in a cell of a notebook, and update it until the run is over; the kernel is not blocked.
+
+        Parameters
+        ----------
+        every
+            Seconds between two looks; at least 1.
+
+        Raises
+        ------
+        ImportError
+            IPython is not installed.
+        """
+        show_live(
+            lambda: api.html_report(self._opened, is_cell=True),
+            lambda: api.is_over(self._opened, api.status(self._opened)),
+            pause_s=every,
+        )
 
     @property
     def id(self) -> str:

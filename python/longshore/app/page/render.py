@@ -47,15 +47,16 @@ _COLUMNS_WIDTH: Final = 1240.0
 """Width of the widest graph whose layers are columns."""
 
 
-def render_run_page(page: RunPage, *, home: str = "", poll_s: int = 0) -> str:
+def render_run_page(page: RunPage, *, home: str = "", poll_s: int = 0, is_cell: bool = False) -> str:
     """Return the page of a run as one HTML document that needs nothing else.
 
-    `home` is the address of the list of runs, and `poll_s` the seconds between two looks at its own address: both are
-    for the dashboard, and a file has neither.
+    With `is_cell` it has what a cell of a notebook shows: state, failures, labels and timeline. `home` is the address
+    of the list of runs, and `poll_s` the seconds between two looks at its own address: both are for the dashboard, and
+    a file has neither.
     """
     report = page.report
     return _render(
-        "run.html.j2",
+        "cell.html.j2" if is_cell else "run.html.j2",
         page=page,
         report=report,
         summary=report.summary,
