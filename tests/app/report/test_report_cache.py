@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -12,9 +12,12 @@ from tests.app.written_run import NOW, WrittenRun, course
 
 from longshore.app.report.report import report_run
 from longshore.app.runs.open_run import OpenRun
-from longshore.model.run.event import Event, Finished, Restarted
+from longshore.contract.capabilities import BriefEvents
+from longshore.contract.context import Mark, RunPaths, Unreachable
+from longshore.model.run.event import BriefEvent, Event, Finished, Restarted
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
+from longshore.services.local.service import LocalService
 
 
 @pytest.fixture
@@ -159,6 +162,31 @@ def test_reports_of_single_jobs_are_not_cached(dead: WrittenRun) -> None:
     mark(dead)
     assert report_run(dead.opened, details=True, now=NOW).jobs is not None
     assert is_kept(look(dead))
+
+
+class BriefService(LocalService, BriefEvents):
+    """A service that reads the journal, and says that it has a shorter form of it."""
+
+    def brief_events(self, run: RunPaths, mark: Mark = "") -> tuple[Iterator[BriefEvent], Mark] | Unreachable:
+        return self.events(run, mark)
+
+
+def test_reports_of_single_jobs_are_cached_where_events_have_a_shorter_form(dead: WrittenRun) -> None:
+    def details() -> RunReport:
+        opened = OpenRun(run=dead.run, card=dead.opened.card)
+        opened.__dict__["service"] = BriefService()
+        return report_run(opened, details=True, now=NOW + 100)
+
+    cache = dead.run.cache / "details.json"
+    first = details()
+    again = details()
+    assert first.jobs is not None
+    assert again == msgspec.structs.replace(first, jobs=list(first.jobs))
+    cache.write_bytes(cache.read_bytes().replace(b'"here"', b'"there"'))
+    assert {job.host for job in details().jobs or () if job.host} == {"there"}
+    assert look(dead).jobs is None
+    dead.write(Restarted(n=dead.n + 1, t=NOW + 99, jobs=(2,)))
+    assert {job.host for job in details().jobs or () if job.host} == {"here"}, "there is news"
 
 
 def test_without_write_permission_nothing_is_cached(dead: WrittenRun) -> None:

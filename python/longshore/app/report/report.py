@@ -20,7 +20,7 @@ from longshore.app.report.from_snapshot import (
     status_of_snapshot,
 )
 from longshore.app.report.job_reports import JobReports
-from longshore.app.report.report_cache import cache_report, read_cached_report
+from longshore.app.report.report_cache import cache_report, caches_details, read_cached_report
 from longshore.app.report.run_summary import summarize_run
 from longshore.app.runs.event_source import EventFollower
 from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_errors
@@ -92,7 +92,9 @@ class ReportBuilder:
             # Queried before any read: an engine that ends in between has written its last event by then.
             alive = self._opened.is_alive()
             snapshot = read_snapshot(run)
-            cached = None if details or alive is not False else read_cached_report(self._opened, snapshot)
+            cached = None
+            if alive is False and (not details or caches_details(self._opened)):
+                cached = read_cached_report(self._opened, snapshot, details=details)
             if cached and not self._opened.survey.damages and not self._opened.record_damages:
                 return structs.replace(cached.report, specifics=tuple(_service_lines(self._opened, cached.life)))
             if details or snapshot is None or not is_current(self._opened, snapshot, alive=alive):
@@ -149,7 +151,7 @@ class ReportBuilder:
         report = self._report(replay.jobs, replay.attempts, status, now, replay.job_reports)
         if damages := self._damages(replay, alive=alive):
             return structs.replace(report, damage=damages)
-        if alive is False and replay.mark and not status.is_live and not details:
+        if alive is False and replay.mark and not status.is_live and (not details or caches_details(self._opened)):
             cache_report(self._opened, snapshot, mark=replay.mark, life=replay.attempts.life, report=report)
         return report
 

@@ -10,6 +10,7 @@ import msgspec
 
 from longshore import __version__
 from longshore.app.runs.open_run import OpenRun
+from longshore.contract.capabilities import BriefEvents
 from longshore.contract.context import Mark, Unreachable
 from longshore.contract.service import StaleMarkError
 from longshore.model.decode_errors import DECODE_ERRORS
@@ -18,10 +19,12 @@ from longshore.model.run.event import Life
 from longshore.model.run.report import RunReport
 from longshore.model.run.snapshot import Snapshot
 from longshore.model.run.submission import RunIdentity
+from longshore.model.workflow.collection_pause import collection_paused
 from longshore.world.runs.run_directory import read_cached, write_cached
 
 _FORMAT: Final = 7
-_NAME: Final = "report.json"
+_NAMES: Final = {False: "report.json", True: "details.json"}
+"""Names of the cached report without single jobs, and with them."""
 
 
 class CachedReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,18 +45,27 @@ class CachedReport(msgspec.Struct, frozen=True, kw_only=True):
     report: RunReport
 
 
-def read_cached_report(opened: OpenRun, snapshot: Snapshot | None) -> CachedReport | None:
-    """Return the cached report if all its inputs are unchanged; `snapshot` is the engine's newest."""
-    text = read_cached(opened.run, _NAME)
+def caches_details(opened: OpenRun) -> bool:
+    """Return whether reports with single jobs are cached: where the service has a shorter form of its slow events."""
+    return isinstance(opened.service, BriefEvents)
+
+
+def read_cached_report(opened: OpenRun, snapshot: Snapshot | None, *, details: bool = False) -> CachedReport | None:
+    """Return the cached report if all its inputs are unchanged; `snapshot` is the engine's newest.
+
+    With `details`, it is the report with single jobs.
+    """
+    text = read_cached(opened.run, _NAMES[details])
     try:
-        cached = msgspec.json.decode(text, type=CachedReport) if text else None
+        with collection_paused():
+            cached = msgspec.json.decode(text, type=CachedReport) if text else None
     except DECODE_ERRORS:
         return None
     if cached is None or (cached.format, cached.longshore) != (_FORMAT, __version__):
         return None
     if (cached.report.path, cached.card, cached.snapshot) != (str(opened.directory), opened.card, snapshot):
         return None
-    if not _is_newest(opened, cached.mark) or cached.logs != _log_stamps(cached.report):
+    if not _is_newest(opened, cached.mark, details=details) or cached.logs != _log_stamps(cached.report):
         return None
     return cached
 
@@ -61,21 +73,25 @@ def read_cached_report(opened: OpenRun, snapshot: Snapshot | None) -> CachedRepo
 def cache_report(
     opened: OpenRun, snapshot: Snapshot | None, *, mark: Mark, life: Life | None, report: RunReport
 ) -> None:
-    """Store a report without single jobs, if the run directory is writable.
+    """Store a report, if the run directory is writable.
 
     `mark` is the position in the events, `life` the newest engine.
     """
+    details = report.jobs is not None
+    if report.jobs is not None:
+        with collection_paused():
+            report = msgspec.structs.replace(report, jobs=list(report.jobs))
     cached = CachedReport(
         mark=mark, card=opened.card, snapshot=snapshot, logs=_log_stamps(report), life=life, report=report
     )
     with suppress(OSError):
-        write_cached(opened.run, _NAME, msgspec.json.encode(cached))
+        write_cached(opened.run, _NAMES[details], msgspec.json.encode(cached))
 
 
-def _is_newest(opened: OpenRun, mark: Mark) -> bool:
-    """Tell whether there are no events after a mark."""
+def _is_newest(opened: OpenRun, mark: Mark, *, details: bool) -> bool:
+    """Tell whether there are no events after a mark; brief events have marks of their own."""
     try:
-        answer = opened.brief_events(mark)
+        answer = opened.events(mark) if details else opened.brief_events(mark)
         # Damage before the mark is raised when what follows it is read.
         return not isinstance(answer, Unreachable) and answer[1] == mark and not any(answer[0])
     except (StaleMarkError, DamagedError):

@@ -14,7 +14,7 @@ PAYLOAD_CODES = frozenset({1, 2})
 """Exit codes that BPS counts as errors of the payload."""
 
 
-class JobReport(msgspec.Struct, frozen=True, kw_only=True):
+class JobReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The state of one job; times are seconds since the epoch (UTC), ``None`` if unknown or still to come."""
 
     name: str
