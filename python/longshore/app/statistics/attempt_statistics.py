@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -149,22 +151,28 @@ def summarize_attempts(
     jobs_of_labels: Sequence[int],
 ) -> GroupedStatistics:
     """Return the statistics of a run's attempts; the parameters are those of `RunAttempts`."""
-    groups: dict[tuple[int, str | None], list[Attempt]] = {}
+    groups: defaultdict[tuple[int, str | None], list[Attempt]] = defaultdict(list)
     for attempt in attempts:
-        key = label_of[attempt.job], _UNSTARTED if attempt.started_at is None else attempt.host
-        groups.setdefault(key, []).append(attempt)
+        groups[label_of[attempt.job], _UNSTARTED if attempt.started_at is None else attempt.host].append(attempt)
     values = {key: _Values(group, request_of) for key, group in groups.items()}
     hosts = sorted({host for _, host in values if host and host != _UNSTARTED})
     unknown = [None] if any(host is None for _, host in values) else []
+    total = _merge(list(values.values()), jobs=sum(jobs_of_labels))
+    if len({host for _, host in values}) == 1 and hosts:
+        # The one host has all attempts: only jobs without any make a difference.
+        jobs = sum(len(part.jobs) for part in values.values())
+        by_host: dict[str | None, AttemptStatistics] = {hosts[0]: msgspec.structs.replace(total, jobs=jobs)}
+    else:
+        by_host = {
+            host: _merge([part for (_, each), part in values.items() if each == host]) for host in (*hosts, *unknown)
+        }
     return GroupedStatistics(
-        total=_merge(list(values.values()), jobs=sum(jobs_of_labels)),
+        total=total,
         labels={
             label: _merge([part for (each, _), part in values.items() if each == number], jobs=jobs_of_labels[number])
             for number, label in enumerate(labels)
         },
-        hosts={
-            host: _merge([part for (_, each), part in values.items() if each == host]) for host in (*hosts, *unknown)
-        },
+        hosts=by_host,
     )
 
 
@@ -177,9 +185,9 @@ def _merge(parts: Sequence[_Values], jobs: int | None = None) -> AttemptStatisti
         for cause in sorted({cause for part in parts for cause in part.badput})
     }
 
-    def distribution(lists: Iterable[Sequence[float]], attempts: int) -> Distribution:
+    def distribution(lists: Sequence[Sequence[float]], attempts: int) -> Distribution:
         # Python's sort only merges what is sorted already.
-        values = [value for each in lists for value in each]
+        values = lists[0] if len(lists) == 1 else list(chain.from_iterable(lists))
         return distribution_of(values, unknown=attempts - len(values))
 
     return AttemptStatistics(
