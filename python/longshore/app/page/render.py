@@ -43,7 +43,7 @@ MAX_LABELS: Final = 400
 """Labels whose histograms are drawn."""
 MAX_LABEL_ROWS: Final = 1000
 """Labels in the table of labels."""
-_COLUMNS_WIDTH: Final = 1240.0
+_COLUMNS_WIDTH: Final = 1230.0
 """Width of the widest graph whose layers are columns."""
 
 

@@ -17,8 +17,11 @@ from longshore.model.wording import count_noun
 
 MAX_NODES: Final = 60
 """Labels beyond which a picture helps nobody."""
-_BOX: Final = (176.0, 46.0)
-_GAPS: Final = {True: (52.0, 16.0), False: (20.0, 34.0)}
+_HEIGHT: Final = 46.0
+_LEAST_WIDTH: Final = 120.0
+_CHARACTER, _SMALL_CHARACTER = 8.0, 6.2
+"""Width of a character of a name, and of a line of counts."""
+_GAPS: Final = {True: (40.0, 16.0), False: (20.0, 34.0)}
 """Between boxes, horizontally and vertically, by whether layers are columns."""
 _SWEEPS: Final = 6
 _LINE_WIDTH: Final = 22
@@ -63,7 +66,7 @@ def lay_out(nodes: int, edges: Sequence[tuple[int, int]]) -> Layout:
 def draw_label_graph(name: str, drawing: Drawing, *, has_columns: bool) -> Markup:
     """Return the graph; with `has_columns`, its layers are columns, else rows."""
     layout = lay_out(len(drawing.boxes), [(arrow.start, arrow.end) for arrow in drawing.arrows])
-    width, height = _BOX
+    width, height = _box_width(drawing), _HEIGHT
     gap_x, gap_y = _GAPS[has_columns]
 
     def corner(place: tuple[int, float]) -> tuple[float, float]:
@@ -73,9 +76,9 @@ def draw_label_graph(name: str, drawing: Drawing, *, has_columns: bool) -> Marku
 
     across = (layout.layers, layout.breadth) if has_columns else (layout.breadth, layout.layers)
     size = (across[0] * (width + gap_x) - gap_x + 8, across[1] * (height + gap_y) - gap_y + 8)
-    lines = [_arrow([corner(place) for place in path], has_columns=has_columns) for path in layout.paths]
+    lines = [_arrow([corner(place) for place in path], width, has_columns=has_columns) for path in layout.paths]
     boxes = [
-        _box(f"{name}-{index}", box, corner(place))
+        _box(f"{name}-{index}", box, corner(place), width)
         for index, (box, place) in enumerate(zip(drawing.boxes, layout.places, strict=True))
     ]
     title = f"Graph of {count_noun(len(drawing.boxes), 'label')} with the states of their jobs"
@@ -85,12 +88,20 @@ def draw_label_graph(name: str, drawing: Drawing, *, has_columns: bool) -> Marku
 def fits_in_columns(drawing: Drawing, width: float) -> bool:
     """Return whether a graph whose layers are columns is at most so wide."""
     layout = lay_out(len(drawing.boxes), [(arrow.start, arrow.end) for arrow in drawing.arrows])
-    return layout.layers * (_BOX[0] + _GAPS[True][0]) <= width
+    gap = _GAPS[True][0]
+    return layout.layers * (_box_width(drawing) + gap) - gap <= width
 
 
-def _box(name: str, node: DrawingNode, corner: tuple[float, float]) -> Markup:
+def _box_width(drawing: Drawing) -> float:
+    """Return the width of boxes that have room for the longest name and for all counts."""
+    longest = max((min(len(node.name), _LINE_WIDTH) for node in drawing.boxes), default=0)
+    counts = max((len(_short_counts(node)) for node in drawing.boxes), default=0)
+    return max(_LEAST_WIDTH, _CHARACTER * longest + 18.0, _SMALL_CHARACTER * counts + 18.0)
+
+
+def _box(name: str, node: DrawingNode, corner: tuple[float, float], width: float) -> Markup:
     x, y = corner
-    width, height = _BOX
+    height = _HEIGHT
     trouble = node.counts.get(JobState.FAILED) or node.counts.get(JobState.HELD)
     text = node.name if len(node.name) <= _LINE_WIDTH else f"{node.name[: _LINE_WIDTH - 1]}…"
     words = f"{node.name}: {count_noun(node.jobs, 'job')}; {describe_counts(node.counts)}"
@@ -123,9 +134,9 @@ def _strip(counts: Mapping[JobState, int], x: float, y: float, width: float) -> 
     return parts
 
 
-def _arrow(corners: Sequence[tuple[float, float]], *, has_columns: bool) -> Markup:
+def _arrow(corners: Sequence[tuple[float, float]], width: float, *, has_columns: bool) -> Markup:
     """Return a smooth line from the far side of the first box to the near side of the last."""
-    width, height = _BOX
+    height = _HEIGHT
     if has_columns:
         stops = [(x, y + height / 2) for x, y in corners]
         points = [(stops[0][0] + width, stops[0][1])]
