@@ -58,6 +58,11 @@ def test_what_belongs_to_the_run_that_was_named(cli: Cli, runs: tuple[str, str])
     assert sorted(offered(cli, "longshore show-job @last isr_")) == ["isr_101_1", "isr_101_2"]
     assert sorted(offered(cli, "longshore logs @last --label ")) == ["coadd", "isr"]
     assert offered(cli, "longshore cancel @last --label c") == ["coadd"]
+    assert sorted(offered(cli, "longshore stats @last --label ")) == ["coadd", "isr"]
+    assert offered(cli, "longshore suggest-resources ") == ["@last", *reversed(runs)]
+    assert offered(cli, "longshore stats @last ")[2:] == ["@last", *reversed(runs)], (
+        "labels of the run, then other runs"
+    )
     assert offered(cli, "longshore logs nope ") == [], "no run, and no word about it"
 
 

@@ -85,6 +85,13 @@ def _complete_labels(ctx: click.Context, _: str) -> Iterator[CompletionItem[str]
             yield CompletionItem(label, help=f"{count} job" + ("" if count == 1 else "s"))
 
 
+def _complete_references(ctx: click.Context, incomplete: str) -> Iterator[CompletionItem[str]]:
+    """Complete runs, and behind a run its labels too."""
+    if next(_typed_arguments(ctx), None):
+        yield from _complete_labels(ctx, incomplete)
+    yield from _complete_runs(ctx, incomplete)
+
+
 def _named_run(ctx: click.Context) -> OpenRun | None:
     """The run that the words before name."""
     reference = next((ctx.params[name] for name in _RUN_PARAMETERS if isinstance(ctx.params.get(name), str)), None)
@@ -127,6 +134,7 @@ def _complete_services(_: click.Context, __: str) -> Iterator[CompletionItem[str
 _RUN_PARAMETERS: Final = ("run", "reference")
 _COMPLETERS: Final[Mapping[str, Completer]] = {
     **dict.fromkeys([*_RUN_PARAMETERS, "runs"], _complete_runs),
+    "references": _complete_references,
     "job": _complete_jobs,
     "jobs": _complete_jobs,
     "label": _complete_labels,

@@ -14,18 +14,18 @@ from longshore.cli.options import JSON, print_json, print_notes
 @click.command(
     epilog="Example: longshore stats @last    or: longshore stats @last calibrate    or: longshore stats k7f3aa m2c9d1"
 )
-@click.argument("runs", metavar="RUN|LABEL...", nargs=-1, required=True)
+@click.argument("references", metavar="RUN|LABEL...", nargs=-1, required=True)
 @click.option("--label", "labels", multiple=True, metavar="LABEL", help="Only that label. Can be repeated.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values, a row per run, label and host.")
 @JSON
-def command(runs: tuple[str, ...], *, labels: tuple[str, ...], as_csv: bool, as_json: bool) -> None:
+def command(references: tuple[str, ...], *, labels: tuple[str, ...], as_csv: bool, as_json: bool) -> None:
     """Print waits, run times, use of processors and memory, retries and lost hours, per label and host.
 
     Several runs stand side by side. A name that is no run is a label of the runs, or of the last run.
     """
     if as_csv and as_json:
         raise click.UsageError("--csv excludes --json.")
-    opened, selected = api.find_runs_and_labels(runs, labels)
+    opened, selected = api.find_runs_and_labels(references, labels)
     found = [api.statistics(run, labels=selected) for run in opened]
     if as_json:
         from longshore.app.documents.statistics import stats_document

@@ -15,7 +15,7 @@ from longshore.cli.options import JSON, print_json, print_notes
     epilog="Example: longshore suggest-resources @last --output tuned.yaml    "
     "or: longshore suggest-resources k7f3aa m2c9d1 --over run.yaml"
 )
-@click.argument("runs", metavar="RUN|LABEL...", nargs=-1, required=True)
+@click.argument("references", metavar="RUN|LABEL...", nargs=-1, required=True)
 @click.option("--label", "labels", multiple=True, metavar="LABEL", help="Only that label. Can be repeated.")
 @click.option(
     "--margin",
@@ -31,7 +31,7 @@ from longshore.cli.options import JSON, print_json, print_notes
 @click.option("--output", metavar="FILE", help="Write a new file instead of printing the YAML.")
 @JSON
 def command(
-    runs: tuple[str, ...], *, labels: tuple[str, ...], margin: float, over: str, output: str | None, as_json: bool
+    references: tuple[str, ...], *, labels: tuple[str, ...], margin: float, over: str, output: str | None, as_json: bool
 ) -> None:
     """Write the YAML of requests that fit what the attempts of runs used, and what they would have saved.
 
@@ -40,7 +40,7 @@ def command(
     from longshore.cli.show.format import escape_controls
     from longshore.model.wording import count_noun
 
-    opened, selected = api.find_runs_and_labels(runs, labels)
+    opened, selected = api.find_runs_and_labels(references, labels)
     advice = api.suggest_requests(opened, labels=selected, margin=margin)
     text = api.requests_yaml(advice, over=over, output=Path(output) if output is not None else None)
     if as_json:
