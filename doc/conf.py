@@ -16,9 +16,14 @@ version = release = longshore.__version__
 html_last_updated_fmt = None
 html_show_copyright = False
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 exclude_patterns = ["examples/*/longshore_*", "examples/**/tests"]
 myst_heading_anchors = 4
+# The notebook is run by the build, in a folder of its own: what it shows is of a real run.
+nb_execution_mode = "force"
+nb_execution_in_temp = True
+nb_execution_timeout = 240
+nb_execution_raise_on_error = True
 myst_links_external_new_tab = False
 autodoc_typehints = "description"
 autodoc_typehints_format = "short"

@@ -26,6 +26,9 @@ def test_the_site_builds_without_a_warning_and_has_every_page(tmp_path: Path) ->
     assert built.returncode == 0, built.stderr
     pages = {path.relative_to(ROOT / "doc").with_suffix(".html") for path in (ROOT / "doc").rglob("*.md")}
     assert not {page for page in pages if not (target / page).exists()}
+    notebook = (target / "examples" / "notebook" / "study.html").read_text("utf-8")
+    assert "JobState.SUCCEEDED" in notebook, "the notebook was run"
+    assert "srcdoc=" in notebook, "a cell shows the run"
     interface = (target / "reference" / "python.html").read_text("utf-8")
     assert "restart" in interface
     assert "Longest wait in seconds" in interface

@@ -17,6 +17,16 @@ def frame(page: str) -> str:
     return f'<iframe title="Run" sandbox="allow-scripts" style="{style}" srcdoc="{escape(page, quote=True)}"></iframe>'
 
 
+class Cell:
+    """What a cell of a notebook shows: a piece of HTML."""
+
+    def __init__(self, html: str) -> None:
+        self._html = html
+
+    def _repr_html_(self) -> str:
+        return self._html
+
+
 def show_live(render: Callable[[], str], is_over: Callable[[], bool], *, pause_s: float) -> threading.Thread:
     """Display a frame, and update it in a thread until the run is over.
 
@@ -25,9 +35,9 @@ def show_live(render: Callable[[], str], is_over: Callable[[], bool], *, pause_s
     ImportError
         IPython is not installed.
     """
-    from IPython.display import HTML, display
+    from IPython.display import display
 
-    handle: Any = display(HTML(frame(render())), display_id=True)
+    handle: Any = display(Cell(frame(render())), display_id=True)
     pause = max(_LEAST_PAUSE_S, pause_s)
 
     def update() -> None:
@@ -37,7 +47,7 @@ def show_live(render: Callable[[], str], is_over: Callable[[], bool], *, pause_s
             ended.wait(pause)
             # Asked before the page is made, so that the last page is of the end.
             last = is_over()
-            handle.update(HTML(frame(render())))
+            handle.update(Cell(frame(render())))
 
     thread = threading.Thread(target=update, name="longshore-cell", daemon=True)
     thread.start()
