@@ -28,9 +28,11 @@ _FILE_SPLIT: Final = re.compile(r"(<FILE:[^<>]+>)")
 """BPS's way of naming a file of the workflow before it is known where that will be."""
 
 _RUN_FOLDER: Final = r"(?:\$\{LONGSHORE_JOB_RUN_DIR-?\}|<ENV:LONGSHORE_JOB_RUN_DIR>)"
-_OUTSIDE_QUOTES: Final = re.compile(rf"\\.|'[^']*'|\"{_RUN_FOLDER}\"|{_RUN_FOLDER}|\"", re.DOTALL)
-_INSIDE_QUOTES: Final = re.compile(rf"\\.|{_RUN_FOLDER}|\"", re.DOTALL)
+_OUTSIDE_QUOTES: Final = re.compile(r"\\.|'[^']*'|" + '"' + _RUN_FOLDER + '"|' + _RUN_FOLDER + '|"', re.DOTALL)
+_INSIDE_QUOTES: Final = re.compile(r"\\.|" + _RUN_FOLDER + '|"', re.DOTALL)
 """Parts of a line at which its quotation changes, or at which the run directory stands."""
+
+_QUOTED_RUN_FOLDER: Final = re.compile('"?' + _RUN_FOLDER + '"?')
 
 _BUILT_IN: Final = re.compile(
     r"[!.:\[{}]|alias|bg|break|case|cd|command|continue|do|done|echo|elif|else|esac|eval|exec|exit|export|fc|fg|fi|for"
@@ -258,7 +260,7 @@ def _with_run_folder(line: str, root: str) -> Iterator[str]:
         elif part.startswith("'"):
             # The line of another shell, such as that of sh -c.
             part = re.sub(_RUN_FOLDER, lambda _: root.replace("'", "'\\''"), part)
-        elif re.fullmatch(f'"?{_RUN_FOLDER}"?', part):
+        elif _QUOTED_RUN_FOLDER.fullmatch(part):
             part = re.sub(r'([\\"$`])', r"\\\1", root) if in_double else shlex.quote(root)
         yield part
     yield line[place:]
