@@ -27,6 +27,7 @@ WITHOUT_JSON = {
     "config schema": "prints a JSON Schema as it is",
     "init": "writes a file",
     "completion": "prints a script for a shell",
+    "dashboard": "serves pages until it is ended",
     "export": "prints a format of other programs",
 }
 """Commands that do not take --json, each with the reason."""
@@ -112,8 +113,10 @@ def test_what_every_command_prints_is_what_its_schema_says(cli: Cli, write_run: 
         for command in ("explain", "show-job"):
             ask(command, run, job)
     ask("draw", run)
-    ask("doctor")
-    ask("clean", run)
+    for words in (["doctor"], ["clean", run], ["archive", run]):
+        ask(*words)
+    (tmp_path / "rules.yaml").write_text("notify: {rule: {events: [end], command: 'true'}}\n", "utf-8")
+    ask("notify", "rules.yaml", "--test")
     ask("submit", path, "--backend-options=-h")
     ask("logs", run, "nope", status=5)
     (tmp_path / "script.yaml").write_text("customJob: {executable: script.sh}\n", "utf-8")

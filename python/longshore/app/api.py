@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from longshore.app.inspect.run_list import RunList, RunQuery
     from longshore.app.inspect.show_job import JobDetails
     from longshore.app.inspect.trust import RunContents
+    from longshore.app.maintain.archive import ArchiveResult
     from longshore.app.maintain.clean import CleanPlan, CleanResult
     from longshore.app.maintain.diagnosis import Diagnosis
     from longshore.app.notices.trial import NoticeTrial
@@ -748,6 +749,28 @@ def clean(plan: CleanPlan, *, now: float) -> CleanResult:
     from longshore.app.maintain import clean as implementation
 
     return implementation.clean(plan, now=now)
+
+
+def archive(run: OpenRun, output: Path | None = None, *, remove: bool = False, progress: Progress) -> ArchiveResult:
+    """Write a run that is over into one file, read it back, and compare it with the run.
+
+    Parameters
+    ----------
+    output
+        The archive; by default beside the run directory, with its name and ``.tar.xz``.
+    remove
+        Remove the run directory then; the id of the run leads to the archive.
+
+    Raises
+    ------
+    SubmissionRefusedError
+        The run is not over.
+    FilesError
+        The archive exists or cannot be written, or the run changed meanwhile.
+    """
+    from longshore.app.maintain.archive import archive_run
+
+    return archive_run(run, output, remove=remove, progress=progress)
 
 
 def find_runs_and_labels(

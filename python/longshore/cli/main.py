@@ -65,6 +65,7 @@ GROUPS: Final = {
         "notify": "Send the notices of a run; --test tries the rules.",
         "verify": "Check that a run directory is as it was written.",
         "doctor": "Look for what is wrong with the installation, its runs and this machine.",
+        "archive": "Write a run into one file that commands read like the run.",
         "clean": "Remove caches, logs of what succeeded, and temporary files of runs.",
         "adopt": "Add run directories to the registry.",
         "forget": "Remove runs from the registry; their directories stay.",
@@ -85,7 +86,10 @@ _MODULES: Final = {
         for name in ("report", "dashboard", "status", "logs", "explain", "draw", "events", "export", "verify")
     },
     "show-job": "inspect.show_job",
-    **{name: f"control.{name}" for name in ("resume", "restart", "cancel", "adopt", "forget", "notify", "clean")},
+    **{
+        name: f"control.{name}"
+        for name in ("resume", "restart", "cancel", "adopt", "forget", "notify", "clean", "archive")
+    },
     **dict.fromkeys(("pause", "unpause", "throttle", "hold", "release", "set"), "control.steer"),
     "stats": "tune.stats",
     "suggest-resources": "tune.suggest_resources",

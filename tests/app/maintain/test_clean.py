@@ -176,10 +176,12 @@ def test_caches_of_the_user_and_unfinished_runs_go_when_no_run_is_named(tmp_path
     draft = run.root.parent / ".next.0123456789ab.draft"
     (draft / "wms").mkdir(parents=True)
     (draft / "wms" / "x").write_text("x", "utf-8")
-    for path in (draft / "wms" / "x", draft):
+    archive = run.root.parent / "..run.tar.xz.0123456789ab.draft.ba9876543210.draft"
+    archive.write_bytes(b"x")
+    for path in (draft / "wms" / "x", draft, archive):
         os.utime(path, (NOW, NOW))
     plan = plan_clean(CleanRequest(), now=AFTER)
-    assert {file.path for file in plan.files} == {old, draft}
+    assert {file.path for file in plan.files} == {old, draft, archive}
     clean(plan, now=AFTER)
     assert not old.exists()
     assert not draft.exists()

@@ -1,4 +1,4 @@
-"""Documents of commands that look after runs: ``verify``, ``doctor`` and ``clean``."""
+"""Documents of commands that look after runs: ``verify``, ``doctor``, ``clean`` and ``archive``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from longshore.errors import LongshoreError
 from longshore.model.run.moment import format_timestamp
 
 if TYPE_CHECKING:
+    from longshore.app.maintain.archive import ArchiveResult
     from longshore.app.maintain.clean import CleanPlan, CleanResult
     from longshore.app.maintain.diagnosis import Diagnosis
     from longshore.app.verify.verify import VerifyResult
@@ -191,3 +192,28 @@ def clean_document(plan: CleanPlan, result: CleanResult | None, *, as_of: float)
         skipped=[SkippedRunEntry(run, reason) for run, reason in plan.skipped],
         as_of=format_timestamp(as_of, exact=True),
     )
+
+
+class ArchiveDocument(DatedDocument, frozen=True, kw_only=True):
+    """Archive that was written: `longshore archive --json`."""
+
+    kind: Literal["archive"] = "archive"
+    run: str
+    """Id of the run."""
+    path: str
+    """Path of the archive."""
+    size_b: Count
+    """Its size in bytes."""
+    files: Count
+    """Number of files in it."""
+    content_b: Count
+    """Size of these files in bytes."""
+    left_out: Sequence[str]
+    """Links, pipes and sockets of the run directory, which are not in it."""
+    removed: bool
+    """Whether the run directory was removed."""
+
+
+def archive_document(result: ArchiveResult, *, as_of: float) -> ArchiveDocument:
+    """Return an archive as ``archive --json`` prints it."""
+    return ArchiveDocument.from_record(result, path=str(result.path), as_of=as_of)

@@ -18,8 +18,9 @@ from longshore.contract.context import RunPaths
 from longshore.contract.search import RemoteRuns, RunSearch
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
+from longshore.world.files.run_archive import archive_suffix
 from longshore.world.runs.manifests import with_newest_counts
-from longshore.world.runs.registry import RegistryEntry, journal_stamp, read_registry, store_report
+from longshore.world.runs.registry import RegistryEntry, file_stamp, journal_stamp, read_registry, store_report
 from longshore.world.runs.run_directory import read_card
 
 _MAX_MISSING_NAMES: Final = 8
@@ -152,6 +153,6 @@ def _without_zeros(counts: Mapping[JobState, int]) -> dict[JobState, int]:
 
 def _stamp(path: str) -> int:
     try:
-        return journal_stamp(path)
+        return file_stamp(path) if archive_suffix(path) else journal_stamp(path)
     except OSError:
         return 0

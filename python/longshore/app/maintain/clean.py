@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
+from longshore.app.maintain.over import why_not_over
 from longshore.app.maintain.removable_files import (
     RemovableFile,
     RemovableKind,
@@ -19,20 +19,15 @@ from longshore.app.maintain.removable_files import (
     list_user_caches,
     list_user_drafts,
 )
-from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, open_run
 from longshore.contract.context import RunPaths
 from longshore.errors import LongshoreError, SubmissionRefusedError
-from longshore.model.run.states import JobState
 from longshore.world.files.folder import remove_empty_folder, remove_file, remove_tree
 from longshore.world.files.locks import Lock, take_lock
 from longshore.world.host import user_name
-from longshore.world.runs.mirrors import read_mirror
 from longshore.world.runs.owner import is_own_run, read_owner
 from longshore.world.runs.registry import read_entries
 from longshore.world.runs.removed_files import Cleaning, record_cleaning
-
-_ENDED: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.DELETED})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,16 +136,10 @@ def _chosen_runs(request: CleanRequest) -> Iterator[OpenRun]:
 
 def _why_not(opened: OpenRun, older_than_s: float, now: float) -> str:
     """Return why a run is not cleaned; empty if it can be."""
-    if read_mirror(opened.run) is not None:
-        return "another tool made its directory"
-    if not opened.card.submissions:
-        return "it was not submitted yet"
-    report = status_run(opened)
-    if report.state not in _ENDED or report.finished_at is None:
-        return "it is not over"
-    if opened.is_alive() is not False:
-        return "it is in progress, or the workload manager does not answer"
-    if report.finished_at > now - older_than_s:
+    reason, ended_at = why_not_over(opened)
+    if reason:
+        return reason
+    if ended_at > now - older_than_s:
         return "it ended too recently for --older-than"
     return ""
 

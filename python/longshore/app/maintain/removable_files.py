@@ -120,18 +120,19 @@ def list_user_drafts(*, now: float) -> Iterator[RemovableFile]:
 
 
 def list_run_drafts(folder: Path, *, now: float) -> Iterator[RemovableFile]:
-    """List unfinished run directories in a folder: those of this user in which nothing was written for a day."""
+    """List unfinished run directories and archives in a folder: own ones in which nothing was written for a day."""
     for entry in _entries(folder):
-        if not DRAFT.fullmatch(entry.name) or not entry.is_dir(follow_symlinks=False):
+        is_folder = entry.is_dir(follow_symlinks=False)
+        if not DRAFT.fullmatch(entry.name) or not (is_folder or entry.is_file(follow_symlinks=False)):
             continue
         status = entry.stat(follow_symlinks=False)
-        newest, size = status.st_mtime, 0
-        for inner in _walk(Path(entry.path)):
+        newest, size = status.st_mtime, 0 if is_folder else status.st_size
+        for inner in _walk(Path(entry.path)) if is_folder else ():
             inner_status = inner.stat(follow_symlinks=False)
             newest, size = max(newest, inner_status.st_mtime), size + inner_status.st_size
         if status.st_uid == os.geteuid() and newest < now - _WRITTEN_S:
-            path = Path(entry.path)
-            yield RemovableFile(kind=RemovableKind.TEMPORARY, path=path, root=path.parent, size_b=size, is_folder=True)
+            path, kind = Path(entry.path), RemovableKind.TEMPORARY
+            yield RemovableFile(kind=kind, path=path, root=path.parent, size_b=size, is_folder=is_folder)
 
 
 def _removable(kind: RemovableKind, entry: os.DirEntry[str], root: Path) -> RemovableFile:

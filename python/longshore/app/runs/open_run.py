@@ -22,6 +22,8 @@ from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.run.event import BriefEvent, Event
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import RunIdentity
+from longshore.world.files.run_archive import is_archive
+from longshore.world.runs.archived_runs import unpack_archive
 from longshore.world.runs.find_run import find_run, run_reference
 from longshore.world.runs.manifests import with_newest_counts
 from longshore.world.runs.mirrors import shown_directory
@@ -169,6 +171,8 @@ def open_run(
             f"there is no run directory '{run.root}'",
             hint="If the run was moved, name it by its new path; if it was removed, no record of it is left.",
         )
+    if is_archive(run.root):
+        run = unpack_archive(run.root)
     card = read_card(run)
     if service and short_name(service) != short_name(card.service):
         raise UnknownServiceError(

@@ -14,6 +14,7 @@ from longshore.contract.context import RunPaths
 from longshore.errors import LongshoreError, RunNotFoundError
 from longshore.model.run.submission import RunIdentity
 from longshore.model.suggestions import NAME_LIKENESS, did_you_mean
+from longshore.world.files.run_archive import archive_suffix
 from longshore.world.host import working_directory
 from longshore.world.runs.mirrors import shown_directory
 from longshore.world.runs.registry import RegistryEntry, read_entries, read_entry, registered_path
@@ -55,7 +56,8 @@ def find_run(reference: str) -> RunPaths:
     if by_id:
         return RunPaths(Path(by_id.path))
     # `os.path`, unlike `Path`, gives an answer for names that are too long and for circular links.
-    if "/" in reference or (reference and os.path.isdir(reference)):  # noqa: PTH112
+    is_file = bool(archive_suffix(reference)) and os.path.isfile(reference)  # noqa: PTH113
+    if "/" in reference or is_file or (reference and os.path.isdir(reference)):  # noqa: PTH112
         return RunPaths(Path(os.path.realpath(reference)))
     known = list(read_entries())
     if reference == LAST_RUN:

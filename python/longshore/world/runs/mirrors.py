@@ -16,6 +16,7 @@ from longshore.contract.context import RunPaths
 from longshore.world.files.atomic import write_atomically
 from longshore.world.files.folder import make_folders
 from longshore.world.files.read_file import read_record
+from longshore.world.runs.archived_runs import archive_of
 from longshore.world.runs.registry import state_folder
 
 _FILE: Final = "mirror.json"
@@ -58,6 +59,8 @@ def write_mirror(run: RunPaths, mirror: Mirror) -> None:
 
 
 def shown_directory(run: RunPaths) -> Path:
-    """Return the directory of a run as users know it: that of the other tool if the run mirrors one."""
+    """Return the directory of a run as users know it: that of another tool, or the archive, if it has one."""
     mirror = read_mirror(run)
-    return Path(mirror.directory) if mirror is not None else run.root
+    if mirror is not None:
+        return Path(mirror.directory)
+    return archive_of(run) or run.root

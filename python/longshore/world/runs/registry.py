@@ -140,6 +140,12 @@ def journal_stamp(root: str) -> int:
     return status.st_mtime_ns ^ status.st_ino
 
 
+def file_stamp(path: str) -> int:
+    """Return a number that changes with a file, for the archive of a run; raises `OSError` when it is missing."""
+    status = os.stat(path)  # noqa: PTH116 - a thousand of them are read
+    return status.st_mtime_ns ^ status.st_ino
+
+
 def has_entry(run: str) -> bool:
     """Whether the registry has a file for an id, readable or not."""
     return bool(run) and "/" not in run and "\0" not in run and os.path.lexists(state_folder() / "runs" / f"{run}.json")

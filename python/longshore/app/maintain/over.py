@@ -1,0 +1,40 @@
+"""Whether a run is over, so that its files can be removed or archived."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from longshore.app.report.brief_report import status_run
+from longshore.app.runs.open_run import OpenRun
+from longshore.errors import SubmissionRefusedError
+from longshore.model.run.states import JobState
+from longshore.world.runs.archived_runs import archive_of
+from longshore.world.runs.mirrors import read_mirror
+
+_ENDED: Final = frozenset({JobState.SUCCEEDED, JobState.FAILED, JobState.DELETED})
+
+
+def why_not_over(opened: OpenRun) -> tuple[str, float]:
+    """Return why a run may still change, or is none of its own, empty if neither; and when it ended."""
+    if archive_of(opened.run) is not None:
+        return "it is an archive", 0.0
+    if read_mirror(opened.run) is not None:
+        return "another tool made its directory", 0.0
+    if not opened.card.submissions:
+        return "it was not submitted yet", 0.0
+    report = status_run(opened)
+    if report.state not in _ENDED or report.finished_at is None:
+        return "it is not over", 0.0
+    if opened.is_alive() is not False:
+        return "it is in progress, or the workload manager does not answer", 0.0
+    return "", report.finished_at
+
+
+def require_over(opened: OpenRun) -> None:
+    """Raise `SubmissionRefusedError` for a run that is not over, or none of its own."""
+    reason, _ = why_not_over(opened)
+    if reason:
+        raise SubmissionRefusedError(
+            f"run '{opened.card.id}' cannot be archived: {reason}",
+            hint=f"Its state: longshore report {opened.reference}",
+        )

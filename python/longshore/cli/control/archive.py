@@ -1,0 +1,46 @@
+"""``longshore archive``: writes a run into one file that commands read like the run."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from longshore.app import api
+from longshore.cli.logging_setup import LogProgress
+from longshore.cli.options import JSON, print_json
+
+
+@click.command(epilog="Example: longshore archive @last    then: longshore report --id FILE.tar.xz")
+@click.argument("run")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="The archive: FILE.tar.xz, FILE.tar.gz or FILE.tar.bz2 (default: beside the run directory).",
+)
+@click.option("--remove", is_flag=True, help="Remove the run directory once the archive was read back and compared.")
+@JSON
+def command(*, run: str, output: Path | None, remove: bool, as_json: bool) -> None:
+    """Write a run that is over into one file, which report, status, logs, explain, stats and events read.
+
+    With --remove, the id of the run leads to the archive from then on.
+    """
+    result = api.archive(api.open_run(run), output, remove=remove, progress=LogProgress())
+    if as_json:
+        from longshore.app.documents.upkeep import archive_document
+
+        print_json(archive_document(result, as_of=time.time()))
+        return
+    from longshore.cli.show.format import escape_controls, format_size
+    from longshore.model.wording import count_noun
+
+    files = f"{count_noun(result.files, 'file')} of {format_size(result.content_b)}"
+    click.echo(
+        escape_controls(f"archived run '{result.run}' in '{result.path}': {files}, {format_size(result.size_b)}")
+    )
+    for name in result.left_out:
+        click.echo(escape_controls(f"longshore: not in the archive: '{name}' is a link, pipe or socket"), err=True)
+    if result.removed:
+        click.echo("removed the run directory")

@@ -1,0 +1,126 @@
+"""Archives of runs that were read: what a look needs of each is unpacked in the user's state folder, for a time.
+
+A folder is named by a digest of the archive's path, inode, size and times, and belongs to this user alone.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from longshore.contract.context import RunPaths
+from longshore.errors import FilesError, RunNotFoundError
+from longshore.world.files.atomic import create_file, draft_path, write_atomically
+from longshore.world.files.disk_space import describe_failed_write
+from longshore.world.files.folder import make_folders, move, open_parent, remove_tree
+from longshore.world.files.read_file import read_record
+from longshore.world.files.run_archive import read_archive
+from longshore.world.files.system import files
+from longshore.world.runs.registry import state_folder
+
+_FOLDER: Final = "archives"
+_FILE: Final = "archive.json"
+_MOST: Final = 8
+"""Unpacked archives that are kept; others are removed when a further one is unpacked."""
+_IN_USE_S: Final = 3600.0
+_FOLDERS: Final = frozenset(
+    {
+        *("batches", "data", "ends", "inputs", "journal", "keeper", "logs", "pilots", "programs"),
+        *("stage", "steer", "submissions", "tasks", "wms"),
+    }
+)
+"""Folders of a run that commands look at; others have outputs of jobs, or can be made again."""
+_FILES: Final = frozenset(
+    {
+        *("run.json", "workflow.jsonl", "origins.json", "made-from.json", "site-choice.json", "status.json"),
+        *("input-files.json", "reused-jobs.json", "cleaned.json", "final_job.bash"),
+        *("engine.log", "notify.json", "notices.jsonl", "notifier.log"),
+    }
+)
+
+
+class UnpackedArchive(msgspec.Struct, frozen=True, kw_only=True):
+    """What was unpacked: ``archive.json``."""
+
+    v: int = 1
+    file: str
+
+
+def archive_of(run: RunPaths) -> Path | None:
+    """Return the archive that a run was unpacked from; ``None`` for a run of its own."""
+    if run.root.parent != state_folder() / _FOLDER:
+        return None
+    record = read_record(run.root / _FILE, UnpackedArchive)
+    return Path(record.file) if record else None
+
+
+def unpack_archive(path: Path) -> RunPaths:
+    """Return the run of an archive, unpacked as far as commands that look at a run need it.
+
+    Raises `RunUnreadableError` if the archive is damaged, `RunNotFoundError` if it has no run, `FilesError` if there is
+    no room.
+    """
+    status = files.stat(path)
+    key = (str(path), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    folder = state_folder() / _FOLDER
+    run = RunPaths(folder / sha256(repr(key).encode(errors="surrogateescape")).hexdigest()[:32])
+    if archive_of(run) == path:
+        with suppress(OSError), open_parent(run.root, None) as (place, name):
+            files.utime(name, dir_fd=place)
+        return run
+    draft = draft_path(run.root)
+    try:
+        make_folders(folder)
+        _remove_oldest(folder)
+        files.mkdir(draft, 0o700)
+        _unpack(path, draft)
+        write_atomically(draft / _FILE, msgspec.json.encode(UnpackedArchive(file=str(path))), below=draft)
+        if not run.root.exists():
+            move(draft, run.root)
+    except OSError as error:
+        raise FilesError(
+            f"'{path}' cannot be unpacked: {describe_failed_write(error, folder)}",
+            hint="Make room there, or let XDG_STATE_HOME name another folder.",
+        ) from error
+    finally:
+        remove_tree(draft)
+    return run
+
+
+def _unpack(path: Path, target: Path) -> None:
+    space = os.statvfs(target)
+    room_b = space.f_bavail * space.f_frsize
+    for name, member, content in read_archive(path):
+        first, _, rest = name.partition("/")
+        is_wanted = first in _FOLDERS if rest or content is None else first in _FILES or first.endswith("_config.yaml")
+        if not name or not is_wanted:
+            continue
+        place = target / name
+        if content is None:
+            make_folders(place, below=target)
+            continue
+        room_b -= member.size
+        if room_b < 0:
+            raise FilesError(f"there is no room to unpack '{path}' in '{target.parent}'", hint="Make room there.")
+        make_folders(place.parent, below=target)
+        create_file(place, content.pieces(), below=target, mode=member.mode & 0o700 | 0o400)
+        with open_parent(place, target) as (folder, last):
+            files.utime(last, (member.mtime, member.mtime), dir_fd=folder)
+    if not (target / "run.json").exists():
+        raise RunNotFoundError(f"there is no run in the archive '{path}'", hint="It has no file 'run.json'.")
+
+
+def _remove_oldest(folder: Path) -> None:
+    """Remove the archives beyond the newest that nobody has looked at for an hour."""
+    latest = time.time() - _IN_USE_S
+    with os.scandir(folder) as entries:
+        times = sorted(((entry.stat(follow_symlinks=False).st_mtime, entry.path) for entry in entries), reverse=True)
+    for at, path in times[_MOST - 1 :]:
+        if at < latest:
+            remove_tree(Path(path))

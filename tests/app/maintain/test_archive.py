@@ -1,0 +1,150 @@
+"""A run in an archive is read as before, and its directory goes only after the archive was compared with it."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import msgspec
+import pytest
+from tests.app.progress_notes import ProgressNotes
+from tests.app.written_run import NOW, WrittenRun, course
+
+from longshore.app.inspect.logs import find_logs
+from longshore.app.inspect.run_list import RunQuery, list_runs
+from longshore.app.maintain.archive import ArchiveResult, archive_run
+from longshore.app.report.report import report_run
+from longshore.app.runs.open_run import open_run
+from longshore.errors import FilesError, LongshoreError, RunNotFoundError, SubmissionRefusedError, UsageError
+from longshore.model.run.submission import Submission
+from longshore.world.files.run_archive import write_archive
+from longshore.world.files.system import files
+from longshore.world.runs.archived_runs import unpack_archive
+from longshore.world.runs.owner import Access, require_access
+from longshore.world.runs.registry import RegistryEntry, registered_path, state_folder, write_entry
+from longshore.world.runs.run_directory import read_card, write_card
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> WrittenRun:
+    """A registered run that is over, with a log and an output."""
+    written = WrittenRun(tmp_path / "runs" / "run", retries=1)
+    submission = Submission(id="k7f3aa", by="submit", at=NOW, user="u", host="h")
+    write_card(written.run, msgspec.structs.replace(written.opened.card, submissions=(submission,)))
+    written.begin()
+    for event in course():
+        written.write(event)
+        written.know(event)
+    written.snapshot()
+    (written.run.logs / "a" / "00").mkdir(parents=True)
+    (written.run.logs / "a" / "00" / "j0.1.log").write_text("hello\n", "utf-8")
+    (written.run.root / "output.fits").write_bytes(b"0" * 1000)
+    write_entry(RegistryEntry.of(read_card(written.run), str(written.run.root)))
+    return written
+
+
+def archive(written: WrittenRun, output: Path | None = None, *, remove: bool = False) -> ArchiveResult:
+    return archive_run(open_run(str(written.run.root)), output, remove=remove, progress=ProgressNotes())
+
+
+def test_an_archive_is_read_like_the_run(written: WrittenRun, tmp_path: Path) -> None:
+    before = report_run(open_run(str(written.run.root)), details=True)
+    result = archive(written)
+    assert result.path == written.run.root.with_name("run.tar.xz")
+    opened = open_run(str(result.path))
+    after = report_run(opened, details=True)
+    assert after.path == str(result.path)
+    assert (after.state, after.labels, after.finished_at) == (before.state, before.labels, before.finished_at)
+    assert [(job.name, job.state, job.attempts) for job in after.jobs or ()] == [
+        (job.name, job.state, job.attempts) for job in before.jobs or ()
+    ]
+    (log,) = find_logs(opened, job="j0").logs
+    assert log.path.read_text("utf-8") == "hello\n"
+    assert not (opened.run.root / "output.fits").exists()
+    assert opened.run.root.stat().st_mode & 0o777 == 0o700
+    assert opened.reference == str(result.path)
+    # To look at an archive does not change where the id leads.
+    assert registered_path("k7f3aa") == str(written.run.root)
+    assert archive(written, tmp_path / "again.tar.xz").path.read_bytes() == result.path.read_bytes()
+
+
+def test_the_id_leads_to_the_archive_once_the_directory_is_removed(written: WrittenRun) -> None:
+    result = archive(written, remove=True)
+    assert result.removed
+    assert [path.name for path in written.run.root.parent.iterdir()] == ["run.tar.xz"]
+    assert open_run("k7f3aa").directory == result.path
+    (report,) = list_runs(RunQuery(), now=time.time()).reports
+    assert (report.id, report.path) == ("k7f3aa", str(result.path))
+    with pytest.raises(SubmissionRefusedError, match="can only be looked at"):
+        require_access(open_run("k7f3aa").run, Access.ACT)
+    with pytest.raises(SubmissionRefusedError, match="it is an archive"):
+        archive_run(open_run("k7f3aa"), None, remove=True, progress=ProgressNotes())
+
+
+class Killed(BaseException):
+    """The end of the process."""
+
+
+@pytest.mark.parametrize("call", ["fsync", "rename", "replace", "unlink", "rmdir"])
+def test_a_removal_that_is_killed_leaves_the_run_or_its_archive(
+    written: WrittenRun, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    before = report_run(open_run(str(written.run.root)), details=True).jobs
+
+    def kill(*_: object, **__: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, call, kill)
+        with pytest.raises(Killed):
+            archive(written, remove=True)
+    after = report_run(open_run("k7f3aa"), details=True).jobs
+    assert [(job.name, job.state) for job in after or ()] == [(job.name, job.state) for job in before or ()]
+
+
+def test_what_would_be_lost_is_not_removed(written: WrittenRun, tmp_path: Path) -> None:
+    (written.run.root / "link").symlink_to("output.fits")
+    with pytest.raises(FilesError, match="links, pipes or sockets, which an archive does not have: link"):
+        archive(written, remove=True)
+    assert archive(written).left_out == ("link",)
+    for output in ("run.zip", "runs/run.tar.xz", "runs/run/x.tar.xz"):
+        with pytest.raises((UsageError, FilesError)):
+            archive(written, tmp_path / output)
+    lines = written.journal.read_bytes().splitlines(keepends=True)
+    written.journal.write_bytes(b"".join(lines[:-1]))
+    written.run.status.unlink()
+    with pytest.raises(SubmissionRefusedError, match="it is not over"):
+        archive(written, tmp_path / "live.tar.xz")
+
+
+def test_an_archive_is_closed_if_a_file_of_the_run_is(written: WrittenRun, tmp_path: Path) -> None:
+    assert archive(written, tmp_path / "open.tar.gz").path.stat().st_mode & 0o044
+    (written.run.root / "output.fits").chmod(0o600)
+    assert archive(written, tmp_path / "closed.tar.gz").path.stat().st_mode & 0o777 == 0o600
+
+
+def test_unpacked_archives_are_few(written: WrittenRun, tmp_path: Path) -> None:
+    for number in range(10):
+        path = archive(written, tmp_path / f"{number}.tar.gz").path
+        root = unpack_archive(path).root
+        os.utime(root, (NOW, NOW - number))
+        assert unpack_archive(path).root == root
+        os.utime(root, (NOW, NOW - 10 + number) if number < 9 else None)
+    # Those of the past are bounded; times of the future count as in use.
+    assert len(list((state_folder() / "archives").iterdir())) <= 10
+
+
+def test_a_file_that_is_no_archive_of_a_run_is_refused(written: WrittenRun, tmp_path: Path) -> None:
+    whole = archive(written).path.read_bytes()
+    cut = tmp_path / "cut.tar.xz"
+    cut.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(LongshoreError, match=r"the archive '.*' is damaged"):
+        open_run(str(cut))
+    (written.run.root / "run.json").rename(tmp_path / "run.json")
+    other = tmp_path / "other.tar.gz"
+    with other.open("wb") as stream:
+        write_archive(written.run.root, stream, suffix=".tar.gz")
+    with pytest.raises(RunNotFoundError, match="there is no run in the archive"):
+        open_run(str(other))
+    assert not list((state_folder() / "archives").iterdir())

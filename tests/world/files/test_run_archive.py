@@ -1,0 +1,122 @@
+"""Archives have the content of a directory, whatever its names, and no clock; a strange or damaged one is refused."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import tarfile
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from longshore.errors import RunUnreadableError
+from longshore.world.files.run_archive import SUFFIXES, list_tree, read_archive, write_archive
+
+names = st.text(st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=40).filter(
+    lambda name: name not in {".", ".."} and len(name.encode()) < 200
+)
+trees = st.dictionaries(
+    names, st.binary(max_size=3000) | st.dictionaries(names, st.binary(max_size=30), max_size=3), max_size=5
+)
+
+
+def packed(root: Path, suffix: str) -> bytes:
+    output = io.BytesIO()
+    write_archive(root, output, suffix=suffix)
+    return output.getvalue()
+
+
+def unpacked(path: Path) -> dict[str, bytes]:
+    return {name: b"".join(content.pieces()) for name, _, content in read_archive(path) if content is not None}
+
+
+@given(trees, st.sampled_from(SUFFIXES))
+@settings(max_examples=40)
+def test_an_archive_gives_back_what_was_there_and_is_the_same_for_the_same(
+    tree: dict[str, bytes | dict[str, bytes]], suffix: str
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder, "run")
+        root.mkdir()
+        expected = {}
+        for name, value in tree.items():
+            if isinstance(value, bytes):
+                (root / name).write_bytes(value)
+                expected[name] = value
+                continue
+            (root / name).mkdir()
+            for inner, content in value.items():
+                (root / name / inner).write_bytes(content)
+                expected[f"{name}/{inner}"] = content
+        for path in (*root.rglob("*"), root):
+            os.utime(path, (1.5, 1.5))
+        archive = Path(folder, f"x{suffix}")
+        archive.write_bytes(packed(root, suffix))
+        assert unpacked(archive) == expected
+        assert packed(root, suffix) == archive.read_bytes()
+
+
+@given(st.data(), st.sampled_from(SUFFIXES))
+@settings(max_examples=40)
+def test_a_cut_or_changed_archive_is_refused(data: st.DataObject, suffix: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder, "run")
+        root.mkdir()
+        (root / "a").write_bytes(random.Random(1).randbytes(3000))
+        (root / "b").write_bytes(b"b" * 5000)
+        for path in (root, *root.iterdir()):
+            os.utime(path, (1.5, 1.5))
+        whole = packed(root, suffix)
+        expected = {"a": (root / "a").read_bytes(), "b": b"b" * 5000}
+        archive = Path(folder, f"x{suffix}")
+        place = data.draw(st.integers(0, len(whole) - 1))
+        cut = data.draw(st.booleans())
+        archive.write_bytes(whole[:place] if cut else whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        try:
+            found = unpacked(archive)
+        except RunUnreadableError as error:
+            assert str(archive) in error.message  # noqa: PT017 - not all changes are damage
+        else:
+            # A bit of a header that says nothing of the content, such as the operating system in that of gzip.
+            assert found == expected
+            assert not cut
+
+
+def member(name: str, kind: bytes = tarfile.REGTYPE, target: str = "") -> tarfile.TarInfo:
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+@pytest.mark.parametrize(
+    ("strange", "why"),
+    [
+        (member("/etc/passwd"), "leads out of its directory"),
+        (member("run/../../x"), "leads out of its directory"),
+        (member("other/x"), "leads out of its directory"),
+        (member("run/x", tarfile.SYMTYPE, "/etc/passwd"), "is a link or a device"),
+        (member("run/x", tarfile.LNKTYPE, "run/run.json"), "is a link or a device"),
+        (member("run/x", tarfile.CHRTYPE), "is a link or a device"),
+        (member("run/x", tarfile.FIFOTYPE), "is a link or a device"),
+        (member("run/run.json"), "comes twice"),
+    ],
+)
+def test_a_strange_member_is_refused_and_named(tmp_path: Path, strange: tarfile.TarInfo, why: str) -> None:
+    path = tmp_path / "x.tar.gz"
+    with tarfile.open(path, "w:gz") as tar:
+        tar.addfile(member("run/run.json"))
+        tar.addfile(strange)
+    with pytest.raises(RunUnreadableError, match=why) as raised:
+        unpacked(path)
+    assert f"'{strange.name}'" in raised.value.message
+
+
+def test_links_and_pipes_are_listed_apart(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a", "utf-8")
+    (tmp_path / "link").symlink_to("a")
+    os.mkfifo(tmp_path / "pipe")
+    assert list_tree(tmp_path) == (["a"], ["link", "pipe"])
