@@ -9,9 +9,8 @@ from typing import Final
 from longshore.config.profile.job_profile import JobProfile
 from longshore.config.values.search import INIT_LABEL
 from longshore.errors import PreparationError
-from longshore.model.workflow.job import Job
+from longshore.model.workflow.job import FINAL_LABEL, Job
 
-FINAL_LABEL: Final = "finalJob"
 FINAL_SCRIPT: Final = "final_job.bash"
 """Path of the final job's script, relative to the run directory."""
 

@@ -32,9 +32,9 @@ from longshore.engine.state.job_codes import JOB_STATES
 from longshore.errors import PreparationError
 from longshore.model.run.picture import Drawing
 from longshore.model.run.states import JobState
+from longshore.model.workflow.job import FINAL_LABEL
 from longshore.origin import Origin
 from longshore.plan.outline import JobOutline, draw_labels, draw_neighborhood, find_neighborhood
-from longshore.plan.special_jobs import FINAL_LABEL
 from longshore.world.files.presence import can_see_file
 from longshore.world.runs.run_directory import read_snapshot
 
