@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.bench.bigrun import SIZE, prepare, write_journal
 from tests.bench.report import print_medians
 
-FORMATS = {"csv": "attempts.csv", "openmetrics": "run.prom", "wfformat": "workflow.json"}
+FORMATS = {"csv": "attempts.csv", "openmetrics": "run.prom", "wfformat": "workflow.json", "ro-crate": "crate.zip"}
 
 
 def main() -> None:

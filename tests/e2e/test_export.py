@@ -43,6 +43,17 @@ def test_a_run_that_ran_is_exported(cli: Cli, write_run: WriteRun, tmp_path: Pat
     assert (written.returncode, written.stdout, str(path) in written.stderr) == (0, "", True)
     assert path.read_text("utf-8") == printed.stdout
 
+    for name in ("crate", "crate.zip"):
+        assert cli("export", "@last", "--format", "ro-crate", "--output", tmp_path / name).returncode == 0
+    crate = tmp_path / "crate"
+    assert sorted(path.name for path in crate.iterdir()) == ["attempts.csv", "ro-crate-metadata.json", "workflow.json"]
+    assert (crate / "attempts.csv").read_text("utf-8") == printed.stdout
+    entities = {each["@id"]: each for each in json.loads((crate / "ro-crate-metadata.json").read_bytes())["@graph"]}
+    assert {"#run", "#job-a", "#job-b", "#job-c", (tmp_path / "graph.json").as_uri()} <= entities.keys()
+    again = cli("export", "@last", "--format", "ro-crate", "--output", crate)
+    assert (again.returncode != 0, "exists already" in again.stderr) == (True, True)
+    assert "--output" in cli("export", "@last", "--format", "ro-crate").stderr
+
     metrics = cli("export", "@last", "--format", "openmetrics", "--output", "-").stdout
     parsed = text_string_to_metric_families(metrics)  # type: ignore[no-untyped-call]
     families = {family.name: family.samples for family in parsed}

@@ -564,7 +564,7 @@ def render_export(run: OpenRun, form: str) -> Iterable[bytes]:
     Raises
     ------
     UsageError
-        There is no such format.
+        There is no such format, or it has several files, as ``ro-crate`` has.
     UnreachableError
         The workload manager has the events, and does not answer.
     """
@@ -579,9 +579,9 @@ def export_run(run: OpenRun, form: str, path: Path) -> None:
     Parameters
     ----------
     form
-        As for `render_export`.
+        As for `render_export`, or ``ro-crate``.
     path
-        The file.
+        The file; for a crate a new directory, or an archive (``.zip``).
 
     Raises
     ------

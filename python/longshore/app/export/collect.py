@@ -8,17 +8,22 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from longshore.app.export.attempts_csv import AttemptRow
+from longshore.app.export.ro_crate import MAX_JOBS, CrateFile, CrateRun
 from longshore.app.export.wfformat import TracedJob, TracedRun, with_final_job
 from longshore.app.report.report import report_run
 from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_errors
 from longshore.app.statistics.attempt_statistics import AttemptStatistics
 from longshore.app.statistics.run_attempts import RunAttempts, read_attempts
 from longshore.app.statistics.run_statistics import summarize_run_attempts
+from longshore.app.submit.fingerprint import merged_config_path
 from longshore.contract.context import log_path
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import Cause, JobState
 from longshore.model.tasks.file import is_remote
+from longshore.world.files.file_fingerprint import fingerprint_file
+from longshore.world.runs.input_files import read_input_files
+from longshore.world.runs.run_directory import read_made_from
 
 
 def collect_attempts(opened: OpenRun) -> RunAttempts:
@@ -66,7 +71,57 @@ def collect_metrics(opened: OpenRun) -> tuple[RunReport, dict[str, AttemptStatis
 
 def collect_trace(opened: OpenRun) -> TracedRun:
     """Read the jobs of a run, their files, and the attempts that succeeded."""
+    return _trace(opened, collect_attempts(opened))
+
+
+def collect_crate(opened: OpenRun) -> tuple[CrateRun, list[AttemptRow]]:
+    """Read of a run what a crate tells of it, and its table of attempts."""
+    report = report_run(opened, details=False, now=time.time())
     found = collect_attempts(opened)
+    trace = _trace(opened, found)
+    newest: dict[int, Attempt] = {}
+    for attempt in found.attempts:
+        if attempt.job not in newest or attempt.number > newest[attempt.job].number:
+            newest[attempt.job] = attempt
+    with map_read_errors(opened.run):
+        run = CrateRun(
+            trace=trace,
+            report=report,
+            newest=newest,
+            files=_crate_files(found) if len(trace.jobs) <= MAX_JOBS else {},
+            sources=list(_sources(opened)),
+        )
+    return run, list(attempt_rows(found))
+
+
+def _crate_files(found: RunAttempts) -> dict[str, CrateFile]:
+    """Return the files of the workflow: their sizes on this host, and the digests that were taken of inputs."""
+    root, known = found.opened.run.root, read_input_files(found.opened.run).files
+    files: dict[str, CrateFile] = {}
+    for file in found.table.files():
+        if is_remote(file.path):
+            files[file.name] = CrateFile(path=file.path, size_b=file.size_b)
+            continue
+        path = root / file.path
+        size, record = file_size(path), known.get(str(path))
+        files[file.name] = CrateFile(
+            path=str(path),
+            is_directory=size is None and is_directory(path),
+            size_b=size,
+            sha256=record.sha256 if record and record.size == size else "",
+        )
+    return files
+
+
+def _sources(opened: OpenRun) -> Iterator[CrateFile]:
+    """Yield the configuration and the files of the payload that a run was made from."""
+    made_from = read_made_from(opened.run)
+    own = fingerprint_file(merged_config_path(opened.run, opened.card.name))
+    for each in (*((own,) if own else ()), *(made_from.payload if made_from else ())):
+        yield CrateFile(path=str(opened.run.root / each.path), size_b=each.size, sha256=each.sha256)
+
+
+def _trace(opened: OpenRun, found: RunAttempts) -> TracedRun:
     successes = {each.job: each for each in found.attempts if each.state is JobState.SUCCEEDED}
     with map_read_errors(opened.run):
         jobs = list(_traced_jobs(found, successes))
@@ -119,3 +174,11 @@ def file_size(path: Path) -> int | None:
         # ValueError: a name with NUL, or one that no file system encodes.
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def is_directory(path: Path) -> bool:
+    """Tell whether this host sees a directory at a path."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False

@@ -7,6 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Final
 
+from longshore.app.export.write_crate import CrateFiles, write_crate
 from longshore.app.export.write_file import write_file
 from longshore.app.runs.open_run import OpenRun
 from longshore.errors import UsageError
@@ -21,12 +22,15 @@ class ExportFormat(StrEnum):
     """Metrics of the run at this moment, for Prometheus."""
     WFFORMAT = "wfformat"
     """The workflow and its execution, for tools of WfCommons, and as a payload."""
+    RO_CRATE = "ro-crate"
+    """What was run with which files, as a directory or an archive."""
 
 
 _EXAMPLES: Final = {
     ExportFormat.CSV: "attempts.csv",
     ExportFormat.OPENMETRICS: "longshore.prom",
     ExportFormat.WFFORMAT: "workflow.json",
+    ExportFormat.RO_CRATE: "run.crate.zip",
 }
 """Name of a file per format."""
 
@@ -41,7 +45,10 @@ def find_format(name: str) -> ExportFormat:
 
 
 def export_run(opened: OpenRun, form: ExportFormat, path: Path) -> None:
-    """Write a run to a file in a format; see `render_run` and `write_file` for the errors."""
+    """Write a run to a file in a format; see `render_run`, `write_file` and `write_crate` for the errors."""
+    if form is ExportFormat.RO_CRATE:
+        write_crate(path, _crate_files(opened))
+        return
     write_file(path, render_run(opened, form), example=_EXAMPLES[form], to_stdout="--output -")
 
 
@@ -54,6 +61,8 @@ def render_run(opened: OpenRun, form: ExportFormat) -> Iterable[bytes]:
         The run directory is damaged beyond its journal, or cannot be read.
     UnreachableError
         The workload manager does not answer.
+    UsageError
+        The format has several files.
     """
     match form:
         case ExportFormat.CSV:
@@ -71,3 +80,22 @@ def render_run(opened: OpenRun, form: ExportFormat) -> Iterable[bytes]:
             from longshore.app.export.wfformat import render_wfformat
 
             return (render_wfformat(collect_trace(opened)).encode(),)
+        case ExportFormat.RO_CRATE:
+            raise UsageError(
+                f"the format '{form}' has several files, and cannot be printed",
+                hint="Name a directory or an archive: --output run.crate.zip",
+            )
+
+
+def _crate_files(opened: OpenRun) -> CrateFiles:
+    from longshore.app.export.attempts_csv import render_attempts
+    from longshore.app.export.collect import collect_crate
+    from longshore.app.export.ro_crate import ATTEMPTS, METADATA, WORKFLOW, render_metadata
+    from longshore.app.export.wfformat import render_wfformat
+
+    run, rows = collect_crate(opened)
+    return {
+        METADATA: (render_metadata(run).encode(),),
+        ATTEMPTS: render_attempts(opened.card.id, rows),
+        WORKFLOW: (render_wfformat(run.trace).encode(),),
+    }

@@ -74,7 +74,7 @@ def render_wfformat(run: TracedRun) -> str:
     if execution := _execution(run.jobs, tasks):
         workflow["execution"] = execution
     document = {
-        "name": _readable(run.name) or run.id,
+        "name": readable(run.name) or run.id,
         "description": f"Run {run.id} of Longshore",
         "createdAt": format_timestamp(run.created_at, exact=True) or "unknown",
         "schemaVersion": VERSION,
@@ -116,7 +116,7 @@ def _tasks(jobs: Sequence[TracedJob], tasks: _Ids, files: _Ids) -> list[dict[str
             children[parent].append(own)
     return [
         {
-            "name": f"{_readable(job.label)}_ID{number:07}",
+            "name": f"{readable(job.label)}_ID{number:07}",
             "id": own,
             "parents": [ids[parent] for parent in job.parents],
             "children": below,
@@ -175,7 +175,7 @@ def _host(name: str) -> str:
     return _NO_HOST.sub("-", name.rpartition("@")[2]).strip("-.") or "unknown"
 
 
-def _readable(text: str) -> str:
+def readable(text: str) -> str:
     """Return a text without what is no UTF-8 and without NUL, which no name of a task may have."""
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 

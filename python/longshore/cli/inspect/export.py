@@ -11,7 +11,7 @@ import click
 from longshore.app import api
 from longshore.cli.options import print_notes, run_option
 
-_FORMATS: Final = ("csv", "openmetrics", "wfformat")
+_FORMATS: Final = ("csv", "openmetrics", "wfformat", "ro-crate")
 _STDOUT: Final = Path("-")
 
 
@@ -26,13 +26,15 @@ _STDOUT: Final = Path("-")
     type=click.Choice(_FORMATS),
     required=True,
     help="csv: a table with a row per attempt. openmetrics: metrics of the run at this moment, for Prometheus. "
-    "wfformat: the workflow and its execution in WfFormat 1.5 of WfCommons.",
+    "wfformat: the workflow and its execution in WfFormat 1.5 of WfCommons. "
+    "ro-crate: a Process Run Crate, which tells what was run with which files.",
 )
 @click.option(
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write to a file, whole or not at all; without it, or with -, to the standard output.",
+    help="Write to a file, whole or not at all; without it, or with -, to the standard output. "
+    "A crate becomes a new directory, or an archive if FILE ends with .zip.",
 )
 def command(run: str, *, format_name: str, output: Path | None) -> None:
     """Export a run, live or over, for other programs."""
