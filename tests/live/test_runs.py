@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 from pathlib import Path
 
 import pytest
@@ -62,6 +65,23 @@ def assert_failed(site: LiveSite, run: Path) -> None:
     # Four attempts are in the timeline, each with its job and how it ended.
     assert page.count(" (B): failed after ") == 2
     assert page.count("): succeeded after ") == 2
+    assert_exported(site, run)
+
+
+def assert_exported(site: LiveSite, run: Path) -> None:
+    rows = list(csv.DictReader(io.StringIO(site.cli("export", run, "--format", "csv").stdout)))
+    assert [(row["label"], row["state"]) for row in rows].count(("B", "FAILED")) == 2
+    assert all(row["host"] and row["started_at"] and row["log"] for row in rows)
+    metrics = site.cli("export", run, "--format", "openmetrics").stdout.splitlines()
+    identity = rows[0]["run"]
+    assert f'longshore_badput_attempts_total{{run="{identity}",label="B",cause="EXIT"}} 2' in metrics
+    assert f'longshore_run_state{{run="{identity}",state="FAILED"}} 1' in metrics
+    workflow = json.loads(site.cli("export", run, "--format", "wfformat").stdout)["workflow"]
+    assert (len(workflow["specification"]["tasks"]), len(workflow["execution"]["tasks"])) == (4, 2)
+    crate = site.folder / "crate"
+    assert site.cli("export", run, "--format", "ro-crate", "--output", crate).returncode == 0
+    actions = {each["@id"]: each for each in json.loads((crate / "ro-crate-metadata.json").read_bytes())["@graph"]}
+    assert actions["#job-b"]["actionStatus"] == "http://schema.org/FailedActionStatus"
 
 
 def test_a_restart_runs_only_what_did_not_succeed(site: LiveSite) -> None:

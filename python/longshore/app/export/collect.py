@@ -7,6 +7,8 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from msgspec import structs
+
 from longshore.app.export.attempts_csv import AttemptRow
 from longshore.app.export.ro_crate import MAX_JOBS, CrateFile, CrateRun
 from longshore.app.export.wfformat import TracedJob, TracedRun, with_final_job
@@ -63,10 +65,15 @@ def attempt_rows(found: RunAttempts) -> Iterator[AttemptRow]:
 
 def collect_metrics(opened: OpenRun) -> tuple[RunReport, dict[str, AttemptStatistics]]:
     """Read the state of a run, and statistics of its attempts per label."""
-    report = report_run(opened, details=False, now=time.time())
+    report = _report(opened)
     with map_index_errors(opened.run):
         found = summarize_run_attempts(read_attempts(opened))
     return report, dict(found.grouped.labels)
+
+
+def _report(opened: OpenRun) -> RunReport:
+    """Return the report of a run under the id that it keeps: a workload manager gives a restart another one."""
+    return structs.replace(report_run(opened, details=False, now=time.time()), id=opened.card.id)
 
 
 def collect_trace(opened: OpenRun) -> TracedRun:
@@ -76,7 +83,7 @@ def collect_trace(opened: OpenRun) -> TracedRun:
 
 def collect_crate(opened: OpenRun) -> tuple[CrateRun, list[AttemptRow]]:
     """Read of a run what a crate tells of it, and its table of attempts."""
-    report = report_run(opened, details=False, now=time.time())
+    report = _report(opened)
     found = collect_attempts(opened)
     trace = _trace(opened, found)
     newest: dict[int, Attempt] = {}

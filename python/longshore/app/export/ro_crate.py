@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from mimetypes import MimeTypes
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from urllib.parse import quote
 
 import msgspec
@@ -87,6 +87,7 @@ def _entities(run: CrateRun) -> Iterator[Entity]:
         "description": _describe(run, is_small=is_small),
         "datePublished": _time(report.finished_at or run.trace.created_at),
         "license": _LICENSE,
+        "author": {"@id": user["@id"]},
         "conformsTo": {"@id": _PROFILE},
         "hasPart": _references([ATTEMPTS, WORKFLOW, *{**sources, **files}]),
         "mentions": _references(action["@id"] for action in actions),
@@ -135,10 +136,7 @@ def _run_action(run: CrateRun, sources: Mapping[str, Entity], files: Mapping[str
         "#run",
         f"Run {report.id}",
         f"The whole run {report.name}",
-        instrument="#longshore",
-        start=report.started_at,
-        end=report.finished_at,
-        state=report.state,
+        _Execution("#longshore", report.started_at, report.finished_at, report.state),
         objects=[*sources, *(each for each in files if each in read and each not in made)],
         results=[ATTEMPTS, WORKFLOW, *(each for each in files if each in made)],
     )
@@ -155,10 +153,7 @@ def _job_actions(run: CrateRun) -> Iterator[Entity]:
             f"#job-{_quoted(job.name)}",
             f"Job {job.name}",
             f"Attempt {attempt.number} of job {job.name}, label {job.label}{where}",
-            instrument=_label_id(job.label),
-            start=attempt.started_at,
-            end=attempt.ended_at,
-            state=attempt.state,
+            _Execution(_label_id(job.label), attempt.started_at, attempt.ended_at, attempt.state),
             objects=[_file_id(run.files[name]) for name in job.inputs if name in run.files],
             results=[_file_id(run.files[name]) for name in job.outputs if job.success and name in run.files],
         )
@@ -167,27 +162,27 @@ def _job_actions(run: CrateRun) -> Iterator[Entity]:
         yield action
 
 
+class _Execution(NamedTuple):
+    """What ran, from when to when, and with which outcome."""
+
+    instrument: str
+    start: float | None
+    end: float | None
+    state: JobState
+
+
 def _action(
-    own: str,
-    name: str,
-    text: str,
-    *,
-    instrument: str,
-    start: float | None,
-    end: float | None,
-    state: JobState,
-    objects: Sequence[str],
-    results: Sequence[str],
+    own: str, name: str, text: str, execution: _Execution, *, objects: Sequence[str], results: Sequence[str]
 ) -> Entity:
     found: Entity = {
         "@id": own,
         "@type": "CreateAction",
         "name": readable(name),
         "description": readable(text),
-        "instrument": {"@id": instrument},
-        "startTime": _time(start),
-        "endTime": _time(end),
-        "actionStatus": f"http://schema.org/{_status(state)}",
+        "instrument": {"@id": execution.instrument},
+        "startTime": _time(execution.start),
+        "endTime": _time(execution.end),
+        "actionStatus": f"http://schema.org/{_status(execution.state)}",
         "object": _references(objects),
         "result": _references(results),
     }

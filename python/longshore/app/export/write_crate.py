@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import zipfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Final, TypeAlias
 from longshore.app.export.write_file import require_parent, write_error
 from longshore.errors import FilesError
 from longshore.world.files.atomic import atomic_file, create_file, draft_path
+from longshore.world.files.folder import make_folders, move, remove_tree
 
 CrateFiles: TypeAlias = Mapping[str, Iterable[bytes]]
 """Content per name of a file."""
@@ -47,17 +47,16 @@ def _write_archive(target: Path, content: CrateFiles) -> None:
             entry = zipfile.ZipInfo(name, _OLDEST)
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16
-            with archive.open(entry, "w", force_zip64=True) as part:
-                part.writelines(chunks)
+            archive.writestr(entry, b"".join(chunks))
 
 
 def _write_directory(target: Path, content: CrateFiles) -> None:
     draft = draft_path(target)
-    draft.mkdir()
+    make_folders(draft)
     try:
         for name, chunks in content.items():
             create_file(draft / name, chunks)
-        draft.rename(target)
+        move(draft, target)
     except BaseException:
-        shutil.rmtree(draft, ignore_errors=True)
+        remove_tree(draft)
         raise
