@@ -14,6 +14,8 @@ from tests.app.written_run import NOW, WrittenRun, course
 from longshore.app.inspect.logs import find_logs
 from longshore.app.inspect.run_list import RunQuery, list_runs
 from longshore.app.maintain.archive import ArchiveResult, archive_run
+from longshore.app.maintain.clean import CleanRequest, clean, plan_clean
+from longshore.app.maintain.removable_files import RemovableKind
 from longshore.app.report.report import report_run
 from longshore.app.runs.open_run import open_run
 from longshore.errors import FilesError, LongshoreError, RunNotFoundError, SubmissionRefusedError, UsageError
@@ -124,15 +126,27 @@ def test_an_archive_is_closed_if_a_file_of_the_run_is(written: WrittenRun, tmp_p
     assert archive(written, tmp_path / "closed.tar.gz").path.stat().st_mode & 0o777 == 0o600
 
 
-def test_unpacked_archives_are_few(written: WrittenRun, tmp_path: Path) -> None:
+def test_unpacked_archives_are_few_and_can_be_removed(written: WrittenRun, tmp_path: Path) -> None:
     for number in range(10):
         path = archive(written, tmp_path / f"{number}.tar.gz").path
         root = unpack_archive(path).root
-        os.utime(root, (NOW, NOW - number))
         assert unpack_archive(path).root == root
-        os.utime(root, (NOW, NOW - 10 + number) if number < 9 else None)
-    # Those of the past are bounded; times of the future count as in use.
-    assert len(list((state_folder() / "archives").iterdir())) <= 10
+        os.utime(root, (NOW, NOW - 1e8 + number))
+    kept = sorted((state_folder() / "archives").iterdir())
+    assert len(kept) == 8
+    assert root in kept
+    plan = plan_clean(CleanRequest(kinds=[RemovableKind.CACHES]), now=NOW)
+    assert sorted(file.path for file in plan.files if file.is_folder) == kept
+    clean(plan, now=NOW)
+    assert not list((state_folder() / "archives").iterdir())
+
+
+def test_what_was_removed_of_an_unpacked_archive_is_unpacked_again(written: WrittenRun) -> None:
+    path = archive(written).path
+    root = unpack_archive(path).root
+    (root / "archive.json").unlink()
+    (root / "run.json").unlink()
+    assert read_card(unpack_archive(path)).id == "k7f3aa"
 
 
 def test_a_file_that_is_no_archive_of_a_run_is_refused(written: WrittenRun, tmp_path: Path) -> None:

@@ -110,7 +110,10 @@ def test_a_claim_without_an_engine_is_a_stale_lock() -> None:
 @pytest.mark.parametrize(
     ("command", "expected"),
     [
-        ("/usr/bin/python -I -S -B /r/a/keeper/guard.py /r/a/keeper/1.jsonl /tmp/x next where", ("guard", "/r/a")),
+        (
+            "python -I -S -B /r/a/keeper/guard.py /r/a/keeper/1.jsonl /tmp/x next near",
+            ("keeper or guard", "/r/a"),
+        ),
         ("python -P -m longshore --long-log notify /r/b", ("notifier", "/r/b")),
         ("python -P -m longshore drive /r/c", ("engine", "/r/c")),
         ("python -m longshore report --id /r/c", None),

@@ -14,7 +14,7 @@ from longshore.world.process_system import processes
 
 _AREA: Final = "processes"
 _COMMANDS: Final = {"drive": "engine", "notify": "notifier"}
-_PROGRAMS: Final = {"guard.py": "guard", "keeper.py": "keeper"}
+_PROGRAMS: Final = {"guard.py": "keeper or guard", "keeper.py": "keeper"}
 _MODULE: Final = "longshore"
 
 

@@ -16,6 +16,7 @@ from longshore.app.maintain.removable_files import (
     list_drafts,
     list_logs,
     list_run_drafts,
+    list_unpacked_archives,
     list_user_caches,
     list_user_drafts,
 )
@@ -156,6 +157,7 @@ def _files_of(opened: OpenRun, kinds: Collection[RemovableKind], now: float) -> 
 def _user_files(kinds: Collection[RemovableKind], now: float) -> Iterator[RemovableFile]:
     if RemovableKind.CACHES in kinds:
         yield from list_user_caches(now=now)
+        yield from list_unpacked_archives(now=now)
     if RemovableKind.TEMPORARY in kinds:
         yield from list_user_drafts(now=now)
         for folder in dict.fromkeys(Path(entry.path).parent for entry in read_entries()):

@@ -29,7 +29,9 @@ _IN_USE_S: Final = 3600.0
 """Age below which a file may still be written, or be a lock that is held."""
 _WRITTEN_S: Final = 86_400.0
 """Age below which an unfinished run directory may still be filled."""
+_ARCHIVES: Final = "archives"
 _USER_CACHES: Final = ("probes", "graphs")
+_WITH_OWN_RULES: Final = frozenset({*_USER_CACHES, _ARCHIVES})
 
 
 class RemovableKind(StrEnum):
@@ -109,11 +111,24 @@ def list_user_caches(*, now: float) -> Iterator[RemovableFile]:
                 yield _removable(RemovableKind.CACHES, entry, state)
 
 
+def list_unpacked_archives(*, now: float) -> Iterator[RemovableFile]:
+    """List what was unpacked of archives that no command has read for an hour."""
+    for entry in _entries(state_folder() / _ARCHIVES):
+        if entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_mtime < now - _IN_USE_S:
+            path = Path(entry.path)
+            size = sum(inner.stat(follow_symlinks=False).st_size for inner in _walk(path))
+            kind = RemovableKind.CACHES
+            yield RemovableFile(kind=kind, path=path, root=state_folder(), size_b=size, is_folder=True)
+
+
 def list_user_drafts(*, now: float) -> Iterator[RemovableFile]:
     """List unfinished versions of files in the folder of Longshore's state."""
     state = state_folder()
     for entry in _walk(state):
-        if not DRAFT.fullmatch(entry.name) or Path(entry.path).relative_to(state).parts[0] in _USER_CACHES:
+        if not DRAFT.fullmatch(entry.name) or Path(entry.path).relative_to(state).parts[0] in {
+            *_USER_CACHES,
+            _ARCHIVES,
+        }:
             continue
         if entry.stat(follow_symlinks=False).st_mtime < now - _IN_USE_S:
             yield _removable(RemovableKind.TEMPORARY, entry, state)

@@ -81,8 +81,15 @@ def unpack_archive(path: Path) -> RunPaths:
         files.mkdir(draft, 0o700)
         _unpack(path, draft)
         write_atomically(draft / _FILE, msgspec.json.encode(UnpackedArchive(file=str(path))), below=draft)
-        if not run.root.exists():
+        if archive_of(run) != path:
+            # A part of it was removed, or it was never whole.
+            remove_tree(run.root)
+        try:
             move(draft, run.root)
+        except OSError:
+            # Another process may have been faster.
+            if archive_of(run) != path:
+                raise
     except OSError as error:
         raise FilesError(
             f"'{path}' cannot be unpacked: {describe_failed_write(error, folder)}",
