@@ -19,7 +19,7 @@ from longshore.app.maintain.removable_files import RemovableKind
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import open_run
 from longshore.app.verify.verify import verify_run
-from longshore.errors import RunNotFoundError
+from longshore.errors import RunNotFoundError, SubmissionRefusedError
 from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
 from longshore.world.files.system import files
@@ -187,3 +187,12 @@ def test_caches_of_the_user_and_unfinished_runs_go_when_no_run_is_named(tmp_path
     assert not draft.exists()
     assert young.exists()
     assert run.card.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to another user")
+def test_a_run_of_another_user_is_not_cleaned(tmp_path: Path) -> None:
+    run = finished_run(tmp_path / "run", {*CACHES, *LOGS}).run
+    os.chown(run.root, 12345, 12345)
+    with pytest.raises(SubmissionRefusedError, match="belongs to the user '12345'"):
+        plan_clean(CleanRequest(references=[str(run.root)]), now=AFTER)
+    assert not plan_clean(CleanRequest(), now=AFTER).files

@@ -32,6 +32,7 @@ _WRITTEN_S: Final = 86_400.0
 _ARCHIVES: Final = "archives"
 _USER_CACHES: Final = ("probes", "graphs")
 _WITH_OWN_RULES: Final = frozenset({*_USER_CACHES, _ARCHIVES})
+"""Folders of the state that are listed by rules of their own."""
 
 
 class RemovableKind(StrEnum):
@@ -125,10 +126,7 @@ def list_user_drafts(*, now: float) -> Iterator[RemovableFile]:
     """List unfinished versions of files in the folder of Longshore's state."""
     state = state_folder()
     for entry in _walk(state):
-        if not DRAFT.fullmatch(entry.name) or Path(entry.path).relative_to(state).parts[0] in {
-            *_USER_CACHES,
-            _ARCHIVES,
-        }:
+        if not DRAFT.fullmatch(entry.name) or Path(entry.path).relative_to(state).parts[0] in _WITH_OWN_RULES:
             continue
         if entry.stat(follow_symlinks=False).st_mtime < now - _IN_USE_S:
             yield _removable(RemovableKind.TEMPORARY, entry, state)

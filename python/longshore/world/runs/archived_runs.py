@@ -101,6 +101,7 @@ def unpack_archive(path: Path) -> RunPaths:
 
 
 def _unpack(path: Path, target: Path) -> None:
+    made: set[Path] = set()
     space = os.statvfs(target)
     room_b = space.f_bavail * space.f_frsize
     for name, member, content in read_archive(path):
@@ -115,7 +116,10 @@ def _unpack(path: Path, target: Path) -> None:
         room_b -= member.size
         if room_b < 0:
             raise FilesError(f"there is no room to unpack '{path}' in '{target.parent}'", hint="Make room there.")
-        make_folders(place.parent, below=target)
+        if place.parent not in made:
+            # An archive may lack the entries of folders.
+            make_folders(place.parent, below=target)
+            made.add(place.parent)
         create_file(place, content.pieces(), below=target, mode=member.mode & 0o700 | 0o400)
         with open_parent(place, target) as (folder, last):
             files.utime(last, (member.mtime, member.mtime), dir_fd=folder)
