@@ -50,6 +50,9 @@ def test_a_run_that_ran_is_exported(cli: Cli, write_run: WriteRun, tmp_path: Pat
     assert (crate / "attempts.csv").read_text("utf-8") == printed.stdout
     entities = {each["@id"]: each for each in json.loads((crate / "ro-crate-metadata.json").read_bytes())["@graph"]}
     assert {"#run", "#job-a", "#job-b", "#job-c", (tmp_path / "graph.json").as_uri()} <= entities.keys()
+    assert cli("archive", "@last", "--output", tmp_path / "run.tar.gz").returncode == 0
+    archived = cli("export", tmp_path / "run.tar.gz", "--format", "csv")
+    assert archived.stdout == printed.stdout
     again = cli("export", "@last", "--format", "ro-crate", "--output", crate)
     assert (again.returncode != 0, "exists already" in again.stderr) == (True, True)
     assert "--output" in cli("export", "@last", "--format", "ro-crate").stderr

@@ -24,6 +24,7 @@ from longshore.model.run.report import RunReport
 from longshore.model.run.states import Cause, JobState
 from longshore.model.tasks.file import is_remote
 from longshore.world.files.file_fingerprint import fingerprint_file
+from longshore.world.runs.archived_runs import archive_of
 from longshore.world.runs.input_files import read_input_files
 from longshore.world.runs.run_directory import read_made_from
 
@@ -103,16 +104,17 @@ def collect_crate(opened: OpenRun) -> tuple[CrateRun, list[AttemptRow]]:
 
 def _crate_files(found: RunAttempts) -> dict[str, CrateFile]:
     """Return the files of the workflow: their sizes on this host, and the digests that were taken of inputs."""
-    root, known = found.opened.run.root, read_input_files(found.opened.run).files
+    root, shown_root = found.opened.run.root, _shown_root(found.opened)
+    known = read_input_files(found.opened.run).files
     files: dict[str, CrateFile] = {}
     for file in found.table.files():
         if is_remote(file.path):
             files[file.name] = CrateFile(path=file.path, size_b=file.size_b)
             continue
-        path = root / file.path
-        size, record = file_size(path), known.get(str(path))
+        path, shown = root / file.path, str(shown_root / file.path)
+        size, record = file_size(path), known.get(shown)
         files[file.name] = CrateFile(
-            path=str(path),
+            path=shown,
             is_directory=size is None and is_directory(path),
             size_b=size,
             sha256=record.sha256 if record and record.size == size else "",
@@ -120,12 +122,19 @@ def _crate_files(found: RunAttempts) -> dict[str, CrateFile]:
     return files
 
 
+def _shown_root(opened: OpenRun) -> Path:
+    """Return the directory of a run; for an archive, the one that the run had before."""
+    made_from = read_made_from(opened.run) if archive_of(opened.run) else None
+    return Path(made_from.root) if made_from else opened.run.root
+
+
 def _sources(opened: OpenRun) -> Iterator[CrateFile]:
     """Yield the configuration and the files of the payload that a run was made from."""
     made_from = read_made_from(opened.run)
-    own = fingerprint_file(merged_config_path(opened.run, opened.card.name))
+    root, config = _shown_root(opened), merged_config_path(opened.run, opened.card.name)
+    own = fingerprint_file(config, config.name)
     for each in (*((own,) if own else ()), *(made_from.payload if made_from else ())):
-        yield CrateFile(path=str(opened.run.root / each.path), size_b=each.size, sha256=each.sha256)
+        yield CrateFile(path=str(root / each.path), size_b=each.size, sha256=each.sha256)
 
 
 def _trace(opened: OpenRun, found: RunAttempts) -> TracedRun:
