@@ -13,6 +13,7 @@ import pytest
 import longshore
 from longshore.errors import LongshoreError, RunNotFoundError, SubmissionRefusedError
 from longshore.model.run.event import Event, Finished
+from longshore.model.values import YamlValue
 
 THREE = """\
 payloadName: three
@@ -34,7 +35,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_run_is_submitted_watched_and_restarted(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    run = longshore.submit("three.yaml", set={"payloadName": "yes", "requestMemory": "128 MiB"})
+    given: dict[str, YamlValue] = {
+        "payloadName": "yes",
+        "requestMemory": "128 MiB",
+        "attrs": {"large": 1e16, "none": None},
+    }
+    run = longshore.submit("three.yaml", set=given)
     assert run.wait(progress=True, timeout=120) is longshore.JobState.FAILED
     assert f"{run.id}: 2/3 succeeded, 1 failed" in capfd.readouterr().err
     assert "_yes_" in run.name, "a word stays a word"

@@ -91,6 +91,9 @@ def test_wrong_calls_name_the_way_out(tmp_path: Path) -> None:
         workflow.task("b", "true", name="a")
     with pytest.raises(GraphError, match="'c' and 'a' both make 'x'"):
         workflow.task("c", "true", outputs=["x"])
+    with pytest.raises(GraphError, match="both make 'x'"):
+        workflow.task("c", "true", outputs=["new", "x"])
+    assert workflow.task("d", "true", outputs=["new"]).name == "d", "a refused task leaves nothing behind"
     with pytest.raises(UsageError, match="a task has no 'mem'") as unknown:
         workflow.task("d", "true", mem=3)
     assert unknown.value.hint == "Its requests are cpus, memory, walltime, disk, gpus."

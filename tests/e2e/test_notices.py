@@ -120,8 +120,22 @@ def test_an_address_is_never_written(cli: Cli, tmp_path: Path) -> None:
     ran = cli("submit", write(tmp_path, "true", more), "--wait", "--json")
     run = Path(ran.json["submit_dir"])
     log = run / "notices.jsonl"
-    eventually(lambda: log.exists() and '"chat"' in log.read_text("utf-8"))
+    eventually(lambda: log.exists() and '"rule":"chat"' in log.read_text("utf-8"))
     records = [json.loads(line) for line in whole_lines(log)]
     assert [record["rule"] for record in records if "why" in record] == ["chat"]
     for path in run.rglob("*"):
         assert not path.is_file() or b"s3cret" not in path.read_bytes()
+
+
+def test_changed_rules_hold_from_the_restart_on(cli: Cli, tmp_path: Path) -> None:
+    path = write(tmp_path, "test -e mend")
+    run = begin(cli, path)
+    eventually(lambda: "end FAILED\n" in told(tmp_path))
+    more = f"  two: {{events: [start, end], command: 'echo two $LONGSHORE_EVENT >> {tmp_path / 'told'}'}}\n"
+    write(tmp_path, "test -e mend || false", more)
+    (tmp_path / "mend").touch()
+    again = cli("restart", run, "--with-changes")
+    assert again.returncode == 0, again.stderr
+    eventually(lambda: {"end SUCCEEDED\n", "two end\n"} <= set(told(tmp_path)))
+    assert told(tmp_path)[3:].count("two start\n") == 1
+    assert told(tmp_path).count("two end\n") == 1, "what was before is not told"

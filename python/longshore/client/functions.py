@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import msgspec
+import yaml
 
 from longshore.app import api
 from longshore.app.configure.layers import Overrides
@@ -109,11 +110,13 @@ def runs(
 
 
 def _pair(item: tuple[str, YamlValue]) -> str:
-    """Return a value as ``--set`` takes it; JSON is YAML."""
+    """Return a value as ``--set`` takes it."""
     key, value = item
     if "=" in key:
         raise UsageError(f"'{key}' is no key of a configuration: it has an equals sign")
-    if isinstance(value, str):
-        # Bare text stays text in YAML only in quotes: "1:30" or "yes" would become something else.
-        return f"{key}={msgspec.json.encode(value).decode()}" if value else f"{key}="
-    return f"{key}={msgspec.json.encode(value).decode()}"
+    if value == "":
+        return f"{key}="
+    # Quotes keep a word such as "yes" a word; a document of one scalar ends in three dots.
+    text = yaml.safe_dump(value, default_flow_style=True, width=math.inf, allow_unicode=True)
+    bare = text.rstrip().removesuffix("...").rstrip()
+    return f"{key}={bare}"

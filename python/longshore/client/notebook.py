@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from html import escape
 from typing import Any, Final
 
+from longshore.app.runs.open_run import READ_ERRORS, describe_read_error
+
 _HEIGHT: Final = 520
 _LEAST_PAUSE_S: Final = 1.0
+_PAUSE_RATIO: Final = 10.0
 
 
 def frame(page: str) -> str:
@@ -38,16 +42,20 @@ def show_live(render: Callable[[], str], is_over: Callable[[], bool], *, pause_s
     from IPython.display import display
 
     handle: Any = display(Cell(frame(render())), display_id=True)
-    pause = max(_LEAST_PAUSE_S, pause_s)
 
     def update() -> None:
-        ended = threading.Event()
-        last = False
-        while not last and handle is not None:
-            ended.wait(pause)
-            # Asked before the page is made, so that the last page is of the end.
-            last = is_over()
-            handle.update(Cell(frame(render())))
+        took_s, is_last = 0.0, False
+        while not is_last and handle is not None:
+            # Most of the time is left to the cells that run meanwhile.
+            time.sleep(max(_LEAST_PAUSE_S, pause_s, _PAUSE_RATIO * took_s))
+            began = time.monotonic()
+            try:
+                # Asked before the page is made, so that the last page is of the end.
+                is_last = is_over()
+                handle.update(Cell(frame(render())))
+            except READ_ERRORS as error:
+                handle.update(Cell(f"<p>The run cannot be shown: {escape(describe_read_error(error))}</p>"))
+            took_s = time.monotonic() - began
 
     thread = threading.Thread(target=update, name="longshore-cell", daemon=True)
     thread.start()

@@ -149,21 +149,26 @@ class Workflow:
         UsageError
             A request is unknown, or differs from that of earlier tasks of the label.
         """
-        self._set_requests(label, requests)
-        made = tuple(map(str, outputs))
+        # All is checked before anything is changed: a refused task leaves nothing behind.
+        chosen = name or self._free_name(label, data_id)
+        made, read = tuple(map(str, outputs)), tuple(map(str, inputs))
+        found = self._checked_requests(label, requests)
+        self._refuse_taken(chosen, made)
         line = _Line(
-            name=self._new_name(name or self._free_name(label, data_id)),
+            name=chosen,
             label=label,
             parents=self._numbers_of(after),
             data_id=_checked(data_id) if data_id else {},
             command=command if isinstance(command, str) else tuple(command),
-            inputs=tuple(self._file(str(path)) for path in inputs),
-            outputs=tuple(self._file(path) for path in made),
+            inputs=tuple(map(self._file, read)),
+            outputs=tuple(map(self._file, made)),
         )
         index = len(self._lines)
-        for file, path in zip(line.outputs, made, strict=True):
-            if (other := self._maker.setdefault(file, index)) != index:
-                raise GraphError(f"'{line.name}' and '{self._lines[other].name}' both make '{path}'")
+        self._maker.update(dict.fromkeys(line.outputs, index))
+        if found:
+            self._requests[label] = found
+        if not name and not data_id:
+            self._counts[label] = self._counts.get(label, 0) + 1
         self._lines.append(line)
         self._names.add(line.name)
         return WorkflowTask(index, line.name, label, made)
@@ -250,10 +255,12 @@ class Workflow:
             yield FileLine(name=path, path="" if path.startswith("/") or is_remote(path) else here + path)
         yield from self._lines
 
-    def _new_name(self, name: str) -> str:
+    def _refuse_taken(self, name: str, outputs: tuple[str, ...]) -> None:
         if name in self._names:
             raise GraphError(f"two tasks have the name '{name}'", hint="Give one of them another name.")
-        return name
+        for path in outputs:
+            if (other := self._maker.get(self._files.get(path, -1))) is not None:
+                raise GraphError(f"'{name}' and '{self._lines[other].name}' both make '{path}'")
 
     def _file(self, path: str) -> int:
         return self._files.setdefault(path, len(self._files))
@@ -269,20 +276,19 @@ class Workflow:
     def _free_name(self, label: str, data_id: Mapping[str, Scalar] | None) -> str:
         if data_id:
             return "_".join([label, *map(str, data_id.values())])
-        number = self._counts[label] = self._counts.get(label, 0) + 1
+        number = self._counts.get(label, 0) + 1
         return label if number == 1 else f"{label}_{number}"
 
-    def _set_requests(self, label: str, requests: Mapping[str, YamlValue]) -> None:
-        if not requests:
-            return
+    def _checked_requests(self, label: str, requests: Mapping[str, YamlValue]) -> dict[str, YamlValue]:
         if unknown := sorted(requests.keys() - _REQUESTS.keys()):
             raise UsageError(f"a task has no '{unknown[0]}'", hint=f"Its requests are {', '.join(_REQUESTS)}.")
         found = {_REQUESTS[name]: value for name, value in requests.items()}
-        if self._requests.setdefault(label, found) != found:
+        if found and self._requests.get(label, found) != found:
             raise UsageError(
                 f"tasks of the label '{label}' have different requests: {found} and {self._requests[label]}",
                 hint="A request belongs to a label: give these tasks a label of their own.",
             )
+        return found
 
 
 def _checked(data_id: Mapping[str, Scalar]) -> Mapping[str, Scalar]:

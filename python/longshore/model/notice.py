@@ -72,6 +72,8 @@ class NoticeRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         Seconds since the epoch (UTC).
     life
         Number of what drove the run then; it grows with each restart and resume.
+    rules
+        Of an event, the rules that are carried out for it.
     rule
         The rule; empty for the event itself.
     is_sent
@@ -83,6 +85,7 @@ class NoticeRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     at: float
     event: NoticeEvent
     life: int = 0
+    rules: tuple[str, ...] = ()
     rule: str = ""
     is_sent: bool = False
     why: str = ""

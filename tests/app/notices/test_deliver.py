@@ -114,6 +114,29 @@ def test_a_refusal_is_final(tmp_path: Path, serve: Serve) -> None:
     assert len(webhook.bodies) == 1
 
 
+@pytest.mark.parametrize("number", [301, 302, 307])
+def test_a_redirect_loses_the_notice_and_is_an_error(tmp_path: Path, serve: Serve, number: int) -> None:
+    other = serve(status(200))
+
+    def answer(handler: BaseHTTPRequestHandler, _count: int) -> None:
+        handler.send_response(number)
+        handler.send_header("Location", other.address)
+        handler.end_headers()
+
+    webhook = serve(answer)
+    said = refusal(tmp_path, rule(file=address_file(tmp_path, webhook.address)))
+    assert said.startswith(f"the server answered {number} ")
+    assert said.endswith(": it sends the notice to another address")
+    assert other.bodies == []
+
+
+def test_a_server_that_closes_the_connection(tmp_path: Path, serve: Serve) -> None:
+    webhook = serve(lambda handler, _count: handler.connection.close())
+    said = refusal(tmp_path, rule(file=address_file(tmp_path, webhook.address), timeout_s=3.0))
+    assert said.startswith(("the call failed: ", "the server cannot be reached: "))
+    assert "None" not in said
+
+
 def test_a_server_that_hangs_is_left(tmp_path: Path, serve: Serve) -> None:
     free = threading.Event()
     webhook = serve(lambda _handler, _count: (free.wait(60), None)[1])

@@ -81,22 +81,31 @@ def test_no_event_is_told_twice_in_one_life(given_looks: list[tuple[RunPhase, bo
         assert len(events) == len(set(events)), "once between two ends"
 
 
+def event(what: NoticeEvent, *rules: str, life: int = 1) -> NoticeRecord:
+    return NoticeRecord(at=0.0, event=what, life=life, rules=rules)
+
+
 RULES = (NoticeRule(name="a", events=(START, END), command="x"), NoticeRule(name="b", events=(END,), command="x"))
 
 
 def test_rules_are_carried_out_that_a_dead_notifier_left() -> None:
     known = [
-        *seen(START),
+        event(START, "a"),
         NoticeRecord(at=0.0, event=START, life=1, rule="a", is_sent=True),
-        *seen(END),
+        event(END, "a", "b"),
         NoticeRecord(at=0.0, event=END, life=1, rule="a", why="it hung"),
     ]
-    assert [(rule.name, event) for rule, event in unsent(RULES, known)] == [("b", END)]
+    assert [(rule.name, what) for rule, what in unsent(RULES, known)] == [("b", END)]
+
+
+def test_a_rule_that_was_written_later_does_not_tell_what_was_before() -> None:
+    known = [event(END, "a"), NoticeRecord(at=0.0, event=END, life=1, rule="a", is_sent=True)]
+    assert list(unsent(RULES, known)) == []
 
 
 def test_a_second_start_is_told_again() -> None:
-    known = [*seen(START), NoticeRecord(at=0.0, event=START, life=1, rule="a", is_sent=True), *seen(START, life=2)]
-    assert [(rule.name, event) for rule, event in unsent(RULES, known)] == [("a", START)]
+    known = [event(START, "a"), NoticeRecord(at=0.0, event=START, life=1, rule="a"), event(START, "a", life=2)]
+    assert [(rule.name, what) for rule, what in unsent(RULES, known)] == [("a", START)]
 
 
 def test_nothing_is_left_where_nothing_was_seen() -> None:

@@ -18,7 +18,7 @@ from longshore.app.configure.secret_values import find_secret_values
 from longshore.app.runs.open_run import OpenRun
 from longshore.app.submit.private_files import keep_private
 from longshore.app.submit.transform import RunPlan
-from longshore.app.submit.write_run import make_output_folder, write_service_files, write_sources
+from longshore.app.submit.write_run import make_output_folder, write_notice_rules, write_service_files, write_sources
 from longshore.contract.context import RunPaths
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import SubmissionRefusedError
@@ -71,6 +71,7 @@ def write_submission(opened: OpenRun, plan: RunPlan, match: WorkflowMatch) -> Ma
         make_folders(folder, below=run.root)
         with keep_private(draft, find_secret_values(plan.run.configuration)):
             write_sources(draft, plan)
+            write_notice_rules(draft, plan)
             left_out = _write_workflow(opened, draft, plan, match)
         sync_tree(folder)
         sync_names(folder)

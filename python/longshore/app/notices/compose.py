@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from html import escape
 from typing import Final
 
 import msgspec
@@ -24,19 +25,19 @@ _SUBJECTS: Final = {
 }
 
 
-def compose_notice(event: NoticeEvent, report: RunReport, reference: str) -> Notice:
-    """Compose the notice of an event; `reference` names the run in commands."""
+def compose_notice(event: NoticeEvent, report: RunReport, run_id: str) -> Notice:
+    """Compose the notice of an event; `run_id` is the id that the run keeps over restarts."""
     title = report.state.value if event is NoticeEvent.END else _SUBJECTS[event]
     return Notice(
         event=event,
-        run=report.id,
+        run=run_id,
         name=_one_line(report.name),
         directory=report.path,
         service=report.service,
         state=report.state,
         counts={state: number for state, number in report.counts.items() if number},
-        subject=_one_line(f"longshore: {report.name} ({report.id}) {title}{_share_done(event, report)}"),
-        text="\n".join(_lines(event, report, reference)) + "\n",
+        subject=_one_line(f"longshore: {report.name} ({run_id}) {title}{_share_done(event, report)}"),
+        text="\n".join(_lines(event, report, run_id)) + "\n",
     )
 
 
@@ -58,14 +59,15 @@ def trial_notice(name: str) -> Notice:
 def webhook_body(notice: Notice, rule: NoticeRule) -> bytes:
     """Return the JSON that a webhook gets."""
     if rule.format == "slack":
-        return msgspec.json.encode({"text": f"{notice.subject}\n{notice.text}"})
+        # In Slack's language, foreign text between angle brackets would call a whole channel or show another link.
+        return msgspec.json.encode({"text": escape(f"{notice.subject}\n{notice.text}", quote=False)})
     # A path may have bytes that are no UTF-8.
     directory = notice.directory.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return msgspec.json.encode(structs.replace(notice, directory=directory))
 
 
 def command_variables(notice: Notice) -> dict[str, str]:
-    """Return the environment variables that a command gets; no value has a line break or a null character."""
+    """Return the environment variables that a command gets; none has a null character."""
     return {
         "LONGSHORE_EVENT": notice.event.value,
         "LONGSHORE_SUBJECT": notice.subject,

@@ -113,23 +113,31 @@ def _post(address: str, body: bytes, timeout_s: float) -> tuple[str, bool]:
     # Imported late: most notifiers run commands, and these modules are slow to import.
     from http.client import HTTPException
     from urllib.error import HTTPError, URLError
-    from urllib.request import Request, urlopen
+    from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+    class RefuseRedirect(HTTPRedirectHandler):
+        """Makes a redirect an error: it would be followed without the notice."""
+
+        def redirect_request(self, *_args: object, **_names: object) -> None:
+            """Follow no redirect."""
 
     if not address.lower().startswith(("http://", "https://")):
         return "the address does not begin with https:// or http://", True
     try:
         request = Request(address, body, {"Content-Type": "application/json", "User-Agent": "longshore"})  # noqa: S310
-        with urlopen(request, timeout=timeout_s):  # noqa: S310 - the scheme is checked above
+        with build_opener(RefuseRedirect).open(request, timeout=timeout_s):
             return "", True
     except HTTPError as error:
-        return f"the server answered {error.code} {error.reason}", error.code < 500 and error.code not in {408, 429}
+        elsewhere = ": it sends the notice to another address" if 300 <= error.code < 400 else ""
+        is_final = error.code < 500 and error.code not in {408, 429}
+        return f"the server answered {error.code} {error.reason}{elsewhere}", is_final
     except TimeoutError:
         return "the server did not answer in time", False
     except URLError as error:
         return f"the server cannot be reached: {_reason(error.reason)}", False
     except (OSError, ValueError, HTTPException) as error:
         # The text of the other two may have the address.
-        return f"the call failed: {error.strerror if isinstance(error, OSError) else type(error).__name__}", False
+        return f"the call failed: {_reason(error)}", False
 
 
 def _reason(reason: object) -> str:

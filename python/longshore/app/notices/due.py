@@ -53,16 +53,16 @@ def _has_come(event: NoticeEvent, report: RunReport, phase: RunPhase) -> bool:
 
 
 def unsent(rules: Iterable[NoticeRule], records: Iterable[NoticeRecord]) -> Iterator[tuple[NoticeRule, NoticeEvent]]:
-    """Return the rules that were not carried out for an event that was seen: a notifier died in between."""
-    open_events: list[NoticeEvent] = []
-    done: set[tuple[str, NoticeEvent]] = set()
+    """Return the rules that were not carried out for the last event that was seen: a notifier died in between.
+
+    A rule that was written later does not tell what was before.
+    """
+    event: NoticeEvent | None = None
+    left: set[str] = set()
     for record in records:
         if record.rule:
-            done.add((record.rule, record.event))
+            left.discard(record.rule)
         else:
-            open_events = [event for event in open_events if event is not record.event] + [record.event]
-            done = {(rule, event) for rule, event in done if event is not record.event}
-    for event in open_events:
-        for rule in rules:
-            if event in rule.events and (rule.name, event) not in done:
-                yield rule, event
+            event, left = record.event, set(record.rules)
+    if event is not None:
+        yield from ((rule, event) for rule in rules if rule.name in left)

@@ -18,7 +18,7 @@ from longshore.app.notices.deliver import DeliveryError, deliver
 from longshore.app.notices.due import RunPhase, due_events, unsent
 from longshore.app.report.report import ReportBuilder
 from longshore.app.report.wait import is_over
-from longshore.app.runs.open_run import OpenRun
+from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, is_missing
 from longshore.contract.context import Unreachable
 from longshore.engine.journal.chain import lives
 from longshore.engine.rundir.notice_log import NoticeLog, read_notice_rules
@@ -42,7 +42,7 @@ def watch_run(opened: OpenRun, say: Callable[[str], None]) -> None:
     """Send the notices of a run as they fall due, until nothing drives it.
 
     Only one notifier of a host does; another waits until it has ended. `say` takes a line for the log. Raises
-    `LongshoreError` if the run cannot be read.
+    `LongshoreError` if a file of the run changed, or the run belongs to another user.
     """
     run = opened.run
     require_access(run, Access.ACT)
@@ -53,8 +53,7 @@ def watch_run(opened: OpenRun, say: Callable[[str], None]) -> None:
     # The notifier of the engine before may still wait for a slow webhook, and would not see that the run goes on.
     with take_lock(run.notice_lock, below=run.root, wait_s=math.inf):
         notifier = _Notifier(opened, rules, NoticeLog(run), say)
-        notifier.send_unsent()
-        while not notifier.look():
+        while not notifier.try_to_look():
             time.sleep(notifier.pause_s)
 
 
@@ -71,10 +70,29 @@ class _Notifier:
     def __post_init__(self) -> None:
         self._builder = ReportBuilder(self.opened)
         self._began = time.monotonic()
+        self._problem = ""
 
-    def look(self) -> bool:
-        """Send what is due; return whether nothing drives the run any more."""
+    def try_to_look(self) -> bool:
+        """Send what is due; return whether nothing drives the run any more, or its directory is gone.
+
+        A run that cannot be read now, such as while a file server is away, is looked at again.
+        """
+        try:
+            is_last = self._look()
+        except READ_ERRORS as error:
+            if is_missing(self.opened.run.root):
+                return True
+            if (problem := describe_read_error(error)) != self._problem:
+                self.say(f"the run cannot be read, and is looked at again: {problem}")
+            self._problem, self.pause_s = problem, _MAX_PAUSE_S
+            self._builder = ReportBuilder(self.opened)
+            return False
+        self._problem = ""
+        return is_last
+
+    def _look(self) -> bool:
         began = time.monotonic()
+        self._send_unsent()
         if self._is_too_early():
             return False
         # Queried before the report, so that it has the last events of an engine that ended.
@@ -83,14 +101,15 @@ class _Notifier:
         phase = self._phase(report, alive=alive)
         life = self._life()
         for event in due_events(report, phase, self.log.records, life):
-            self.log.add(NoticeRecord(at=time.time(), event=event, life=life))
-            for rule in self.rules:
-                if event in rule.events:
-                    self._send(rule, event, report, life)
+            due = [rule for rule in self.rules if event in rule.events]
+            names = tuple(rule.name for rule in due)
+            self.log.add(NoticeRecord(at=time.time(), event=event, life=life, rules=names))
+            for rule in due:
+                self._send(rule, event, report, life)
         self.pause_s = min(_MAX_PAUSE_S, max(_PAUSE_S, _PAUSE_RATIO * (time.monotonic() - began)))
         return phase is not RunPhase.LIVE
 
-    def send_unsent(self) -> None:
+    def _send_unsent(self) -> None:
         """Send what a notifier that died had not sent yet."""
         left = list(unsent(self.rules, self.log.records))
         report = self._builder.build(time.time()) if left else None
@@ -99,7 +118,7 @@ class _Notifier:
             self._send(rule, event, report, self._life())
 
     def _send(self, rule: NoticeRule, event: NoticeEvent, report: RunReport, life: int) -> None:
-        notice = compose_notice(event, report, self.opened.reference)
+        notice = compose_notice(event, report, self.opened.card.id)
         why = ""
         try:
             deliver(notice, rule, _existing_folder(self.opened.run.root))

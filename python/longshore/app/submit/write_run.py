@@ -112,14 +112,20 @@ def _write_files(draft: RunPaths, plan: RunPlan, run_token: str) -> set[str]:
         link_file(source, _with_parent_folder(draft, name), below=draft.root)
     if run.decision is not None:
         create_file(draft.site_choice, [msgspec.json.encode(run.decision) + b"\n"], below=draft.root)
-    if notices := read_notices(run.configuration.config.node_at(SECTION)):
-        create_file(draft.notice_rules, [encode_notice_rules(notices)], below=draft.root)
+    if read_notices(run.configuration.config.node_at(SECTION)):
+        write_notice_rules(draft, plan)
     if plan.reused is not None:
         create_file(draft.root / REUSED_JOBS, [msgspec.json.encode(plan.reused) + b"\n"], below=draft.root)
     make_folders(draft.journal, below=draft.root)
     # Made here with the permissions of the run: members of its group leave orders in it.
     make_folders(draft.steer, below=draft.root)
     return write_service_files(draft, plan, run_token)
+
+
+def write_notice_rules(draft: RunPaths, plan: RunPlan) -> None:
+    """Write the rules of notices of the configuration."""
+    rules = read_notices(plan.run.configuration.config.node_at(SECTION))
+    create_file(draft.notice_rules, [encode_notice_rules(rules)], below=draft.root)
 
 
 def make_output_folder(path: Path, root: Path) -> None:

@@ -36,7 +36,7 @@ from longshore.engine.journal.read_journal import read_events, read_since
 from longshore.engine.run.executor_capabilities import probe_resources
 from longshore.engine.run.lost_journal import refuse_if_lives_lost, refuse_lost_manifest
 from longshore.engine.run.new_life import describe_engine, wait_for_life
-from longshore.engine.run.notifier_process import start_notifier
+from longshore.engine.run.notifier_process import start_notifier, wait_for_notifier
 from longshore.engine.rundir.engine_lock import kill_local_engine, lock_run
 from longshore.engine.rundir.interventions import (
     InterventionKind,
@@ -290,6 +290,7 @@ class EngineService(
                 return JobState.UNKNOWN
         # Without the lock: a restart or another command meanwhile finds no engine, and this one gives way.
         engine.collect_late_facts()
+        wait_for_notifier(run)
         return state
 
     def _start_submission(self, run: RunPaths, by: str) -> Submission:

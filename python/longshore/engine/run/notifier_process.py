@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import sys
+import time
+from typing import Final
 
 from longshore.contract.capabilities import NoticeHost
 from longshore.contract.context import RunPaths
 from longshore.contract.service import WmsService
+from longshore.engine.rundir.notice_log import read_notice_rules
+from longshore.world.files.locks import is_locked
 from longshore.world.processes.detach import start_detached
+
+_LAST_LOOK_S: Final = 30.0
+"""Time in which a notifier sees the end of a run: it pauses between two looks."""
+_POLL_S: Final = 0.2
 
 
 def notifier_command(run: RunPaths) -> list[str]:
@@ -28,7 +36,7 @@ def start_notifier(run: RunPaths) -> str:
 
     A run goes on without its notifier.
     """
-    if not run.notice_rules.exists():
+    if not read_notice_rules(run):
         return ""
     try:
         process, _ = start_detached(notifier_command(run), log=run.notifier_log)
@@ -37,3 +45,21 @@ def start_notifier(run: RunPaths) -> str:
     # It goes on without this process, as it should; `Popen` would complain about that.
     process.returncode = 0
     return ""
+
+
+def wait_for_notifier(run: RunPaths) -> None:
+    """Wait for the last notices of a run whose engine may be a job: the end of the job would kill the notifier.
+
+    At most as long as all rules together may take.
+    """
+    rules = read_notice_rules(run)
+    deadline = time.monotonic() + _LAST_LOOK_S + sum(rule.timeout_s for rule in rules)
+    while rules and time.monotonic() < deadline and _is_locked(run):
+        time.sleep(_POLL_S)
+
+
+def _is_locked(run: RunPaths) -> bool:
+    try:
+        return is_locked(run.notice_lock)
+    except OSError:
+        return False

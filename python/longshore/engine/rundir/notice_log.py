@@ -11,6 +11,7 @@ from longshore.contract.context import RunPaths
 from longshore.model.decode_errors import DECODE_ERRORS
 from longshore.model.notice import NoticeRecord, NoticeRule
 from longshore.world.files.atomic import open_to_append
+from longshore.world.runs.manifests import submission_paths
 
 
 def encode_notice_rules(rules: Sequence[NoticeRule]) -> bytes:
@@ -19,11 +20,16 @@ def encode_notice_rules(rules: Sequence[NoticeRule]) -> bytes:
 
 
 def read_notice_rules(run: RunPaths) -> Sequence[NoticeRule]:
-    """Return the rules of a run; none where there is no file of them, or it cannot be read."""
-    try:
-        return msgspec.json.decode(run.notice_rules.read_bytes(), type=tuple[NoticeRule, ...])
-    except (OSError, *DECODE_ERRORS):
-        return ()
+    """Return the rules of a run's newest submission; none where there is no file of them, or it cannot be read."""
+    for path in dict.fromkeys((submission_paths(run).notice_rules, run.notice_rules)):
+        try:
+            return msgspec.json.decode(path.read_bytes(), type=tuple[NoticeRule, ...])
+        except FileNotFoundError:
+            # A submission that changed nothing has no file of its own.
+            continue
+        except (OSError, *DECODE_ERRORS):
+            return ()
+    return ()
 
 
 def read_notice_records(run: RunPaths) -> Sequence[NoticeRecord]:

@@ -34,14 +34,14 @@ def script_text(ctx: Context) -> str:
         "#!/bin/sh\n"
         "# DAGMan removes this job when all others are over, and the notice of the end is sent after that.\n"
         "trap '' TERM\n"
-        f"exec {shlex.join(notifier_command(ctx.rendered_paths))}\n"
+        f"exec {shlex.join(notifier_command(ctx.paths))}\n"
     )
 
 
 def service_node_lines(ctx: Context) -> Iterator[str]:
     """Return the service node and its submit description."""
     folder = ctx.rendered_paths.wms
-    log = ctx.rendered_paths.notifier_log
+    log = ctx.paths.notifier_log
     yield f"\nSUBMIT-DESCRIPTION {DESCRIPTION} {{\n"
     yield "  universe = scheduler\n"
     yield f"  executable = {folder / SCRIPT}\n"
