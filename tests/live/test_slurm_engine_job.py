@@ -27,8 +27,8 @@ class Run:
         self.folder = folder
         self.root = Path()
 
-    def submit(self, *, seconds: float, jobs: int = 4, **engine: Any) -> str:
-        """Hand it over; returns what was said of its engine."""
+    def submit(self, *, seconds: float, jobs: int = 4, notify: str = "", **engine: Any) -> str:
+        """Hand it over; returns what was said of its engine. `notify` is a command for the end of the run."""
         slurm = {
             "config": str(self.pool.conf),
             "pollInterval": 0.5,
@@ -45,6 +45,8 @@ class Run:
                 "tasks": {"step": {"dimensions": ["n"], "command": f"echo begun; sleep {seconds}"}},
             },
         }
+        if notify:
+            said["notify"] = {"end": {"command": notify}}
         path = self.folder / "run.yaml"
         path.write_text(yaml.safe_dump(said), "utf-8")
         done = self.cli("submit", path, "--json")
@@ -115,3 +117,12 @@ def test_one_that_is_not_taken_leaves_nothing(run: Run, cli: Cli, tmp_path: Path
     with pytest.raises(AssertionError, match="Slurm does not take the engine"):
         run.submit(seconds=1, partition="gone")
     assert not (tmp_path / "submit").exists()
+
+
+def test_the_last_notice_is_sent_before_the_job_of_the_engine_ends(run: Run, tmp_path: Path) -> None:
+    told = tmp_path / "told"
+    # Slower than the end of the engine, which would take the notifier with it.
+    run.submit(seconds=0, jobs=1, notify=f"sleep 5; echo $LONGSHORE_STATE > {told}")
+    run.until(told.exists, "no notice is sent")
+    run.until(lambda: told.read_text("utf-8") == "SUCCEEDED\n", "the notice is not whole")
+    run.until(lambda: not run.pool.run("squeue", "--noheader", "--format=%i").split(), "the job of the engine stays")
