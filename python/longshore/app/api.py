@@ -504,15 +504,9 @@ def html_report(run: OpenRun | RunReport, *, now: float | None = None, is_cell: 
     is_cell
         Only what a cell of a notebook shows: state, failures, labels and timeline.
     """
-    from longshore.app.page.collect import collect_page, page_of_report
-    from longshore.app.page.render import render_run_page
-    from longshore.model.run.report import RunReport
-    from longshore.model.workflow.collection_pause import collection_paused
+    from longshore.app.page.html_page import make_run_page
 
-    as_of = time.time() if now is None else now
-    with collection_paused():
-        page = page_of_report(run, now=as_of) if isinstance(run, RunReport) else collect_page(run, now=as_of)
-        return render_run_page(page, is_cell=is_cell)
+    return make_run_page(run, now=now, is_cell=is_cell)
 
 
 def write_html_report(run: OpenRun | RunReport, path: Path, *, now: float | None = None) -> None:

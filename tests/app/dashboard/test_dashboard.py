@@ -8,18 +8,21 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
+from msgspec.structs import replace
 from tests.app.written_run import NOW, WrittenRun, course
 
-from longshore.app.dashboard.pages import DashboardPages
+from longshore.app.dashboard.pages import DashboardPages, MadePage
 from longshore.app.dashboard.server import DashboardServer, open_dashboard
 from longshore.errors import UsageError
 from longshore.model.run.event import Finished
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
+from longshore.model.run.submission import Submission
 from longshore.world.runs.registry import RegistryEntry, journal_stamp, write_entry
+from longshore.world.runs.run_directory import write_card
 
 SIX = {JobState.SUCCEEDED: 6}
 
@@ -151,15 +154,43 @@ def test_a_page_is_not_made_anew_for_every_look(client: Client, tmp_path: Path) 
     assert client.read() != before
 
 
-def test_a_run_that_cannot_be_read_is_an_error_of_its_page_alone(client: Client, tmp_path: Path) -> None:
+def test_a_run_opens_by_the_id_that_its_workload_manager_assigned(client: Client, tmp_path: Path) -> None:
+    for name, run_id, created_at in (("old", "a2m4qq", NOW - 9.0), ("new", "k7f3aa", NOW)):
+        run = WrittenRun(tmp_path / name)
+        run.begin()
+        submission = Submission(id="12.0", by="submit", at=NOW, user="u", host="h", global_id="s@h#12.0#1")
+        card = replace(run.opened.card, id=run_id, name=name, created_at=created_at, submissions=(submission,))
+        write_card(run.run, card)
+        write_entry(RegistryEntry.of(card, str(run.run.root)))
+    assert "<h1>new</h1>" in client.read("run/12.0")
+    assert "<h1>new</h1>" in client.read(f"run/{quote('s@h#12.0#1')}")
+    assert "<h1>old</h1>" in client.read("run/a2m4qq")
+    assert client.ask("run/12").status == 404
+
+
+@pytest.mark.parametrize("content", [b"", b"[", b'{"v":1}\n', b"\xff\n"])
+def test_a_run_that_cannot_be_read_is_an_error_of_its_page_alone(
+    client: Client, tmp_path: Path, content: bytes
+) -> None:
     run = WrittenRun(tmp_path / "run")
     run.begin()
     register(run)
-    run.run.workflow.unlink()
+    run.run.workflow.write_bytes(content)
     answer = client.ask("run/k7f3aa")
-    assert answer.status in {404, 500}
+    assert answer.status == 500
     assert answer.read()
     assert "k7f3aa" in client.read()
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), IndexError(7), ValueError("no number"), OSError(5, "I/O", "f")])
+def test_any_error_of_a_damaged_run_is_answered(client: Client, error: Exception) -> None:
+    class Damaged(DashboardPages):
+        def page(self, run: str) -> MadePage:
+            raise error
+
+    client.server.pages = Damaged()
+    answer = client.ask("run/k7f3aa")
+    assert (answer.status, answer.read().strip() != b"") == (500, True)
 
 
 @pytest.mark.full

@@ -11,8 +11,8 @@ from typing import Final
 import msgspec
 
 from longshore.app.inspect.run_list import RunQuery, list_runs
-from longshore.app.page.collect import collect_page
-from longshore.app.page.render import render_list_page, render_run_page
+from longshore.app.page.html_page import make_run_page
+from longshore.app.page.render import render_list_page
 from longshore.app.runs.open_run import open_run
 from longshore.errors import RunNotFoundError
 from longshore.world.runs.registry import read_entries
@@ -43,12 +43,14 @@ class DashboardPages:
         self._pages: dict[str, MadePage] = {}
 
     def page(self, run: str) -> MadePage:
-        """Return the page of a run by its id, or the list of runs if that is empty.
+        """Return the page of a run by one of its ids, or the list of runs if that is empty.
 
         Raises
         ------
-        LongshoreError
-            No such run is registered, or it cannot be read.
+        RunNotFoundError
+            No such run is registered, or its directory is gone.
+        READ_ERRORS
+            The run cannot be read.
         """
         with self._lock:
             lock = self._locks.setdefault(run, threading.Lock())
@@ -74,10 +76,17 @@ class DashboardPages:
 
 
 def _run_page(run: str) -> str:
-    """Return the page of a registered run: nothing else is opened, whatever the address says."""
-    if not any(entry.id == run for entry in read_entries()):
+    """Return the page of a registered run: nothing else is opened, whatever the address says.
+
+    The list of runs has the ids of workload managers, where these assign some.
+    """
+    known = list(read_entries())
+    found = [entry for entry in known if entry.id == run] or [entry for entry in known if run in entry.other_ids]
+    if not found:
         raise RunNotFoundError(f"no run '{run}' is registered")
-    return render_run_page(collect_page(open_run(run)), home="../", poll_s=POLL_S)
+    # A workload manager that was reinstalled counts its ids from the beginning again.
+    newest = max(found, key=lambda entry: (entry.created_at, entry.id))
+    return make_run_page(open_run(newest.id), home="../", poll_s=POLL_S)
 
 
 def _list_page() -> str:

@@ -13,7 +13,8 @@ from typing import Any, Final
 from longshore.app.dashboard.access import METHODS, Refusal, check_request
 from longshore.app.dashboard.pages import DashboardPages
 from longshore.app.page.render import content_policy
-from longshore.errors import LongshoreError, RunNotFoundError, UsageError
+from longshore.app.runs.open_run import READ_ERRORS, describe_read_error
+from longshore.errors import RunNotFoundError, RunUnreadableError, UsageError
 
 LOOPBACK: Final = "127.0.0.1"
 _TOKEN_B: Final = 24
@@ -98,11 +99,10 @@ class _RequestHandler(BaseHTTPRequestHandler):
             return
         try:
             made = self.server.pages.page(found.run)
-        except RunNotFoundError as error:
-            self._send(HTTPStatus.NOT_FOUND, error.message)
-            return
-        except LongshoreError as error:
-            self._send(HTTPStatus.INTERNAL_SERVER_ERROR, error.message)
+        except READ_ERRORS as error:
+            is_missing = isinstance(error, RunNotFoundError) and not isinstance(error, RunUnreadableError)
+            status = HTTPStatus.NOT_FOUND if is_missing else HTTPStatus.INTERNAL_SERVER_ERROR
+            self._send(status, describe_read_error(error))
             return
         if self.headers.get("If-None-Match") == made.tag:
             self._send(HTTPStatus.NOT_MODIFIED, "", tag=made.tag)
