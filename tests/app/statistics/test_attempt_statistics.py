@@ -94,6 +94,15 @@ def test_hosts_have_what_started_there() -> None:
     assert (found.total.attempts, found.total.unfinished, found.total.jobs) == (4, 2, 4)
 
 
+def test_labels_on_many_hosts_are_grouped_once() -> None:
+    """Every label on every host: each group of attempts is merged into its label and its host alone."""
+    attempts = [success(job, 5.0, host=f"n{host:03}") for job in range(4) for host in range(200)]
+    found = summarize(*attempts)
+    assert list(found.hosts) == [f"n{host:03}" for host in range(200)]
+    assert {(each.attempts, each.jobs, each.core_s) for each in found.hosts.values()} == {(4, 4, 20.0)}
+    assert {label: each.attempts for label, each in found.labels.items()} == {"a": 400, "b": 200, "c": 200}
+
+
 @given(
     st.lists(
         st.builds(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from tests.app.written_run import WrittenRun
 
 from longshore.app.statistics.request_advice import RequestAdvice, advise_requests
-from longshore.app.statistics.requests_yaml import advice_yaml
+from longshore.app.statistics.requests_yaml import advice_yaml, write_advice
 from longshore.app.statistics.suggest_requests import (
     MIN_PERCENTILE,
     Basis,
@@ -20,6 +21,7 @@ from longshore.app.statistics.suggest_requests import (
     Usage,
     suggest_requests,
 )
+from longshore.errors import FilesError
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.states import Cause
 from longshore.model.workflow.request import MIB, Request
@@ -109,6 +111,32 @@ def test_savings_are_those_of_the_measured_attempts() -> None:
     assert found.core_s == 200.0, "four processors for the 50 s of the attempt that failed"
     memory = next(value for value in found.values if value.key == "requestMemory")
     assert found.memory_b_s == 100.0 * (1000 * MIB - memory.suggested) + 50.0 * 1000 * MIB
+
+
+def test_savings_count_the_attempts_that_would_fail() -> None:
+    usages = [*(success(job, 100, cpu_s=390.0) for job in range(99)), success(99, 900, cpu_s=390.0)]
+    found = suggest_requests("a", usages, [REQUEST])
+    memory = next(value for value in found.values if value.key == "requestMemory")
+    assert (found.expected_retries, found.core_s) == (1, -400.0)
+    others = 99 * 100.0 * (1000 * MIB - memory.suggested)
+    failed, retried = 100.0 * memory.suggested, 100.0 * 2 * memory.suggested
+    assert found.memory_b_s == pytest.approx(others - failed + 100.0 * 1000 * MIB - retried)
+
+
+def test_a_written_advice_is_whole_or_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "tuned.yaml"
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(FilesError, match=r"tuned\.yaml' cannot be written: File too large"):
+            write_advice(path, "#" * 2000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []
+    write_advice(path, "a: 1\n")
+    with pytest.raises(FilesError, match="exists already"):
+        write_advice(path, "a: 2\n")
+    assert path.read_text("utf-8") == "a: 1\n"
 
 
 def test_a_value_near_the_request_stays() -> None:

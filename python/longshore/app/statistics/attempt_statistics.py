@@ -154,23 +154,27 @@ def summarize_attempts(
     groups: defaultdict[tuple[int, str | None], list[Attempt]] = defaultdict(list)
     for attempt in attempts:
         groups[label_of[attempt.job], _UNSTARTED if attempt.started_at is None else attempt.host].append(attempt)
-    values = {key: _Values(group, request_of) for key, group in groups.items()}
-    hosts = sorted({host for _, host in values if host and host != _UNSTARTED})
-    unknown = [None] if any(host is None for _, host in values) else []
-    total = _merge(list(values.values()), jobs=sum(jobs_of_labels))
-    if len({host for _, host in values}) == 1 and hosts:
+    parts: list[_Values] = []
+    of_labels: list[list[_Values]] = [[] for _ in labels]
+    of_hosts: defaultdict[str | None, list[_Values]] = defaultdict(list)
+    for (label, host), group in groups.items():
+        part = _Values(group, request_of)
+        parts.append(part)
+        of_labels[label].append(part)
+        of_hosts[host].append(part)
+    hosts = sorted(host for host in of_hosts if host)
+    total = _merge(parts, jobs=sum(jobs_of_labels))
+    if len(of_hosts) == 1 and hosts:
         # The one host has all attempts: only jobs without any make a difference.
-        jobs = sum(len(part.jobs) for part in values.values())
+        jobs = sum(len(part.jobs) for part in parts)
         by_host: dict[str | None, AttemptStatistics] = {hosts[0]: msgspec.structs.replace(total, jobs=jobs)}
     else:
-        by_host = {
-            host: _merge([part for (_, each), part in values.items() if each == host]) for host in (*hosts, *unknown)
-        }
+        by_host = {host: _merge(of_hosts[host]) for host in (*hosts, *([None] if None in of_hosts else []))}
     return GroupedStatistics(
         total=total,
         labels={
-            label: _merge([part for (each, _), part in values.items() if each == number], jobs=jobs_of_labels[number])
-            for number, label in enumerate(labels)
+            label: _merge(these, jobs=jobs)
+            for label, these, jobs in zip(labels, of_labels, jobs_of_labels, strict=True)
         },
         hosts=by_host,
     )

@@ -13,7 +13,7 @@ from longshore.app.statistics.suggest_requests import Basis, LabelSuggestion, Su
 from longshore.errors import FilesError
 from longshore.model.wording import count_noun
 from longshore.model.workflow.request import MIB
-from longshore.world.files.atomic import create_file
+from longshore.world.files.atomic import create_atomically
 
 _PLAIN: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 _YAML_WORDS: Final = frozenset({"true", "false", "yes", "no", "on", "off", "null", "y", "n"})
@@ -21,11 +21,14 @@ _STATISTICS: Final[Mapping[Basis, str]] = {Basis.P95: "95th percentile", Basis.M
 
 
 def write_advice(path: Path, text: str) -> None:
-    """Write the YAML of an advice to a new file; raises `FilesError` if it exists or cannot be written."""
+    """Write the YAML of an advice to a new file, whole or not at all.
+
+    Raises `FilesError` if the file exists or cannot be written.
+    """
     if path.exists() or path.is_symlink():
         raise FilesError(f"'{path}' exists already", hint="Name another file, or remove it.")
     try:
-        create_file(path, [text.encode()])
+        create_atomically(path, text.encode())
     except OSError as error:
         raise FilesError(f"'{path}' cannot be written: {error.strerror}") from error
 

@@ -274,20 +274,22 @@ def _with_savings(suggestion: LabelSuggestion, ended: Sequence[Usage], good: Seq
     core_s = memory_b_s = 0.0
     for usage in good:
         run_s = usage.attempt.run_s or 0.0
+        is_retried = memory is not None and (usage.attempt.peak_memory_b or 0) > memory.suggested
         if memory is not None and usage.request.memory_b is not None:
-            memory_b_s += run_s * (usage.request.memory_b - memory.suggested)
+            memory_b_s += run_s * (usage.request.memory_b - memory.suggested * (_BOUND_FACTOR if is_retried else 1.0))
         if cpus is not None:
             core_s += run_s * (usage.request.cpus - cpus.suggested)
+        if is_retried and memory is not None:
+            # The attempt that would fail before it, at most for its run time.
+            memory_b_s -= run_s * memory.suggested
+            core_s -= run_s * (usage.request.cpus if cpus is None else cpus.suggested)
     avoided = list(_avoided_attempts(ended, good, changes.values()))
     for usage in avoided:
         core_s += (usage.attempt.run_s or 0.0) * usage.request.cpus
         memory_b_s += (usage.attempt.run_s or 0.0) * (usage.request.memory_b or 0)
-    retries = memory.exceeding if memory is not None else 0
-    if retries and good:
-        core_s -= retries * sum((usage.attempt.run_s or 0.0) * usage.request.cpus for usage in good) / len(good)
     return msgspec.structs.replace(
         suggestion,
-        expected_retries=retries,
+        expected_retries=0 if memory is None else memory.exceeding,
         avoided_retries=len(avoided),
         core_s=core_s,
         memory_b_s=memory_b_s,
