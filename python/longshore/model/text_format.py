@@ -25,6 +25,30 @@ def format_duration(seconds: float) -> str:
     return f"{days} d {hours} h"
 
 
+def format_brief_duration(seconds: float) -> str:
+    """Format a duration in few characters, such as ``0.25s``, ``12s``, ``3m05s``, ``4h07m`` or ``2d03h``."""
+    if seconds < 10.0:
+        digits = 2 if seconds < 1.0 else 1
+        return f"{seconds:.{digits}f}s" if seconds else "0s"
+    minutes, second = divmod(round(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    days, hour = divmod(hours, 24)
+    if days:
+        return f"{days}d{hour:02}h"
+    if hours:
+        return f"{hours}h{minute:02}m"
+    return f"{minutes}m{second:02}s" if minutes else f"{second}s"
+
+
+def format_core_time(seconds: float | None, *, is_brief: bool = False) -> str:
+    """Format a time of processors: in hours if it is an hour or more, such as ``12.5 h``, or briefly ``12.5h``."""
+    if seconds is None:
+        return "unknown"
+    if seconds >= 3600.0:
+        return f"{seconds / 3600:,.1f}{'' if is_brief else ' '}h"
+    return format_brief_duration(seconds) if is_brief else format_duration(seconds)
+
+
 def format_size(amount: int) -> str:
     """Format a number of bytes in its largest unit, such as ``1.5 GiB``."""
     if amount < KIB:

@@ -11,14 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.app.written_run import WrittenRun
 
+from longshore.app.documents.statistics import stats_document
 from longshore.app.statistics.attempt_statistics import summarize_attempts
 from longshore.app.statistics.run_statistics import RunStatistics
 from longshore.cli.show.styled import plain, width_of
 from longshore.cli.terminal import Terminal
 from longshore.cli.tune.statistics_csv import write_csv
-from longshore.cli.tune.statistics_table import short_duration, statistics_lines
+from longshore.cli.tune.statistics_table import statistics_lines
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.states import Cause
+from longshore.model.text_format import format_brief_duration, format_core_time
 from longshore.model.workflow.request import Request
 
 REQUEST = Request(cpus=2, memory_b=4 << 30)
@@ -83,9 +85,36 @@ def test_what_is_unknown_is_said_to_be(written: WrittenRun) -> None:
     shown = text(statistics_of(written, [ended, attempt(1), Attempt(job=2, number=1)]))
     assert "Unknown: wait in the queue (1 attempt), run time (1 attempt), processor time (1 attempt)" in shown
     assert "Without an end: 1 attempt" in shown
+    assert "Core time lacks 1 attempt of unknown run time" in shown
     alone = text(statistics_of(written, [ended]))
     assert "unknown" in next(line for line in alone.splitlines() if line.startswith("a  "))
     assert any(line for line in alone.splitlines() if line.startswith("a rather") and " - " in line)
+
+
+def test_core_time_that_is_unknown_is_not_zero(written: WrittenRun) -> None:
+    lost = Attempt(job=1, number=1, started_at=1.0, ended_at=2.0, cause=Cause.LOST)
+    run = statistics_of(written, [Attempt(job=0, number=1, started_at=1.0, ended_at=2.0), lost])
+    shown = text(run)
+    assert "2 attempts, 0 of them retries; unknown core time\n" in shown
+    rows = [line.split() for line in shown.splitlines()]
+    assert ["a", "3", "2", "0", "1", "unknown", "unknown", "unknown"] in rows
+    assert "lacks" not in shown
+    file = io.StringIO()
+    write_csv([run], file)
+    total = next(csv.DictReader(io.StringIO(file.getvalue())))
+    assert [total[name] for name in ("badput_s", "badput_core_s", "core_s", "unknown_run")] == ["", "", "", "2"]
+    entry = stats_document([run], (), as_of=0.0).runs[0].total
+    assert (entry.core_s, entry.unknown_run, entry.badput.run_s, entry.badput.core_s) == (None, 2, None, None)
+
+
+def test_an_attempt_that_was_never_started_took_no_time(written: WrittenRun) -> None:
+    refused = Attempt(job=0, number=1, ended_at=2.0, cause=Cause.SUBMIT)
+    assert "0s of core time, 0s of it lost" in text(statistics_of(written, [refused]))
+
+
+def test_core_time_is_in_hours_from_one_on() -> None:
+    assert [format_core_time(each) for each in (None, 65.0, 7200.0)] == ["unknown", "1 min 5 s", "2.0 h"]
+    assert [format_core_time(each, is_brief=True) for each in (65.0, 7200.0)] == ["1m05s", "2.0h"]
 
 
 def test_runs_stand_below_each_other_in_one_table(written: WrittenRun) -> None:
@@ -119,9 +148,9 @@ def test_csv_has_a_row_per_run_label_and_host(written: WrittenRun) -> None:
 
 @given(st.floats(0.0, 1e8))
 def test_durations_are_short(seconds: float) -> None:
-    assert len(short_duration(seconds)) <= 8
+    assert len(format_brief_duration(seconds)) <= 8
 
 
 def test_durations_have_two_units() -> None:
-    shown = [short_duration(each) for each in (0.0, 0.25, 9.96, 59.6, 185.0, 3599.9, 14820.0, 183600.0)]
+    shown = [format_brief_duration(each) for each in (0.0, 0.25, 9.96, 59.6, 185.0, 3599.9, 14820.0, 183600.0)]
     assert shown == ["0s", "0.25s", "10.0s", "1m00s", "3m05s", "1h00m", "4h07m", "2d03h"]

@@ -42,10 +42,10 @@ class LostTimeEntry(DocumentEntry, frozen=True):
 
     attempts: Count
     """Their number."""
-    run_s: Seconds
-    """Seconds that they ran."""
-    core_s: Seconds
-    """Their run times, each times the requested processors."""
+    run_s: Seconds | None
+    """Seconds that they ran; null if these are unknown of all that ran."""
+    core_s: Seconds | None
+    """Their run times, each times the requested processors; null if these are unknown of all that ran."""
     unknown: Count
     """Those of them that started, and whose run time is unknown."""
 
@@ -78,8 +78,11 @@ class StatisticsEntry(DocumentEntry, frozen=True):
     """Attempts that did not succeed."""
     badput_causes: Mapping[Cause, LostTimeEntry]
     """The same per cause."""
-    core_s: Seconds
-    """Run time of all attempts that ended, each times the requested processors."""
+    core_s: Seconds | None
+    """Run time of all attempts that ended, each times the requested processors; null if it is unknown of all that
+    ran."""
+    unknown_run: Count
+    """Attempts that ran and ended, and whose run time is unknown: `core_s` lacks them."""
     cpu_s: Seconds
     """Known processor time of all attempts that ended."""
     wait_s: DistributionEntry
@@ -171,6 +174,7 @@ def _requested(request: Request | None) -> RequestedEntry | None:
 def _statistics(statistics: AttemptStatistics) -> StatisticsEntry:
     return StatisticsEntry.from_record(
         statistics,
+        core_s=statistics.known_core_s,
         badput=_lost_time(statistics.badput),
         badput_causes={cause: _lost_time(each) for cause, each in statistics.badput_causes.items()},
         **{
@@ -181,7 +185,7 @@ def _statistics(statistics: AttemptStatistics) -> StatisticsEntry:
 
 
 def _lost_time(lost: LostTime) -> LostTimeEntry:
-    return LostTimeEntry.from_record(lost)
+    return LostTimeEntry.from_record(lost, run_s=lost.known_run_s, core_s=lost.known_core_s)
 
 
 def _distribution(found: Distribution) -> DistributionEntry:

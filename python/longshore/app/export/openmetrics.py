@@ -112,7 +112,8 @@ def _attempt_families(labels: Mapping[str, AttemptStatistics]) -> Iterator[_Fami
     yield counter(
         "retries", "Attempts that are not the first of their job.", {label: each.retries for label, each in every}
     )
-    core = {label: each.core_s for label, each in every}
+    # Without a known run time, a 0 would be a measurement that nothing made.
+    core = {label: each.known_core_s for label, each in every if each.known_core_s is not None}
     yield counter("core_seconds", "Run time of ended attempts times requested processors.", core, "seconds")
     cpu = {label: each.cpu_s for label, each in every}
     yield counter("cpu_seconds", "Known processor time of ended attempts.", cpu, "seconds")
@@ -123,9 +124,9 @@ def _attempt_families(labels: Mapping[str, AttemptStatistics]) -> Iterator[_Fami
     ]
     attempts = [_Sample("_total", names, part.attempts) for names, part in lost]
     yield _Family("badput_attempts", "counter", "Attempts that did not succeed.", attempts)
-    seconds = [_Sample("_total", names, part.run_s) for names, part in lost]
+    seconds = [_Sample("_total", names, part.known_run_s) for names, part in lost if part.known_run_s is not None]
     yield _Family("badput_seconds", "counter", "Run time of attempts that did not succeed.", seconds, "seconds")
-    seconds = [_Sample("_total", names, part.core_s) for names, part in lost]
+    seconds = [_Sample("_total", names, part.known_core_s) for names, part in lost if part.known_core_s is not None]
     text = "Run time of attempts that did not succeed times requested processors."
     yield _Family("badput_core_seconds", "counter", text, seconds, "seconds")
     waits = {label: each.wait_s for label, each in every}

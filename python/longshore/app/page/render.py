@@ -20,7 +20,7 @@ from longshore.app.page.figures.distribution import (
 )
 from longshore.app.page.figures.label_graph import MAX_NODES, draw_label_graph, fits_in_columns
 from longshore.app.page.figures.palette import Palette, choose_colours
-from longshore.app.page.figures.scale import count_ticks, short_duration, time_ticks
+from longshore.app.page.figures.scale import count_ticks, tick_duration, time_ticks
 from longshore.app.page.figures.state_bar import describe_counts, draw_state_bar, shown_states
 from longshore.app.page.figures.svg import clean
 from longshore.app.page.figures.timeline import draw_labels, draw_slots, time_range
@@ -29,7 +29,7 @@ from longshore.model.run.moment import format_moment
 from longshore.model.run.report import Failure, RunReport
 from longshore.model.run.states import JobState
 from longshore.model.signals import signal_name
-from longshore.model.text_format import failure_text, format_duration, format_size
+from longshore.model.text_format import failure_text, format_core_time, format_duration, format_size
 from longshore.model.wording import count_noun
 from longshore.world.files.read_file import read_file
 from longshore.world.shipped_files import shipped_path
@@ -212,7 +212,7 @@ def _environment() -> jinja2.Environment:
     )
     environment.filters |= {
         "duration": lambda seconds: "" if seconds is None else format_duration(seconds),
-        "short": short_duration,
+        "short": tick_duration,
         "size": lambda amount: "" if amount is None else format_size(round(amount)),
         "moment": format_moment,
         "noun": count_noun,
@@ -221,7 +221,7 @@ def _environment() -> jinja2.Environment:
         "rule": lambda text, reason: text.removesuffix(f": {reason}"),
         "outcome": lambda failure: failure_text(failure.cause, failure.exit_code, failure.signal),
         "signal": signal_name,
-        "core_time": lambda core_s: f"{core_s / 3600:,.1f} h" if core_s >= 3600 else format_duration(core_s),
+        "core_time": format_core_time,
         "sort_key": _sort_key,
         "sum_counts": lambda groups: sum(failure.count for failure, _ in groups),
         "trouble": _has_trouble,

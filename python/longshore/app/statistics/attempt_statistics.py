@@ -33,6 +33,16 @@ class LostTime(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     core_s: float = 0.0
     unknown: int = 0
 
+    @property
+    def known_run_s(self) -> float | None:
+        """Seconds that they ran; ``None`` if these are unknown of all that ran."""
+        return None if self.unknown and not self.run_s else self.run_s
+
+    @property
+    def known_core_s(self) -> float | None:
+        """Core seconds that they ran; ``None`` if these are unknown of all that ran."""
+        return None if self.unknown and not self.core_s else self.core_s
+
 
 class AttemptStatistics(msgspec.Struct, frozen=True, kw_only=True):
     """Statistics of a group of attempts, such as those of a label or of a host.
@@ -59,6 +69,8 @@ class AttemptStatistics(msgspec.Struct, frozen=True, kw_only=True):
         Attempts that did not succeed, in total and per cause.
     core_s
         Run time of all attempts that ended, times the processors that they requested.
+    unknown_run
+        Attempts that ran and ended, and whose run time is unknown: `core_s` lacks them.
     cpu_s
         Known processor time of all attempts that ended.
     """
@@ -76,7 +88,13 @@ class AttemptStatistics(msgspec.Struct, frozen=True, kw_only=True):
     badput: LostTime = LostTime()
     badput_causes: Mapping[Cause, LostTime] = msgspec.field(default_factory=dict)
     core_s: float = 0.0
+    unknown_run: int = 0
     cpu_s: float = 0.0
+
+    @property
+    def known_core_s(self) -> float | None:
+        """Core seconds of all attempts that ended; ``None`` if these are unknown of all that ran."""
+        return None if self.unknown_run and not self.core_s else self.core_s
 
 
 class GroupedStatistics(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +133,10 @@ class _Values:
             for each, request in zip(ended, requests, strict=True)
         ]
         self.core_s = sum(core_s)
+        # One that was never started took no time.
+        self.unknown_run = sum(
+            [each.run_s is None and (each.started_at is not None or each.cause is None) for each in ended]
+        )
         self.cpu_s = sum([each.cpu_s for each in ended if each.cpu_s is not None])
         good = [(each, request) for each, request in zip(ended, requests, strict=True) if each.cause is None]
         self.succeeded = len(good)
@@ -208,6 +230,7 @@ def _merge(parts: Sequence[_Values], jobs: int | None = None) -> AttemptStatisti
         badput=_sum_lost_time(list(causes.values())),
         badput_causes=causes,
         core_s=sum(part.core_s for part in parts),
+        unknown_run=sum(part.unknown_run for part in parts),
         cpu_s=sum(part.cpu_s for part in parts),
     )
 

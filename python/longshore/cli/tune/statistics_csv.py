@@ -18,6 +18,7 @@ COLUMNS: Final = (
     *("run", "name", "group", "key", *_COUNTS, "badput_attempts", "badput_s", "badput_core_s", "core_s", "cpu_s"),
     *("requested_cpus", "requested_memory_b", "requested_walltime_s"),
     *(f"{measure}_{part}" for measure in _MEASURES for part in ("known", "unknown", *_QUANTILES)),
+    "unknown_run",
 )
 """Names of the columns; `group` is run, label or host, and `key` the name of the label or host. Unknown is empty."""
 
@@ -39,8 +40,9 @@ def _values(statistics: AttemptStatistics, request: Request | None = None) -> It
     for name in _COUNTS:
         yield getattr(statistics, name)
     lost = statistics.badput
-    yield from (lost.attempts, lost.run_s, lost.core_s, statistics.core_s, statistics.cpu_s)
+    yield from (lost.attempts, lost.known_run_s, lost.known_core_s, statistics.known_core_s, statistics.cpu_s)
     yield from (request.cpus, request.memory_b, request.walltime_s) if request else (None, None, None)
     for measure in _MEASURES:
         found = getattr(statistics, measure)
         yield from (found.known, found.unknown, *(getattr(found, field) for field in _QUANTILES.values()))
+    yield statistics.unknown_run

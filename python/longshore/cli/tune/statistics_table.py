@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from longshore.cli.show.format import format_count, format_size
 from longshore.cli.show.styled import Line, Span, TableColumn, cut_name, table_lines, table_width
+from longshore.model.text_format import format_brief_duration, format_core_time
 
 if TYPE_CHECKING:
     from longshore.app.statistics.attempt_statistics import AttemptStatistics
@@ -44,26 +45,6 @@ def statistics_lines(runs: Sequence[RunStatistics], terminal: Terminal) -> list[
     return [*lines, *([()] if notes else []), *((Span(note, "faint"),) for note in notes)]
 
 
-def short_duration(seconds: float) -> str:
-    """Format a duration in few characters, such as ``0.25s``, ``12s``, ``3m05s``, ``4h07m`` or ``2d03h``."""
-    if seconds < 10.0:
-        digits = 2 if seconds < 1.0 else 1
-        return f"{seconds:.{digits}f}s" if seconds else "0s"
-    minutes, second = divmod(round(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    days, hour = divmod(hours, 24)
-    if days:
-        return f"{days}d{hour:02}h"
-    if hours:
-        return f"{hours}h{minute:02}m"
-    return f"{minutes}m{second:02}s" if minutes else f"{second}s"
-
-
-def core_time(seconds: float) -> str:
-    """Format a time of processors: in hours if it is an hour or more."""
-    return f"{seconds / 3600:,.1f}h" if seconds >= 3600.0 else short_duration(seconds)
-
-
 def _headline(run: RunStatistics) -> Iterator[Line]:
     total, card = run.grouped.total, run.opened.card
     yield (Span(f"{card.id}  {card.name}", "strong"), Span(f"  on {card.service}"))
@@ -73,9 +54,21 @@ def _headline(run: RunStatistics) -> Iterator[Line]:
         Span(
             f"  {format_count(total.jobs, 'job')}, {format_count(total.attempts, 'attempt')}, "
             f"{total.retries} of them {'a retry' if total.retries == 1 else 'retries'}; "
-            f"{core_time(total.core_s)} of core time, {core_time(lost.core_s)} of it lost{share}"
+            f"{_core_words(total)}{share}"
         ),
     )
+
+
+def _core_words(total: AttemptStatistics) -> str:
+    if total.known_core_s is None:
+        return "unknown core time"
+    lost_s = total.badput.known_core_s
+    lost = "an unknown part" if lost_s is None else _core_time(lost_s)
+    return f"{_core_time(total.known_core_s)} of core time, {lost} of it lost"
+
+
+def _core_time(seconds: float | None) -> str:
+    return format_core_time(seconds, is_brief=True)
 
 
 def _label_rows(runs: Sequence[RunStatistics]) -> list[_Row]:
@@ -119,16 +112,18 @@ def _names(title: str, rows: Sequence[_Row], runs: Sequence[RunStatistics], term
 def _count_columns(rows: Sequence[_Row]) -> list[TableColumn]:
     def column(title: str, cell: Callable[[AttemptStatistics], str], style: str = "") -> TableColumn:
         texts = [cell(row.statistics) for row in rows]
-        return TableColumn(title, [(Span(text, style if text not in {"0", "0s"} else "faint"),) for text in texts])
+        return TableColumn(
+            title, [(Span(text, style if text not in {"0", "0s", "unknown"} else "faint"),) for text in texts]
+        )
 
     return [
         column("JOBS", lambda each: str(each.jobs)),
         column("ATTEMPTS", lambda each: str(each.attempts)),
         column("RETRIES", lambda each: str(each.retries), "warning"),
         column("LOST", lambda each: str(each.badput.attempts), "bad"),
-        column("LOST TIME", lambda each: core_time(each.badput.core_s), "bad"),
-        column("CORE TIME", lambda each: core_time(each.core_s)),
-        column("CPU TIME", lambda each: core_time(each.cpu_s) if each.cpu_s or not each.succeeded else "unknown"),
+        column("LOST TIME", lambda each: _core_time(each.badput.known_core_s), "bad"),
+        column("CORE TIME", lambda each: _core_time(each.known_core_s)),
+        column("CPU TIME", lambda each: _core_time(each.cpu_s) if each.cpu_s or not each.succeeded else "unknown"),
     ]
 
 
@@ -138,8 +133,8 @@ def _host_columns(rows: Sequence[_Row]) -> list[TableColumn]:
 
     return [
         *_count_columns(rows),
-        column("RUN P50", "run_s", "p50", short_duration),
-        column("P95", "run_s", "p95", short_duration),
+        column("RUN P50", "run_s", "p50", format_brief_duration),
+        column("P95", "run_s", "p95", format_brief_duration),
         column("CPU P50", "cpu_efficiency", "p50", _percent),
     ]
 
@@ -149,8 +144,8 @@ def _measure_tables(
 ) -> Iterator[Sequence[TableColumn]]:
     """Yield tables with minimum, median, 95th percentile and maximum, as many measures in each as fit."""
     groups = [
-        _measure_columns("WAIT", "wait_s", rows, short_duration),
-        _measure_columns("RUN", "run_s", rows, short_duration),
+        _measure_columns("WAIT", "wait_s", rows, format_brief_duration),
+        _measure_columns("RUN", "run_s", rows, format_brief_duration),
         _measure_columns("CPU", "cpu_efficiency", rows, _percent),
         _memory_columns(rows),
     ]
@@ -213,7 +208,9 @@ def _unknown_notes(run: RunStatistics, runs: int) -> Iterator[str]:
     ]
     if parts:
         yield f"Unknown{where}: {', '.join(parts)}"
-    if total.badput.unknown:
+    if total.unknown_run and total.known_core_s is not None:
+        yield f"Core time{where} lacks {format_count(total.unknown_run, 'attempt')} of unknown run time"
+    if total.badput.unknown and total.badput.known_core_s is not None:
         yield f"Lost time{where} lacks {format_count(total.badput.unknown, 'attempt')} of unknown run time"
     if total.unfinished:
         yield f"Without an end{where}: {format_count(total.unfinished, 'attempt')}, not counted above as run time"

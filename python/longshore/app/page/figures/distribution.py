@@ -7,7 +7,7 @@ from typing import Final
 
 from markupsafe import Markup
 
-from longshore.app.page.figures.scale import Tick, count_in_bins, linear_bins, log_bins, short_duration
+from longshore.app.page.figures.scale import Tick, count_in_bins, linear_bins, log_bins, tick_duration
 from longshore.app.page.figures.svg import element, figure, join, number
 from longshore.model.text_format import format_duration, format_size
 from longshore.model.wording import count_noun
@@ -35,7 +35,7 @@ def run_time_ticks(limits: Sequence[float]) -> tuple[Tick, ...]:
     inside = [each for each in _ROUND_S if low <= each <= high]
     if len(inside) < 2:
         return (Tick(0.0, format_duration(low)), Tick(1.0, format_duration(high)))
-    return tuple(Tick(log(each / low) / log(high / low), short_duration(each)) for each in inside)
+    return tuple(Tick(log(each / low) / log(high / low), tick_duration(each)) for each in inside)
 
 
 def draw_run_times(name: str, label: str, times: Sequence[float], limits: Sequence[float]) -> Markup:

@@ -32,10 +32,10 @@ def time_ticks(seconds: float, most: int = 8) -> tuple[Tick, ...]:
         86_400
     )
     marks = (number * step for number in range(1, int(seconds / step) + 1))
-    return (Tick(0.0, "0"), *(Tick(at / seconds, short_duration(at)) for at in marks))
+    return (Tick(0.0, "0"), *(Tick(at / seconds, tick_duration(at)) for at in marks))
 
 
-def short_duration(seconds: float) -> str:
+def tick_duration(seconds: float) -> str:
     """Return a duration as an axis shows it, such as ``30 s`` or ``2 h``."""
     for unit, name in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= unit:
