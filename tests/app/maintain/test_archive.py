@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import time
 from pathlib import Path
@@ -16,9 +17,11 @@ from longshore.app.inspect.run_list import RunQuery, list_runs
 from longshore.app.maintain.archive import ArchiveResult, archive_run
 from longshore.app.maintain.clean import CleanRequest, clean, plan_clean
 from longshore.app.maintain.removable_files import RemovableKind
+from longshore.app.report.brief_report import status_run
 from longshore.app.report.report import report_run
 from longshore.app.runs.open_run import open_run
 from longshore.errors import FilesError, LongshoreError, RunNotFoundError, SubmissionRefusedError, UsageError
+from longshore.model.run.states import JobState
 from longshore.model.run.submission import Submission
 from longshore.world.files.run_archive import write_archive
 from longshore.world.files.system import files
@@ -124,6 +127,136 @@ def test_an_archive_is_closed_if_a_file_of_the_run_is(written: WrittenRun, tmp_p
     assert archive(written, tmp_path / "open.tar.gz").path.stat().st_mode & 0o044
     (written.run.root / "output.fits").chmod(0o600)
     assert archive(written, tmp_path / "closed.tar.gz").path.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "expected"),
+    [
+        (".", 0o700, 0o600),
+        (".", 0o750, 0o640),
+        ("logs/a", 0o711, 0o600),
+        ("logs/a", 0o744, 0o600),
+        ("logs", 0o705, 0o604),
+        ("output.fits", 0o640, 0o640),
+        ("output.fits", 0o604, 0o604),
+        ("output.fits", 0o444, 0o644),
+    ],
+)
+def test_only_users_who_may_read_all_of_a_run_may_read_its_archive(
+    written: WrittenRun, tmp_path: Path, name: str, mode: int, expected: int
+) -> None:
+    for path in (written.run.root, *written.run.root.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    (written.run.root / name).chmod(mode)
+    assert archive(written, tmp_path / "run.tar.gz").path.stat().st_mode & 0o777 == expected
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another group")
+def test_an_archive_of_another_group_is_closed_to_that_group(written: WrittenRun, tmp_path: Path) -> None:
+    os.chown(written.run.root / "output.fits", -1, 12345)
+    (written.run.root / "output.fits").chmod(0o640)
+    assert archive(written, tmp_path / "run.tar.gz").path.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_directory_that_cannot_be_removed_is_named_and_found_by_clean(
+    written: WrittenRun, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(name: str, *, dir_fd: int) -> None:
+        if name == "output.fits":
+            raise PermissionError(13, "Permission denied", name)
+        unlink(name, dir_fd=dir_fd)
+
+    unlink = files.unlink
+    (tmp_path / "archives").mkdir()
+    output = tmp_path / "archives" / "run.tar.gz"
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "unlink", refuse)
+        with pytest.raises(FilesError, match=r"still has output\.fits\n") as caught:
+            archive(written, output, remove=True)
+    (rest,) = written.run.root.parent.iterdir()
+    assert caught.value.hint == f"To remove the rest: chmod -R u+rwX {rest} && rm -r {rest}"
+    assert open_run("k7f3aa").directory == output
+    plan = plan_clean(CleanRequest(), now=time.time() + 1e6)
+    assert [file.path for file in plan.files if file.kind is RemovableKind.TEMPORARY] == [rest]
+    clean(plan, now=NOW)
+    assert not rest.exists()
+
+
+def test_a_directory_that_cannot_be_renamed_stays_the_run(written: WrittenRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(name: str, target: str, **folders: int) -> None:
+        if name == written.run.root.name:
+            raise PermissionError(13, "Permission denied", name)
+        rename(name, target, **folders)
+
+    rename = files.rename
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "rename", refuse)
+        with pytest.raises(FilesError, match=r"is written, and '.*/run' stays"):
+            archive(written, remove=True)
+    assert open_run("k7f3aa").directory == written.run.root
+
+
+@pytest.mark.parametrize(
+    ("operation", "expected"), [(fcntl.LOCK_EX, "it is in progress"), (fcntl.LOCK_SH, "an engine of it is at work")]
+)
+def test_a_run_whose_lock_is_held_is_refused(
+    written: WrittenRun, tmp_path: Path, operation: int, expected: str
+) -> None:
+    assert status_run(open_run(str(written.run.root))).state is JobState.FAILED
+    written.run.engine_lock.touch()
+    with written.run.engine_lock.open() as lock:
+        # A shared lock hides from a look, as the lock of an engine does that starts right after it.
+        files.flock(lock.fileno(), operation)
+        with pytest.raises(SubmissionRefusedError, match=expected):
+            archive(written, tmp_path / "run.tar.gz")
+
+
+@pytest.mark.parametrize("remove", [False, True])
+def test_a_lock_that_cannot_be_taken_hinders_a_removal_only(
+    written: WrittenRun, monkeypatch: pytest.MonkeyPatch, *, remove: bool
+) -> None:
+    open_file = files.open
+
+    def refuse(path: str, flags: int, *rest: int, dir_fd: int | None = None) -> int:
+        if path == written.run.engine_lock.name and flags & os.O_RDWR:
+            raise PermissionError(13, "Permission denied", path)
+        return open_file(path, flags, *rest, dir_fd=dir_fd)
+
+    written.run.engine_lock.touch()
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "open", refuse)
+        if remove:
+            with pytest.raises(FilesError, match="cannot be locked: Permission denied"):
+                archive(written, remove=True)
+        else:
+            assert archive(written).path.exists()
+    assert written.run.root.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to another user")
+def test_a_run_of_another_user_is_not_locked(written: WrittenRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.chown(written.run.root, 12345, -1)
+    written.run.engine_lock.touch()
+    exclusive = []
+    monkeypatch.setattr(files, "flock", lambda _, operation: exclusive.append(operation & 2))
+    assert archive(written).path.exists()
+    assert not any(exclusive)
+
+
+def test_an_archive_below_a_name_that_is_no_text_is_read(written: WrittenRun, tmp_path: Path) -> None:
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    with pytest.raises(UsageError, match="is not UTF-8 text"):
+        archive(written, folder / "run.tar.gz", remove=True)
+    path = archive(written, folder / "run.tar.gz").path
+    assert report_run(open_run(str(path)), details=False).path == str(path)
+    assert open_run(str(path)).directory == path
+
+
+def test_an_archive_is_not_cleaned(written: WrittenRun) -> None:
+    path = archive(written, remove=True).path
+    plan = plan_clean(CleanRequest(references=[str(path)]), now=time.time())
+    assert (plan.files, plan.skipped) == ((), (("k7f3aa", "it is an archive"),))
 
 
 def test_unpacked_archives_are_few_and_can_be_removed(written: WrittenRun, tmp_path: Path) -> None:

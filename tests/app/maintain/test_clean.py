@@ -189,6 +189,19 @@ def test_caches_of_the_user_and_unfinished_runs_go_when_no_run_is_named(tmp_path
     assert run.card.exists()
 
 
+def test_a_damaged_run_is_skipped_with_the_reason(tmp_path: Path) -> None:
+    run = finished_run(tmp_path / "run", {*CACHES, *LOGS}).run
+    run.card.write_text("{", "utf-8")
+    plan = plan_clean(CleanRequest(), now=AFTER)
+    assert not plan.files
+    ((name, reason),) = plan.skipped
+    assert name == "k7f3aa"
+    assert str(run.card) in reason
+    run.card.unlink()
+    run.root.rename(tmp_path / "moved")
+    assert plan_clean(CleanRequest(), now=AFTER).skipped == ()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to another user")
 def test_a_run_of_another_user_is_not_cleaned(tmp_path: Path) -> None:
     run = finished_run(tmp_path / "run", {*CACHES, *LOGS}).run

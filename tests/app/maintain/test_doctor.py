@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
-from tests.app.written_run import NOW, WrittenRun
+from tests.app.written_run import NOW, WrittenRun, course
 
 from longshore.app.maintain.check_installation import check_plugins, version_numbers
 from longshore.app.maintain.check_layers import check_layers
 from longshore.app.maintain.check_machine import judge_clock, judge_inodes, judge_space, judge_umask
 from longshore.app.maintain.check_processes import run_of_process
-from longshore.app.maintain.check_runs import check_claims, check_engines, check_registry, find_unregistered_runs
+from longshore.app.maintain.check_runs import (
+    check_claims,
+    check_engines,
+    check_registry,
+    find_unregistered_runs,
+    unfinished_services,
+    uses_service,
+)
+from longshore.app.maintain.check_services import service_checks
 from longshore.app.maintain.diagnosis import Diagnosis, DiagnosisState, run_checks
 from longshore.model.run.submission import Submission
+from longshore.world.files.system import files
 from longshore.world.runs.claims import claims_folder
 from longshore.world.runs.registry import RegistryEntry, read_registry, write_entry
 from longshore.world.runs.run_directory import read_card, write_card
@@ -58,6 +68,46 @@ def test_a_check_that_hangs_or_fails_hides_no_other() -> None:
     assert [each.message for each in found if each.area == "c"] == ["well"]
 
 
+def test_what_a_check_found_before_it_hung_or_failed_is_not_lost() -> None:
+    never = threading.Event()
+    reached = threading.Event()
+
+    def find_and_hang() -> Iterator[Diagnosis]:
+        yield Diagnosis(area="a", state=ERROR, message="found")
+        reached.set()
+        never.wait()
+
+    def find_and_fail() -> Iterator[Diagnosis]:
+        yield Diagnosis(area="b", state=ERROR, message="found")
+        assert reached.wait(60)
+        raise ZeroDivisionError
+
+    found = list(run_checks({"b": find_and_fail, "a": find_and_hang}, limit_s=2.0))
+    never.set()
+    assert [each.message for each in found[:3]] == ["found", "the check failed: ZeroDivisionError: ", "found"]
+    assert found[3].message == "the check is not over after 2 s"
+
+
+def test_runs_are_looked_at_only_for_a_service_that_cannot_be_used(tmp_path: Path) -> None:
+    entry = register(submitted(tmp_path / "run"))
+    lost = RegistryEntry(id="k7f3ac", path=str(tmp_path / "gone"), name="w", service="gone.Service", created_at=0.0)
+    assert unfinished_services([entry, lost]) == {entry.service, "gone.Service"}
+    assert uses_service([entry, lost], entry.service)
+    assert not uses_service([entry, lost], "gone.Service")
+    looks: list[str] = []
+
+    def is_used(name: str) -> bool:
+        looks.append(name)
+        return len(looks) == 1
+
+    checks = service_checks(["gone.Service"], is_used)
+    list(checks["services:local"]())
+    assert looks == []
+    (found,) = checks["services:gone.Service"]()
+    assert found.state is ERROR
+    assert list(checks["services:gone.Service"]()) == []
+
+
 def test_every_entry_point_of_ours_can_be_imported() -> None:
     assert [each.state for each in check_plugins()] == [OK]
     assert version_numbers("8.10.0rc1") > version_numbers("8.2")
@@ -97,6 +147,28 @@ def test_a_run_whose_engine_died_is_found_with_the_command_that_continues_it(tmp
     before = sorted(path for path in tmp_path.rglob("*"))
     list(check_engines([entry]))
     assert sorted(path for path in tmp_path.rglob("*")) == before
+
+
+def test_a_run_that_ends_during_the_look_is_over_and_not_dead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = submitted(tmp_path / "run")
+    entry = register(written)
+    written.begin()
+    written.run.engine_lock.touch()
+    flock = files.flock
+    rest = course()
+
+    def end_meanwhile(file: int, operation: int) -> None:
+        for event in rest:
+            written.write(event)
+            written.know(event)
+        written.snapshot()
+        rest.clear()
+        flock(file, operation)
+
+    monkeypatch.setattr(files, "flock", end_meanwhile)
+    found = list(check_engines([entry]))
+    assert not rest
+    assert [(each.state, each.message) for each in found] == [(OK, "0 runs in progress")]
 
 
 def test_a_claim_without_an_engine_is_a_stale_lock() -> None:

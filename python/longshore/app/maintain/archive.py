@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 import msgspec
@@ -15,7 +18,7 @@ from longshore.app.maintain.over import require_over
 from longshore.app.progress import Progress
 from longshore.app.report.brief_report import status_run
 from longshore.app.runs.open_run import OpenRun
-from longshore.errors import FilesError, RunUnreadableError, UsageError
+from longshore.errors import FilesError, RunUnreadableError, SubmissionRefusedError, UsageError
 from longshore.world.files.atomic import atomic_file, draft_path
 from longshore.world.files.disk_space import describe_failed_write
 from longshore.world.files.folder import move, remove_file, remove_tree, sync_folder
@@ -29,10 +32,12 @@ from longshore.world.files.run_archive import (
     read_archive,
     write_archive,
 )
-from longshore.world.runs.owner import Access, require_access
+from longshore.world.runs.owner import Access, is_own_run, require_access
 from longshore.world.runs.registry import file_stamp, read_entry, write_entry
 
 _MAX_NAMES: Final = 3
+_LOOK_S: Final = 0.5
+"""Seconds within which a command that only looks at the lock of a run has released it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,45 +61,27 @@ def archive_run(opened: OpenRun, output: Path | None, *, remove: bool, progress:
 
     With `remove`, the directory is removed then, and the run's id leads to the archive. Raises
     `SubmissionRefusedError` if the run is not over or, with `remove`, belongs to another user; `UsageError` for an
-    unsuitable `output`; `FilesError` if it exists, cannot be written, or has not all of the run to be removed.
+    unsuitable `output`; `FilesError` if it exists, cannot be written, or has not all of the run to be removed, and if
+    the directory cannot be removed.
     """
     root = opened.run.root
     require_over(opened)
     if remove:
         require_access(opened.run, Access.ACT)
-    path = _output_path(opened, output)
-    left_out = tuple(list_tree(root)[1])
-    if remove and left_out:
-        more = f" and {len(left_out) - _MAX_NAMES} more" if left_out[_MAX_NAMES:] else ""
-        raise FilesError(
-            f"'{root}' has links, pipes or sockets, which an archive does not have: {', '.join(left_out[:_MAX_NAMES])}"
-            f"{more}",
-            hint="Remove them, or leave --remove out.",
-        )
-    lock = None
-    with suppress(FileNotFoundError):
-        lock = take_lock(opened.run.engine_lock, below=root, create=False)
-    draft = draft_path(path)
-    try:
-        progress.stage(f"writing the archive of run '{opened.card.id}'")
-        suffix = archive_suffix(path)
-        with atomic_file(draft, durable=True, mode=_mode(root)) as stream:
-            written = write_archive(root, stream, suffix=suffix)
-        progress.stage("reading it back")
-        _compare(draft, root, written, suffix)
-        if path.exists():
-            raise _taken(path)
-        move(draft, path)
-        sync_folder(path.parent)
+    path = _output_path(opened, output, remove=remove)
+    with _lock(opened, remove=remove):
+        try:
+            left_out = tuple(list_tree(root)[1])
+            if remove and left_out:
+                raise FilesError(
+                    f"'{root}' has links, pipes or sockets, which an archive does not have: {_some(left_out)}",
+                    hint="Remove them, or leave --remove out.",
+                )
+            written = _write(opened, path, progress)
+        except OSError as error:
+            raise FilesError(f"no archive is written: {describe_failed_write(error, path.parent)}") from error
         if remove:
             _remove(opened, path)
-    except OSError as error:
-        raise FilesError(f"no archive is written: {describe_failed_write(error, path.parent)}") from error
-    finally:
-        with suppress(OSError):
-            remove_file(draft)
-        if lock is not None:
-            lock.release()
     return ArchiveResult(
         run=opened.card.id,
         path=path,
@@ -106,13 +93,63 @@ def archive_run(opened: OpenRun, output: Path | None, *, remove: bool, progress:
     )
 
 
-def _output_path(opened: OpenRun, output: Path | None) -> Path:
+def _write(opened: OpenRun, path: Path, progress: Progress) -> dict[str, ArchivedFile]:
+    """Write an archive that has its name only once it was compared with the run; return the files in it."""
+    root, suffix = opened.run.root, archive_suffix(path)
+    draft = draft_path(path)
+    try:
+        progress.stage(f"writing the archive of run '{opened.card.id}'")
+        with atomic_file(draft, durable=True, mode=_mode(root, path.parent)) as stream:
+            written = write_archive(root, stream, suffix=suffix)
+        progress.stage("reading it back")
+        _compare(draft, root, written, suffix)
+        if path.exists():
+            raise _taken(path)
+        move(draft, path)
+        sync_folder(path.parent)
+    finally:
+        with suppress(OSError):
+            remove_file(draft)
+    return written
+
+
+def _lock(opened: OpenRun, *, remove: bool) -> AbstractContextManager[None]:
+    """Keep engines away from a run; a run of another user is not locked, because its engines would fail."""
+    run = opened.run
+    if not remove and not is_own_run(run.root):
+        return nullcontext()
+    try:
+        return take_lock(run.engine_lock, below=run.root, create=False, wait_s=_LOOK_S)
+    except FileNotFoundError:
+        # A run without engine has no such file.
+        return nullcontext()
+    except BlockingIOError as error:
+        raise SubmissionRefusedError(
+            f"run '{opened.card.id}' cannot be archived: an engine of it is at work",
+            hint=f"Its state: longshore report {opened.reference}",
+        ) from error
+    except OSError as error:
+        if not remove:
+            # On a read-only file system, for example; what changes meanwhile is noticed by the comparison.
+            return nullcontext()
+        raise FilesError(
+            f"'{run.engine_lock}' cannot be locked: {error.strerror or error}",
+            hint="Without --remove, the archive needs no lock.",
+        ) from error
+
+
+def _output_path(opened: OpenRun, output: Path | None, *, remove: bool) -> Path:
     root = opened.run.root
     path = Path(os.path.realpath(output)) if output else root.with_name(f"{root.name}{SUFFIXES[0]}")
     if not archive_suffix(path):
         raise UsageError(f"'{path.name}' does not end like an archive", hint=f"Let it end with {', '.join(SUFFIXES)}.")
     if path.is_relative_to(root):
         raise UsageError(f"'{path}' is in the directory of the run", hint="Give a file elsewhere with --output.")
+    if remove and str(path) != os.fsencode(path).decode(errors="replace"):
+        raise UsageError(
+            f"'{path}' is not UTF-8 text, so no id can lead to it",
+            hint="Give a file elsewhere with --output, or leave --remove out.",
+        )
     if path.exists():
         raise _taken(path)
     return path
@@ -122,12 +159,23 @@ def _taken(path: Path) -> FilesError:
     return FilesError(f"'{path}' exists already", hint="Remove it, or give another file with --output.")
 
 
-def _mode(root: Path) -> int:
-    """Return the mode of an archive: it is closed to others if a file of the run is."""
-    for name in list_tree(root)[0]:
-        if not name.endswith("/") and not (root / name).lstat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
-            return 0o600
-    return 0o666
+def _mode(root: Path, folder: Path) -> int:
+    """Return the mode of an archive in a folder: a user who may not read all of the run may not read the archive."""
+    place = folder.stat()
+    group = place.st_gid if place.st_mode & stat.S_ISGID else os.getegid()
+    common = 0o066
+    for name in ("", *list_tree(root)[0]):
+        status = (root / name).lstat()
+        bits = status.st_mode & 0o077
+        if status.st_gid != group:
+            # A member of either group may be a stranger to the other one.
+            both = bits >> 3 & bits
+            bits = both << 3 | both
+        if stat.S_ISDIR(status.st_mode):
+            # What is in a folder can be read only by users who may enter it.
+            bits &= ~((~bits & 0o011) << 2)
+        common &= bits
+    return 0o600 | common
 
 
 def _compare(archive: Path, root: Path, written: dict[str, ArchivedFile], suffix: str) -> None:
@@ -155,9 +203,44 @@ def _remove(opened: OpenRun, path: Path) -> None:
     entry = read_entry(opened.card.id)
     if entry is not None and entry.path == str(run.root):
         stored = msgspec.structs.replace(report, specifics=(), summary=None)
-        write_entry(msgspec.structs.replace(entry, path=str(path), report=stored, stamp=file_stamp(str(path))))
+        leads = msgspec.structs.replace(entry, path=str(path), report=stored, stamp=file_stamp(str(path)))
+        if not write_entry(leads):
+            raise FilesError(
+                f"'{path}' is written, and '{run.root}' stays: the registry cannot be written",
+                hint=f"Make room there. Then: longshore adopt {quote(str(run.root))}",
+            )
     # Under another name, it is no run any more if this is killed; `clean` removes the rest.
     gone = draft_path(run.root)
-    move(run.root, gone)
-    sync_folder(run.root.parent)
+    try:
+        move(run.root, gone)
+    except OSError as error:
+        if entry is not None:
+            write_entry(entry)
+        raise FilesError(
+            f"'{path}' is written, and '{run.root}' stays: it cannot be renamed: {error.strerror or error}",
+            hint=f"The folder '{run.root.parent}' must be writable.",
+        ) from error
+    with suppress(OSError):
+        sync_folder(run.root.parent)
     remove_tree(gone)
+    if os.path.lexists(gone):
+        raise FilesError(
+            f"'{path}' is written, and the id of the run leads to it, but not all of its directory can be removed: "
+            f"{_describe_rest(gone)}",
+            hint=f"To remove the rest: chmod -R u+rwX {quote(str(gone))} && rm -r {quote(str(gone))}",
+        )
+
+
+def _describe_rest(folder: Path) -> str:
+    """Return which files and empty folders are left in a folder."""
+    with suppress(OSError):
+        names = [*list_tree(folder)[0], ""]
+        rest = [name for name, after in pairwise(names) if not (name.endswith("/") and after.startswith(name))]
+        if rest:
+            return f"'{folder}' still has {_some(rest)}"
+    return f"'{folder}' is still there"
+
+
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_NAMES} more" if names[_MAX_NAMES:] else ""
+    return f"{', '.join(names[:_MAX_NAMES])}{more}"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Final
 
+from longshore.app.configure.service_lookup import short_name
 from longshore.app.maintain.diagnosis import Diagnosis, DiagnosisState
 from longshore.app.report.brief_report import status_run
 from longshore.app.report.from_snapshot import END_STATES
@@ -87,20 +87,18 @@ def _folders_in(folder: Path, budget: Iterator[int]) -> Iterator[str]:
         return
 
 
-@dataclass(frozen=True, kw_only=True)
-class UnfinishedRun:
-    """Registered run that has not ended by its entry."""
-
-    entry: RegistryEntry
-    opened: OpenRun
+def unfinished_services(entries: Sequence[RegistryEntry]) -> set[str]:
+    """Return the services of runs that may be unfinished; only entries are looked at, so that no file server hangs."""
+    return {entry.service for entry in entries if entry.report is None}
 
 
-def unfinished_runs(entries: Sequence[RegistryEntry]) -> list[UnfinishedRun]:
-    """Return own runs that have no final state in the registry, newest first; unreadable ones are left out."""
-    return list(islice(_unfinished(entries), _MOST_RUNS))
+def uses_service(entries: Sequence[RegistryEntry], service: str) -> bool:
+    """Whether an unfinished run uses a service, by its short name."""
+    return any(_unfinished([entry for entry in entries if short_name(entry.service) == service]))
 
 
-def _unfinished(entries: Sequence[RegistryEntry]) -> Iterator[UnfinishedRun]:
+def _unfinished(entries: Sequence[RegistryEntry]) -> Iterator[OpenRun]:
+    """Yield own runs that have no final state in the registry, newest first; unreadable ones are left out."""
     for entry in reversed(entries):
         root = Path(entry.path)
         try:
@@ -111,22 +109,22 @@ def _unfinished(entries: Sequence[RegistryEntry]) -> Iterator[UnfinishedRun]:
         except (LongshoreError, OSError):
             continue
         if card.id == entry.id and is_own_run(root):
-            yield UnfinishedRun(entry=entry, opened=OpenRun(run=run, card=with_newest_counts(run, card)))
+            yield OpenRun(run=run, card=with_newest_counts(run, card))
 
 
 def check_engines(entries: Sequence[RegistryEntry]) -> Iterator[Diagnosis]:
     """Find runs that nothing drives any more, and submissions that were killed."""
     live = 0
-    for unfinished in unfinished_runs(entries):
-        opened = unfinished.opened
+    for opened in islice(_unfinished(entries), _MOST_RUNS):
         name = f"run '{opened.card.id}' in '{opened.run.root}'"
         if opened.run.submitting.exists():
             hint = f"longshore submit {opened.run.root}"
             yield _diagnosis(_RUNS, DiagnosisState.WARNING, f"the submission of {name} did not end", hint)
             continue
         try:
-            state = status_run(opened).state
+            # In this order: a run that ends in between is over, and not one whose engine died.
             alive = opened.is_alive()
+            state = status_run(opened).state
         except READ_ERRORS as error:
             message = f"{name} cannot be read: {describe_read_error(error)}"
             hint = f"longshore verify {opened.reference}"

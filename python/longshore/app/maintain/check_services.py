@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Final
 
@@ -17,11 +17,24 @@ from longshore.errors import LongshoreError
 _AREA: Final = "services"
 
 
-def service_checks(used: Iterable[str]) -> dict[str, Check]:
-    """Return a check per service, by name; `used` are the services of runs that are not over."""
-    chosen = {short_name(name) for name in (_configured_service(), environment_service(), *used) if name}
-    names = [*sorted(chosen), *(name for name in service_names() if name not in chosen)]
-    return {f"{_AREA}:{name}": partial(_check_service, name, is_chosen=name in chosen) for name in names}
+def service_checks(used: Iterable[str], is_used: Callable[[str], bool]) -> dict[str, Check]:
+    """Return a check per service, by name.
+
+    `used` are services that runs may use; `is_used` looks at the runs themselves, when a service cannot be used.
+    """
+    chosen = {short_name(name) for name in (_configured_service(), environment_service()) if name}
+    installed = service_names()
+    names = dict.fromkeys([*sorted(chosen | {short_name(name) for name in used}), *installed])
+    return {
+        f"{_AREA}:{name}": partial(
+            _check_service, name, is_installed=name in installed, is_used=_always if name in chosen else is_used
+        )
+        for name in names
+    }
+
+
+def _always(_: str) -> bool:
+    return True
 
 
 def _configured_service() -> str:
@@ -34,7 +47,7 @@ def _configured_service() -> str:
     return str(next((node.value for node in nodes if node is not None), default_service()))
 
 
-def _check_service(name: str, *, is_chosen: bool) -> Iterator[Diagnosis]:
+def _check_service(name: str, *, is_installed: bool, is_used: Callable[[str], bool]) -> Iterator[Diagnosis]:
     try:
         report = ping(name)
     except LongshoreError as error:
@@ -43,13 +56,13 @@ def _check_service(name: str, *, is_chosen: bool) -> Iterator[Diagnosis]:
         message, hint, is_ok = report.message, "", report.ok
     if is_ok:
         yield Diagnosis(area=_AREA, state=DiagnosisState.OK, message=f"'{name}': {message}")
-    elif is_chosen:
+    elif is_used(name):
         state = DiagnosisState.ERROR
         hint = hint or f"To see more: longshore ping --wms-service-class {name}"
         if environment_service() == name:
             hint += f". ${SERVICE_VARIABLE} names it."
         yield Diagnosis(area=_AREA, state=state, message=f"'{name}' cannot be used: {message}", hint=hint)
-    else:
+    elif is_installed:
         why = message.partition(". ")[0].partition("; ")[0]
         message = f"'{name}' is not available here, and nothing uses it: {why}"
         yield Diagnosis(area=_AREA, state=DiagnosisState.NOTE, message=message)

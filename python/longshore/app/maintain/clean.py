@@ -22,10 +22,11 @@ from longshore.app.maintain.removable_files import (
 )
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error, open_run
 from longshore.contract.context import RunPaths
-from longshore.errors import LongshoreError, SubmissionRefusedError
+from longshore.errors import SubmissionRefusedError
 from longshore.world.files.folder import remove_empty_folder, remove_file, remove_tree
 from longshore.world.files.locks import Lock, take_lock
 from longshore.world.host import user_name
+from longshore.world.runs.archived_runs import archive_of
 from longshore.world.runs.owner import is_own_run, read_owner
 from longshore.world.runs.registry import read_entries
 from longshore.world.runs.removed_files import Cleaning, record_cleaning
@@ -75,16 +76,19 @@ def plan_clean(request: CleanRequest, *, now: float) -> CleanPlan:
     Raises `SubmissionRefusedError` if a named run belongs to another user, `RunNotFoundError` if it does not exist.
     """
     groups, skipped = [], []
-    for opened in _chosen_runs(request):
+    for chosen in _chosen_runs(request):
+        if isinstance(chosen, _UnopenedRun):
+            skipped.append((chosen.run, chosen.reason))
+            continue
         try:
-            reason = _why_not(opened, request.older_than_s, now)
-            files = () if reason else tuple(_files_of(opened, request.kinds, now))
+            reason = _why_not(chosen, request.older_than_s, now)
+            files = () if reason else tuple(_files_of(chosen, request.kinds, now))
         except READ_ERRORS as error:
             reason, files = describe_read_error(error), ()
         if reason:
-            skipped.append((opened.card.id, reason))
+            skipped.append((chosen.card.id, reason))
         elif files:
-            groups.append(CleanGroup(opened=opened, files=files))
+            groups.append(CleanGroup(opened=chosen, files=files))
     if not request.references:
         files = tuple(_user_files(request.kinds, now))
         groups += [CleanGroup(opened=None, files=files)] if files else []
@@ -118,10 +122,18 @@ def clean(plan: CleanPlan, *, now: float) -> CleanResult:
     return CleanResult(removed=tuple(removed), failed=tuple(failed))
 
 
-def _chosen_runs(request: CleanRequest) -> Iterator[OpenRun]:
+@dataclass(frozen=True, kw_only=True)
+class _UnopenedRun:
+    """Registered run that cannot be opened, by its id, with the reason."""
+
+    run: str
+    reason: str
+
+
+def _chosen_runs(request: CleanRequest) -> Iterator[OpenRun | _UnopenedRun]:
     for reference in request.references:
         opened = open_run(reference)
-        if not is_own_run(opened.directory):
+        if archive_of(opened.run) is None and not is_own_run(opened.directory):
             raise SubmissionRefusedError(
                 f"'{opened.directory}' belongs to the user '{read_owner(opened.directory).name}'",
                 hint="Only its owner can clean it.",
@@ -130,9 +142,16 @@ def _chosen_runs(request: CleanRequest) -> Iterator[OpenRun]:
     if request.references:
         return
     for entry in list(read_entries()):
-        with suppress(LongshoreError, OSError):
-            if is_own_run(Path(entry.path)) and (opened := open_run(entry.path)).card.id == entry.id:
-                yield opened
+        # An archive is no folder, and not a run of this user either.
+        if not is_own_run(Path(entry.path)):
+            continue
+        try:
+            opened = open_run(entry.path)
+        except READ_ERRORS as error:
+            yield _UnopenedRun(run=entry.id, reason=describe_read_error(error))
+            continue
+        if opened.card.id == entry.id:
+            yield opened
 
 
 def _why_not(opened: OpenRun, older_than_s: float, now: float) -> str:
@@ -160,8 +179,16 @@ def _user_files(kinds: Collection[RemovableKind], now: float) -> Iterator[Remova
         yield from list_unpacked_archives(now=now)
     if RemovableKind.TEMPORARY in kinds:
         yield from list_user_drafts(now=now)
-        for folder in dict.fromkeys(Path(entry.path).parent for entry in read_entries()):
+        for folder in dict.fromkeys(_folders_of_runs()):
             yield from list_run_drafts(folder, now=now)
+
+
+def _folders_of_runs() -> Iterator[Path]:
+    """Yield the folders of registered runs, and those that archived runs had before."""
+    for entry in read_entries():
+        yield Path(entry.path).parent
+        if entry.report is not None:
+            yield Path(entry.report.path).parent
 
 
 def _lock(group: CleanGroup, now: float) -> Lock | None:
@@ -192,7 +219,7 @@ def _remove(file: RemovableFile) -> str:
     try:
         if file.is_folder:
             remove_tree(file.path, below=file.root)
-            return "not all of it can be removed" if file.path.exists() else ""
+            return "not all of it can be removed; make its folders writable" if file.path.exists() else ""
         remove_file(file.path, below=file.root)
     except OSError as error:
         return error.strerror or str(error)

@@ -17,7 +17,13 @@ from longshore.app.maintain.check_installation import check_installation, check_
 from longshore.app.maintain.check_layers import check_layers
 from longshore.app.maintain.check_machine import check_clocks, check_disks, check_folders, check_umask
 from longshore.app.maintain.check_processes import check_processes
-from longshore.app.maintain.check_runs import check_claims, check_engines, check_registry, unfinished_runs
+from longshore.app.maintain.check_runs import (
+    check_claims,
+    check_engines,
+    check_registry,
+    unfinished_services,
+    uses_service,
+)
 from longshore.app.maintain.check_services import service_checks
 from longshore.app.maintain.diagnosis import Diagnosis, run_checks
 from longshore.world.runs.registry import RegistryContent, read_registry, state_folder
@@ -31,14 +37,13 @@ _MOST_FOLDERS: Final = 100
 def diagnose(*, limit_s: float = LIMIT_S) -> Iterator[Diagnosis]:
     """Look at everything that runs of this user need; yields results in the order of areas."""
     known = read_registry()
-    used = {run.entry.service for run in unfinished_runs(known.entries)}
     folders = _folders(known)
     return run_checks(
         {
             "installation": check_installation,
             "installation:entry points": check_plugins,
             "configuration": check_layers,
-            **service_checks(used),
+            **service_checks(unfinished_services(known.entries), partial(uses_service, known.entries)),
             "registry": partial(check_registry, known),
             "runs": partial(check_engines, known.entries),
             "runs:claims": check_claims,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -21,6 +21,7 @@ from longshore.engine.rundir.replay import replay
 from longshore.engine.state.job_codes import JobCode
 from longshore.errors import RunUnreadableError
 from longshore.model.lines.codec import decode_events
+from longshore.world.runs.archived_runs import ARCHIVE_IN_USE_S, ARCHIVES_FOLDER
 from longshore.world.runs.registry import state_folder
 
 DRAFT: Final = re.compile(r"\..{1,200}\.[0-9a-f]{12}\.draft", re.DOTALL)
@@ -29,9 +30,8 @@ _IN_USE_S: Final = 3600.0
 """Age below which a file may still be written, or be a lock that is held."""
 _WRITTEN_S: Final = 86_400.0
 """Age below which an unfinished run directory may still be filled."""
-_ARCHIVES: Final = "archives"
 _USER_CACHES: Final = ("probes", "graphs")
-_WITH_OWN_RULES: Final = frozenset({*_USER_CACHES, _ARCHIVES})
+_WITH_OWN_RULES: Final = frozenset({*_USER_CACHES, ARCHIVES_FOLDER})
 """Folders of the state that are listed by rules of their own."""
 
 
@@ -52,9 +52,6 @@ class RemovableFile:
     root: Path
     size_b: int
     is_folder: bool = False
-
-
-Listing = Callable[[OpenRun], Iterator[RemovableFile]]
 
 
 def list_caches(opened: OpenRun) -> Iterator[RemovableFile]:
@@ -113,9 +110,9 @@ def list_user_caches(*, now: float) -> Iterator[RemovableFile]:
 
 
 def list_unpacked_archives(*, now: float) -> Iterator[RemovableFile]:
-    """List what was unpacked of archives that no command has read for an hour."""
-    for entry in _entries(state_folder() / _ARCHIVES):
-        if entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_mtime < now - _IN_USE_S:
+    """List what was unpacked of archives that no command has read for some time."""
+    for entry in _entries(state_folder() / ARCHIVES_FOLDER):
+        if entry.is_dir(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_mtime < now - ARCHIVE_IN_USE_S:
             path = Path(entry.path)
             size = sum(inner.stat(follow_symlinks=False).st_size for inner in _walk(path))
             kind = RemovableKind.CACHES

@@ -84,7 +84,8 @@ def cache_report(
     cached = CachedReport(
         mark=mark, card=opened.card, snapshot=snapshot, logs=_log_stamps(report), life=life, report=report
     )
-    with suppress(OSError):
+    # A path that is no UTF-8 cannot be stored.
+    with suppress(OSError, UnicodeEncodeError):
         write_cached(opened.run, _NAMES[details], msgspec.json.encode(cached))
 
 

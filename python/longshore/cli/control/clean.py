@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -83,7 +83,7 @@ def _print_plan(plan: CleanPlan, *, lists: bool) -> None:
         card = group.opened.card if group.opened else None
         owner = f"run '{card.id}' ({card.name})" if card else "your caches and what killed commands left"
         parts = [
-            f"{kind} {_amount(files)}"
+            f"{kind} {describe_amount(files)}"
             for kind in _KINDS
             if (files := [file for file in group.files if file.kind == kind])
         ]
@@ -98,13 +98,17 @@ def _print_plan(plan: CleanPlan, *, lists: bool) -> None:
 def _print_result(plan: CleanPlan, result: CleanResult | None) -> None:
     if result is None:
         hint = "; add --yes to remove it" if plan.files else ""
-        click.echo(f"can be removed: {_amount(plan.files)}{hint}")
+        click.echo(f"can be removed: {describe_amount(plan.files)}{hint}")
         return
     for file, why in result.failed:
         click.echo(escape_controls(f"longshore: '{file.path}' is not removed: {why}"), err=True)
-    click.echo(f"removed: {_amount(result.removed)}")
+    click.echo(f"removed: {describe_amount(result.removed)}")
 
 
-def _amount(files: Iterable[RemovableFile]) -> str:
-    sizes = [file.size_b for file in files]
-    return f"{count_noun(len(sizes), 'file')} of {format_size(sum(sizes))}"
+def describe_amount(removable: Collection[RemovableFile]) -> str:
+    """Return the number of files and folders, and their size."""
+    sizes = [file.size_b for file in removable if not file.is_folder]
+    folder_sizes = [file.size_b for file in removable if file.is_folder]
+    parts = [count_noun(len(sizes), "file")] if sizes or not folder_sizes else []
+    parts += [count_noun(len(folder_sizes), "folder")] if folder_sizes else []
+    return f"{' and '.join(parts)} of {format_size(sum(sizes) + sum(folder_sizes))}"

@@ -24,11 +24,13 @@ from longshore.world.files.run_archive import read_archive
 from longshore.world.files.system import files
 from longshore.world.runs.registry import state_folder
 
-_FOLDER: Final = "archives"
+ARCHIVES_FOLDER: Final = "archives"
+"""Name of the folder of the user's state that has what was unpacked."""
+ARCHIVE_IN_USE_S: Final = 3600.0
+"""Age of the last look at an unpacked archive below which it may still be read."""
 _FILE: Final = "archive.json"
 _MOST: Final = 8
 """Unpacked archives that are kept; others are removed when a further one is unpacked."""
-_IN_USE_S: Final = 3600.0
 _FOLDERS: Final = frozenset(
     {
         *("batches", "data", "ends", "inputs", "journal", "keeper", "logs", "pilots", "programs"),
@@ -49,15 +51,16 @@ class UnpackedArchive(msgspec.Struct, frozen=True, kw_only=True):
     """What was unpacked: ``archive.json``."""
 
     v: int = 1
-    file: str
+    file: bytes
+    """Path of the archive, which may have bytes that are no UTF-8."""
 
 
 def archive_of(run: RunPaths) -> Path | None:
     """Return the archive that a run was unpacked from; ``None`` for a run of its own."""
-    if run.root.parent != state_folder() / _FOLDER:
+    if run.root.parent != state_folder() / ARCHIVES_FOLDER:
         return None
     record = read_record(run.root / _FILE, UnpackedArchive)
-    return Path(record.file) if record else None
+    return Path(os.fsdecode(record.file)) if record else None
 
 
 def unpack_archive(path: Path) -> RunPaths:
@@ -68,7 +71,7 @@ def unpack_archive(path: Path) -> RunPaths:
     """
     status = files.stat(path)
     key = (str(path), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    folder = state_folder() / _FOLDER
+    folder = state_folder() / ARCHIVES_FOLDER
     run = RunPaths(folder / sha256(repr(key).encode(errors="surrogateescape")).hexdigest()[:32])
     if archive_of(run) == path:
         with suppress(OSError), open_parent(run.root, None) as (place, name):
@@ -80,7 +83,7 @@ def unpack_archive(path: Path) -> RunPaths:
         _remove_oldest(folder)
         files.mkdir(draft, 0o700)
         _unpack(path, draft)
-        write_atomically(draft / _FILE, msgspec.json.encode(UnpackedArchive(file=str(path))), below=draft)
+        write_atomically(draft / _FILE, msgspec.json.encode(UnpackedArchive(file=os.fsencode(path))), below=draft)
         if archive_of(run) != path:
             # A part of it was removed, or it was never whole.
             remove_tree(run.root)
@@ -129,7 +132,7 @@ def _unpack(path: Path, target: Path) -> None:
 
 def _remove_oldest(folder: Path) -> None:
     """Remove the archives beyond the newest that nobody has looked at for an hour."""
-    latest = time.time() - _IN_USE_S
+    latest = time.time() - ARCHIVE_IN_USE_S
     with os.scandir(folder) as entries:
         times = sorted(((entry.stat(follow_symlinks=False).st_mtime, entry.path) for entry in entries), reverse=True)
     for at, path in times[_MOST - 1 :]:
