@@ -11,14 +11,23 @@ import pytest
 from tests.app.written_run import NOW, WrittenRun, course
 
 from longshore.app.page.collect import MAX_JOBS, collect_page
-from longshore.app.page.page_data import FAILED, RUNNING, SUCCEEDED, RunPage
+from longshore.app.page.page_data import FAILED, RUNNING, SUCCEEDED, UNKNOWN, RunPage
 from longshore.app.page.render import render_run_page
+from longshore.app.runs.open_run import OpenRun
+from longshore.contract.context import Unreachable
 from longshore.errors import RunNotFoundError
 from longshore.model.run.event import Ended, Event, Started
 from longshore.model.run.fingerprint import Fingerprint
 from longshore.model.run.states import Cause, JobState
 
 LATER = NOW + 100
+
+
+class DrivenRun(OpenRun):
+    """A run whose engine lives."""
+
+    def is_alive(self) -> bool | Unreachable:
+        return True
 
 
 def written(root: Path, events: list[Event], *, has_snapshot: bool = True) -> WrittenRun:
@@ -54,11 +63,22 @@ def test_counts_of_all_parts_agree(tmp_path: Path) -> None:
 def test_a_job_that_runs_ends_with_the_report(tmp_path: Path) -> None:
     events = course()
     last = next(number for number, event in enumerate(events) if isinstance(event, Started) and event.j == 1)
-    page = page_of(written(tmp_path / "run", events[: last + 1], has_snapshot=False))
+    run = written(tmp_path / "run", events[: last + 1], has_snapshot=False)
+    page = collect_page(DrivenRun(run=run.run, card=run.opened.card), now=LATER)
     assert page.spans is not None
     assert list(page.spans.outcome) == [SUCCEEDED, RUNNING]
     assert not any("restart" in each.command for each in page.commands), "it is not over"
     assert page.spans.ended[1] == LATER
+
+
+def test_a_job_of_a_dead_run_ends_with_the_last_event(tmp_path: Path) -> None:
+    events = course()
+    last = next(number for number, event in enumerate(events) if isinstance(event, Started) and event.j == 1)
+    page = page_of(written(tmp_path / "run", events[: last + 1], has_snapshot=False))
+    assert page.spans is not None
+    assert list(page.spans.outcome) == [SUCCEEDED, UNKNOWN]
+    assert page.spans.ended[1] == max(events[last].t, page.spans.started[1]) < LATER
+    assert "j1 (a): its end is unknown, last heard of after" in render_run_page(page)
 
 
 @pytest.mark.parametrize("events", [[], course()[:1], course()[:5]], ids=["none", "dispatched", "one ended"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.app.written_run import WrittenRun, course
 
 from longshore.app.statistics.attempt_statistics import summarize_attempts
@@ -51,3 +52,22 @@ def test_attempts_before_a_damage_are_read(run: WrittenRun) -> None:
     found = read_attempts(run.opened)
     assert [each.job for each in found.attempts] == [0, 1]
     assert run.opened.damages
+
+
+def test_attempts_of_a_run_that_nothing_drives_are_abandoned(tmp_path: Path) -> None:
+    run = WrittenRun(tmp_path / "run")
+    run.begin()
+    events = course()
+    for event in events[:3]:
+        run.write(event)
+    found = read_attempts(run.opened)
+    assert [(each.state, each.is_abandoned) for each in found.attempts] == [(JobState.UNKNOWN, True)]
+    assert found.last_event_at == events[2].t
+
+
+def test_a_run_that_is_over_has_no_attempt_that_runs(tmp_path: Path) -> None:
+    run = WrittenRun(tmp_path / "run")
+    run.begin()
+    for event in (*course()[:1], replace(course()[-1], n=2)):
+        run.write(event)
+    assert [each.state for each in read_attempts(run.opened).attempts] == [JobState.UNKNOWN]

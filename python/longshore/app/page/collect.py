@@ -13,7 +13,7 @@ from longshore import __version__
 from longshore.app.inspect.draw import draw_label_states
 from longshore.app.page.advice import find_advice
 from longshore.app.page.configuration_rows import read_configuration_rows
-from longshore.app.page.page_data import FAILED, RUNNING, SUCCEEDED, LabelRow, RunPage, Spans
+from longshore.app.page.page_data import FAILED, RUNNING, SUCCEEDED, UNKNOWN, LabelRow, RunPage, Spans
 from longshore.app.page.rerun_commands import rerun_commands
 from longshore.app.report.report import report_run
 from longshore.app.runs.open_run import READ_ERRORS, OpenRun, describe_read_error
@@ -22,12 +22,14 @@ from longshore.app.statistics.request_advice import advise_on_attempts
 from longshore.app.statistics.run_attempts import RunAttempts, read_attempts
 from longshore.errors import RunNotFoundError, RunUnreadableError
 from longshore.model.run.report import RunReport
+from longshore.model.run.states import JobState
 
 MAX_JOBS: Final = 5000
 """Jobs below which the page has a table of all jobs."""
 MAX_NAMED: Final = 1200
 """Attempts up to which the timeline names their jobs."""
 _UNKNOWN_HOST: Final = "unknown host"
+_OUTCOMES: Final = {JobState.RUNNING: RUNNING, JobState.SUCCEEDED: SUCCEEDED, JobState.UNKNOWN: UNKNOWN}
 _Part = TypeVar("_Part")
 
 
@@ -141,7 +143,7 @@ def _values(attempts: RunAttempts) -> tuple[dict[str, Sequence[float]], dict[str
 
 
 def _spans(attempts: RunAttempts, now: float) -> Spans:
-    """Return the attempts that started, in time; those that run end now."""
+    """Return the attempts that started, in time; those that run end now, and abandoned ones at the last event."""
     hosts: dict[str, int] = {}
     spans = Spans(
         started=array("d"),
@@ -161,11 +163,12 @@ def _spans(attempts: RunAttempts, now: float) -> Spans:
             # Measured on one clock; start and end may be on two.
             ended = start + attempt.run_s
         spans.started.append(start)
-        spans.ended.append(max(start, now if ended is None else ended))
+        open_end = attempts.last_event_at if attempt.is_abandoned else now
+        spans.ended.append(max(start, open_end if ended is None else ended))
         spans.label_of.append(attempts.label_of[attempt.job])
         spans.host_of.append(hosts.setdefault(attempt.host or _UNKNOWN_HOST, len(hosts)))
         spans.job_of.append(attempt.job)
-        spans.outcome.append(RUNNING if ended is None else SUCCEEDED if attempt.cause is None else FAILED)
+        spans.outcome.append(_OUTCOMES.get(attempt.state, FAILED))
     spans.hosts.extend(hosts)
     return spans
 

@@ -38,7 +38,10 @@ class LabelRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spans(msgspec.Struct, frozen=True, kw_only=True):
-    """Attempts in time, as columns: one that runs ends at the time of the report."""
+    """Attempts in time, as columns.
+
+    One that runs ends at the time of the report; one whose end is unknown ends at the last event of its run.
+    """
 
     started: array[float]
     ended: array[float]
@@ -46,14 +49,14 @@ class Spans(msgspec.Struct, frozen=True, kw_only=True):
     host_of: array[int]
     job_of: array[int]
     outcome: bytearray
-    """`RUNNING`, `SUCCEEDED` or `FAILED` per attempt."""
+    """`RUNNING`, `SUCCEEDED`, `FAILED` or `UNKNOWN` per attempt."""
     hosts: list[str]
 
     def __len__(self) -> int:
         return len(self.started)
 
 
-RUNNING, SUCCEEDED, FAILED = range(3)
+RUNNING, SUCCEEDED, FAILED, UNKNOWN = range(4)
 """Outcomes of an attempt."""
 
 

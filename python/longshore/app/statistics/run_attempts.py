@@ -6,14 +6,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from msgspec.structs import replace
+
 from longshore.app.report.attempts import attempts_of
 from longshore.app.runs.event_source import EventFollower
-from longshore.app.runs.open_run import OpenRun, map_read_errors
+from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_errors
 from longshore.engine.rundir.job_table import JobTable
-from longshore.errors import UnreachableError
+from longshore.errors import UnknownServiceError, UnreachableError
 from longshore.model.run.attempt import Attempt
 from longshore.model.run.damage import DamagedError
-from longshore.model.run.event import Event
+from longshore.model.run.event import Event, Finished, Life, Restarted
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.request import Request
 
@@ -23,12 +25,14 @@ class RunAttempts:
     """Every attempt of a run, in the order in which they became known.
 
     `opened` is the run, and `table` has its jobs: `table.label(attempt.job)` is the label of an attempt. A journal
-    that is damaged gives the attempts before the damage; `opened.damages` has it then.
+    that is damaged gives the attempts before the damage; `opened.damages` has it then. If nothing drives the run any
+    more, attempts without an end are abandoned, and were last heard of at `last_event_at`.
     """
 
     opened: OpenRun
     table: JobTable
     attempts: Sequence[Attempt]
+    last_event_at: float = 0.0
 
     @property
     def labels(self) -> Sequence[str]:
@@ -69,13 +73,47 @@ def read_attempts(opened: OpenRun) -> RunAttempts:
         events = follower.read()
         if follower.unreachable:
             raise UnreachableError(f"the events of run '{opened.card.id}' cannot be queried: {follower.unreachable}")
-        records = attempts_of(table, range(len(table)), _intact(opened, events))
-        return RunAttempts(opened=opened, table=table, attempts=tuple(records.all()))
+        intact = _IntactEvents(opened)
+        records = attempts_of(table, range(len(table)), intact.of(events))
+        attempts = list(records.all())
+        if any(attempt.ended_at is None for attempt in attempts) and _is_abandoned(opened, intact):
+            # An engine that ended meanwhile has written its last events.
+            with map_index_errors(opened.run):
+                records.add(intact.of(follower.read()))
+            attempts = [
+                replace(attempt, is_abandoned=True) if attempt.ended_at is None else attempt
+                for attempt in records.all()
+            ]
+        return RunAttempts(opened=opened, table=table, attempts=tuple(attempts), last_event_at=intact.last_at)
 
 
-def _intact(opened: OpenRun, events: Iterator[Event]) -> Iterator[Event]:
-    """Yield the events before a damage."""
+class _IntactEvents:
+    """Passes events on up to a damage, and notes the time of the last one."""
+
+    def __init__(self, opened: OpenRun) -> None:
+        self._opened = opened
+        self.last_at = 0.0
+        self.is_finished = False
+
+    def of(self, events: Iterator[Event]) -> Iterator[Event]:
+        """Yield the events before a damage."""
+        last_at = self.last_at
+        try:
+            for event in events:
+                last_at = max(last_at, event.t)
+                if isinstance(event, Finished | Life | Restarted):
+                    self.is_finished = isinstance(event, Finished)
+                yield event
+        except DamagedError:
+            self._opened.look_for_damage()
+        self.last_at = last_at
+
+
+def _is_abandoned(opened: OpenRun, events: _IntactEvents) -> bool:
+    """Tell whether nothing drives a run any more; a run that is over need not be asked for."""
+    if events.is_finished:
+        return True
     try:
-        yield from events
-    except DamagedError:
-        opened.look_for_damage()
+        return opened.is_alive() is False
+    except UnknownServiceError:
+        return False

@@ -53,6 +53,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
     """Transfers of its files; ``None`` if it was not staged."""
     extra: Mapping[str, str] = msgspec.field(default_factory=dict)
     """Fields specific to the scheduler."""
+    is_abandoned: bool = False
+    """Whether nothing drives its run any more, so that its end may never become known."""
 
     @property
     def wait_s(self) -> float | None:
@@ -61,8 +63,10 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults
 
     @property
     def state(self) -> JobState:
-        """SUCCEEDED, FAILED, DELETED, RUNNING or PENDING."""
+        """SUCCEEDED, FAILED, DELETED, RUNNING or PENDING; UNKNOWN if it was abandoned without an end."""
         if self.ended_at is None:
+            if self.is_abandoned:
+                return JobState.UNKNOWN
             return JobState.PENDING if self.started_at is None else JobState.RUNNING
         if self.cause is None:
             return JobState.SUCCEEDED

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from longshore.app.page.figures.palette import OTHERS, Palette
 from longshore.app.page.figures.svg import element, figure, number
-from longshore.app.page.page_data import FAILED, RUNNING, Spans
+from longshore.app.page.page_data import FAILED, RUNNING, UNKNOWN, Spans
 from longshore.model.text_format import format_duration
 
 MAX_ROWS: Final = 48
@@ -24,7 +24,7 @@ _STEPS: Final = 600
 """Places that attempts are rounded to where they are too many to be drawn one by one."""
 _BINS: Final = 240
 _AREA_HEIGHT: Final = 160.0
-_OUTCOME_CLASSES: Final = {RUNNING: " open", FAILED: " failed"}
+_OUTCOME_CLASSES: Final = {RUNNING: " open", UNKNOWN: " open", FAILED: " failed"}
 
 
 class SlotRow(msgspec.Struct, frozen=True):
@@ -160,7 +160,9 @@ def _titled_span(frame: _Frame, each: int) -> Markup:
     spans, outcome = frame.spans, frame.spans.outcome[each]
     start, width = _place(frame, each)
     job, label = spans.job_of[each], spans.label_of[each]
-    end = {RUNNING: "still runs", FAILED: "failed"}.get(outcome, "succeeded")
+    end = {RUNNING: "still runs", UNKNOWN: "its end is unknown, last heard of", FAILED: "failed"}.get(
+        outcome, "succeeded"
+    )
     lasted = format_duration(spans.ended[each] - spans.started[each])
     words = f"{frame.names.get(job, f'job {job}')} ({frame.labels[label]}): {end} after {lasted}"
     style = f"{frame.palette.class_of[label]}{_OUTCOME_CLASSES.get(outcome, '')}"
