@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import msgspec
-from tests.app.page.page_examples import example_page
+from tests.app.page.page_examples import MIB, example_page, requests_of
 
 from longshore.app.page.advice import find_advice
-from longshore.app.page.page_data import RunPage
+from longshore.app.page.page_data import PageAdvice, RunPage
 from longshore.app.statistics.attempt_statistics import AttemptStatistics, LostTime
 
 
@@ -42,3 +42,24 @@ def test_a_host_is_not_to_blame_for_what_fails_everywhere() -> None:
     assert hosts_to_avoid({"one": (50, 100), "other": (9, 10)}) == []
     assert hosts_to_avoid({"only": (9, 10)}) == []
     assert hosts_to_avoid({"good": (0, 100), "unlucky": (2, 3)}) == []
+
+
+def advice_on_memory(run_s: float, page: RunPage) -> list[PageAdvice]:
+    """The advice on a label of twenty attempts that use a fiftieth of their memory."""
+    found = find_advice(page, requests_of([run_s] * 20, [60.0 * MIB] * 20, "warp"))
+    return [each for each in found if each.text.startswith("Request less memory")]
+
+
+def without_failures() -> RunPage:
+    page = example_page()
+    report = msgspec.structs.replace(page.report, summary=None)
+    return msgspec.structs.replace(page, report=report, hosts={}, labels=page.labels[:1])
+
+
+def test_memory_that_hardly_costs_anything_is_advised_alone_and_in_seconds() -> None:
+    assert advice_on_memory(0.01, example_page()) == []
+    (advice,) = advice_on_memory(0.01, without_failures())
+    assert advice.why.endswith("This would have saved 0.6 GiB seconds.")
+    for page in (example_page(), without_failures()):
+        (advice,) = advice_on_memory(60.0, page)
+        assert "saved" not in advice.why

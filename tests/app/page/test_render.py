@@ -16,7 +16,9 @@ from tests.depth import examples
 
 from longshore.app.page.collect import page_of_report
 from longshore.app.page.page_data import RunPage
-from longshore.app.page.render import content_policy, render_run_page
+from longshore.app.page.render import content_policy, render_run_page, shown_cpu_use
+from longshore.app.statistics.attempt_statistics import AttemptStatistics
+from longshore.app.statistics.distribution import distribution_of
 from longshore.model.run.report import RunReport
 from longshore.model.run.states import JobState
 
@@ -183,3 +185,15 @@ def test_only_a_page_of_the_dashboard_polls() -> None:
     live = render_run_page(page, home="/runs", poll_s=2)
     assert '<body data-poll="2">' in live
     assert "connect-src 'self'" in unescape(live)
+
+
+@pytest.mark.parametrize(
+    ("run_s", "use", "shown"), [(0.1, 2.5, None), (0.1, 0.5, 0.5), (1.0, 2.5, 2.5), (9.0, None, None)]
+)
+def test_more_than_the_requested_processors_is_shown_of_long_attempts(
+    run_s: float, use: float | None, shown: float | None
+) -> None:
+    found = AttemptStatistics(
+        run_s=distribution_of([run_s]), cpu_efficiency=distribution_of([] if use is None else [use])
+    )
+    assert shown_cpu_use(found) == shown

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from msgspec import structs
+
 from longshore.app.page.page_data import LabelRow, PageAdvice, RunPage
-from longshore.app.statistics.request_advice import RequestAdvice
+from longshore.app.statistics.request_advice import GIB, RequestAdvice, describe_over_time
 from longshore.app.statistics.requests_yaml import describe_value, suggestion_yaml
 from longshore.app.statistics.suggest_requests import LabelSuggestion, SuggestedValue
 from longshore.model.run.report import Failure
@@ -20,6 +22,8 @@ from longshore.model.wording import count_noun
 _LEAST_HOST_FAILURES: Final = 3
 _LEAST_SHARE: Final = 0.5
 """Part of a request by which a lower one must differ to be worth a line, and a higher one where nothing failed."""
+_LEAST_SAVING_B_S: Final = 0.01 * GIB * 3600
+"""Requested memory over time whose saving is worth a line beside other advice."""
 _PAYLOAD_CAUSES: Final = (Cause.EXIT, Cause.SIGNAL, Cause.OUTPUT_MISSING, Cause.PREDICATE, Cause.OUTPUT, None)
 _NOUNS: Final = {"requestMemory": "memory", "requestWalltime": "run time", "requestCpus": "processors"}
 _LIMITS: Final = {"requestMemory": Cause.OOM, "requestWalltime": Cause.WALLTIME}
@@ -28,23 +32,30 @@ _LIMITS: Final = {"requestMemory": Cause.OOM, "requestWalltime": Cause.WALLTIME}
 def find_advice(page: RunPage, requests: RequestAdvice | None = None) -> tuple[PageAdvice, ...]:
     """Return advice for a run: what would have kept attempts from failing, repairs, hosts, then smaller requests.
 
-    `requests` are suggestions for its labels, where its attempts are known.
+    `requests` are suggestions for its labels, where its attempts are known. Less memory that saves next to nothing is
+    advised only where nothing else is.
     """
     failures = page.report.summary.failures if page.report.summary else ()
     suggestions = {each.label: each for each in requests.suggestions} if requests else {}
     larger: list[PageAdvice] = []
     smaller: list[PageAdvice] = []
+    tiny: list[PageAdvice] = []
     for row in page.labels:
         suggestion = suggestions.get(row.name)
         if requests is None or suggestion is None:
             continue
-        changes = [value for value in suggestion.changes if _is_worth_a_line(value, row)]
+        fitting = [value for value in suggestion.changes if _is_worth_a_line(value, row)]
+        changes = [value for value in fitting if not _saves_little(value, row, suggestion)]
         if changes:
             advice = _advise_on_requests(requests, suggestion, changes)
             (larger if any(_failed_by(value, row) for value in changes) else smaller).append(advice)
+        elif fitting:
+            saving = f"This would have saved {describe_over_time(suggestion.memory_b_s / GIB, 'GiB')}."
+            advice = _advise_on_requests(requests, suggestion, fitting)
+            tiny.append(structs.replace(advice, why=f"{advice.why} {saving}"))
     repairs = [each for row in page.labels for each in _advise_on_failures(row, failures)]
     smaller.sort(key=lambda advice: -suggestions[advice.label].memory_b_s)
-    return (*larger, *repairs, *_advise_on_hosts(page), *smaller)
+    return (*larger, *repairs, *_advise_on_hosts(page), *smaller) or tuple(tiny)
 
 
 def _is_worth_a_line(value: SuggestedValue, row: LabelRow) -> bool:
@@ -52,6 +63,12 @@ def _is_worth_a_line(value: SuggestedValue, row: LabelRow) -> bool:
     if value.requested is None or _failed_by(value, row):
         return _failed_by(value, row)
     return value.suggested <= value.requested * (1 - _LEAST_SHARE)
+
+
+def _saves_little(value: SuggestedValue, row: LabelRow, suggestion: LabelSuggestion) -> bool:
+    """Tell whether a value is less memory that hardly anything would have been saved by."""
+    is_memory = value.key == "requestMemory" and not _failed_by(value, row)
+    return is_memory and suggestion.memory_b_s < _LEAST_SAVING_B_S
 
 
 def _failed_by(value: SuggestedValue, row: LabelRow) -> bool:

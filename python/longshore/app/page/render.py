@@ -25,6 +25,8 @@ from longshore.app.page.figures.state_bar import describe_counts, draw_state_bar
 from longshore.app.page.figures.svg import clean
 from longshore.app.page.figures.timeline import draw_labels, draw_slots, time_range
 from longshore.app.page.page_data import LabelRow, RunPage
+from longshore.app.statistics.attempt_statistics import AttemptStatistics
+from longshore.app.statistics.suggest_requests import LEAST_RUN_S
 from longshore.model.run.moment import format_moment
 from longshore.model.run.report import Failure, RunReport
 from longshore.model.run.states import JobState
@@ -84,6 +86,15 @@ def render_list_page(reports: Sequence[RunReport], notes: Sequence[str], *, poll
         notes=notes,
         poll_s=poll_s,
     )
+
+
+def shown_cpu_use(statistics: AttemptStatistics) -> float | None:
+    """Return the median share of the requested processors that was used; ``None`` if it is unknown.
+
+    More than was requested is shown of attempts of a second or more: clocks are too coarse for shorter ones.
+    """
+    use, run_s = statistics.cpu_efficiency.p50, statistics.run_s.p50
+    return None if use is not None and use > 1.0 and (run_s is None or run_s < LEAST_RUN_S) else use
 
 
 def content_policy(*, is_live: bool) -> str:
@@ -222,6 +233,7 @@ def _environment() -> jinja2.Environment:
         "outcome": lambda failure: failure_text(failure.cause, failure.exit_code, failure.signal),
         "signal": signal_name,
         "core_time": format_core_time,
+        "cpu_use": shown_cpu_use,
         "sort_key": _sort_key,
         "sum_counts": lambda groups: sum(failure.count for failure, _ in groups),
         "trouble": _has_trouble,

@@ -22,6 +22,7 @@ from longshore.origin import Origin
 from longshore.world.files.read_file import read_record
 
 _DEFAULT_LAYERS: Final = frozenset({"defaults", "site"})
+GIB: Final = 1024 * MIB
 _SECTIONS: Final = ("pipetask", "cluster")
 
 
@@ -68,15 +69,15 @@ class RequestAdvice:
     @property
     def savings(self) -> str:
         """What the runs would have saved, and lost again, in words."""
-        memory = _over_time(self.memory_b_s / (1024 * MIB), "GiB")
+        memory = describe_over_time(self.memory_b_s / GIB, "GiB")
         expected = count_noun(self.expected_retries, "retried job") if self.expected_retries else "no retry"
         return (
-            f"{_over_time(self.core_s, 'core')}, {memory} of requested memory and "
+            f"{describe_over_time(self.core_s, 'core')}, {memory} of requested memory and "
             f"{count_noun(self.avoided_retries, 'failed attempt')}, with {expected}"
         )
 
 
-def _over_time(seconds: float, unit: str) -> str:
+def describe_over_time(seconds: float, unit: str) -> str:
     """Format an amount times seconds, in hours if these are not very small."""
     hours = seconds / 3600
     return f"{hours:,.1f} {unit} hours" if abs(hours) >= 1.0 else f"{seconds:,.1f} {unit} seconds"

@@ -28,7 +28,7 @@ _WALLTIME_FACTOR: Final = 1.5
 """Least factor on run times, which vary with the host; a job beyond its time is killed."""
 _SAME: Final = 0.1
 """Part of a request by which a lower one must differ to be worth a change."""
-_LEAST_RUN_S: Final = 1.0
+LEAST_RUN_S: Final = 1.0
 """Shortest run time that says how many processors a job uses: the start of a process has a share of a shorter one."""
 _IDLE_CPUS: Final = 0.1
 """Use of one more processor that does not need it."""
@@ -198,7 +198,7 @@ def _suggest_cpus(good: Sequence[Usage], request: Request) -> SuggestedValue | N
     used = sorted(
         usage.attempt.cpu_s / usage.attempt.run_s
         for usage in good
-        if usage.attempt.cpu_s is not None and usage.attempt.run_s and usage.attempt.run_s >= _LEAST_RUN_S
+        if usage.attempt.cpu_s is not None and usage.attempt.run_s and usage.attempt.run_s >= LEAST_RUN_S
     )
     measured, basis = _measure(used, ())
     if basis is None:
