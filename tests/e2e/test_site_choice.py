@@ -7,12 +7,13 @@ from pathlib import Path
 
 import jsonschema
 from tests.command import Cli
+from tests.waiting import eventually
 
 from longshore.world.shipped_files import shipped_path
 
 REFUSED, FAILED = 6, 19
 TEXT = """
-pipeline: {tasks: {one: {command: 'test -e ok'}}}
+pipeline: {tasks: {one: {command: 'test -e ok && until test -e go; do sleep 0.05; done'}}}
 computeSite: auto
 requestCpus: 2
 numberOfRetries: 0
@@ -42,12 +43,15 @@ def test_a_run_at_a_chosen_site(cli: Cli, tmp_path: Path) -> None:
     choice = "Choice: 'first' was chosen by 'constraint' of 2 matching of 3 candidates; nodes_free 1"
     assert any(line.startswith(choice) for line in run["specifics"])
 
-    # The site has no free node left, and the run stays there.
-    Path(run["path"], "ok").touch()
+    # While the run goes on, its site has no free node left, and the run stays there.
+    (tmp_path / "ok").touch()
     again = cli("restart", "@last", "--set", "requestCpus=1")
     assert again.returncode == 0, again.stderr
     assert json.loads(cli("report", "@last", "--json").stdout)["runs"][0]["site"] == "first"
     assert cli("site", "match", "run.yaml").stdout == "second\n"
+    (tmp_path / "go").touch()
+    eventually(lambda: cli("status", "@last").returncode == 0)
+    assert cli("site", "match", "run.yaml").stdout == "first\n", "what is over takes no node"
 
 
 def test_no_site_passes(cli: Cli, tmp_path: Path) -> None:

@@ -150,8 +150,7 @@ class Workflow:
             A request is unknown, or differs from that of earlier tasks of the label.
         """
         # All is checked before anything is changed: a refused task leaves nothing behind.
-        chosen = name or self._free_name(label, data_id)
-        made, read = tuple(map(str, outputs)), tuple(map(str, inputs))
+        chosen, made = name or self._free_name(label, data_id), tuple(map(str, outputs))
         found = self._checked_requests(label, requests)
         self._refuse_taken(chosen, made)
         line = _Line(
@@ -160,13 +159,12 @@ class Workflow:
             parents=self._numbers_of(after),
             data_id=_checked(data_id) if data_id else {},
             command=command if isinstance(command, str) else tuple(command),
-            inputs=tuple(map(self._file, read)),
+            inputs=tuple(self._file(str(path)) for path in inputs),
             outputs=tuple(map(self._file, made)),
         )
         index = len(self._lines)
         self._maker.update(dict.fromkeys(line.outputs, index))
-        if found:
-            self._requests[label] = found
+        self._requests |= {label: found} if found else {}
         if not name and not data_id:
             self._counts[label] = self._counts.get(label, 0) + 1
         self._lines.append(line)

@@ -107,6 +107,10 @@ class NoticeHostConformance(ServiceTestCase):
         run = self.prepare(service, make_workflow({"job_1": "true"}), scratch / "run", notify=notices)
         create_file(run.notice_rules, [encode_notice_rules([rule])], below=run.root)
         self.submit(service, run)
-        assert service.hosts_notices(run)
+        # Of some runs it does not, such as those that its workload manager drives alone.
+        is_host = service.hosts_notices(run)
         self.wait_for_end(service, run)
-        self.wait_until(run.notifier_log.exists, "the start of the notifier")
+        if is_host:
+            self.wait_until(run.notifier_log.exists, "the start of the notifier")
+        else:
+            assert not run.notifier_log.exists(), "the service started the notifier of a run that it does not host"
