@@ -76,7 +76,7 @@ class DashboardPages:
 
 
 def _run_page(run: str) -> str:
-    """Return the page of a registered run: nothing else is opened, whatever the address says.
+    """Return the page of a registered run; no address opens anything else.
 
     The list of runs has the ids of workload managers, where these assign some.
     """

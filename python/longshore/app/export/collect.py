@@ -44,7 +44,7 @@ def collect_attempts(opened: OpenRun) -> RunAttempts:
 
 
 def attempt_rows(found: RunAttempts) -> Iterator[AttemptRow]:
-    """Yield the attempts of a run in the order of its jobs, with what is known of these."""
+    """Yield the attempts of a run with their jobs, in the order of the jobs."""
     with map_read_errors(found.opened.run):
         table = found.table
         names, tags = table.names, table.tags
@@ -171,7 +171,7 @@ def _traced_jobs(found: RunAttempts, successes: Mapping[int, Attempt]) -> Iterat
 
 
 def _file_sizes(found: RunAttempts) -> dict[str, int]:
-    """Return the known sizes of files: what the payload says, else what is on this host's disks."""
+    """Return the known sizes of files, from the payload or from this host's disks."""
     sizes: dict[str, int] = {}
     for file in found.table.files():
         size = file.size_b

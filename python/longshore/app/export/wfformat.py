@@ -176,7 +176,7 @@ def _host(name: str) -> str:
 
 
 def readable(text: str) -> str:
-    """Return a text without what is no UTF-8 and without NUL, which no name of a task may have."""
+    """Return a text without NUL and without characters that UTF-8 cannot encode, as names of tasks must be."""
     return text.replace("\0", "\\0").encode("utf-8", "backslashreplace").decode()
 
 

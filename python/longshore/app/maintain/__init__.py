@@ -1,1 +1,1 @@
-"""Upkeep of an installation and of its runs: what is wrong, what may go, and what is kept for good."""
+"""Upkeep of an installation and its runs: diagnosis, removal of files, archives."""

@@ -1,4 +1,4 @@
-"""Composes what is sent of an event from the report of the run (pure functions)."""
+"""Composes notices from the report of a run (pure functions)."""
 
 from __future__ import annotations
 

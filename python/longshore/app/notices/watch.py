@@ -73,7 +73,7 @@ class _Notifier:
         self._problem = ""
 
     def try_to_look(self) -> bool:
-        """Send what is due; return whether nothing drives the run any more, or its directory is gone.
+        """Send due notices; return whether nothing drives the run any more, or its directory is gone.
 
         A run that cannot be read now, such as while a file server is away, is looked at again.
         """

@@ -41,7 +41,7 @@ _UNUSED_KEY: Final = re.compile(r"'(\w+)\.(\w+)'")
 
 @dataclass(frozen=True, kw_only=True)
 class SiteCheck:
-    """Result of a check: the service, its answer, and what is wrong; `report` is ``None`` where it was not asked.
+    """Result of a check: service, answer, problems; `report` is ``None`` where it was not asked.
 
     `has_wrong_value` says that the profile itself is wrong, whatever its cluster has. An `is_empty` profile describes
     nothing that could be checked.
@@ -144,7 +144,7 @@ def _has_site(draft: Draft) -> bool:
 
 
 def _find_service_errors(draft: Draft) -> tuple[PingReport | None, list[Problem]]:
-    """Return the answer of the workload manager, ``None`` if it could not be asked, and what is wrong by it."""
+    """Return the answer of the workload manager, ``None`` if it could not be asked, and its problems."""
     try:
         service = find_service(draft.service, origin=draft.service_origin)
     except UnknownServiceError as error:

@@ -141,7 +141,7 @@ def _match(candidate: KnownCandidate, question: SiteQuestion) -> CandidateRecord
 def _state_of(
     question: SiteQuestion, name: str, stored: SiteState, probed: Mapping[str, float], now: float
 ) -> dict[str, SiteValue]:
-    """Return the values of a site: those of its profile, below what is stored, below what it just answered."""
+    """Return the values of a site: its answer over stored values over its profile."""
     profile = next(each.state for each in question.candidates if each.name == name)
     answers = {key: SiteValue(value=value, at=now, by="probe") for key, value in probed.items()}
     merged = SiteState(values=profile).newer(stored.values).newer(answers)

@@ -1,4 +1,4 @@
-"""Remaining work of a run: open jobs in order with their parents, and what is known of their run times (pure)."""
+"""Remaining work of a run: open jobs in order, with parents and known run times (pure)."""
 
 from __future__ import annotations
 

@@ -178,7 +178,7 @@ def _place(frame: _Frame, each: int) -> tuple[float, float]:
 
 
 def _merged_spans(frame: _Frame, members: Sequence[int]) -> list[Markup]:
-    """Return the attempts of a slot coarsely, as one path per colour; a failure hides what is beside it."""
+    """Return the attempts of a slot as one coarse path per colour; a failure hides its neighbours."""
     spans, begin = frame.spans, frame.begin
     cells: list[str] = [""] * _STEPS
     scale = _STEPS / frame.seconds if frame.seconds else 0.0
