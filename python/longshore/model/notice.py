@@ -1,4 +1,4 @@
-"""Notices of a run: the rules that a user writes, what is sent, and the records of what was sent."""
+"""Notices of a run: rules of the user, messages, and records of deliveries."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class NoticeRule(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """What is sent of one event of a run."""
+    """Message about one event of a run."""
 
     event: NoticeEvent
     run: str

@@ -198,7 +198,7 @@ _MEASURES: Final = {
 
 
 def _unknown_notes(run: RunStatistics, runs: int) -> Iterator[str]:
-    """Yield notes on what is known of some attempts only."""
+    """Yield notes on values that are unknown of some attempts."""
     total = run.grouped.total
     where = f" of run {run.opened.card.id}" if runs > 1 else ""
     parts = [

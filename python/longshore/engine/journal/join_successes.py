@@ -127,5 +127,5 @@ class SuccessJoiner:
 
 
 def _is_plain(end: Ended) -> bool:
-    """Return whether an end is a success of which nothing else is to be told."""
+    """Return whether an end is a success without any further facts."""
     return end.cause is None and end.run_s is not None and not end.outputs and end.staged is None

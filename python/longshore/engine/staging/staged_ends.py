@@ -193,7 +193,7 @@ def _read_record(path: Path) -> _StageRecord | None:
 
 
 def _remove_draft(path: Path) -> None:
-    """Remove a temporary directory, whose process may still publish what is in it: its name goes first."""
+    """Remove a temporary directory; it loses its name first, because its process may still publish its content."""
     removed = path.with_name(path.name + _REMOVED)
     with suppress(OSError):
         move(path, removed, below=path.parent)

@@ -54,7 +54,7 @@ def is_archive(path: Path) -> bool:
 
 
 def list_tree(root: Path) -> tuple[list[str], list[str]]:
-    """Return all files and folders below a directory by name, sorted, and what is neither: links, pipes, sockets."""
+    """Return all files and folders below a directory, sorted by name, and all others: links, pipes, sockets."""
     found: list[str] = []
     others: list[str] = []
     stack = [""]

@@ -131,7 +131,7 @@ def _unpack(path: Path, target: Path) -> None:
 
 
 def _remove_oldest(folder: Path) -> None:
-    """Remove the archives beyond the newest that nobody has looked at for an hour."""
+    """Remove unpacked archives that were not read for an hour; the newest stay."""
     latest = time.time() - ARCHIVE_IN_USE_S
     with os.scandir(folder) as entries:
         times = sorted(((entry.stat(follow_symlinks=False).st_mtime, entry.path) for entry in entries), reverse=True)

@@ -33,7 +33,7 @@ def read_cleanings(run: RunPaths) -> tuple[Cleaning, ...]:
 
 
 def record_cleaning(run: RunPaths, cleaning: Cleaning) -> None:
-    """Record a removal before it begins, on disk: what is missing after a crash is then explained.
+    """Record a removal durably before it begins, so that missing files are explained after a crash.
 
     Raises `OSError` if the record cannot be written.
     """
