@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import re
+import sys
+import tempfile
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +35,8 @@ add_module_names = False
 napoleon_google_docstring = False
 copybutton_prompt_text = "$ "
 
+html_static_path = ["style"]
+html_css_files = ["longshore.css"]
 html_theme = "furo"
 html_title = "Longshore"
 html_theme_options = {"navigation_with_keys": True}
@@ -45,6 +50,7 @@ _SECTIONS = {
     "Decisions": "decisions",
 }
 _ROOT = Path(__file__).resolve().parent.parent
+_RECORDING = re.compile(r"^<!-- recording (\S+): (.+) -->$", re.MULTILINE)
 
 
 def _link_to_repository(app: Any, docname: str, source: list[str]) -> None:
@@ -83,7 +89,36 @@ def _add_navigation(app: Any, docname: str, source: list[str]) -> None:
     source[0] = "\n".join(blocks)
 
 
+def _record_runs(app: Any) -> None:
+    """Run what the pages show, and keep its pictures for them: none is older than the site."""
+    if app.builder.format != "html":
+        return
+    sys.path.insert(0, str(_ROOT))
+    from tests.recordings.runs import record_all
+
+    folder = Path(app.doctreedir) / "recorded"
+    with tempfile.TemporaryDirectory(prefix="longshore-") as work:
+        record_all(folder / "recordings", Path(work))
+    app.config.html_static_path.append(str(folder))
+
+
+def _show_recordings(_: Any, docname: str, source: list[str]) -> None:
+    """Put the recordings where a page has a comment for one: `<!-- recording NAME: WORDS -->`."""
+    above = "../" * docname.count("/")
+
+    def show(found: re.Match[str]) -> str:
+        address, words = f"{above}_static/recordings/{found[1]}", escape(found[2])
+        if found[1].endswith(".svg"):
+            return f'<img class="recording" src="{address}" alt="{words}">'
+        frame = f'<iframe class="recording" src="{address}" title="{words}" loading="lazy"></iframe>'
+        return f'{frame}\n<p class="recording"><a href="{address}">Open it in a window of its own</a></p>'
+
+    source[0] = _RECORDING.sub(show, source[0])
+
+
 def setup(app: Any) -> None:
     """Register what the pages need."""
+    app.connect("builder-inited", _record_runs)
+    app.connect("source-read", _show_recordings)
     app.connect("source-read", _add_navigation)
     app.connect("source-read", _link_to_repository)

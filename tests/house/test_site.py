@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -15,6 +17,11 @@ needs_sphinx = pytest.mark.skipif(
     importlib.util.find_spec("sphinx") is None and os.environ.get("LONGSHORE_LSST") != "required",
     reason="the extra `docs` is not installed",
 )
+
+
+def text_of(svg: Path) -> str:
+    """All texts of a picture."""
+    return "".join(ET.parse(svg).getroot().itertext())  # noqa: S314 - our own file
 
 
 @pytest.mark.full
@@ -29,6 +36,13 @@ def test_the_site_builds_without_a_warning_and_has_every_page(tmp_path: Path) ->
     notebook = (target / "examples" / "notebook" / "study.html").read_text("utf-8")
     assert "JobState.SUCCEEDED" in notebook, "the notebook was run"
     assert "srcdoc=" in notebook, "a cell shows the run"
+    recordings = target / "_static" / "recordings"
+    assert "17 of 17 jobs succeeded" in text_of(recordings / "run.svg"), "the run of the first page"
+    assert "akw: not found" in text_of(recordings / "failure.svg")
+    for page in ("index.html", "how-to/look-at-runs-in-a-browser.html"):
+        shown = re.findall(r'src="([^"]*/recordings/[^"]*)"', (target / page).read_text("utf-8"))
+        assert shown
+        assert not [address for address in shown if not (target / page).parent.joinpath(address).exists()]
     interface = (target / "reference" / "python.html").read_text("utf-8")
     assert "restart" in interface
     assert "Longest wait in seconds" in interface
