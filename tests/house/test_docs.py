@@ -49,6 +49,13 @@ def files(page: Path) -> list[tuple[str, str]]:
     return [(fence.text, fence.value) for fence in fences(page) if fence.word == "file"]
 
 
+def in_one_terminal(text: str, folder: Path) -> str:
+    """Commands with the variables that earlier ones of the page exported; a file in a folder keeps these."""
+    kept = folder / "exported"
+    kept.touch()
+    return f". {kept}\ntrap 'export -p > {kept}' EXIT\n{text}"
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("page", runnable(), ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_of_a_page_work(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +69,7 @@ def test_commands_of_a_page_work(page: Path, tmp_path: Path, monkeypatch: pytest
         (folder / name).write_text(text, "utf-8")
     for fence in fences(page):
         if fence.kind == "sh":
-            typed(fence.text, folder, status=int(fence.value) if fence.word == "exit" else 0)
+            typed(in_one_terminal(fence.text, tmp_path), folder, status=int(fence.value) if fence.word == "exit" else 0)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
