@@ -77,6 +77,48 @@ def test_the_rest(cli: Cli) -> None:
     assert offered(cli, "longshore nope --x") == []
 
 
+KEYS = """
+flavour: dark
+pipetask: {isr: {requestMemory: 1}}
+site: {attic: {requestMemory: 2}}
+pipeline: {tasks: {isr: {command: "true"}, coadd: {command: "true"}}}
+"""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_keys_of_the_configuration_section_by_section(shell: str, cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "keys.yaml").write_text(KEYS, "utf-8")
+
+    def keys(words: str) -> list[str]:
+        return offered(cli, f"longshore {words}", shell=shell)
+
+    assert keys("submit keys.yaml --set requestM") == ["requestMemory=", "requestMemoryMax="]
+    assert keys("prepare keys.yaml --set slurm.q")[0] == "slurm.qos="
+    assert keys("submit keys.yaml --set fla") == ["flavour="], "a key of the file"
+    assert set(keys("submit keys.yaml --set pipetask.")) == {
+        "pipetask.pipetaskInit.",
+        "pipetask.isr.",
+        "pipetask.coadd.",
+    }
+    assert keys("draw keys.yaml --set pipetask.coadd.requestMemoryM") == ["pipetask.coadd.requestMemoryMax="]
+    assert keys("submit keys.yaml --set site.at") == ["site.attic."]
+    assert keys("submit keys.yaml --set site.attic.limits.mem") == ["site.attic.limits.memory="]
+    assert keys("submit keys.yaml --set finalJob.whenRun=S") == ["finalJob.whenRun=SUCCESS"]
+    assert keys("set @last requestR") == ["requestResources."]
+    assert "requestMemory=" in keys("restart @last --set request")
+    assert keys("config explain keys.yaml requestMemoryM") == ["requestMemoryMax"]
+    assert keys("config explain keys.yaml fla") == ["flavour"]
+    assert keys("config explain keys.yaml .pipetask.isr.requestMemoryM") == [".pipetask.isr.requestMemoryMax"]
+
+
+def test_keys_are_completed_where_the_file_is_missing_or_wrong(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "wrong.yaml").write_text("a: [", "utf-8")
+    for name in ("wrong.yaml", "nope.yaml"):
+        assert "requestMemory=" in offered(cli, f"longshore submit {name} --set request")
+    assert "local" in "".join(offered(cli, "longshore submit nope.yaml --set site."))
+    assert offered(cli, "longshore submit nope.yaml --set nope.") == []
+
+
 def test_a_broken_registry_or_run_offers_nothing(cli: Cli, runs: tuple[str, str], own_environment: Path) -> None:
     entry = own_environment / ".local" / "state" / "longshore" / "runs" / f"{runs[0]}.json"
     path = Path(json.loads(entry.read_text("utf-8"))["path"])
@@ -119,7 +161,10 @@ def test_completing_a_command_imports_none(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not shutil.which("bash"), reason="there is no bash")
 def test_in_a_real_bash(cli: Cli, runs: tuple[str, str], tmp_path: Path) -> None:
-    """Keys are pressed: the tabulator completes a command, @last, and a name with a sign that parts words to bash."""
+    """Keys are pressed: the tabulator completes a command, @last, and a name with a sign that parts words to bash.
+
+    No space follows a key, because its value does.
+    """
     program = tmp_path / "bin" / "longshore"
     program.parent.mkdir()
     program.write_text(f'#!/bin/sh\nPYTHONPATH="{SOURCE}" exec "{sys.executable}" -m longshore "$@"\n', "utf-8")
@@ -153,6 +198,8 @@ def test_in_a_real_bash(cli: Cli, runs: tuple[str, str], tmp_path: Path) -> None
         os.write(ours, b"longshore expl\t@la\tcoadd:\t--js\t\n")
         until('"kind": "explain_job"')
         until('"name": "coadd:7"')
+        os.write(ours, b"longshore config explain run.yaml --set requestMemoryM\t7 requestMemoryM\t\n")
+        until("requestMemoryMax: 7")
     finally:
         bash.kill()
         bash.wait()

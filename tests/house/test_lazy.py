@@ -53,6 +53,20 @@ def test_help_imports_nothing_heavy(args: list[str], tmp_path: Path) -> None:
     assert done.stdout.splitlines()[-1] == "loaded:"
 
 
+def test_completion_of_keys_imports_nothing_heavy(tmp_path: Path) -> None:
+    line = {"_LONGSHORE_COMPLETE": "bash_complete", "COMP_LINE": "longshore submit run.yaml --set slurm.q"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROBE.format(heavy=HEAVY)],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(SOURCE), **line},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert "plain,slurm.qos=" in done.stdout, done.stderr
+    assert done.stdout.splitlines()[-1] == "loaded:"
+
+
 def test_the_probe_sees_what_is_loaded(tmp_path: Path) -> None:
     """The test above would pass for ever if the probe were blind."""
     code = "import networkx" + PROBE.format(heavy=HEAVY)

@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from longshore.app.submit.submit_once import PreparedRun, SubmittedRun
     from longshore.app.verify.verify import VerifyResult
     from longshore.config.lint.explain import KeyExplanation
+    from longshore.config.values.merge import Node
     from longshore.contract.context import PingReport
     from longshore.contract.intervention import Intervention, JobSelection, RestartChanges
     from longshore.model.run.picture import Drawing
@@ -1208,6 +1209,19 @@ def configuration(path: Path, overrides: Overrides | None = None) -> Configurati
     from longshore.app.configure.configuration import read_draft
 
     return read_draft(path, overrides, now=time.time())
+
+
+def written_values(path: Path) -> Node:
+    """Return the values of a configuration and of what it includes, without those of a site.
+
+    Raises
+    ------
+    ConfigError
+        A file cannot be read.
+    """
+    from longshore.app.configure.layers import read_layers
+
+    return read_layers(path, now=time.time()).stack.root()
 
 
 def explain_values(

@@ -1,4 +1,4 @@
-"""Shell completion of values: runs, jobs, labels, sites and services."""
+"""Shell completion of values: runs, jobs, labels, sites, services and keys of the configuration."""
 
 from __future__ import annotations
 
@@ -131,6 +131,25 @@ def _complete_services(_: click.Context, __: str) -> Iterator[CompletionItem[str
     return map(CompletionItem, api.services())
 
 
+def _complete_settings(ctx: click.Context, incomplete: str) -> Items:
+    from longshore.cli.complete_keys import complete_settings
+
+    return complete_settings(incomplete, next(_typed_arguments(ctx), None))
+
+
+def _complete_keys(ctx: click.Context, incomplete: str) -> Items:
+    from longshore.cli.complete_keys import complete_keys
+
+    return complete_keys(incomplete, next(_typed_arguments(ctx), None))
+
+
+def _complete_pairs(ctx: click.Context, incomplete: str) -> Items:
+    """Complete what `set` changes for jobs, and what `restart` changes beside."""
+    from longshore.cli.complete_keys import complete_changes
+
+    return complete_changes() if ctx.info_name == "set" else _complete_settings(ctx, incomplete)
+
+
 _RUN_PARAMETERS: Final = ("run", "reference")
 _COMPLETERS: Final[Mapping[str, Completer]] = {
     **dict.fromkeys([*_RUN_PARAMETERS, "runs"], _complete_runs),
@@ -139,6 +158,9 @@ _COMPLETERS: Final[Mapping[str, Completer]] = {
     "jobs": _complete_jobs,
     "label": _complete_labels,
     "labels": _complete_labels,
+    "sets": _complete_settings,
+    "pairs": _complete_pairs,
+    "keys": _complete_keys,
     "from_labels": _complete_labels,
     "compute_site": _complete_sites,
     "site": _complete_sites,

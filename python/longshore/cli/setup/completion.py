@@ -35,7 +35,11 @@ _BASH: Final = r"""# Completion of %(prog_name)s for bash 4.4 and newer.
         case $type in
         dir) compopt -o dirnames ;;
         file) compopt -o default ;;
-        plain) COMPREPLY+=("$(printf '%%q' "${value#"$kept"}")") ;;
+        plain)
+            # Behind 'key=' and 'section.' more is typed.
+            case $value in *[=.]) compopt -o nospace ;; esac
+            COMPREPLY+=("$(printf '%%q' "${value#"$kept"}")")
+            ;;
         esac
     done <<<"$response"
 }
@@ -62,6 +66,38 @@ class _BashComplete(BashComplete):
         """Skip click's version check, which would start bash."""
 
 
+class _ZshComplete(ZshComplete):
+    """Zsh, which would otherwise add a space behind ``key=`` and ``section.``."""
+
+    source_template = (
+        ZshComplete.source_template.replace(
+            """            if [[ "$descr" == "_" ]]; then
+""",
+            """            if [[ "$key" == *[=.] ]]; then
+                open+=("$key")
+                [[ "$descr" == "_" ]] && open_shown+=("$key") || open_shown+=("$key  $descr")
+            elif [[ "$descr" == "_" ]]; then
+""",
+        )
+        .replace(
+            """    if [ -n "$completions" ]; then
+""",
+            """    if [ -n "$open" ]; then
+        compadd -U -S '' -V unsorted -l -d open_shown -a open
+    fi
+
+    if [ -n "$completions" ]; then
+""",
+        )
+        .replace(
+            """    local -a response
+""",
+            """    local -a response open open_shown
+""",
+        )
+    )
+
+
 class _FishComplete(FishComplete):
     """Fish, which would otherwise sort runs by their ids."""
 
@@ -71,7 +107,7 @@ class _FishComplete(FishComplete):
         return f"{item.type},{item.value}\t{item.help}" if item.help else f"{item.type},{item.value}"
 
 
-_SHELLS: Final[dict[str, type[ShellComplete]]] = {"bash": _BashComplete, "zsh": ZshComplete, "fish": _FishComplete}
+_SHELLS: Final[dict[str, type[ShellComplete]]] = {"bash": _BashComplete, "zsh": _ZshComplete, "fish": _FishComplete}
 
 for _name, _kind in _SHELLS.items():
     add_completion_class(_kind, _name)
@@ -81,6 +117,6 @@ for _name, _kind in _SHELLS.items():
 @click.argument("shell", type=click.Choice([*_SHELLS]))
 @click.pass_context
 def command(ctx: click.Context, /, *, shell: str) -> None:
-    """Print the script that completes commands, options, runs, labels, jobs, sites and services in SHELL."""
+    """Print the script that completes commands, options, runs, labels, jobs, sites, services and keys in SHELL."""
     completer = _SHELLS[shell](ctx.find_root().command, {}, _PROGRAM, _VARIABLE)
     click.echo(completer.source_template % completer.source_vars())
