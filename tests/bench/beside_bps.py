@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -19,6 +20,7 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.bps_environment import find_environment
 from tests.live.condor_pools import CondorPool, condor
@@ -59,20 +61,34 @@ class Contender:
         return done.stdout
 
 
-def measure(each: Contender, pool: CondorPool, folder: Path, number: int, *, whole: bool) -> tuple[float, float]:
-    """Return seconds until `submit` returned, and until the pool has no job of the run any more."""
+class Round(NamedTuple):
+    """Seconds of one run: until `submit` returned, its processor time, and until the pool had no job of the run."""
+
+    submitted: float
+    busy: float
+    ended: float
+
+
+def measure(each: Contender, pool: CondorPool, folder: Path, number: int, *, whole: bool) -> Round:
+    """Submit a run, and wait until it is over; without `whole` it is removed at once."""
     text = _RUN.replace("NAME", each.name).replace("ROUND", str(number))
     (folder / "run.yaml").write_text(text, "utf-8")
-    began = time.monotonic()
+    began, busy = time.monotonic(), _processor_s()
     each.call(each.name, "submit", "run.yaml", folder=folder)
-    submitted = time.monotonic() - began
+    submitted, busy = time.monotonic() - began, _processor_s() - busy
     if not whole:
         pool.run("condor_rm", "-all")
     while pool.queue("ClusterId"):
         if time.monotonic() - began > _END_S:
             raise SystemExit(f"the run of {each.name} has not ended within {_END_S} s")
         time.sleep(_POLL_S)
-    return submitted, time.monotonic() - began
+    return Round(submitted, busy, time.monotonic() - began)
+
+
+def _processor_s() -> float:
+    """Processor time of all programs that this process started and that are over; jobs of the pool are none of them."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def contenders(pool: CondorPool, folder: Path) -> list[Contender]:
@@ -88,6 +104,10 @@ def contenders(pool: CondorPool, folder: Path) -> list[Contender]:
             **given,
             **home,
             "CONDOR_CONFIG": str(pool.config),
+            # Jobs of BPS name their program by a variable, which DAGMan does not get by default.
+            "_CONDOR_DAGMAN_MANAGER_JOB_APPEND_GETENV": "True",
+            # BPS puts the submit directory below it.
+            "PWD": str(folder),
             "PATH": os.pathsep.join([str(programs), pool.path]),
             "PYTHONPATH": path,
             "CTRL_MPEXEC_DIR": str(programs.parent),
@@ -132,17 +152,20 @@ def main() -> None:
 
 def _take_turns(pool: CondorPool, folder: Path, rounds: int, *, whole: bool) -> None:
     both = contenders(pool, folder)
-    submits: dict[str, list[float]] = {each.name: [] for each in both}
-    ends: dict[str, list[float]] = {each.name: [] for each in both}
+    rounds_of: dict[str, list[Round]] = {each.name: [] for each in both}
     for number in range(rounds):
         for each in both if number % 2 else both[::-1]:
-            submitted, ended = measure(each, pool, folder, number, whole=whole)
-            submits[each.name].append(submitted)
-            ends[each.name].append(ended)
-            print(f"  round {number}: {each.name:10} submit {submitted:6.2f} s, end {ended:7.2f} s", flush=True)
-    print_ratio("submit", submits, 0.8)
+            done = measure(each, pool, folder, number, whole=whole)
+            rounds_of[each.name].append(done)
+            print(
+                f"  round {number}: {each.name:10} submit {done.submitted:6.2f} s,"
+                f" {done.busy:6.2f} s of a processor, end {done.ended:7.2f} s",
+                flush=True,
+            )
+    print_ratio("submit", {name: [each.submitted for each in all_of] for name, all_of in rounds_of.items()}, 0.8)
+    print_ratio("processor", {name: [each.busy for each in all_of] for name, all_of in rounds_of.items()}, 0.8)
     if whole:
-        print_ratio("whole run", ends, 0.95)
+        print_ratio("whole run", {name: [each.ended for each in all_of] for name, all_of in rounds_of.items()}, 0.95)
 
 
 if __name__ == "__main__":
