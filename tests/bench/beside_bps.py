@@ -103,6 +103,9 @@ def contenders(pool: CondorPool, folder: Path) -> list[Contender]:
         return {
             **given,
             **home,
+            # Modules are compiled once, as in an installation.
+            "PYTHONDONTWRITEBYTECODE": "",
+            "PYTHONPYCACHEPREFIX": str(folder / "compiled"),
             "CONDOR_CONFIG": str(pool.config),
             # Jobs of BPS name their program by a variable, which DAGMan does not get by default.
             "_CONDOR_DAGMAN_MANAGER_JOB_APPEND_GETENV": "True",
@@ -152,6 +155,8 @@ def main() -> None:
 
 def _take_turns(pool: CondorPool, folder: Path, rounds: int, *, whole: bool) -> None:
     both = contenders(pool, folder)
+    for each in both:  # compiles modules, and makes caches
+        measure(each, pool, folder, rounds, whole=False)
     rounds_of: dict[str, list[Round]] = {each.name: [] for each in both}
     for number in range(rounds):
         for each in both if number % 2 else both[::-1]:
