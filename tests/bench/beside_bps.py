@@ -9,6 +9,7 @@ and take turns. A round of `submit` alone ends with the removal of the run.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import resource
 import shutil
@@ -33,7 +34,7 @@ pipelineYaml: pipeline.yaml
 payload:
   payloadName: demo
   output: "u/NAME/ROUND"
-  butlerConfig: repo
+  butlerConfig: "REPO"
   inCollection: DemoCam/raw/all
   dataQuery: "skymap='demosky'"
 wmsServiceClass: lsst.ctrl.bps.htcondor.HTCondorService
@@ -71,7 +72,7 @@ class Round(NamedTuple):
 
 def measure(each: Contender, pool: CondorPool, folder: Path, number: int, *, whole: bool) -> Round:
     """Submit a run, and wait until it is over; without `whole` it is removed at once."""
-    text = _RUN.replace("NAME", each.name).replace("ROUND", str(number))
+    text = _RUN.replace("NAME", each.name).replace("ROUND", str(number)).replace("REPO", str(folder / "repo"))
     (folder / "run.yaml").write_text(text, "utf-8")
     began, busy = time.monotonic(), _processor_s()
     each.call(each.name, "submit", "run.yaml", folder=folder)
@@ -82,7 +83,17 @@ def measure(each: Contender, pool: CondorPool, folder: Path, number: int, *, who
         if time.monotonic() - began > _END_S:
             raise SystemExit(f"the run of {each.name} has not ended within {_END_S} s")
         time.sleep(_POLL_S)
+    if whole:
+        require_success(each, folder, number)
     return Round(submitted, busy, time.monotonic() - began)
+
+
+def require_success(each: Contender, folder: Path, number: int) -> None:
+    """End the benchmark if the run of a round failed: runs that fail are fast."""
+    (path,) = (folder / "submit" / "u" / each.name / str(number)).rglob("*.metrics")
+    found = json.loads(path.read_text("utf-8"))
+    if found["exitcode"] or found["jobs_failed"]:
+        raise SystemExit(f"the run of {each.name} failed: {found}")
 
 
 def _processor_s() -> float:

@@ -53,6 +53,11 @@ class AttemptRecords:
         """Yield every attempt in the order in which they became known."""
         return starmap(self._attempt, self._drafts.items())
 
+    @property
+    def has_unfinished(self) -> bool:
+        """Whether some attempt has not ended."""
+        return any(draft.end is None for draft in self._drafts.values())
+
     def add(self, events: Iterable[Event]) -> None:
         """Process events in order; raises `IndexError` if one names a job that the run lacks."""
         # Nearly all of hundreds of thousands of events are of the first four kinds.

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import Final
+from collections.abc import Iterable, Sequence
 
 from longshore.app.report.attempts import AttemptCollector, NewestAttempts
 from longshore.app.report.from_snapshot import END_STATES, RunStatus
 from longshore.app.report.job_reports import JobReports
+from longshore.app.runs.event_source import chunk_events
 from longshore.app.runs.open_run import OpenRun
 from longshore.contract.context import Mark, Unreachable, log_path
 from longshore.engine.journal.join_successes import SuccessJoiner
@@ -24,9 +23,6 @@ from longshore.model.run.event import AttemptSucceeded, BriefEvent, Life
 from longshore.model.run.states import JobState, state_of_run
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.world.runs.run_directory import read_waiting
-
-_CHUNK: Final = 5000
-"""Events held at once."""
 
 
 class Replay:
@@ -72,7 +68,7 @@ class Replay:
         joiner = SuccessJoiner()
         has_events = False
         try:
-            for piece in _chunks(events):
+            for piece in chunk_events(events):
                 has_events = True
                 self._add(list(joiner.join(piece)))
                 self._record_position(piece[-1])
@@ -165,20 +161,3 @@ class Replay:
             log_of=self._opened.log_of if self._opened.log_locator else log_path,
             not_retried=self.attempts.failed,
         )
-
-
-def _chunks(events: Iterable[BriefEvent]) -> Iterator[list[BriefEvent]]:
-    """Yield events in lists for several collectors in turn, which is faster than one by one; damage is raised last."""
-    each = iter(events)
-    damage: DamagedError | None = None
-    while damage is None:
-        piece: list[BriefEvent] = []
-        try:
-            piece.extend(islice(each, _CHUNK))
-        except DamagedError as error:
-            damage = error
-        if not piece:
-            break
-        yield piece
-    if damage is not None:
-        raise damage

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from msgspec.structs import replace
 
-from longshore.app.report.attempts import attempts_of
-from longshore.app.runs.event_source import EventFollower
+from longshore.app.report.attempt_records import AttemptRecords
+from longshore.app.runs.event_source import EventFollower, chunk_events
 from longshore.app.runs.open_run import OpenRun, map_index_errors, map_read_errors
 from longshore.engine.rundir.job_table import JobTable
 from longshore.errors import UnknownServiceError, UnreachableError
@@ -18,6 +19,9 @@ from longshore.model.run.damage import DamagedError
 from longshore.model.run.event import Event, Finished, Life, Restarted
 from longshore.model.workflow.collection_pause import collection_paused
 from longshore.model.workflow.request import Request
+
+_TURNS: Final = frozenset({Finished, Life, Restarted})
+"""Kinds of events at which a run ends or goes on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,39 +78,39 @@ def read_attempts(opened: OpenRun) -> RunAttempts:
         if follower.unreachable:
             raise UnreachableError(f"the events of run '{opened.card.id}' cannot be queried: {follower.unreachable}")
         intact = _IntactEvents(opened)
-        records = attempts_of(table, range(len(table)), intact.of(events))
+        records = AttemptRecords(range(len(table)), len(table))
+        with map_index_errors(opened.run):
+            intact.add_to(records, events)
+            is_abandoned = records.has_unfinished and _is_abandoned(opened, intact)
+            if is_abandoned:
+                # An engine that ended meanwhile has written its last events.
+                intact.add_to(records, follower.read())
         attempts = list(records.all())
-        if any(attempt.ended_at is None for attempt in attempts) and _is_abandoned(opened, intact):
-            # An engine that ended meanwhile has written its last events.
-            with map_index_errors(opened.run):
-                records.add(intact.of(follower.read()))
+        if is_abandoned:
             attempts = [
-                replace(attempt, is_abandoned=True) if attempt.ended_at is None else attempt
-                for attempt in records.all()
+                replace(attempt, is_abandoned=True) if attempt.ended_at is None else attempt for attempt in attempts
             ]
         return RunAttempts(opened=opened, table=table, attempts=tuple(attempts), last_event_at=intact.last_at)
 
 
 class _IntactEvents:
-    """Passes events on up to a damage, and notes the time of the last one."""
+    """Takes events up to a damage, and notes the time of the last one."""
 
     def __init__(self, opened: OpenRun) -> None:
         self._opened = opened
         self.last_at = 0.0
         self.is_finished = False
 
-    def of(self, events: Iterator[Event]) -> Iterator[Event]:
-        """Yield the events before a damage."""
-        last_at = self.last_at
+    def add_to(self, records: AttemptRecords, events: Iterator[Event]) -> None:
+        """Add the events before a damage to records."""
         try:
-            for event in events:
-                last_at = max(last_at, event.t)
-                if isinstance(event, Finished | Life | Restarted):
-                    self.is_finished = isinstance(event, Finished)
-                yield event
+            for piece in chunk_events(events):
+                records.add(piece)
+                self.last_at = max(self.last_at, piece[-1].t)
+                if turns := [event for event in piece if type(event) in _TURNS]:
+                    self.is_finished = isinstance(turns[-1], Finished)
         except DamagedError:
             self._opened.look_for_damage()
-        self.last_at = last_at
 
 
 def _is_abandoned(opened: OpenRun, events: _IntactEvents) -> bool:
