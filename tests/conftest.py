@@ -15,6 +15,7 @@ from tests.bps.tally import PROPERTY, table
 from tests.bps_environment import BpsEnvironment, find_environment, is_required
 from tests.command import Cli, CommandResult, CommandServer
 from tests.depth import examples
+from tests.figures import FIGURE
 
 import longshore
 from longshore.sites.inherited_environment import is_excluded
@@ -119,9 +120,12 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print what tests compared with the real BPS, as a table per kind."""
-    reports = (report for each in terminalreporter.stats.values() for report in each)
-    found = (value for report in reports for name, value in getattr(report, "user_properties", ()) if name == PROPERTY)
-    if lines := table(found):
+    """Print figures that tests measured, and what they compared with the real BPS as a table per kind."""
+    reports = [report for each in terminalreporter.stats.values() for report in each]
+    properties = [found for report in reports for found in getattr(report, "user_properties", ())]
+    if figures := dict.fromkeys(value for name, value in properties if name == FIGURE):
+        terminalreporter.section("figures")
+        terminalreporter.write("\n".join([*figures, ""]))
+    if lines := table(value for name, value in properties if name == PROPERTY):
         terminalreporter.section("beside the real BPS")
         terminalreporter.write("\n".join([*lines, ""]))

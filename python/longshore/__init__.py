@@ -14,9 +14,13 @@ Names are imported on their first use, so that ``import longshore`` costs nothin
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+
+TYPE_CHECKING = False
+"""As in `typing`, whose import would be most of what importing this module takes."""
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from longshore.client.functions import open, runs, submit  # noqa: A004 - a run is opened
     from longshore.client.run import Run
     from longshore.client.workflow import Workflow

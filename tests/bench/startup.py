@@ -1,4 +1,4 @@
-"""Times `longshore --help` and `longshore status` beside `python -c pass`.
+"""Times `import longshore`, `longshore --help` and `longshore status` beside `python -c pass`.
 
 Usage: python -m tests.bench.startup [--rounds N]
 """
@@ -32,6 +32,8 @@ def main() -> None:
     longshore = [sys.executable, "-m", "longshore"]
     commands = {
         "python -c pass": [sys.executable, "-c", "pass"],
+        "import longshore": [sys.executable, "-c", "import longshore"],
+        "longshore.submit, not called": [sys.executable, "-c", "import longshore; longshore.submit"],
         "longshore --help": [*longshore, "--help"],
         "longshore status (100 jobs)": [*longshore, "status", "--id", "@last"],
     }

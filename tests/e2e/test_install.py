@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import statistics
 import subprocess
 import sys
 import sysconfig
 import venv
 import zipfile
+from collections.abc import Callable
+from importlib.metadata import distribution
 from pathlib import Path
 
 import pytest
+from tests.figures import FIGURE
 
 pytestmark = pytest.mark.full
 
@@ -124,3 +129,78 @@ def test_an_editable_install_runs_the_example(tmp_path: Path) -> None:
     assert place_of_package(binaries, tmp_path) == ROOT / "python" / "longshore"
     assert not list((tmp_path / "venv").rglob("_shipped")), "a copy that nobody edits"
     run_the_example(binaries, tmp_path / "work")
+
+
+def requirements() -> set[str]:
+    """Names of the packages that a plain install brings, and of those that they need."""
+    found: set[str] = set()
+    open_names = ["longshore"]
+    while open_names:
+        for line in distribution(open_names.pop()).requires or ():
+            name, _, condition = line.partition(";")
+            name = re.split(r"[^\w.-]", name.strip())[0].lower()
+            if "extra" not in condition and "python_version" not in condition and name not in found:
+                found.add(name)
+                open_names.append(name)
+    return found
+
+
+def size_mb(name: str) -> float:
+    files = distribution(name).files or ()
+    paths = [Path(str(file.locate())) for file in files if ".." not in file.parts and "__pycache__" not in file.parts]
+    return sum(path.stat().st_size for path in paths if path.is_file()) / 1e6
+
+
+def test_the_sizes_of_an_install_are_reported(wheel: Path, record_property: Callable[[str, object], None]) -> None:
+    sizes = {name: size_mb(name) for name in requirements()}
+    assert {"click", "msgspec", "rich", "pygments"} <= sizes.keys()
+    assert all(sizes.values()), "a package without files was not found"
+    listed = ", ".join(f"{name} {size:.1f}" for name, size in sorted(sizes.items(), key=lambda item: -item[1]))
+    record_property(FIGURE, f"wheel: {wheel.stat().st_size / 1e6:.1f} MB")
+    record_property(FIGURE, f"what it needs, in MB: {sum(sizes.values()):.1f} ({listed})")
+
+
+IMPORT = """
+import sys, time
+before = set(sys.modules)
+began = time.perf_counter()
+import longshore
+took = time.perf_counter() - began
+print(took, *sorted({name.partition(".")[0] for name in set(sys.modules) - before}))
+"""
+
+
+def test_importing_the_package_imports_no_other_package(
+    tmp_path: Path, record_property: Callable[[str, object], None]
+) -> None:
+    environment = plain_environment() | {"PYTHONPATH": str(ROOT / "python")}
+    took = []
+    for _ in range(5):
+        seconds, *modules = run(sys.executable, "-c", IMPORT, cwd=tmp_path, env=environment).split()
+        assert {name for name in modules if name not in sys.stdlib_module_names} == {"longshore"}
+        took.append(float(seconds))
+    record_property(FIGURE, f"import longshore: {statistics.median(took) * 1000:.1f} ms, median of {len(took)}")
+
+
+@pytest.mark.bulk
+@pytest.mark.parametrize("tool", ["pipx", "uv"])
+def test_pipx_and_uv_install_the_wheel(tool: str, wheel: Path, tmp_path: Path) -> None:
+    """The real programs, in folders of their own; they fetch what the wheel needs from the index of this machine."""
+    venv.create(tmp_path / "tool", with_pip=True)
+    fetched = subprocess.run(
+        [tmp_path / "tool" / "bin" / "pip", "install", "--quiet", tool], capture_output=True, check=False, timeout=280
+    )
+    if fetched.returncode:
+        pytest.skip(f"no index has {tool}")
+    folders = {"PIPX_HOME": "home", "PIPX_BIN_DIR": "bin", "PIPX_MAN_DIR": "man"}
+    folders |= {"UV_TOOL_DIR": "tools", "UV_TOOL_BIN_DIR": "bin", "UV_CACHE_DIR": "cache"}
+    environment = plain_environment() | {name: str(tmp_path / folder) for name, folder in folders.items()}
+    words = ["tool", "install"] if tool == "uv" else ["install"]
+    run(tmp_path / "tool" / "bin" / tool, *words, wheel, cwd=tmp_path, env=environment)
+    assert not place_is_borrowed(tmp_path)
+    run_the_example(tmp_path / "bin", tmp_path / "work")
+
+
+def place_is_borrowed(place: Path) -> bool:
+    """Whether an installed program leads to a file outside of a folder."""
+    return not (place / "bin" / "longshore").resolve().is_relative_to(place)

@@ -151,7 +151,7 @@ class Workflow:
         """
         # All is checked before anything is changed: a refused task leaves nothing behind.
         chosen, made = name or self._free_name(label, data_id), tuple(map(str, outputs))
-        found = self._checked_requests(label, requests)
+        found = self._checked_requests(label, requests) if requests else None
         self._refuse_taken(chosen, made)
         line = _Line(
             name=chosen,
@@ -159,12 +159,13 @@ class Workflow:
             parents=self._numbers_of(after),
             data_id=_checked(data_id) if data_id else {},
             command=command if isinstance(command, str) else tuple(command),
-            inputs=tuple(self._file(str(path)) for path in inputs),
-            outputs=tuple(map(self._file, made)),
+            inputs=self._numbers_of_files(map(str, inputs)),
+            outputs=self._numbers_of_files(made),
         )
         index = len(self._lines)
         self._maker.update(dict.fromkeys(line.outputs, index))
-        self._requests |= {label: found} if found else {}
+        if found:
+            self._requests[label] = found
         if not name and not data_id:
             self._counts[label] = self._counts.get(label, 0) + 1
         self._lines.append(line)
@@ -260,8 +261,9 @@ class Workflow:
             if (other := self._maker.get(self._files.get(path, -1))) is not None:
                 raise GraphError(f"'{name}' and '{self._lines[other].name}' both make '{path}'")
 
-    def _file(self, path: str) -> int:
-        return self._files.setdefault(path, len(self._files))
+    def _numbers_of_files(self, paths: Iterable[str]) -> tuple[int, ...]:
+        files = self._files
+        return tuple([files.setdefault(path, len(files)) for path in paths])
 
     def _numbers_of(self, tasks: Iterable[WorkflowTask]) -> tuple[int, ...]:
         numbers = []
@@ -269,7 +271,7 @@ class Workflow:
             if task.index >= len(self._lines) or self._lines[task.index].name != task.name:
                 raise GraphError(f"'{task.name}' is no task of the workflow '{self.name}'")
             numbers.append(task.index)
-        return tuple(sorted({*numbers}))
+        return tuple(sorted({*numbers}) if len(numbers) > 1 else numbers)
 
     def _free_name(self, label: str, data_id: Mapping[str, Scalar] | None) -> str:
         if data_id:

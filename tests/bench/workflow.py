@@ -1,0 +1,137 @@
+"""Times `longshore.Workflow` from tasks to a graph file, beside a program that writes the file's lines itself.
+
+Usage: python -m tests.bench.workflow [--rounds N] [TASKS]
+
+1,000,000 tasks by default: nine tenths make a file each, with a data ID of two dimensions, and each tenth task reads
+the files of the nine before it. Both write the same graph; each measurement has a process of its own, and rounds
+alternate. Seconds are those of the processor, so that others may work meanwhile. The last line reads the written file
+into a graph, as `submit` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+from tests.bench.processes import peak_mb
+
+import longshore
+from longshore.app.acquire.read_payload import acquire_run
+from longshore.app.configure.resolved_run import resolve_run
+from longshore.graph.formats.graph_lines import GRAPH_KIND, GRAPH_VERSION
+from longshore.world.read.graph_file import write_graph_file
+
+GROUP: Final = 10
+NAME: Final = "bench.jsonl"
+
+
+def build_workflow(folder: Path, tasks: int) -> list[float]:
+    """Write the graph with `Workflow`; return seconds of the tasks and of the file."""
+    began = time.process_time()
+    workflow = longshore.Workflow("bench")
+    for group in range(tasks // GROUP):
+        made = [
+            workflow.task(
+                "fit",
+                ["fit.py", str(group), str(place)],
+                data_id={"group": group, "place": place},
+                outputs=[f"fits/{group}_{place}.json"],
+            )
+            for place in range(GROUP - 1)
+        ]
+        inputs = [path for task in made for path in task.outputs]
+        workflow.task("join", ["join.py", str(group)], data_id={"group": group}, inputs=inputs, memory="2 GiB")
+    between = time.process_time()
+    workflow.to_graph_file(folder / NAME)
+    return [between - began, time.process_time() - between]
+
+
+def write_lines(folder: Path, tasks: int) -> list[float]:
+    """Write the same graph line by line."""
+    began = time.process_time()
+    write_graph_file(folder / NAME, _lines(tasks))
+    return [0.0, time.process_time() - began]
+
+
+def read_file(folder: Path, _: int) -> list[float]:
+    """Read the graph that was written."""
+    (folder / "run.yaml").write_text(f"wmsServiceClass: local\ngraphFile: {folder / NAME}\n", "utf-8")
+    began = time.process_time()
+    acquire_run(resolve_run(folder / "run.yaml", now=0.0, progress=_Quiet(), run_id="bench"), _Quiet())
+    return [time.process_time() - began, 0.0]
+
+
+class _Quiet:
+    def note(self, text: str) -> None:
+        pass
+
+    def stage(self, text: str) -> None:
+        pass
+
+
+def _lines(tasks: int) -> Iterator[bytes]:
+    encode = msgspec.json.Encoder().encode
+    groups, here = tasks // GROUP, f"{Path.cwd()}/"
+    files, edges = groups * (GROUP - 1), groups * (GROUP - 1)
+    header = {"kind": GRAPH_KIND, "version": GRAPH_VERSION, "name": "bench", "tasks": tasks, "edges": edges}
+    yield encode({**header, "files": files}) + b"\n"
+    for number in range(files):
+        name = f"fits/{number // (GROUP - 1)}_{number % (GROUP - 1)}.json"
+        yield encode({"name": name, "path": here + name}) + b"\n"
+    for group in range(groups):
+        task: dict[str, Any]
+        for place in range(GROUP - 1):
+            task = {"name": f"fit_{group}_{place}", "label": "fit", "data_id": {"group": group, "place": place}}
+            task |= {"command": ["fit.py", str(group), str(place)], "outputs": [group * (GROUP - 1) + place]}
+            yield encode(task) + b"\n"
+        made = range(group * GROUP, group * GROUP + GROUP - 1)
+        read = range(group * (GROUP - 1), (group + 1) * (GROUP - 1))
+        task = {"name": f"join_{group}", "label": "join", "parents": list(made), "data_id": {"group": group}}
+        yield encode({**task, "command": ["join.py", str(group)], "inputs": list(read)}) + b"\n"
+
+
+def _measure(way: Callable[[Path, int], list[float]], folder: Path, tasks: int) -> list[float]:
+    return [*way(folder, tasks), peak_mb() or 0.0]
+
+
+def measure_apart(way: Callable[[Path, int], list[float]], folder: Path, tasks: int) -> list[float]:
+    """Measure in a process of its own; return seconds of both steps, and peak memory in MB."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(_measure, way, folder, tasks).result()
+
+
+def main() -> None:
+    """Alternate both ways, compare their files, and print medians."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("tasks", nargs="?", type=int, default=1_000_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    options = parser.parse_args()
+    tasks = options.tasks - options.tasks % GROUP
+    ways = {"longshore.Workflow": build_workflow, "lines by hand": write_lines}
+    taken: dict[str, list[list[float]]] = {name: [] for name in ways}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for _ in range(options.rounds):
+            graphs = []
+            for what, way in ways.items():
+                taken[what].append(measure_apart(way, folder, tasks))
+                graphs.append((folder / NAME).read_bytes())
+            if graphs[0] != graphs[1]:
+                raise SystemExit("the two graphs differ")
+        taken["reading it"] = [measure_apart(read_file, folder, tasks)]
+    print(f"{tasks:,} tasks, medians of {options.rounds} rounds:      tasks s   file s    all s  peak MB")
+    for what, rows in taken.items():
+        first, second, peak = (statistics.median(column) for column in zip(*rows, strict=True))
+        print(f"  {what:48} {first:>7.2f} {second:>8.2f} {first + second:>8.2f} {peak:>8.0f}")
+
+
+if __name__ == "__main__":
+    main()
